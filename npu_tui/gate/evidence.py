@@ -32,8 +32,6 @@ _LOST: dict[str, frozenset[Evidence]] = {
     "odd.devices": _BOTH,
     "odd.db_locked": _BOTH,
     "odd.db_written": _BOTH,
-    "odd.db_rows": _BOTH,
-    "odd.db_rows_more": _BOTH,
     "odd.db_tables": _BOTH,
     "odd.db_tables_more": _BOTH,
     "odd.db_texts": _SLICES,

@@ -10,8 +10,7 @@ from msgspec import Struct
 
 from npu_tui.ingest.database.columns.device import TASK_TYPES
 from npu_tui.ingest.database.columns.whole import COLLECTIVE
-from npu_tui.ingest.database.tables.pieces import ABSENT
-from npu_tui.ingest.database.tables.rows import Table, Tables, as_text, plain
+from npu_tui.ingest.database.tables.rows import ABSENT, Table, Tables, as_text, plain
 from npu_tui.ingest.database.tables.stacks import FRAMES
 from npu_tui.ingest.database.tables.texts import NOT_APPLICABLE, enumeration
 

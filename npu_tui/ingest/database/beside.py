@@ -171,7 +171,7 @@ def _with_tables(path: Path, make: Callable[[Tables], Any]) -> Document:
         with opened(path) as database:
             tables = Tables(database)
             found = make(tables)
-            lost = bool(tables.lost or tables.unreadable)
+            lost = bool(tables.damaged)
     except InputError as error:
         usual = _NO_BYTE if error.message.code == "input.empty" else _NO_DATABASE
         return Document("unreadable", why=str(error.message.args.get("why", usual)))

@@ -10,8 +10,7 @@ import numpy.typing as npt
 from npu_tui.ingest.companions.schema import column_name
 from npu_tui.ingest.database.columns.whole import COLLECTIVE
 from npu_tui.ingest.database.tables.joins import matched, numbered
-from npu_tui.ingest.database.tables.pieces import ABSENT
-from npu_tui.ingest.database.tables.rows import Rows, Tables
+from npu_tui.ingest.database.tables.rows import ABSENT, Rows, Tables
 from npu_tui.ingest.database.tables.series import chosen, known_numbers, texts_of
 from npu_tui.ingest.database.tables.texts import Texts, enumeration
 

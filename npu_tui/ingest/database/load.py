@@ -15,7 +15,6 @@ from npu_tui.ingest.database.columns.host import read_host
 from npu_tui.ingest.database.columns.links import read_links
 from npu_tui.ingest.database.columns.overlap import read_overlap
 from npu_tui.ingest.database.columns.whole import Whole
-from npu_tui.ingest.database.tables.beginning import Beginning
 from npu_tui.ingest.database.tables.connect import UNREADABLE, Database, open_database
 from npu_tui.ingest.database.tables.connections import Connections
 from npu_tui.ingest.database.tables.rows import Tables
@@ -32,6 +31,9 @@ _LISTED = 4
 _WORTH_A_THREAD = 8 << 20
 _WORTH_A_PICTURE = 64 << 20
 """Bytes of a database that takes longer than anybody waits for a first picture."""
+
+_FIRST_ROWS = 20_000
+"""Of each table, for that picture."""
 
 
 def load_database(path: Path, rank: int | None, watcher: Watcher | None = None) -> Trace:
@@ -104,7 +106,7 @@ class _Loading:
         if self._early is None or self._database.size < _WORTH_A_PICTURE:
             return
         columns = WholeColumns()
-        tables = Beginning(self._database)
+        tables = Tables(self._database, most=_FIRST_ROWS)
         if read_device(tables, texts, Whole(tables, columns)) is not None and columns.phases["X"]:
             self._early(self._built(columns, Health()))
 
@@ -122,22 +124,13 @@ class _Loading:
 def _losses(tables: Tables, texts: Texts) -> list[Message]:
     """What of the database could not be read."""
     found: list[Message] = []
-    if tables.lost:
-        counts = [f"{name} ({count:,})" for name, count in sorted(tables.lost.items(), key=lambda one: -one[1])]
-        found.append(_listed("odd.db_rows", "rows", counts))
-    if tables.unreadable:
-        names = list(dict.fromkeys(tables.unreadable))
-        found.append(_listed("odd.db_tables", "tables", names))
+    if tables.damaged:
+        shown, rest = ", ".join(tables.damaged[:_LISTED]), len(tables.damaged) - _LISTED
+        code, args = ("odd.db_tables", {}) if rest <= 0 else ("odd.db_tables_more", {"rest": rest})
+        found.append(Message(code, {"tables": shown, **args}))
     if texts.missing:
         found.append(message("odd.db_texts", count=len(texts.missing)))
     return found
-
-
-def _listed(code: str, key: str, items: list[str]) -> Message:
-    """The first of ``items``, and how many more there are."""
-    args: dict[str, object] = {key: ", ".join(items[:_LISTED])}
-    rest = len(items) - _LISTED
-    return Message(f"{code}_more", args | {"rest": rest}) if rest > 0 else Message(code, args)
 
 
 def _empty(path: Path, tables: Tables) -> Message:

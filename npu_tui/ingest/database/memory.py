@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.ingest.database.tables.joins import numbered
-from npu_tui.ingest.database.tables.pieces import ABSENT
-from npu_tui.ingest.database.tables.rows import Tables
+from npu_tui.ingest.database.tables.rows import ABSENT, Tables
 from npu_tui.ingest.database.tables.series import chosen, known_numbers, labels, masked, texts_of
 from npu_tui.ingest.database.tables.texts import Texts, enumeration
 

@@ -13,7 +13,7 @@ from small import SMALL, small_database
 
 from npu_tui.ingest.copy import cache
 from npu_tui.ingest.database.load import load_database
-from npu_tui.ingest.database.tables.connect import PADDED, header_of, open_database
+from npu_tui.ingest.database.tables.connect import header_of, open_database
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.load import load
 from npu_tui.ingest.source.find import find_source
@@ -291,7 +291,3 @@ def test_args_of_a_database_that_went_away(database: Path) -> None:
     with pytest.raises(InputError) as refused:
         trace.args.one(event)
     assert refused.value.message.code == "input.gone"
-
-
-def test_a_lost_page_stands_for_no_row() -> None:
-    assert PADDED < -(1 << 62)

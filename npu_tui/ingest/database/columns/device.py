@@ -9,8 +9,7 @@ from msgspec import Struct
 from npu_tui.ingest.database.columns.host import valid_connections
 from npu_tui.ingest.database.columns.whole import Ends, Whole
 from npu_tui.ingest.database.tables.joins import matched, numbered
-from npu_tui.ingest.database.tables.pieces import ABSENT
-from npu_tui.ingest.database.tables.rows import Rows, Tables
+from npu_tui.ingest.database.tables.rows import ABSENT, Rows, Tables
 from npu_tui.ingest.database.tables.texts import NOT_APPLICABLE, Texts, enumeration
 
 I32 = npt.NDArray[np.int32]

@@ -9,8 +9,7 @@ from msgspec import Struct
 from npu_tui.ingest.database.columns.whole import COLLECTIVE, Ends, Whole
 from npu_tui.ingest.database.tables.connections import Connections
 from npu_tui.ingest.database.tables.joins import matched, numbered, told
-from npu_tui.ingest.database.tables.pieces import ABSENT
-from npu_tui.ingest.database.tables.rows import Rows, Table, Tables
+from npu_tui.ingest.database.tables.rows import ABSENT, Rows, Table, Tables
 from npu_tui.ingest.database.tables.stacks import stack_codes
 from npu_tui.ingest.database.tables.texts import Texts, enumeration
 

@@ -13,7 +13,6 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from npu_tui.ingest.database.pages.tree import PageFile, page_file
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.source.scratch import scratch_folder
 from npu_tui.trace.message import Message, message
@@ -24,9 +23,6 @@ _WAL = 2
 _PATIENCE_SECONDS = 1.0
 _locked: set[Path] = set()
 """What was locked when it was last opened: a file is opened many times, and waited for once."""
-
-PADDED = -(1 << 63)
-"""The row number of what stands in a damaged database for a page that is lost."""
 
 _SIDECARS = ("-wal", "-journal")
 
@@ -54,8 +50,7 @@ class Header(Struct, frozen=True):
 class Database(Struct):
     """An open ``connection`` to the file at ``path``; ``notes`` are whole sentences on what was in the way.
 
-    ``pages`` are those of the same file, if they may be read as they are. ``copy`` keeps a private copy alive, where
-    changes that lie beside the file had to be taken in first.
+    ``copy`` keeps a private copy alive, where changes that lie beside the file had to be taken in first.
     """
 
     path: Path
@@ -64,14 +59,10 @@ class Database(Struct):
     size: int
     notes: list[Message] = []
     copy: object = None
-    pages: PageFile | None = None
 
     def close(self) -> None:
-        """Close the file. The pages come last: whoever closes a file ends all locks that this process has on it."""
+        """Close the file."""
         self.connection.close()
-        if self.pages is not None:
-            os.close(self.pages.descriptor)
-            self.pages = None
 
     @property
     def cut(self) -> bool:
@@ -121,9 +112,9 @@ def opened(path: Path) -> Iterator[Database]:
 def open_database(path: Path) -> Database:
     """The database at ``path``; whoever opens it closes its connection.
 
-    What a writer left beside it (a write-ahead log, a journal to be rolled back) is taken in from a private copy, and
-    so is what comes after the end of a file that was cut off. A database that is locked is read as it lies on disk.
-    Raises ``InputError`` if there is none that can be read.
+    What a writer left beside it (a write-ahead log, a journal to be rolled back) is taken in from a private copy. A
+    database that is locked is read as it lies on disk, and so is one that is cut off, as far as it goes. Raises
+    ``InputError`` if there is none that can be read.
     """
     given = path
     try:
@@ -131,7 +122,6 @@ def open_database(path: Path) -> Database:
         copy: object = None
         notes: list[Message] = []
         if size < header.size:
-            path, copy = _padded_copy(path, header)
             connection = _connected(path, "mode=ro&immutable=1")
         elif header.write_ahead:
             if changes_beside(path):
@@ -151,8 +141,7 @@ def open_database(path: Path) -> Database:
                 else:
                     connection = _connected(path, "mode=ro&immutable=1")
                     notes.append(message("odd.db_locked"))
-        pages = None if size < header.size else _pages_of(path, connection, header.write_ahead and copy is not None)
-        return Database(path, connection, header, size, notes, copy, pages)
+        return Database(path, connection, header, size, notes, copy)
     except sqlite3.DatabaseError as error:
         raise InputError(message("input.db_tables", path=str(given), why=str(error))) from error
     except OSError as error:
@@ -184,30 +173,13 @@ def _connected(path: Path, how: str, patience: float = 0.0) -> sqlite3.Connectio
     )
     try:
         connection.text_factory = bytes
-        connection.execute("PRAGMA writable_schema=ON")  # else one damaged table hides all others
+        connection.execute("PRAGMA writable_schema=ON")  # else one damaged table, or a cut, hides all others
         connection.execute("PRAGMA query_only=ON")
         connection.execute("SELECT 1 FROM sqlite_master").fetchone()
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def _pages_of(path: Path, connection: sqlite3.Connection, logged: bool) -> PageFile | None:
-    """The pages of the file at ``path``; None where only SQLite knows what is on them.
-
-    What is ``logged`` beside a private copy is taken into it first.
-    """
-    try:
-        if logged and connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] != 0:
-            return None
-        descriptor = os.open(path, os.O_RDONLY)
-    except (sqlite3.DatabaseError, OSError):
-        return None
-    pages = page_file(descriptor)
-    if pages is None:
-        os.close(descriptor)
-    return pages
 
 
 def _private_copy(path: Path) -> tuple[Path, object]:
@@ -217,24 +189,4 @@ def _private_copy(path: Path) -> tuple[Path, object]:
     shutil.copyfile(path, copy)
     for file in changes_beside(path):
         shutil.copyfile(file, Path(folder.name) / file.name)
-    return copy, folder
-
-
-def _padded_copy(path: Path, header: Header) -> tuple[Path, object]:
-    """The database in a folder of our own, with pages of one empty row in place of those after its end.
-
-    SQLite gives up at a page that is not there; so it goes on with the next one.
-    """
-    folder = tempfile.TemporaryDirectory(prefix="npu-tui-", dir=scratch_folder(), ignore_cleanup_errors=True)
-    copy = Path(folder.name) / path.name
-    row = b"\x01\xc0\x80\x80\x80\x80\x80\x80\x80\x00\x01"  # a record of no column, its row number being PADDED
-    at = header.page_bytes - len(row)
-    head = b"\x0d\x00\x00\x00\x01" + at.to_bytes(2, "big") + b"\x00" + at.to_bytes(2, "big")  # a leaf of a table
-    page = head.ljust(at, b"\x00") + row
-    shutil.copyfile(path, copy)
-    with copy.open("r+b") as stream:
-        whole = stream.seek(0, os.SEEK_END) // header.page_bytes
-        stream.seek(whole * header.page_bytes)
-        for _ in range(header.pages - whole):
-            stream.write(page)
     return copy, folder

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -15,12 +14,19 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.ingest.database.tables.connect import UNREADABLE, Database
-from npu_tui.ingest.database.tables.paged import rows_stored
-from npu_tui.ingest.database.tables.pieces import ABSENT, Numbers, Walk, quoted
 from npu_tui.ingest.times import INVALID
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
+
+ABSENT = -1
+"""Stands for a cell that is empty, and for all of a column that is not there."""
+
+LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
+"""The numbers that a row may have."""
+
+_STEP = 1 << 17
+"""Rows at a time: few enough to be cancelled in between, and so that no text becomes too long for SQLite."""
 
 _LATEST = 1 << 62
 _MOST_VARIABLES = 500
@@ -80,17 +86,17 @@ def plain(name: str) -> str:
 class Tables:
     """The tables of ``database`` by name, whatever its schema is.
 
-    ``lost`` counts by table the rows that could not be read. Threads may read side by side; they take turns.
+    ``damaged`` are the tables of which not all could be read. Threads may read side by side; they take turns.
     """
 
-    def __init__(self, database: Database, advance: Callable[[float], None] | None = None) -> None:
-        """``advance`` is told how much of all tables has been read, 0..1."""
+    def __init__(self, database: Database, advance: Callable[[float], None] | None = None, most: int = HIGHEST) -> None:
+        """``advance`` is told how much of all tables has been read, 0..1; ``read`` gives the ``most`` first rows."""
         self.database = database
         self._lock = threading.RLock()
         self._advance = advance
         self._done = 0
-        self.lost: dict[str, int] = {}
-        self.unreadable: list[str] = []
+        self._most = most
+        self.damaged: list[str] = []
         self._connection = database.connection
         self.names = {plain(name): name for name in _names(self._connection)}
         self._tables: dict[str, Table | None] = {}
@@ -124,7 +130,7 @@ class Tables:
             info = []
         columns = {plain(text): text for _, column, *_ in info if (text := as_text(column))}
         if not columns:
-            self.unreadable.append(name)
+            self.damaged.append(name)
         keys = [
             as_text(column) for _, column, kind, _, _, place in info if place and as_text(kind).upper() == "INTEGER"
         ]
@@ -132,64 +138,65 @@ class Tables:
         return Table(name, columns, keys[0] if alone else "") if columns else None
 
     def read(self, table: Table, whole: Sequence[str], real: Sequence[str] = ()) -> Rows:
-        """The columns ``whole`` as whole numbers and ``real`` as real ones; one that is not there is all ``ABSENT``."""
-        wanted = [table.columns.get(plain(name), "") for name in (*whole, *real)]
-        kinds: list[Any] = [np.int64] * len(whole) + [np.float64] * len(real)
-        there = [(name, kind) for name, kind in zip(wanted, kinds, strict=True) if name]
-        with self._lock:
-            number, *found = self._by_queries(table, there)
-        given = iter(found)
-        columns = {
-            name: next(given) if column else np.full(len(number), ABSENT if kind is np.int64 else np.nan, kind)
-            for name, column, kind in zip((*whole, *real), wanted, kinds, strict=True)
-        }
+        """The columns ``whole`` as whole numbers and ``real`` as real ones; one that is not there is all ``ABSENT``.
+
+        A damaged table is read up to its first damage and noted in ``damaged``.
+        """
+        names = {name: table.columns[plain(name)] for name in (*whole, *real) if plain(name) in table.columns}
+        query = _Query(
+            self._connection,
+            table.name,
+            [quoted(names[name]) for name in whole if name in names],
+            [quoted(names[name]) for name in real if name in names],
+        )
+        pieces = [query.nothing()]
+        lowest, step = LOWEST, min(_STEP, self._most)
+        with self._lock, self._unchanged():
+            while lowest <= HIGHEST and step:
+                try:
+                    piece = query.piece(lowest, step)
+                except UNREADABLE:
+                    self._note_damage(table)
+                    step //= 2  # the rows before the damaged page are still there
+                    continue
+                if piece is None:
+                    break
+                pieces.append(piece)
+                self._advanced(len(piece[0]))
+                if self._most < HIGHEST:
+                    break
+                lowest = int(piece[0][-1]) + 1
+        number, *there = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+        given = iter(there)
+        columns: dict[str, npt.NDArray[Any]] = {}
+        for name in (*whole, *real):
+            absent = ABSENT if name in whole else np.nan
+            columns[name] = next(given) if name in names else np.full(len(number), absent)
         return Rows(table.name, number, columns)
 
-    def _by_queries(self, table: Table, there: Sequence[tuple[str, Any]]) -> list[npt.NDArray[Any]]:
-        """Row numbers and columns as SQLite finds them, also in a damaged table."""
-        numbers = Numbers(self._connection, table.name, there)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", DeprecationWarning)
-            self._walk(table, numbers.take)
-        if numbers.lost:
-            self.lost[table.name] = self.lost.get(table.name, 0) + numbers.lost
-        found = numbers.whole()
-        # A damaged row number ends SQLite's way through a table without a word.
-        unsaid = rows_stored(self.database, table.name) - len(found[0])
-        if unsaid > 0 and not self.database.changed():
-            self.lost[table.name] = unsaid
-        return found
+    @contextlib.contextmanager
+    def _unchanged(self) -> Iterator[None]:
+        """Nobody writes to the database meanwhile."""
+        self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            if self._connection.in_transaction:  # an error may have ended it
+                self._connection.execute("ROLLBACK")
+
+    def _note_damage(self, table: Table) -> None:
+        if table.name not in self.damaged:
+            self.damaged.append(table.name)
 
     def texts(self, table: Table, key: str, value: str) -> dict[int, str]:
         """The texts in column ``value`` by the number in column ``key``."""
-        found: dict[int, str] = {}
         if not {plain(key), plain(value)} <= table.columns.keys():
-            return found
-        names = [quoted(table.columns[plain(name)]) for name in (key, value)]
-        query = f"SELECT {', '.join(names)} FROM {quoted(table.name)} NOT INDEXED WHERE rowid BETWEEN ? AND ?"
-
-        def take(low: int, high: int) -> int:
-            pairs = self._connection.execute(query, (low, high)).fetchall()
-            found.update((number, as_text(text)) for number, text in pairs if isinstance(number, int))
-            return len(pairs)
-
+            return {}
         with self._lock:
-            self._walk(table, take)
-        return found
-
-    def _walk(self, table: Table, take: Callable[[int, int], int]) -> None:
-        def taken(low: int, high: int) -> int:
-            found = take(low, high)
-            self._advanced(found)
-            return found
-
-        walk = Walk(self._connection, table.name, taken)
-        try:
-            walk.go()
-        except UNREADABLE:
-            self.unreadable.append(table.name)
-        if walk.lost:
-            self.lost[table.name] = walk.lost
+            pairs = self.cells(table, key, value)
+            texts = {number: as_text(text) for number, text in pairs if isinstance(number, int)}
+            self._advanced(len(texts))
+        return texts
 
     def _advanced(self, count: int) -> None:
         self._done += count
@@ -197,18 +204,16 @@ class Tables:
             self._advance(min(self._done / max(self._total, 1), 1.0))
 
     def cells(self, table: Table, *columns: str) -> Iterator[tuple[Any, ...]]:
-        """The cells of a small table row by row, as SQLite has them (texts as bytes, None where there is none)."""
+        """The cells row by row, as SQLite has them (texts as bytes, None where there is none)."""
         wanted = ", ".join(
             quoted(table.columns[key]) if (key := plain(name)) in table.columns else "NULL" for name in columns
         )
         try:
-            for row in self._connection.execute(f"SELECT {wanted} FROM {quoted(table.name)} NOT INDEXED"):
-                if self.database.cut and all(cell is None for cell in row):  # it stands for a page that is lost
-                    self.lost[table.name] = self.lost.get(table.name, 0) + 1
-                else:
-                    yield row
+            # A damaged table may lead in a circle: none has more rows than the file has bytes.
+            query = f"SELECT {wanted} FROM {quoted(table.name)} NOT INDEXED LIMIT {self.database.size}"
+            yield from self._connection.execute(query)
         except UNREADABLE:
-            self.unreadable.append(table.name)
+            self._note_damage(table)
 
     def rows(self, table: Table, columns: Sequence[str], numbers: Sequence[int]) -> list[dict[str, Any] | None]:
         """The cells of ``columns`` (plain names) in the rows of ``numbers``; None for a row that is not there.
@@ -250,6 +255,53 @@ class Tables:
             order = np.argsort(rows[key], kind="stable")
             self._indexes[place] = rows[key][order], rows.number[order]
         return self._indexes[place]
+
+
+class _Query:
+    """The rows of ``table`` as columns, a piece at a time: ``whole`` and ``real`` are its columns as SQL has them.
+
+    SQLite joins each column of a piece into one text of numbers, which NumPy parses: faster than a Python object for
+    each cell. Reals come as objects, since SQLite writes them with 15 digits.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, table: str, whole: Sequence[str], real: Sequence[str]) -> None:
+        self._connection = connection
+        self._counts = len(whole), len(real)
+        rows = f"FROM {quoted(table)} NOT INDEXED WHERE rowid"
+        # A cell that is no number is what SQLite makes of it: '12' is 12, 2.7 is 2, a word is 0.
+        cells = "".join(f", ifnull(CAST({name} AS INTEGER), {ABSENT}) AS c{i}" for i, name in enumerate(whole))
+        texts = "".join(f", group_concat(c{i})" for i in range(len(whole)))
+        piece = f"SELECT rowid AS number{cells} {rows} >= ? ORDER BY rowid LIMIT ?"
+        self._whole = f"SELECT count(*), group_concat(number){texts} FROM ({piece})"
+        reals = ", ".join(f"CAST({name} AS REAL)" for name in real)
+        self._real = f"SELECT {reals} {rows} BETWEEN ? AND ? ORDER BY rowid LIMIT ?"
+
+    def nothing(self) -> list[npt.NDArray[Any]]:
+        """The columns of no row."""
+        whole, real = self._counts
+        return [np.zeros(0, kind) for kind in (*[np.int64] * (1 + whole), *[np.float64] * real)]
+
+    def piece(self, lowest: int, most: int) -> list[npt.NDArray[Any]] | None:
+        """Row numbers and columns of the first ``most`` rows from number ``lowest`` on, ascending; None without any.
+
+        Raises one of ``UNREADABLE`` if they cannot be read.
+        """
+        count, *texts = self._connection.execute(self._whole, (lowest, most)).fetchone()
+        if not count:
+            return None
+        number, *columns = (np.fromstring(text, np.int64, sep=",") for text in texts)
+        if self._counts[1]:
+            reals = self._connection.execute(self._real, (int(number[0]), int(number[-1]), count)).fetchall()
+            columns += list(np.ascontiguousarray(np.array(reals, np.float64).reshape(-1, self._counts[1]).T))
+        # Damaged pages may lead in a circle, or give other rows to the second query.
+        if any(len(column) != count for column in (number, *columns)) or (number[1:] <= number[:-1]).any():
+            raise sqlite3.DatabaseError("row numbers out of order")
+        return [number, *columns]
+
+
+def quoted(name: str) -> str:
+    """A name as SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def as_text(value: Any) -> str:

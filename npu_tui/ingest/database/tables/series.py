@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from npu_tui.ingest.companions.csv_table import MISSING
 from npu_tui.ingest.database.tables.joins import numbered
-from npu_tui.ingest.database.tables.pieces import ABSENT
+from npu_tui.ingest.database.tables.rows import ABSENT
 from npu_tui.ingest.database.tables.texts import Texts
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.ingest.database.tables.joins import told
-from npu_tui.ingest.database.tables.pieces import ABSENT
-from npu_tui.ingest.database.tables.rows import Tables
+from npu_tui.ingest.database.tables.rows import ABSENT, Tables
 from npu_tui.ingest.json.columns.codes import Codes
 
 I32 = npt.NDArray[np.int32]

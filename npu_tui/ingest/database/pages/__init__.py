@@ -1,1 +1,0 @@
-"""Tables read from the pages of the file itself, while SQLite holds them still."""
