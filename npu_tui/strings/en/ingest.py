@@ -70,7 +70,7 @@ TEXTS: dict[str, str] = {
     "odd.db_locked": "another program has locked the database: it is shown as it lies on disk",
     "odd.db_written": "the database was written to while it was read: open it again when it is finished",
     "odd.db_tables": "the database is damaged: not all rows can be read of {tables}; the .recover command of the sqlite3 shell may save more",
-    "odd.db_tables_more": "the database is damaged: not all rows can be read of {tables} and {rest:other table|other tables}; the .recover command of the sqlite3 shell may save more",
+    "odd.db_tables_more": "the database is damaged: not all rows can be read of {tables} and {rest:count} more; the .recover command of the sqlite3 shell may save more",
     "odd.db_texts": "{count:name is|names are} not in STRING_IDS: shown as numbers",
     "companion.missing": "{name}: not there",
     "companion.empty": "{name}: no rows",

@@ -70,7 +70,7 @@ TEXTS: dict[str, str] = {
     "odd.db_locked": "另一个程序锁定了数据库：按磁盘上的内容显示",
     "odd.db_written": "读取期间数据库被写入：写完后请重新打开",
     "odd.db_tables": "数据库已损坏，以下表未能完整读取：{tables}；sqlite3 命令行的 .recover 或可恢复更多",
-    "odd.db_tables_more": "数据库已损坏，以下表未能完整读取：{tables}，另有 {rest} 张；sqlite3 命令行的 .recover 或可恢复更多",
+    "odd.db_tables_more": "数据库已损坏，以下表未能完整读取：{tables}，另有 {rest:count} 张；sqlite3 命令行的 .recover 或可恢复更多",
     "odd.db_texts": "{count:count} 个名称不在 STRING_IDS 中：显示为数字",
     "companion.missing": "{name}：文件不存在",
     "companion.empty": "{name}：没有数据行",
