@@ -62,7 +62,7 @@ COMPUTED = {
     "category.": {HOST_TO_DEVICE, TASK_QUEUE, ASYNC_NPU, FORWARD_BACKWARD},
     "report.dispatch.stage.": {"python", "cann"},
     "companion.": {"missing", "empty"},
-    "odd.": {"db_rows_more", "db_tables_more"},
+    "odd.": {"db_tables_more"},
     "kind.": {"command", "time", "flag", "lane", "slice"},
     "explain.": {kind.id for kind in KINDS},
     "explain.input.": {needed for rule in RULES for needed in rule.inputs},
