@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from npu_tui.output.svg import CELL_HEIGHT, CELL_WIDTH, CLOSED, Piece, opened, row_shapes, written
 from npu_tui.profile.profile import Profile
-from npu_tui.report.pages.svg import CELL_HEIGHT, CELL_WIDTH, CLOSED, Piece, opened, row_shapes
 from npu_tui.strings import language
 from npu_tui.tui.picture import frames
+from npu_tui.view.palette import LIGHT
 
 COLUMNS, ROWS = 110, 32
 SECONDS = 12
@@ -41,7 +42,9 @@ def walk(profile: Profile) -> str:
     for y in range(ROWS):
         for first, last, row in _runs([screen[y] for screen in screens]):
             spans.add((first, last))
-            parts.append(f'<g class="{_name(first, last)}">{"".join(row_shapes(row, y * CELL_HEIGHT))}</g>')
+            parts.append(
+                f'<g class="{_name(first, last)}">{"".join(written(row_shapes(row, y * CELL_HEIGHT), LIGHT))}</g>'
+            )
     top = ROWS * CELL_HEIGHT
     parts.append(f'<rect x="0" y="{top}" width="{width}" height="{_CAPTION}" fill="{_GROUND}"/>')
     for at, (_, said) in enumerate(STEPS):

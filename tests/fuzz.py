@@ -34,8 +34,9 @@ from npu_tui.ingest.json.decoding.chunks import ChunkReader, array_start
 from npu_tui.ingest.json.decoding.events import Event, decode_events
 from npu_tui.ingest.json.decoding.lenient import strict_json
 from npu_tui.ingest.load import load
+from npu_tui.output.report_document import report_document
+from npu_tui.output.text import text
 from npu_tui.profile.profile import Profile
-from npu_tui.report.pages.text_report import text_report
 from npu_tui.report.report import report
 from npu_tui.strings import words
 from npu_tui.trace.model import Trace
@@ -328,7 +329,7 @@ def _lost(trace: Trace, wanted: list[bytes]) -> int:
 
 def _used(trace: Trace) -> None:
     """Everything that is said about a trace, and its last events."""
-    text_report(report(Profile(trace)))
+    text(report_document(report(Profile(trace))))
     for ordinal in range(max(0, sum(trace.events.values()) - 3), sum(trace.events.values())):
         json_args(trace).event(ordinal)
 

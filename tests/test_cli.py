@@ -75,7 +75,8 @@ def test_the_report_where_stdout_is_no_terminal():
 def test_the_current_directory_without_a_path():
     done = run(cwd=HEALTHY)
     assert done.returncode == 0
-    assert "Verdict\n" in done.stdout
+    assert "Device time\n" in done.stdout
+    assert "Findings\n" in done.stdout
 
 
 def test_a_list_of_several_profiles_without_a_path(tmp_path):

@@ -24,13 +24,11 @@ sys.path.insert(0, str(ROOT / "tests" / "tui"))
 from driving import opened  # noqa: E402 - its folder is no package
 from measured import part_of, profile_of, session_of  # noqa: E402
 from refusals import said  # noqa: E402
+from written import html_report, markdown_report, text_report  # noqa: E402
 
 from npu_tui.ingest.errors import InputError  # noqa: E402
 from npu_tui.ingest.load import load  # noqa: E402
 from npu_tui.report.health import health_lines  # noqa: E402
-from npu_tui.report.pages.html_report import html_report  # noqa: E402
-from npu_tui.report.pages.markdown_report import markdown_report  # noqa: E402
-from npu_tui.report.pages.text_report import text_report  # noqa: E402
 from npu_tui.report.report import report  # noqa: E402
 from npu_tui.trace.model import Trace  # noqa: E402
 from npu_tui.tui.picture import picture  # noqa: E402

@@ -364,6 +364,6 @@ def test_one_is_told_as_one():
     }  # fmt: skip
     plain = re.compile(rf"\{{(?!who)\w+(?::count|:,|:>\d+)?\}}(?: [a-z-]+)? (?:{counted})\b(?!/)")
     assert {key for key, text in ENGLISH.items() if plain.search(text)} <= several
-    assert say("report.lines.row", lost="1 ms", launches=1, place="a").split() == ["1", "ms", "1", "launch", "a"]
+    assert say("report.dispatch.lost", lost="1 ms", starved=1, links=1) == "1 ms lost in 1 starved launch of 1"
     assert say("header.near", near="1", links="1") == "1 of 1 launch near-vertical"
     assert say("header.near", near="1", links="1,204") == "1 of 1,204 launches near-vertical"

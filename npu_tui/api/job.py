@@ -44,9 +44,10 @@ class Job(Tables):
 
     def report(self) -> str:
         """The report about the job as text."""
-        from npu_tui.report.job.text import job_text
+        from npu_tui.output.job_document import RANKS, job_document
+        from npu_tui.output.text import text
 
-        return job_text(self.data)
+        return text(job_document(self.data), RANKS)
 
     def __repr__(self) -> str:
         return f"<Job {self.data.source.path}: {self.data.source.ranks} ranks>"

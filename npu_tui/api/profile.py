@@ -72,10 +72,10 @@ class Profile(Tables):
 
     def timeline(self, range: Span | None = None, step: int | None = None, dark: bool = False) -> Timeline:
         """The lanes as a picture: a ``range`` of time, ``ProfilerStep#step``, or the first step; at most 60 rows."""
-        from npu_tui.report.pages.timeline_picture import timeline_pictures
+        from npu_tui.output.timeline import timeline_files
 
         with told():
-            return Timeline(timeline_pictures(self._part(range, step))[dark])
+            return Timeline(timeline_files(self._part(range, step))[dark])
 
     def _part(self, span: Span | None, step: int | None) -> Measured:
         from npu_tui.analysis.device import EVERYTHING, Window

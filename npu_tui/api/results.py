@@ -43,22 +43,22 @@ class Report:
 
     def text(self) -> str:
         """The report as text."""
-        from npu_tui.report.pages.text_report import text_report
-
-        return text_report(self.data)
+        return self._written("text")
 
     def markdown(self) -> str:
         """The report as Markdown."""
-        from npu_tui.report.pages.markdown_report import markdown_report
-
-        return markdown_report(self.data)
+        return self._written("markdown")
 
     def html(self) -> str:
         """The report as one HTML page that loads nothing."""
-        from npu_tui.report.pages.html_report import html_report
-
         with told():
-            return html_report(self.data, self._part)
+            return self._written("html")
+
+    def _written(self, form: str) -> str:
+        from npu_tui.output.formats import written
+        from npu_tui.output.report_document import report_document
+
+        return written(report_document(self.data, self._part if form == "html" else None), form)
 
     def __str__(self) -> str:
         return self.text()
@@ -89,17 +89,19 @@ class Comparison:
 
     def text(self) -> str:
         """The comparison as text."""
-        from npu_tui.report.compared.text import text_comparison
+        from npu_tui.output.compare_document import compare_document
+        from npu_tui.output.text import text
 
-        return text_comparison(self.data)
+        return text(compare_document(self.data))
 
     def html(self) -> str:
         """The comparison as one HTML page that loads nothing."""
         from npu_tui.compare.drawing.picture import Picture
-        from npu_tui.report.compared.html import html_comparison
+        from npu_tui.output.compare_document import compare_document
+        from npu_tui.output.html import html
 
         with told():
-            return html_comparison(self.data, Picture(self._compared))
+            return html(compare_document(self.data, Picture(self._compared)))
 
     def __str__(self) -> str:
         return self.text()

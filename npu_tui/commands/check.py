@@ -84,14 +84,17 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
 
 def _told(answer: Answer, form: str) -> int:
     """Print ``answer`` as text or JSON; the exit code."""
-    from npu_tui.gate.answer import answer_object, answer_text
+    from npu_tui.gate.answer import answer_document, answer_object
 
     if form == "json":
         import orjson
 
         text = orjson.dumps(answer_object(answer), option=orjson.OPT_INDENT_2).decode() + "\n"
     else:
-        text = answer_text(answer)
+        from npu_tui.output.text import ALL
+        from npu_tui.output.text import text as as_text
+
+        text = as_text(answer_document(answer), rows=ALL)
     try:
         write(text)
     except BrokenPipeError:  # the reader has seen enough; the answer stays the same

@@ -44,7 +44,7 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
     renamed = _renamed(parser, options.map)
     _choose_ranks(parser, options)
     from npu_tui.compare.comparison import Comparison
-    from npu_tui.report.compared.build import compared, profile_findings
+    from npu_tui.report.compared.build import compared
 
     def compare(profiles: Sequence[Profile]) -> Comparison:
         sides = [
@@ -71,30 +71,22 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
         comparison = compare([opened_profile(path, cached, thresholds, form) for path in paths])
     except SeveralError as error:
         raise InputError(message("compare.several", text=error.message)) from error
-    as_text = options.format in (None, "text")
-    found = compared(comparison, single=not as_text)
+    form = options.format or "text"
+    found = compared(comparison)
     found.findings = [each for each in found.findings if each.id not in ignored]
-    if options.format == "json":
+    if form == "json":
         import msgspec
 
         write(msgspec.json.encode(found) + b"\n")
-    elif options.format == "html":
-        from npu_tui.compare.drawing.picture import Picture
-        from npu_tui.report.compared.html import html_comparison
-
-        write(html_comparison(found, Picture(comparison)))
-    elif options.format == "markdown":
-        from npu_tui.report.compared.markdown import markdown_comparison
-
-        write(markdown_comparison(found))
     else:
-        from npu_tui.report.compared.text import profile_findings_text, text_comparison
+        from npu_tui.compare.drawing.picture import Picture
+        from npu_tui.output.compare_document import compare_document
+        from npu_tui.output.formats import written
 
-        write(text_comparison(found))
-        write(profile_findings_text(profile_findings(comparison)))
+        write(written(compare_document(found, Picture(comparison) if form == "html" else None), form))
     verdict = found.step.verdict
     if verdict in failing or ("unsure" in failing and verdict == "incomparable"):
-        if not as_text:
+        if form != "text":
             print(say(f"compare.verdict.{verdict}"), file=sys.stderr)
         return FAILED
     return DONE

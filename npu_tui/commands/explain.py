@@ -20,13 +20,15 @@ def parser() -> Parser:
 
 def run(parser: Parser, options: argparse.Namespace) -> int:
     """Explain the finding that ``options`` name, or list all; returns the exit code."""
-    from npu_tui.report.explain import explain, kind_of, list_findings, unknown
+    from npu_tui.output.explain_document import WIDTH, explain_document, findings_document
+    from npu_tui.output.text import ALL, text
+    from npu_tui.report.explain import kind_of, unknown
 
     if options.id is None:
-        write(list_findings())
+        write(text(findings_document(), ALL))
         return DONE
     kind = kind_of(options.id)
     if kind is None:
         parser.error(unknown(options.id))
-    write(explain(kind, thresholds_of(options.config)))
+    write(text(explain_document(kind, thresholds_of(options.config)), ALL, WIDTH))
     return DONE

@@ -91,14 +91,16 @@ def explore(
     openings = [opening_of(path, cached, getattr(options, "source", None)) for path in paths]
     if not on_terminal():  # from here on the keys are where something may have been piped
         gc.enable()
+        from npu_tui.output.report_document import report_document
+        from npu_tui.output.text import text
         from npu_tui.profile.profile import Profile
-        from npu_tui.report.pages.text_report import text_report
         from npu_tui.report.report import report
 
         thresholds = thresholds_of(None)
         for path, opening in zip(paths, openings, strict=True):
             if not is_job(opening):
-                write(text_report(report(Profile(opening.trace(), opening.source, thresholds))))
+                whole = Profile(opening.trace(), opening.source, thresholds)
+                write(text(report_document(report(whole))))
             elif is_listed(opening, chosen):
                 write_list(path)
             else:

@@ -60,18 +60,11 @@ def write_job(
         import msgspec
 
         write(msgspec.json.encode(found) + b"\n")
-    elif form == "html":
-        from npu_tui.report.job.html import html_job
-
-        write(html_job(found, job))
-    elif form == "markdown":
-        from npu_tui.report.job.markdown import job_markdown
-
-        write(job_markdown(found))
     else:
-        from npu_tui.report.job.text import job_text
+        from npu_tui.output.formats import written
+        from npu_tui.output.job_document import RANKS, job_document
 
-        write(job_text(found))
+        write(written(job_document(found, job if form == "html" else None), form, RANKS))
     return DONE
 
 

@@ -16,13 +16,6 @@ from npu_tui.trace.message import message
 if TYPE_CHECKING:
     from npu_tui.report.schema import Report
 
-_PAGES = {
-    "text": "npu_tui.report.pages.text_report",
-    "markdown": "npu_tui.report.pages.markdown_report",
-    "html": "npu_tui.report.pages.html_report",
-    "json": "npu_tui.report.pages.json_report",
-}
-
 
 def parser() -> Parser:
     """Its arguments and options."""
@@ -50,7 +43,7 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
     if summaries_in(Path(options.path)):
         return write_job(Path(options.path), options.format)
     try:
-        part = part_of(parser, options, (*REPORTING, _PAGES[options.format]))
+        part = part_of(parser, options, (*REPORTING, *_writers(options.format)))
     except SeveralError:
         of_one = options.range, options.step, options.fields
         if options.format not in FORMATS or any(each is not None for each in of_one):
@@ -69,19 +62,19 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
         from npu_tui.report.pages.json_report import json_report
 
         write(json_report(found))
-    elif options.format == "markdown":
-        from npu_tui.report.pages.markdown_report import markdown_report
-
-        write(markdown_report(found))
-    elif options.format == "html":
-        from npu_tui.report.pages.html_report import html_report
-
-        write(html_report(found, part))
     else:
-        from npu_tui.report.pages.text_report import text_report
+        from npu_tui.output.formats import written
+        from npu_tui.output.report_document import report_document
 
-        write(text_report(found))
+        write(written(report_document(found, part if options.format == "html" else None), options.format))
     return DONE
+
+
+def _writers(form: str) -> tuple[str, ...]:
+    """The modules that write the report, to be imported while the trace is read."""
+    if form == "json":
+        return ("npu_tui.report.pages.json_report",)
+    return "npu_tui.output.report_document", f"npu_tui.output.{form}"
 
 
 def _chosen(parser: Parser, found: Report, names: str) -> bytes:

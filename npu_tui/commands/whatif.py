@@ -31,14 +31,16 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
         speak(ENGLISH)
     refuse_terminal(parser, options.path)
     from npu_tui.analysis.what_if import UnknownChangeError
-    from npu_tui.report.whatif import NoReplayError, whatif, whatif_text
+    from npu_tui.output.text import ALL, text
+    from npu_tui.report.whatif import NoReplayError, whatif
 
     profile = opened_profile(options.path, not options.no_cache, thresholds_of(options.config))
     if not options.changes and options.format == "text":
-        from npu_tui.report.remedies import remedies, remedies_lines
+        from npu_tui.output.whatif_document import remedies_document
+        from npu_tui.report.remedies import remedies
 
         try:
-            write("\n".join(remedies_lines(remedies(profile))) + "\n")
+            write(text(remedies_document(remedies(profile)), ALL))
         except NoReplayError as error:
             return refuse(words(error.said), UNREADABLE)
         return DONE
@@ -53,5 +55,7 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
 
         write(msgspec.json.encode(found) + b"\n")
     else:
-        write(whatif_text(found))
+        from npu_tui.output.whatif_document import whatif_document
+
+        write(text(whatif_document(found), ALL))
     return DONE

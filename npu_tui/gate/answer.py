@@ -1,4 +1,4 @@
-"""The answer of a gate as text and as JSON."""
+"""The answer of a gate as a document and as JSON."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 from msgspec import Struct
 
 from npu_tui.gate.checks import Check
+from npu_tui.output.document import Block, Cell, Document, Paragraph, Table
 from npu_tui.report.wording import share_text, time_text
 from npu_tui.strings import say
-from npu_tui.trace.text import padded, printable
+from npu_tui.trace.text import printable
 
 SCHEMA_VERSION = 1
 
@@ -61,18 +62,20 @@ def answer_object(answer: Answer) -> dict[str, Any]:
     }
 
 
-def answer_text(answer: Answer) -> str:
-    """The lines of an answer: the verdict, then what failed, what was not measured, and what passed."""
+def answer_document(answer: Answer) -> Document:
+    """The verdict, then what failed, what was not measured, and what passed."""
     failed = sum(map(answer.fails, answer.checks))
     key = "gate.failed" if not answer.passed else "gate.passed" if answer.checks else "gate.unchecked"
-    unmeasured = sum(each.status == "not_measured" for each in answer.checks)
+    unmeasured = sum(check.status == "not_measured" for check in answer.checks)
     counts = {"failed": failed, "count": len(answer.checks), "unmeasured": unmeasured}
     counts["measured"] = len(answer.checks) - unmeasured
-    lines = [say(f"{key}.unmeasured" if unmeasured else key, path=answer.path, **counts)]
-    order = sorted(answer.checks, key=lambda each: _ORDER.index(each.status))
-    lines += [f"  {padded(say(f'gate.status.{each.status}'), 14)}{_line(each)}" for each in order]
-    lines += [say("gate.note", note=note) for note in answer.notes]
-    return "\n".join(map(printable, lines)) + "\n"
+    verdict = say(f"{key}.unmeasured" if unmeasured else key, path=answer.path, **counts)
+    order = sorted(answer.checks, key=lambda check: _ORDER.index(check.status))
+    rows = [[Cell(say(f"gate.status.{check.status}")), Cell(_line(check))] for check in order]
+    blocks: list[Block] = [Table("checks", "", ("", ""), (False, False), rows)] if rows else []
+    if answer.notes:
+        blocks.append(Paragraph(tuple(say("gate.note", note=note) for note in answer.notes)))
+    return Document(verdict, blocks)
 
 
 def _compared(check: Check) -> str:

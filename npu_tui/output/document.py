@@ -32,7 +32,8 @@ class Table(Struct, frozen=True):
 
     Where not all rows fit, the first ones stay, or with ``weights`` (one for each row) the heaviest, in their order:
     of 1,500 steps the ten longest. ``more`` is the sentence about the rows left out, given how many they are.
-    A table whose ``columns`` are all empty has no head: the checks of a gate, the thresholds of a rule.
+    A table whose ``columns`` are all empty has no head: the checks of a gate, the thresholds of a rule. The reader of a
+    page may sort the rows unless they depend on their order, such as parts above their sum.
     """
 
     id: str
@@ -41,6 +42,7 @@ class Table(Struct, frozen=True):
     numeric: tuple[bool, ...]
     rows: list[list[Cell]]
     weights: tuple[float, ...] = ()
+    sortable: bool = True
     more: Callable[[int], str] = lambda hidden: say("report.more", count=hidden)
 
     def shown(self, most: int) -> list[list[Cell]]:
@@ -77,9 +79,9 @@ class Paragraph(Struct, frozen=True):
 
 
 class Items(Struct, frozen=True):
-    """A list of sentences, one each line."""
+    """A list of sentences. A pair is a name that Markdown sets as code, such as the id of a rule, and its sentence."""
 
-    lines: tuple[str, ...]
+    lines: tuple[str | tuple[str, str], ...]
     ordered: bool = False
 
 
@@ -98,7 +100,7 @@ class Proof(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True):
-    """One finding: ``head`` holds its title, ``notes`` are short facts that go into one line with ``id``.
+    """One finding: ``head`` holds its title, ``gain`` says what mending it saves, ``notes`` are short facts about it.
 
     ``part`` marks one that another finding contains: text and Markdown leave out its evidence, which the other one has.
     """
@@ -107,6 +109,7 @@ class Finding(Struct, frozen=True):
     id: str
     severity: str
     head: str
+    gain: str
     detail: str
     evidence: tuple[Proof, ...] = ()
     advice: tuple[str, ...] = ()
@@ -115,15 +118,16 @@ class Finding(Struct, frozen=True):
 
 
 class Findings(Struct, frozen=True):
-    """Findings in the order of work under one heading, after a ``table`` of them.
+    """Findings in the order of work under one heading.
 
-    A page has the table and all in full. Text and Markdown write in full those whose number is in ``full`` and one line
-    for each other one, below ``rest``; or the table alone where ``full`` is empty.
+    A page has the ``table`` and all findings in full. Text and Markdown write those in full whose number is in
+    ``full``, and below ``rest`` one line for each other one; or the table alone where ``full`` is None.
     """
 
-    table: Table
+    title: str
+    table: Table | None
     findings: tuple[Finding, ...]
-    full: frozenset[int] = frozenset()
+    full: frozenset[int] | None = None
     rest: str = ""
 
 
@@ -198,12 +202,16 @@ Shape = Box | Dots | Line | Words | Tip
 
 
 class Picture(Struct, frozen=True):
-    """``shapes`` on ``width`` x ``height`` pixels; ``legend`` tells what its paints mean. Only a page shows it."""
+    """``shapes`` on ``width`` x ``height`` pixels; ``legend`` tells what its paints mean. Only a page shows it.
+
+    It has a heading where it has an ``id``; without one it belongs to the block before it.
+    """
 
     title: str
     width: float
     height: float
     shapes: Sequence[Shape]
+    id: str = ""
     legend: tuple[tuple[Paint, str], ...] = ()
 
 

@@ -1,20 +1,16 @@
-"""What a finding means, in plain text: its rule, inputs, thresholds, advice and documents."""
+"""Every finding that can be explained, by its id or one that looks like it."""
 
 from __future__ import annotations
 
 import difflib
-from typing import get_args
 
-from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.compare.differences import DIFFERENCES
 from npu_tui.job.findings import JOB_FINDINGS
-from npu_tui.rules.explanation import explanation
 from npu_tui.rules.find import RULES
-from npu_tui.rules.model import FindingClass, Kind
+from npu_tui.rules.model import Kind
 from npu_tui.strings import say
-from npu_tui.trace.text import padded, printable, wrapped
+from npu_tui.trace.text import printable
 
-_WIDTH = 100
 _ALIKE = 0.75
 
 KINDS: tuple[Kind, ...] = (*RULES, *DIFFERENCES, *JOB_FINDINGS)
@@ -49,46 +45,3 @@ def unknown(wanted: str) -> str:
     if near is not None:
         return say("explain.unknown", id=printable(wanted), near=near)
     return say("explain.unknown_all", id=printable(wanted), ids=" ".join(finding_ids()))
-
-
-def list_findings() -> str:
-    """All ids by class with the first sentence of each."""
-    groups: list[tuple[str, list[Kind]]] = [
-        (say(f"finding.class.{cls}"), [rule for rule in RULES if rule.cls == cls]) for cls in get_args(FindingClass)
-    ]
-    groups += [(say("explain.compare"), [*DIFFERENCES]), (say("explain.job"), [*JOB_FINDINGS])]
-    lines = [say("explain.list")]
-    for title, kinds in groups:
-        lines += ["", title]
-        lines += [say("explain.row", id=kind.id, first=explanation(kind).summary) for kind in kinds]
-    return "\n".join(lines) + "\n"
-
-
-def explain(kind: Kind, thresholds: Thresholds | None = None) -> str:
-    """Everything about ``kind``, with the values of ``thresholds``."""
-    about = explanation(kind, thresholds)
-    lines = [
-        say("explain.head", id=about.id, cls=about.subject),
-        "",
-        *wrapped(about.meaning, _WIDTH),
-        "",
-        *wrapped(about.needs, _WIDTH),
-    ]
-    if about.thresholds:
-        width = max(len(name) for name, *_ in about.thresholds)
-        lines += ["", say("explain.thresholds")]
-        lines += [
-            say("explain.threshold", name=padded(name, width), value=padded(f"{value:g}", 6), text=text)
-            for name, value, text in about.thresholds
-        ]
-    lines += ["", say("explain.advice")]
-    for text in about.advice:
-        lines += wrapped(say("explain.item", text=text).strip(), _WIDTH, "  ", "    ")
-    if about.change:
-        lines += ["", say("explain.change"), *(f"  {line}" for line in about.change)]
-    if about.pages:
-        lines += ["", say("explain.pages")]
-        lines += [say("explain.page", title=title, address=address) for title, address in about.pages]
-    if about.documents:
-        lines += ["", say("explain.documents"), *(f"  {document}" for document in about.documents)]
-    return "\n".join(lines) + "\n"

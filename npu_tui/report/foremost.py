@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import median
 from typing import TypeVar
 
@@ -11,14 +11,6 @@ from npu_tui.report.wording import time_text
 from npu_tui.strings import say
 
 T = TypeVar("T")
-
-
-def foremost(rows: Sequence[T], most: int, weight: Callable[[T], float]) -> list[T]:
-    """The ``most`` of ``rows`` that weigh most, in the order of ``rows``; of equal ones the first."""
-    if len(rows) <= most:
-        return [*rows]
-    chosen = sorted(range(len(rows)), key=lambda i: -weight(rows[i]))[:most]
-    return [rows[i] for i in sorted(chosen)]
 
 
 def step_length(step: StepRow) -> float:

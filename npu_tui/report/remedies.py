@@ -9,10 +9,8 @@ from npu_tui.analysis.replay import Replay
 from npu_tui.analysis.what_if import UnknownChangeError, asked
 from npu_tui.profile.profile import Profile
 from npu_tui.report.values import us
-from npu_tui.report.whatif import Row, replay_of, rows_text
+from npu_tui.report.whatif import Row, replay_of
 from npu_tui.rules.facts.facts import Facts
-from npu_tui.strings import say
-from npu_tui.trace.text import duration_text, printable
 
 _LINES, _KERNELS, _RANKS = 4, 3, 3
 
@@ -49,15 +47,3 @@ def _texts(facts: Facts, replay: Replay) -> Iterator[str]:
     if len(late) != 1:
         yield "ranks in time"
     yield from (f"kernel {name} x0.5" for name in list(facts.time_by_type)[:_KERNELS])
-
-
-def remedies_lines(found: tuple[Row, ...]) -> list[str]:
-    """``found`` as a table under a line that says what it is."""
-    if not found:
-        return [say("whatif.no_remedies")]
-    table = [[say(f"whatif.column.{name}") for name in ("change", "matches", "alone", "after")]]
-    table += [
-        [row.text, str(row.matches), duration_text(1000 * row.alone_us), duration_text(1000 * row.step_us)]
-        for row in found
-    ]
-    return [say("whatif.remedies"), "", *map(printable, rows_text(table))]

@@ -1,4 +1,4 @@
-"""What a run would take with something changed: the answer of ``npu-tui whatif`` as a struct and in words."""
+"""What a run would take with something changed: the answer of ``npu-tui whatif`` in numbers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
 from npu_tui.analysis.what_if import Asked, asked
 from npu_tui.profile.profile import Profile
 from npu_tui.report.values import us
-from npu_tui.strings import say
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.text import brief, cell_count, duration_text, padded, printable
+from npu_tui.trace.text import brief
 
 SCHEMA_VERSION = 1
 _CELLS = 64
-_LEVELS = " ▁▂▃▄▅▆▇█"
-_PLAIN_LEVELS = " .:-=+*%#"
 
 
 class NoReplayError(ValueError):
@@ -149,76 +146,3 @@ def _timeline(replay: Replay, run: Run, change: Change, cells: int) -> tuple[Gho
             )
         )
     return tuple(ghost for _, ghost in sorted(found, key=lambda row: row[0]))
-
-
-def whatif_text(found: WhatIf, plain: bool = False) -> str:
-    """``found`` in words; ``plain`` draws in ASCII."""
-    return "\n".join(map(printable, whatif_lines(found, plain))) + "\n"
-
-
-def whatif_lines(found: WhatIf, plain: bool = False) -> list[str]:
-    """The lines of the answer: the step, the changes, and every stream as recorded with its ghost below it."""
-    lines = [head(found), say("whatif.replayed", **_replayed(found)), ""]
-    lines += _table(found)
-    lines += ["", say("whatif.scale", length=1000 * max(found.recorded_us, found.step_after_us * found.steps))]
-    for ghost in found.timeline:
-        lines.append(ghost.stream)
-        for name, shares in (("recorded", ghost.recorded), ("predicted", ghost.predicted)):
-            lines.append(f"  {padded(say(f'whatif.{name}'), 10)}{bar(shares, plain)}")
-    return lines
-
-
-def head(found: WhatIf) -> str:
-    """The step before and after in one line."""
-    before, after = 1000 * found.step_us, 1000 * found.step_after_us
-    gain = before - after
-    if abs(gain) < 1e-4 * before:
-        return say("whatif.head.same", before=before)
-    share = abs(gain) / before if before else 0.0
-    code = "whatif.head" if gain > 0 else "whatif.head.longer"
-    return say(code, before=before, after=after, gain=abs(gain), share=share)
-
-
-def _replayed(found: WhatIf) -> dict[str, object]:
-    return {
-        "replayed": 1000 * found.replayed_us,
-        "recorded": 1000 * found.recorded_us,
-        "error": found.error,
-        "steps": found.steps,
-    }
-
-
-def _table(found: WhatIf) -> list[str]:
-    rows = [[say(f"whatif.column.{name}") for name in ("change", "matches", "alone", "gain", "after")]]
-    rows += [
-        [
-            brief(each.text, 60),
-            str(each.matches),
-            _gained(each.alone_us),
-            _gained(each.gain_us),
-            duration_text(1000 * each.step_us),
-        ]
-        for each in found.changes
-    ]
-    return rows_text(rows)
-
-
-def _gained(us: float) -> str:
-    return duration_text(1000 * us) if us else say("whatif.no_gain")
-
-
-def rows_text(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of a table in columns, the first to the left, numbers to the right."""
-    widths = [max(cell_count(row[k]) for row in rows) for k in range(len(rows[0]))]
-    return [
-        "  ".join(
-            [padded(row[0], widths[0]), *(f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))]
-        )
-        for row in rows
-    ]
-
-
-def bar(shares: Sequence[float], plain: bool = False) -> str:
-    """How busy, a character per part; a part that is busy at all is never blank."""
-    levels = _PLAIN_LEVELS if plain else _LEVELS
-    return "".join(levels[0 if not each else max(1, round(each * (len(levels) - 1)))] for each in shares)

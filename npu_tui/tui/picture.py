@@ -11,8 +11,8 @@ from rich.style import Style
 from rich.terminal_theme import TerminalTheme
 from textual.keys import Keys
 
+from npu_tui.output.svg import Piece, svg
 from npu_tui.profile.profile import Profile
-from npu_tui.report.pages.svg import Piece, svg
 from npu_tui.trace.text import drawable, printable
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.job.screen import JobScreen

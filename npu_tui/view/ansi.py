@@ -114,17 +114,10 @@ class Encoder:
 
     def runs(self, grid: Grid, y: int) -> list[Run]:
         """Row ``y`` in pieces of cells that look alike."""
-        fg, bg, attr = grid.fg[y].astype(np.int64), grid.bg[y].astype(np.int64), grid.attr[y].astype(np.int64)
-        key = (fg * 256 + bg) * 8 + attr
-        starts = np.flatnonzero(np.append(True, key[1:] != key[:-1])).tolist()
-        text = grid.char[y].tobytes().decode("utf-32-le")
-        result: list[Run] = []
-        for start, stop in zip(starts, [*starts[1:], len(text)], strict=True):
-            piece = text[start:stop].replace(chr(CONTINUED), "")
-            turned = self._depth == "none" and not _GROUND[bg[start]]
-            front, back = self._named(int(fg[start])), self._named(int(bg[start]))
-            result.append((piece, front, back, int(attr[start]), turned))
-        return result
+        return [
+            (text, self._named(fg), self._named(bg), attr, self._depth == "none" and not bool(_GROUND[bg]))
+            for text, fg, bg, attr in grid.runs(y)
+        ]
 
     def _named(self, ink: int) -> Colour:
         if self._depth == "truecolor":

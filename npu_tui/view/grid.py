@@ -90,6 +90,17 @@ class Grid(Struct):
         """The characters of row ``y``; a wide one stands once."""
         return str(self.char[y].tobytes(), "utf-32-le").replace(chr(CONTINUED), "")
 
+    def runs(self, y: int) -> list[tuple[str, int, int, int]]:
+        """Row ``y`` in pieces of cells that look alike: text, ink, ink of the ground, ``Attr`` bits."""
+        fg, bg, attr = self.fg[y].astype(np.int64), self.bg[y].astype(np.int64), self.attr[y].astype(np.int64)
+        key = (fg * 256 + bg) * 8 + attr
+        starts = np.flatnonzero(np.append(True, key[1:] != key[:-1])).tolist()
+        text = self.char[y].tobytes().decode("utf-32-le")
+        return [
+            (text[start:stop].replace(chr(CONTINUED), ""), int(fg[start]), int(bg[start]), int(attr[start]))
+            for start, stop in zip(starts, [*starts[1:], len(text)], strict=True)
+        ]
+
     def mend(self, marked: int | None = None) -> None:
         """Blank the halves of wide characters whose other half was written over, and let pairs look alike.
 

@@ -24,8 +24,9 @@ os.environ["NPU_TUI_CACHE_MB"] = "0"
 from npu_tui.ingest.load import load
 from npu_tui.profile.profile import Profile
 from npu_tui.report.report import report
-from npu_tui.report.pages.text_report import text_report
-from npu_tui.report.pages.timeline_picture import timeline_pictures
+from npu_tui.output.report_document import report_document
+from npu_tui.output.text import text
+from npu_tui.output.timeline import timeline_files
 
 def memory():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -37,9 +38,9 @@ base, begun = memory(), processor()
 trace = load(sys.argv[1])
 loaded = processor()
 part = Profile(trace)
-text_report(report(part))
+text(report_document(report(part)))
 reported = processor()
-timeline_pictures(part)
+timeline_files(part)
 drawn = processor()
 print(loaded - begun, reported - loaded, drawn - reported, memory() - base)
 """

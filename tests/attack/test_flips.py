@@ -15,7 +15,8 @@ from pathlib import Path
 from npu_tui.ingest.copy import cache
 from npu_tui.ingest.load import load
 from npu_tui.ingest.source.find import find_source
-from npu_tui.report.pages.text_report import text_report
+from npu_tui.output.report_document import report_document
+from npu_tui.output.text import text
 
 cache.LEAST_BYTES = 1
 cache._LEFT_FREE = 0

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from shapes import SHAPES, write_shape
+from written import text_report
 
 from npu_tui.ingest.load import load
+from npu_tui.output.timeline import timeline_files
 from npu_tui.profile.profile import Profile
-from npu_tui.report.pages.text_report import text_report
-from npu_tui.report.pages.timeline_picture import timeline_pictures
 from npu_tui.report.report import report
 from npu_tui.trace.message import message
 from npu_tui.trace.model import MOST_DEVICES
@@ -31,7 +31,7 @@ def test_a_shape_is_kept_whole(shape: str, tmp_path: Path) -> None:
     found = report(part)
     assert found.trace.slices == len(trace.slices)
     assert text_report(found).strip()
-    assert all(picture.startswith("<svg") for picture in timeline_pictures(part))
+    assert all(picture.startswith("<svg") for picture in timeline_files(part))
 
 
 def test_more_devices_than_any_machine_has_are_shown_and_the_first_analysed(tmp_path: Path) -> None:

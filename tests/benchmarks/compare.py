@@ -18,10 +18,11 @@ from npu_tui.compare.drawing.picture import Picture
 from npu_tui.compare.drawing.scene import compared_scene
 from npu_tui.compare.side import Side
 from npu_tui.ingest.opening import opening_of
+from npu_tui.output.compare_document import compare_document
+from npu_tui.output.text import text
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.scene import make_scene
 from npu_tui.report.compared.build import compared, profile_findings
-from npu_tui.report.compared.text import text_comparison
 from npu_tui.view.caches import lanes_top
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.margins import gutter_width
@@ -95,7 +96,7 @@ def main() -> None:
     table, _ = timed(lambda: (picture.changes, comparison.parts, comparison.step))
     drawing, scene = timed(lambda: compared_scene(picture))
     judging, _ = timed(lambda: profile_findings(comparison))
-    written, report = timed(lambda: text_comparison(compared(comparison, single=False)))
+    written, report = timed(lambda: text(compare_document(compared(comparison, single=False))))
     assert isinstance(scene, Scene)
     gigabytes = sum(path.stat().st_size for path in paths if path.is_file()) / 1e9
     slices = sum(len(profile.trace.slices) for profile in profiles)

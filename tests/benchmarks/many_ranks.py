@@ -89,8 +89,9 @@ def stages(folder: Path) -> dict[str, float]:
     from npu_tui.ingest.source.find import find_sources
     from npu_tui.job.findings import job_findings
     from npu_tui.job.opening import job_of, read_rank
+    from npu_tui.output.job_document import job_document
+    from npu_tui.output.text import text
     from npu_tui.report.job.build import job_report
-    from npu_tui.report.job.text import job_text
 
     found: dict[str, float] = {}
 
@@ -108,7 +109,7 @@ def stages(folder: Path) -> dict[str, float]:
     timed("replay", lambda: job.sums)
     timed("links", lambda: job.links)
     timed("findings", lambda: job_findings(job))
-    timed("report", lambda: job_text(job_report(job)))
+    timed("report", lambda: text(job_document(job_report(job))))
     return found
 
 

@@ -11,7 +11,8 @@ from npu_tui.cli import main
 from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.differences import DIFFERENCES
 from npu_tui.compare.side import Side
-from npu_tui.report.explain import list_findings
+from npu_tui.output.explain_document import findings_document
+from npu_tui.output.text import text
 
 _FIXTURES = Path(__file__).parents[2] / "fixtures"
 _JOB = str(_FIXTURES / "two_ranks")
@@ -83,7 +84,7 @@ def test_every_finding_is_explained(capsys, key):
     out = capsys.readouterr().out
     assert out.startswith(f"{key} · ")
     assert "What to do:" in out
-    assert f"  {key} " in list_findings()
+    assert f"  {key} " in text(findings_document(), 100)
 
 
 def test_one_path_is_told_what_is_missing_and_what_to_type(capsys):

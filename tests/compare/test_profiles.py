@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from written import markdown_comparison, text_comparison
 
 from npu_tui.cli import main
 from npu_tui.compare.comparison import Comparison
@@ -14,8 +15,6 @@ from npu_tui.compare.side import Side
 from npu_tui.ingest.opening import opening_of
 from npu_tui.profile.profile import Profile
 from npu_tui.report.compared.build import compared as typed
-from npu_tui.report.compared.markdown import markdown_comparison
-from npu_tui.report.compared.text import text_comparison
 
 _FIXTURES = Path(__file__).parents[2] / "fixtures"
 _NAMES = sorted(

@@ -7,8 +7,9 @@ import pytest
 from made_up import finding
 from msgspec.structs import fields
 
-from npu_tui.gate.answer import Answer, answer_object, answer_text
+from npu_tui.gate.answer import Answer, answer_document, answer_object
 from npu_tui.gate.checks import Check, finding_checks
+from npu_tui.output.text import text as text_of
 from npu_tui.report.schema import FindingRow, NotChecked, OverlapPart
 
 ROWS = [
@@ -79,17 +80,17 @@ def test_the_answer_names_what_failed_first_and_by_how_much():
         *finding_checks(with_findings(ROWS), "high", (), ()),
     ]
     answer = Answer("trace.json", checks, ["rank 1"])
-    lines = answer_text(answer).splitlines()
+    lines = text_of(answer_document(answer)).splitlines()
     assert lines[0] == "FAILED, 4 of 8 checks, 1 not measured: trace.json"
-    assert lines[1] == "  FAIL          free: 20.0% (2.000 ms), allowed 10.0% (1.000 ms): 1.000 ms too long"
-    assert lines[2] == (
-        "  FAIL          step, 99th percentile: 106.0 µs, baseline 100.0 µs: +6.0%, allowed +5.0% (105.0 µs): "
+    assert lines[2] == "FAIL          free: 20.0% (2.000 ms), allowed 10.0% (1.000 ms): 1.000 ms too long"
+    assert lines[3] == (
+        "FAIL          step, 99th percentile: 106.0 µs, baseline 100.0 µs: +6.0%, allowed +5.0% (105.0 µs): "
         "1.000 µs too long"
     )
-    assert lines[3].split(maxsplit=1) == ["FAIL", "DISPATCH.FREE (high): title of DISPATCH.FREE; saves up to 2.500 ms"]
-    assert "NOT MEASURED" in lines[4]
-    assert "no links" in lines[4]
-    assert [line.split()[0] for line in lines[5:9]] == ["ok"] * 4
+    assert lines[4].split(maxsplit=1) == ["FAIL", "DISPATCH.FREE (high): title of DISPATCH.FREE; saves up to 2.500 ms"]
+    assert "NOT MEASURED" in lines[5]
+    assert "no links" in lines[5]
+    assert [line.split()[0] for line in lines[6:10]] == ["ok"] * 4
     assert lines[-1] == "note: rank 1"
     found = answer_object(answer)
     assert (found["passed"], len(found["checks"]), found["notes"]) == (False, 8, ["rank 1"])
@@ -101,12 +102,12 @@ def test_what_is_not_measured_may_be_allowed():
     checks = [Check("limit", "free", "not_measured", text="no device")]
     assert not Answer("x", checks, []).passed
     assert Answer("x", checks, [], lenient=True).passed
-    assert "NOT MEASURED" in answer_text(Answer("x", checks, [], lenient=True))
+    assert "NOT MEASURED" in text_of(answer_document(Answer("x", checks, [], lenient=True)))
 
 
 def test_hostile_titles_stay_on_their_line():
     rows = [finding("OP.SMALL", "high", title="a\nb\x1b[2J\u202ec")]
     checks = finding_checks(with_findings(rows), "high", (), ())
-    text = answer_text(Answer("\x1b]0;x\x07", checks, []))
-    assert len(text.splitlines()) == 2
+    text = text_of(answer_document(Answer("\x1b]0;x\x07", checks, [])))
+    assert len(text.splitlines()) == 3
     assert all(line.isprintable() for line in text.splitlines())

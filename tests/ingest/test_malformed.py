@@ -17,6 +17,7 @@ from malformed import MALFORMATIONS, Malformation, first_event_end, truncations 
 from measured import part_of, profile_of  # noqa: E402
 from refusals import refused  # noqa: E402
 from small_trace import SLICES, small_trace  # noqa: E402
+from written import text_report  # noqa: E402
 
 from npu_tui.ingest.args.json_args import json_args  # noqa: E402
 from npu_tui.ingest.errors import InputError  # noqa: E402
@@ -26,7 +27,6 @@ from npu_tui.ingest.json.decoding.events import decode_events  # noqa: E402
 from npu_tui.ingest.json.decoding.lenient import strict_json  # noqa: E402
 from npu_tui.ingest.load import load  # noqa: E402
 from npu_tui.report.health import health_lines  # noqa: E402
-from npu_tui.report.pages.text_report import text_report  # noqa: E402
 from npu_tui.report.report import report  # noqa: E402
 from npu_tui.strings import words  # noqa: E402
 

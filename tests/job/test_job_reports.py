@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from made_jobs import simulated
 from msgspec.structs import replace
+from written import html_job, job_markdown, job_text
 
 from npu_tui.cli import main
 from npu_tui.job import findings
@@ -17,10 +18,7 @@ from npu_tui.job.findings import JOB_FINDINGS
 from npu_tui.job.job import Job
 from npu_tui.job.model import Busy
 from npu_tui.report.job.build import job_report
-from npu_tui.report.job.html import html_job
-from npu_tui.report.job.markdown import job_markdown
 from npu_tui.report.job.schema import ClockBend
-from npu_tui.report.job.text import job_text
 
 MS = 1_000_000
 

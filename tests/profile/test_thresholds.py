@@ -14,10 +14,10 @@ from measured import profile_at
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tui"))
 
 from driving import opened
+from written import html_report
 
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.cli import main
-from npu_tui.report.pages.html_report import html_report
 from npu_tui.report.report import report
 from npu_tui.tui.session import make_session
 
@@ -80,7 +80,7 @@ def test_reports(known: Known, capsys: pytest.CaptureFixture[str]) -> None:
 
 async def test_the_timeline_of_the_page(known: Known) -> None:
     page = html_report(report(known.profile), known.profile)
-    pictures = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    pictures = [svg for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL) if "<title>Timeline</title>" in svg]
     assert len(pictures) == 1
     async with opened(make_session([known.profile]), (200, 50)) as driver:
         await driver.settle()

@@ -9,9 +9,17 @@ import pytest
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.cli import main
 from npu_tui.commands.streams import DONE, USAGE
-from npu_tui.report.explain import explain, kind_of, list_findings, nearest, unknown
+from npu_tui.output.explain_document import WIDTH, explain_document, findings_document
+from npu_tui.output.text import ALL
+from npu_tui.output.text import text as text_of
+from npu_tui.report.explain import kind_of, nearest, unknown
 from npu_tui.rules.explanation import document_title
 from npu_tui.rules.find import RULES
+from npu_tui.rules.model import Kind
+
+
+def explain(kind: Kind, thresholds: Thresholds | None = None) -> str:
+    return text_of(explain_document(kind, thresholds), ALL, WIDTH)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
@@ -34,12 +42,12 @@ def test_everything_about_a_rule(rule) -> None:
 def test_the_user_s_thresholds_are_shown() -> None:
     rule = kind_of("dispatch.free")
     assert rule is not None
-    assert "free_share      = 0.1 " in explain(rule)
-    assert "free_share      = 0.37 " in explain(rule, Thresholds(free_share=0.37))
+    assert re.search(r"free_share += 0\.1 ", explain(rule))
+    assert re.search(r"free_share += 0\.37 ", explain(rule, Thresholds(free_share=0.37)))
 
 
 def test_all_ids_are_listed() -> None:
-    text = list_findings()
+    text = text_of(findings_document(), ALL)
     assert all(f"  {rule.id} " in text for rule in RULES)
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from measured import part_of, profile_of
+from written import text_report
 
 from npu_tui.ingest.load import load
 from npu_tui.report.health import health_lines
-from npu_tui.report.pages.text_report import text_report
 from npu_tui.report.report import report
 
 

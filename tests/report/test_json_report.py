@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 from measured import answers, part_of, profile_of
+from written import text_report
 
 from npu_tui.ingest.load import load
 from npu_tui.profile.selection import parse_range, select_step
 from npu_tui.report.pages.json_report import json_report
-from npu_tui.report.pages.text_report import text_report
 from npu_tui.report.report import report
 from npu_tui.rules.model import SEVERITIES
 

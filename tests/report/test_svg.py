@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ElementTree
 
-from npu_tui.report.pages.svg import CELL_WIDTH, svg
+from npu_tui.output.svg import CELL_WIDTH, svg
 
 _SVG = "{http://www.w3.org/2000/svg}"
 WHITE, BLACK = (255, 255, 255), (0, 0, 0)

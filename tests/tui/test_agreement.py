@@ -13,8 +13,8 @@ import pytest
 from rich.text import Text
 
 from npu_tui.ingest.opening import Opening
+from npu_tui.output.report_document import worth_work
 from npu_tui.profile.profile import Profile
-from npu_tui.report.finding_words import split_findings
 from npu_tui.report.pages.json_report import json_report
 from npu_tui.report.report import report
 from npu_tui.report.schema import FindingRow
@@ -254,7 +254,7 @@ def test_findings_stand_in_one_order_under_one_number(shown: Shown) -> None:
     # What is only noted stands last, so that a finding has the same number in a report, which tells it apart.
     minor = [row.minor for row in content.rows]
     assert minor == sorted(minor)
-    full, _ = split_findings(msgspec.convert(told, list[FindingRow]))
+    full = list(filter(worth_work, msgspec.convert(told, list[FindingRow])))
     assert tab.count(shown.looked_at()) == minor.count(False) == len(full)
 
 

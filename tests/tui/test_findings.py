@@ -6,8 +6,8 @@ import pytest
 from driving import Driver, opened
 from msgspec.structs import replace
 
+from npu_tui.output.report_document import finding_text
 from npu_tui.report.finding_words import gain_words
-from npu_tui.report.parts.findings_part import finding_text
 from npu_tui.rules.model import Finding, Findings
 from npu_tui.strings import say, words
 from npu_tui.tui.app import NpuTui

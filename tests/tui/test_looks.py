@@ -15,7 +15,7 @@ from textual.command import CommandPalette
 from textual.scrollbar import ScrollBarRender
 
 from npu_tui.ingest.load import load
-from npu_tui.report.pages.svg import svg
+from npu_tui.output.svg import svg
 from npu_tui.strings import say
 from npu_tui.trace.model import HOST_TO_DEVICE
 from npu_tui.trace.text import cell_count

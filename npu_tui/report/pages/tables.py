@@ -15,7 +15,7 @@ from npu_tui.profile.table import Table as DataTable
 from npu_tui.profile.work_tables import COLLECTIVES, KERNEL_GROUPS, OPERATORS, STEPS
 from npu_tui.report.finding_words import class_word, line_place, overlap_title, severity_word
 from npu_tui.report.foremost import shorter_steps, step_length
-from npu_tui.report.schema import FindingRow, Report
+from npu_tui.report.schema import FindingRow, RangeRow, Report
 from npu_tui.report.wording import count_text, share_text, time_text
 from npu_tui.strings import say
 
@@ -39,7 +39,7 @@ def overlap_table(report: Report) -> Table | None:
     ]
     rows = [(say(f"report.overlap.{name}"), time) for name, time in parts]
     rows += [
-        (f"{say('report.overlap.free')}: {say(f'report.free.{name}').strip()}", time)
+        (f"{say('report.overlap.free')}: {say(f'report.free.{name}')}", time)
         for name, time in split
         if time is not None
     ]
@@ -72,7 +72,11 @@ def data_tables(report: Report) -> list[Table]:
         rendered(KERNEL_GROUPS, report.kernel_groups if shaped else [], "shapes"),
         rendered(MEMORY_PEAKS, peaks, "memory"),
         rendered(CHECKS, report.cross_check),
-        rendered(FILES, report.files, rows=lambda each: Cell(_rows_of(each), each.rows)),
+        replace(
+            rendered(FILES, report.files, rows=lambda each: Cell(_rows_of(each), each.rows)),
+            # What is damaged comes first; a missing file is named elsewhere.
+            weights=tuple({"missing": 0, "read": 1}.get(file.state, 2) for file in report.files),
+        ),
         rendered(LINK_MATRIX, report.link_matrix, route=lambda each: Cell(_route(each))),
         rendered(COLLECTIVES, longest, "communication"),
     ]
@@ -113,6 +117,16 @@ def _route(each: Record) -> str:
     return say("links_between.pair", source=each.source, target=each.target)
 
 
+def ranges_table(ranges: list[RangeRow]) -> Table:
+    """Where launches starve; of many ranges those count that lose most."""
+    columns = ("start", "end", "near", "launches", "device_idle", "lost")
+    return replace(
+        _table("ranges", columns, (True,) * len(columns), list(map(_range, ranges))),
+        weights=tuple(row.lost_us for row in ranges),
+        more=lambda hidden: say("report.ranges.more", count=hidden),
+    )
+
+
 def findings_table(report: Report) -> Table:
     """All findings in the order of work."""
     rows = [_finding(number, each) for number, each in enumerate(report.findings, 1)]
@@ -146,3 +160,8 @@ def _finding(number: int, each: FindingRow) -> list[Cell]:
         Cell(say("page.no_gain"), 0) if each.gain_us == 0 else _time(each.gain_us),
         Cell(each.title),
     ]
+
+
+def _range(row: RangeRow) -> list[Cell]:
+    counts = [Cell(count_text(count), count) for count in (row.near_vertical, row.links)]
+    return [_time(row.start_us), _time(row.end_us), *counts, _share(row.idle_ratio), _time(row.lost_us)]

@@ -1,15 +1,16 @@
-"""The texts of reports as Markdown and HTML."""
+"""The texts of reports in words: text, Markdown and HTML."""
 
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
     "report.about": (
-        "{kind}, rank {rank}, device {device}, profiler level {level}, steps: {steps}; "
-        "{slices:slice|slices}, {links:link|links}, {span}"
+        "{kind}, {size}, rank {rank}, device {device}, profiler level {level}, steps: {steps}; "
+        "{slices:slice|slices} on {lanes:lane|lanes}, {links:link|links}, {span}"
     ),
     "page.head": "{severity} · {cls} · {title}",
     "page.gain": "saves up to {gain}",
     "page.no_gain": "nothing",
+    "page.gains_nothing": "gains nothing",
     "page.hidden": "[minor: the device computes too little for this to matter]",
     "page.brief": "Also true, but not the place to start:",
     "page.finding": "finding {number}: what it says",
@@ -22,6 +23,7 @@ TEXTS: dict[str, str] = {
     "page.lane": "on {lane}",
     "table.overlap": "Device time",
     "table.findings": "Findings",
+    "table.ranges": "Ranges",
     "table.lines": "Code lines by lost time",
     "table.steps": "Steps",
     "table.memory": "Memory",
@@ -98,6 +100,8 @@ TEXTS: dict[str, str] = {
     "table.timeline": "Timeline",
     "column.part": "part",
     "column.time": "time",
+    "column.end": "end",
+    "column.near": "near-vertical",
     "column.lost": "lost",
     "column.launches": "launches",
     "column.place": "place",

@@ -11,18 +11,15 @@ from __future__ import annotations
 TEXTS: dict[str, str] = {
     # npu-tui explain
     "explain.list": "Findings by class (npu-tui explain ID shows one in full):",
-    "explain.row": "  {id:<19} {first}",
     "explain.unknown": "there is no finding {id}; did you mean {near}?",
     "explain.unknown_all": "there is no finding {id}; there are {ids}",
     "explain.head": "{id} · {cls}",
     "explain.inputs": "Needs: {inputs}",
     "explain.thresholds": "Thresholds:",
-    "explain.threshold": "  {name} = {value}  {text}",
     "explain.advice": "What to do:",
-    "explain.item": "  - {text}",
     "explain.change": "What changes, for example (- before, + after):",
     "explain.pages": "Read more:",
-    "explain.page": "  {title}: {address}",
+    "explain.page": "{title}: {address}",
     "explain.documents": "Taken from:",
     "explain.document": "{title}, items {items}",
     # what a rule needs

@@ -1,15 +1,16 @@
-"""The texts of reports as Markdown and HTML."""
+"""The texts of reports in words: text, Markdown and HTML."""
 
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
     "report.about": (
-        "{kind}，rank {rank}，设备 {device}，profiler level {level}，step 数：{steps}；{slices:count} 个片段，"
-        "{links:count} 条连线，{span}"
+        "{kind}，{size}，rank {rank}，设备 {device}，profiler level {level}，step 数：{steps}；{lanes:count} 条泳道上 "
+        "{slices:count} 个片段，{links:count} 条连线，{span}"
     ),
     "page.head": "{severity} · {cls} · {title}",
     "page.gain": "最多节省 {gain}",
     "page.no_gain": "无",
+    "page.gains_nothing": "没有收益",
     "page.hidden": "[已隐藏：设备用于计算的时间太少，暂不重要]",
     "page.brief": "同样成立，但不必先处理：",
     "page.finding": "诊断 {number}：说明",
@@ -22,6 +23,7 @@ TEXTS: dict[str, str] = {
     "page.lane": "泳道 {lane}",
     "table.overlap": "设备时间",
     "table.findings": "诊断",
+    "table.ranges": "区间",
     "table.lines": "损失时间最多的代码行",
     "table.steps": "Step",
     "table.memory": "内存",
@@ -98,6 +100,8 @@ TEXTS: dict[str, str] = {
     "table.timeline": "时间线",
     "column.part": "部分",
     "column.time": "时间",
+    "column.end": "终点",
+    "column.near": "近垂直",
     "column.lost": "损失",
     "column.launches": "下发次数",
     "column.place": "位置",

@@ -10,18 +10,15 @@ from __future__ import annotations
 TEXTS: dict[str, str] = {
     # npu-tui explain
     "explain.list": "诊断列表，按类别（npu-tui explain ID 查看详情）：",
-    "explain.row": "  {id:<19} {first}",
     "explain.unknown": "没有名为 {id} 的诊断；是不是 {near}？",
     "explain.unknown_all": "没有名为 {id} 的诊断；可用的有 {ids}",
     "explain.head": "{id} · {cls}",
     "explain.inputs": "需要：{inputs}",
     "explain.thresholds": "阈值：",
-    "explain.threshold": "  {name} = {value}  {text}",
     "explain.advice": "处理建议：",
-    "explain.item": "  - {text}",
     "explain.change": "修改示例（- 之前，+ 之后）：",
     "explain.pages": "参考：",
-    "explain.page": "  {title}：{address}",
+    "explain.page": "{title}：{address}",
     "explain.documents": "来源：",
     "explain.document": "{title}，条目 {items}",
     # what a rule needs

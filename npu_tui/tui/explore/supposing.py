@@ -9,10 +9,13 @@ from textual.message import Message
 
 from npu_tui.analysis.what_if import UnknownChangeError
 from npu_tui.ingest.errors import InputError
+from npu_tui.output.document import Document
+from npu_tui.output.text import ALL, text_lines
+from npu_tui.output.whatif_document import remedies_document, whatif_document
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.scene import ghost_charts
-from npu_tui.report.remedies import remedies, remedies_lines
-from npu_tui.report.whatif import NoReplayError, head, predicted, whatif, whatif_lines
+from npu_tui.report.remedies import remedies
+from npu_tui.report.whatif import NoReplayError, predicted, whatif
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
 from npu_tui.tui.widgets.prompt import Prompt
@@ -91,13 +94,13 @@ class Supposing:
 
     def _list(self, trace: int) -> None:
         try:
-            lines = remedies_lines(remedies(self._profiles[trace]))
+            answer = remedies_document(remedies(self._profiles[trace]))
         except NoReplayError as error:
             self._post(Supposed(error=printable(words(error.said))))
         except InputError as error:
             self._post(Supposed(error=printable(words(error.message))))
         else:
-            self._post(Supposed(lines[0], tuple(lines[1:]), trace=trace, ghosts=None))
+            self._post(Supposed(answer.title, _lines(answer), trace=trace, ghosts=None))
 
     def _answer(self, trace: int, changes: list[str], cells: int) -> None:
         profile = self._profiles[trace]
@@ -109,5 +112,10 @@ class Supposing:
         except InputError as error:
             self._post(Supposed(error=printable(words(error.message))))
         else:
-            lines = tuple(map(printable, whatif_lines(found)[1:]))
-            self._post(Supposed(head(found), lines, trace=trace, ghosts=ghosts))
+            answer = whatif_document(found)
+            self._post(Supposed(answer.title, _lines(answer), trace=trace, ghosts=ghosts))
+
+
+def _lines(answer: Document) -> tuple[str, ...]:
+    """What a sheet shows below the title; it wraps the lines itself."""
+    return tuple(map(printable, text_lines(answer.blocks, ALL, ALL)))

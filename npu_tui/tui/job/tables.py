@@ -7,8 +7,8 @@ from functools import partial
 
 from rich.text import Text
 
+from npu_tui.output.job_document import exposed_waits, greatest_bend
 from npu_tui.report.job.schema import ClockRow, RankRow
-from npu_tui.report.job.text import exposed_waits, greatest_bend
 from npu_tui.strings import say
 from npu_tui.trace.text import duration_text, printable, size_text
 from npu_tui.tui.job.overview import Overview, Scope

@@ -8,9 +8,9 @@ from functools import partial
 from msgspec.structs import replace
 from rich.text import Text
 
+from npu_tui.output.report_document import finding_text
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.table import Value
-from npu_tui.report.parts.findings_part import finding_text
 from npu_tui.rules.ladder import SUMMING_UP
 from npu_tui.rules.model import SEVERITIES, Finding
 from npu_tui.strings import say, words

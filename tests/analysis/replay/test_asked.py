@@ -19,7 +19,8 @@ from troubled import TROUBLED
 from npu_tui.analysis.ranges import range_sums
 from npu_tui.analysis.what_if import UnknownChangeError, asked
 from npu_tui.cli import main
-from npu_tui.report.whatif import head, whatif
+from npu_tui.output.whatif_document import whatif_document
+from npu_tui.report.whatif import whatif
 
 if TYPE_CHECKING:
     from conftest import Sample
@@ -58,7 +59,7 @@ def test_changes_apply_in_order() -> None:
         after -= row.gain_us
         assert row.step_us == pytest.approx(after, abs=0.01)
     assert found.changes[2].gain_us == 0
-    assert "shorter" in head(found)
+    assert "shorter" in whatif_document(found).title
     assert any(ghost.recorded != ghost.predicted for ghost in found.timeline)
 
 

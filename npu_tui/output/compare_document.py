@@ -1,0 +1,286 @@
+"""A comparison of two profiles as a document: verdict, parts of the step, timelines, changes, and the tables behind."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from npu_tui.compare.drawing.picture import Picture as Pair
+from npu_tui.compare.drawing.scene import compared_scene
+from npu_tui.output.document import (
+    Block,
+    Cell,
+    Code,
+    Document,
+    Finding,
+    Findings,
+    Heading,
+    Items,
+    Paragraph,
+    Proof,
+    Table,
+)
+from npu_tui.output.timeline import scene_timeline
+from npu_tui.report.compared import schema
+from npu_tui.report.finding_words import severity_word
+from npu_tui.report.pages.tables import SEVERITY_ORDER
+from npu_tui.strings import say
+from npu_tui.trace.text import brief, change_text, duration_text, mean_count_text, share_change_text, share_text
+
+Columns = tuple[tuple[str, bool], ...]
+
+_ATTRIBUTES = 60
+"""Characters of the shapes and data types of a kernel."""
+_LEFT_OUT = 4
+"""Steps left out that are named; the others are counted."""
+_PARTS: Columns = (("part", False), ("base", True), ("new", True), ("change", True))
+_CHANGES: Columns = (
+    ("number", True),
+    ("severity", False),
+    ("delta", True),
+    ("share", True),
+    ("finding", False),
+    ("what", False),
+)
+_GROUPS: Columns = (
+    ("change_kind", False), ("base_calls", True), ("base", True), ("new_calls", True), ("new", True), ("change", True),
+    ("by_count", True), ("by_duration", True), ("ratio", True), ("p", True), ("kernel", False),
+)  # fmt: skip
+_LINES: Columns = (("base", True), ("new", True), ("change", True), ("line", False))
+_COLLECTIVES: Columns = (
+    ("base", True), ("new", True), ("change", True), ("base_wait", True), ("new_wait", True), ("collective", False),
+)  # fmt: skip
+_CONFIG: Columns = (("setting", False), ("base", False), ("new", False))
+_KNOWN: Columns = (("change_kind", False), ("finding", False), ("what", False))
+
+
+def compare_document(report: schema.Compared, pair: Pair | None = None) -> Document:
+    """What ``report`` says; with the ``pair`` of profiles as on the screen, a picture of both timelines too."""
+    verdict, *rest = _verdicts(report)
+    blocks: list[Block] = [
+        Paragraph(tuple(_sides(report)), "faint"),
+        Paragraph(tuple(rest)),
+    ]
+    parts = _parts(report)
+    blocks += [parts] if parts.rows else []
+    if pair is not None:
+        blocks += [scene_timeline(compared_scene(pair)), Paragraph((say("compare.picture.legend"),), "faint")]
+    blocks += _findings(report)
+    groups = _groups(report)
+    blocks += [groups] if groups.rows else []
+    if report.stream_overlap_us:
+        saved = change_text(-report.stream_overlap_us * 1000)
+        blocks.append(Items((f"{say('compare.stream_overlap')}: {saved}",)))
+    tables = (_lines(report), _collectives(report), _known(report), _config(report))
+    blocks += [table for table in tables if table.rows]
+    if report.not_judged:
+        blocks += [Heading(say("compare.not_judged")), Items(tuple(note.text for note in report.not_judged))]
+    paths = report.base.source.path, report.new.source.path
+    blocks.append(Code((f"npu-tui compare {shlex.join(paths)}",)))
+    return Document(verdict, blocks)
+
+
+def _sides(report: schema.Compared) -> Iterator[str]:
+    """Who is compared, and which steps are left out."""
+    for name, side in (("base", report.base), ("new", report.new)):
+        rank = side.source.rank
+        count = len(side.steps)
+        words = {
+            "side": say(f"compare.column.{name}"),
+            "path": side.source.path,
+            "rank": say("compare.single_device") if rank is None else say("compare.rank", rank=rank),
+            "wall": sum(step.wall_us for step in side.steps) / count * 1000,
+        }
+        if side.steps[0].step is None:
+            yield say("compare.side.whole", **words)
+        else:
+            yield say("compare.side", **words, steps=say("compare.steps", count=count))
+        if side.left_out:
+            left = [
+                say(
+                    "compare.left_out.step",
+                    step=step.step,
+                    reason=say(f"compare.reason.{step.reason}"),
+                    wall=step.wall_us * 1000,
+                )
+                for step in side.left_out[:_LEFT_OUT]
+            ]
+            if len(side.left_out) > _LEFT_OUT:
+                left.append(say("compare.more", count=len(side.left_out) - _LEFT_OUT))
+            yield say("compare.left_out", steps=say("list.comma").join(left))
+
+
+def _verdicts(report: schema.Compared) -> Iterator[str]:
+    """The verdict on the step, and what it rests on."""
+    step = report.step
+    yield _verdict("compare.verdict", step)
+    base = sum(step.base_us) / len(step.base_us)
+    if step.ci_us is not None:
+        low, high = step.ci_us
+        yield say("compare.interval", low=low * 1000, high=high * 1000, p=_probability(step.p))
+    elif step.verdict == "unsure":
+        yield say("compare.few")
+    if step.visible_us is not None and base:
+        yield say("compare.visible", share=step.visible_us / base)
+    if report.computing is not None:
+        yield _verdict("compare.computing", report.computing)
+        base, new = (sum(times) / len(times) for times in (report.computing.base_us, report.computing.new_us))
+        if base and new and any(note.id == "by_operation" for note in report.comparability.notes):
+            yield say("compare.computing.ratio", ratio=f"{new / base:.3g}")
+    shares = report.comparability
+    operations, kernels = (
+        say("report.unknown") if share is None else share_text(share)
+        for share in (shares.ops_matched, shares.kernels_matched)
+    )
+    yield say("compare.matched", operations=operations, kernels=kernels)
+    yield from (note.text for note in shares.notes)
+
+
+def _verdict(key: str, judged: schema.Judged) -> str:
+    base, new = (sum(times) / len(times) for times in (judged.base_us, judged.new_us))
+    return say(
+        key,
+        verdict=say(f"{key}.{judged.verdict}"),
+        base=base * 1000,
+        new=new * 1000,
+        delta=judged.delta_us * 1000,
+        share=judged.delta_us / base if base else 0.0,
+    )
+
+
+def _probability(p: float | None) -> str:
+    """A probability to two digits: ``0.028``, ``<0.0001``."""
+    if p is None:
+        return say("report.unknown")
+    return "<0.0001" if p < 1e-4 else f"{p:.2g}"
+
+
+def _table(key: str, columns: Columns, rows: list[list[Cell]]) -> Table:
+    """The table ``key`` of ``columns``, without those in which no row has anything."""
+    filled = [column for column in range(len(columns)) if any(row[column].text for row in rows)]
+    titles = tuple(say(f"compare.column.{columns[column][0]}") for column in filled)
+    numeric = tuple(columns[column][1] for column in filled)
+    return Table(key, say(f"compare.{key}"), titles, numeric, [[row[column] for column in filled] for row in rows])
+
+
+def _time(us: float | None) -> Cell:
+    return Cell(say("report.unknown")) if us is None else Cell(duration_text(us * 1000), us)
+
+
+def _change(us: float | None) -> Cell:
+    return Cell(say("report.unknown")) if us is None else Cell(change_text(us * 1000), us)
+
+
+def _parts(report: schema.Compared) -> Table:
+    """Every known part of the step and their sum."""
+    known = [row for row in report.parts if row.base_us is not None]
+    rows = [
+        [Cell(say(f"compare.part.{row.id}")), _time(row.base_us), _time(row.new_us), _change(row.delta_us)]
+        for row in known
+    ]
+    if known:
+        base, new = sum(row.base_us or 0.0 for row in known), sum(row.new_us or 0.0 for row in known)
+        delta = round(sum(row.delta_us or 0.0 for row in known), 3)
+        rows.append([Cell(say("compare.part.sum")), _time(base), _time(new), _change(delta)])
+    return replace(_table("parts", _PARTS, rows), sortable=False)
+
+
+def _findings(report: schema.Compared) -> Iterator[Block]:
+    """The changes; one that is part of another says so, and stands below it."""
+    if not report.findings:
+        yield from (Heading(say("compare.findings")), Paragraph((say("compare.nothing"),)))
+        return
+    base = sum(report.step.base_us) / len(report.step.base_us)
+    outer = [row for row in report.findings if row.part_of is None]
+    order = [row for each in outer for row in (each, *(row for row in report.findings if row.part_of == each.id))]
+    order += [row for row in report.findings if row not in order]
+    rows, findings = [], []
+    for number, row in enumerate(order, 1):
+        delta = "" if row.delta_us is None else change_text(row.delta_us * 1000)
+        share = "" if row.delta_us is None or not base else share_change_text(row.delta_us / base)
+        title = row.title if row.part_of is None else say("compare.part_of", title=row.title, id=row.part_of)
+        severity = severity_word(row.severity)
+        rows.append(
+            [
+                Cell(str(number), number, link=f"finding-{number}"),
+                Cell(severity, SEVERITY_ORDER.get(row.severity)),
+                Cell(delta, row.delta_us),
+                Cell(share, row.delta_us),
+                Cell(row.id, name=True),
+                Cell(title),
+            ]
+        )
+        head = f"{severity.upper()} · {title}"
+        gain = f"{delta} ({share})" if share else delta
+        proofs = tuple(map(_proof, row.evidence))
+        findings.append(Finding(number, row.id, row.severity, head, gain, "", proofs, tuple(row.advice)))
+    yield Findings(say("compare.findings"), _table("findings", _CHANGES, rows), tuple(findings))
+
+
+def _proof(place: schema.Place) -> Proof:
+    side = say(f"compare.column.{place.side}")
+    length = (place.end_us - place.start_us) * 1000
+    return Proof(say("compare.place.evidence", side=side, at=place.start_us * 1000, length=length, name=place.name))
+
+
+def _groups(report: schema.Compared) -> Table:
+    rows = []
+    for row in report.groups:
+        if not row.delta_us:
+            continue
+        attributes = brief(" ".join(text.strip('"') for text in (row.shapes, row.dtypes) if text), _ATTRIBUTES)
+        cells = [Cell(say(f"compare.change.{row.change}"))]
+        for side in (row.base, row.new):
+            cells += [Cell(mean_count_text(side.count), side.count), _time(side.median_us)]
+        cells += map(_change, (row.delta_us, row.by_count_us, row.by_duration_us))
+        by_operation = row.rung == "operation" and row.ratio is not None
+        cells.append(Cell(say("compare.ratio", ratio=f"{row.ratio:.3g}"), row.ratio) if by_operation else Cell(""))
+        cells.append(Cell("") if row.q is None else Cell(_probability(row.q), row.q))
+        rows.append([*cells, Cell(" ".join(filter(None, (row.type, attributes))), name=True)])
+    return _table("groups", _GROUPS, rows)
+
+
+def _lines(report: schema.Compared) -> Table:
+    rows = [
+        [*map(_time, row.lost_us), _change(row.delta_us), Cell(_line_place(row), name=True)]
+        for row in report.lines
+        if row.delta_us
+    ]
+    return _table("lines", _LINES, rows)
+
+
+def _line_place(row: schema.Line) -> str:
+    """The code line as the new side has it, and its number in the base if that was another."""
+    if row.file is None:
+        return say("compare.place.unknown")
+    function = row.function or ""
+    if row.base_line is None or row.base_line == row.line:
+        return say("compare.place", file=row.file, line=row.line, function=function)
+    return say("compare.place.moved", file=row.file, line=row.line, base_line=row.base_line, function=function)
+
+
+def _collectives(report: schema.Compared) -> Table:
+    rows = []
+    for row in report.collectives:
+        base, new = row.elapsed_us
+        name = say("compare.collective", type=row.type, ordinal=row.ordinal + 1, group=row.group)
+        delta = (new or 0.0) - (base or 0.0)
+        rows.append([_time(base), _time(new), _change(delta), *map(_time, row.wait_us), Cell(name, name=True)])
+    return _table("collectives", _COLLECTIVES, rows)
+
+
+def _config(report: schema.Compared) -> Table:
+    absent = say("compare.absent")
+    rows = [[Cell(row.key, name=True), Cell(row.base or absent), Cell(row.new or absent)] for row in report.config]
+    return _table("config", _CONFIG, rows)
+
+
+def _known(report: schema.Compared) -> Table:
+    """The findings that only one side has."""
+    rows = [
+        [Cell(say(f"compare.profile_finding.{row.change}")), Cell(row.id, name=True), Cell(row.title)]
+        for row in report.profile_findings
+    ]
+    return _table("profile_findings", _KNOWN, rows)

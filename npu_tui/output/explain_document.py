@@ -1,0 +1,58 @@
+"""What findings mean as documents: all of them by class, and everything about one."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.compare.differences import DIFFERENCES
+from npu_tui.job.findings import JOB_FINDINGS
+from npu_tui.output.document import Block, Cell, Code, Document, Heading, Items, Paragraph, Table
+from npu_tui.rules.explanation import explanation
+from npu_tui.rules.find import RULES
+from npu_tui.rules.model import FindingClass, Kind
+from npu_tui.strings import say
+
+WIDTH = 100
+"""Cells of a line: an explanation is read, not scanned."""
+
+
+def findings_document() -> Document:
+    """All ids by class with the first sentence of each."""
+    groups: list[tuple[str, list[Kind]]] = [
+        (say(f"finding.class.{cls}"), [rule for rule in RULES if rule.cls == cls]) for cls in get_args(FindingClass)
+    ]
+    groups += [(say("explain.compare"), [*DIFFERENCES]), (say("explain.job"), [*JOB_FINDINGS])]
+    return Document(
+        say("explain.list"),
+        [
+            _pairs(title, [[Cell(kind.id, name=True), Cell(explanation(kind).summary)] for kind in kinds])
+            for title, kinds in groups
+        ],
+    )
+
+
+def explain_document(kind: Kind, thresholds: Thresholds | None = None) -> Document:
+    """Everything about ``kind``, with the values of ``thresholds``."""
+    about = explanation(kind, thresholds)
+    blocks: list[Block] = [Paragraph((about.meaning,)), Paragraph((about.needs,))]
+    if about.thresholds:
+        rows = [
+            [Cell(name, name=True), Cell(f"= {value:g}", value), Cell(text)] for name, value, text in about.thresholds
+        ]
+        blocks.append(_pairs(say("explain.thresholds"), rows))
+    blocks += [Heading(say("explain.advice")), Items(about.advice)]
+    if about.change:
+        blocks += [Heading(say("explain.change")), Code(about.change)]
+    if about.pages:
+        pages = tuple(say("explain.page", title=title, address=address) for title, address in about.pages)
+        blocks += [Heading(say("explain.pages")), Items(pages)]
+    if about.documents:
+        blocks += [Heading(say("explain.documents")), Items(about.documents)]
+    return Document(say("explain.head", id=about.id, cls=about.subject), blocks)
+
+
+def _pairs(title: str, rows: list[list[Cell]]) -> Table:
+    """Names and what they mean: a table without a head."""
+    columns = len(rows[0])
+    return Table("meanings", title, ("",) * columns, (False,) * columns, rows)

@@ -1,0 +1,138 @@
+"""A document as Markdown to paste into an issue or a pull request.
+
+Whatever a trace holds reads as it stands: no markup, link, mention or number of an issue comes out of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from npu_tui.output.document import (
+    Block,
+    Cell,
+    Code,
+    Document,
+    Finding,
+    Findings,
+    Heading,
+    Items,
+    Paragraph,
+    Picture,
+    Table,
+)
+from npu_tui.strings import say
+from npu_tui.trace.text import brief, printable
+
+ROWS = 10
+"""Rows of a table that an issue gets."""
+_EVIDENCE = 5
+_LONGEST_NAME = 160
+_SPECIAL = re.compile(r"[\\`*\[\]<|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|&(?=[#\w])")
+_LEADING = re.compile(r"^(\d*)(?=[-+>=#]|[.)](?:\s|$))")
+_BREAK = "<!-- -->"
+
+
+def markdown(document: Document, rows: int = ROWS) -> str:
+    """The lines of ``document``: at most ``rows`` of a table."""
+    lines = [f"## {plain(document.title)}"]
+    for block in document.blocks:
+        if isinstance(block, Picture):
+            continue
+        if isinstance(block, (Heading, Table, Findings)) and block.title:
+            lines += ["", f"### {plain(block.title)}"]
+        written = list(_block_lines(block, rows))
+        lines += ["", *written] if written else []
+    return "\n".join(lines) + "\n"
+
+
+def plain(text: str) -> str:
+    """``text`` as Markdown that reads as it stands."""
+    safe = _SPECIAL.sub(r"\\\g<0>", printable(text).strip())
+    safe = re.sub(r"([@#])(?=\w)", rf"\1{_BREAK}", safe)
+    safe = re.sub(r"(?i)(?<=[a-z]):(?=//)", "&#58;", safe)
+    safe = re.sub(r"(?i)\b(www)\.", r"\1&#46;", safe)
+    return _LEADING.sub(r"\1\\", safe, count=1)
+
+
+def code(text: str, table: bool = False) -> str:
+    """``text`` as a code span, whatever is in it; ``table`` where it stands in a table's cell."""
+    safe = brief(text, _LONGEST_NAME)
+    if table:
+        safe = safe.replace("|", "\\|")
+    longest = max((len(run) for run in re.findall("`+", safe)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if safe.startswith("`") or safe.endswith("`") or not safe.strip() else ""
+    return f"{fence}{pad}{safe}{pad}{fence}" if safe else ""
+
+
+def _block_lines(block: Block, rows: int) -> Iterator[str]:
+    if isinstance(block, Paragraph):
+        # Two blanks at its end break a line.
+        quote = "> " if block.style == "verdict" else ""
+        yield from (f"{quote}{plain(line)}  " for line in block.lines[:-1])
+        yield from (f"{quote}{plain(line)}" for line in block.lines[-1:])
+    elif isinstance(block, Items):
+        for number, line in enumerate(block.lines, 1):
+            words = plain(line) if isinstance(line, str) else f"{code(line[0])}: {plain(line[1])}"
+            yield f"{number}. {words}" if block.ordered else f"- {words}"
+    elif isinstance(block, Code):
+        yield from map(code, block.lines) if len(block.lines) == 1 else _fenced(block)
+    elif isinstance(block, Table):
+        yield from _table(block, rows)
+    elif isinstance(block, Findings):
+        yield from _findings(block, rows)
+
+
+def _fenced(block: Code) -> Iterator[str]:
+    lines = [printable(line) for line in block.lines]
+    longest = max(len(run) for run in re.findall("`+", "\n".join(lines)) or [""])
+    fence = "`" * max(3, longest + 1)
+    yield from (fence, *lines, fence)
+
+
+def _table(table: Table, rows: int) -> Iterator[str]:
+    rule = " | ".join("---:" if numeric else "---" for numeric in table.numeric)
+    yield from (f"| {' | '.join(map(plain, table.columns))} |", f"| {rule} |")
+    for row in table.shown(rows):
+        yield f"| {' | '.join(map(_cell, row))} |"
+    if hidden := table.hidden(rows):
+        yield from ("", hidden)
+
+
+def _cell(cell: Cell) -> str:
+    return code(cell.text, table=True) if cell.name else plain(cell.text)
+
+
+def _findings(block: Findings, rows: int) -> Iterator[str]:
+    if block.full is None:
+        yield from _table(block.table, rows) if block.table is not None else ()
+        return
+    lines: list[str] = []
+    for finding in block.findings:
+        if finding.number in block.full:
+            lines += [f"**{finding.number}. {plain(finding.head)}**  ", plain(finding.detail), ""]
+            lines += _proof(finding)
+    rest = [finding for finding in block.findings if finding.number not in block.full]
+    if rest:
+        lines += [block.rest, "", *(f"- {code(finding.id)} {plain(finding.head)}" for finding in rest), ""]
+    yield from lines[:-1]
+
+
+def _proof(finding: Finding) -> Iterator[str]:
+    """Where to see a finding, what to do, and who says so; an empty line after each."""
+    places = () if finding.part else finding.evidence[:_EVIDENCE]
+    for proof in places:
+        name = f" {code(proof.name)}" if proof.name else ""
+        note = f": {plain(proof.note)}" if proof.note else ""
+        yield f"- {plain(proof.place)}{name}{note}"
+    if places:
+        if hidden := len(finding.evidence) - len(places):
+            yield f"- {say('report.more', count=hidden)}"
+        yield ""
+    if finding.advice:
+        yield from (say("page.do"), "")
+        yield from (f"{number}. {plain(advice)}" for number, advice in enumerate(finding.advice, 1))
+        yield ""
+    foot = " · ".join(filter(None, (finding.id, finding.gain, *finding.notes)))
+    yield from (f"<sub>{plain(foot)}</sub>", "")

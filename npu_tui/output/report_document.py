@@ -1,0 +1,243 @@
+"""The report about a profile as a document: verdict, device time, findings, tables, what to record next time."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from npu_tui.output.document import (
+    Block,
+    Box,
+    Document,
+    Finding,
+    Findings,
+    Heading,
+    Items,
+    Paragraph,
+    Picture,
+    Proof,
+    Tip,
+)
+from npu_tui.output.text import finding_lines
+from npu_tui.output.timeline import timeline
+from npu_tui.profile.profile import Profile
+from npu_tui.profile.table import Record
+from npu_tui.report.advice import profile_again, verdict
+from npu_tui.report.finding_words import class_word, gain_words, severity_word
+from npu_tui.report.pages.tables import data_tables, findings_table, overlap_table, ranges_table
+from npu_tui.report.parts.findings_part import finding_row
+from npu_tui.report.schema import DispatchPart, EvidenceRow, FindingRow, MemoryPart, OverlapPart, Report
+from npu_tui.report.wording import count_text, moment, or_unknown, share_text, size_text, time_text
+from npu_tui.rules.ladder import SUMMING_UP
+from npu_tui.rules.model import Finding as FoundByRule
+from npu_tui.strings import say
+from npu_tui.trace.message import message
+from npu_tui.trace.model import Trace
+from npu_tui.trace.text import printable
+
+_BAR_WIDTH, _BAR_HEIGHT = 1200, 20
+
+
+def report_document(report: Report, part: Profile | None = None) -> Document:
+    """What ``report`` says; with the ``part`` that it is about, a picture of its lanes too."""
+    blocks: list[Block] = [Paragraph(tuple(_about(report)), "faint")]
+    if said := verdict(report):
+        blocks.append(Paragraph(tuple(said), "verdict"))
+    device = overlap_table(report)
+    if device is not None:
+        blocks += [replace(device, sortable=False), _shares(report.overlap)]
+    if part is not None:
+        blocks.append(timeline(part))
+    if report.findings:
+        blocks.append(_findings(report))
+    blocks += _dispatches(report.dispatches)
+    for table in data_tables(report):
+        blocks.append(table)
+        if table.id == "memory":
+            blocks += _memory(report.memory)
+        elif table.id == "files":
+            blocks += _missing(report.files)
+    blocks += [Heading(say("table.again")), Items(tuple(profile_again(report)))]
+    if report.not_checked:
+        blocks += [Heading(say("report.not_checked")), Items(_not_checked(report))]
+    blocks += [Heading(say("report.health")), Items(tuple(_health(report)))]
+    return Document(f"npu-tui: {report.source.path}", blocks)
+
+
+def finding_block(number: int, finding: FindingRow) -> Finding:
+    """A finding in words, the same on the screen and in every format."""
+    head = say(
+        "page.head", severity=severity_word(finding.severity).upper(), cls=class_word(finding.cls), title=finding.title
+    )
+    gain = "" if finding.gain_us is None else say("page.gains_nothing")
+    if finding.gain_us:
+        gain = say("page.gain", gain=gain_words(time_text(finding.gain_us), finding.gain_after))
+    notes = [say("page.confidence", confidence=say(f"confidence.{finding.confidence}"))]
+    if finding.sources:
+        notes.append(say("page.sources", sources="; ".join(finding.sources)))
+    return Finding(
+        number,
+        finding.id,
+        finding.severity,
+        f"{head} {say('page.hidden')}" if finding.hidden else head,
+        gain,
+        finding.detail,
+        tuple(Proof(_place(place), place.name, place.note) for place in finding.evidence),
+        tuple(finding.advice),
+        tuple(notes),
+        part=finding.part_of is not None,
+    )
+
+
+def finding_text(trace: Trace, finding: FoundByRule, number: int) -> str:
+    """All about one finding of ``trace``, each sentence on one line; it is the ``number``-th."""
+    block = finding_block(number, finding_row(trace, finding))
+    return "\n".join(map(printable, finding_lines(block, width=sys.maxsize)))
+
+
+def worth_work(finding: FindingRow) -> bool:
+    """Whether to write ``finding`` in full: not what informs, what computing hides, or what sums others up."""
+    return finding.severity != "info" and not finding.hidden and finding.id not in SUMMING_UP
+
+
+def _findings(report: Report) -> Findings:
+    table = findings_table(report)
+    numbered = list(enumerate(report.findings, 1))
+    return Findings(
+        table.title,
+        table,
+        tuple(finding_block(number, finding) for number, finding in numbered),
+        frozenset(number for number, finding in numbered if worth_work(finding)),
+        say("page.brief"),
+    )
+
+
+def _place(place: EvidenceRow) -> str:
+    text = say("page.place", start=moment(place.start_us), end=moment(place.end_us))
+    return text if place.lane is None else f"{text} {say('page.lane', lane=place.lane)}"
+
+
+def _about(report: Report) -> Iterator[str]:
+    """What was read, the selection if there is one, and which version says so."""
+    source, trace, selection = report.source, report.trace, report.selection
+    yield say(
+        "report.about",
+        kind=say(f"source.kind.{source.kind}"),
+        size=size_text(source.bytes),
+        rank=or_unknown(source.rank),
+        device=or_unknown(source.device),
+        level=or_unknown(source.profiler_level),
+        steps=source.step_count,
+        slices=count_text(trace.slices),
+        lanes=count_text(trace.lanes),
+        links=count_text(trace.links),
+        span=time_text(trace.span_us),
+    )
+    if selection is not None:
+        key = "report.selection" if selection.step is None else "report.selection.step"
+        words = {
+            "start": time_text(selection.start_us or 0.0),
+            "end": say("report.end") if selection.end_us is None else time_text(selection.end_us),
+            "step": selection.step,
+        }
+        yield say(key, **words)
+    yield f"npu-tui {source.tool_version}"
+
+
+def _shares(overlap: OverlapPart) -> Picture:
+    """How the time of the device was spent, as a bar."""
+    shapes: list[Box | Tip] = []
+    left = 0.0
+    for name, share in (
+        ("computing", overlap.computing_ratio),
+        ("exposed", overlap.communication_not_overlapped_ratio),
+        ("free", overlap.free_ratio),
+    ):
+        if share:
+            place = left, 0, share * _BAR_WIDTH, _BAR_HEIGHT
+            shapes += [Box(*place, name), Tip(*place, f"{say(f'report.overlap.{name}')} {share_text(share)}")]
+            left += share * _BAR_WIDTH
+    return Picture(say("report.overlap"), _BAR_WIDTH, _BAR_HEIGHT, shapes)
+
+
+def _dispatches(dispatches: list[DispatchPart]) -> Iterator[Block]:
+    for dispatch in dispatches:
+        if dispatch.lost_us is None:
+            continue
+        title = say("report.dispatch")
+        if len(dispatches) > 1:
+            title = say("report.dispatch.device", device=or_unknown(dispatch.device))
+        yield Heading(title)
+        yield Items(tuple(_dispatch(dispatch)))
+        if dispatch.ranges:
+            ranges = ranges_table(dispatch.ranges)
+            yield replace(ranges, title=f"{title}: {ranges.title}") if len(dispatches) > 1 else ranges
+
+
+def _dispatch(dispatch: DispatchPart) -> Iterator[str]:
+    yield say("report.dispatch.lost", lost=time_text(dispatch.lost_us), starved=dispatch.starved, links=dispatch.links)
+    yield say(
+        "report.dispatch.classes",
+        near=dispatch.near_vertical,
+        shallow=dispatch.shallow,
+        queued=dispatch.queued,
+        floor=time_text(dispatch.clock_floor_us),
+    )
+    idle = dispatch.dequeue_idle_ratio
+    if dispatch.slow_stage is not None and isinstance(idle, float):
+        yield say(f"report.dispatch.stage.{dispatch.slow_stage}", idle=share_text(idle))
+    if dispatch.drains:
+        causes = [drain.cause for drain in dispatch.drains]
+        counted = sorted({cause: causes.count(cause) for cause in causes}.items(), key=lambda cause: -cause[1])
+        yield say(
+            "report.dispatch.drains",
+            count=len(causes),
+            interrupted=sum(drain.interrupted for drain in dispatch.drains),
+            causes=[
+                message("finding.counted", name=message(f"finding.cause.{cause}"), count=count)
+                for cause, count in counted
+            ],
+        )
+
+
+def _memory(memory: MemoryPart | None) -> Iterator[Block]:
+    if memory is None:
+        return
+    lines = []
+    if memory.gap_bytes is not None and memory.gap_at_us is not None:
+        lines.append(say("report.memory.gap", size=memory.gap_bytes, at=memory.gap_at_us * 1000))
+    if memory.allocations:
+        lines.append(say("report.memory.kept", count=memory.never_released, size=memory.never_released_bytes))
+    if lines:
+        yield Items(tuple(lines))
+
+
+def _missing(files: Sequence[Record]) -> Iterator[Items]:
+    """The files that are missing, as the table may be cut before it names them."""
+    missing = [file.name for file in files if file.state == "missing"]
+    if missing:
+        yield Items((say("report.files.missing", names=missing),))
+
+
+def _not_checked(report: Report) -> tuple[tuple[str, str], ...]:
+    """One line for each reason, after all that it holds for."""
+    by_reason: dict[str, list[str]] = {}
+    for row in report.not_checked:
+        by_reason.setdefault(row.reason, []).append(row.id)
+    return tuple((", ".join(ids), reason) for reason, ids in by_reason.items())
+
+
+def _health(report: Report) -> Iterator[str]:
+    health = report.health
+    yield say(
+        "report.health.events",
+        events=count_text(health.events),
+        skipped=count_text(sum(row.count for row in health.skipped)),
+        crossing=count_text(health.crossing_slices),
+        negative=count_text(health.negative_links),
+    )
+    if health.truncated:
+        yield say("report.health.truncated")
+    yield from health.warnings

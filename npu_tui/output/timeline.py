@@ -1,0 +1,126 @@
+"""The lanes of a trace as pictures for a page or a file, drawn by the same view as the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from npu_tui.output.document import Picture, Shape, Tip
+from npu_tui.output.svg import CELL_HEIGHT, CELL_WIDTH, Piece, picture_file, screen_shapes
+from npu_tui.profile.profile import Profile
+from npu_tui.profile.scene import finding_marks, make_scene
+from npu_tui.profile.selection import WHOLE_TRACE
+from npu_tui.strings import say
+from npu_tui.trace.classes import OpClass
+from npu_tui.trace.text import brief, drawable, duration_text, moment_text, printable
+from npu_tui.view.caches import Frame, lanes_top
+from npu_tui.view.explorer import Explorer
+from npu_tui.view.margins import gutter_width, range_columns
+from npu_tui.view.painter import Painter
+from npu_tui.view.palette import DARK, LIGHT, bar
+from npu_tui.view.scene import Scene
+
+_COLUMNS = 150
+_MOST_ROWS = 60
+_MOST_TIPS = 600
+_LONGEST = 90
+"""Slices that tell themselves, and characters of their names."""
+
+
+def timeline(part: Profile) -> Picture:
+    """The lanes of ``part`` at its range or step, else the first step, else all of it; at most 60 rows.
+
+    Findings that shorten the step are numbered above the lanes, over what proves them. Slices tell their names where
+    the mouse rests on them, and the numbers lead to the findings.
+    """
+    return _picture(_explorer(part))
+
+
+def timeline_files(part: Profile) -> tuple[str, str]:
+    """``timeline`` as two SVG files, light and dark."""
+    explorer = _explorer(part)
+    picture = _drawn(_frame(explorer), [])
+    return picture_file(picture, LIGHT), picture_file(picture, DARK)
+
+
+def scene_timeline(scene: Scene) -> Picture:
+    """The lanes of ``scene``, as wide and high as a picture."""
+    return _picture(_explorer_of(scene))
+
+
+def _explorer(part: Profile) -> Explorer:
+    scene = make_scene([part])
+    scene.findings = [finding_marks(part.findings.findings)]
+    explorer = _explorer_of(scene)
+    if part.selection != WHOLE_TRACE:
+        low, high = explorer.home_bounds()
+        window = part.window
+        explorer.show(max(window.start, low), min(window.end, high))
+    return explorer
+
+
+def _explorer_of(scene: Scene) -> Explorer:
+    return Explorer(scene, _COLUMNS - gutter_width(_COLUMNS), _MOST_ROWS)
+
+
+def _frame(explorer: Explorer) -> Frame:
+    """What ``explorer`` looks at, as a picture shows it."""
+    explorer.state.cursor = -1  # a picture has no place that somebody looks at
+    explorer.state.focus = -1
+    explorer.state.link_mode = "off"
+    rows = max(min(len(explorer.rows), _MOST_ROWS), 1)
+    return Painter(explorer.scene).compose(explorer.rows, explorer.state, _COLUMNS, rows + lanes_top(rows))
+
+
+def _picture(explorer: Explorer) -> Picture:
+    frame = _frame(explorer)
+    return _drawn(frame, [*_tips(explorer, frame), *_finding_links(explorer, frame)])
+
+
+def _drawn(frame: Frame, over: list[Shape]) -> Picture:
+    """The cells of ``frame`` in inks, with shapes ``over`` them and what the colours of the bars mean."""
+    grid = frame.grid
+    rows: list[list[Piece]] = [
+        [(drawable(text), fg, bg, attr) for text, fg, bg, attr in grid.runs(y)] for y in range(grid.height)
+    ]
+    return Picture(
+        say("table.timeline"),
+        CELL_WIDTH * grid.width,
+        CELL_HEIGHT * grid.height,
+        [*screen_shapes(rows), *over],
+        id="timeline",
+        legend=tuple((int(bar(op_class)), say(f"class.{op_class.name.lower()}")) for op_class in OpClass),
+    )
+
+
+def _tips(explorer: Explorer, frame: Frame) -> Iterator[Tip]:
+    """Name, start and duration over the slices that are drawn, the widest first."""
+    slices: list[tuple[int, int, int, int]] = []
+    for line, items in enumerate(frame.items):
+        edges = np.flatnonzero(np.diff(items, prepend=-2, append=-2))
+        slices += [
+            (first - last, line, first, int(items[first]))
+            for first, last in pairwise(edges.tolist())
+            if items[first] >= 0 and 0 <= frame.lane_rows[line] < len(explorer.rows)
+        ]
+    for wide, line, first, item in sorted(slices)[:_MOST_TIPS]:
+        trace = explorer.scene.traces[explorer.rows[frame.lane_rows[line]].trace]
+        start, duration = int(trace.slices.start[item]), int(trace.slices.end[item] - trace.slices.start[item])
+        words = f"{brief(printable(trace.name_of(item)), _LONGEST)}  {moment_text(start)}  {duration_text(duration)}"
+        yield _over(frame.gutter + first, frame.lanes_top + line, -wide, words)
+
+
+def _finding_links(explorer: Explorer, frame: Frame) -> Iterator[Tip]:
+    """What leads from the marks above the lanes to the findings below."""
+    if frame.top == "findings":
+        for mark in explorer.scene.findings[0]:
+            first, last = range_columns(frame.viewport, (mark.start, mark.end))
+            if first <= last:
+                words = say("page.finding", number=mark.label)
+                yield _over(frame.gutter + first, 0, last - first + 1, words, f"finding-{mark.label}")
+
+
+def _over(column: int, row: int, columns: int, words: str, link: str = "") -> Tip:
+    return Tip(column * CELL_WIDTH, row * CELL_HEIGHT, columns * CELL_WIDTH, CELL_HEIGHT, words, link)

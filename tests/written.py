@@ -1,0 +1,52 @@
+"""Reports, jobs and comparisons in each format, as the commands write them."""
+
+from __future__ import annotations
+
+from npu_tui.compare.drawing.picture import Picture
+from npu_tui.job.job import Job
+from npu_tui.output.compare_document import compare_document
+from npu_tui.output.html import html
+from npu_tui.output.job_document import RANKS, job_document
+from npu_tui.output.markdown import markdown
+from npu_tui.output.report_document import report_document
+from npu_tui.output.text import text
+from npu_tui.profile.profile import Profile
+from npu_tui.report.compared.schema import Compared
+from npu_tui.report.job.schema import JobReport
+from npu_tui.report.schema import Report
+
+
+def text_report(report: Report) -> str:
+    return text(report_document(report))
+
+
+def markdown_report(report: Report) -> str:
+    return markdown(report_document(report))
+
+
+def html_report(report: Report, part: Profile) -> str:
+    return html(report_document(report, part))
+
+
+def job_text(report: JobReport) -> str:
+    return text(job_document(report), RANKS)
+
+
+def job_markdown(report: JobReport) -> str:
+    return markdown(job_document(report), RANKS)
+
+
+def html_job(report: JobReport, job: Job) -> str:
+    return html(job_document(report, job))
+
+
+def text_comparison(report: Compared) -> str:
+    return text(compare_document(report))
+
+
+def markdown_comparison(report: Compared) -> str:
+    return markdown(compare_document(report))
+
+
+def html_comparison(report: Compared, picture: Picture) -> str:
+    return html(compare_document(report, picture))
