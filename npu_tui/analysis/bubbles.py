@@ -12,8 +12,9 @@ from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.device import DeviceSlices, Window
 from npu_tui.analysis.launches import Around, Pairs
 from npu_tui.analysis.overlap import OverlapLanes
+from npu_tui.trace.arrays import BySlice
 from npu_tui.trace.intervals import covered_before
-from npu_tui.trace.model import BySlice, Trace
+from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]

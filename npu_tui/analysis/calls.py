@@ -8,8 +8,9 @@ from msgspec import Struct
 
 from npu_tui.analysis.device import Window
 from npu_tui.analysis.launches import Around
+from npu_tui.trace.arrays import distinct
 from npu_tui.trace.classes import step_number
-from npu_tui.trace.intervals import clipped, distinct
+from npu_tui.trace.intervals import clipped
 from npu_tui.trace.model import ASYNC_NPU, Lane, Trace
 
 _LEVELS = {"AscendCL": "acl", "Model": "model", "Node": "node", "Hccl": "hccl", "Communication": "communication"}

@@ -10,7 +10,8 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.launches import Around, Dispatch, operation_of
-from npu_tui.trace.model import FORWARD_BACKWARD, BySlice, Trace
+from npu_tui.trace.arrays import BySlice
+from npu_tui.trace.model import FORWARD_BACKWARD, Trace
 from npu_tui.trace.once import of_trace
 
 I64 = npt.NDArray[np.int64]

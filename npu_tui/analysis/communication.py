@@ -14,7 +14,7 @@ from npu_tui.analysis.collectives import Arrivals, Collectives, Moved, Timings, 
 from npu_tui.analysis.device import EVERYTHING, Window
 from npu_tui.analysis.operators import collective_types
 from npu_tui.trace.args import CommunicationArgs, PlaneArgs
-from npu_tui.trace.intervals import distinct
+from npu_tui.trace.arrays import distinct
 from npu_tui.trace.model import Lane, Trace
 from npu_tui.trace.transfers import groups_of
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.trace.intervals import distinct
+from npu_tui.trace.arrays import distinct
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]

@@ -10,8 +10,9 @@ from msgspec import Struct
 
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.thresholds import Threshold, Thresholds
+from npu_tui.trace.arrays import BySlice
 from npu_tui.trace.binding import LaneIndex
-from npu_tui.trace.model import ASYNC_NPU, HOST_TO_DEVICE, BySlice, Trace
+from npu_tui.trace.model import ASYNC_NPU, HOST_TO_DEVICE, Trace
 from npu_tui.trace.once import of_trace
 
 NEAR_VERTICAL_US = Threshold("near_vertical_us", 30.0)

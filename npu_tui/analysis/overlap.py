@@ -11,8 +11,9 @@ from msgspec import Struct
 
 from npu_tui.analysis.device import DeviceSlices, Window
 from npu_tui.analysis.launches import Dispatch, Pairs, busy_pairs, dequeue_slices
+from npu_tui.trace.arrays import BySlice
 from npu_tui.trace.intervals import covered_before, difference, union
-from npu_tui.trace.model import MOST_DEVICES, BySlice, Layer, Trace
+from npu_tui.trace.model import MOST_DEVICES, Layer, Trace
 
 COMPUTING = "Computing"
 COMMUNICATION = "Communication"

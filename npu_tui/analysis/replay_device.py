@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from npu_tui.analysis.collectives import Arrivals, Collective, Collectives
 from npu_tui.analysis.device import DeviceSlices
-from npu_tui.trace.intervals import among, in_groups
-from npu_tui.trace.model import HOST_TO_DEVICE, BySlice, Trace, one_before
+from npu_tui.trace.arrays import BySlice, among, in_groups, previous_same
+from npu_tui.trace.model import HOST_TO_DEVICE, Trace
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -87,7 +87,7 @@ def device_tasks(trace: Trace, device: DeviceSlices) -> DeviceTasks:
         stream,
         slices.start[item],
         slices.end[item],
-        one_before(stream),
+        previous_same(stream),
         np.full(len(item), -1, np.int64),
         launched,
         source_lane,
@@ -352,7 +352,7 @@ def meetings(trace: Trace, collectives: Collectives, tasks: DeviceTasks, steps: 
     items = tasks.item[chosen].tolist()
     arrivals = _with_guessed(late_arrivals(seen, elapsed, fill), items, guessed)
     late = late_ranks(arrivals)
-    previous = one_before(trace.slices.lane[tasks.item[chosen]])
+    previous = previous_same(trace.slices.lane[tasks.item[chosen]])
     before = tasks.start[chosen] - tasks.end[chosen[np.maximum(previous, 0)]]
     follow = _following(seen.taken(previous[seen.owner] >= 0), before, late)
     is_late = arrivals.of(late)

@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from npu_tui.analysis.device import named_on
 from npu_tui.analysis.launches import dequeue_slices, enqueue_of, enqueue_slices
-from npu_tui.trace.model import BySlice, Trace, one_before
+from npu_tui.trace.arrays import BySlice, previous_same
+from npu_tui.trace.model import Trace
 from npu_tui.trace.once import of_trace
 
 I64 = npt.NDArray[np.int64]
@@ -247,7 +248,7 @@ def _order_of_program(points: HostPoints, begin: I64, queued: Bools, silent: Sil
         return
     thread = points.thread[front]
     # The last point of the own thread before each, by position among the front ones.
-    previous = one_before(thread)
+    previous = previous_same(thread)
     position = np.arange(len(front))
     # The last point that was passed before this one's own beginning: a wait that spans others does not follow them.
     latest = np.minimum(np.searchsorted(points.time[front], begin[front], "right") - 1, position - 1)

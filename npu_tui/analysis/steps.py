@@ -12,8 +12,8 @@ from msgspec import Struct
 from npu_tui.analysis.device import EVERYTHING, Window, named_in
 from npu_tui.analysis.launches import dequeued_launches, enqueue_slices
 from npu_tui.analysis.overlap import Overlap, OverlapLanes
+from npu_tui.trace.arrays import among, distinct
 from npu_tui.trace.classes import step_number
-from npu_tui.trace.intervals import among, distinct
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]

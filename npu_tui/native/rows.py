@@ -26,7 +26,7 @@ _BLOCK = 1 << 16
 def first_fit(lane: I32, start: I64, end: I64) -> I32:
     """The row of every slice within its lane: the lowest row whose last slice has ended; (n,) int32.
 
-    The slices are in the order of ``trace.depth.sort_slices``. A slice without duration takes up one nanosecond, so
+    The slices are in the order of ``trace.arrays.sort_slices``. A slice without duration takes up one nanosecond, so
     that it never shares a place with another one.
     """
     compiled = library()

@@ -7,8 +7,8 @@ from typing import Any
 
 from npu_tui.analysis.device import EVERYTHING
 from npu_tui.analysis.joins import Check, Figures, Key, cross_check
-from npu_tui.analysis.kernel_groups import kernel_groups
 from npu_tui.analysis.memory import APP, MemoryCurve
+from npu_tui.analysis.operators import kernel_groups
 from npu_tui.ingest.companions.schemas import ALLOCATIONS, API_CALLS, KERNELS, OPERATOR_TYPES, STEPS
 from npu_tui.ingest.errors import InputError
 from npu_tui.profile.companions import Tables

@@ -9,8 +9,8 @@ import numpy as np
 from npu_tui.profile.columns import absolute, devices_of, lanes_of, names_of, rank_of, slowest, times
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Array, Column, Labels, Numbers, Sheet, coded, constant, labels, numbers, table
+from npu_tui.trace.arrays import distinct
 from npu_tui.trace.classes import OpClass
-from npu_tui.trace.intervals import distinct
 from npu_tui.trace.model import LayerKind
 
 _KINDS: list[str] = list(get_args(LayerKind))

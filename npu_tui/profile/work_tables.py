@@ -13,9 +13,8 @@ import numpy as np
 
 from npu_tui.analysis.collectives import Collectives, by_owner, lists
 from npu_tui.analysis.device import Window
-from npu_tui.analysis.kernel_groups import By, kernel_groups
 from npu_tui.analysis.kernels import RATIOS, Coded
-from npu_tui.analysis.operators import collective_type
+from npu_tui.analysis.operators import By, collective_type, kernel_groups
 from npu_tui.analysis.overlap import Overlap
 from npu_tui.analysis.steps import Step, StepSums
 from npu_tui.ingest.companions.schemas import API_CALLS, OPERATOR_TYPES

@@ -26,7 +26,8 @@ from npu_tui.rules.sequences import (
     Matches,
     matches,
 )
-from npu_tui.trace.intervals import covered_before, in_groups
+from npu_tui.trace.arrays import in_groups
+from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
 

@@ -19,7 +19,7 @@ from npu_tui.rules.facts.spans import NOTHING, Span, both, largest, length_of, w
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.phrases import advise, runs_of, sentences
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, severity_of
-from npu_tui.trace.intervals import in_groups
+from npu_tui.trace.arrays import in_groups
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 

@@ -25,8 +25,8 @@ from npu_tui.rules.facts.spans import I64, Span, length_of, without
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.phrases import advise, counted, line_of, sentences, timed
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Skipped, severity_of
+from npu_tui.trace.arrays import BySlice
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.model import BySlice
 from npu_tui.trace.text import brief
 
 CUBE = re.compile(r"matmul|gemm|^conv|attention|^mm$|^bmm$", re.IGNORECASE)

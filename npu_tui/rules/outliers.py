@@ -11,7 +11,8 @@ from npu_tui.rules import pages
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.spans import I64
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, severity_of
-from npu_tui.trace.intervals import distinct, union
+from npu_tui.trace.arrays import distinct
+from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
 

@@ -300,35 +300,3 @@ class Trace:
         if category not in self.link_categories:
             return np.zeros(0, np.int64)
         return np.flatnonzero(self.links.category == self.link_categories.index(category))
-
-
-class BySlice:
-    """A number from 0 to 2**31 - 2 for some slices; of several for one the first counts.
-
-    There is room for the slices between the first and the last of them: those of a few lanes, mostly.
-    """
-
-    def __init__(self, items: npt.NDArray[np.integer], values: npt.NDArray[np.integer]) -> None:
-        """``values`` are those of ``items``, (n,) each."""
-        self._first, self._last = (int(items.min()), int(items.max())) if len(items) else (0, -1)
-        self._found = np.zeros(self._last - self._first + 2, np.int32)  # the last one is that of all other slices
-        self._found[items[::-1] - self._first] = values[::-1] + 1
-
-    def of(self, items: npt.NDArray[np.integer]) -> I64:
-        """The number of each of ``items`` (-1: no slice), -1 without one; (m,)."""
-        at = items.astype(np.int64) - self._first
-        at[(at < 0) | (at > self._last - self._first)] = -1
-        found: I64 = self._found[at].astype(np.int64)
-        found -= 1
-        return found
-
-
-def one_before(kind: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
-    """The position of the one before each that has the same ``kind``, -1 without one; (n,)."""
-    if len(kind) and int(kind.max()) - (least := int(kind.min())) < 1 << 16:
-        kind = (kind - least).astype(np.uint16)  # short numbers are sorted digit by digit
-    order = np.argsort(kind, kind="stable")
-    found = np.full(len(kind), -1, np.int64)
-    same = np.flatnonzero(kind[order[1:]] == kind[order[:-1]])
-    found[order[same + 1]] = order[same]
-    return found

@@ -13,7 +13,7 @@ from npu_tui.ingest.errors import Cancelled, InputError
 from npu_tui.ingest.heap import share_heap
 from npu_tui.ingest.opening import Opening
 from npu_tui.strings import say
-from npu_tui.trace.leaf import DEEP, folded_row
+from npu_tui.trace.folded_rows import DEEP, folded_row
 from npu_tui.trace.message import Said, message
 from npu_tui.trace.model import Trace
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.strings import say
-from npu_tui.trace.leaf import DEEP
+from npu_tui.trace.folded_rows import DEEP
 from npu_tui.trace.model import Lane, Layer, Rows, Trace
 from npu_tui.view.scene import Chart, Scene, ScreenRow
 

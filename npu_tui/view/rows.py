@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.native.cells import I64
-from npu_tui.trace.leaf import flat_rows, folded_row
+from npu_tui.trace.folded_rows import flat_rows, folded_row
 from npu_tui.trace.model import Lane, Rows
 from npu_tui.view.outline import Folds, default_folds, fold_to_fit, is_plane, lane_key, outline, workers_of
 from npu_tui.view.scene import Scene, ScreenRow, ViewState

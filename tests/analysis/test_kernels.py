@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from npu_tui.analysis.distribution import histogram
-from npu_tui.analysis.kernel_groups import WAYS, kernel_groups
 from npu_tui.analysis.kernels import Coded, Groups, KernelTable, tensor_bytes, waits
+from npu_tui.analysis.operators import WAYS, kernel_groups
 from npu_tui.ingest.opening import opening_of
 from npu_tui.profile.profile import Profile
 

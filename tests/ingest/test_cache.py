@@ -28,7 +28,7 @@ from npu_tui.ingest.opening import Opening
 from npu_tui.ingest.source import unpack
 from npu_tui.ingest.source.find import Source, find_source
 from npu_tui.strings import words
-from npu_tui.trace.leaf import DEEP, leaf_row
+from npu_tui.trace.folded_rows import DEEP, leaf_row
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.transfers import communication_args, copies_of

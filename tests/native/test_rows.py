@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from npu_tui.native.library import VARIABLE, library
 from npu_tui.native.rows import crossing, first_fit, pieces_of, slow_crossing, slow_first_fit, slow_pieces
-from npu_tui.trace.depth import sort_slices
+from npu_tui.trace.arrays import sort_slices
 
 pytestmark = pytest.mark.skipif(library() is None, reason="there is no compiled library for this machine")
 

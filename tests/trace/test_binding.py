@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from reference import Slice, bound, innermost
 
 from npu_tui.trace import binding
+from npu_tui.trace.arrays import sort_slices
 from npu_tui.trace.binding import LaneIndex
-from npu_tui.trace.depth import sort_slices
 
 Found = list[tuple[int, int, int, int]]
 EPOCH = 1_700_000_000_000_000_001  # ns, which no float64 holds

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from npu_tui.trace.model import BySlice
+from npu_tui.trace.arrays import BySlice
 from npu_tui.trace.once import Known, of_trace
 
 

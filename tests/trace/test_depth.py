@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from reference import rows
 
 from npu_tui.native.rows import slow_first_fit as first_fit
-from npu_tui.trace.depth import sort_slices
+from npu_tui.trace.arrays import sort_slices
 
 # (lane, start, duration): few distinct values, so that ties, touching and crossing slices are common.
 SMALL = st.tuples(st.integers(0, 3), st.integers(0, 12), st.integers(0, 6))

@@ -5,7 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from npu_tui.trace.classes import OpClass
-from npu_tui.trace.leaf import leaf_row
+from npu_tui.trace.folded_rows import leaf_row
 from npu_tui.trace.model import Trace
 from npu_tui.view.caches import Frame
 from npu_tui.view.grid import CONTINUED, SPACE

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from npu_tui.native.rows import slow_pieces as slow_pieces_of
 from npu_tui.trace import leaf
 from npu_tui.trace.classes import OpClass
-from npu_tui.trace.leaf import flat_rows, folded_row, leaf_row
+from npu_tui.trace.folded_rows import flat_rows, folded_row, leaf_row
 from npu_tui.trace.model import Trace
 
 Piece = tuple[int, int, int]

@@ -2,7 +2,7 @@ import numpy as np
 from builders import all_rows, bars, make_scene, make_trace
 
 from npu_tui.trace.classes import OpClass
-from npu_tui.trace.leaf import leaf_row
+from npu_tui.trace.folded_rows import leaf_row
 from npu_tui.trace.model import Trace
 from npu_tui.view.caches import Frame, lanes_top
 from npu_tui.view.margins import gutter_width

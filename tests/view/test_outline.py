@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from npu_tui.trace.leaf import DEEP, flat_rows, leaf_row
+from npu_tui.trace.folded_rows import DEEP, flat_rows, leaf_row
 from npu_tui.trace.model import Trace
 from npu_tui.view.outline import Folds, default_folds, outline, series_name
 from npu_tui.view.scene import LinkClasses, Scene, ScreenRow

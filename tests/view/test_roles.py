@@ -10,7 +10,7 @@ import pytest
 
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.load import load
-from npu_tui.trace.leaf import flat_rows, leaf_row
+from npu_tui.trace.folded_rows import flat_rows, leaf_row
 from npu_tui.trace.model import Trace
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.rows import RowIndex

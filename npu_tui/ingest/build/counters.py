@@ -8,7 +8,7 @@ import numpy.typing as npt
 from npu_tui.ingest.build.layers import ProcessPlan
 from npu_tui.ingest.json.columns.whole_columns import WholeColumns
 from npu_tui.ingest.times import INVALID
-from npu_tui.trace.depth import sort_slices
+from npu_tui.trace.arrays import sort_slices
 from npu_tui.trace.model import Counters, Series
 
 I32 = npt.NDArray[np.int32]

@@ -18,8 +18,8 @@ from npu_tui.ingest.scanner.background import Background
 from npu_tui.ingest.times import INVALID
 from npu_tui.native.library import library
 from npu_tui.native.rows import first_fit
+from npu_tui.trace.arrays import sort_slices
 from npu_tui.trace.classes import classify, step_number
-from npu_tui.trace.depth import sort_slices
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Counters, EventFile, Health, Lane, Layer, Rows, Slices, Trace, make_rows
 from npu_tui.trace.text import brief

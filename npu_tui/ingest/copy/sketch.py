@@ -16,7 +16,7 @@ from msgspec import structs
 
 from npu_tui.trace.args import always
 from npu_tui.trace.classes import lane_roles
-from npu_tui.trace.leaf import DEEP, folded_row, leaf_row
+from npu_tui.trace.folded_rows import DEEP, folded_row, leaf_row
 from npu_tui.trace.model import Chunks, Counters, Health, Lane, Links, Rows, Slices, Trace
 
 I64 = npt.NDArray[np.int64]

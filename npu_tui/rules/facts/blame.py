@@ -11,7 +11,8 @@ from npu_tui.analysis.launches import enqueue_slices, operation_of
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.spans import NOTHING, Span, both, length_of, together, without
-from npu_tui.trace.intervals import covered_before, distinct
+from npu_tui.trace.arrays import distinct
+from npu_tui.trace.intervals import covered_before
 
 LINKS_FEWEST = Threshold("links_fewest", 20)
 SYNC_SHARE = Threshold("sync_share", 0.01)

@@ -24,7 +24,8 @@ from npu_tui.rules.facts.inputs import Input
 from npu_tui.rules.facts.own_host import foreign_threads
 from npu_tui.rules.facts.spans import I64, NOTHING, Bools, Span, both
 from npu_tui.rules.facts.within import WithinWindow
-from npu_tui.trace.intervals import clipped, distinct, union
+from npu_tui.trace.arrays import distinct
+from npu_tui.trace.intervals import clipped, union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import HOST_TO_DEVICE, LayerKind
 from npu_tui.trace.once import once

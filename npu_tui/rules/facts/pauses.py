@@ -9,8 +9,8 @@ from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.facts.blame import LINKS_FEWEST
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.spans import I64, NOTHING, Span, length_of, without
+from npu_tui.trace.arrays import BySlice
 from npu_tui.trace.intervals import union
-from npu_tui.trace.model import BySlice
 
 STEP_START_SHARE = Threshold("step_start_share", 0.05)
 

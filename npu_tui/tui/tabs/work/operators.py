@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from npu_tui.analysis.kernel_groups import WAYS, By
 from npu_tui.analysis.kernels import KernelTable
+from npu_tui.analysis.operators import WAYS, By
 from npu_tui.profile.table import Field, Value
 from npu_tui.profile.work_tables import OPERATORS
 from npu_tui.strings import say

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from npu_tui.trace.intervals import among, distinct
+from npu_tui.trace.arrays import among, distinct
 
 
 @pytest.mark.parametrize(
