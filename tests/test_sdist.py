@@ -34,6 +34,7 @@ def test_what_contributing_names() -> None:
     files = held(ROOT)
     folders = {str(parent) for file in files for parent in Path(file).parents}
     assert named <= files | folders
+    assert {"npu_tui/native/scan.c", "npu_tui/native/layout.h", "npu_tui/native/library/aarch64.so"} <= files
     assert {file.partition("/")[0] for file in files} == TOP
     assert not [file for file in files if "__pycache__" in file or "site-packages" in file]
 

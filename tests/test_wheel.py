@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+LIBRARIES = {f"npu_tui/native/library/{name}.so" for name in ("aarch64", "x86_64_v2", "x86_64_v3")}
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +57,8 @@ def test_wheel_is_pure_and_holds_the_examples(wheel: Path) -> None:
     for example in ("healthy", "dispatch_bound"):
         assert f"npu_tui/fixtures/{example}/ASCEND_PROFILER_OUTPUT/trace_view.json" in names
     assert "npu_tui/py.typed" in names
+    assert {name for name in names if name.startswith("npu_tui/native/library/")} == LIBRARIES
+    assert {"npu_tui/native/native.c", "npu_tui/native/scan.c", "npu_tui/native/layout.h"} <= set(names)
     assert not [name for name in names if name.startswith(("tests/", "fixtures/"))]
 
 

@@ -40,7 +40,7 @@ _FLAGS = (
 # undefined: whoever reads on checks what came out.
 _FAST = ("-O3", "-fno-vectorize", "-fno-slp-vectorize", "-fwrapv", "-fno-sanitize=all")
 _CHECKED = ("-O2", "-DNPU_TUI_CHECKED", "-fsanitize=undefined", "-fsanitize-trap=undefined")
-_SANITIZED = ("-O1", "-g", "-shared", "-Wno-psabi", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+_SANITIZED = ("-O0", "-g", "-shared", "-Wno-psabi", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 _CONSTANTS = (
     "MORE", "WRONG", "GROW", "DONE", "TEXT", "THREAD_WORDS", "SERIES_WORDS", "PLAIN", "NAMED",

@@ -24,12 +24,24 @@ static inline Region bytes_of(int64_t *words, int64_t count)
     return (Region){(uint8_t *)words, 8 * count};
 }
 
-static inline int64_t thread_code(State *state, const Event *event)
+/* The thread of an event: neighbours are mostly of one, which is looked up once. */
+typedef struct {
+    int64_t words[4], code;
+} Thread;
+
+static inline int64_t thread_code(State *state, const Event *event, Thread *last)
 {
     int64_t words[4];
     compose(state, event->process, words);
     compose(state, event->thread, words + 2);
-    return code_of(state, THREADS, entity(state, THREAD_WORDS, bytes_of(words, 4), 0, 32));
+    bool is_same = last->code >= 0;
+    for (int k = 0; k < 4; k++)
+        is_same &= words[k] == last->words[k];
+    if (is_same)
+        return last->code;
+    for (int k = 0; k < 4; k++)
+        last->words[k] = words[k];
+    return last->code = code_of(state, THREADS, entity(state, THREAD_WORDS, bytes_of(words, 4), 0, 32));
 }
 
 /* Leave the text of a number to the caller, if there is one. */
@@ -45,7 +57,7 @@ static inline void note_inexact(State *state, int64_t kind, int64_t row, Number 
 }
 
 /* A row for a slice; false if it is none of the common ones. */
-static inline bool add_slice(State *state, const Event *event, int64_t ordinal)
+static inline bool add_slice(State *state, const Event *event, int64_t ordinal, Thread *last)
 {
     if (event->time.text.at < 0)
         return false;
@@ -68,7 +80,7 @@ static inline bool add_slice(State *state, const Event *event, int64_t ordinal)
         stack = code_of(state, STACKS, text_entity(state, event->stack));
     set64(state->x_time, row, event->time.value);
     set64(state->x_duration, row, duration);
-    set32(state->x_thread, row, thread_code(state, event));
+    set32(state->x_thread, row, thread_code(state, event, last));
     set32(state->x_name, row, code_of(state, NAMES, text_entity(state, event->name)));
     set32(state->x_category, row, code_of(state, CATEGORIES, text_entity(state, event->category)));
     set32(state->x_task_type, row, task_type);
@@ -165,7 +177,7 @@ static inline bool id_words(Region buffer, Piece id, int64_t *low, int64_t *high
 }
 
 /* A row for the source, step or target of a link; false if it is none of the common ones. */
-static inline bool add_link_end(State *state, const Event *event, int64_t ordinal)
+static inline bool add_link_end(State *state, const Event *event, int64_t ordinal, Thread *last)
 {
     if (event->time.text.at < 0)
         return false;
@@ -185,7 +197,7 @@ static inline bool add_link_end(State *state, const Event *event, int64_t ordina
     }
     set64(state->l_time, row, event->time.value);
     set32(state->l_category, row, code_of(state, LINK_CATEGORIES, text_entity(state, event->category)));
-    set32(state->l_thread, row, thread_code(state, event));
+    set32(state->l_thread, row, thread_code(state, event, last));
     set32(state->l_event, row, ordinal);
     set64(state->l_id, row, low);
     set64(state->l_high, row, high);
@@ -255,6 +267,7 @@ EXPORT int64_t scan(int64_t address, int64_t words)
     int64_t begin = state->position, ordinal = state->events, why = MORE;
     int64_t chunk = begin, chunk_first = ordinal, last_end = begin;
     Event event;
+    Thread last = {.code = -1};
     for (;;) {
         int64_t end = read8(buffer, begin) == '{' ? event_end(&event, buffer, powers, begin) : refused(begin);
         int64_t following = end < 0 ? end : next_event(buffer, end);
@@ -266,10 +279,10 @@ EXPORT int64_t scan(int64_t address, int64_t words)
             why = GROW;
             break;
         }
-        if (!(event.kind == SLICE    ? add_slice(state, &event, ordinal)
+        if (!(event.kind == SLICE    ? add_slice(state, &event, ordinal, &last)
               : event.kind == SAMPLE ? add_samples(state, &event)
               : event.kind == OTHER  ? add_rare(state, ordinal, begin, end - begin)
-                                     : add_link_end(state, &event, ordinal))) {
+                                     : add_link_end(state, &event, ordinal, &last))) {
             why = WRONG;
             break;
         }

@@ -1,7 +1,7 @@
 """Time from a key to the last byte of its frame, and the bytes, at 200x50 in a pseudo-terminal.
 
-``python tests/benchmarks/frames.py TRACE [...]``: each figure is printed with its ratio to the budget (median 8 ms,
-p95 10 ms, 15 kB per panning frame, 2 kB per row move). The first row is measured at once, while the findings of a large
+``python tests/benchmarks/frames.py TRACE [...]``: each figure is printed with its ratio to the budget (median 10 ms,
+p95 14 ms, 15 kB per panning frame, 2 kB per row move). The first row is measured at once, while the findings of a large
 trace are still computed (p95 16 ms), the others after ``--after`` seconds of rest. ``--fresh`` opens it without a
 parsed copy and measures from the first lanes on, while more of it comes, findings are computed and a copy is written.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 from terminal import KEYS, Terminal, npu_tui
 
 SIZE = (200, 50)
-MEDIAN_MS, P95_MS, BESIDE_MS, PAN_BYTES, ROW_BYTES = 8.0, 10.0, 16.0, 15_000, 2_000
+MEDIAN_MS, P95_MS, BESIDE_MS, PAN_BYTES, ROW_BYTES = 10.0, 14.0, 16.0, 15_000, 2_000
 STEPS = b"ProfilerStep"
 ROUNDS, FRESH_ROUNDS = 40, 4
 REST = 0.12

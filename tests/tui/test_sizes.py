@@ -38,7 +38,9 @@ KEYS = [
 ]
 
 
-@pytest.mark.parametrize("size", [(60, 15), (40, 10), (20, 6), (12, 4), (5, 2), (1, 1), (300, 5), (8, 100)])
+@pytest.mark.parametrize(
+    "size", [(60, 15), (40, 10), (20, 6), (12, 4), (5, 2), (1, 1), (300, 5), (8, 100), (1200, 30), (2000, 12)]
+)
 async def test_every_size_can_be_walked(session, size):
     async with opened(session, size) as driver:
         for key in KEYS:
