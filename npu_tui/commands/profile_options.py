@@ -55,11 +55,9 @@ def opened_profile(
 
     Raises ``InputError`` if it cannot be read.
     """
-    from npu_tui.ingest.heap import share_heap
     from npu_tui.ingest.opening import opening_of
     from npu_tui.profile.profile import Profile
 
-    share_heap()
     opening = opening_of(path, cached, form)
     _import_ahead(ahead)
     return Profile(opening.trace(), opening.source, thresholds, threads=min(os.cpu_count() or 1, _THREADS))
@@ -87,7 +85,6 @@ def part_of(parser: argparse.ArgumentParser, options: argparse.Namespace, ahead:
     for a part that the profile does not have.
     """
     thresholds = thresholds_of(options.config)
-    from npu_tui.ingest.heap import keep_memory
     from npu_tui.profile.selection import WHOLE_TRACE, parse_range, select_step
     from npu_tui.trace.text import exact_text
 
@@ -95,7 +92,6 @@ def part_of(parser: argparse.ArgumentParser, options: argparse.Namespace, ahead:
     if selection is None:
         parser.error(say("cli.bad_range"))
     refuse_terminal(parser, options.path)
-    keep_memory()
     profile = opened_profile(options.path, not options.no_cache, thresholds, options.source, ahead)
     trace = profile.trace
     if selection.window.start > trace.end or selection.window.end < 0:

@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from npu_tui.ingest.build.trace import build_trace
 from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.heap import reused_memory
 from npu_tui.ingest.json.columns.whole_columns import WholeColumns
 from npu_tui.ingest.json.decoding.chunks import BOM, CHUNK, LONGEST, array_start
 from npu_tui.ingest.json.reading import Outcome, read_tolerantly
@@ -33,7 +32,6 @@ _EARLY_SHARE = 0.7
 _LONGEST_HEAD = 64 << 20
 
 
-@reused_memory()
 def load(
     path: str | Path | Source,
     progress: Progress | None = None,

@@ -548,12 +548,10 @@ class Profile:
     @once
     def findings(self) -> Findings:
         """The findings of all devices that did anything. Raises ``InputError`` as ``collectives`` does."""
-        from npu_tui.ingest.heap import reused_memory
         from npu_tui.rules.find import find
 
-        with reused_memory():
-            self.compute_ahead()
-            return find(self._judged, self.threads if len(self.trace.slices) >= _LARGE else 1)
+        self.compute_ahead()
+        return find(self._judged, self.threads if len(self.trace.slices) >= _LARGE else 1)
 
     def compute_ahead(self) -> None:
         """Begin with what the findings wait for longest, in a thread of its own, where the trace is worth one.

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from npu_tui.ingest.errors import Cancelled, InputError
-from npu_tui.ingest.heap import share_heap
 from npu_tui.ingest.opening import Opening
 from npu_tui.strings import say
 from npu_tui.trace.folded_rows import DEEP, folded_row
@@ -81,7 +80,6 @@ class Loader:
 
     def start(self) -> None:
         """Begin."""
-        share_heap()
         self._begun = time.monotonic()
         self._thread.start()
 

@@ -133,10 +133,8 @@ def measured(path: Path) -> dict[str, float]:
 
 def load_and_tell(path: Path) -> None:
     """Load ``path`` and print what it took as JSON."""
-    from npu_tui.ingest.heap import share_heap
     from npu_tui.ingest.load import load
 
-    share_heap()  # as the program does
     path.read_bytes()  # into the page cache
     wall, cpu = time.perf_counter(), sum(os.times()[:4])
     trace = load(path)
