@@ -19,6 +19,7 @@ from npu_tui.gate.job_checks import JOB_LIMITS
 from npu_tui.gate.limits import LIMITS
 from npu_tui.gate.measures import BASELINE_MEASURES
 from npu_tui.ingest.companions.reading import State
+from npu_tui.job import tables as job_tables
 from npu_tui.job.heat import AXES, METRICS
 from npu_tui.job.links import Verdict
 from npu_tui.profile import file_tables, finding_tables, launch_tables, trace_tables, work_tables
@@ -131,9 +132,12 @@ COMPUTED = {
         "class",
         "gain",
         "finding",
+        "saves",
+        "what",
+        "detail",
         *(
             field.name
-            for room in (file_tables, finding_tables, launch_tables, trace_tables, work_tables)
+            for room in (file_tables, finding_tables, launch_tables, trace_tables, work_tables, job_tables)
             for each in vars(room).values()
             if isinstance(each, Table)
             for field in (*each.page, *each.panel)

@@ -36,11 +36,13 @@ class Job(Tables):
         """What ``npu-tui ranks`` says of every rank: who is slow of its own, who came last, what the job would gain."""
         return self.table("ranks")
 
-    @property
+    @once
     def data(self) -> JobReport:
         """The report about the job; the fields are those of ``npu-tui ranks --format json``."""
+        from npu_tui.report.job.build import job_report
+
         with told():
-            return self._tables.job
+            return job_report(self._tables.job)
 
     def report(self) -> str:
         """The report about the job as text."""

@@ -216,7 +216,7 @@ def table(
 
 def row_type(name: str, about: str, /, **fields: Any) -> Any:
     """The type of a row of JSON called ``name``."""
-    return defstruct(name, list(fields.items()), namespace={"__doc__": about}, module=__name__, frozen=True)
+    return defstruct(name, list(fields.items()), namespace={"__doc__": about}, module=__name__, frozen=True, gc=False)
 
 
 def fields(words: str) -> tuple[Field, ...]:

@@ -11,8 +11,8 @@ from npu_tui.tables.tables import ProfileTables
 if TYPE_CHECKING:
     from npu_tui.analysis.thresholds import Thresholds
     from npu_tui.ingest.source.find import Form
+    from npu_tui.job.job import Job
     from npu_tui.profile.profile import Profile
-    from npu_tui.report.job.schema import JobReport
 
 
 def opened_tables(
@@ -54,11 +54,10 @@ def _ranks(path: Path, thresholds: Thresholds, cached: bool) -> Callable[[], lis
     return profiles
 
 
-def _job(path: Path) -> Callable[[], JobReport]:
-    def report() -> JobReport:
+def _job(path: Path) -> Callable[[], Job]:
+    def job() -> Job:
         from npu_tui.job.opening import open_job
-        from npu_tui.report.job.build import job_report
 
-        return job_report(open_job(path))
+        return open_job(path)
 
-    return report
+    return job

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from npu_tui.job.tables import RANKS
 from npu_tui.profile.file_tables import ALLOCATIONS, MEMORY
 from npu_tui.profile.finding_tables import EVIDENCE, FINDINGS
 from npu_tui.profile.launch_tables import CODE_LINES, FREE, LAUNCHES
 from npu_tui.profile.table import Table
 from npu_tui.profile.trace_tables import COUNTERS, HOST_OPERATORS, LINKS, OVERVIEW, SLICES
 from npu_tui.profile.work_tables import APIS, ARRIVALS, COLLECTIVES, KERNELS, OPERATORS, STEPS
-from npu_tui.tables.ranks import RANKS
 
 TABLES: dict[str, Table] = {
     each.id: each

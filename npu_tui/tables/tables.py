@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from npu_tui.job.tables import RANKS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Kind, Sheet
-from npu_tui.tables.ranks import RANKS
 from npu_tui.tables.scan import Scan, filled, kinds_of
 from npu_tui.tables.schema import ONE_PROFILE, TABLES
 from npu_tui.trace.once import once
@@ -16,7 +16,7 @@ from npu_tui.trace.once import once
 if TYPE_CHECKING:
     import polars as pl
 
-    from npu_tui.report.job.schema import JobReport
+    from npu_tui.job.job import Job
 
 
 class ProfileTables:
@@ -26,7 +26,7 @@ class ProfileTables:
     only. Where a table needs args and the file of the trace is gone, asking for it raises ``InputError``.
     """
 
-    def __init__(self, profiles: Callable[[], Sequence[Profile]], job: Callable[[], JobReport] | None = None) -> None:
+    def __init__(self, profiles: Callable[[], Sequence[Profile]], job: Callable[[], Job] | None = None) -> None:
         self._profiles = profiles
         self._made_job = job
         self._scans: dict[str, Scan] = {}
@@ -38,8 +38,8 @@ class ProfileTables:
         return self._profiles()
 
     @once
-    def job(self) -> JobReport:
-        """What is said of the job; raises ``KeyError`` for one profile alone."""
+    def job(self) -> Job:
+        """The job; raises ``KeyError`` for one profile alone."""
         if self._made_job is None:
             raise KeyError(RANKS.id)
         return self._made_job()

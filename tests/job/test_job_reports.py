@@ -74,8 +74,8 @@ def test_a_clock_that_bends_is_told_with_the_place_where_it_is_the_farthest_off(
     job = simulated(2, lambda rank, step, call: MS)
     found = job_report(job)
     assert "off an even drift" not in job_text(found)
-    found.clock[1].drift_us_per_s = 3.0
-    found.clock[1].bends = [ClockBend(0.0, 0.0), ClockBend(12.5e6, -81.25), ClockBend(30e6, 4.0)]
+    bends = [ClockBend(0.0, 0.0), ClockBend(12.5e6, -81.25), ClockBend(30e6, 4.0)]
+    found.clock[1] = replace(found.clock[1], drift_us_per_s=3.0, bends=bends)
     for write in (job_text, job_markdown, lambda report: html_job(report, job)):
         assert re.search(r"drifts \+3.00 µs/s, off an even drift by -81.2 µs 12.50 s after its first", write(found))
 

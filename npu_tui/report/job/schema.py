@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-Bound = Literal["exact", "at_most"]
+from npu_tui.job import tables
+from npu_tui.job.tables import CLOCKS, COLLECTIVES, GROUPS, HEAT, HOSTS, LINKS, RANKS
+from npu_tui.profile.table import Record
+
+if TYPE_CHECKING:  # the type of a row is made of the columns of its table
+    ArrivalRow = Record
+    ClockBend = Record
+    ClockRow = Record
+    CollectiveRow = Record
+    GroupRow = Record
+    HeatCell = Record
+    HostRow = Record
+    LinkRow = Record
+    RankRow = Record
+else:
+    ClockRow, CollectiveRow, GroupRow, HeatCell, HostRow, LinkRow, RankRow = (
+        each.row for each in (CLOCKS, COLLECTIVES, GROUPS, HEAT, HOSTS, LINKS, RANKS)
+    )
+    ArrivalRow, ClockBend = tables.ArrivalRow, tables.ClockBend
 
 
 class JobSource(msgspec.Struct):
@@ -16,109 +34,6 @@ class JobSource(msgspec.Struct):
     ranks: int
     traces: int
     kinds: list[str]
-
-
-class HostRow(msgspec.Struct):
-    """Ranks of one host; ``boot_epoch_ns`` is its wall clock at boot."""
-
-    id: str
-    ranks: list[int]
-    boot_epoch_ns: int | None
-
-
-class GroupRow(msgspec.Struct):
-    """Ranks that meet in collectives; ``kind`` is tp, pp, dp, ep, cp or mp."""
-
-    name: str
-    kind: str | None
-    ranks: list[int]
-
-
-class ClockBend(msgspec.Struct):
-    """What a clock gained beside its drift, so long after the rank's first collective."""
-
-    after_us: float
-    gained_us: float
-
-
-class ClockRow(msgspec.Struct):
-    """That rank's device clock minus the lowest rank's: a point, what is certain, and what it rests on."""
-
-    rank: int
-    offset_us: float | None
-    low_us: float | None
-    high_us: float | None
-    error_us: float | None
-    method: str
-    drift_us_per_s: float
-    edges: int
-    bends: list[ClockBend]
-
-
-class RankRow(msgspec.Struct):
-    """One rank over all its steps."""
-
-    rank: int
-    host: str
-    step_us: float | None
-    computing_us: float | None
-    communication_not_overlapped_us: float | None
-    free_us: float | None
-    own_excess_us: float
-    inherited_us: float
-    came_last: int
-    collectives: int
-    job_waits_us: float
-    job_waits_exposed_us: float | None
-    gain_us: float | None
-    shape: str | None
-    why: list[str]
-    clock_offset_us: float | None
-
-
-class HeatCell(msgspec.Struct, gc=False):
-    """A rank in a step."""
-
-    rank: int
-    step: str
-    own_excess_us: float
-    late_us: float
-
-
-class ArrivalRow(msgspec.Struct, gc=False):
-    """When a rank came, after the first one; ``at_most``: it may have come earlier."""
-
-    rank: int
-    after_us: float
-    bound: Bound
-
-
-class CollectiveRow(msgspec.Struct):
-    """A collective of several ranks; ``second_us`` is how long the last one came after the second last."""
-
-    step: str
-    group: str
-    type: str
-    ordinal: int
-    last_rank: int | None
-    second_us: float
-    transfer_us: float
-    end_spread_us: float
-    arrivals: list[ArrivalRow]
-
-
-class LinkRow(msgspec.Struct, gc=False):
-    """From a rank to another in one kind of operation; ``z`` in robust standard deviations."""
-
-    src: int
-    dst: int
-    transport: str
-    type: str
-    size_bytes: int
-    gb_s: float
-    expected_gb_s: float
-    z: float
-    verdict: str
 
 
 class JobEvidenceRow(msgspec.Struct):

@@ -32,7 +32,7 @@ def heat_picture(view: Overview) -> HeatPicture:
     if view.scope.ranks is not None:
         title += f"  [{view.scope.name}]"
     rows = tuple(_row(view, row) for row in view.rows)
-    heads = tuple(say(f"ranks.head.{name}") for name in ("own", "last", "waits", "gain"))
+    heads = tuple(say(f"column.{name}") for name in ("own", "last", "waits", "saves"))
     labels = tuple(column.label if heat.axis != "collective" else f"#{column.label}" for column in heat.columns)
     more = ""
     hidden = sum(len(row.ranks) for row in view.rows)
