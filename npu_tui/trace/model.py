@@ -44,39 +44,6 @@ def make_rows(
     return Rows(offset, item, start, end, busy)
 
 
-def joined_rows(parts: list[Rows]) -> Rows:
-    """The rows of ``parts`` one after the other."""
-    before = np.cumsum([0, *(len(part.item) for part in parts)])
-    sums = np.cumsum([0, *(int(part.busy[-1] - part.busy[0]) for part in parts)])
-    offsets = [part.offset[1:] + low for part, low in zip(parts, before[:-1], strict=True)]
-    busy = [part.busy[:-1] - part.busy[0] + low for part, low in zip(parts, sums[:-1], strict=True)]
-    nothing = np.zeros(0, np.int64)
-    return Rows(
-        np.concatenate([[0], *offsets]).astype(np.int64),
-        np.concatenate([nothing.astype(np.int32), *(part.item for part in parts)]),
-        np.concatenate([nothing, *(part.start for part in parts)]),
-        np.concatenate([nothing, *(part.end for part in parts)]),
-        np.concatenate([*busy, sums[-1:]]),
-    )
-
-
-def single_rows(rows: Rows) -> list[Rows]:
-    """Every row by itself; sums of durations begin anywhere."""
-    found = []
-    for low, high in zip(rows.offset[:-1].tolist(), rows.offset[1:].tolist(), strict=True):
-        own = slice(low, high)
-        found.append(
-            Rows(
-                np.array([0, high - low], np.int64),
-                rows.item[own],
-                rows.start[own],
-                rows.end[own],
-                rows.busy[low : high + 1],
-            )
-        )
-    return found
-
-
 I8 = npt.NDArray[np.int8]
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "ingest"))
 
 from equality import assert_same, assert_same_folds
 
-from npu_tui.ingest.copy.container import Container, DamagedError, write_container
+from npu_tui.ingest.copy.container import DamagedError, opened_path, read_container, write_container
 from npu_tui.ingest.copy.sketch import sketch_of
 from npu_tui.ingest.load import load
 from npu_tui.ingest.source.find import Source, find_source
@@ -70,16 +70,16 @@ def _met(trace: Trace, source: Source, damaged: Path) -> str:
     descriptor = os.open(damaged, os.O_RDONLY)
     try:
         with contextlib.suppress(DamagedError):
-            sketch, known = Container(descriptor, source, sketch=True).proven(), sketch_of(trace)
+            sketch, known = read_container(descriptor, source, sketch=True), sketch_of(trace)
             assert known is not None
             assert_same(known, sketch)
             assert_same_folds(known, sketch)
         try:
-            copy = Container(descriptor, source)
+            opened_path(descriptor)
         except DamagedError:
             return "refused at the opening"
         try:
-            found = copy.proven()
+            found = read_container(descriptor, source)
         except DamagedError:
             return "refused by its checksums"
         assert_same(trace, found)

@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 from equality import assert_same, assert_same_events, assert_same_folds
 from measured import answers
-from msgspec import structs
 from refusals import refused
 
 from npu_tui.ingest.args.json_args import json_args
@@ -99,14 +98,6 @@ def test_a_copy_without_the_args_of_communication_layers_has_them_read(
     assert copy is not None
     assert copy.communication is copy.copies is None
     assert len(communication_args(copy).planes.item)
-
-
-def test_args_of_other_slices_are_no_args_of_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    args = communication_args(load("fixtures/healthy"))
-    planes = structs.replace(args.planes, item=args.planes.item + 1)
-    monkeypatch.setattr(container, "communication_args", lambda _: structs.replace(args, planes=planes))
-    _, key = kept("fixtures/healthy")
-    assert found("fixtures/healthy", key) is None
 
 
 def test_a_copy_is_shown_before_anything_is_made_of_it() -> None:
@@ -238,7 +229,7 @@ def test_a_damaged_copy_is_removed(tmp_path: Path, share: float, same_time: bool
     status = copy.stat()
     with copy.open("r+b") as file:
         file.seek(int(status.st_size * share))
-        file.write(b"\xff" * 64)
+        file.write(b"\xa5" * 64)  # no column is full of these
     if same_time:
         os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert cache.sketch(find_source(path), key) is None or found(path, key) is None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from scanning import threads, without_scanner
 
-from npu_tui.ingest.copy.container import Container, write_container
+from npu_tui.ingest.copy.container import read_container, write_container
 from npu_tui.ingest.load import load
 from npu_tui.ingest.opening import Opening
 from npu_tui.ingest.source.find import PIPED, find_source
@@ -49,4 +49,4 @@ def _again(trace: Trace, path: Path) -> Trace:
         assert write_container(trace, out, 0, lambda: True)
         out.flush()
         os.utime(out.name, ns=(0, 0))
-        return Container(out.fileno(), find_source(path)).proven()
+        return read_container(out.fileno(), find_source(path))

@@ -19,14 +19,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from npu_tui import __version__
-from npu_tui.ingest.copy.container import Container, DamagedError, container_bytes, opened_path, write_container
+from npu_tui.ingest.copy.container import DamagedError, container_bytes, opened_path, read_container, write_container
 from npu_tui.ingest.progress import Progress
 from npu_tui.ingest.source.find import Source
 from npu_tui.ingest.source.unpack import plain_bytes
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 
-FORMAT = 7
+FORMAT = 8
 LEAST_BYTES = 24 << 20
 """Smaller traces are loaded as fast as they would be found."""
 
@@ -97,7 +97,7 @@ def has(key: str) -> bool:
 def sketch(source: Source, key: str) -> Trace | None:
     """What the first picture needs of the copy called ``key``, at once, or None; a damaged copy is removed."""
     with contextlib.suppress(OSError, ValueError, MemoryError), _opened(key) as descriptor:
-        return Container(descriptor, source, sketch=True).proven()
+        return read_container(descriptor, source, sketch=True)
     return None
 
 
@@ -107,7 +107,7 @@ def find(source: Source, key: str, progress: Progress | None = None) -> Trace | 
     ``progress`` is told how much has been read. Raises ``Cancelled`` if it says to stop.
     """
     with contextlib.suppress(OSError, ValueError, MemoryError), _opened(key) as descriptor:
-        trace = Container(descriptor, source).proven(progress)
+        trace = read_container(descriptor, source, progress=progress)
         with contextlib.suppress(OSError):
             os.utime(_path(key), ns=(time.time_ns(), os.fstat(descriptor).st_mtime_ns))  # the time of its last use
         return trace

@@ -1,15 +1,24 @@
-"""A Trace as one file of raw columns, after a sketch of it that is read first.
+"""A Trace as one file, after a sketch of it that is read first.
 
-Each of the two has a head (magic, lengths, checksums, everything that is no column) and the columns after it, each at
-a multiple of 64 bytes. Whoever changes the file without this module changes its time stamp, which the heads know.
+    lead      magic, and of the sketch and of the trace where the head lies, its length and checksum; 64 bytes
+    columns   of the sketch, each at a multiple of 64 bytes
+    head      of the sketch: a ``_Head`` as msgpack
+    columns   of the trace
+    head      of the trace
+
+Everything that is read has a checksum, and whoever changes the file without this module changes its time stamp, which
+the heads know: a copy that is cut off or damaged is never taken for the trace.
 """
 
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
+import struct
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,13 +28,12 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from npu_tui.ingest.args.json_args import JsonArgs
-from npu_tui.ingest.copy.proof import BLOCK, args_hold, checksums, codes_hold, folded_holds, proven
 from npu_tui.ingest.copy.sketch import deep_lanes, sketch_of
 from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.progress import Progress
+from npu_tui.ingest.progress import Progress, Watcher
 from npu_tui.ingest.source.find import Source
 from npu_tui.ingest.source.unpack import Unpacking
-from npu_tui.trace.args import ArgReader, CollectiveArgs, CommunicationArgs, Copies, PlaneArgs
+from npu_tui.trace.args import ArgReader, CommunicationArgs, Copies
 from npu_tui.trace.model import (
     Chunks,
     Counters,
@@ -36,42 +44,33 @@ from npu_tui.trace.model import (
     Links,
     RoleKind,
     Rows,
-    Series,
     Slices,
     Trace,
-    joined_rows,
-    single_rows,
 )
 from npu_tui.trace.transfers import communication_args, copies_of
 
-MAGIC = b"npu-tui\x02"
-_HEAD = 8 + 8 + 4
+MAGIC = b"npu-tui\x03"
+_LEAD = struct.Struct("<8sQQLQQL")
 _ALIGN = 64
-_SKETCH = _ALIGN
-"""Where the sketch lies, after the magic and the place of the trace itself."""
+_PIECE = 4 << 20
+"""Bytes of a column that have a checksum of their own."""
+
+_THREADS = 2
 _FOLDED_BYTES = 56
 """Of a slice of a folded lane at most: two pieces of two times, a slice and a count."""
-_WRITTEN = 4 << 20
+
+_SKETCH_BYTES = 16 << 20
+
+Array = npt.NDArray[Any]
 
 
 class DamagedError(ValueError):
     """The file is not what was written."""
 
 
-class _Head(msgspec.Struct):
-    """Everything of a trace but its columns; ``arrays`` gives (name, type, offset, length) of those.
+class _Kept(msgspec.Struct):
+    """What is kept of a trace: its fields by their names. A column stands as its type, offset and length."""
 
-    ``files`` gives the plain bytes of each file and whether it is packed, ``opened`` the path when this was written.
-    ``folded`` are the first rows of the lanes that were made one row of, whose columns follow each other. ``links``,
-    ``algorithms`` and ``ways`` are texts of the args of communication layers and copies, None where those could not be
-    read. All places are counted from the head.
-    """
-
-    stamp: int
-    opened: str
-    files: list[tuple[int, bool]]
-    size: int
-    checksums: list[int]
     start_ns: int
     end: int
     names: list[str]
@@ -81,51 +80,70 @@ class _Head(msgspec.Struct):
     link_categories: list[str]
     layers: list[Layer]
     lanes: list[Lane]
-    series: list[Series]
+    slices: Slices
+    rows: Rows
+    links: Links
+    counters: Counters
+    chunks: Chunks
     events: dict[str, int]
     health: Health
     roles: list[RoleKind]
-    folded: list[int]
-    links: list[str] | None
-    algorithms: list[str] | None
-    ways: list[str] | None
-    arrays: list[tuple[str, str, int, int]]
+    folded: dict[int, Rows]
+    communication: CommunicationArgs | None
+    copies: Copies | None
 
 
-class _Label(msgspec.Struct):
-    """What a list of copies needs of a head."""
+_LATER = ("roles", "folded", "communication", "copies")
+"""Fields that a trace is not made with."""
 
+
+class _Head(msgspec.Struct):
+    """``stamp`` is the time (ns) of the file, ``opened`` the path of the trace when this was written.
+
+    ``files`` gives the plain bytes of each event file and whether it is packed. The columns are ``size`` bytes from
+    ``start`` on; ``pieces`` of them have an offset from there, a length and a checksum. ``trace`` is a ``_Kept``.
+    """
+
+    stamp: int
     opened: str
+    files: list[tuple[int, bool]]
+    start: int
+    size: int
+    pieces: list[tuple[int, int, int]]
+    events: int
+    trace: msgspec.Raw
 
 
-_GROUPS: dict[str, type] = {"slices": Slices, "rows": Rows, "links": Links, "counters": Counters, "chunks": Chunks}
-_FOLDED = "folded"
-_ARGS: dict[str, type] = {"planes": PlaneArgs, "collectives": CollectiveArgs, "copies": Copies}
-"""Groups that are there where the args of communication layers and copies could be read."""
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_Head).decode
-_decode_label = msgspec.msgpack.Decoder(_Label).decode
+_decode_head = msgspec.msgpack.Decoder(_Head).decode
 
 
-def _columns(trace: Trace, folded: dict[int, Rows]) -> list[tuple[str, npt.NDArray[Any]]]:
-    found = []
-    holders = {group: getattr(trace, group) for group in _GROUPS} | {_FOLDED: joined_rows([*folded.values()])}
-    if trace.communication is not None and trace.copies is not None:
-        holders |= {"planes": trace.communication.planes, "collectives": trace.communication.collectives}
-        holders |= {"copies": trace.copies}
-    for group, holder in holders.items():
-        for name in holder.__struct_fields__:
-            values = getattr(holder, name)
-            if isinstance(values, np.ndarray):
-                found.append((f"{group}.{name}", np.ascontiguousarray(values)))
-    return found
+def _encoded(trace: Trace, folded: dict[int, Rows]) -> tuple[bytes, list[tuple[int, Array]], int]:
+    """A ``_Kept`` as msgpack, its columns with the offset of each, and the bytes of them all."""
+    columns: list[tuple[int, Array]] = []
+    size = 0
+
+    def place(value: Any) -> tuple[str, int, int]:
+        nonlocal size
+        if not isinstance(value, np.ndarray):
+            raise NotImplementedError
+        columns.append((size, np.ascontiguousarray(value)))
+        offset, size = size, _aligned(size + value.nbytes)
+        return value.dtype.str, offset, len(value)
+
+    fields = {name: getattr(trace, name) for name in _Kept.__struct_fields__}
+    kept = _Kept(**fields | {"folded": folded})
+    return msgspec.msgpack.Encoder(enc_hook=place).encode(kept), columns, size
+
+
+def _aligned(offset: int) -> int:
+    return -(-offset // _ALIGN) * _ALIGN
 
 
 def container_bytes(trace: Trace) -> int:
     """About how long the file of ``trace`` will be."""
-    texts = sum(map(len, trace.names)) + sum(map(len, trace.stacks))
+    kept, _, size = _encoded(trace, {})
     folded = sum(lane.last - lane.first for lane in deep_lanes(trace)) * _FOLDED_BYTES
-    return sum(values.nbytes + _ALIGN for _, values in _columns(trace, {})) + folded + 2 * texts + (16 << 20)
+    return size + len(kept) + folded + _SKETCH_BYTES
 
 
 def write_container(trace: Trace, out: BinaryIO, stamp: int, go_on: Callable[[], bool]) -> bool:
@@ -136,199 +154,139 @@ def write_container(trace: Trace, out: BinaryIO, stamp: int, go_on: Callable[[],
     sketch = sketch_of(trace, go_on)
     if sketch is None:
         return False
-    whole = _write_part(sketch, sketch.folded, out, _SKETCH, stamp, go_on)
-    if whole is None:
-        return False
     trace.roles = sketch.roles
-    folded = {lane.first_row: trace.folded[lane.first_row] for lane in deep_lanes(trace)}
     with contextlib.suppress(InputError):
         trace.communication, trace.copies = communication_args(trace), copies_of(trace)
-    if _write_part(trace, folded, out, whole, stamp, go_on) is None:
-        return False
+    heads: list[int] = []
+    out.seek(_ALIGN)
+    for part, folded in ((sketch, sketch.folded), (trace, {row: trace.folded[row] for row in _deep_rows(trace)})):
+        head = _write_part(part, folded, out, stamp, go_on)
+        if head is None:
+            return False
+        heads += out.tell(), len(head), zlib.crc32(head)
+        out.write(head)
+        out.seek(_aligned(out.tell()))
     out.seek(0)
-    out.write(MAGIC + whole.to_bytes(8, "little"))
+    out.write(_LEAD.pack(MAGIC, *heads))
     out.flush()
     return True
 
 
+def _deep_rows(trace: Trace) -> list[int]:
+    return [lane.first_row for lane in deep_lanes(trace)]
+
+
 def _write_part(
-    trace: Trace, folded: dict[int, Rows], out: BinaryIO, base: int, stamp: int, go_on: Callable[[], bool]
-) -> int | None:
-    """Write one of the two at ``base``; returns where it ends, None if ``go_on`` said to stop."""
-    args, copies, columns = trace.communication, trace.copies, _columns(trace, folded)
-    arrays = [(name, values.dtype.str, 0, len(values)) for name, values in columns]
-    head = _Head(
-        stamp=stamp,
-        opened=os.path.abspath(trace.path).encode(errors="replace").decode(),
-        files=[(file.size, file.copy is not None) for file in trace.files],
-        size=2**62,
-        checksums=[],
-        start_ns=trace.start_ns,
-        end=trace.end,
-        names=trace.names,
-        categories=trace.categories,
-        task_types=trace.task_types,
-        stacks=trace.stacks,
-        link_categories=trace.link_categories,
-        layers=trace.layers,
-        lanes=trace.lanes,
-        series=trace.counters.series,
-        events=trace.events,
-        health=trace.health,
-        roles=trace.roles,
-        folded=[*folded],
-        links=None if args is None else args.planes.links,
-        algorithms=None if args is None else args.collectives.algorithms,
-        ways=None if copies is None else copies.ways,
-        arrays=[(name, kind, 2**62, length) for name, kind, _, length in arrays],
-    )
-    columns_bytes = sum(_aligned(values.nbytes) for _, values in columns)
-    head.checksums = [2**32 - 1] * -(-columns_bytes // BLOCK)
-    at = _aligned(_HEAD + len(_encode(head)) + 64)  # the numbers put in below are not longer
-    for i, (_, values) in enumerate(columns):
-        head.arrays[i] = (*arrays[i][:2], at, len(values))
-        at = _aligned(at + values.nbytes)
-    head.size = at
-    for (_, values), (_, _, offset, _) in zip(columns, head.arrays, strict=True):
-        data = values.data.cast("B") if len(values) else memoryview(b"")
-        out.seek(base + offset)
-        for low in range(0, len(data), _WRITTEN):
+    trace: Trace, folded: dict[int, Rows], out: BinaryIO, stamp: int, go_on: Callable[[], bool]
+) -> bytes | None:
+    """Write the columns of ``trace``; the head that belongs after them, None if ``go_on`` said to stop."""
+    kept, columns, size = _encoded(trace, folded)
+    start = out.tell()
+    pieces: list[tuple[int, int, int]] = []
+    for offset, column in columns:
+        data = column.data.cast("B") if len(column) else memoryview(b"")
+        for low in range(0, len(data), _PIECE):
             if not go_on():
                 return None
-            out.write(data[low : low + _WRITTEN])
-    out.truncate(base + head.size)
-    out.flush()
-    head.checksums = checksums(out.fileno(), base + head.arrays[0][2], base + head.size)
-    packed = _encode(head)
-    out.seek(base)
-    out.write(MAGIC + len(packed).to_bytes(8, "little") + zlib.crc32(packed).to_bytes(4, "little") + packed)
-    out.flush()
-    return base + head.size
-
-
-def _aligned(offset: int) -> int:
-    return -(-offset // _ALIGN) * _ALIGN
+            piece = data[low : low + _PIECE]
+            padding = bytes(_aligned(len(piece)) - len(piece))
+            out.write(piece)
+            out.write(padding)
+            pieces.append((offset + low, len(piece) + len(padding), zlib.crc32(padding, zlib.crc32(piece))))
+    opened = os.path.abspath(trace.path).encode(errors="replace").decode()
+    files = [(file.size, file.copy is not None) for file in trace.files]
+    events = sum(trace.events.values())
+    return msgspec.msgpack.encode(_Head(stamp, opened, files, start, size, pieces, events, msgspec.Raw(kept)))
 
 
 def opened_path(descriptor: int) -> str:
-    """The path of the trace in the file ``descriptor`` when it was written. Raises as ``Container`` does."""
+    """The path of the trace in the file ``descriptor`` when it was written. Raises as ``read_container`` does."""
+    return _head(descriptor, sketch=True).opened
+
+
+def _head(descriptor: int, sketch: bool) -> _Head:
     try:
-        return _decode_label(_packed_head(descriptor, *_parts(descriptor)[0])).opened
-    except msgspec.DecodeError as error:
+        magic, *heads = _LEAD.unpack(os.pread(descriptor, _LEAD.size, 0))
+        at, length, checksum = heads[:3] if sketch else heads[3:]
+        if magic != MAGIC or at + length > os.fstat(descriptor).st_size:
+            raise DamagedError
+        packed = os.pread(descriptor, length, at)
+        if zlib.crc32(packed) != checksum:
+            raise DamagedError
+        return _decode_head(packed)
+    except (struct.error, msgspec.DecodeError) as error:
         raise DamagedError from error
 
 
-def _parts(descriptor: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Where the sketch and the trace itself begin and end."""
-    lead, size = os.pread(descriptor, 16, 0), os.fstat(descriptor).st_size
-    whole = int.from_bytes(lead[8:], "little")
-    if lead[:8] != MAGIC or not _SKETCH < whole < size:
-        raise DamagedError
-    return (_SKETCH, whole), (whole, size)
-
-
-def _packed_head(descriptor: int, base: int, end: int) -> bytes:
-    lead = os.pread(descriptor, _HEAD, base)
-    length = int.from_bytes(lead[8:16], "little")
-    whole = lead[:8] == MAGIC and length < end - base
-    packed = os.pread(descriptor, length, base + _HEAD) if whole else b""
-    if len(packed) != length or zlib.crc32(packed) != int.from_bytes(lead[16:], "little") or not packed:
-        raise DamagedError
-    return packed
-
-
-class Container:
+def read_container(descriptor: int, source: Source, sketch: bool = False, progress: Progress | None = None) -> Trace:
     """The trace in the file ``descriptor``, or its ``sketch``, whose events lie in ``source``.
 
-    Packed files are unpacked when an event is asked for. Raises ``DamagedError`` if the file is not as it was written,
-    ``OSError`` if it cannot be read.
+    Packed files are unpacked when an event is asked for. ``progress`` is told how many bytes have been read. Raises
+    ``DamagedError`` if the file is not as it was written, ``Cancelled`` if ``progress`` says to stop, ``OSError`` if
+    the file cannot be read.
     """
+    head = _head(descriptor, sketch)
+    if len(head.files) != len(source.files) or head.stamp != os.fstat(descriptor).st_mtime_ns:
+        raise DamagedError
+    held = _columns(descriptor, head, Watcher(progress))
 
-    def __init__(self, descriptor: int, source: Source, sketch: bool = False) -> None:
-        files, rank = source.files, source.rank
-        self._base, end = _parts(descriptor)[0 if sketch else 1]
-        try:
-            self._head = head = _decode(_packed_head(descriptor, self._base, end))
-        except msgspec.DecodeError as error:
-            raise DamagedError from error
-        if len(head.files) != len(files) or not head.arrays:
-            raise DamagedError
-        if (self._base + head.size, head.stamp) != (end, os.fstat(descriptor).st_mtime_ns):
-            raise DamagedError
-        if source.kind == "database" and rank is None:
-            rank = head.layers[0].rank if head.layers else None  # the database itself tells it
-        if (head.lanes and head.lanes[0].rank != rank) or (head.layers and head.layers[0].rank != rank):
-            head.layers = [replace(layer, rank=rank) for layer in head.layers]
-            head.lanes = [replace(lane, rank=rank) for lane in head.lanes]
-        self._descriptor = descriptor
-        self._path = str(source.path)
-        self._kind = source.kind
-        self._files = tuple(_event_file(file, *known) for file, known in zip(files, head.files, strict=True))
-        self._rank = rank
+    def column(kind: type, place: Any) -> Any:
+        if kind is object:  # an argument of a message
+            return place
+        dtype, offset, length = place
+        return np.frombuffer(held, dtype, length, offset)
 
-    def proven(self, progress: Progress | None = None) -> Trace:
-        """The trace once all its bytes are read, as they were written and hold together.
+    try:
+        kept = msgspec.msgpack.decode(head.trace, type=_Kept, dec_hook=column)
+    except ValueError as error:
+        raise DamagedError from error
+    path, rank = str(source.path), source.rank
+    files = tuple(_event_file(file, *known) for file, known in zip(source.files, head.files, strict=True))
+    if source.kind == "database" and rank is None:
+        rank = kept.layers[0].rank if kept.layers else None  # the database itself tells it
+    if any(lane.rank != rank for lane in kept.lanes[:1]) or any(layer.rank != rank for layer in kept.layers[:1]):
+        kept.layers = [replace(layer, rank=rank) for layer in kept.layers]
+        kept.lanes = [replace(lane, rank=rank) for lane in kept.lanes]
+    args: ArgReader = JsonArgs(path, files, kept.chunks, head.events)
+    if source.kind == "database":
+        from npu_tui.ingest.database.args import DatabaseArgs  # most traces are JSON
 
-        ``progress`` is told how many have been read; raises ``Cancelled`` if that says to stop.
-        """
-        head = self._head
-        events = sum(head.events.values())
-        start = head.arrays[0][2]
-        held = proven(self._descriptor, self._base, head.size, start, head.checksums, events, progress)
-        if held is None:
-            raise DamagedError
-        trace = self._trace(held.data)
-        if not (codes_hold(trace) and args_hold(trace)):
-            raise DamagedError
-        return trace
+        args = DatabaseArgs(path, files[0], kept.chunks)
+    fields = {name: getattr(kept, name) for name in _Kept.__struct_fields__ if name not in _LATER}
+    trace = Trace(path=path, files=files, rank=rank, args=args, **fields)
+    for name in _LATER:
+        setattr(trace, name, getattr(kept, name))
+    return trace
 
-    def _trace(self, data: memoryview) -> Trace:
-        head = self._head
-        groups: dict[str, dict[str, Any]] = {group: {} for group in (*_GROUPS, *_ARGS, _FOLDED)}
-        try:
-            for name, kind, offset, count in head.arrays:
-                group, _, column = name.partition(".")
-                groups[group][column] = np.frombuffer(data, kind, count, offset)
-        except (ValueError, TypeError, KeyError) as error:
-            raise DamagedError from error
-        groups["counters"]["series"] = head.series
-        folded = Rows(**groups[_FOLDED])
-        held = {group: kind(**groups[group]) for group, kind in _GROUPS.items()}
-        communication = copies = None
-        if head.links is not None and head.algorithms is not None and head.ways is not None:
-            planes = PlaneArgs(**groups["planes"], links=head.links)
-            collectives = CollectiveArgs(**groups["collectives"], algorithms=head.algorithms)
-            communication = CommunicationArgs(planes, collectives)
-            copies = Copies(**groups["copies"], ways=head.ways)
-        args: ArgReader = JsonArgs(self._path, self._files, held["chunks"], sum(head.events.values()))
-        if self._kind == "database":
-            from npu_tui.ingest.database.args import DatabaseArgs  # most traces are JSON
 
-            args = DatabaseArgs(self._path, self._files[0], held["chunks"])
-        trace = Trace(
-            path=self._path,
-            files=self._files,
-            rank=self._rank,
-            start_ns=head.start_ns,
-            end=head.end,
-            names=head.names,
-            categories=head.categories,
-            task_types=head.task_types,
-            stacks=head.stacks,
-            layers=head.layers,
-            lanes=head.lanes,
-            link_categories=head.link_categories,
-            events=head.events,
-            health=head.health,
-            args=args,
-            **held,
-        )
-        if not folded_holds(trace, head.folded, folded) or len(head.roles) != len(head.lanes):
-            raise DamagedError
-        trace.folded = dict(zip(head.folded, single_rows(folded), strict=True))
-        trace.roles = head.roles
-        trace.communication, trace.copies = communication, copies
-        return trace
+def _columns(descriptor: int, head: _Head, watcher: Watcher) -> Array:
+    """The bytes of all columns, each piece of them as it was written.
+
+    They are read, not mapped: nothing that becomes of the file later changes them, or ends the process at its new end.
+    """
+    held = np.frombuffer(_memory(head.size), np.uint8) if head.size else np.zeros(0, np.uint8)
+
+    def holds(piece: tuple[int, int, int]) -> bool:
+        offset, length, checksum = piece
+        block = held[offset : offset + length].data
+        return os.preadv(descriptor, [block], head.start + offset) == length and zlib.crc32(block) == checksum
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        for low in range(0, len(head.pieces), _THREADS):
+            batch = head.pieces[low : low + _THREADS]
+            watcher.report(batch[0][0], head.size, head.events)
+            if not all(threads.map(holds, batch)):
+                raise DamagedError
+    return held
+
+
+def _memory(size: int) -> mmap.mmap:
+    """``size`` bytes to be filled, in large pages where there are some: most of the time of filling goes into pages."""
+    held = mmap.mmap(-1, size)
+    if (large := getattr(mmap, "MADV_HUGEPAGE", None)) is not None:
+        with contextlib.suppress(OSError):
+            held.madvise(large)
+    return held
 
 
 def _event_file(file: Path, size: int, packed: bool) -> EventFile:
