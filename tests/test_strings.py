@@ -13,15 +13,15 @@ import pytest
 from npu_tui import strings
 from npu_tui.analysis.drains import Cause
 from npu_tui.analysis.steps import Unit
-from npu_tui.compare.partition import PARTS
+from npu_tui.compare.steps import PARTS
 from npu_tui.gate.baseline import PLACES
 from npu_tui.gate.job_checks import JOB_LIMITS
 from npu_tui.gate.limits import LIMITS
 from npu_tui.gate.measures import BASELINE_MEASURES
 from npu_tui.ingest.companions.reading import State
-from npu_tui.job import tables as job_tables
-from npu_tui.job.heat import AXES, METRICS
-from npu_tui.job.links import Verdict
+from npu_tui.jobs import tables as job_tables
+from npu_tui.jobs.heat import AXES, METRICS
+from npu_tui.jobs.links import Verdict
 from npu_tui.profile import file_tables, finding_tables, launch_tables, trace_tables, work_tables
 from npu_tui.profile.companions import FILES
 from npu_tui.profile.profile import SourceKind

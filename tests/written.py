@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from npu_tui.compare.drawing.picture import Picture
-from npu_tui.job.job import Job
+from npu_tui.compare.picture import Picture
+from npu_tui.jobs.job import Job
 from npu_tui.output.compare_document import compare_document
 from npu_tui.output.html import html
 from npu_tui.output.job_document import RANKS, job_document

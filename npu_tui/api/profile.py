@@ -65,7 +65,7 @@ class Profile(Tables):
     def compare(self, other: Profile) -> Comparison:
         """``other`` against this one as the base: differences are other minus this, per step where both have steps."""
         from npu_tui.compare.comparison import Comparison as Compare
-        from npu_tui.compare.side import Side
+        from npu_tui.compare.measured import Side
 
         with told():
             return Comparison(Compare(Side(self.measured), Side(other.measured)))

@@ -96,7 +96,7 @@ class Comparison:
 
     def html(self) -> str:
         """The comparison as one HTML page that loads nothing."""
-        from npu_tui.compare.drawing.picture import Picture
+        from npu_tui.compare.picture import Picture
         from npu_tui.output.compare_document import compare_document
         from npu_tui.output.html import html
 

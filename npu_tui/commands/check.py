@@ -106,7 +106,7 @@ def _check_job(parser: argparse.ArgumentParser, options: argparse.Namespace) -> 
     """Answer the limits on a job; those on one profile do not go with them."""
     from npu_tui.gate.answer import Answer
     from npu_tui.gate.job_checks import JOB_LIMITS, job_checks, parse_most
-    from npu_tui.job.opening import open_job
+    from npu_tui.jobs.opening import open_job
 
     others = ("max_free", "max_host_late", "max_lost", "max_exposed_communication", "max_step", "fail_on", "against",
               "baseline", "write_baseline", "range", "step")  # fmt: skip
@@ -170,7 +170,7 @@ def _against(
 ) -> list[Check]:
     """The checks of ``profile`` against the one that ``options`` name."""
     from npu_tui.compare.comparison import Comparison, Tolerance
-    from npu_tui.compare.side import Side
+    from npu_tui.compare.measured import Side
     from npu_tui.gate.against import JUDGED, against_checks
 
     thresholds = thresholds_of(options.config)

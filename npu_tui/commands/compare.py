@@ -19,7 +19,7 @@ from npu_tui.strings import ENGLISH, say, speak
 
 if TYPE_CHECKING:
     from npu_tui.compare.comparison import Comparison, Tolerance
-    from npu_tui.compare.side import Side
+    from npu_tui.compare.measured import Side
     from npu_tui.profile.profile import Profile
 
 _VERDICTS = ("slower", "faster", "unsure", "incomparable")
@@ -79,7 +79,7 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
 
         write(msgspec.json.encode(found) + b"\n")
     else:
-        from npu_tui.compare.drawing.picture import Picture
+        from npu_tui.compare.picture import Picture
         from npu_tui.output.compare_document import compare_document
         from npu_tui.output.formats import written
 
@@ -194,7 +194,7 @@ def _ignored(parser: argparse.ArgumentParser, text: str | None) -> frozenset[str
 
 
 def _side(parser: argparse.ArgumentParser, options: argparse.Namespace, profile: Profile, path: str) -> Side:
-    from npu_tui.compare.side import Side
+    from npu_tui.compare.measured import Side
 
     side = Side(profile)
     if options.step is None:

@@ -202,7 +202,7 @@ def _compared(compare: Callable[[Sequence[Profile]], Comparison]) -> Callable[[S
 def is_job(opening: Opening) -> bool:
     """Whether a job, or summaries of one, lies where ``opening`` looks. Raises ``InputError`` if nothing does."""
     from npu_tui.ingest.errors import SeveralError
-    from npu_tui.job.summaries import summaries_in
+    from npu_tui.jobs.opening import summaries_in
 
     if summaries_in(opening.path):
         return True
@@ -215,7 +215,7 @@ def is_job(opening: Opening) -> bool:
 
 def is_listed(opening: Opening, chosen: bool) -> bool:
     """Whether several profiles lie where ``opening`` looks, one of which is to be ``chosen`` or that are no job."""
-    from npu_tui.job.summaries import summaries_in
+    from npu_tui.jobs.opening import summaries_in
     from npu_tui.nearby.profiles import are_runs
 
     return is_job(opening) and not summaries_in(opening.path) and (chosen or are_runs(opening.path))

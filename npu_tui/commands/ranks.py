@@ -44,7 +44,7 @@ def write_job(
 
     Only that ``group`` (a name or kind) and ``step`` where they are given.
     """
-    from npu_tui.job.opening import open_job
+    from npu_tui.jobs.opening import open_job
     from npu_tui.report.job.build import job_report
 
     job = open_job(path, traces, _told if sys.stderr.isatty() else None)

@@ -38,7 +38,7 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
     if options.format == "json":
         speak(ENGLISH)
     from npu_tui.ingest.errors import InputError, SeveralError
-    from npu_tui.job.summaries import summaries_in
+    from npu_tui.jobs.opening import summaries_in
 
     if summaries_in(Path(options.path)):
         return write_job(Path(options.path), options.format)

@@ -16,7 +16,7 @@ from npu_tui.commands.streams import DONE, UNREADABLE, USAGE, refuse, write
 from npu_tui.strings import say, words
 
 if TYPE_CHECKING:
-    from npu_tui.job.summarize import Outcome
+    from npu_tui.jobs.summarize import Outcome
 
 _SHARD = re.compile(r"(\d{1,7})/(\d{1,7})")
 FOLDER = "npu-tui-summaries"
@@ -48,7 +48,7 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
         shard = (int(match[1]), int(match[2])) if match else (1, 0)
         if shard[0] >= shard[1]:
             parser.error(say("summarize.bad_shard"))
-    from npu_tui.job.summarize import by_dask, in_process, in_processes, sources_of
+    from npu_tui.jobs.summarize import by_dask, in_process, in_processes, sources_of
 
     folder = Path(options.output)
     sources = sources_of([Path(path) for path in options.path], shard)

@@ -247,7 +247,7 @@ class _Teller:
         """What became of the step since the profile at ``before``."""
         from npu_tui.commands.profile_options import opened_profile
         from npu_tui.compare.comparison import Comparison
-        from npu_tui.compare.side import Side
+        from npu_tui.compare.measured import Side
         from npu_tui.ingest.errors import InputError
         from npu_tui.report.compared.build import compared
 

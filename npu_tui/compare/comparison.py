@@ -9,16 +9,14 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.compare.collectives import CollectiveChange, Exchanged, collective_changes
 from npu_tui.compare.comparability import Comparability, comparability
-from npu_tui.compare.lag import Lag, lag
-from npu_tui.compare.matching.collectives import CollectiveChange, Exchanged, collective_changes
-from npu_tui.compare.matching.kernels import GroupChange, Kernels, group_changes
-from npu_tui.compare.matching.lines import LineChange, line_changes
-from npu_tui.compare.matching.operations import OperationMatch, Operations, match_operations, refined
-from npu_tui.compare.partition import PARTS, Part
-from npu_tui.compare.side import Side
-from npu_tui.compare.steps import one_in_several
-from npu_tui.compare.verdict import Judgement, judge
+from npu_tui.compare.kernels import GroupChange, Kernels, group_changes
+from npu_tui.compare.lines import LineChange, line_changes
+from npu_tui.compare.measured import Side
+from npu_tui.compare.operations import Lag, OperationMatch, Operations, lag, match_operations, refined
+from npu_tui.compare.statistics import Judgement, judge
+from npu_tui.compare.steps import PARTS, Part, one_in_several
 from npu_tui.trace.once import once
 
 F64 = npt.NDArray[np.float64]

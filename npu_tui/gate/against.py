@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from npu_tui.compare.comparison import Comparison, PartChange
-from npu_tui.compare.partition import PARTS
-from npu_tui.compare.verdict import Judgement
+from npu_tui.compare.statistics import Judgement
+from npu_tui.compare.steps import PARTS
 from npu_tui.gate.checks import Check, Status
 from npu_tui.strings import say
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from npu_tui.gate.checks import Check
 from npu_tui.gate.limits import parse_share
-from npu_tui.job.job import Job
+from npu_tui.jobs.job import Job
 from npu_tui.strings import say
 from npu_tui.trace.text import parse_duration
 

@@ -78,7 +78,7 @@ def _verdict(each: Nearby, cached: bool, go_on: Callable[[], bool]) -> Told:
 
 
 def _job_verdict(each: Nearby, go_on: Callable[[], bool]) -> Told:
-    from npu_tui.job.opening import open_job
+    from npu_tui.jobs.opening import open_job
     from npu_tui.report.job.build import job_report
 
     def stop(*_: object) -> None:

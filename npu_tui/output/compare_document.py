@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from npu_tui.compare.drawing.picture import Picture as Pair
-from npu_tui.compare.drawing.scene import compared_scene
+from npu_tui.compare.picture import Picture as Pair
+from npu_tui.compare.picture import compared_scene
 from npu_tui.output.document import (
     Block,
     Cell,

@@ -6,7 +6,7 @@ from typing import get_args
 
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.compare.differences import DIFFERENCES
-from npu_tui.job.findings import JOB_FINDINGS
+from npu_tui.jobs.findings import JOB_FINDINGS
 from npu_tui.output.document import Block, Cell, Code, Document, Heading, Items, Paragraph, Table
 from npu_tui.rules.explanation import explanation
 from npu_tui.rules.find import RULES

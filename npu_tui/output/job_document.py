@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from npu_tui.job.heat import SHADES, HeatRow, HeatSource, heat_rows
-from npu_tui.job.job import Job
-from npu_tui.job.waterfall import Bar, Waterfall, waterfall
+from npu_tui.jobs.heat import SHADES, HeatRow, HeatSource, heat_rows
+from npu_tui.jobs.job import Job
+from npu_tui.jobs.timelines import Bar, Waterfall, waterfall
 from npu_tui.output.document import (
     Block,
     Box,
@@ -86,7 +86,7 @@ def _about(report: JobReport) -> str:
 def _finding(report: JobReport, number: int, row: JobFindingRow) -> Finding:
     """A finding, and why the rank that it names alone is slow."""
     slow = row.ranks if row.id == "RANK.SLOW" else []
-    why = next((rank.why for rank in report.rank_table if len(slow) == 1 and rank.rank == slow[0]), [])
+    why: list[str] = next((rank.why for rank in report.rank_table if len(slow) == 1 and rank.rank == slow[0]), [])
     notes = (say("job.why", why=" · ".join(why)),) if why else ()
     head = f"{severity_word(row.severity).upper()} · {row.title}"
     return Finding(number, row.id, row.severity, head, "", row.detail, notes=notes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 
 from npu_tui.compare.differences import DIFFERENCES
-from npu_tui.job.findings import JOB_FINDINGS
+from npu_tui.jobs.findings import JOB_FINDINGS
 from npu_tui.rules.find import RULES
 from npu_tui.rules.model import Kind
 from npu_tui.strings import say

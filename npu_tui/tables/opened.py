@@ -11,7 +11,7 @@ from npu_tui.tables.tables import ProfileTables
 if TYPE_CHECKING:
     from npu_tui.analysis.thresholds import Thresholds
     from npu_tui.ingest.source.find import Form
-    from npu_tui.job.job import Job
+    from npu_tui.jobs.job import Job
     from npu_tui.profile.profile import Profile
 
 
@@ -56,7 +56,7 @@ def _ranks(path: Path, thresholds: Thresholds, cached: bool) -> Callable[[], lis
 
 def _job(path: Path) -> Callable[[], Job]:
     def job() -> Job:
-        from npu_tui.job.opening import open_job
+        from npu_tui.jobs.opening import open_job
 
         return open_job(path)
 

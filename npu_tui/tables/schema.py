@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npu_tui.job.tables import RANKS
+from npu_tui.jobs.tables import RANKS
 from npu_tui.profile.file_tables import ALLOCATIONS, MEMORY
 from npu_tui.profile.finding_tables import EVIDENCE, FINDINGS
 from npu_tui.profile.launch_tables import CODE_LINES, FREE, LAUNCHES

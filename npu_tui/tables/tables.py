@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from npu_tui.job.tables import RANKS
+from npu_tui.jobs.tables import RANKS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Kind, Sheet
 from npu_tui.tables.scan import Scan, filled, kinds_of
@@ -16,7 +16,7 @@ from npu_tui.trace.once import once
 if TYPE_CHECKING:
     import polars as pl
 
-    from npu_tui.job.job import Job
+    from npu_tui.jobs.job import Job
 
 
 class ProfileTables:

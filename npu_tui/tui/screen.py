@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.timer import Timer
 
 from npu_tui.analysis.code_lines import line_of
-from npu_tui.job.blame import Blamed
+from npu_tui.jobs.blame import Blamed
 from npu_tui.report.health import health_lines
 from npu_tui.strings import say
 from npu_tui.trace.text import printable

@@ -15,8 +15,8 @@ from npu_tui.view.painter import Painter
 from npu_tui.view.scene import Chart, Scene, Selected
 
 if TYPE_CHECKING:
-    from npu_tui.compare.drawing.picture import Picture
-    from npu_tui.job.timelines import Timelines
+    from npu_tui.compare.picture import Picture
+    from npu_tui.jobs.timelines import Timelines
     from npu_tui.rules.model import Findings
 
 _LONG = 500_000

@@ -14,9 +14,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from npu_tui.compare.comparison import Comparison
-from npu_tui.compare.drawing.picture import Picture
-from npu_tui.compare.drawing.scene import compared_scene
-from npu_tui.compare.side import Side
+from npu_tui.compare.measured import Side
+from npu_tui.compare.picture import Picture, compared_scene
 from npu_tui.ingest.opening import opening_of
 from npu_tui.output.compare_document import compare_document
 from npu_tui.output.text import text

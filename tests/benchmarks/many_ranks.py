@@ -87,8 +87,8 @@ def write_job(folder: Path, world: int, steps: int, calls: int, slow: int) -> No
 def stages(folder: Path) -> dict[str, float]:
     """The seconds of processor time that each stage takes in this process."""
     from npu_tui.ingest.source.find import find_sources
-    from npu_tui.job.findings import job_findings
-    from npu_tui.job.opening import job_of, read_rank
+    from npu_tui.jobs.findings import job_findings
+    from npu_tui.jobs.opening import job_of, read_rank
     from npu_tui.output.job_document import job_document
     from npu_tui.output.text import text
     from npu_tui.report.job.build import job_report

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from npu_tui.compare.side import Side
+from npu_tui.compare.measured import Side
 
 _SHARED = re.compile(r"aten::|torch::|autograd::|c10d::|\w+Backward\d+$")
 """What operations are called on any device; the others are those of the NPU's own backend."""

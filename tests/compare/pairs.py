@@ -18,7 +18,7 @@ from situations import Situation, SlowLine, Trouble, Uneven
 from workload import ModuleCall
 
 from npu_tui.compare.comparison import Comparison, Tolerance
-from npu_tui.compare.side import Side
+from npu_tui.compare.measured import Side
 from npu_tui.profile.profile import Profile
 
 _KEPT = TemporaryDirectory(prefix="npu-tui-pairs-")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from npu_tui.compare.matching.kernels import Identity, Kernels, group_changes
+from npu_tui.compare.kernels import Identity, Kernels, group_changes
 
 _STEPS = 4
 _MM, _ADD = Identity("MatMulV2", "8,8", "BF16"), Identity("Add", "8,8", "BF16")

@@ -9,10 +9,9 @@ from written import html_comparison, text_comparison
 
 from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.differences import differences
-from npu_tui.compare.drawing.picture import Picture
-from npu_tui.compare.drawing.scene import compared_scene
-from npu_tui.compare.kineto import kernel_type
-from npu_tui.compare.side import Side
+from npu_tui.compare.measured import Side
+from npu_tui.compare.picture import Picture, compared_scene
+from npu_tui.compare.steps import kernel_type
 from npu_tui.ingest.opening import opening_of
 from npu_tui.profile.profile import Profile
 from npu_tui.report.compared.build import compared as typed

@@ -10,7 +10,7 @@ from pairs import BASE, compared, profile, replace
 from npu_tui.cli import main
 from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.differences import DIFFERENCES
-from npu_tui.compare.side import Side
+from npu_tui.compare.measured import Side
 from npu_tui.output.explain_document import findings_document
 from npu_tui.output.text import text
 

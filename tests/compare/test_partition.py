@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npu_tui.analysis.overlap import FreeSplit, OverlapLanes
-from npu_tui.compare.partition import claims, partitions
+from npu_tui.compare.steps import claims, partitions
 
 _END = 400
 

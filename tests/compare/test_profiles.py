@@ -11,7 +11,7 @@ from written import markdown_comparison, text_comparison
 from npu_tui.cli import main
 from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.differences import differences
-from npu_tui.compare.side import Side
+from npu_tui.compare.measured import Side
 from npu_tui.ingest.opening import opening_of
 from npu_tui.profile.profile import Profile
 from npu_tui.report.compared.build import compared as typed

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npu_tui.compare.matching.operations import Operations, match_operations, refined
-from npu_tui.compare.matching.sequences import matched
+from npu_tui.compare.operations import Operations, match_operations, matched, refined
 
 
 def lcs(base, new):

@@ -12,7 +12,7 @@ import pytest
 from driving import opened
 
 from npu_tui.compare.comparison import Comparison
-from npu_tui.compare.side import Side
+from npu_tui.compare.measured import Side
 from npu_tui.ingest.opening import opening_of
 from npu_tui.profile.profile import Profile
 from npu_tui.tui.compared.opening import compared_session

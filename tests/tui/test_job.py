@@ -14,15 +14,15 @@ from driving import Driver
 from msgspec.structs import replace
 from test_golden import SIZES, compare
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "job"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "jobs"))
 from made_jobs import simulated
 
 from npu_tui.cli import main
 from npu_tui.commands.explore import is_job
 from npu_tui.ingest.opening import opening_of
-from npu_tui.job.job import Job
-from npu_tui.job.model import Layout
-from npu_tui.job.opening import open_job
+from npu_tui.jobs.job import Job
+from npu_tui.jobs.model import Layout
+from npu_tui.jobs.opening import open_job
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.job.overview import Examined
 from npu_tui.tui.job.reading import examined_jobs

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from npu_tui.compare.collectives import CollectiveChange
 from npu_tui.compare.comparison import Comparison
-from npu_tui.compare.difference import Difference
-from npu_tui.compare.differences import differences
-from npu_tui.compare.matching.collectives import CollectiveChange
-from npu_tui.compare.matching.kernels import GroupChange
-from npu_tui.compare.matching.kernels import GroupSide as GroupTimes
-from npu_tui.compare.matching.lines import LineChange
-from npu_tui.compare.side import Side
+from npu_tui.compare.differences import Difference, differences
+from npu_tui.compare.kernels import GroupChange
+from npu_tui.compare.kernels import GroupSide as GroupTimes
+from npu_tui.compare.lines import LineChange
+from npu_tui.compare.measured import Side
+from npu_tui.compare.statistics import Judgement
 from npu_tui.compare.steps import StepWindow
-from npu_tui.compare.verdict import Judgement
 from npu_tui.ingest.errors import InputError
 from npu_tui.report.compared import schema
 from npu_tui.report.values import text, us

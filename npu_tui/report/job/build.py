@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gc
 
-from npu_tui.job.findings import JobFinding, job_findings
-from npu_tui.job.job import Job
-from npu_tui.job.tables import CLOCKS, COLLECTIVES, GROUPS, HEAT, HOSTS, LINKS, RANKS
+from npu_tui.jobs.findings import JobFinding, job_findings
+from npu_tui.jobs.job import Job
+from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, GROUPS, HEAT, HOSTS, LINKS, RANKS
 from npu_tui.report.job.schema import JobEvidenceRow, JobFindingRow, JobReport, JobSource
 from npu_tui.report.values import text, us
 from npu_tui.strings import words

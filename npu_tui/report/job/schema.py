@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from npu_tui.job import tables
-from npu_tui.job.tables import CLOCKS, COLLECTIVES, GROUPS, HEAT, HOSTS, LINKS, RANKS
+from npu_tui.jobs import tables
+from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, GROUPS, HEAT, HOSTS, LINKS, RANKS
 from npu_tui.profile.table import Record
 
 if TYPE_CHECKING:  # the type of a row is made of the columns of its table

@@ -11,8 +11,8 @@ from textual.geometry import Size
 from textual.widgets import Static
 
 from npu_tui.compare.comparison import PartChange
-from npu_tui.compare.drawing.picture import Picture
-from npu_tui.compare.side import Side
+from npu_tui.compare.measured import Side
+from npu_tui.compare.picture import Picture
 from npu_tui.compare.steps import StepWindow
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass

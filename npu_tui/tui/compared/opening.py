@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from npu_tui.compare.comparison import Comparison
-from npu_tui.compare.drawing.picture import Picture
-from npu_tui.compare.drawing.scene import compared_scene
+from npu_tui.compare.picture import Picture, compared_scene
 from npu_tui.profile.profile import Profile
 from npu_tui.tui.session import Session
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from npu_tui.job.blame import Blamed
-from npu_tui.job.timelines import Late, running_at
+from npu_tui.jobs.blame import Blamed
+from npu_tui.jobs.timelines import Late, running_at
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
 from npu_tui.tui.session import Session

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from npu_tui.ingest.opening import Opening, opening_of
-from npu_tui.job.blame import Blamed
+from npu_tui.jobs.blame import Blamed
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.tui.job.overview import Overview

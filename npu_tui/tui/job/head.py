@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from rich.text import Text
 
-from npu_tui.job.job import Job
+from npu_tui.jobs.job import Job
 from npu_tui.strings import say
 from npu_tui.trace.text import cell_count, printable, shortened, wrapped
 from npu_tui.tui.compared.head import Line

@@ -6,9 +6,9 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from npu_tui.job.findings import JobFinding, job_findings
-from npu_tui.job.heat import AXES, METRICS, Axis, Heat, HeatRow, HeatSource, Metric, heat_rows
-from npu_tui.job.job import Job
+from npu_tui.jobs.findings import JobFinding, job_findings
+from npu_tui.jobs.heat import AXES, METRICS, Axis, Heat, HeatRow, HeatSource, Metric, heat_rows
+from npu_tui.jobs.job import Job
 from npu_tui.report.job.build import job_report
 from npu_tui.report.job.schema import JobReport
 from npu_tui.strings import say

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from npu_tui.job.heat import SHADES, HeatRow
-from npu_tui.job.waterfall import Bar, waterfall
+from npu_tui.jobs.heat import SHADES, HeatRow
+from npu_tui.jobs.timelines import Bar, waterfall
 from npu_tui.strings import say
 from npu_tui.trace.text import duration_text, printable
 from npu_tui.tui.job.overview import Overview

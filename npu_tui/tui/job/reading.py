@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from npu_tui.ingest.source.find import find_sources
-from npu_tui.job.opening import Progress, open_job, reads_traces
-from npu_tui.job.summaries import summaries_in
+from npu_tui.jobs.opening import Progress, open_job, reads_traces, summaries_in
 from npu_tui.tui.job.overview import Examined
 
 GoesOn = Callable[[], bool]

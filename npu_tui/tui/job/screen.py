@@ -15,7 +15,7 @@ from textual.worker import get_current_worker
 
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.opening import Opening
-from npu_tui.job.blame import Blamed
+from npu_tui.jobs.blame import Blamed
 from npu_tui.strings import say
 from npu_tui.tui.explore.palette import Entry
 from npu_tui.tui.job.asking import Asking

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npu_tui.compare.comparison import Comparison
-from npu_tui.compare.side import Side
-from npu_tui.job.blame import Blamed
-from npu_tui.job.job import Job
-from npu_tui.job.timelines import Timelines, running_at
+from npu_tui.compare.measured import Side
+from npu_tui.jobs.blame import Blamed
+from npu_tui.jobs.job import Job
+from npu_tui.jobs.timelines import Timelines, running_at
 from npu_tui.profile.profile import Profile
 from npu_tui.tui.compared.opening import compared_session
 from npu_tui.tui.session import Session, make_session

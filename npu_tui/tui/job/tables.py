@@ -10,7 +10,7 @@ import numpy as np
 from msgspec.structs import asdict, replace
 from rich.text import Text
 
-from npu_tui.job.tables import CLOCKS, COLLECTIVES, GROUPS, HOSTS, LINKS, RANKS
+from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, GROUPS, HOSTS, LINKS, RANKS
 from npu_tui.profile.table import Record, Sheet, Value
 from npu_tui.profile.table import Table as DataTable
 from npu_tui.strings import say

@@ -7,8 +7,8 @@ from pathlib import PurePath
 
 from rich.text import Text
 
-from npu_tui.compare.difference import Difference
-from npu_tui.compare.drawing.picture import BothPlaces, Picture
+from npu_tui.compare.differences import Difference
+from npu_tui.compare.picture import BothPlaces, Picture
 from npu_tui.strings import say, words
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import change_text, duration_text, printable, share_text

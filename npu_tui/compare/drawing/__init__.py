@@ -1,1 +1,0 @@
-"""A comparison as a picture: one step of each side, slice by slice."""

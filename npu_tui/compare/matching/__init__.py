@@ -1,1 +1,0 @@
-"""What of one profile is what of the other."""

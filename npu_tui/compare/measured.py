@@ -1,0 +1,323 @@
+"""What a comparison reads of one profile: its steps as samples, and everything of them by step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.code_lines import launches_by_line
+from npu_tui.analysis.collectives import Collectives
+from npu_tui.analysis.launches import Around, operation_of
+from npu_tui.analysis.overlap import Intervals
+from npu_tui.compare.collectives import exchanges
+from npu_tui.compare.comparability import Circumstances
+from npu_tui.compare.kernels import Identity, Kernels
+from npu_tui.compare.lines import LineCost
+from npu_tui.compare.operations import Operations, operations
+from npu_tui.compare.steps import (
+    Claims,
+    Part,
+    Sample,
+    StepWindow,
+    claims,
+    device_claims,
+    device_kernels,
+    kernel_type,
+    partitions,
+    sample,
+    step_windows,
+    within,
+)
+from npu_tui.ingest.errors import InputError
+from npu_tui.profile.profile import Profile
+from npu_tui.trace.intervals import covered, difference, intersection
+from npu_tui.trace.once import once
+
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+
+_OPERATION = "cpu_op"
+_RARELY = 0.05
+"""Share of the most frequent operation of a line below which another one is chance, not what the line is for."""
+_MOST_SHAPES = 20_000
+"""Operations of a step whose shapes are looked up: each is decoded from the file."""
+_FEW_VALUES = 1 << 20
+"""Values up to which a table of all of them is faster than sorting."""
+_VERSIONS = ("torch_npu_version", "cann_version", "mindspore_version")
+
+
+class Side:
+    """One profile of a comparison; ``steps`` are those the user chose, None for all but the first and outliers.
+
+    With ``outliers`` these are compared as well.
+    """
+
+    def __init__(self, profile: Profile, steps: Sequence[int] | None = None, outliers: bool = False) -> None:
+        self.profile = profile
+        self.trace = profile.trace
+        self._chosen = None if steps is None else frozenset(steps)
+        self._outliers = outliers
+        self._operations: dict[StepWindow, Operations] = {}
+
+    @once
+    def sample(self) -> Sample:
+        """The steps that are compared."""
+        windows = step_windows(self.trace, self.profile.steps)
+        if self._chosen is not None:
+            return sample([each for each in windows if each.number in self._chosen] or windows, everything=True)
+        return sample(windows, outliers=self._outliers)
+
+    def with_outliers(self) -> Side:
+        """The same with the steps that are far longer than the others."""
+        return self if self._chosen is not None else Side(self.profile, outliers=True)
+
+    @property
+    def windows(self) -> list[StepWindow]:
+        """The windows of the compared steps, by start."""
+        return self.sample.compared
+
+    @property
+    def walls(self) -> F64:
+        """How long each compared step took, ns."""
+        return np.array([each.wall for each in self.windows], np.float64)
+
+    @once
+    def collectives(self) -> Collectives:
+        """The collectives of the trace."""
+        return exchanges(self.trace, self.profile.beside.groups, self.windows)
+
+    @once
+    def waits(self) -> Intervals | None:
+        """From the start of each collective to the end of its longest wait for a peer; None where none is recorded."""
+        found = self.collectives
+        known = found.waits.known
+        if not known.any():
+            return None
+        start = self.trace.slices.start[found.item[known]]
+        return start, start + found.waits.until[known]
+
+    @once
+    def claims(self) -> Claims | None:
+        """What the device did, None without one."""
+        device = next((each for each in self.profile.devices if each.lanes is not None), None)
+        if device is None or device.lanes is None:
+            return device_claims(self.trace)
+        return claims(device.lanes, device.split, device.gaps, self.waits)
+
+    @once
+    def floor(self) -> int:
+        """What takes a time of the host to the device, ns."""
+        floors = [floor.floor for found in self.profile.dispatch for floor in found.floors]
+        return round(min(floors, default=0.0))
+
+    def idle_in(self, start: I64, end: I64) -> float:
+        """How long the device neither computes nor communicates in ``[start, end)`` of its own time, ns per step."""
+        own = self.claims
+        if own is None:
+            return 0.0
+        free = difference(*difference(start, end, *own.computing), *own.exposed)
+        return covered(*intersection(*free, self._begins, self._ends)) / len(self.windows)
+
+    def parts(self, waits: bool) -> dict[Part, I64]:
+        """The partition of every compared step, ns, (steps,); empty without a device.
+
+        With ``waits`` exposed communication is cut in two.
+        """
+        own = self.claims
+        if own is None:
+            return {}
+        if not waits:
+            own = Claims(own.computing, None, own.exposed, own.host_late, own.device_side)
+        return partitions(own, self._begins, self._ends)
+
+    @property
+    def _begins(self) -> I64:
+        return np.array([each.start for each in self.windows], np.int64)
+
+    @property
+    def _ends(self) -> I64:
+        return np.array([each.end for each in self.windows], np.int64)
+
+    @once
+    def operations(self) -> Operations:
+        """The host operations of the step nearest to the median."""
+        return self.operations_in(self.sample.medoid)
+
+    def operations_in(self, step: StepWindow) -> Operations:
+        """The host operations of ``step``."""
+        if step not in self._operations:
+            self._operations[step] = operations(self.trace, step.host_start, step.end if step.name else 2**62)
+        return self._operations[step]
+
+    def shapes_of(self, own: Operations) -> list[str] | None:
+        """The shapes of the inputs of the operations ``own``; None where none are recorded, or for too many."""
+        if not 0 < len(own) <= _MOST_SHAPES:
+            return None
+        try:
+            (dims,) = self.trace.args.many(self.trace.slices.event[own.item], ("Input Dims",))
+        except InputError:
+            return None
+        return None if all(each is None for each in dims) else [str(each) for each in dims]
+
+    @once
+    def kernels(self) -> Kernels:
+        """The compute kernels that start in a compared step."""
+        items = self.profile.kernels.item
+        foreign = not len(items)
+        if foreign:
+            items = device_kernels(self.trace)[0]
+        begins, ends = self._begins, self._ends
+        if self.windows[-1].name is None:
+            ends = ends + 1
+        start = self.trace.slices.start[items]
+        own = np.flatnonzero(within(start, begins, ends))
+        own = own[np.argsort(start[own], kind="stable")]
+        item = items[own]
+        identities, code = self._named(item) if foreign else self._identities(item)
+        return Kernels(
+            item,
+            self.trace.slices.end[item] - self.trace.slices.start[item],
+            identities,
+            code,
+            np.searchsorted(begins, start[own], "right") - 1,
+            self._operation_of(item),
+            len(self.windows),
+        )
+
+    @once
+    def operation_names(self) -> frozenset[str]:
+        """The names of all operations of the framework."""
+        trace = self.trace
+        codes = np.unique(trace.slices.name[self._all_operations])
+        return frozenset(trace.names[code] for code in codes.tolist())
+
+    @property
+    def _all_operations(self) -> npt.NDArray[np.bool_]:
+        if _OPERATION not in self.trace.categories:
+            return np.zeros(len(self.trace.slices), np.bool_)
+        found: npt.NDArray[np.bool_] = self.trace.slices.category == self.trace.categories.index(_OPERATION)
+        return found
+
+    def launchers(self, known: frozenset[str]) -> list[str | None]:
+        """For each kernel the innermost operation around its launch with a name of ``known``, else None; (n,)."""
+        trace = self.trace
+        around = Around(trace, self._all_operations)
+        if not len(around.items):
+            return [None] * len(self.kernels.item)
+        parent = around.parents()
+        wanted = np.array([name in known for name in trace.names] + [False])
+        place = np.full(len(trace.slices) + 1, -1, np.int64)
+        place[around.items] = np.arange(len(around.items))
+        operation = self.kernels.operation
+        at = np.where(operation >= 0, place[operation], -1)
+        outside = np.flatnonzero((operation >= 0) & (at < 0))
+        if len(outside):  # launched by what is no operation itself
+            slices, own = trace.slices, operation[outside]
+            holds = around.find(slices.lane[own], slices.start[own], slices.end[own])
+            at[outside] = np.where(holds >= 0, place[holds], -1)
+        while (open_ := (at >= 0) & ~wanted[trace.slices.name[around.items[np.maximum(at, 0)]]]).any():
+            at[open_] = parent[at[open_]]
+        return [None if k < 0 else trace.name_of(int(around.items[k])) for k in at.tolist()]
+
+    def _operation_of(self, item: I64) -> I64:
+        """The innermost operation of the framework that launched each kernel, -1 unknown; (n,)."""
+        found = operation_of(self.trace, item)
+        missing = np.flatnonzero(found < 0)
+        if len(missing) and _OPERATION in self.trace.categories:
+            links = self.trace.links
+            source = np.full(len(self.trace.slices), -1, np.int64)
+            bound = np.flatnonzero((links.target_slice >= 0) & (links.source_slice >= 0))
+            source[links.target_slice[bound][::-1]] = links.source_slice[bound][::-1]
+            origin = source[item[missing]]
+            chosen = self._all_operations
+            known = origin >= 0
+            at = origin[known]
+            slices = self.trace.slices
+            found[missing[known]] = Around(self.trace, chosen).find(slices.lane[at], slices.start[at], slices.end[at])
+        return found
+
+    def _named(self, item: I64) -> tuple[list[Identity], I64]:
+        """What the kernels ``item`` of a trace without their types are, by their names."""
+        codes: dict[Identity, int] = {}
+        names = (self.trace.names[code] for code in self.trace.slices.name[item].tolist())
+        code = [codes.setdefault(Identity(kernel_type(name)), len(codes)) for name in names]
+        return list(codes), np.array(code, np.int64)
+
+    def _identities(self, item: I64) -> tuple[list[Identity], I64]:
+        """What the kernels ``item`` are, with the columns of kernel_details.csv where it has a row for them."""
+        table = self.profile.kernel_table
+        order = np.argsort(table.item, kind="stable")
+        row = order[np.searchsorted(table.item, item, sorter=order)]
+        columns = [each.taken(row) for each in (table.type, table.shapes, table.dtypes, table.formats, table.core)]
+        code, first = np.zeros(len(item), np.int64), np.zeros(min(len(item), 1), np.int64)
+        for each in columns:
+            if each.is_known:
+                code, first = _distinct(code * (len(each.values) + 1) + each.code + 1)
+        found = [Identity(columns[0].at(k) or "", *(each.at(k) for each in columns[1:])) for k in first.tolist()]
+        return found, code
+
+    @once
+    def lines(self) -> list[LineCost]:
+        """What launching from each code line cost per compared step, also where it cost nothing."""
+        if not self.profile.dispatch:
+            return []
+        trace, launches = self.trace, self.profile.dispatch[0]
+        start = trace.links.target_time[launches.link]
+        inside = within(start, self._begins, self._ends + 1)
+        target = trace.links.target_slice[launches.link].astype(np.int64)
+        operation = operation_of(trace, target)
+        name = np.where(operation >= 0, trace.slices.name[operation], -1)
+        found = []
+        for code, own in launches_by_line(trace, launches, np.flatnonzero(inside)):
+            lost = launches.lost[own]
+            names, count = np.unique(name[own], return_counts=True)
+            names = names[count >= _RARELY * count.max()] if len(names) else names
+            found.append(
+                LineCost(
+                    code,
+                    float(lost.sum()) / len(self.windows),
+                    int(np.count_nonzero(lost)) / len(self.windows),
+                    tuple(sorted(trace.names[each] for each in names.tolist() if each >= 0)),
+                    target[own[lost > 0]],
+                )
+            )
+        return found
+
+    @once
+    def circumstances(self) -> Circumstances:
+        """What the profile says of itself."""
+        profile, trace = self.profile, self.trace
+        info = {} if profile.companions is None else profile.companions.profiler_info
+        versions = {key: str(info[key]) for key in _VERSIONS if info.get(key)}
+        environment = profile.beside.environment
+        names = {trace.names[code] for code in np.unique(trace.slices.name[self.collectives.item]).tolist()}
+        return Circumstances(
+            trace.rank,
+            profile.profiler_level,
+            bool(trace.stacks),
+            self.claims is not None,
+            self.windows[-1].name is not None,
+            len(trace.slices) > 0,
+            profile.beside.settings,
+            versions,
+            None if environment is None else {key: value for key, value in environment.items() if value},
+            frozenset(names),
+            trace.start_ns,
+            trace.start_ns + trace.end,
+        )
+
+
+def _distinct(value: I64) -> tuple[I64, I64]:
+    """Which of the distinct ``value`` each is, (n,), and where each of those stands first, (k,); none is negative."""
+    most = int(value.max()) + 1 if len(value) else 0
+    if most > _FEW_VALUES + len(value):
+        _, first, code = np.unique(value, return_index=True, return_inverse=True)
+        return code.astype(np.int64), first
+    first = np.full(most, -1, np.int64)
+    first[value[::-1]] = np.arange(len(value))[::-1]
+    known = np.flatnonzero(first >= 0)
+    place = np.empty(most, np.int64)
+    place[known] = np.arange(len(known))
+    return place[value], first[known]

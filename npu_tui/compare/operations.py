@@ -1,0 +1,381 @@
+"""Host operations of two profiles matched, as sequences, and how far one side lags behind at each.
+
+Threads are matched by role, never by id. Top-level operations are matched as sequences, then the children of every
+matched pair among themselves, level by level.
+
+Myers' O(ND) difference algorithm (Algorithmica 1986), all diagonals of one edit distance at a time. Operation
+sequences repeat layer by layer, so a longest-block-first matcher assigns layers wrongly; this one does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.analysis.launches import Around
+from npu_tui.compare.steps import StepWindow
+from npu_tui.trace.classes import step_number
+from npu_tui.trace.model import FORWARD_BACKWARD, Trace
+
+I64 = npt.NDArray[np.int64]
+
+_LONGEST_SEARCH = 512
+"""Edits after which the furthest path is kept and the search starts again from its end."""
+
+
+def matched(base: I64, new: I64) -> tuple[I64, I64]:
+    """Indices of a common subsequence of ``base`` and ``new``: ascending on both sides, equal in value.
+
+    It is a longest one while the two differ by at most 512 edits between equal stretches; beyond that each search is
+    cut at its furthest path.
+    """
+    base, new = np.asarray(base, np.int64), np.asarray(new, np.int64)
+    # A value that one side lacks is in no common subsequence, and leaving it out shortens the search.
+    own, other = np.flatnonzero(np.isin(base, new)), np.flatnonzero(np.isin(new, base))
+    left, right = _matched(base[own], new[other])
+    return own[left], other[right]
+
+
+def _matched(base: I64, new: I64) -> tuple[I64, I64]:
+    x = y = 0
+    runs: list[tuple[int, int, int]] = []
+    hashes = _Hashes(base, new)
+    while x < len(base) and y < len(new):
+        found, x, y = _path(hashes, x, y)
+        runs += found
+    if not runs:
+        none = np.zeros(0, np.int64)
+        return none, none
+    start, other, length = np.array(runs, np.int64).T
+    offset = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
+    return np.repeat(start, length) + offset, np.repeat(other, length) + offset
+
+
+class _Hashes:
+    """Both sequences with hashes of their prefixes, to tell how long two stretches are equal."""
+
+    def __init__(self, base: I64, new: I64) -> None:
+        self.sizes = len(base), len(new)
+        self.base, self.new = np.append(base, -1), np.append(new, -2)
+        self._longest = min(self.sizes)
+        rng = np.random.default_rng(20)
+        values, codes = np.unique(np.concatenate((base, new)), return_inverse=True)
+        symbols = rng.integers(1, 2**63, len(values), np.uint64)[codes]
+        # Sums of symbol x weight by position: two stretches are compared after shifting one by the weights' ratio.
+        factor = np.uint64(0x9E3779B97F4A7C15 | 1)
+        powers = np.ones(max(self.sizes) + 1, np.uint64)
+        powers[1:] = factor
+        self._powers = np.multiply.accumulate(powers)
+        self._base_sums = self._sums(symbols[: len(base)])
+        self._new_sums = self._sums(symbols[len(base) :])
+
+    def _sums(self, symbols: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        return np.concatenate((np.zeros(1, np.uint64), np.cumsum(symbols * self._powers[: len(symbols)])))
+
+    def equal_run(self, x: I64, y: I64) -> I64:
+        """How many values from ``base[x]`` and ``new[y]`` on are equal, for each pair; (n,)."""
+        run = np.zeros(len(x), np.int64)
+        going = np.flatnonzero(self.base[x] == self.new[y])
+        if not len(going):
+            return run
+        # Most runs are short: doubling, then halving, over those that still go on.
+        low = np.ones(len(going), np.int64)
+        limit = np.minimum(self.sizes[0] - x[going], self.sizes[1] - y[going])
+        step = 1
+        active = np.arange(len(going))
+        while len(active):
+            reach = np.minimum(low[active] + step, limit[active])
+            same = self._same(x[going[active]], y[going[active]], reach)
+            low[active[same]] = reach[same]
+            active = active[same & (reach < limit[active])]
+            step *= 2
+        active = np.flatnonzero(low < limit)
+        high = np.minimum(low + step, limit) + 1
+        while len(active := active[high[active] - low[active] > 1]):
+            middle = (low[active] + high[active]) // 2
+            same = self._same(x[going[active]], y[going[active]], middle)
+            low[active[same]] = middle[same]
+            high[active[~same]] = middle[~same]
+        run[going] = low
+        return run
+
+    def _same(self, x: I64, y: I64, length: I64) -> npt.NDArray[np.bool_]:
+        base = self._base_sums[x + length] - self._base_sums[x]
+        new = self._new_sums[y + length] - self._new_sums[y]
+        shift = np.abs(x - y)
+        base = np.where(x < y, base * self._powers[shift], base)
+        new = np.where(y < x, new * self._powers[shift], new)
+        equal: npt.NDArray[np.bool_] = base == new
+        return equal
+
+
+def _path(hashes: _Hashes, x0: int, y0: int) -> tuple[list[tuple[int, int, int]], int, int]:
+    """The equal runs (base, new, length) of the shortest way from (``x0``, ``y0``) on, and where it ends."""
+    rows, columns = hashes.sizes[0] - x0, hashes.sizes[1] - y0
+    searched: list[tuple[I64, I64, I64]] = []  # for each count of edits: diagonals x - y, x before an equal run, after
+    diagonals = begin = np.zeros(1, np.int64)
+    while True:
+        ends = begin + hashes.equal_run(begin + x0, begin - diagonals + y0)
+        searched.append((diagonals, begin, ends))
+        arrived = np.flatnonzero((ends == rows) & (ends - diagonals == columns))
+        if len(arrived) or len(searched) > _LONGEST_SEARCH:
+            best = int(arrived[0]) if len(arrived) else int(np.argmax(2 * ends - diagonals))
+            return _traced(searched, best, x0, y0)
+        # A deletion leads to the diagonal above, an insertion to the one below.
+        deleted = np.where(ends < rows, ends + 1, -1)
+        inserted = np.where(ends - diagonals < columns, ends, -1)
+        diagonals = np.concatenate((diagonals - 1, diagonals[-1:] + 1))
+        begin = np.maximum(np.concatenate(([-1], deleted)), np.concatenate((inserted, [-1])))
+        # Only the outermost diagonals can leave the rectangle.
+        inside = np.flatnonzero(begin >= 0)
+        diagonals, begin = diagonals[inside[0] : inside[-1] + 1], begin[inside[0] : inside[-1] + 1]
+
+
+def _traced(
+    searched: list[tuple[I64, I64, I64]], best: int, x0: int, y0: int
+) -> tuple[list[tuple[int, int, int]], int, int]:
+    """The equal runs of the path that ends on entry ``best`` of the last edit count, and its end."""
+    runs: list[tuple[int, int, int]] = []
+    diagonal = int(searched[-1][0][best])
+    last = int(searched[-1][2][best])
+    stop = (last + x0, last - diagonal + y0)
+    for edits in range(len(searched) - 1, -1, -1):
+        diagonals, begin, ends = searched[edits]
+        at = (diagonal - int(diagonals[0])) // 2
+        before, after = int(begin[at]), int(ends[at])
+        if after > before:
+            runs.append((before + x0, before - diagonal + y0, after - before))
+        if edits:
+            diagonal += _came_from(searched[edits - 1], diagonal, before)
+    return runs[::-1], *stop
+
+
+def _came_from(earlier: tuple[I64, I64, I64], diagonal: int, x: int) -> int:
+    """-1 if ``x`` on ``diagonal`` was reached by a deletion, 1 if by an insertion."""
+    diagonals, _, ends = earlier
+    at = (diagonal - 1 - int(diagonals[0])) // 2
+    return -1 if 0 <= at < len(ends) and int(ends[at]) + 1 == x else 1
+
+
+_OPERATION = "cpu_op"
+_AS_MANY = 0.98
+"""Share of what names alone match that shapes must leave."""
+_ENGINE = "autograd::engine"
+
+
+class Operations(Struct, frozen=True):
+    """The operations of one step; (n,) each, by role of the thread, then by start, the outer one first.
+
+    ``item`` are slices, ``parent`` positions in these arrays (-1 at the top), ``role`` numbers the threads.
+    """
+
+    item: I64
+    name: list[str]
+    role: I64
+    parent: I64
+    level: I64
+
+    def __len__(self) -> int:
+        return len(self.item)
+
+
+class Replacement(Struct, frozen=True):
+    """Neighbouring operations of one level that only one side has, between two matches; positions, ascending."""
+
+    base: I64
+    new: I64
+
+
+class OperationMatch(Struct, frozen=True):
+    """Positions in the ``Operations`` of both sides that belong together, and what was replaced by what."""
+
+    base: I64
+    new: I64
+    replaced: list[Replacement]
+
+    def share(self, base: Operations, new: Operations) -> float | None:
+        """How much of both sides is matched, 0...1; None where neither has an operation."""
+        total = len(base) + len(new)
+        return 2 * len(self.base) / total if total else None
+
+
+def operations(trace: Trace, low: int, high: int) -> Operations:
+    """The operations of the framework that start in ``[low, high)``."""
+    chosen = np.zeros(len(trace.slices), np.bool_)
+    if _OPERATION in trace.categories:
+        start = trace.slices.start
+        named = np.array([step_number(name) is None for name in trace.names] + [False])
+        chosen = (trace.slices.category == trace.categories.index(_OPERATION)) & (start >= low) & (start < high)
+        chosen &= named[trace.slices.name]
+    around = Around(trace, chosen)
+    parent = around.parents()
+    role_of = _roles(trace, chosen)
+    role = role_of[around.lane]
+    order = np.argsort(role, kind="stable")
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    parent = np.where(parent >= 0, place[np.maximum(parent, 0)], -1)[order]
+    names = [trace.names[code] for code in trace.slices.name[around.items[order]].tolist()]
+    return Operations(around.items[order], names, role[order], parent, _levels(parent))
+
+
+def _roles(trace: Trace, chosen: npt.NDArray[np.bool_]) -> I64:
+    """For each lane its role: 0 main thread, 1 autograd, from 2 on the others by their first operation; -1 none."""
+    slices, links = trace.slices, trace.links
+    lanes = np.unique(slices.lane[chosen]).tolist()
+    role = np.full(len(trace.lanes) + 1, -1, np.int64)
+    if not lanes:
+        return role
+    count = np.bincount(slices.lane[chosen], minlength=len(trace.lanes))
+    steps = np.array([step_number(name) is not None for name in trace.names] + [False])
+    holding = np.bincount(slices.lane[steps[slices.name]], minlength=len(trace.lanes))
+    ways = trace.links_of(FORWARD_BACKWARD)
+    ends = links.target_lane[ways]
+    backward = np.bincount(ends[ends >= 0], minlength=len(trace.lanes))
+    if not backward.any():  # not every profiler writes these links
+        engine = np.array([name.startswith(_ENGINE) for name in trace.names] + [False])
+        backward = np.bincount(slices.lane[chosen & engine[slices.name]], minlength=len(trace.lanes))
+    main = max(lanes, key=lambda lane: (holding[lane], count[lane], -lane))
+    rest = [lane for lane in lanes if lane != main]
+    autograd = max(rest, key=lambda lane: (backward[lane], -lane), default=None)
+    role[main] = 0
+    if autograd is not None and backward[autograd]:
+        role[autograd] = 1
+        rest.remove(autograd)
+    first = {lane: int(slices.start[chosen & (slices.lane == lane)].min()) for lane in rest}
+    for number, lane in enumerate(sorted(rest, key=lambda lane: first[lane]), 2):
+        role[lane] = number
+    return role
+
+
+def _levels(parent: I64) -> I64:
+    level = np.zeros(len(parent), np.int64)
+    above = parent.copy()
+    while (open_ := above >= 0).any():
+        level[open_] += 1
+        above[open_] = parent[above[open_]]
+    return level
+
+
+def match_operations(base: Operations, new: Operations) -> OperationMatch:
+    """The operations of ``base`` and ``new`` that are the same by name and place."""
+    return _matched_by(base, new, None)
+
+
+def refined(
+    found: OperationMatch, base: Operations, new: Operations, shapes: tuple[Sequence[str], Sequence[str]]
+) -> OperationMatch:
+    """``found`` with operations of equal ``shapes`` matched before those that have the name alone in common.
+
+    Where that finds fewer, as with another batch size, the shapes say nothing.
+    """
+    codes: dict[str, int] = {}
+    own = [np.array([codes.setdefault(each, len(codes)) for each in side], np.int64) for side in shapes]
+    finer = _matched_by(base, new, own)
+    return finer if len(finer.base) >= _AS_MANY * len(found.base) else found
+
+
+def _matched_by(base: Operations, new: Operations, shapes: list[I64] | None) -> OperationMatch:
+    codes: dict[str, int] = {}
+    names = [np.array([codes.setdefault(name, len(codes)) for name in side.name], np.int64) for side in (base, new)]
+    pair_of = [np.full(len(side) + 1, -1, np.int64) for side in (base, new)]
+    found: list[tuple[I64, I64]] = []
+    replaced: list[Replacement] = []
+    pairs = 0
+    for level in range(1 + min((int(side.level.max()) if len(side) else -1) for side in (base, new))):
+        own = [np.flatnonzero(side.level == level) for side in (base, new)]
+        # Children match only within the pair their parents make, top-level operations within one role.
+        frame = [
+            side.role[at] if level == 0 else pair_of[k][side.parent[at]]
+            for k, (side, at) in enumerate(zip((base, new), own, strict=True))
+        ]
+        own = [at[inside >= 0] for at, inside in zip(own, frame, strict=True)]
+        frame = [inside[inside >= 0] for inside in frame]
+        order = [np.argsort(inside, kind="stable") for inside in frame]
+        own = [at[by] for at, by in zip(own, order, strict=True)]
+        frame = [inside[by] for inside, by in zip(frame, order, strict=True)]
+        symbol = [inside * len(codes) + name[at] for inside, name, at in zip(frame, names, own, strict=True)]
+        if shapes is None:
+            left, right = matched(symbol[0], symbol[1])
+        else:
+            left, right = _finer(symbol, [shape[at] for shape, at in zip(shapes, own, strict=True)])
+        found.append((own[0][left], own[1][right]))
+        pair_of[0][own[0][left]] = pair_of[1][own[1][right]] = pairs + np.arange(len(left))
+        pairs += len(left)
+        replaced += _replacements(own, frame, left, right)
+    first = np.concatenate([left for left, _ in found]) if found else np.zeros(0, np.int64)
+    second = np.concatenate([right for _, right in found]) if found else np.zeros(0, np.int64)
+    order_all = np.argsort(first, kind="stable")
+    return OperationMatch(first[order_all], second[order_all], replaced)
+
+
+def _finer(symbol: list[I64], shape: list[I64]) -> tuple[I64, I64]:
+    """Positions that are equal in symbol and shape, then between these those that are equal in symbol; ascending."""
+    most = 1 + max((int(own.max()) for own in shape if len(own)), default=0)
+    left, right = matched(*(own * most + at for own, at in zip(symbol, shape, strict=True)))
+    rest, gaps = [], []
+    for own, taken in zip(symbol, (left, right), strict=True):
+        open_ = np.ones(len(own), np.bool_)
+        open_[taken] = False
+        rest.append(np.flatnonzero(open_))
+        gaps.append(np.searchsorted(taken, rest[-1]))
+    span = 1 + max((int(own.max()) for own in symbol if len(own)), default=0)
+    more = matched(*(gap * span + own[at] for gap, own, at in zip(gaps, symbol, rest, strict=True)))
+    return np.sort(np.concatenate((left, rest[0][more[0]]))), np.sort(np.concatenate((right, rest[1][more[1]])))
+
+
+def _replacements(own: list[I64], frame: list[I64], left: I64, right: I64) -> list[Replacement]:
+    """Where both sides have something between the same two matches, inside one frame."""
+    lows = [np.concatenate(([-1], matches)) + 1 for matches in (left, right)]
+    highs = [np.append(matches, len(at)) for matches, at in zip((left, right), own, strict=True)]
+    both = np.flatnonzero((highs[0] > lows[0]) & (highs[1] > lows[1]))
+    found = []
+    for gap in both.tolist():
+        spans = [slice(int(low[gap]), int(high[gap])) for low, high in zip(lows, highs, strict=True)]
+        shared = np.intersect1d(frame[0][spans[0]], frame[1][spans[1]])
+        for inside in shared.tolist():
+            found.append(
+                Replacement(
+                    own[0][spans[0]][frame[0][spans[0]] == inside], own[1][spans[1]][frame[1][spans[1]] == inside]
+                )
+            )
+    return found
+
+
+class Lag(Struct, frozen=True):
+    """Matched times of both sides, ascending, ns: the step's start and end, and those of its main thread's operations.
+
+    ``lag`` is how much later the new side is there, counted from the start of each step; it begins at 0 and ends at
+    the difference of the two steps, so its increments sum to that exactly. All are (n,).
+    """
+
+    base: I64
+    new: I64
+
+    @property
+    def lag(self) -> I64:
+        """New minus base, each since the start of its own step."""
+        found: I64 = (self.new - self.new[0]) - (self.base - self.base[0])
+        return found
+
+    def to_new(self, time: I64) -> I64:
+        """The times of the new side that stand at ``time`` of the base, between matches in proportion; (n,)."""
+        return np.rint(np.interp(time, self.base, self.new)).astype(np.int64)
+
+
+def lag(
+    base: tuple[Trace, StepWindow, Operations], new: tuple[Trace, StepWindow, Operations], match: OperationMatch
+) -> Lag:
+    """The lag between two steps whose operations are matched."""
+    main = base[2].role[match.base] == 0
+    times = []
+    for (trace, window, own), at in zip((base, new), (match.base, match.new), strict=True):
+        item = own.item[at[main]]
+        inside = np.clip(np.concatenate((trace.slices.start[item], trace.slices.end[item])), window.start, window.end)
+        times.append(np.concatenate(([window.start], inside, [window.end])))
+    # Both orders agree, as operations of one thread are matched in sequence; where edges meet they may swap.
+    order = np.lexsort((times[1], times[0]))
+    return Lag(times[0][order], np.maximum.accumulate(times[1][order]))

@@ -1,5 +1,0 @@
-"""All ranks of one job: one clock, who came last and why, what that costs, slow links.
-
-Definitions: reference of the Ascend profiler's ``communication.json`` for collectives, Duda's hull and difference
-constraints for clocks, max-plus replay for what a rank costs the job.
-"""

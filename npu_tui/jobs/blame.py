@@ -1,0 +1,413 @@
+"""Who the others wait for, and whose own work makes it late."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.jobs.clock import Clock
+from npu_tui.jobs.meetings import Meeting, Meetings
+from npu_tui.jobs.model import Busy, CallTable, Grouped, RankProfile
+from npu_tui.jobs.notifies import views
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+_OF_ARRIVALS = ("rank", "call", "start", "end", "gap", "has_gap", "own", "has_own", "at_most")
+_OF_COLLECTIVES = ("come", "middle", "last", "cost", "exposed", "transfer", "spread")
+"""Columns of ``Blame`` by what they have a value of."""
+
+
+class Arrival(Struct, frozen=True):
+    """One rank at one collective on the common clock, ns: when it came, how long it waited, when it left.
+
+    ``late`` is how long it came after the median of the ranks, ``gap`` the time since its collective before (None for
+    its first one), ``own`` what of its work was more than its peers with the same work needed (None without peers).
+    A rank that is ``outside`` has no files here: it came when the others' waits for it ended, or, ``at_most``, before.
+    """
+
+    rank: int
+    start: int
+    end: int
+    wait: int
+    late: int
+    gap: int | None
+    own: int | None
+    outside: bool = False
+    at_most: bool = False
+
+
+class Blamed(Struct, frozen=True):
+    """A collective with its arrivals in their order. ``last`` made the others wait ``cost`` ns longer than the second.
+
+    None and 0 where the difference lies within what the clocks tell. ``exposed`` is what of ``cost`` the rank that
+    computed least meanwhile did not hide behind computing, None where no trace tells. ``transfer`` is from the last
+    arrival to the first end, ``spread`` between the ends.
+    """
+
+    meeting: Meeting
+    arrivals: tuple[Arrival, ...]
+    transfer: int
+    spread: int
+    last: int | None
+    cost: int
+    exposed: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Blame(Sequence[Blamed]):
+    """Every collective on the common clock, by time, as columns; an item is made when it is asked for.
+
+    ``meeting`` (m,) indexes ``met``. The arrivals of collective k stand at ``first[k]:first[k + 1]`` in their order:
+    ``row`` is k, ``rank`` a place in ``ranks``, where ranks without files come last; ``call`` the row of the table (-1
+    outside); ``gap`` and ``own`` with ``has_gap`` and ``has_own``; (n,) each. ``come`` is when the last came for
+    certain, ``last`` its place (-1 where the clocks do not tell), ``cost``, ``exposed`` (-1 where no trace tells),
+    ``transfer``, ``spread``; (m,) each.
+    """
+
+    met: Meetings
+    ranks: tuple[int, ...]
+    meeting: I64
+    first: I64
+    row: I64
+    rank: I64
+    call: I64
+    start: I64
+    end: I64
+    gap: I64
+    has_gap: Bools
+    own: I64
+    has_own: Bools
+    at_most: Bools
+    come: I64
+    middle: I64
+    last: I64
+    cost: I64
+    exposed: I64
+    transfer: I64
+    spread: I64
+
+    def __len__(self) -> int:
+        return len(self.meeting)
+
+    @property
+    def outside(self) -> Bools:
+        """Which arrivals are of ranks without files."""
+        return self.call < 0
+
+    @property
+    def late(self) -> I64:
+        """How long each came after the median of its collective, ns."""
+        return self.start - self.middle[self.row]
+
+    @property
+    def wait(self) -> I64:
+        """How long each waited for the last, ns."""
+        return np.asarray(np.maximum(self.come[self.row] - self.start, 0))
+
+    @property
+    def steps(self) -> I64:
+        """The step of every collective, as a place in ``step_names``, (m,)."""
+        return self._step_codes()[0]
+
+    @property
+    def step_names(self) -> list[str]:
+        """The steps of all kinds of calls."""
+        return self._step_codes()[1]
+
+    def _step_codes(self) -> tuple[I64, list[str]]:
+        codes: dict[str, int] = {}
+        of_kind = np.array([codes.setdefault(step, len(codes)) for _, _, step in self.met.table.kinds], np.int64)
+        return of_kind[self.met.kind[self.meeting]] if len(self) else np.zeros(0, np.int64), list(codes)
+
+    def of(self, kept: Bools) -> Blame:
+        """Only the collectives that are ``kept`` (m,)."""
+        rows = kept[self.row]
+        sizes = np.diff(self.first)[kept]
+        return replace(
+            self,
+            meeting=self.meeting[kept],
+            first=np.concatenate(([0], np.cumsum(sizes))),
+            row=np.repeat(np.arange(len(sizes)), sizes),
+            **{name: getattr(self, name)[rows] for name in _OF_ARRIVALS},
+            **{name: getattr(self, name)[kept] for name in _OF_COLLECTIVES},
+        )
+
+    @overload
+    def __getitem__(self, at: int) -> Blamed: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Blamed]: ...
+    def __getitem__(self, at: int | slice) -> Blamed | list[Blamed]:
+        if isinstance(at, slice):
+            return [self[number] for number in range(*at.indices(len(self)))]
+        if not -len(self) <= at < len(self):
+            raise IndexError(at)
+        at %= len(self)
+        own = slice(int(self.first[at]), int(self.first[at + 1]))
+        come, middle = int(self.come[at]), int(self.middle[at])
+        arrivals = tuple(
+            Arrival(self.ranks[rank], start, end, max(come - start, 0), start - middle, gap if has_gap else None,
+                    more if has_own else None, call < 0, at_most)
+            for rank, start, end, gap, has_gap, more, has_own, call, at_most in zip(
+                *(column[own].tolist() for column in (self.rank, self.start, self.end, self.gap, self.has_gap,
+                                                      self.own, self.has_own, self.call, self.at_most)),
+                strict=True,
+            )
+        )  # fmt: skip
+        last = int(self.last[at])
+        return Blamed(
+            self.met[int(self.meeting[at])],
+            arrivals,
+            int(self.transfer[at]),
+            int(self.spread[at]),
+            None if last < 0 else self.ranks[last],
+            int(self.cost[at]),
+            None if self.exposed[at] < 0 else int(self.exposed[at]),
+        )
+
+
+def common_times(time: I64, rank: I64, clocks: Sequence[Clock]) -> I64:
+    """``time`` of each ``rank`` (a place in ``clocks``) on the clock of its reference, ns since 1970."""
+    offset = np.array([clock.offset for clock in clocks], np.int64)
+    drift = np.array([clock.drift for clock in clocks])
+    at = np.array([clock.at for clock in clocks], np.int64)
+    gained = drift[rank] * (time - at[rank])
+    for place, clock in enumerate(clocks):
+        if clock.bends:
+            own = rank == place
+            gained[own] = clock.gained((time[own] - clock.at).astype(np.float64))
+    return np.asarray(time - offset[rank] - np.rint(gained).astype(np.int64))
+
+
+class _Outside(Struct, frozen=True, eq=False):
+    """Ranks without files at collectives: the meeting, the rank, when it came, and whether it may have before; (n,)."""
+
+    row: I64
+    peer: I64
+    come: I64
+    at_most: Bools
+
+
+def blame(ranks: Sequence[RankProfile], met: Meetings, clocks: Sequence[Clock], own: tuple[I64, Bools]) -> Blame:
+    """Every collective by its last arrival. ``own`` is what ``excess`` found for the table of ``met``."""
+    table, count = met.table, len(ranks)
+    start = common_times(table.start[met.call], met.rank, clocks)
+    end = common_times(table.end[met.call], met.rank, clocks)
+    row, rank, call = met.row, met.rank, met.call
+    names, at_most = [profile.rank for profile in ranks], np.zeros(len(row), np.bool_)
+    outside = _outside(ranks, met, start)
+    if len(outside.row):
+        peers, place = np.unique(outside.peer, return_inverse=True)
+        names += peers.tolist()
+        row, rank = np.append(row, outside.row), np.append(rank, count + place)
+        call = np.append(call, np.full(len(place), -1))
+        start = np.append(start, outside.come)
+        end = np.append(end, np.maximum.reduceat(end, met.first[:-1])[outside.row])
+        at_most = np.append(at_most, outside.at_most)
+    order = np.lexsort((start, row))
+    row, rank, call = row[order], rank[order], call[order]
+    start, end, at_most = start[order], end[order], at_most[order]
+    first = np.searchsorted(row, np.arange(len(met) + 1))
+    sure = np.flatnonzero(~at_most)
+    last = sure[np.searchsorted(row[sure], np.arange(len(met)), "right") - 1] if len(met) else first[:0]
+    come = start[last]
+    by_time = np.argsort(come, kind="stable")
+    sizes = np.diff(first)[by_time]
+    picked = np.repeat(first[:-1][by_time], sizes) + np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    first = np.concatenate(([0], np.cumsum(sizes)))
+    rank, call, start, end, at_most = rank[picked], call[picked], start[picked], end[picked], at_most[picked]
+    row = np.repeat(np.arange(len(met)), sizes)
+    gap, has_gap = _gaps(rank, start, end)
+    more, has_own = _since_before(own, table.first, rank, call)
+    return _priced(
+        Blame(
+            met, tuple(names), by_time, first, row, rank, call, start, end, gap, has_gap,
+            more, has_own, at_most, come[by_time], *(first[:0],) * 6,
+        ),
+        clocks,
+        [profile.busy for profile in ranks],
+    )  # fmt: skip
+
+
+def _since_before(own: tuple[I64, Bools], first: I64, rank: I64, call: I64) -> tuple[I64, Bools]:
+    """``own`` (calls of the table) of every arrival, with that of the calls since its collective before, (n,) each.
+
+    A rank may work longer before a call that it makes with nobody, and so come late to the next collective.
+    """
+    found, known = np.zeros(len(call), np.int64), np.zeros(len(call), np.bool_)
+    inside = np.flatnonzero(call >= 0)
+    order = inside[np.argsort(call[inside])]
+    sums, counts = (np.concatenate(([0], np.cumsum(each, dtype=np.int64))) for each in own)
+    begun = first[rank[order]]
+    before = np.maximum(np.concatenate(([0], call[order][:-1] + 1))[: len(order)], begun)
+    found[order] = sums[call[order] + 1] - sums[before]
+    known[order] = counts[call[order] + 1] > counts[before]
+    return found, known
+
+
+def _priced(found: Blame, clocks: Sequence[Clock], busy: Sequence[Busy | None]) -> Blame:
+    """``found`` with what each collective cost and whom; ``busy`` is when each rank computed in its collectives."""
+    count = len(found)
+    if not count:
+        return found
+    sure = np.flatnonzero(~found.at_most)
+    at = np.searchsorted(found.row[sure], np.arange(count), "right")
+    last, second = sure[at - 1], sure[np.maximum(at - 2, 0)]
+    error = np.array([clock.error for clock in clocks] + [0.0] * (len(found.ranks) - len(clocks)))
+    ahead = found.come - found.start[second]
+    certain = (found.row[second] == found.row[last]) & (second != last)
+    certain &= ahead > 2 * np.maximum(error[found.rank[last]], error[found.rank[second]])
+    sizes = np.diff(found.first)
+    middle = found.start[found.first[:-1] + (sizes - 1) // 2]
+    huge = np.iinfo(np.int64).max
+    ends = np.where(found.outside, huge, found.end)
+    early = np.minimum.reduceat(ends, found.first[:-1])
+    late = np.maximum.reduceat(np.where(found.outside, -huge, found.end), found.first[:-1])
+    return replace(
+        found,
+        middle=middle,
+        last=np.where(certain, found.rank[last], -1),
+        cost=np.where(certain, ahead, 0),
+        exposed=_exposed(found, np.where(certain, ahead, 0), busy),
+        transfer=np.maximum(early - found.come, 0),
+        spread=late - early,
+    )
+
+
+def _exposed(found: Blame, cost: I64, busy: Sequence[Busy | None]) -> I64:
+    """What of ``cost`` (m,) some waiting rank did not compute in, -1 where no trace of such a rank is read; (m,)."""
+    exposed = np.full(len(found), -1, np.int64)
+    if all(own is None for own in busy):
+        return exposed
+    waited = np.flatnonzero(~found.outside & (found.start <= (found.come - cost)[found.row]))
+    waited = waited[np.argsort(found.rank[waited], kind="stable")]
+    first = np.searchsorted(found.rank[waited], np.arange(len(busy) + 1))
+    for place, own in enumerate(busy):
+        if own is None:
+            continue
+        at = waited[first[place] : first[place + 1]]
+        row = found.row[at]
+        # While it waits, the rank's own clock runs as the common one.
+        until = found.met.table.start[found.call[at]] + found.come[row] - found.start[at]
+        hidden = own.until(until) - own.until(until - cost[row])
+        np.maximum.at(exposed, row, np.maximum(cost[row] - hidden, 0))
+    return exposed
+
+
+def _gaps(rank: I64, start: I64, end: I64) -> tuple[I64, Bools]:
+    """The time of every arrival since its rank left the collective before, and which have one before."""
+    order = np.lexsort((np.arange(len(rank)), rank))
+    gap, has = np.zeros(len(rank), np.int64), np.zeros(len(rank), np.bool_)
+    same = np.diff(rank[order]) == 0
+    gap[order[1:][same]] = (start[order[1:]] - end[order[:-1]])[same]
+    has[order[1:][same]] = True
+    return gap, has
+
+
+def _outside(ranks: Sequence[RankProfile], met: Meetings, start: I64) -> _Outside:
+    """When ranks without files came on the common clock, and whether that is a bound. The surest view counts."""
+    told = views(met, [profile.seen for profile in ranks])
+    kept = (told.entry >= 0) & ~np.isin(told.peer, [profile.rank for profile in ranks])
+    entry, peer, at_most = told.entry[kept], told.peer[kept], told.at_most[kept]
+    come = start[entry] + told.after[kept]
+    order = np.lexsort((come, at_most, peer, met.row[entry]))
+    row, peer, come, at_most = met.row[entry][order], peer[order], come[order], at_most[order]
+    first = np.append(True, (np.diff(row) != 0) | (np.diff(peer) != 0))[: len(row)]
+    return _Outside(row[first], peer[first], come[first], at_most[first])
+
+
+def excess(
+    table: CallTable,
+    key: Callable[[int], Hashable],
+    begun: Sequence[int | None] = (),
+    busy: Sequence[Busy | None] = (),
+) -> tuple[I64, Bools]:
+    """How much longer each rank worked before a call than its peers with the same work, ns, and where that is known.
+
+    (calls of the table,) each. Work is the time since the previous call of the same rank, so it needs no common clock;
+    before the first call, the time since ``begun``, the start of the rank's first step (ns since 1970, None: unknown).
+    A rank that computes during its calls is ahead afterwards: where ``busy`` is known of all ranks, that counts too.
+    The same work is the same place in the order of calls of a step, with the same type, on a rank with the same
+    ``key``; peers are compared with their median, two with the faster one.
+    """
+    count = len(table.rank)
+    more, known = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+    if not count:
+        return more, known
+    codes: dict[Hashable, int] = {}
+    peers = np.array([codes.setdefault(key(rank), len(codes)) for rank in table.ranks], np.int64)[table.rank]
+    types: dict[tuple[str, str], int] = {}
+    steps: dict[str, int] = {}
+    of_kind = [(types.setdefault((step, kind), len(types)), steps.setdefault(step, len(steps)))
+               for _, kind, step in table.kinds]  # fmt: skip
+    type_of, step_of = np.array(of_kind, np.int64)[table.kind].T
+    place = _places(table.rank, step_of)
+    work, gap, has_before = np.zeros(count, np.int64), np.zeros(count, np.int64), np.ones(count, np.bool_)
+    has_before[table.first[:-1][np.diff(table.first) > 0]] = False
+    bounds = zip(table.first[:-1].tolist(), table.first[1:].tolist(), strict=True)
+    hidden = busy if None not in busy else ()
+    for (low, high), since, inside in zip_longest(bounds, begun, hidden):
+        if since is not None and low < high and since <= table.start[low]:
+            work[low], has_before[low] = table.start[low] - since, True
+        gap[low + 1 : high] = table.start[low + 1 : high] - np.maximum.accumulate(table.end[low : max(high - 1, low)])
+        work[low + 1 : high] = gap[low + 1 : high]
+        if inside is not None:
+            work[low + 1 : high] += np.diff(inside.until(table.start[low:high]))
+    some = np.flatnonzero(has_before)
+    group = _codes(peers[some], type_of[some], place[some])
+    groups = int(group.max(initial=-1)) + 1
+    usual = Grouped(group, groups).low_medians(work[some])
+    ranks = np.bincount(_unique_pairs(group, table.rank[some]), minlength=groups)
+    more[some] = work[some] - usual[group]
+    known[some] = ranks[group] >= 2
+    more[~known] = 0
+    if hidden:
+        for low, high in zip(table.first[:-1].tolist(), table.first[1:].tolist(), strict=True):
+            begin = low + (low < high and not has_before[low])
+            more[begin:high] = before_calls(more[begin:high], gap[begin:high])
+    return more, known
+
+
+def before_calls(more: I64, gap: I64) -> I64:
+    """``more`` work of one rank, ns, (n,) in order of time, each limited to the ``gap`` before its call.
+
+    The rest moves to the calls before it: a rank that waits in one may begin the work of several later ones. The sum
+    stays the same.
+    """
+    if not len(more):
+        return more
+    beyond = np.cumsum((more - np.maximum(gap, 0))[:0:-1])
+    carried = np.append(0, beyond - np.minimum(np.minimum.accumulate(beyond), 0) if len(beyond) else beyond)[::-1]
+    return np.asarray(more + carried - np.append(0, carried[:-1]))
+
+
+def _places(rank: I64, step: I64) -> I64:
+    """The place of every call among those of its rank and step; calls stand by rank and start."""
+    order = np.lexsort((np.arange(len(rank)), step, rank))
+    changed = np.append(True, (np.diff(rank[order]) != 0) | (np.diff(step[order]) != 0))
+    begins = np.flatnonzero(changed)
+    found = np.empty(len(rank), np.int64)
+    found[order] = np.arange(len(rank)) - np.repeat(begins, np.diff(np.append(begins, len(rank))))
+    return found
+
+
+def _codes(*columns: I64) -> I64:
+    """A number for every combination of values, (n,)."""
+    code = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        code = code * (int(column.max(initial=0)) + 1) + column
+    return np.asarray(np.unique(code, return_inverse=True)[1])
+
+
+def _unique_pairs(group: I64, rank: I64) -> I64:
+    """The group of every rank that it has."""
+    most = int(rank.max(initial=0)) + 1
+    return np.unique(group * most + rank) // most

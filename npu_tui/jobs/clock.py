@@ -1,0 +1,346 @@
+"""One clock for all ranks, from what they recorded of each other, and the bounds of what it can be.
+
+What happened on one rank after something on another bounds how far their clocks are apart: a wait ends after the
+record it waits for has started, and nobody leaves a barrier before everybody has come. Shortest paths over these bounds
+give every rank an interval that is certain; where it is wide, what ranks saw at one time gives the point in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.jobs.drift import Agreement, Course, Events, agreement, course, drifts
+from npu_tui.jobs.meetings import Meetings
+from npu_tui.jobs.model import Codes, RankProfile, is_send
+from npu_tui.jobs.notifies import Notifies, views
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+
+_MOST_HOPS = 256
+"""Bounds that a shortest path leads over at most; what still gets shorter then goes around a negative cycle."""
+
+
+class Pairs(Struct, frozen=True, eq=False):
+    """Something began on ``source`` and cannot have ended on ``target`` before: places and times of both; (n,) each."""
+
+    source: I64
+    target: I64
+    began: I64
+    ended: I64
+
+
+class Bounds(Struct, frozen=True, eq=False):
+    """All bounds of a job, ns by the clock of each rank as if it ran evenly; ``edges`` counts those of every rank.
+
+    ``pairs`` as (source, target, clock[target] − clock[source] at most); of the barriers ``row``, ``rank``, ``start``
+    and ``end`` of every call: no end of a row comes before any start of it.
+    """
+
+    pairs: tuple[I64, I64, F64]
+    row: I64
+    rank: I64
+    start: F64
+    end: F64
+    edges: I64
+
+    @staticmethod
+    def of(met: Meetings, notified: Pairs, messages: Pairs, zero: I64, run: Course) -> Bounds:
+        """Times count from ``zero`` of their rank, and are those of a clock that runs evenly; (ranks,)."""
+
+        def straight(time: I64, rank: I64) -> F64:
+            since = (time - zero[rank]).astype(np.float64)
+            return np.asarray(np.rint(since - run.gained(since, rank)))
+
+        pairs = [np.concatenate(both) for both in ((notified.source, messages.source),
+                 (notified.target, messages.target), (notified.began, messages.began),
+                 (notified.ended, messages.ended))]  # fmt: skip
+        source, target, began, ended = pairs
+        kept = met.barrier[met.row]
+        rank, call = met.rank[kept], met.call[kept]
+        edges = np.bincount(np.concatenate((source, target, rank)), minlength=len(zero))
+        return Bounds(
+            (source, target, straight(ended, target) - straight(began, source)),
+            met.row[kept],
+            rank,
+            straight(met.table.start[call], rank),
+            straight(met.table.end[call], rank),
+            edges,
+        )
+
+
+def notify_bounds(ranks: Sequence[RankProfile], index: dict[int, int]) -> Pairs:
+    """The k-th wait for a record ends after the k-th record starts, within one collective and id."""
+    told = [(index[profile.rank], Notifies.of(profile.notifies)) for profile in ranks if len(profile.notifies)]
+    if not told:
+        return _no_pairs()
+    codes = Codes()
+    name = np.concatenate([codes.of(own.name) for _, own in told])
+    waits = np.concatenate([own.waits for _, own in told])
+    place = np.repeat([place for place, _ in told], [len(own) for _, own in told])
+    peer = _places(np.concatenate([own.peer for _, own in told]), index)
+    key = np.concatenate([own.key for _, own in told])
+    time = np.concatenate([np.where(own.waits, own.end, own.start) for _, own in told])
+    source, target = np.where(waits, peer, place), np.where(waits, place, peer)
+    kept = np.flatnonzero(peer >= 0)
+    same = ((source * len(index) + target) * len(codes) + name)[kept]
+    order = np.lexsort((time[kept], waits[kept], key[kept], same))
+    picked, same = kept[order], same[order]
+    begins = np.flatnonzero(np.append(True, (np.diff(same) != 0) | (np.diff(key[picked]) != 0))[: len(same)])
+    size = np.diff(np.append(begins, len(same)))
+    waiting = np.add.reduceat(waits[picked].astype(np.int64), begins) if len(begins) else size
+    even = waiting * 2 == size
+    first = np.repeat(begins[even], waiting[even])
+    number = np.arange(len(first)) - np.repeat(np.cumsum(waiting[even]) - waiting[even], waiting[even])
+    began = picked[first + number]
+    ended = picked[first + number + np.repeat(waiting[even], waiting[even])]
+    return Pairs(source[began], target[began], time[began], time[ended])
+
+
+def _places(ranks: I64, index: dict[int, int]) -> I64:
+    """The place of each rank, -1 for one that ``index`` does not have."""
+    there = np.array(sorted(index), np.int64)
+    at = np.minimum(np.searchsorted(there, ranks), len(there) - 1)
+    places = np.array([index[rank] for rank in there.tolist()], np.int64)
+    return np.where(there[at] == ranks, places[at], -1)
+
+
+def message_bounds(met: Meetings) -> Pairs:
+    """Nobody has received before the sender began."""
+    sends = np.array([is_send(kind) for _, kind, _ in met.table.kinds], np.bool_)
+    at = met.first[:-1][~met.barrier]
+    if not len(at):
+        return _no_pairs()
+    first, second = met.call[at], met.call[at + 1]
+    by_first, by_second = sends[met.table.kind[first]], sends[met.table.kind[second]]
+    sender, receiver = np.where(by_first, first, second), np.where(by_first, second, first)
+    sender, receiver = sender[by_first != by_second], receiver[by_first != by_second]
+    table = met.table
+    return Pairs(table.rank[sender], table.rank[receiver], table.start[sender], table.end[receiver])
+
+
+def _no_pairs() -> Pairs:
+    nothing = np.zeros(0, np.int64)
+    return Pairs(nothing, nothing, nothing, nothing)
+
+
+def islands(count: int, met: Meetings, notified: Pairs) -> I64:
+    """Which ranks anything ties together: the number of the island of each, (ranks,), by their lowest rank."""
+    lowest = np.arange(count)
+    rank, row = met.rank, met.row
+    while True:
+        before = lowest.copy()
+        if len(row):
+            of_row = np.minimum.reduceat(lowest[rank], met.first[:-1])
+            np.minimum.at(lowest, rank, of_row[row])
+        both = np.minimum(lowest[notified.source], lowest[notified.target])
+        np.minimum.at(lowest, notified.source, both)
+        np.minimum.at(lowest, notified.target, both)
+        lowest = lowest[lowest]
+        if (lowest == before).all():
+            return np.asarray(np.unique(lowest, return_inverse=True)[1])
+
+
+def intervals(bounds: Bounds, references: I64) -> tuple[F64, F64]:
+    """The lowest and the highest clock of each rank against its reference's that all ``bounds`` allow, (ranks,) each.
+
+    Where bounds contradict each other (a clock that is not constant) both are NaN.
+    """
+    source, target, most = bounds.pairs
+    high = _shortest(bounds, references, source, target, most, -bounds.start, bounds.end)
+    low = _shortest(bounds, references, target, source, most, bounds.end, -bounds.start)
+    return -low, high
+
+
+def _shortest(bounds: Bounds, references: I64, source: I64, target: I64, most: F64, into: F64, out: F64) -> F64:
+    """Shortest paths from each reference (Bellman–Ford), inf where there is none, NaN on a negative cycle.
+
+    A barrier is a place on the way: ``into`` it from every rank, ``out`` of it to every rank.
+    """
+    count = len(references)
+    distance = np.where(references == np.arange(count), 0.0, np.inf)
+    order = np.lexsort((bounds.row,))
+    rank, row = bounds.rank[order], bounds.row[order]
+    begins = np.flatnonzero(np.append(True, np.diff(row) != 0)) if len(row) else np.zeros(0, np.int64)
+    sizes = np.diff(np.append(begins, len(row)))
+    into, out = into[order], out[order]
+    for _ in range(min(count + 1, _MOST_HOPS)):
+        reached = distance.copy()
+        np.minimum.at(reached, target, distance[source] + most)
+        if len(row):
+            nearest = np.repeat(np.minimum.reduceat(distance[rank] + into, begins), sizes)
+            np.minimum.at(reached, rank, nearest + out)
+        if np.array_equal(reached, distance):
+            return distance
+        if (reached[references == np.arange(count)] < 0).any():
+            break  # a way back to where it began is negative
+        distance = reached
+    return np.where(np.isfinite(distance), np.nan, distance)
+
+
+Method = Literal["reference", "notify", "third_rank", "collective_ends", "none"]
+
+_NARROW = 5_000
+"""ns: an interval of this width is a clock by itself."""
+
+_LEAST_VIEWS = 3
+"""Arrivals of third ranks below which they make no clock."""
+
+
+class Clock(Struct, frozen=True):
+    """How far the device clock of ``rank`` is ahead of the reference rank's, ns: ``offset`` at ``at``, and its drift.
+
+    ``low`` and ``high`` are certain bounds (None where nothing bounds it), ``error`` is the ± of ``offset``: half the
+    interval, or what the common events leave open. ``edges`` counts the bounds and events it rests on. ``method``
+    ``none``: nothing ties it to the lowest rank; its offset then is against ``reference``, the lowest rank of those
+    that it is tied to. ``bends`` are what it gains beside an even drift: (ns after ``at``, ns) from window to window.
+    """
+
+    rank: int
+    method: Method
+    offset: int = 0
+    low: int | None = None
+    high: int | None = None
+    error: float = 0.0
+    drift: float = 0.0
+    at: int = 0
+    edges: int = 0
+    reference: int = 0
+    bends: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def is_tied(self) -> bool:
+        """Whether times of this rank can stand beside those of the lowest one."""
+        return self.method != "none"
+
+    def to_common(self, time: int) -> int:
+        """``time`` of this rank's device on the clock of the reference."""
+        return time - self.offset - round(float(self.gained(np.array([time - self.at], np.float64))[0]))
+
+    def gained(self, since: F64) -> F64:
+        """What the clock gains in ``since`` ns after ``at``, (n,)."""
+        gained = self.drift * since
+        if self.bends:
+            time, bend = np.array(self.bends, np.float64).T
+            gained = gained + np.interp(since, time, bend)
+        return np.asarray(gained)
+
+
+def clocks(ranks: Sequence[RankProfile], met: Meetings) -> list[Clock]:
+    """The clock of every rank, in their order; the first one is the reference."""
+    if not ranks:
+        return []
+    count, index = len(ranks), {profile.rank: number for number, profile in enumerate(ranks)}
+    notified = notify_bounds(ranks, index)
+    island = islands(count, met, notified)
+    references = np.array([np.flatnonzero(island == each)[0] for each in range(int(island.max()) + 1)])[island]
+    zero = _zeros(met, count)
+    ends = _common_ends(met, zero)
+    run = course(ends, drifts(ends, count, references), references)
+    bounds = Bounds.of(met, notified, message_bounds(met), zero, run)
+    low, high = intervals(bounds, references)
+    bounded = np.isfinite(low) & np.isfinite(high) & (low <= high)
+    by_ends = agreement(run.straightened(ends), references)
+    by_third = agreement(run.straightened(_third_ranks(ranks, met, zero)), references)
+    exact = set(notified.source.tolist()) | set(notified.target.tolist())
+    edges = bounds.edges + by_ends.sights + by_third.sights
+    found = []
+    for number, profile in enumerate(ranks):
+        reference = int(references[number])
+        at, base = int(zero[number]), int(zero[number] - zero[reference])
+        told = ranks[reference].rank
+        if number == reference:
+            first: Method = "reference" if number == 0 else "none"
+            found.append(Clock(profile.rank, first, 0, 0, 0, 0.0, at=at, edges=int(edges[number]), reference=told))
+            continue
+        method, point, error = _point(
+            number, float(low[number]), float(high[number]), bool(bounded[number]), by_ends, by_third, number in exact
+        )
+        found.append(
+            Clock(
+                profile.rank,
+                method if reference == 0 else "none",
+                base + round(point),
+                base + round(float(low[number])) if bounded[number] else None,
+                base + round(float(high[number])) if bounded[number] else None,
+                error,
+                float(run.drift[number]),
+                at,
+                int(edges[number]),
+                told,
+                _bends(run, number),
+            )
+        )
+    return found
+
+
+def _bends(run: Course, number: int) -> tuple[tuple[int, float], ...]:
+    """Where the clock of a rank bends: (ns since its ``at``, ns gained beside the drift)."""
+    bend = run.bend[number]
+    return tuple(zip(np.rint(run.knots).astype(np.int64).tolist(), bend.tolist(), strict=True)) if bend.any() else ()
+
+
+def _point(
+    number: int, low: float, high: float, bounded: bool, ends: Agreement, third: Agreement, exact: bool
+) -> tuple[Method, float, float]:
+    """How the clock of a rank is known, its point within the interval, and its ±, ns."""
+    if bounded and high - low <= _NARROW:
+        return "notify" if exact else "collective_ends", (low + high) / 2, (high - low) / 2
+    views = bool(third.tied[number]) and int(third.sights[number]) >= _LEAST_VIEWS
+    method: Method = "collective_ends"
+    if views and (not ends.tied[number] or third.error[number] < ends.error[number]):
+        method, point, error = "third_rank", float(third.offset[number]), float(third.error[number])
+    elif ends.tied[number]:
+        point, error = float(ends.offset[number]), float(ends.error[number])
+    elif bounded:
+        return "notify" if exact else "collective_ends", (low + high) / 2, (high - low) / 2
+    else:
+        return "none", 0.0, float("inf")
+    if bounded:
+        point = min(max(point, low), high)
+        error = min(error, max(high - point, point - low))
+    return method, point, error
+
+
+def _zeros(met: Meetings, count: int) -> I64:
+    """A time of every rank that others relate to: the end of its first collective, ns since 1970.
+
+    Clocks that are hours or decades apart keep their nanoseconds when times count from there.
+    """
+    zero = np.zeros(count, np.int64)
+    table = met.table
+    place = met.rank[::-1]
+    zero[place] = table.end[met.call[::-1]]
+    return zero
+
+
+def _common_ends(met: Meetings, zero: I64) -> Events:
+    """The ends of all barriers, each on its own clock from ``zero`` on."""
+    kept = met.barrier[met.row]
+    rank = met.rank[kept]
+    groups: dict[str, int] = {}
+    group = np.array([groups.setdefault(name, len(groups)) for name, _, _ in met.table.kinds], np.int64)
+    call = met.call[kept]
+    time = (met.table.end[call] - zero[rank]).astype(np.float64)
+    return Events(met.row[kept], rank, time, group[met.table.kind[call]])
+
+
+def _third_ranks(ranks: Sequence[RankProfile], met: Meetings, zero: I64) -> Events:
+    """When ranks came that several others waited for: one event per collective and rank that came."""
+    told = views(met, [profile.seen for profile in ranks])
+    entry, peer, after = (column[(told.entry >= 0) & ~told.at_most] for column in (told.entry, told.peer, told.after))
+    key = met.row[entry] * (int(peer.max(initial=0)) + 1) + peer
+    order = np.argsort(key, kind="stable")
+    begins = np.flatnonzero(np.append(True, np.diff(key[order]) != 0)[: len(key)])
+    sizes = np.diff(np.append(begins, len(key)))
+    order, sizes = order[np.repeat(sizes > 1, sizes)], sizes[sizes > 1]
+    entry = entry[order]
+    place, call = met.rank[entry], met.call[entry]
+    time = met.table.start[call] + after[order] - zero[place]
+    number = np.repeat(np.arange(len(sizes)), sizes)
+    return Events(number, place, time.astype(np.float64), np.zeros(len(number), np.int64))

@@ -1,0 +1,304 @@
+"""Events that several ranks saw at the same time: clocks under which they agree, and how those run apart.
+
+Ranks leave a barrier together, and a third rank comes at one moment for all that wait for it. Alternating medians: when
+an event was given the clocks, then what the clock of a rank is given the events. A rank that meets the reference only
+through others comes to it step by step. Clocks run apart by a drift and, where that is not constant, by bends.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.jobs.model import Grouped
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_TOGETHER = 200_000
+"""ns: sights of an event that are further apart are none of the same moment."""
+
+_ROUNDED = 500.0
+"""ns to which communication.json rounds its times."""
+
+_WINDOW = 10_000_000_000
+"""ns over which a clock is taken as constant."""
+
+_SHORTEST = 100_000_000
+"""ns that the windows span at least; less tells no drift."""
+
+_LEAST_IN_WINDOW = 4
+_FEW = 4.0
+_STEADY = 2.0
+"""A drift is told that is so many times what it differs by from window to window."""
+_REFINED = 3
+"""Rounds of a line through what is left of each clock."""
+
+_ROUNDS = 40
+_SETTLED = 10.0
+"""ns by which no clock moves any more when they are settled."""
+
+_CERTAINTY = 3.0
+"""The ± in medians of what is left between the sights of a rank and the common ones: two deviations of normal noise."""
+
+
+class Events(Struct, frozen=True, eq=False):
+    """Who saw which event when: ``row`` is the event, ``rank`` a place among the ranks, ``time`` ns; (n,) each.
+
+    Events of one ``group`` are seen by the same ranks in the same way, and so equally well.
+    """
+
+    row: I64
+    rank: I64
+    time: F64
+    group: I64
+
+    def of(self, kept: Bools) -> Events:
+        """Those that are ``kept``."""
+        return Events(self.row[kept], self.rank[kept], self.time[kept], self.group[kept])
+
+    def straightened(self, drift: F64) -> Events:
+        """As clocks without ``drift`` (ranks,) would show them."""
+        return Events(self.row, self.rank, self.time - drift[self.rank] * self.time, self.group)
+
+
+class Agreement(Struct, frozen=True, eq=False):
+    """Clocks of all ranks, ns (ranks,): ``offset`` with its ± ``error``, and which the events tie to the references.
+
+    ``sights`` counts what each rests on.
+    """
+
+    offset: F64
+    error: F64
+    tied: Bools
+    sights: I64
+
+
+def agreement(events: Events, references: I64) -> Agreement:
+    """The clocks under which ``events`` agree best, (ranks,).
+
+    ``references`` (ranks,) names for every rank the one whose clock is 0; a rank is tied if events lead to that. The ±
+    adds up over the groups that lead there.
+    """
+    count = len(references)
+    offset, tied = _linked(events, references)
+    events = events.of(tied[events.rank])
+    for _ in range(2):  # the second time without what was not seen at one time under the first clocks
+        by_row, by_rank = _groups(events, count)
+        offset = _settled(events, offset, references, by_row, by_rank)
+        left = events.time - offset[events.rank]
+        highest, lowest = np.full(by_row.count, -np.inf), np.full(by_row.count, np.inf)
+        np.maximum.at(highest, events.row, left)
+        np.minimum.at(lowest, events.row, left)
+        together = (highest - lowest)[events.row] <= _TOGETHER
+        if together.all() or not together.any():
+            break
+        events = events.of(together)
+    left = events.time - offset[events.rank]
+    rows = Grouped(events.row, int(events.row.max(initial=-1)) + 1)
+    apart = np.abs(left - rows.medians(left)[events.row])
+    return Agreement(offset, _errors(events, apart, references), tied, np.bincount(events.rank, minlength=count))
+
+
+def _errors(events: Events, apart: F64, references: I64) -> F64:
+    """The ± of every clock, (ranks,): what is left where it meets the next one, and so on to its reference.
+
+    Of the ways through groups the surest counts; on each the ± of both ends of every meeting add up.
+    """
+    count = len(references)
+    both, pair = np.unique(events.group * count + events.rank, return_inverse=True)
+    group, rank = both // count, both % count
+    few = 1 + _FEW / np.bincount(pair, minlength=len(both))  # a median of few sights says little of the others
+    left = np.maximum(_CERTAINTY * few * Grouped(pair, len(both)).medians(apart), _ROUNDED / 2)
+    error = np.where(references == np.arange(count), 0.0, np.inf)
+    groups = int(group.max(initial=-1)) + 1
+    while True:
+        best = np.full(groups, np.inf)
+        np.minimum.at(best, group, error[rank] + left)
+        reached = error.copy()
+        np.minimum.at(reached, rank, best[group] + left)
+        if np.array_equal(reached, error):
+            return error
+        error = reached
+
+
+def drifts(events: Events, count: int, references: I64) -> F64:
+    """How fast each clock runs against its reference's, as a share, (ranks,): from window to window.
+
+    0 where the events span too little, and where what is found lies within what the windows tell.
+    """
+    window, parts = windows_of(events)
+    if not parts:
+        return np.zeros(count)
+    middle, offsets, _ = window_offsets(events, window, parts, references)
+    span = float(np.ptp(events.time))
+    slopes = np.zeros(count)
+    first, second = np.triu_indices(parts, 1)
+    pairs = (offsets[second] - offsets[first]) / (middle[second] - middle[first])[:, None]
+    some = ~np.isnan(pairs).all(axis=0)
+    slopes[some] = np.nanmedian(pairs[:, some], axis=0)
+    scatter = np.full(count, np.inf)
+    scatter[some] = np.nanmedian(np.abs(pairs[:, some] - slopes[some]), axis=0)
+    steady = (np.abs(slopes) > _STEADY * scatter) & (np.abs(slopes) * span > _ROUNDED)
+    drift = np.where(steady, slopes, 0.0)
+    return _refined(events, drift, references) if drift.any() else drift
+
+
+def windows_of(events: Events) -> tuple[I64, int]:
+    """The window of every sight, (n,), and how many there are: 0 where the events span too little to tell a drift."""
+    if not len(events.row):
+        return np.zeros(0, np.int64), 0
+    begun, span = float(events.time.min()), float(np.ptp(events.time))
+    if span < _SHORTEST:
+        return np.zeros(len(events.row), np.int64), 0
+    parts = max(int(span // _WINDOW), 4)
+    return np.minimum(((events.time - begun) / span * parts).astype(np.int64), parts - 1), parts
+
+
+def window_offsets(events: Events, window: I64, parts: int, references: I64) -> tuple[F64, F64, F64]:
+    """The middle of every window, (parts,), and in it the clock of every rank with its ±, (parts, ranks).
+
+    NaN where too little was seen.
+    """
+    count = len(references)
+    offsets, errors = np.full((parts, count), np.nan), np.full((parts, count), np.nan)
+    middle = np.full(parts, np.nan)
+    for part in range(parts):
+        own = events.of(window == part)
+        if len(own.row) < 2:
+            continue
+        found = agreement(own, references)
+        told = found.tied & (found.sights >= _LEAST_IN_WINDOW)
+        offsets[part, told], errors[part, told] = found.offset[told], found.error[told]
+        middle[part] = np.median(own.time)
+    return middle, offsets, errors
+
+
+def _refined(events: Events, drift: F64, references: I64) -> F64:
+    """``drift`` (ranks,) by a line through what it leaves of each clock; what is far from the others counts nowhere."""
+    count = len(drift)
+    for _ in range(_REFINED):
+        straight = events.straightened(drift)
+        offset = agreement(straight, references).offset
+        left = straight.time - offset[events.rank]
+        left = left - Grouped(events.row, int(events.row.max(initial=-1)) + 1).medians(left)[events.row]
+        spread = _CERTAINTY * Grouped(events.rank, count).medians(np.abs(left)) + _ROUNDED
+        kept = np.abs(left) <= spread[events.rank]
+        rank, time, left = events.rank[kept], events.time[kept], left[kept]
+        number = np.maximum(np.bincount(rank, minlength=count), 1)
+        since = time - (np.bincount(rank, time, count) / number)[rank]
+        square = np.bincount(rank, since * since, count)
+        slope = np.bincount(rank, since * left, count) / np.maximum(square, 1.0)
+        drift = np.where(drift != 0, drift + slope - slope[references], drift)
+    return drift
+
+
+def _groups(events: Events, count: int) -> tuple[Grouped, Grouped]:
+    return Grouped(events.row, int(events.row.max(initial=-1)) + 1), Grouped(events.rank, count)
+
+
+def _linked(events: Events, references: I64) -> tuple[F64, Bools]:
+    """A first clock for every rank that common events lead to from its reference, and which those are."""
+    offset = np.zeros(len(references))
+    tied = references == np.arange(len(references))
+    rows = int(events.row.max(initial=-1)) + 1
+    while True:
+        known = tied[events.rank]
+        common = Grouped(events.row[known], rows).medians((events.time - offset[events.rank])[known])
+        reached = ~known & ~np.isnan(common[events.row])
+        if not reached.any():
+            return offset, tied
+        own = Grouped(events.rank[reached], len(references))
+        found = own.medians(events.time[reached] - common[events.row[reached]])
+        new = ~np.isnan(found)
+        offset[new] = found[new]
+        tied |= new
+
+
+def _settled(events: Events, offset: F64, references: I64, by_row: Grouped, by_rank: Grouped) -> F64:
+    for _ in range(_ROUNDS if len(events.row) else 0):
+        common = by_row.medians(events.time - offset[events.rank])
+        found = by_rank.medians(events.time - common[events.row])
+        following = np.where(np.isnan(found), offset, found)
+        following -= following[references]
+        moved = float(np.abs(following - offset).max(initial=0.0))
+        offset = following
+        if moved < _SETTLED:
+            break
+    return offset
+
+
+_LEAST_WINDOWS = 4
+_LEAST_NS = 2_000.0
+"""ns below which a bend is within what the files round and the ends of a collective differ by."""
+_CLEAR = 0.5
+"""A bend is told that leaves at most this share of what is left of the clock without it."""
+_BEND_ROUNDS = 3
+"""How often what is left in the windows is added to the bends."""
+
+
+class Course(Struct, frozen=True, eq=False):
+    """What each clock gains, ns: ``drift`` (ranks,) times the time, and ``bend`` (ranks, knots) between ``knots``.
+
+    ``knots`` (knots,) are times since the zero of every rank, ns, ascending; before the first and after the last one a
+    bend stays as it is.
+    """
+
+    drift: F64
+    knots: F64
+    bend: F64
+
+    def gained(self, time: F64, rank: I64) -> F64:
+        """What the clocks of ``rank`` (n,) had gained by ``time`` (n,)."""
+        gained = self.drift[rank] * time
+        for place in np.flatnonzero(self.bend.any(axis=1)).tolist():
+            own = rank == place
+            gained[own] += np.interp(time[own], self.knots, self.bend[place])
+        return np.asarray(gained)
+
+    def straightened(self, events: Events) -> Events:
+        """``events`` as even clocks would show them."""
+        return Events(events.row, events.rank, events.time - self.gained(events.time, events.rank), events.group)
+
+
+def course(events: Events, drift: F64, references: I64) -> Course:
+    """The clocks of ``drift`` (ranks,) with the bends that the windows of ``events`` tell.
+
+    A rank has a bend where the offsets from window to window leave a straight line, and the events agree much better
+    when it is taken out.
+    """
+    count = len(drift)
+    even = Course(drift, np.zeros(1), np.zeros((count, 1)))
+    straight = even.straightened(events)
+    window, parts = windows_of(straight)
+    if parts < _LEAST_WINDOWS:
+        return even
+    first, last = float(events.time.min()), float(events.time.max())
+    found = even
+    for _ in range(_BEND_ROUNDS):
+        middle, offsets, _ = window_offsets(found.straightened(events), window, parts, references)
+        known = np.flatnonzero(~np.isnan(middle))
+        knots = np.concatenate(([first], middle[known], [last]))
+        bend = np.zeros((count, len(knots)))
+        for place in range(count):
+            told = known[~np.isnan(offsets[known, place])]
+            if len(told) >= _LEAST_WINDOWS and references[place] != place:
+                before = np.interp(knots, found.knots, found.bend[place])
+                bend[place] = before + _through(middle[told], offsets[told, place], knots)
+                bend[place] -= np.interp(0.0, knots, bend[place])
+        found = Course(drift, knots, np.where(np.ptp(bend, axis=1, keepdims=True) > _LEAST_NS, bend, 0.0))
+    if not found.bend.any():
+        return even
+    without, better = agreement(straight, references).error, agreement(found.straightened(events), references).error
+    bend = np.where((better <= _CLEAR * without)[:, None], found.bend, 0.0)
+    return Course(drift, found.knots, bend) if bend.any() else even
+
+
+def _through(time: F64, value: F64, at: F64) -> F64:
+    """The line through the points (``time``, ``value``) at the times ``at``, straight on beyond the first and last."""
+    found = np.interp(at, time, value)
+    low, high = (value[1] - value[0]) / (time[1] - time[0]), (value[-1] - value[-2]) / (time[-1] - time[-2])
+    found = np.where(at < time[0], value[0] + low * (at - time[0]), found)
+    return np.asarray(np.where(at > time[-1], value[-1] + high * (at - time[-1]), found))

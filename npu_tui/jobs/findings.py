@@ -1,0 +1,251 @@
+"""What is wrong with a job as a whole: slow ranks, stages, hosts, links, clocks, and ranks that are missing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from statistics import median
+from typing import Literal
+
+import numpy as np
+from msgspec import Struct
+
+from npu_tui.jobs.job import Job
+from npu_tui.jobs.meetings import Unpaired
+from npu_tui.rules import pages
+from npu_tui.rules.model import Kind
+from npu_tui.trace.message import Message, message
+
+Severity = Literal["high", "medium", "low", "info"]
+
+JOB_FINDINGS = (
+    Kind("RANK.SLOW", "job", pages=(pages.SLOW_RANK, pages.SLOW_RANK_CASE, pages.ANALYZE)),
+    Kind("RANK.STAGE", "job"),
+    Kind("RANK.HOST", "job", pages=(pages.BINDING,)),
+    Kind("RANK.WANDER", "job", pages=(pages.GC,)),
+    Kind("RANK.MISSING", "job"),
+    Kind("RANK.CLOCK", "job", pages=(pages.PROFILER,)),
+    Kind("LINK.SLOW", "job", pages=(pages.ANALYZE,)),
+    Kind("LINK.PORT", "job", pages=(pages.ANALYZE,)),
+    Kind("GROUP.SIZES", "job"),
+)
+"""Every finding about a job."""
+
+_HIGH, _MEDIUM, _LOW = 0.10, 0.03, 0.01
+"""Shares of the job's time that a cause must cost to be told with that severity."""
+
+_DRIFT = 1e-5
+
+
+class Evidence(Struct, frozen=True):
+    """Where it shows: a rank, and the time on its own device clock, ns since 1970."""
+
+    rank: int
+    start: int
+    end: int
+
+
+class JobFinding(Struct, frozen=True):
+    """One thing that is wrong; ``gain`` is what the job would save, ns, None where nothing is replayed."""
+
+    id: str
+    severity: Severity
+    title: Message
+    detail: Message
+    ranks: tuple[int, ...]
+    gain: int | None
+    evidence: tuple[Evidence, ...] = ()
+
+
+def job_findings(job: Job) -> list[JobFinding]:
+    """Everything, the dearest first; what only limits the report comes last."""
+    found = [*_stages(job), *_slow_ranks(job), *_slow_hosts(job), *_wandering(job), *_links(job)]
+    found.sort(key=lambda finding: -(finding.gain or 0))
+    return [*found, *_missing(job), *_clocks(job), *_sizes(job)]
+
+
+def _severity(share: float) -> Severity:
+    return "high" if share >= _HIGH else "medium" if share >= _MEDIUM else "low"
+
+
+def _slow_ranks(job: Job) -> list[JobFinding]:
+    """Each rank that alone makes the job longer, and those together of which each hides the others."""
+    found, shape = [], job.shapes
+    there = {profile.rank for profile in job.ranks}
+    cells = job.slow_cells.sum(axis=1).tolist()
+    slow_steps = {profile.rank: count for profile, count in zip(job.ranks, cells, strict=True)}
+    for own in job.sums:
+        gain = own.gain or 0
+        kind = shape.get(own.rank, "once") if own.rank in there else "outside"
+        if not job.length or gain < _LOW * job.length or kind in ("wandering", "host"):
+            continue
+        args: dict[str, object] = {"rank": own.rank, "gain": gain, "own": own.own, "cost": own.cost}
+        args |= {"last": own.came_last, "count": own.collectives}
+        title = message("job.late.title" if kind == "outside" else "job.slow.title", share=gain / job.length, **args)
+        detail = message(f"job.slow.{kind}", steps=slow_steps.get(own.rank, 0), all=len(job.steps), **args)
+        evidence = _evidence(job, own.rank)
+        found.append(JobFinding("RANK.SLOW", _severity(gain / job.length), title, detail, (own.rank,), gain, evidence))
+    always = [own for own in job.sums if shape.get(own.rank) == "always" and own.own >= _LOW * job.length]
+    if len(always) > 1:
+        together = _gain(job, [own.rank for own in always])
+        alone = max(own.gain or 0 for own in always)
+        if together - alone >= _LOW * job.length:
+            ranks = tuple(own.rank for own in always)
+            args = {"count": len(ranks), "ranks": list(ranks[:8]), "gain": together, "share": together / job.length}
+            title, detail = message("job.several.title", **args), message("job.several.detail", **args)
+            evidence = tuple(each for rank in ranks[:5] for each in _evidence(job, rank)[:1])
+            severity = _severity(together / job.length)
+            found.append(JobFinding("RANK.SLOW", severity, title, detail, ranks, together, evidence))
+    return found
+
+
+def _gain(job: Job, ranks: list[int]) -> int:
+    """What the job would save with all of ``ranks`` as fast as their peers, ns."""
+    place = {rank: number for number, rank in enumerate(job.blamed.ranks)}
+    return job.prices.gains([np.isin(job.blamed.rank, [place[rank] for rank in ranks if rank in place])])[0]
+
+
+def _evidence(job: Job, rank: int) -> tuple[Evidence, ...]:
+    """The work before the collectives that the rank made late the most by its own, at most five."""
+    blame = job.blamed
+    own = np.flatnonzero(np.array(blame.ranks)[blame.rank] == rank) if len(blame) else np.zeros(0, np.int64)
+    own = own[(blame.own[own] > 0) & (blame.call[own] >= 0)]
+    own = own[np.argsort(-blame.own[own], kind="stable")][:5]
+    start = job.calls.start[blame.call[own]]
+    length = np.where(blame.has_gap[own], blame.gap[own], blame.own[own])
+    return tuple(
+        Evidence(rank, begun - took, begun) for begun, took in zip(start.tolist(), length.tolist(), strict=True)
+    )
+
+
+def _slow_hosts(job: Job) -> list[JobFinding]:
+    """Hosts whose ranks are slow together."""
+    found, shape = [], job.shapes
+    for host in job.hosts:
+        ranks = [rank for rank in host.ranks if shape.get(rank) == "host"]
+        gain = _gain(job, ranks) if ranks else 0
+        if not ranks or not job.length or gain < _LOW * job.length:
+            continue
+        args: dict[str, object] = {"host": host.id, "count": len(ranks), "of": len(host.ranks), "gain": gain}
+        title = message("job.host.title", share=gain / job.length, **args)
+        evidence = tuple(each for rank in ranks[:5] for each in _evidence(job, rank)[:1])
+        severity = _severity(gain / job.length)
+        detail = message("job.host.detail", **args)
+        found.append(JobFinding("RANK.HOST", severity, title, detail, tuple(ranks), gain, evidence))
+    return found
+
+
+def _stages(job: Job) -> list[JobFinding]:
+    """Stages of the pipeline that compute longer than the others."""
+    slow = job.slow_stage
+    if slow is None:
+        return []
+    args: dict[str, object] = {
+        "stage": slow.stage,
+        "ranks": list(slow.ranks[:8]),
+        "count": len(slow.ranks),
+        "time": round(slow.time),
+        "other": slow.fastest,
+        "less": round(slow.less),
+    }
+    share, even = slow.even / job.length if job.length else 0.0, round(slow.even)
+    title, detail = message("job.stage.title", **args), message("job.stage.detail", even=even, **args)
+    return [JobFinding("RANK.STAGE", _severity(share), title, detail, slow.ranks, even)]
+
+
+def _wandering(job: Job) -> list[JobFinding]:
+    """Ranks that are slow in turns, with what the job would save if none of them were."""
+    places = [number for number, each in enumerate(job.ranks) if job.shapes.get(each.rank) == "wandering"]
+    if not places or not job.length:
+        return []
+    cells, blame = job.slow_cells, job.blamed
+    column = {step: number for number, step in enumerate(job.table_by_step.steps)}
+    step = np.array([column.get(name, 0) for name in blame.step_names], np.int64)[blame.steps[blame.row]]
+    inside = ~blame.outside
+    case = np.zeros(len(inside), np.bool_)
+    case[inside] = cells[blame.rank[inside], step[inside]]
+    gain = job.prices.gains([case])[0]
+    share = gain / job.length
+    if share < _LOW:
+        return []
+    ranks = tuple(job.ranks[place].rank for place in places)
+    args = {"steps": int(cells.any(axis=0).sum()), "ranks": len(ranks), "cost": gain, "share": share}
+    title, detail = message("job.wander.title", **args), message("job.wander.detail", **args)
+    return [JobFinding("RANK.WANDER", _severity(share), title, detail, ranks, gain)]
+
+
+def _links(job: Job) -> list[JobFinding]:
+    found = []
+    for link in (link for link in job.links if link.verdict == "slow"):
+        args = {"source": link.source, "target": link.target, "transport": link.transport, "type": link.type}
+        speeds = {"speed": link.speed, "expected": link.expected, "size": link.size_mb * 1e6}
+        found.append(
+            JobFinding(
+                "LINK.SLOW",
+                "medium",
+                message("job.link.title", **args, **speeds),
+                message("job.link.detail", **args, **speeds),
+                (link.source, link.target),
+                None,
+            )
+        )
+    ports: dict[tuple[int, str], list[tuple[float, float]]] = defaultdict(list)
+    for link in job.links:
+        if link.verdict in ("slow_sender", "slow_receiver"):
+            rank = link.source if link.verdict == "slow_sender" else link.target
+            ports[rank, link.verdict].append((link.speed, link.expected))
+    for (rank, verdict), rows in sorted(ports.items()):
+        port = {
+            "rank": rank,
+            "links": len(rows),
+            "speed": median(speed for speed, _ in rows),
+            "expected": median(expected for _, expected in rows),
+        }
+        title, detail = message(f"job.port.{verdict}", **port), message("job.port.detail", **port)
+        found.append(JobFinding("LINK.PORT", "medium", title, detail, (rank,), None))
+    return found
+
+
+def _missing(job: Job) -> list[JobFinding]:
+    if not job.missing:
+        return []
+    args = {"count": len(job.missing), "ranks": job.missing[:8], "there": len(job.ranks)}
+    title = message("job.missing.title", **args)
+    return [JobFinding("RANK.MISSING", "info", title, message("job.missing.detail", **args), tuple(job.missing), None)]
+
+
+def _clocks(job: Job) -> list[JobFinding]:
+    found = []
+    untied = tuple(clock.rank for clock in job.clocks if not clock.is_tied)
+    if untied:
+        args = {"count": len(untied), "ranks": list(untied[:8])}
+        title, detail = message("job.clock.title", **args), message("job.clock.detail", **args)
+        found.append(JobFinding("RANK.CLOCK", "info", title, detail, untied, None))
+    drifting = sorted((clock for clock in job.clocks if abs(clock.drift) > _DRIFT), key=lambda clock: -abs(clock.drift))
+    if drifting:
+        args = {
+            "count": len(drifting),
+            "ranks": [clock.rank for clock in drifting[:8]],
+            "drift": drifting[0].drift * 1e6,
+        }
+        title, detail = message("job.drift.title", **args), message("job.drift.detail", **args)
+        found.append(JobFinding("RANK.CLOCK", "info", title, detail, tuple(clock.rank for clock in drifting), None))
+    return found
+
+
+def _sizes(job: Job) -> list[JobFinding]:
+    """Collectives that the ranks of a group made not equally often, by group and type."""
+    same: dict[tuple[str, str], list[Unpaired]] = defaultdict(list)
+    for each in job.unpaired:
+        same[each.group, each.type].append(each)
+    found = []
+    for (group, kind), rows in list(same.items())[:5]:
+        counts: dict[int, int] = defaultdict(int)
+        for each in rows:
+            for rank, count in each.counts.items():
+                counts[rank] += count
+        args: dict[str, object] = {"type": kind, "group": group, "steps": len(rows), "step": rows[0].step}
+        args |= {"least": min(counts.values()), "most": max(counts.values()), "paired": sum(r.paired for r in rows)}
+        code = "job.sizes.paired" if args["paired"] else "job.sizes.detail"
+        title = message("job.sizes.title", **args)
+        found.append(JobFinding("GROUP.SIZES", "low", title, message(code, **args), tuple(sorted(counts)), None))
+    return found

@@ -1,0 +1,225 @@
+"""How the ranks differ over the steps, the collectives or the time of a job: one value per rank and column.
+
+A cell holds the worst of what lies in it. Ranks without anything worth a shade are alike and share a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import cached_property
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.jobs.job import Job
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+
+Metric = Literal["own", "cost", "late", "waits", "computing", "exposed", "free"]
+METRICS: tuple[Metric, ...] = get_args(Metric)
+Axis = Literal["step", "collective", "time"]
+AXES: tuple[Axis, ...] = get_args(Axis)
+
+SHADES = (0.003, 0.01, 0.03, 0.10)
+"""Shares of a step from which a cell has the next darker shade; the last three are those of findings."""
+
+ALL_SHOWN = 8
+"""Ranks up to which every one has a row of its own."""
+
+_BINS = 96
+_OF_STEPS: tuple[Metric, ...] = ("computing", "exposed", "free")
+"""What step_trace_time tells, which knows steps only."""
+_SUMMED: tuple[Metric, ...] = ("own", "cost", "waits")
+"""Metrics whose values in a step are added up; of the others the greatest counts."""
+
+
+class Column(Struct, frozen=True):
+    """A step, a collective or a stretch of time: ``label`` names it, ``collectives`` are numbers in ``Job.blamed``."""
+
+    label: str
+    step: str
+    collectives: tuple[int, ...]
+
+
+class Heat(Struct, frozen=True):
+    """``values`` (ranks, columns) of ``metric`` in ns over ``axis``, NaN where a rank took no part or nothing tells.
+
+    ``step`` is the mean length of a step in ns, the measure of what is much.
+    """
+
+    metric: Metric
+    axis: Axis
+    ranks: tuple[int, ...]
+    columns: tuple[Column, ...]
+    values: F64
+    step: float
+
+    @property
+    def shares(self) -> F64:
+        """The values as shares of a step."""
+        found: F64 = self.values / max(self.step, 1.0)
+        return found
+
+
+class HeatRow(Struct, frozen=True):
+    """One rank, or several that are ``alike``; ``values`` are shares of a step, the worst of its ranks."""
+
+    ranks: tuple[int, ...]
+    values: F64
+    kind: Literal["rank", "alike", "missing"]
+
+
+class HeatSource:
+    """All arrivals of ``job`` in columns, from which heat maps are made."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        found = job.blamed
+        self.ranks = found.ranks if len(found) else tuple(profile.rank for profile in job.ranks)
+        """The ranks on disk, then those that only the others saw."""
+        self._collective, self._rank = found.row, found.rank
+        first = found.start[found.first[:-1]] if len(found) else found.start
+        own = np.where(found.has_own, found.own, np.nan)
+        sure = np.where(found.at_most, np.nan, 0.0)
+        cost = np.where(found.last[found.row] == found.rank, found.cost[found.row], 0) if len(found) else own
+        late = found.start - first[found.row] + sure if len(found) else own
+        parts = {"own": own, "cost": cost, "late": late, "waits": found.wait + sure}
+        self._values = {metric: np.asarray(part, np.float64) for metric, part in parts.items()}
+        kinds = found.met.kind[found.meeting] if len(found) else found.meeting
+        self._groups: list[str] = [found.met.table.kinds[kind][0] for kind in kinds.tolist()]
+        self._steps: list[str] = [found.met.table.kinds[kind][2] for kind in kinds.tolist()]
+        self._come = found.come
+        reference = np.array([clock.reference for clock in job.clocks], np.int64)
+        home = found.rank[found.first[:-1]] if len(found) else found.rank
+        self._main = [bool(own) for own in (reference[np.minimum(home, len(reference) - 1)] == reference[:1])]
+        """Which collectives lie on the clock of the lowest rank."""
+
+    @cached_property
+    def step_length(self) -> float:
+        """The mean length of a step, ns."""
+        return self._job.length / max(len(self._job.steps), 1)
+
+    def group_of(self, collective: int) -> str:
+        """The group of a collective."""
+        return self._groups[collective]
+
+    def ranks_of(self, collective: int) -> list[int]:
+        """The ranks of a collective."""
+        found = self._job.blamed
+        return [
+            found.ranks[rank] for rank in found.rank[found.first[collective] : found.first[collective + 1]].tolist()
+        ]
+
+    def heat(self, metric: Metric, axis: Axis, group: str | None = None, step: str | None = None) -> Heat:
+        """``metric`` over ``axis``, of the collectives of one ``group`` or one ``step`` where they are named.
+
+        What only steps tell is always over steps.
+        """
+        if metric in _OF_STEPS:
+            return self._told_by_steps(metric)
+        chosen = [
+            number
+            for number in range(len(self._groups))
+            if group in (None, self._groups[number]) and step in (None, self._steps[number])
+        ]
+        columns, column_of = self._columns(axis, chosen)
+        place = np.full(len(self._groups), -1, np.int64)
+        for number, at in column_of.items():
+            place[number] = at
+        column = place[self._collective] if len(self._collective) else self._collective
+        values = np.full((len(self.ranks), len(columns)), np.nan)
+        own = self._values[metric]
+        kept = (column >= 0) & ~np.isnan(own)
+        cells = (self._rank[kept], column[kept])
+        if metric in _SUMMED and axis == "step":
+            values[cells] = 0.0
+            np.add.at(values, cells, own[kept])
+        else:
+            values[cells] = -np.inf
+            np.maximum.at(values, cells, own[kept])
+        return Heat(metric, axis, self.ranks, tuple(columns), values, self.step_length)
+
+    def _columns(self, axis: Axis, chosen: Sequence[int]) -> tuple[list[Column], dict[int, int]]:
+        """The columns that the collectives ``chosen`` fall into, and the one of each."""
+        if axis == "collective":
+            columns = [Column(str(place), self._steps[number], (number,)) for place, number in enumerate(chosen)]
+            return columns, {number: place for place, number in enumerate(chosen)}
+        if axis == "step":
+            keys = [self._steps[number] for number in chosen]
+            order = [step for step in self._job.steps if step in set(keys)]
+            of = {step: place for place, step in enumerate(order)}
+            at = [of[key] for key in keys]
+            labels = order
+        else:
+            chosen = [number for number in chosen if self._main[number]]  # other clocks are another time
+            starts = [int(self._come[number]) for number in chosen]
+            first, span = min(starts, default=0), max(starts, default=0) - min(starts, default=0)
+            count = min(_BINS, max(len(chosen), 1))
+            at = [min((start - first) * count // max(span, 1), count - 1) for start in starts]
+            labels = [f"{span * place / count / 1e6:.0f}" for place in range(count)]
+        held: list[list[int]] = [[] for _ in labels]
+        for number, place in zip(chosen, at, strict=True):
+            held[place].append(number)
+        columns = [
+            Column(label, self._steps[own[0]] if own else "", tuple(own))
+            for label, own in zip(labels, held, strict=True)
+        ]
+        return columns, dict(zip(chosen, at, strict=True))
+
+    def _told_by_steps(self, metric: Metric) -> Heat:
+        """How much more each rank has in a step than the rank with the least."""
+        steps = [
+            step for step in self._job.steps if any(step == own.step for each in self._job.ranks for own in each.steps)
+        ]
+        place = {step: number for number, step in enumerate(steps)}
+        values = np.full((len(self.ranks), len(steps)), np.nan)
+        for row, profile in enumerate(self._job.ranks):
+            for own in profile.steps:
+                values[row, place[own.step]] = getattr(own, metric)
+        with np.errstate(invalid="ignore"):
+            least = np.fmin.reduce(values, axis=0) if len(values) else np.zeros(0)
+        columns = []
+        for step in steps:
+            columns.append(Column(step, step, tuple(n for n, own in enumerate(self._steps) if own == step)))
+        return Heat(metric, "step", self.ranks, tuple(columns), values - least, self.step_length)
+
+
+def heat_rows(
+    heat: Heat, scope: Collection[int] | None = None, missing: Sequence[int] = (), opened: bool = False
+) -> list[HeatRow]:
+    """The rows of ``heat``: ranks that stand out, the worst first, those that are alike in one row, the missing ones.
+
+    Of the ranks in ``scope`` only, if there is one. Up to ``ALL_SHOWN`` ranks, and where the alike ones are ``opened``,
+    every rank has its own row.
+    """
+    shares = heat.shares
+    kept = [row for row, rank in enumerate(heat.ranks) if (scope is None or rank in scope) and rank not in set(missing)]
+    worst = {row: _worst(shares[row]) for row in kept}
+    total = {row: float(np.nansum(shares[row])) for row in kept}
+    alone = [row for row in kept if worst[row] >= SHADES[0] or len(kept) <= ALL_SHOWN or opened]
+    alike = sorted(set(kept) - set(alone))
+    if len(alike) == 1:
+        alone, alike = kept, []
+    alone.sort(key=lambda row: (-total[row], heat.ranks[row]))
+    found = [HeatRow((heat.ranks[row],), shares[row], "rank") for row in alone]
+    if alike:
+        found.append(HeatRow(tuple(heat.ranks[row] for row in alike), np.fmax.reduce(shares[alike], axis=0), "alike"))
+    seen = {rank: shares[row] for row, rank in enumerate(heat.ranks) if rank in set(missing)}
+    away = tuple(rank for rank in missing if scope is None or rank in scope)
+    nothing = np.full(len(heat.columns), np.nan)
+    found += [
+        HeatRow((rank,), seen[rank], "missing") for rank in away if rank in seen and _worst(seen[rank]) >= SHADES[0]
+    ]
+    away = tuple(rank for rank in away if all(rank not in row.ranks for row in found))
+    if len(away) > 2:
+        found.append(HeatRow(away, nothing, "missing"))
+    else:
+        found += [HeatRow((rank,), nothing, "missing") for rank in away]
+    return found
+
+
+def _worst(shares: F64) -> float:
+    return float(np.nanmax(shares, initial=0.0))

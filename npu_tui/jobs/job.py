@@ -1,0 +1,355 @@
+"""A job: its ranks, one clock, who is to blame, each computed once."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
+
+from npu_tui.jobs.blame import Blame, blame, excess
+from npu_tui.jobs.clock import Clock, clocks
+from npu_tui.jobs.links import Link, judged_links, placed_links
+from npu_tui.jobs.meetings import Meetings, Unpaired, meetings
+from npu_tui.jobs.model import CallTable, Layout, RankProfile, call_table, is_message
+from npu_tui.jobs.notifies import Sightings, placed
+from npu_tui.jobs.slowness import (
+    ByStep,
+    Prices,
+    RankSum,
+    Shape,
+    SlowStage,
+    by_step,
+    rank_sums,
+    reasons,
+    shapes_of,
+    slow_cells,
+    slow_stage,
+)
+from npu_tui.trace.message import Message
+from npu_tui.trace.once import once
+
+_SAME_BOOT = 1_000_000
+_SAME_COUNTER = 100_000
+"""ns within which two ranks of one host agree on the boot of the host, and on its cycle counter."""
+
+_KINDS = ("pp", "tp", "dp", "ep", "cp", "mp")
+"""Kinds of parallel groups in the order in which a group is called after them; their names stand in the metadata."""
+
+
+class Host(Struct, frozen=True):
+    """Ranks whose host booted at the same time; ``boot`` is None where a profile does not tell."""
+
+    id: str
+    ranks: tuple[int, ...]
+    boot: int | None
+
+
+class Group(Struct, frozen=True):
+    """A group of ranks; ``kind`` is None where nothing names it."""
+
+    name: str
+    kind: str | None
+    ranks: tuple[int, ...]
+
+
+class Only(Struct, frozen=True):
+    """What of a job is looked at; None is all."""
+
+    group: str | None = None
+    step: str | None = None
+
+
+class Job:
+    """The ``ranks`` found at ``path``, by rank; ``broken`` is what could not be read there, as it is said.
+
+    ``only`` narrows what is blamed to one group, by its name or kind, or to one step; clocks always rest on all.
+    """
+
+    def __init__(
+        self, path: Path, ranks: Sequence[RankProfile], broken: Sequence[Message] = (), only: Only | None = None
+    ) -> None:
+        self.path = path
+        self.ranks = placed(ranks)
+        self.broken = list(broken)
+        self.only = only or Only()
+
+    def narrowed(self, group: str | None, step: str | None) -> Job:
+        """This job with only that group and step."""
+        ranks = self.ranks
+        if step is not None:
+            ranks = [replace(each, steps=tuple(own for own in each.steps if own.step == step)) for each in ranks]
+        return Job(self.path, ranks, self.broken, Only(group, step))
+
+    @once
+    def layout(self) -> Layout | None:
+        """How the job is divided, if its profiles agree on it."""
+        told = {profile.layout for profile in self.ranks if profile.layout is not None}
+        return next(iter(told)) if len(told) == 1 else None
+
+    @once
+    def _positions(self) -> dict[int, dict[str, int]]:
+        """Of every rank its place in the groups of each kind that its metadata name."""
+        found: dict[int, dict[str, int]] = {}
+        for profile in self.ranks:
+            own = found.setdefault(profile.rank, {})
+            for name, ranks in profile.groups.items():
+                if name in _KINDS and profile.rank in ranks:
+                    own[name] = ranks.index(profile.rank)
+        return found
+
+    def stage(self, rank: int) -> int | None:
+        """The pipeline stage of ``rank``: its place in its pipeline group, by the sizes of groups, or in a chain."""
+        place = self._positions.get(rank, {}).get("pp")
+        if place is not None:
+            return place
+        return self._chains.get(rank) if self.layout is None else self.layout.stage(rank)
+
+    def peers_key(self, rank: int) -> Hashable:
+        """What ``rank`` has in common with the ranks that do the same work; the same for all where nothing tells.
+
+        The stage and the place in the tensor group; where that leaves a rank alone, the stage only.
+        """
+        return self._peers.get(rank)
+
+    @once
+    def _peers(self) -> dict[int, Hashable]:
+        stage = {profile.rank: self.stage(profile.rank) for profile in self.ranks}
+        exact: dict[int, Hashable] = {}
+        for rank, own in stage.items():
+            place = self._positions.get(rank, {}).get("tp")
+            if place is None and self.layout is not None:
+                place = rank % max(self.layout.tensor, 1)
+            exact[rank] = own, place
+        alone = [rank for rank, count in Counter(exact.values()).items() if count == 1]
+        return {rank: stage[rank] if alone else key for rank, key in exact.items()}
+
+    @once
+    def _chains(self) -> dict[int, int]:
+        """The place of every rank in the chain of three or more in which ranks send to their neighbours only.
+
+        Stages of a pipeline are such a chain, and do not do the same work; ranks that send in a ring do.
+        """
+        met = self.meetings
+        own = np.array([is_message(kind) for _, kind, _ in met.table.kinds] + [False])[met.kind]
+        first = met.first[:-1][own & (np.diff(met.first) == 2)]
+        beside: dict[int, set[int]] = defaultdict(set)
+        for one, other in np.unique(np.stack((met.rank[first], met.rank[first + 1]), axis=1), axis=0).tolist():
+            beside[one].add(other)
+            beside[other].add(one)
+        found: dict[int, int] = {}
+        for end in sorted(place for place, others in beside.items() if len(others) == 1):
+            chain, before = [end], -1
+            while following := beside[chain[-1]] - {before}:
+                if len(following) > 1 or chain[-1] in found:
+                    break
+                before = chain[-1]
+                chain.append(next(iter(following)))
+            if len(chain) > 2 and len(beside[chain[-1]]) == 1:
+                found |= {place: number for number, place in enumerate(chain)}
+        return {self.ranks[place].rank: number for place, number in found.items()}
+
+    @once
+    def hosts(self) -> list[Host]:
+        """The hosts by their lowest rank."""
+        found: list[tuple[RankProfile, list[int]]] = []
+        near: dict[object, list[int]] = defaultdict(list)  # the hosts that a profile with this boot may be of
+        for profile in self.ranks:
+            keys: list[object] = [profile.host_name]
+            if profile.boot is not None:
+                keys = [profile.boot // _SAME_BOOT + side for side in (-1, 0, 1)]
+            candidates = sorted({number for key in keys for number in near[key]})
+            own = next((number for number in candidates if _together(found[number][0], profile)), None)
+            if own is None:
+                near[profile.host_name if profile.boot is None else profile.boot // _SAME_BOOT].append(len(found))
+                found.append((profile, [profile.rank]))
+            else:
+                found[own][1].append(profile.rank)
+        return [
+            Host(first.host_name or f"host{number}", tuple(ranks), first.boot)
+            for number, (first, ranks) in enumerate(found)
+        ]
+
+    @once
+    def host_of(self) -> dict[int, Host]:
+        """The host of every rank."""
+        return {rank: host for host in self.hosts for rank in host.ranks}
+
+    @once
+    def calls(self) -> CallTable:
+        """The calls of all ranks."""
+        return call_table(self.ranks)
+
+    @once
+    def _met(self) -> tuple[Meetings, list[Unpaired]]:
+        return meetings(self.calls)
+
+    @property
+    def meetings(self) -> Meetings:
+        """The collectives that several ranks recorded."""
+        return self._met[0]
+
+    @property
+    def unpaired(self) -> list[Unpaired]:
+        """Calls that the ranks did not make equally often."""
+        return self._met[1]
+
+    @once
+    def groups(self) -> list[Group]:
+        """The groups in which several ranks met, named by the metadata where that knows their ranks."""
+        met, table = self.meetings, self.calls
+        names: dict[str, int] = {}
+        code = np.array([names.setdefault(group, len(names)) for group, _, _ in table.kinds], np.int64)
+        both = np.unique(code[met.kind[met.row]] * len(self.ranks) + met.rank) if len(met) else met.row
+        members: dict[str, list[int]] = {name: [] for name in names}
+        told = list(names)
+        for each in both.tolist():
+            members[told[each // len(self.ranks)]].append(table.ranks[each % len(self.ranks)])
+        found = []
+        for group, own in members.items():
+            if own:
+                called = self._named.get(frozenset(own), set())
+                kind = next((kind for kind in _KINDS if any(kind in name.lower().split("_") for name in called)), None)
+                found.append(Group(group, kind, tuple(own)))
+        return sorted(found, key=lambda group: (group.ranks, group.name))
+
+    @once
+    def _named(self) -> dict[frozenset[int], set[str]]:
+        """What the metadata call the groups, by those of their ranks that have files."""
+        there = frozenset(profile.rank for profile in self.ranks)
+        sets: dict[int, frozenset[int]] = {}  # by identity: readers share equal groups, which may be long
+        named: dict[frozenset[int], set[str]] = defaultdict(set)
+        for profile in self.ranks:
+            for name, ranks in profile.groups.items():
+                own = sets.get(id(ranks))
+                if own is None:
+                    own = sets[id(ranks)] = there.intersection(ranks)
+                named[own].add(name)
+        return named
+
+    @once
+    def clocks(self) -> list[Clock]:
+        """The clock of every rank, against the lowest one's."""
+        return clocks(self.ranks, self.meetings)
+
+    @once
+    def devices_apart(self) -> int:
+        """How far the clocks of two devices of one host are apart at most, ns; 0 where no host has two."""
+        clock_of = {clock.rank: clock for clock in self.clocks}
+        found = 0
+        for host in self.hosts:
+            offsets = [clock_of[rank].offset for rank in host.ranks if clock_of[rank].is_tied]
+            found = max(found, max(offsets) - min(offsets) if offsets else 0)
+        return found
+
+    @once
+    def blamed(self) -> Blame:
+        """Every collective on the common clock."""
+        begun, busy = [profile.begun for profile in self.ranks], [profile.busy for profile in self.ranks]
+        own = excess(self.calls, self._peers.__getitem__, begun, busy)
+        found = blame(self.ranks, self.meetings, self.clocks, own)
+        if self.only == Only():
+            return found
+        groups = {each.name for each in self.groups if self.only.group in (None, each.name, each.kind)}
+        kept = np.array(
+            [group in groups and self.only.step in (None, step) for group, _, step in self.calls.kinds], np.bool_
+        )
+        return found.of(kept[found.met.kind[found.meeting]])
+
+    @once
+    def prices(self) -> Prices:
+        """What the job would save if some ranks worked less."""
+        references: dict[int, int] = {}
+        island = [references.setdefault(clock.reference, len(references)) for clock in self.clocks]
+        return Prices(self.blamed, np.array(island, np.int64))
+
+    @once
+    def sums(self) -> list[RankSum]:
+        """What every rank did over all collectives: by rank those with files, then those without."""
+        return rank_sums(self.blamed, self.prices)
+
+    @once
+    def table_by_step(self) -> ByStep:
+        """Own excess and greatest lateness of every rank in every step."""
+        return by_step(self.blamed, len(self.ranks), self.steps)
+
+    @once
+    def by_step(self) -> dict[tuple[int, str], tuple[int, int]]:
+        """Own excess and greatest lateness by (rank, step), ns."""
+        table = self.table_by_step
+        places, steps = np.nonzero(table.there)
+        cells = zip(places.tolist(), steps.tolist(), table.own[places, steps].tolist(),
+                    table.late[places, steps].tolist(), strict=True)  # fmt: skip
+        return {(self.ranks[place].rank, table.steps[step]): (own, late) for place, step, own, late in cells}
+
+    @once
+    def slow_cells(self) -> npt.NDArray[np.bool_]:
+        """In which steps each rank is slow by its own work, (ranks with files, steps)."""
+        return slow_cells(self.table_by_step, self.length)
+
+    @once
+    def slow_stage(self) -> SlowStage | None:
+        """The stage of the pipeline that holds up the others."""
+        return slow_stage(self.ranks, self.stage, len(self.steps))
+
+    @once
+    def shapes(self) -> dict[int, Shape]:
+        """How each slow rank is slow: always, with its stage or host, in turns, or now and then."""
+        ranks, hosts = [profile.rank for profile in self.ranks], [host.ranks for host in self.hosts]
+        return shapes_of(self.table_by_step, self.slow_cells, ranks, hosts, self.slow_stage)
+
+    @once
+    def reasons(self) -> dict[int, list[Message]]:
+        """Why each rank takes longer than those with the same work."""
+        worth = {own.rank for own in self.sums if own.gain or own.gain is None}
+        slow = [profile.rank in worth for profile in self.ranks]
+        found = reasons(self.ranks, [self._peers[profile.rank] for profile in self.ranks], self.blamed, slow)
+        return {profile.rank: said for profile, said in zip(self.ranks, found, strict=True)}
+
+    @once
+    def steps(self) -> list[str]:
+        """The steps that any rank recorded, in the order of their numbers."""
+        found = {each.step for profile in self.ranks for each in profile.steps}
+        kinds = {self.calls.kinds[kind][2] for kind in np.unique(self.meetings.kind).tolist()}
+        found |= {step for step in kinds if self.only.step in (None, step)}
+        return sorted(found, key=lambda step: (not step.isdecimal(), int(step) if step.isdecimal() else 0, step))
+
+    @once
+    def length(self) -> int:
+        """What the steps of the slowest rank took together, ns; of the collectives where no file tells steps."""
+        told = [sum(step.total for step in profile.steps) for profile in self.ranks if profile.steps]
+        if told:
+            return max(told)
+        return self.prices.length
+
+    @once
+    def links(self) -> list[Link]:
+        """Every link between two ranks, judged."""
+        return judged_links(placed_links(self.ranks))
+
+    @once
+    def missing(self) -> list[int]:
+        """Ranks of the job that no profile on disk belongs to."""
+        there = {profile.rank for profile in self.ranks}
+        groups = {id(ranks): ranks for profile in self.ranks for ranks in profile.groups.values()}
+        known = set().union(*groups.values())
+        for profile in self.ranks:
+            known |= set(np.unique(Sightings.of(profile.seen).peer).tolist()) if len(profile.seen) else set()
+        if self.layout is not None:
+            known |= set(range(self.layout.world))
+        return sorted(known - there)
+
+
+def _together(first: RankProfile, other: RankProfile) -> bool:
+    """Whether two ranks ran on one host, as far as their files tell."""
+    if first.boot is None or other.boot is None:
+        return bool(first.host_name) and first.host_name == other.host_name
+    if abs(first.boot - other.boot) > _SAME_BOOT:
+        return False
+    if first.counter is None or other.counter is None:
+        return True
+    return abs(first.counter - other.counter) <= _SAME_COUNTER

@@ -1,0 +1,139 @@
+"""Which link between two ranks, or which port of one, is slower than the others of its kind.
+
+Links are compared with links of the same transport, operation and size class only, as bandwidth depends on all three.
+Median polish splits the logarithm of each into what is common, what the sender's port and the receiver's port add, and
+what is left to the link itself (Tukey).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
+
+from npu_tui.jobs.model import Grouped, LinkUse, RankProfile
+from npu_tui.jobs.notifies import members
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+
+Verdict = Literal["slow", "slow_sender", "slow_receiver", "as_others"]
+
+_ROUNDS = 20
+_ODD = 3.5
+"""Robust standard deviations from which a link stands out."""
+_SLOW = 0.8
+"""A link or port with more than this share of the usual bandwidth is not called slow, however even the others are."""
+_LARGE_MB = 1.0
+"""Smaller transfers are bound by latency, which says nothing of a link."""
+_LEAST = 4
+"""Links of one kind below which none can stand out."""
+_LEAST_USES = 2
+"""Operations of one kind in which a link must be slow, where the links were used so often."""
+_SCALE = 1.4826
+"""From the median of absolute deviations to a standard deviation of normal values."""
+
+
+class Link(Struct, frozen=True):
+    """One link: ``speed`` and what its ports and kind let expect, GB/s; ``score`` in robust standard deviations."""
+
+    source: int
+    target: int
+    transport: str
+    type: str
+    size_mb: float
+    speed: float
+    expected: float
+    score: float
+    verdict: Verdict
+
+
+def placed_links(ranks: Sequence[RankProfile]) -> list[LinkUse]:
+    """The links of all ranks between ranks of the job; those of groups whose ranks are not known are left out.
+
+    communication_matrix.json names places in a group. Its ranks are those that the metadata list, or all that recorded
+    calls in it, if the place of every rank on disk fits.
+    """
+    made: dict[str, dict[int, RankProfile]] = defaultdict(dict)
+    for profile in ranks:
+        for group in {use.group for use in profile.links}:
+            made[group][profile.rank] = profile
+    found = []
+    for group, own in made.items():
+        uses = [use for profile in own.values() for use in profile.links if use.group == group]
+        if not group:
+            found += uses
+            continue
+        places = {profile.rank: {use.source for use in profile.links if use.group == group} for profile in own.values()}
+        order = members(own, places)
+        if order is not None:
+            found += [replace(use, source=order[use.source], target=order[use.target], group="") for use in uses
+                      if max(use.source, use.target) < len(order)]  # fmt: skip
+    return found
+
+
+def judged_links(uses: Iterable[LinkUse]) -> list[Link]:
+    """Every link by source and target, each in the kind it was used in."""
+    kinds: dict[tuple[str, str, int], list[LinkUse]] = defaultdict(list)
+    for use in uses:
+        if use.size_mb >= _LARGE_MB:
+            kinds[use.transport, use.type, round(math.log2(use.size_mb))].append(use)
+    found = [link for same in kinds.values() for link in _of_kind(same)]
+    return sorted(found, key=lambda link: (link.source, link.target, link.transport, link.type, link.size_mb))
+
+
+def _of_kind(uses: list[LinkUse]) -> list[Link]:
+    ends = np.array([(use.source, use.target) for use in uses], np.int64)
+    ranks, places = np.unique(ends, return_inverse=True)
+    places = places.reshape(ends.shape)
+    pairs, pair = np.unique(places[:, 0] * len(ranks) + places[:, 1], return_inverse=True)
+    source, target = pairs // len(ranks), pairs % len(ranks)
+    own_uses = Grouped(pair, len(pairs))
+    speeds = own_uses.medians(np.log([use.speed for use in uses]))
+    sizes = own_uses.medians(np.array([use.size_mb for use in uses]))
+    times = np.bincount(pair)
+    middle, sent, received, left = _polished(source, target, speeds, len(ranks))
+    deviation = max(_SCALE * float(np.median(np.abs(left))), 1e-3)
+    score = left / deviation
+    few = len(pairs) < _LEAST
+    slow = (score < -_ODD) & (np.exp(left) < _SLOW) & (times >= _LEAST_USES if times.max() >= _LEAST_USES else True)
+    transport, kind = uses[0].transport, uses[0].type
+    found = []
+    for number in range(len(pairs)):
+        i, j, own = int(source[number]), int(target[number]), float(speeds[number])
+        expected, verdict = math.exp(own - float(left[number])), "as_others"
+        if not few and slow[number]:
+            verdict = "slow"
+        elif not few and math.exp(float(sent[i])) < _SLOW:
+            verdict, expected = "slow_sender", math.exp(middle)
+        elif not few and math.exp(float(received[j])) < _SLOW:
+            verdict, expected = "slow_receiver", math.exp(middle)
+        found.append(Link(int(ranks[i]), int(ranks[j]), transport, kind, float(sizes[number]), math.exp(own), expected,
+                          float(score[number]), verdict))  # type: ignore[arg-type]  # fmt: skip
+    return found
+
+
+def _polished(source: I64, target: I64, value: F64, count: int) -> tuple[float, F64, F64, F64]:
+    """Common value, effect of every source and target (count,), and what is left of each ``value`` (n,)."""
+    left, middle = value.copy(), 0.0
+    effects = np.zeros((2, count))
+    sides = [(number, side, Grouped(side, count)) for number, side in enumerate((source, target))]
+    for _ in range(_ROUNDS):
+        moved = 0.0
+        for number, side, grouped in sides:
+            step = np.nan_to_num(grouped.medians(left))
+            left = left - step[side]
+            effects[number] += step
+            common = float(np.median(effects[number][np.unique(side)]))
+            effects[number][np.unique(side)] -= common
+            middle += common
+            moved = max(moved, float(np.abs(step).max(initial=0.0)))
+        if moved < 1e-9:
+            break
+    return middle, effects[0], effects[1], left

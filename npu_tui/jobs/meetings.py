@@ -1,0 +1,236 @@
+"""Calls of several ranks that are one collective."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.jobs.model import (
+    NO_ORDINAL,
+    NO_PAIR,
+    Call,
+    CallTable,
+    is_barrier,
+    is_message,
+    is_pair,
+    is_receive,
+    is_send,
+)
+
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+class Meeting(Struct, frozen=True):
+    """One collective: the call of every rank on disk that took part; ``ordinal`` counts its type in group and step."""
+
+    group: str
+    type: str
+    step: str
+    ordinal: int
+    calls: Mapping[int, Call]
+
+
+class Unpaired(Struct, frozen=True):
+    """Calls of one type, group and step that the ranks did not make equally often.
+
+    ``paired`` of them could be put together by the ordinals of the profiler, the others are left out.
+    """
+
+    group: str
+    type: str
+    step: str
+    counts: dict[int, int]
+    paired: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Meetings(Sequence[Meeting]):
+    """The collectives that at least two ranks recorded, by their first start.
+
+    ``kind`` indexes those of the table, ``ordinal`` counts within them, ``barrier`` says that nobody left before all
+    had come, (m,) each. The calls of meeting k are ``call[first[k]:first[k + 1]]`` by rank, rows of the table; ``row``
+    is the meeting of each of them, (n,). A message from one rank to another is a meeting of the two.
+    """
+
+    table: CallTable
+    kind: I64
+    ordinal: I64
+    barrier: Bools
+    first: I64
+    call: I64
+    row: I64
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    @overload
+    def __getitem__(self, at: int) -> Meeting: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Meeting]: ...
+    def __getitem__(self, at: int | slice) -> Meeting | list[Meeting]:
+        if isinstance(at, slice):
+            return [self[number] for number in range(*at.indices(len(self)))]
+        if not -len(self) <= at < len(self):
+            raise IndexError(at)
+        at %= len(self)
+        group, kind, step = self.table.kinds[self.kind[at]]
+        rows = self.call[self.first[at] : self.first[at + 1]].tolist()
+        calls = {self.table.ranks[self.table.rank[row]]: self.table.call(row) for row in rows}
+        return Meeting(group, kind, step, int(self.ordinal[at]), calls)
+
+    @property
+    def rank(self) -> I64:
+        """The place of the rank of every call, (n,)."""
+        return self.table.rank[self.call]
+
+
+def meetings(table: CallTable) -> tuple[Meetings, list[Unpaired]]:
+    """The collectives of ``table``, and what could not be paired.
+
+    Calls are paired by type, group and their place within the step; where ranks made different numbers of them, by the
+    ordinals of the profiler. A send is paired with a receive of the same two ranks; which ranks those are is known in a
+    group of two, and where the links or notifies of every message tell it. Types that are neither barriers nor messages
+    are left out: who comes late to a broadcast keeps nobody waiting but itself.
+    """
+    kind, names = _joined_kinds(table)
+    order = np.lexsort((table.start, table.rank, kind))
+    kind, rank, call = kind[order], table.rank[order], order
+    number = _place_in_run(kind, rank)
+    members = _per_kind(len(names), kind, rank, number)
+    barrier = np.array([is_barrier(name) for _, name, *_ in names], np.bool_)
+    two = np.array([is_pair(name) or is_send(name) for _, name, *_ in names], np.bool_)
+    apart = np.array([pair != NO_PAIR for *_, pair in names], np.bool_)
+    fits = (members.ranks >= 2) & (barrier | (two & (members.of_group(names) == 2)) | (apart & (members.ranks == 2)))
+    even = fits & (members.least == members.most)
+    slot, kept = number.copy(), even[kind] if len(kind) else np.zeros(0, np.bool_)
+    unpaired = []
+    for uneven in np.flatnonzero(fits & ~even).tolist():
+        low, high = np.searchsorted(kind, [uneven, uneven + 1])
+        paired = _by_ordinal(table.ordinal[call[low:high]], rank[low:high])
+        if apart[uneven]:
+            paired[:] = False  # the ranks of a group count their messages to all others
+        ordinals = table.ordinal[call[low:high]]
+        kept[low:high], slot[low:high] = paired, ordinals
+        places, counts = np.unique(rank[low:high], return_counts=True)
+        by_rank = {table.ranks[place]: int(count) for place, count in zip(places.tolist(), counts, strict=True)}
+        group, name, step, _ = names[uneven]
+        unpaired.append(Unpaired(group, name, step, by_rank, len(np.unique(ordinals[paired]))))
+    kind, rank, call, slot = kind[kept], rank[kept], call[kept], slot[kept]
+    order = np.lexsort((rank, slot, kind))
+    kind, call, slot = kind[order], call[order], slot[order]
+    begins = _begins(kind, slot)
+    early = np.minimum.reduceat(table.start[call], begins) if len(begins) else begins
+    found, sizes = np.argsort(early, kind="stable"), np.diff(np.append(begins, len(kind)))
+    first = np.concatenate(([0], np.cumsum(sizes[found])))
+    within = np.arange(len(kind)) - np.repeat(first[:-1], sizes[found])
+    picked = np.repeat(begins[found], sizes[found]) + within
+    own = kind[begins[found]]
+    messages = np.array([is_send(name) for _, name, *_ in names], np.bool_)
+    return Meetings(
+        table,
+        table.kind[call[begins[found]]] if len(found) else own,
+        _place_in_kind(own),
+        ~messages[own] if len(own) else np.zeros(0, np.bool_),
+        first,
+        call[picked],
+        np.repeat(np.arange(len(found)), sizes[found]),
+    ), unpaired
+
+
+_Kind = tuple[str, str, str, int]
+"""Group, type, step, and the pair of places that messages of a group of more than two ranks are between."""
+
+
+def _joined_kinds(table: CallTable) -> tuple[I64, list[_Kind]]:
+    """The kind of every call, (n,), in which a receive stands with the sends between the same ranks; and all kinds."""
+    codes: dict[_Kind, int] = {}
+    found, message = [], []
+    for group, kind, step in table.kinds:
+        joined = "send" if is_send(kind) or is_receive(kind) else kind
+        found.append(codes.setdefault((group, joined, step, NO_PAIR), len(codes)))
+        message.append(is_message(kind))
+    if not len(table.kind):
+        return table.kind, list(codes)
+    kinds = np.array(found, np.int64)[table.kind]
+    apart = np.array(message, np.bool_)[table.kind] & _in_large_group(table)
+    told = np.ones(len(codes), np.bool_)
+    told[kinds[apart & (table.pair == NO_PAIR)]] = False  # with one of them missing, the k-th is not the k-th
+    at = np.flatnonzero(apart & told[kinds])
+    names = list(codes)
+    for call, kind, pair in zip(at.tolist(), kinds[at].tolist(), table.pair[at].tolist(), strict=True):
+        group, joined, step, _ = names[kind]
+        kinds[call] = codes.setdefault((group, joined, step, pair), len(codes))
+    return kinds, list(codes)
+
+
+def _in_large_group(table: CallTable) -> Bools:
+    """Which calls are of a group that more than two ranks made calls in, (n,)."""
+    codes: dict[str, int] = {}
+    group = np.array([codes.setdefault(name, len(codes)) for name, _, _ in table.kinds], np.int64)[table.kind]
+    both = np.unique(group * len(table.ranks) + table.rank) // len(table.ranks)
+    return np.asarray(np.bincount(both, minlength=len(codes))[group] > 2)
+
+
+class _Members(Struct, frozen=True):
+    """Of every kind: how many ranks made such calls, the least and the most of them a rank, (kinds,) each."""
+
+    ranks: I64
+    least: I64
+    most: I64
+
+    def of_group(self, names: list[_Kind]) -> I64:
+        """The most ranks that any kind of the same group has, (kinds,)."""
+        most: dict[str, int] = {}
+        for (group, *_), ranks in zip(names, self.ranks.tolist(), strict=True):
+            most[group] = max(most.get(group, 0), ranks)
+        return np.array([most[group] for group, *_ in names], np.int64)
+
+
+def _per_kind(count: int, kind: I64, rank: I64, number: I64) -> _Members:
+    last = np.flatnonzero(np.append((np.diff(kind) != 0) | (np.diff(rank) != 0), True)[: len(kind)])
+    ranks = np.bincount(kind[last], minlength=count)
+    least, most = np.full(count, np.iinfo(np.int64).max), np.zeros(count, np.int64)
+    np.minimum.at(least, kind[last], number[last])
+    np.maximum.at(most, kind[last], number[last])
+    return _Members(ranks, least, most)
+
+
+def _begins(*columns: I64) -> I64:
+    """Where a run of equal values begins."""
+    if not len(columns[0]):
+        return np.zeros(0, np.int64)
+    changed = np.any([np.diff(column) != 0 for column in columns], axis=0)
+    return np.concatenate(([0], np.flatnonzero(changed) + 1))
+
+
+def _place_in_run(*columns: I64) -> I64:
+    """The place of every value within its run of equal values."""
+    begins = _begins(*columns)
+    sizes = np.diff(np.append(begins, len(columns[0])))
+    return np.asarray(np.arange(len(columns[0])) - np.repeat(begins, sizes))
+
+
+def _place_in_kind(kind: I64) -> I64:
+    """The place of every value among the equal ones."""
+    order = np.argsort(kind, kind="stable")
+    found = np.empty(len(kind), np.int64)
+    found[order] = _place_in_run(kind[order])
+    return found
+
+
+def _by_ordinal(ordinal: I64, rank: I64) -> Bools:
+    """Which calls have an ordinal that several ranks recorded; none where a rank has one twice, or has none."""
+    nothing = np.zeros(len(ordinal), np.bool_)
+    if (ordinal == NO_ORDINAL).any():
+        return nothing
+    order = np.lexsort((ordinal, rank))
+    if ((np.diff(ordinal[order]) == 0) & (np.diff(rank[order]) == 0)).any():
+        return nothing
+    _, inverse, counts = np.unique(ordinal, return_inverse=True, return_counts=True)
+    return np.asarray(counts[inverse] >= 2)

@@ -1,0 +1,419 @@
+"""What the ranks of a job recorded, before it is brought to one clock, and its calls as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.trace.message import Message
+
+I64 = npt.NDArray[np.int64]
+
+_BARRIERS = frozenset(("allreduce", "allgather", "reducescatter", "alltoall", "alltoallv", "alltoallvc", "barrier"))
+_PAIRS = frozenset(("batchsendrecv",))
+_SENDS, _RECEIVES = frozenset(("send",)), frozenset(("receive", "recv"))
+
+
+def is_barrier(kind: str) -> bool:
+    """Whether no rank can leave a collective of this type before all have arrived."""
+    return kind.lower() in _BARRIERS
+
+
+def is_pair(kind: str) -> bool:
+    """Whether a call of this type is a barrier of two ranks, in a group that may have more."""
+    return kind.lower() in _PAIRS
+
+
+def is_send(kind: str) -> bool:
+    """Whether a call of this type goes to one rank that receives."""
+    return kind.lower() in _SENDS
+
+
+def is_receive(kind: str) -> bool:
+    """Whether a call of this type waits for one rank that sends."""
+    return kind.lower() in _RECEIVES
+
+
+def is_message(kind: str) -> bool:
+    """Whether a call of this type is between two ranks only."""
+    return is_pair(kind) or is_send(kind) or is_receive(kind)
+
+
+NO_ORDINAL = -1
+
+NO_PAIR = -1
+_PLACES = 1 << 24
+
+
+def pair_of(place: int, other: int) -> int:
+    """A number for two places in a group, the same whichever comes first; ``NO_PAIR`` if one of them is none."""
+    low, high = sorted((place, other))
+    return low * _PLACES + high if low >= 0 and high < _PLACES else NO_PAIR
+
+
+class Call(Struct, frozen=True):
+    """A collective as one rank recorded it: ``start`` and ``end`` in ns since 1970, by the clock of its device.
+
+    ``ordinal`` is that of the profiler within the group, None where the name has none; ``group`` tells groups of a job
+    apart and is the same on all their ranks. ``pair`` names the two places of the group that a message is between.
+    """
+
+    group: str
+    type: str
+    name: str
+    step: str
+    ordinal: int | None
+    start: int
+    end: int
+    pair: int = NO_PAIR
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Calls(Sequence[Call]):
+    """The calls of one rank by their start, as columns of (n,) each: ``kind`` is an index into ``kinds``.
+
+    A kind is (group, type, step); ``ordinal`` is ``NO_ORDINAL`` where the name has none, ``pair`` ``NO_PAIR`` where it
+    is not known, or where more than two ranks take part.
+    """
+
+    kinds: tuple[tuple[str, str, str], ...]
+    name: Sequence[str]
+    kind: I64
+    ordinal: I64
+    start: I64
+    end: I64
+    pair: I64
+
+    @staticmethod
+    def of(rows: Iterable[Call]) -> Calls:
+        """``rows`` as columns."""
+        rows = list(rows)
+        columns = [row.name for row in rows], [(row.group, row.type, row.step) for row in rows]
+        ordinal = [NO_ORDINAL if row.ordinal is None else row.ordinal for row in rows]
+        times = [row.start for row in rows], [row.end for row in rows]
+        return Calls.sorted(*columns, ordinal, *times, [row.pair for row in rows])
+
+    @staticmethod
+    def sorted(
+        names: Sequence[str],
+        kinds: Sequence[tuple[str, str, str]],
+        ordinals: Sequence[int],
+        starts: Sequence[int] | I64,
+        ends: Sequence[int] | I64,
+        pairs: Sequence[int] | None = None,
+    ) -> Calls:
+        """Columns in any order, brought into that of the starts."""
+        codes: dict[tuple[str, str, str], int] = {}
+        kind = np.array([codes.setdefault(each, len(codes)) for each in kinds], np.int64)
+        ordinal, start, end = (np.asarray(column, np.int64) for column in (ordinals, starts, ends))
+        pair = np.full(len(start), NO_PAIR, np.int64) if pairs is None else np.asarray(pairs, np.int64)
+        order = np.argsort(start, kind="stable")
+        if len(order) and (np.diff(order) == 1).all():
+            return Calls(tuple(codes), tuple(names), kind, ordinal, start, end, pair)
+        named = tuple(names[number] for number in order.tolist())
+        return Calls(tuple(codes), named, kind[order], ordinal[order], start[order], end[order], pair[order])
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    @overload
+    def __getitem__(self, at: int) -> Call: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Call, ...]: ...
+    def __getitem__(self, at: int | slice) -> Call | tuple[Call, ...]:
+        if isinstance(at, slice):
+            return tuple(self[number] for number in range(*at.indices(len(self))))
+        ordinal = int(self.ordinal[at])
+        kind = self.kinds[self.kind[at]]
+        known = None if ordinal == NO_ORDINAL else ordinal
+        times = int(self.start[at]), int(self.end[at])
+        return Call(kind[0], kind[1], self.name[at], kind[2], known, *times, int(self.pair[at]))
+
+
+class Notify(Struct, frozen=True):
+    """A record for, or a wait for, ``peer`` inside the call ``name``; times as those of ``Call``.
+
+    The k-th wait with ``key`` on one rank ends after the k-th record with it starts on the other. ``peer`` is a rank of
+    the job, or, where this rank's own ``place`` in the group is told, a place in it too.
+    """
+
+    waits: bool
+    peer: int
+    name: str
+    key: int
+    start: int
+    end: int
+    place: int = -1
+
+
+class Seen(Struct, frozen=True):
+    """What a rank saw of a peer in the call ``name``: it was there ``after`` ns after this rank's start, or before.
+
+    ``peer`` and ``place`` are as in ``Notify``.
+    """
+
+    name: str
+    peer: int
+    after: int
+    at_most: bool
+    place: int = -1
+
+
+class StepTime(Struct, frozen=True):
+    """One step of a rank by step_trace_time, ns; None is what the file does not tell."""
+
+    step: str
+    computing: int
+    exposed: int
+    free: int
+    total: int
+
+
+class LinkUse(Struct, frozen=True):
+    """From one rank of ``group`` to another in one operation: GB/s over ``size_mb``, by ``transport``.
+
+    ``source`` and ``target`` are places within the group, ranks of the job where ``group`` is empty.
+    """
+
+    source: int
+    target: int
+    transport: str
+    type: str
+    size_mb: float
+    speed: float
+    group: str = ""
+
+
+class Work(Struct, frozen=True, eq=False):
+    """What the trace shows of the work before each call of ``Calls``, since the start of the call before; (n,) each.
+
+    ``kernels`` began there and took ``computing`` ns together; the idle device waited ``lost`` ns for launches.
+    """
+
+    kernels: I64
+    computing: I64
+    lost: I64
+
+
+class Busy(Struct, frozen=True, eq=False):
+    """When the device computed inside its collectives: spans in ns since 1970 by its own clock, in order; (n,) each."""
+
+    start: I64
+    end: I64
+
+    def until(self, time: I64) -> I64:
+        """How long it had computed in them by each ``time``, ns."""
+        done = np.concatenate((np.zeros(1, np.int64), np.cumsum(self.end - self.start)))
+        last = np.searchsorted(self.start, time, "right")
+        ends = np.concatenate((np.full(1, np.iinfo(np.int64).min), self.end))
+        return np.asarray(done[last] - np.where(last > 0, np.maximum(ends[last] - time, 0), 0))
+
+
+class Told(Struct, frozen=True):
+    """A finding of one rank by itself: its ``id`` and what its step would lose, ns."""
+
+    id: str
+    gain: int
+
+
+class Line(Struct, frozen=True):
+    """A line of user code, and how long the device waited for its launches, ns."""
+
+    file: str
+    line: int
+    lost: int
+
+
+class Layout(Struct, frozen=True):
+    """How the job is divided: sizes of tensor, pipeline and data parallel groups; ``world`` ranks."""
+
+    tensor: int
+    pipeline: int
+    data: int
+    world: int
+
+    def stage(self, rank: int) -> int:
+        """The pipeline stage of ``rank``: ranks of a stage are neighbours."""
+        return rank // max(self.world // max(self.pipeline, 1), 1)
+
+    def peers_key(self, rank: int) -> tuple[int, int]:
+        """What ranks with the same work have in common: stage and tensor index, which runs fastest."""
+        return self.stage(rank), rank % max(self.tensor, 1)
+
+
+class RankProfile(Struct, frozen=True):
+    """One rank: where it lies and what it recorded.
+
+    ``boot`` is the wall clock of its host at boot in ns, ``counter`` what its cycle counter is ahead of the monotonic
+    clock: ranks of one host agree on both. ``groups`` are the ranks of the job in each named group. ``begun`` is when
+    its first step began, ns since 1970 on its device's clock, where a trace tells.
+    """
+
+    rank: int
+    path: Path
+    kind: str
+    boot: int | None = None
+    counter: int | None = None
+    host_name: str = ""
+    level: int | None = None
+    layout: Layout | None = None
+    groups: Mapping[str, tuple[int, ...]] = {}
+    calls: Sequence[Call] = ()
+    notifies: Sequence[Notify] = ()
+    seen: Sequence[Seen] = ()
+    steps: tuple[StepTime, ...] = ()
+    links: tuple[LinkUse, ...] = ()
+    problems: tuple[Message, ...] = ()
+    work: Work | None = None
+    lines: tuple[Line, ...] = ()
+    told: tuple[Told, ...] = ()
+    busy: Busy | None = None
+    begun: int | None = None
+
+
+I32 = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Names(Sequence[str]):
+    """Texts of which ``code`` (n,) indexes ``texts``; many ranks may share those, and a text may stand there twice."""
+
+    texts: tuple[str, ...]
+    code: I32
+
+    @staticmethod
+    def of(names: Sequence[str]) -> Names:
+        """``names``, as they are where they have codes."""
+        return names if isinstance(names, Names) else Names(tuple(names), np.arange(len(names), dtype=np.int32))
+
+    def __len__(self) -> int:
+        return len(self.code)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, at: int | slice) -> str | tuple[str, ...]:
+        if isinstance(at, slice):
+            return tuple(self.texts[code] for code in self.code[at].tolist())
+        return self.texts[int(self.code[at])]
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self.texts.__getitem__, self.code.tolist())
+
+
+class Codes:
+    """Numbers from 0 on for texts, the same for all ``Names`` that are asked for."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._known: dict[int, tuple[tuple[str, ...], I32]] = {}  # with the texts, as an id is that of what is kept
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def of(self, names: Names) -> I32:
+        """The number of every name, (n,)."""
+        known = self._known.get(id(names.texts))
+        if known is None:
+            numbers = self._numbers
+            own = np.array([numbers.setdefault(text, len(numbers)) for text in names.texts], np.int32)
+            known = self._known[id(names.texts)] = names.texts, own
+        return known[1][names.code]
+
+
+F64 = npt.NDArray[np.float64]
+
+
+class Grouped:
+    """Values in ``count`` groups: ``group`` (n,) says which one each belongs to. Made once, asked often."""
+
+    def __init__(self, group: I64, count: int) -> None:
+        self.count = count
+        order = np.argsort(group, kind="stable")
+        sizes = np.bincount(group, minlength=count)
+        first = np.cumsum(sizes) - sizes
+        self._same_size = []
+        for size in np.unique(sizes[sizes > 0]).tolist():
+            own = np.flatnonzero(sizes == size)
+            self._same_size.append((own, order[first[own][:, None] + np.arange(size)]))
+
+    def medians(self, value: F64) -> F64:
+        """The median of every group, NaN for one without values; (count,)."""
+        return self.ranked(value, 0.5)
+
+    def ranked(self, value: F64, share: float) -> F64:
+        """The value below which ``share`` of each group lies, halfway between the two next to it; (count,)."""
+        found = np.full(self.count, np.nan)
+        for own, places in self._same_size:
+            size = places.shape[1]
+            low, high = int(np.floor((size - 1) * share)), int(np.ceil((size - 1) * share))
+            ordered = np.partition(value[places], (low, high), axis=1)
+            found[own] = (ordered[:, low] + ordered[:, high]) / 2
+        return found
+
+    def low_medians(self, value: I64) -> I64:
+        """The median of every group, of two in the middle the lower one; 0 for one without values; (count,)."""
+        found = np.zeros(self.count, np.int64)
+        for own, places in self._same_size:
+            low = (places.shape[1] - 1) // 2
+            found[own] = np.partition(value[places], low, axis=1)[:, low]
+        return found
+
+
+class CallTable(Struct, frozen=True, eq=False):
+    """Every call, by rank and start; (n,) each but ``kinds``, which ``kind`` indexes, and ``first`` (ranks + 1,).
+
+    ``rank`` is the place of the rank among ``ranks``, whose calls stand from ``first[place]`` on. Times are ns since
+    1970 on the rank's own clock.
+    """
+
+    ranks: tuple[int, ...]
+    calls: tuple[Calls, ...]
+    kinds: tuple[tuple[str, str, str], ...]
+    first: I64
+    rank: I64
+    kind: I64
+    ordinal: I64
+    start: I64
+    end: I64
+    pair: I64
+
+    def call(self, number: int) -> Call:
+        """Row ``number`` as an object."""
+        place = int(self.rank[number])
+        return self.calls[place][number - int(self.first[place])]
+
+    def name(self, number: int) -> str:
+        """What the profiler calls row ``number``."""
+        place = int(self.rank[number])
+        return self.calls[place].name[number - int(self.first[place])]
+
+
+def call_table(ranks: Sequence[RankProfile]) -> CallTable:
+    """The calls of ``ranks`` in their order."""
+    calls = tuple(each.calls if isinstance(each.calls, Calls) else Calls.of(each.calls) for each in ranks)
+    codes: dict[tuple[str, str, str], int] = {}
+    kinds = [
+        np.array([codes.setdefault(kind, len(codes)) for kind in own.kinds] or [0], np.int64)[own.kind] for own in calls
+    ]
+    lengths = np.array([len(own) for own in calls], np.int64)
+    nothing = np.zeros(0, np.int64)
+    return CallTable(
+        tuple(profile.rank for profile in ranks),
+        calls,
+        tuple(codes),
+        np.concatenate(([0], np.cumsum(lengths))),
+        np.repeat(np.arange(len(calls)), lengths),
+        np.concatenate([nothing, *kinds]),
+        np.concatenate([nothing, *(own.ordinal for own in calls)]),
+        np.concatenate([nothing, *(own.start for own in calls)]),
+        np.concatenate([nothing, *(own.end for own in calls)]),
+        np.concatenate([nothing, *(own.pair for own in calls)]),
+    )

@@ -1,0 +1,145 @@
+"""A folder of profiles, or of summaries of them, to a job."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from npu_tui.ingest.companions.files import Companions
+from npu_tui.ingest.errors import InputError
+from npu_tui.ingest.source.find import Source, find_sources
+from npu_tui.jobs.job import Job
+from npu_tui.jobs.model import Calls, RankProfile
+from npu_tui.jobs.rank_files import companion_rank
+from npu_tui.trace.message import Message, message
+
+SUFFIX = ".rank.parquet"
+"""How the names of summaries end."""
+
+
+def summaries_in(path: Path) -> list[Path]:
+    """The summaries at ``path``: itself, or those in the folder, by name; none where there are none."""
+    try:
+        if path.is_file():
+            return [path] if path.name.endswith(SUFFIX) else []
+        return sorted(path.glob(f"*{SUFFIX}"))
+    except OSError:
+        return []
+
+
+BY_THEMSELVES = 8
+"""Ranks up to which traces are read without being asked for."""
+
+SMALL = 256 << 20
+"""Bytes of all traces together up to which that holds."""
+
+UNKNOWN = -1
+"""Stands for the rank of a profile that does not tell it."""
+
+Progress = Callable[[int, int], None]
+"""Told how many ranks of how many are read."""
+
+
+def open_job(
+    path: Path, traces: bool | None = None, progress: Progress | None = None, beside_only: bool = False
+) -> Job:
+    """The job of all profiles at or below ``path``, or of the summaries in it.
+
+    Files beside the traces come first; the traces are read too if ``traces`` says so, or, where it is None, if they are
+    few and small. With ``beside_only`` no trace is read, whatever the files beside it tell. Raises ``InputError`` if
+    nothing is there, or nothing of it can be read.
+    """
+    summaries = summaries_in(path)
+    if summaries:
+        from npu_tui.jobs.summary import read_summaries  # polars is not needed for profiles
+
+        profiles, told = read_summaries(summaries)
+        if not profiles and told:
+            raise InputError(told[0])
+        return job_of(path, profiles, told)
+    sources = find_sources(path)
+    if traces is None:
+        traces = reads_traces(sources)
+    ranks: list[RankProfile] = []
+    broken = []
+    for number, source in enumerate(sources, 1):
+        if progress is not None:
+            progress(number, len(sources))
+        try:
+            ranks.append(read_rank(source, traces and not beside_only, beside_only))
+        except InputError as error:
+            broken.append((source, error))
+    if not ranks:
+        raise broken[0][1]
+    said = [message("job.broken", path=str(source.opened), why=error.message) for source, error in broken]
+    return job_of(path, ranks, said)
+
+
+def job_of(path: Path, profiles: Sequence[RankProfile], broken: Sequence[Message] = ()) -> Job:
+    """The job of ``profiles``: one of each rank; those whose rank is not known get free numbers."""
+    said = list(broken)
+    found: dict[int, RankProfile] = {}
+    same: dict[int, list[RankProfile]] = defaultdict(list)
+    for profile in profiles:
+        same[profile.rank].append(profile)
+    unknown = same.pop(UNKNOWN, [])
+    twice = any(len(own) > 1 for own in same.values())
+    meets = Counter(group for profile in profiles if twice for group in _groups_of(profile))
+    for rank, own in same.items():
+        kept = max(own, key=lambda profile: _company(profile, meets))
+        found[rank] = kept
+        said += [message("job.twice", rank=rank, path=str(each.path)) for each in own if each is not kept]
+    for profile in unknown:
+        rank = max(found, default=-1) + 1
+        found[rank] = replace(profile, rank=rank)
+        if len(profiles) > 1:
+            said.append(message("job.unnumbered", path=str(profile.path), rank=rank))
+    return Job(path, [found[rank] for rank in sorted(found)], said)
+
+
+def _company(profile: RankProfile, meets: Counter[str]) -> tuple[int, int]:
+    """How many profiles share a group with it, and when it began: what decides which of two is of this job."""
+    return sum(meets[group] for group in _groups_of(profile)), profile.calls[0].start if len(profile.calls) else 0
+
+
+def _groups_of(profile: RankProfile) -> set[str]:
+    calls = profile.calls if isinstance(profile.calls, Calls) else Calls.of(profile.calls)
+    return {group for group, _, _ in calls.kinds}
+
+
+def reads_traces(sources: Sequence[Source]) -> bool:
+    """Whether the traces are so few and small that they are read without being asked for."""
+    if len(sources) > BY_THEMSELVES:
+        return False
+    try:
+        return sum(file.stat().st_size for source in sources for file in source.files) <= SMALL
+    except OSError:
+        return True
+
+
+def read_rank(source: Source, traces: bool, beside_only: bool = False) -> RankProfile:
+    """What the profile of one rank tells, ``UNKNOWN`` for its rank where it does not tell that.
+
+    The trace is read too if ``traces`` says so, or, unless ``beside_only``, if nothing beside it tells its collectives.
+    Raises ``InputError``.
+    """
+    rank = UNKNOWN if source.rank is None else source.rank
+    profile = companion_rank(source, _companions(source), rank)
+    if source.kind == "companions" or beside_only or not (traces or not profile.calls):
+        return profile
+    from npu_tui.jobs.rank_trace import with_trace  # most of a large job is read without traces
+
+    return with_trace(profile, source)
+
+
+def _companions(source: Source) -> Companions:
+    if source.folder is None:
+        raise InputError(message("input.nothing", path=str(source.path), folder=""))
+    if source.kind == "database":
+        from npu_tui.ingest.database.beside import DatabaseCompanions  # most profiles are text
+
+        return DatabaseCompanions(source.folder, source.path)
+    return Companions(source.folder)

@@ -1,0 +1,409 @@
+"""How slow every rank is: its work over all collectives, what that costs the job, in which shape, and why."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from statistics import median_low
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.jobs.blame import Blame
+from npu_tui.jobs.model import Line, RankProfile
+from npu_tui.trace.message import Message, message
+
+I64 = npt.NDArray[np.int64]
+
+_EARLY = np.iinfo(np.int64).min // 4
+
+
+class Levels(Struct, frozen=True, eq=False):
+    """The arrivals of ``blame`` by levels: no rank meets twice within one, so a level is replayed at once.
+
+    ``order`` (n,) are the arrivals, those of level k at ``first[k]:first[k + 1]``.
+    """
+
+    blame: Blame
+    order: I64
+    first: I64
+
+    @staticmethod
+    def of(blame: Blame) -> Levels:
+        """The lowest level for every collective that all its ranks have left the one before."""
+        level = np.zeros(len(blame), np.int64)
+        reached = np.zeros(len(blame.ranks), np.int64)
+        bounds = blame.first.tolist()
+        for number in range(len(blame)):
+            own = blame.rank[bounds[number] : bounds[number + 1]]
+            level[number] = found = reached[own].max()
+            reached[own] = found + 1
+        order = np.lexsort((blame.row, level[blame.row])) if len(blame) else np.zeros(0, np.int64)
+        levels = level[blame.row[order]] if len(blame) else order
+        return Levels(blame, order, np.searchsorted(levels, np.arange(int(level.max(initial=-1)) + 2)))
+
+    def lengths(self, less: Sequence[I64], island: I64) -> I64:
+        """How long the collectives take together, ns, with ``less`` work before each arrival, (n,), of each case.
+
+        Max-plus: a collective begins with its last arrival, takes its transfer, and each rank leaves as much after that
+        as it did; with nothing less the recorded times come out. Ranks of several islands (ranks,) have no common time:
+        the longest counts, and every case shortens its own. (cases, islands).
+        """
+        blame = self.blame
+        cases, ranks = len(less), len(blame.ranks)
+        less_work = np.stack(less) if cases else np.zeros((0, len(blame.row)), np.int64)
+        islands = int(island.max(initial=0)) + 1
+        begun = np.full(islands, np.iinfo(np.int64).max)
+        inside = ~blame.outside
+        np.minimum.at(begun, island[blame.rank[inside]], blame.start[inside])
+        left = np.broadcast_to(begun[island], (cases, ranks)).copy()
+        for low, high in zip(self.first[:-1].tolist(), self.first[1:].tolist(), strict=True):
+            own = self.order[low:high]
+            rank, row = blame.rank[own], blame.row[own]
+            start = np.where(blame.has_gap[own], left[:, rank] + blame.gap[own], blame.start[own]) - less_work[:, own]
+            start[:, blame.at_most[own]] = _EARLY
+            begins = np.flatnonzero(np.append(True, np.diff(row) != 0))
+            sizes = np.diff(np.append(begins, len(row)))
+            come = np.repeat(np.maximum.reduceat(start, begins, axis=1), sizes, axis=1)
+            left[:, rank] = come + np.maximum(blame.end[own] - blame.come[row], 0)
+        lengths = np.zeros((cases, islands), np.int64)
+        for each in range(islands):
+            lengths[:, each] = left[:, island == each].max(axis=1) - begun[each]
+        return np.maximum(lengths, 0)
+
+
+F64 = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+_REPLAYED = 16
+"""At most so many ranks are replayed, those with the most work above their peers."""
+
+_WORTH_REPLAYING = 0.001
+"""A rank whose work is above its peers' by less than this share of the job gains no more than that."""
+
+
+class RankSum(Struct):
+    """One rank over all collectives, ns. ``gain``: what the job would save if this rank worked as fast as its peers.
+
+    ``inherited`` is the lateness that others caused; ``gain`` is None where many others would save more. ``exposed`` is
+    what of ``cost`` some rank that waited did not hide behind computing, None where no trace tells for some of it.
+    """
+
+    rank: int
+    own: int = 0
+    inherited: int = 0
+    came_last: int = 0
+    collectives: int = 0
+    cost: int = 0
+    gain: int | None = 0
+    exposed: int | None = None
+
+
+class ByStep(Struct, frozen=True, eq=False):
+    """Own excess and greatest lateness of every rank in every step, ns; (ranks with files, steps) each.
+
+    ``there`` says where a rank took part; ``steps`` names the columns.
+    """
+
+    steps: list[str]
+    own: I64
+    late: I64
+    there: Bools
+
+
+class Prices:
+    """What the job of ``blame`` would save in cases; ``island`` is that of every rank with files, (ranks,)."""
+
+    def __init__(self, blame: Blame, island: I64) -> None:
+        self._blame = blame
+        self._levels = Levels.of(blame)
+        self._island = np.append(island, np.zeros(len(blame.ranks) - len(island), np.int64))
+        self._recorded = self._levels.lengths([np.zeros(len(blame.row), np.int64)], self._island)[0]
+
+    @property
+    def length(self) -> int:
+        """How long the collectives take together as recorded, ns."""
+        return int(self._recorded.max(initial=0))
+
+    def gains(self, cases: Sequence[Bools]) -> list[int]:
+        """What each case saves: the arrivals it names (n,) with as much work as that of the median rank, ns."""
+        blame = self._blame
+        more = np.where(
+            blame.outside, np.where(blame.rank == blame.last[blame.row], blame.cost[blame.row], 0), blame.own
+        )
+        if not cases:
+            return []
+        lengths = self._levels.lengths([np.where(named, more, 0) for named in cases], self._island)
+        return [max(int(each), 0) for each in (self._recorded - lengths).max(axis=1)]
+
+
+def rank_sums(blame: Blame, prices: Prices) -> list[RankSum]:
+    """What every rank did over all collectives: those with files in their order, then those without."""
+    count = len(blame.ranks)
+
+    def added(rank: I64, values: I64) -> list[int]:
+        found = np.zeros(count, np.int64)
+        np.add.at(found, rank, values)
+        return [int(each) for each in found]
+
+    held = np.maximum(blame.late - np.maximum(blame.own, 0), 0)
+    certain = blame.last >= 0
+    own, inherited = added(blame.rank, blame.own), added(blame.rank, held)
+    came = np.bincount(blame.last[certain], minlength=count).tolist()
+    made = np.bincount(blame.rank, minlength=count).tolist()
+    cost = added(blame.last[certain], blame.cost[certain])
+    sums = [RankSum(*row) for row in zip(blame.ranks, own, inherited, came, made, cost, strict=True)]
+    unknown = np.bincount(blame.last[certain & (blame.exposed < 0)], minlength=count)
+    exposed = added(blame.last[certain], blame.exposed[certain])
+    for each, shown, missing in zip(sums, exposed, unknown.tolist(), strict=True):
+        each.exposed = None if missing or not each.came_last else shown
+    outside = np.zeros(count, np.bool_)
+    outside[blame.rank[blame.outside]] = True
+    above = np.where(outside, cost, own)
+    worth = np.flatnonzero((above > 0) & (above >= _WORTH_REPLAYING * prices.length))
+    worth = worth[np.argsort(-above[worth], kind="stable")]
+    replayed = worth[:_REPLAYED].tolist()
+    for place, gain in zip(replayed, prices.gains([blame.rank == place for place in replayed]), strict=True):
+        sums[place].gain = gain
+    for place in worth[_REPLAYED:].tolist():
+        sums[place].gain = None
+    return sums
+
+
+def by_step(blame: Blame, ranks: int, steps: list[str]) -> ByStep:
+    """The table of the first ``ranks`` ranks over ``steps``."""
+    column = {step: number for number, step in enumerate(steps)}
+    inside = ~blame.outside
+    of_code = np.array([column.get(step, 0) for step in blame.step_names] or [0], np.int64)
+    step = of_code[blame.steps[blame.row[inside]]]
+    rank = blame.rank[inside]
+    shape = ranks, max(len(steps), 1)
+    own, late = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    there = np.zeros(shape, np.bool_)
+    np.add.at(own, (rank, step), blame.own[inside])
+    np.maximum.at(late, (rank, step), blame.late[inside])
+    there[rank, step] = True
+    return ByStep(steps or [""], own, late, there)
+
+
+Shape = Literal["always", "stage", "host", "wandering", "once"]
+
+_ALWAYS = 0.8
+"""Share of the steps in which a rank, or of a host's ranks some, must be slow to be so always."""
+
+_ENOUGH_STEPS = 4
+_WORTH = 0.01
+"""Share of a step that work above the peers' must take to count."""
+
+_MANY = 8
+_CHANCE = 7.0
+"""Ranks from which the chance of each step counts, and how many medians of what ranks work less than the usual it
+reaches; of fewer ranks it is as many medians of how far each is from its own middle."""
+
+_AMONG = 0.5
+"""Share of the slowest rank's excess in a step from which another one is slow in it too."""
+
+_STAGE = 1.15
+"""A stage that computes this many times as long as the fastest one holds up the pipeline."""
+
+_TURNS = 3
+_MOST_OF_ALL = 0.5
+"""Ranks that must be slow in different steps to take turns, and what one of them may have of the excess of all."""
+
+
+class SlowStage(Struct, frozen=True):
+    """A stage of the pipeline that computes longer than the others; times in ns over all steps.
+
+    ``even`` is what it would lose if all stages computed equally long.
+    """
+
+    stage: int
+    fastest: int
+    ranks: tuple[int, ...]
+    time: float
+    less: float
+    even: float
+
+
+def slow_cells(table: ByStep, length: int) -> Bools:
+    """In which steps of a job of ``length`` ns each rank is slow by its own work, (ranks, steps)."""
+    least = np.full(len(table.steps), max(_WORTH * length / max(len(table.steps), 1), 1))
+    if len(table.own) >= _MANY:  # of many ranks the slowest by chance is far from the median
+        fast = [column[column <= 0] for column in table.own.T]
+        chance = [-float(np.median(column)) if len(column) else 0.0 for column in fast]
+        least = np.maximum(least, _CHANCE * np.array(chance))
+    elif table.own.size:
+        least = np.maximum(
+            least, _CHANCE * float(np.median(np.abs(table.own - np.median(table.own, 1, keepdims=True))))
+        )
+    return np.asarray((table.own >= least) & (table.own >= _AMONG * table.own.max(axis=0, initial=0)))
+
+
+def shapes_of(
+    table: ByStep, slow: Bools, ranks: Sequence[int], hosts: Sequence[Sequence[int]], stage: SlowStage | None
+) -> dict[int, Shape]:
+    """How each of ``ranks`` that is ``slow`` (ranks, steps) of ``table`` is so; others are left out.
+
+    ``hosts`` are the ranks of each host.
+    """
+    steps = int(table.there.any(axis=0).sum())
+    found: dict[int, Shape] = {}
+    place = {rank: number for number, rank in enumerate(ranks)}
+    counts = slow.sum(axis=1)
+    some = np.flatnonzero(counts)
+    if steps < _ENOUGH_STEPS:
+        found = {ranks[number]: "once" for number in some.tolist()}
+    else:
+        often = counts >= _ALWAYS * steps
+        turns = len(some) >= _TURNS and not often.any() and slow.any(axis=0).sum() >= steps / 2
+        above = np.where(slow, table.own, 0).sum(axis=1)
+        turns &= bool(above.max(initial=0) <= _MOST_OF_ALL * above.sum())
+        for number in some.tolist():
+            found[ranks[number]] = "always" if often[number] else "wandering" if turns else "once"
+        for host in hosts if len(hosts) > 1 else ():
+            own = [place[rank] for rank in host]
+            together = len(own) > 1 and (counts[own] > 0).sum() >= max(_ALWAYS * len(own), 2)
+            if together and slow[own].any(axis=0).sum() >= _ALWAYS * steps:
+                found |= {ranks[number]: "host" for number in own if counts[number]}
+    if stage is not None:
+        found |= {rank: found.get(rank, "stage") for rank in stage.ranks}
+    return found
+
+
+def slow_stage(ranks: Sequence[RankProfile], stage_of: Callable[[int], int | None], steps: int) -> SlowStage | None:
+    """The slowest stage where stages differ more than the ranks within them; None without one."""
+    computing: dict[int, list[tuple[float, int]]] = {}
+    for profile in ranks:
+        stage = stage_of(profile.rank)
+        if profile.steps and stage is not None:
+            total = sum([step.computing for step in profile.steps]) / len(profile.steps)
+            computing.setdefault(stage, []).append((total, profile.rank))
+    if len(computing) < 2:
+        return None
+    times: Mapping[int, list[float]] = {stage: [time for time, _ in rows] for stage, rows in computing.items()}
+    middle = {stage: float(np.median(own)) for stage, own in times.items()}
+    slow, fast = max(middle, key=middle.__getitem__), min(middle, key=middle.__getitem__)
+    apart = middle[slow] - middle[fast]
+    within = max(float(np.subtract(*np.percentile(own, (75, 25)))) for own in times.values())
+    if middle[fast] <= 0 or middle[slow] < _STAGE * middle[fast] or within > apart / 2:
+        return None
+    slowest = tuple(sorted(rank for _, rank in computing[slow]))
+    even = middle[slow] - sum(middle.values()) / len(middle)
+    count = max(steps, 1)
+    return SlowStage(slow, fast, slowest, middle[slow] * count, middle[fast] * count, even * count)
+
+
+_TIMES = ("computing", "free")
+"""Fields of a step in which ranks with the same work are alike."""
+
+_WORTH_TELLING = 0.01
+"""Share of its steps by which a rank must differ from its peers to be told."""
+
+_SHARE = 0.1
+"""Share of the work above the peers' that a cause must explain to be told."""
+
+_SLOWER = 1.05
+_MOST_LINES = 3
+_MOST_TOLD = 2
+
+
+def reasons(
+    ranks: Sequence[RankProfile], peers: Sequence[Hashable], blame: Blame, slow: Sequence[bool]
+) -> list[list[Message]]:
+    """What tells each of ``ranks`` from those with the same ``peers``; ``slow`` ones are asked for their traces too.
+
+    With traces the segments before the collectives that the rank was late for by its own work are compared: calls,
+    their time, launches that came late with their code lines. Without, the times of whole steps are.
+    """
+    usual = _usual(ranks, peers)
+    same: dict[Hashable, list[int]] = defaultdict(list)
+    for place, key in enumerate(peers):
+        same[key].append(place)
+    found = []
+    for place, profile in enumerate(ranks):
+        said = _by_segments(place, ranks, same[peers[place]], blame) if slow[place] else []
+        said = said or _by_steps(profile, usual.get(peers[place], {}))
+        if slow[place]:
+            said += [message("job.why.told", id=each.id, gain=each.gain) for each in profile.told[:_MOST_TOLD]]
+        found.append(said)
+    return found
+
+
+def _usual(ranks: Sequence[RankProfile], peers: Sequence[Hashable]) -> dict[Hashable, dict[str, float]]:
+    """Computing and free time of a step, ns, that is usual for ranks with the same work; of two the shorter one."""
+    times: dict[Hashable, list[tuple[float, ...]]] = defaultdict(list)
+    for profile, key in zip(ranks, peers, strict=True):
+        if profile.steps:
+            times[key].append(tuple(_mean(profile, name) for name in _TIMES))
+    return {
+        key: {name: median_low(own) for name, own in zip(_TIMES, zip(*rows, strict=True), strict=True)}
+        for key, rows in times.items()
+        if len(rows) > 1
+    }
+
+
+def _mean(profile: RankProfile, name: str) -> float:
+    return float(sum([getattr(step, name) for step in profile.steps]) / len(profile.steps))
+
+
+def _by_steps(profile: RankProfile, usual: dict[str, float]) -> list[Message]:
+    if not usual or not profile.steps:
+        return []
+    least = _WORTH_TELLING * _mean(profile, "total")
+    more = {name: _mean(profile, name) - time for name, time in usual.items()}
+    return [message(f"job.why.{name}", more=time) for name, time in more.items() if time > least]
+
+
+def _by_segments(place: int, ranks: Sequence[RankProfile], same: list[int], blame: Blame) -> list[Message]:
+    """The work of the steps in which the rank came late to collectives by its own, against its median peer's."""
+    work = ranks[place].work
+    others = [other for other in same if other != place and ranks[other].work is not None]
+    if work is None or not others:
+        return []
+    first, own_row = blame.met.table.first, blame.rank == place
+    late = np.flatnonzero(own_row & (blame.own > 0) & (blame.call >= 0))
+    excess = int(blame.own[late].sum())
+    if not excess:
+        return []
+    # What peers did while they waited for this rank is work of the same step, not of the same segment.
+    slow_steps = np.isin(blame.steps[blame.row], blame.steps[blame.row[late]])
+    chosen = np.flatnonzero(own_row & (blame.call >= 0) & slow_steps)
+    calls, rows = blame.call[chosen] - first[place], blame.row[chosen]
+
+    def above(name: str) -> int:
+        mine = getattr(work, name)[calls]
+        peers = []
+        for other in others:
+            there = np.full(len(blame), -1)
+            theirs = np.flatnonzero((blame.rank == other) & (blame.call >= 0))
+            there[blame.row[theirs]] = blame.call[theirs] - first[other]
+            at = there[rows]
+            peers.append(np.where(at >= 0, getattr(ranks[other].work, name)[at], mine))
+        return int((mine - np.median(np.stack(peers), axis=0)).sum())
+
+    kernels, computing, lost = above("kernels"), above("computing"), above("lost")
+    said = []
+    if lost > _SHARE * excess:
+        said.append(message("job.why.lost", more=lost))
+        said += _lines(ranks[place].lines, [ranks[other].lines for other in others], excess)
+    if computing > _SHARE * excess:
+        usual = int(work.computing[calls].sum()) - computing
+        each = (int(work.kernels[calls].sum()) - kernels) or 1
+        slower = (int(work.computing[calls].sum()) / max(int(work.kernels[calls].sum()), 1)) / max(usual / each, 1e-9)
+        code = "slower" if slower >= _SLOWER and kernels <= 0 else "more" if kernels > 0 else "computing"
+        said.append(message(f"job.why.{code}", more=computing, kernels=kernels, times=slower))
+    return said
+
+
+def _lines(own: Sequence[Line], others: Sequence[Sequence[Line]], excess: int) -> list[Message]:
+    """The lines of code that make the device wait longer than on the median peer."""
+    tables = [{(line.file, line.line): line.lost for line in lines} for lines in others]
+    rows = []
+    for line in own:
+        more = line.lost - median_low([table.get((line.file, line.line), 0) for table in tables])
+        if more > _SHARE * excess:
+            rows.append((more, line))
+    rows.sort(key=lambda row: -row[0])
+    return [message("job.why.line", file=line.file, line=line.line, more=more) for more, line in rows[:_MOST_LINES]]

@@ -1,0 +1,130 @@
+"""Every rank to its summary: one after the other, in several processes, or by a Dask cluster.
+
+A summary is called after what it was made of, so what is done is not done again, whoever does the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from npu_tui import __version__
+from npu_tui.ingest.errors import InputError
+from npu_tui.ingest.source.find import Source, find_sources
+from npu_tui.jobs.opening import SUFFIX, UNKNOWN, read_rank
+from npu_tui.jobs.summary import FORMAT, write_broken, write_summary
+from npu_tui.trace.message import Message
+
+_BESIDE = ("communication.json", "communication_matrix.json", "step_trace_time.csv", "analysis.db")
+_ABOVE = ("profiler_metadata.json",)
+_INFO = "profiler_info"
+_WHOLE = 8 << 20
+"""Bytes up to which a file is known by all its content, a larger one by its size, its time and samples."""
+_SAMPLES, _SAMPLE = 64, 4096
+_RETRIES = 3
+
+State = Literal["new", "there", "broken"]
+
+
+class Outcome(Struct, frozen=True):
+    """What became of one rank; ``why`` it is broken, ``bytes`` of its summary."""
+
+    opened: str
+    state: State
+    bytes: int = 0
+    why: Message | None = None
+
+
+def sources_of(paths: Sequence[Path], shard: tuple[int, int] = (0, 1)) -> list[Source]:
+    """The profiles at or below ``paths``; of n shards those of shard i, counted from 0. Raises ``InputError``."""
+    found = {source.opened: source for path in paths for source in find_sources(path)}
+    return [found[opened] for opened in sorted(found)][shard[0] :: shard[1]]
+
+
+def summarize_rank(source: Source, folder: Path, traces: bool) -> Outcome:
+    """Write the summary of ``source`` into ``folder`` unless it is there. Raises ``OSError``."""
+    place = hashlib.blake2b(str(source.opened).encode(errors="surrogateescape"), digest_size=4).hexdigest()
+    rank = UNKNOWN if source.rank is None else source.rank
+    start = f"{rank if rank != UNKNOWN else 'x'}-{place}-"
+    path = folder / f"{start}{content_key(source, traces)}{SUFFIX}"
+    broken = folder / f"{start}broken{SUFFIX}"
+    if path.exists():
+        return Outcome(str(source.opened), "there", path.stat().st_size)
+    outcome = Outcome(str(source.opened), "new")
+    try:
+        write_summary(read_rank(source, traces), path)
+        kept = path
+    except InputError as error:
+        write_broken(rank, source.opened, source.kind, error, broken)
+        outcome, kept = Outcome(str(source.opened), "broken", why=error.message), broken
+    for older in folder.glob(f"{start}*"):  # of another state of the profile, or left by a process that was ended
+        if older != kept:
+            with contextlib.suppress(FileNotFoundError):
+                older.unlink()
+    return Outcome(outcome.opened, outcome.state, kept.stat().st_size, outcome.why)
+
+
+def content_key(source: Source, traces: bool) -> str:
+    """A name for what a summary of ``source`` is made of; files that cannot be read count as missing."""
+    digest = hashlib.blake2b(f"{FORMAT} {__version__} {traces}".encode(), digest_size=12)
+    files = list(source.files)
+    if source.folder is not None:
+        above = source.folder.parent
+        infos: list[Path] = []
+        with contextlib.suppress(OSError):
+            infos = sorted(file for file in above.iterdir() if file.name.startswith(_INFO))
+        files += [source.folder / name for name in _BESIDE] + [above / name for name in _ABOVE] + infos
+    for file in files:
+        with contextlib.suppress(OSError), file.open("rb", buffering=0) as stream:
+            status = os.fstat(stream.fileno())
+            digest.update(f"{file.name} {status.st_size} ".encode())
+            if status.st_size <= _WHOLE:
+                digest.update(stream.readall())
+                continue
+            digest.update(f"{status.st_mtime_ns} ".encode())
+            step = status.st_size // _SAMPLES
+            for number in range(_SAMPLES):
+                digest.update(os.pread(stream.fileno(), _SAMPLE, number * step))
+            digest.update(os.pread(stream.fileno(), _SAMPLE, status.st_size - _SAMPLE))
+    return digest.hexdigest()
+
+
+def in_process(sources: Sequence[Source], folder: Path, traces: bool) -> Iterator[Outcome]:
+    """One rank after the other. Raises ``OSError``."""
+    for source in sources:
+        yield summarize_rank(source, folder, traces)
+
+
+def in_processes(sources: Sequence[Source], folder: Path, traces: bool, jobs: int) -> Iterator[Outcome]:
+    """In ``jobs`` processes, in the order in which they finish. Raises ``OSError``."""
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+
+    # A process that is forked shares locks of threads that it does not have.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, max(len(sources), 1)), mp_context=context) as pool:
+        for done in as_completed([pool.submit(summarize_rank, source, folder, traces) for source in sources]):
+            yield done.result()
+
+
+def by_dask(sources: Sequence[Source], folder: Path, traces: bool, address: str) -> Iterator[Outcome]:
+    """By the workers of the Dask scheduler at ``address``, or of the scheduler file that it names.
+
+    They must see the same files under the same names. What a worker that ends had not finished, another one does.
+    Raises ``ImportError`` without ``npu-tui[cluster]``, ``OSError``.
+    """
+    distributed: Any = import_module("distributed")  # installed by some only
+    where: dict[str, Any] = {"scheduler_file": address} if Path(address).is_file() else {"address": address}
+    with distributed.Client(**where) as client:
+        tasks = client.map(
+            summarize_rank, sources, folder=folder.resolve(), traces=traces, pure=False, retries=_RETRIES
+        )
+        for done in distributed.as_completed(tasks):
+            yield done.result()

@@ -1,0 +1,314 @@
+"""The tables of a job: ranks, hosts, groups, clocks, the heat map, collectives, links between ranks.
+
+Times are in us, as the clocks of ranks are known to fractions of it. ``make`` of a table takes the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from npu_tui.jobs.clock import Clock
+from npu_tui.jobs.job import Job
+from npu_tui.profile.table import (
+    COLUMNS,
+    Column,
+    Numbers,
+    Rows,
+    Sheet,
+    coded,
+    column_of,
+    numbers,
+    optional,
+    row_type,
+    table,
+    us,
+)
+from npu_tui.strings import say, words
+from npu_tui.trace.text import printable
+
+_OWN: dict[str, Column] = {
+    each.id: each
+    for each in (
+        *(
+            Column(name, "real", "µs", "time")
+            for name in (
+                "step", "computing", "communication_not_overlapped", "free", "own_excess", "inherited", "job_waits",
+                "job_waits_exposed", "waits_exposed", "gain", "clock_offset", "late", "second", "transfer",
+                "end_spread", "offset", "low", "high", "error",
+            )
+        ),
+        *(Column(name, "label", "", "word") for name in ("in_step", "method", "verdict", "reasons")),
+        *(Column(name, "whole", "", "count") for name in ("rank_count", "edges")),
+        *(Column(name, "whole", "", "id") for name in ("src", "dst", "boot_epoch_ns", "slowest", "ordinal")),
+        *(Column(name, "real", "", "speed") for name in ("gb_s", "expected_gb_s")),
+        *(Column(name, "real", "", "mean_count") for name in ("z", "drift_us_per_s", "most_off")),
+        Column("size_bytes", "whole", "", "size"),
+        Column("last_share", "real", "0..1", "share"),
+        Column("verdict", "label", "", "word", "ranks.link"),
+        Column("method", "label", "", "word", "job.method"),
+        *(Column(name, "rows", "", "word") for name in ("why", "ranks", "bends")),
+    )
+}  # fmt: skip
+
+ArrivalRow = row_type(
+    "ArrivalRow",
+    "When a rank came, after the first one; ``at_most``: it may have come earlier.",
+    rank=int,
+    after_us=float,
+    bound=Literal["exact", "at_most"],
+)
+ClockBend = row_type(
+    "ClockBend",
+    "What a clock gained beside its drift, so long after the rank's first collective.",
+    after_us=float,
+    gained_us=float,
+)
+
+
+def _sheet(rows: Sequence[Sequence[Any]], names: str) -> Sheet:
+    """A few ``rows`` of the columns ``names``."""
+    ids = names.split()
+    columns = list(zip(*rows, strict=True)) or [()] * len(ids)
+    data = {each: column_of(_OWN.get(each) or COLUMNS[each], values) for each, values in zip(ids, columns, strict=True)}
+    return Sheet(len(rows), data)
+
+
+def ranks(job: Job, absent: Sequence[int] = ()) -> Sheet:
+    """Every rank over all its steps; the ``absent`` ones, without files, have what the others tell of them."""
+    shape, clock_of = job.shapes, {clock.rank: clock for clock in job.clocks}
+    tells = any(own.exposed is not None for own in job.sums)
+    rows: list[Sequence[Any]] = []
+    for profile, own in zip(job.ranks, job.sums, strict=False):  # those without files come after
+        clock, steps = clock_of[profile.rank], profile.steps
+        why = [words(each) for each in job.reasons[profile.rank]]
+        exposed = None if own.exposed is None else us(own.exposed)
+        rows.append(
+            (
+                profile.rank, printable(job.host_of[profile.rank].id), _mean([step.total for step in steps]),
+                _mean([step.computing for step in steps]), _mean([step.exposed for step in steps]),
+                _mean([step.free for step in steps]), us(own.own), us(own.inherited), own.came_last, own.collectives,
+                us(own.cost), exposed, us(own.gain), shape.get(profile.rank), why,
+                us(clock.offset) if clock.is_tied else None, (exposed if own.cost else 0.0) if tells else None,
+                own.came_last / max(own.collectives, 1),
+                say("list.comma").join(why) if clock.is_tied else say("ranks.apart"),
+            )
+        )  # fmt: skip
+    sums = {own.rank: own for own in job.sums}
+    for rank in absent:
+        seen = sums.get(rank)
+        known = seen is not None and seen.collectives
+        told = say("ranks.absent.seen", count=seen.collectives) if seen and known else say("ranks.absent.silent")
+        exposed = None if seen is None or seen.exposed is None else seen.exposed / 1e3
+        rows.append(
+            (
+                rank, say("ranks.missing"), *[None] * 6, seen.came_last if seen and known else None,
+                seen.collectives if seen and known else None, seen.cost / 1e3 if seen and known else None, exposed,
+                None, None, [], None, exposed if known else None,
+                seen.came_last / seen.collectives if seen and known else None, told,
+            )
+        )  # fmt: skip
+    return _sheet(
+        rows,
+        "rank host step computing communication_not_overlapped free own_excess inherited came_last collectives "
+        "job_waits job_waits_exposed gain shape why clock_offset waits_exposed last_share reasons",
+    )
+
+
+def _mean(times: list[int]) -> float | None:
+    return us(sum(times) / len(times)) if times else None
+
+
+RANKS = table(
+    "ranks",
+    ranks,
+    sql="rank host step computing communication_not_overlapped free own_excess inherited came_last collectives "
+    "job_waits gain shape clock_offset",
+    json="rank host step? computing? communication_not_overlapped? free? own_excess inherited came_last collectives "
+    "job_waits job_waits_exposed? gain? shape? why clock_offset?",
+    panel="rank host step_time=step computing exposed=communication_not_overlapped free own=own_excess last=last_share "
+    "waits=job_waits waits_exposed saves=gain why=reasons",
+    row="RankRow",
+    about="One rank over all its steps.",
+    own=_OWN.values(),
+    nested={"why": list[str]},
+)
+
+
+def hosts(job: Job) -> Sheet:
+    """Every host with the slowest of its ranks, the one with the most work above its peers."""
+    found = RANKS.make(job)
+    rank_of = {rank: row for row, rank in enumerate(found.values("rank"))}
+    own, waits = found.values("own_excess"), found.values("job_waits")
+    error = {clock.rank: us(clock.error) or 0.0 for clock in job.clocks if clock.is_tied}
+    rows = []
+    for host in job.hosts:
+        places = [rank_of[rank] for rank in host.ranks]
+        worst = max(places, key=lambda place: own[place])
+        rows.append(
+            (
+                printable(host.id), list(host.ranks), host.boot, len(host.ranks), found.values("rank")[worst],
+                own[worst], sum(waits[place] for place in places), max(error.get(rank, 0.0) for rank in host.ranks),
+            )
+        )  # fmt: skip
+    return _sheet(rows, "id ranks boot_epoch_ns rank_count slowest own_excess job_waits error")
+
+
+HOSTS = table(
+    "hosts",
+    hosts,
+    json="id ranks boot_epoch_ns?",
+    panel="host=id ranks=rank_count slowest own=own_excess waits=job_waits error",
+    row="HostRow",
+    about="Ranks of one host; ``boot_epoch_ns`` is its wall clock at boot.",
+    own=_OWN.values(),
+    nested={"ranks": list[int]},
+)
+
+
+def groups(job: Job) -> Sheet:
+    """Every group with how many collectives it had, and how long its last ranks made the others wait."""
+    waits: dict[str, float] = {}
+    counted: dict[str, int] = {}
+    calls = COLLECTIVES.make(job)
+    for name, second in zip(calls.values("group_name"), calls.values("second"), strict=True):
+        waits[name], counted[name] = waits.get(name, 0.0) + second, counted.get(name, 0) + 1
+    rows = []
+    for group in job.groups:
+        name = printable(group.name)
+        own = (counted.get(name, 0), waits.get(name, 0.0))
+        rows.append((name, group.kind, list(group.ranks), len(group.ranks), *own))
+    return _sheet(rows, "name kind ranks rank_count collectives job_waits")
+
+
+GROUPS = table(
+    "groups",
+    groups,
+    json="name kind? ranks",
+    panel="kind group=name ranks=rank_count collectives waits=job_waits",
+    row="GroupRow",
+    about="Ranks that meet in collectives; ``kind`` is tp, pp, dp, ep, cp or mp.",
+    own=_OWN.values(),
+    nested={"ranks": list[int]},
+)
+
+
+def clocks(job: Job) -> Sheet:
+    """Every rank's device clock minus the lowest rank's."""
+    return _sheet(
+        [_clock(job, clock) for clock in job.clocks],
+        "rank offset low high error method drift_us_per_s edges bends host most_off",
+    )
+
+
+def _clock(job: Job, clock: Clock) -> Sequence[Any]:
+    offset, error = (us(clock.offset), us(clock.error)) if clock.is_tied else (None, None)
+    bends = [ClockBend(after / 1e3, round(gained / 1e3, 3)) for after, gained in clock.bends]
+    most = max((abs(bend.gained_us) for bend in bends), default=None)
+    return (
+        clock.rank, offset, us(clock.low), us(clock.high), error, clock.method, round(clock.drift * 1e6, 3),
+        clock.edges, bends, printable(job.host_of[clock.rank].id), most,
+    )  # fmt: skip
+
+
+CLOCKS = table(
+    "clock",
+    clocks,
+    json="rank offset? low? high? error? method drift_us_per_s edges bends",
+    panel="rank host offset error low high drift=drift_us_per_s bends=most_off method",
+    row="ClockRow",
+    about="That rank's device clock minus the lowest rank's: a point, what is certain, and what it rests on.",
+    own=_OWN.values(),
+    nested={"bends": list[ClockBend]},  # type: ignore[valid-type]
+)
+
+
+def heat(job: Job) -> Sheet:
+    """Every rank in every step."""
+    rows = [(rank, step, us(own), us(late)) for (rank, step), (own, late) in sorted(job.by_step.items())]
+    return _sheet(rows, "rank in_step own_excess late")
+
+
+HEAT = table(
+    "heat",
+    heat,
+    json="rank step=in_step own_excess late",
+    row="HeatCell",
+    about="A rank in a step.",
+    own=_OWN.values(),
+)
+
+
+def collectives(job: Job) -> Sheet:
+    """The collectives of several ranks by time; ``second`` is how long the last rank came after the second last."""
+    found = job.blamed
+    if not len(found):
+        return _sheet((), "in_step group_name type ordinal last_rank second transfer end_spread arrivals rank_count")
+    after = (found.start - found.start[found.first[:-1]][found.row]).tolist()
+    bounds = ["at_most" if at_most else "exact" for at_most in found.at_most.tolist()]
+    arrivals = [
+        ArrivalRow(found.ranks[rank], time / 1e3, bound)
+        for rank, time, bound in zip(found.rank.tolist(), after, bounds, strict=True)
+    ]
+    kind = found.met.kind[found.meeting]
+    group, name, step = ([each[k] for each in job.calls.kinds] for k in range(3))
+    times = {"second": found.cost, "transfer": found.transfer, "end_spread": found.spread}
+    spans = zip(found.first[:-1].tolist(), found.first[1:].tolist(), strict=True)
+    count = found.first[1:] - found.first[:-1]
+    return Sheet(
+        len(found),
+        {
+            "in_step": coded(step, kind),
+            "group_name": coded(group, kind),
+            "type": coded(name, kind),
+            "ordinal": numbers(found.met.ordinal[found.meeting]),
+            "last_rank": optional([None if last < 0 else found.ranks[last] for last in found.last.tolist()]),
+            **{column: _microseconds(values) for column, values in times.items()},
+            "arrivals": Rows([arrivals[low:high] for low, high in spans]),
+            "rank_count": numbers(count),
+        },
+    )
+
+
+def _microseconds(values: Any) -> Numbers:
+    return numbers(np.array([us(each) for each in values.tolist()], np.float64))
+
+
+COLLECTIVES = table(
+    "job_collectives",
+    collectives,
+    json="step=in_step group=group_name type ordinal last_rank? second transfer end_spread arrivals",
+    panel="type step=in_step number=ordinal group=group_name last=last_rank waits=second transfer ends=end_spread "
+    "ranks=rank_count",
+    row="CollectiveRow",
+    about="A collective of several ranks; ``second_us`` is how long the last one came after the second last.",
+    own=_OWN.values(),
+    nested={"arrivals": list[ArrivalRow]},  # type: ignore[valid-type]
+)
+
+
+def links(job: Job) -> Sheet:
+    """From every rank to others, by kind of operation; ``z`` in robust standard deviations."""
+    return _sheet(
+        [
+            (
+                each.source, each.target, printable(each.transport), printable(each.type), round(each.size_mb * 1e6),
+                round(each.speed, 3), round(each.expected, 3), round(each.score, 2), each.verdict,
+            )
+            for each in job.links
+        ],
+        "src dst transport type size_bytes gb_s expected_gb_s z verdict",
+    )  # fmt: skip
+
+
+LINKS = table(
+    "job_links",
+    links,
+    json="src dst transport type size_bytes gb_s expected_gb_s z verdict",
+    panel="from=src to=dst transport type size=size_bytes speed=gb_s usual=expected_gb_s score=z verdict",
+    row="LinkRow",
+    about="From a rank to another in one kind of operation; ``z`` in robust standard deviations.",
+    own=_OWN.values(),
+)

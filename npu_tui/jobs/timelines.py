@@ -1,0 +1,198 @@
+"""The ranks of a job on its clock: one collective as a waterfall, and the traces below each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from npu_tui.jobs.blame import Arrival, Blamed
+from npu_tui.jobs.clock import Clock
+from npu_tui.jobs.job import Job
+from npu_tui.profile.profile import Profile
+
+
+class Bar(Struct, frozen=True):
+    """One rank of the collective, ns after ``Waterfall.start``: it worked from ``begin`` to ``come``, of that ``own``
+    more than its peers, waited until the last one came, and left at ``end``.
+
+    ``begin`` is None where its work before is not recorded. ``error`` is the ± of its clock. A rank that is
+    ``outside`` has no files here; ``at_most``: it came then or before.
+    """
+
+    rank: int
+    begin: int | None
+    come: int
+    end: int
+    own: int
+    wait: int
+    error: int
+    outside: bool
+    at_most: bool
+
+
+class Waterfall(Struct, frozen=True):
+    """The bars of a collective, the last to come first; ``come`` is when that was. Times are ns from ``start`` on.
+
+    ``start`` is on the common clock, ns since 1970.
+    """
+
+    start: int
+    length: int
+    come: int
+    bars: tuple[Bar, ...]
+
+
+_BEFORE = 1.6
+"""Of the work before the collective so many times the time between the first and the last arrival is shown."""
+
+
+def waterfall(blamed: Blamed, clocks: Sequence[Clock]) -> Waterfall:
+    """The bars of ``blamed`` by the ``clocks`` of the job."""
+    error = {clock.rank: clock.error for clock in clocks if clock.is_tied}
+    sure = [arrival for arrival in blamed.arrivals if not arrival.at_most] or list(blamed.arrivals)
+    last, first = max(arrival.start for arrival in sure), min(arrival.start for arrival in sure)
+    end = max(arrival.end for arrival in blamed.arrivals)
+    begun = [arrival.start - arrival.gap for arrival in sure if arrival.gap is not None]
+    apart = max(last - first, end - last, 1)
+    start = max(
+        min(begun, default=first - apart // 4), last - round(_BEFORE * apart), min(begun, default=first) - apart
+    )
+    start = min(start, first)
+    order = sorted(blamed.arrivals, key=lambda arrival: (arrival.at_most, -arrival.start, arrival.rank))
+    bars = tuple(_bar(arrival, start, error.get(arrival.rank, 0.0)) for arrival in order)
+    return Waterfall(start, max(end - start, 1), last - start, bars)
+
+
+def _bar(arrival: Arrival, start: int, error: float) -> Bar:
+    begin = None if arrival.gap is None else max(arrival.start - arrival.gap - start, 0)
+    return Bar(
+        arrival.rank,
+        begin,
+        arrival.start - start,
+        arrival.end - start,
+        max(arrival.own or 0, 0),
+        arrival.wait,
+        round(error),
+        arrival.outside,
+        arrival.at_most,
+    )
+
+
+_SAME_CALL = 2_000
+"""ns within which a collective of a trace and one of communication.json start, that are the same."""
+
+_APART = 0.05
+"""Ranks that nothing ties to the first are drawn after the others, so much of their length farther."""
+
+_HOST = ("python", "cann")
+
+
+class Late(Struct, frozen=True):
+    """The collective that a rank waited in: the ``rank`` that came last, how long after the second, ns."""
+
+    rank: int
+    cost: int
+    blamed: Blamed
+
+
+class Timelines:
+    """The ``profiles`` of some ``ranks`` of ``job``, in the same order."""
+
+    def __init__(self, job: Job, ranks: Sequence[int], profiles: Sequence[Profile]) -> None:
+        self.job = job
+        self.ranks = list(ranks)
+        self._profiles = profiles
+        self._clock_of = {clock.rank: clock for clock in job.clocks}
+
+    @property
+    def apart(self) -> list[int]:
+        """The ranks whose clocks nothing ties to that of the first one here."""
+        return [rank for rank in self.ranks if self._reference(rank) != self._reference(self.ranks[0])]
+
+    def _reference(self, rank: int) -> int:
+        """The rank against whose clock that of ``rank`` is known; itself where nothing ties it to any other."""
+        clock = self._clock_of.get(rank)
+        return rank if clock is None else clock.reference
+
+    def offsets(self) -> list[int]:
+        """What each trace is moved by, ns: on the common clock; ranks that nothing ties stand one after the other.
+
+        A trace is moved as a whole, so that its links stay as the profiler wrote them. Host lanes of ranks of one host
+        share a clock and are thereby ``Job.devices_apart`` apart at most.
+        """
+        found = [0] * len(self.ranks)
+        behind = 0
+        for reference in dict.fromkeys(map(self._reference, self.ranks)):
+            own = [number for number, rank in enumerate(self.ranks) if self._reference(rank) == reference]
+            starts = [self._start(number) for number in own]
+            length = 0
+            for number, start in zip(own, starts, strict=True):
+                found[number] = behind + start - min(starts)
+                length = max(length, start - min(starts) + self._profiles[number].trace.end)
+            behind += length + round(_APART * length)
+        return [offset - found[0] for offset in found]
+
+    def _start(self, number: int) -> int:
+        """When trace ``number`` begins on the clock of its reference, ns since 1970."""
+        clock, start = self._clock_of.get(self.ranks[number]), self._profiles[number].trace.start_ns
+        return start if clock is None else clock.to_common(start)
+
+    def collective(self, trace: int, item: int) -> Blamed | None:
+        """The collective of the job that slice ``item`` of trace number ``trace`` is, or lies in; None for no such."""
+        profile, rank = self._profiles[trace], self.ranks[trace]
+        slices, begun = profile.trace.slices, profile.trace.start_ns
+        start = begun + int(slices.start[item])
+        own = {each.item for each in profile.collectives}
+        name = profile.trace.name_of(item)
+        for each in self.job.blamed:
+            call = each.meeting.calls.get(rank)
+            if call is None:
+                continue
+            if item in own and call.name == name and abs(call.start - start) <= _SAME_CALL:
+                return each
+            in_lane = profile.trace.layers[profile.trace.lanes[slices.lane[item]].layer].kind == "communication"
+            if item not in own and in_lane and call.start - _SAME_CALL <= start <= call.end:
+                return each
+        return None
+
+    def late(self, trace: int, item: int) -> Late | None:
+        """Who came last to the collective that slice ``item`` of a trace is or lies in; None where that is not sure."""
+        found = self.collective(trace, item)
+        if found is None or found.last is None:
+            return None
+        return Late(found.last, found.cost, found)
+
+    def item_of(self, trace: int, blamed: Blamed) -> int | None:
+        """The slice of a collective in trace number ``trace``."""
+        profile = self._profiles[trace]
+        call = blamed.meeting.calls.get(self.ranks[trace])
+        if call is None:
+            return None
+        slices, begun = profile.trace.slices, profile.trace.start_ns
+        for each in profile.collectives:
+            if abs(begun + int(slices.start[each.item]) - call.start) <= _SAME_CALL:
+                return each.item
+        return None
+
+
+def running_at(profile: Profile, time: int) -> int | None:
+    """The slice that says best what a rank did at ``time`` ns of its trace.
+
+    A kernel that runs then, else the innermost call of the host, else the next kernel; None without any.
+    """
+    trace, slices = profile.trace, profile.trace.slices
+    running = (slices.start <= time) & (slices.end > time)
+    kernels = np.flatnonzero(running & profile.compute)
+    if len(kernels):
+        return int(kernels[np.argmax(slices.start[kernels])])
+    kinds = np.array([trace.layers[lane.layer].kind for lane in trace.lanes])
+    derived = np.array([lane.derived for lane in trace.lanes], np.bool_)
+    for kind in _HOST:
+        lanes = (kinds == kind) & ~derived
+        calls = np.flatnonzero(running & lanes[slices.lane])
+        if len(calls):
+            return int(calls[np.argmax(slices.start[calls])])
+    later = np.flatnonzero(profile.compute & (slices.start >= time))
+    return int(later[np.argmin(slices.start[later])]) if len(later) else None

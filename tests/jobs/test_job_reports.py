@@ -1,0 +1,95 @@
+"""What is said of a job outside of the screen: its page, and what its findings mean."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_jobs import simulated
+from msgspec.structs import replace
+from written import html_job, job_markdown, job_text
+
+from npu_tui.cli import main
+from npu_tui.jobs import findings
+from npu_tui.jobs.findings import JOB_FINDINGS
+from npu_tui.jobs.job import Job
+from npu_tui.jobs.model import Busy
+from npu_tui.report.job.build import job_report
+from npu_tui.report.job.schema import ClockBend
+
+MS = 1_000_000
+
+
+class Tags(HTMLParser):
+    """Checks that tags are closed in their order; ``rows`` counts those of tables."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.rows = 0
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.rows += tag == "tr"
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_of_a_job_has_verdict_heat_map_and_the_dearest_collective():
+    job = simulated(16, lambda rank, step, call: MS + (MS // 2 if rank == 5 else 0))
+    page = html_job(job_report(job), job)
+    tags = Tags()
+    tags.feed(page)
+    assert tags.open == []
+    assert tags.rows > 16
+    assert '<p class="verdict">rank 5 is slow by its own work' in page
+    assert "15 alike" in page
+    assert 'class="excess"' in page
+    assert "http" not in page.replace("http-equiv", "")
+
+
+def test_waits_that_computing_does_not_hide_have_a_column_where_a_trace_tells_them():
+    """Rank 1 comes 2 ms late six times; the others compute 1.5 ms of each meanwhile."""
+    job = simulated(3, lambda rank, step, call: MS + (2 * MS if rank == 1 else 0), steps=2, calls=3)
+    ranks = []
+    for profile in job.ranks:
+        start = np.array([call.start + 100_000 for call in profile.calls], np.int64)
+        ranks.append(replace(profile, busy=Busy(start, start + (0 if profile.rank == 1 else 1_500_000))))
+    told = Job(Path("job"), ranks)
+    row = next(row for row in job_report(told).rank_table if row.rank == 1)
+    assert row.job_waits_us - row.job_waits_exposed_us == pytest.approx(6 * 1_500)
+    assert "not hidden" not in job_text(job_report(job))
+    for write in (job_text, job_markdown, lambda found: html_job(found, told)):
+        page = write(job_report(told))
+        assert "not hidden" in page
+        assert "2.998 ms" in page or "2.999 ms" in page or "3.00" in page
+
+
+def test_a_clock_that_bends_is_told_with_the_place_where_it_is_the_farthest_off():
+    job = simulated(2, lambda rank, step, call: MS)
+    found = job_report(job)
+    assert "off an even drift" not in job_text(found)
+    bends = [ClockBend(0.0, 0.0), ClockBend(12.5e6, -81.25), ClockBend(30e6, 4.0)]
+    found.clock[1] = replace(found.clock[1], drift_us_per_s=3.0, bends=bends)
+    for write in (job_text, job_markdown, lambda report: html_job(report, job)):
+        assert re.search(r"drifts \+3.00 µs/s, off an even drift by -81.2 µs 12.50 s after its first", write(found))
+
+
+def test_a_folder_of_ranks_is_a_page_in_any_case(capsys: pytest.CaptureFixture[str]):
+    two_ranks = str(Path(__file__).resolve().parents[2] / "fixtures" / "two_ranks")
+    for words in (["ranks", two_ranks, "--format", "html"], ["report", two_ranks, "--format", "html"]):
+        assert main(words) == 0
+        assert capsys.readouterr().out.startswith("<!DOCTYPE html>")
+
+
+def test_every_finding_about_a_job_is_explained(capsys: pytest.CaptureFixture[str]):
+    told = set(re.findall(r'"((?:RANK|LINK|GROUP)\.[A-Z]+)"', Path(findings.__file__).read_text(encoding="utf-8")))
+    assert told == {kind.id for kind in JOB_FINDINGS}
+    for key in told:
+        assert main(["explain", key.lower()]) == 0
+        assert capsys.readouterr().out.startswith(f"{key} · ")

@@ -1,0 +1,46 @@
+"""Slow links and ports, and links that only look slow."""
+
+from __future__ import annotations
+
+import random
+
+from made_jobs import linked
+
+from npu_tui.jobs.links import judged_links
+
+
+def speed(draw: random.Random, usual: float = 18.0):
+    return lambda source, target: usual * (1 + draw.uniform(-0.02, 0.02))
+
+
+def verdicts(links):
+    return {(link.source, link.target): link.verdict for link in links if link.verdict != "as_others"}
+
+
+def test_even_links_are_not_judged():
+    for seed in range(20):
+        assert verdicts(judged_links(linked(8, speed(random.Random(seed))))) == {}
+
+
+def test_one_slow_link_is_a_link():
+    usual = speed(random.Random(1))
+    uses = linked(8, lambda source, target: usual(source, target) * (0.6 if (source, target) == (1, 7) else 1))
+    assert verdicts(judged_links(uses)) == {(1, 7): "slow"}
+
+
+def test_a_slow_row_is_a_port():
+    usual = speed(random.Random(1))
+    uses = linked(8, lambda source, target: usual(source, target) * (0.6 if source == 3 else 1))
+    assert set(verdicts(judged_links(uses)).values()) == {"slow_sender"}
+    assert {source for source, _ in verdicts(judged_links(uses))} == {3}
+
+
+def test_other_sizes_and_operations_are_other_kinds():
+    usual = speed(random.Random(1))
+    small = [use for use in linked(8, lambda *pair: 9 * usual(*pair) / 18, 1.5) if use.source == 1 and use.target == 7]
+    gathers = linked(8, lambda *pair: 12 * usual(*pair) / 18, 8.0, "allGather")
+    assert verdicts(judged_links([*linked(8, usual), *small, *gathers])) == {}
+
+
+def test_transfers_bound_by_latency_say_nothing():
+    assert judged_links(linked(8, speed(random.Random(1), 0.05), 0.001)) == []

@@ -1,0 +1,220 @@
+"""Summaries of ranks: the same however they are made, resumed where they were left, and a job again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from npu_tui.cli import main
+from npu_tui.ingest.errors import InputError
+from npu_tui.jobs.opening import open_job
+from npu_tui.jobs.summarize import in_process, sources_of
+from npu_tui.jobs.summary import SCHEMA, read_summaries
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+from many_ranks import write_job
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A job of 12 ranks with one that is slow, from the files beside their traces."""
+    folder = tmp_path_factory.mktemp("made") / "job"
+    write_job(folder, 12, 4, 3, slow=7)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def summaries(job: Path) -> dict[str, bytes]:
+    """What one process makes of it."""
+    folder = job.parent / "alone"
+    assert main(["summarize", str(job), "-o", str(folder)]) == 0
+    return content(folder)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Every file in ``folder`` by its name."""
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def report(path: Path, capsys: pytest.CaptureFixture[str]) -> dict:
+    capsys.readouterr()
+    assert main(["ranks", str(path), "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["source"].pop("path") == str(path)
+    return found
+
+
+def test_summaries_are_the_job(job: Path, summaries: dict[str, bytes], capsys: pytest.CaptureFixture[str]):
+    assert len(summaries) == 12
+    found = report(job.parent / "alone", capsys)
+    assert found == report(job, capsys)
+    assert found["findings"][0]["ranks"] == [7]
+
+
+def test_shards_together_are_the_whole_byte_for_byte(job: Path, summaries: dict[str, bytes], tmp_path: Path):
+    for number in range(5):
+        assert main(["summarize", str(job), "-o", str(tmp_path), "--shard", f"{number}/5"]) == 0
+    assert content(tmp_path) == summaries
+
+
+def test_processes_make_the_same_bytes(job: Path, summaries: dict[str, bytes], tmp_path: Path):
+    assert main(["summarize", str(job), "-o", str(tmp_path), "--jobs", "2"]) == 0
+    assert content(tmp_path) == summaries
+
+
+def test_what_is_done_is_not_done_again(job: Path, tmp_path: Path):
+    ranks = tmp_path / "job"
+    shutil.copytree(job, ranks)
+    folder = tmp_path / "summaries"
+    folder.mkdir()
+    sources = sources_of([ranks])
+    assert {each.state for each in in_process(sources[:5], folder, False)} == {"new"}
+    written = {file: file.stat().st_mtime_ns for file in folder.iterdir()}
+    states = [each.state for each in in_process(sources, folder, False)]
+    assert states == ["there"] * 5 + ["new"] * 7
+    assert {file: file.stat().st_mtime_ns for file in written} == written
+    changed = sources[0].path / "step_trace_time.csv"
+    changed.write_text(changed.read_text().replace(".", "1.", 1))
+    assert [each.state for each in in_process(sources, folder, False)] == ["new"] + ["there"] * 11
+    assert len(list(folder.iterdir())) == 12
+
+
+def test_a_rank_with_a_trace_keeps_all_that_was_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    ranks = FIXTURES / "two_ranks"
+    assert main(["summarize", str(ranks), "-o", str(tmp_path), "--traces"]) == 0
+    assert report(tmp_path, capsys) == report(ranks, capsys)
+    for ours, theirs in zip(open_job(tmp_path).ranks, open_job(ranks).ranks, strict=True):
+        assert list(ours.notifies) == list(theirs.notifies)
+        assert list(ours.seen) == list(theirs.seen)
+        assert ours.told == theirs.told
+        assert ours.lines == theirs.lines
+        assert ours.work is not None
+        assert theirs.work is not None
+        assert ours.work.lost.tolist() == theirs.work.lost.tolist()
+
+
+def test_a_broken_rank_is_told_by_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    ranks = tmp_path / "job"
+    shutil.copytree(FIXTURES / "two_ranks", ranks)
+    trace = next(ranks.glob("rank1_*/ASCEND_PROFILER_OUTPUT/trace_view.json"))
+    for beside in trace.parent.iterdir():
+        if beside != trace:
+            beside.unlink()
+    trace.write_bytes(b"no trace at all")
+    folder = tmp_path / "summaries"
+    assert main(["summarize", str(ranks), "-o", str(folder)]) == 3
+    assert str(trace.parents[1]) in capsys.readouterr().err
+    assert report(folder, capsys)["not_checked"] == report(ranks, capsys)["not_checked"]
+
+
+def test_a_file_that_is_no_summary_is_told(summaries: dict[str, bytes], tmp_path: Path):
+    for name, data in summaries.items():
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "99-00000000-00.rank.parquet").write_bytes(b"PAR1")
+    found = open_job(tmp_path)
+    assert [each.rank for each in found.ranks] == list(range(12))
+    assert [each.code for each in found.broken] == ["job.no_summary"]
+
+
+DAMAGED = {
+    "a rank without a number": {"rank": None},
+    "no groups": {"groups": None},
+    "a call without a name": {"call_name": [None]},
+    "calls of different length": {"call_start": []},
+    "a call of an unknown kind": {"call_kind": [99]},
+    "a call that ends before it starts": {"call_start": [5], "call_end": [-(2**60)]},
+    "a time out of range": {"call_end": [2**62]},
+    "a link without a speed": {"links": [dict.fromkeys(("source", "target", "transport", "type", "size_mb"))]},
+    "a layout of three": {"layout": [1, 1, 1]},
+    "a group of a million million ranks": {
+        "groups": [{"name": "a", "first": 0, "stride": 1, "count": 10**12, "ranks": []}]
+    },
+    "problems that are no JSON": {"problems": "{"},
+    "problems that are no messages": {"problems": "[1]"},
+    "an unreadable rank without a reason": {"broken": "[]]"},
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_summary_is_told_and_the_others_are_read(
+    summaries: dict[str, bytes], tmp_path: Path, damage: dict[str, object]
+):
+    for name, data in summaries.items():
+        (tmp_path / name).write_bytes(data)
+    last = max(tmp_path.iterdir(), key=lambda file: int(file.name.partition("-")[0]))
+    row = pl.read_parquet(last).to_dicts()[0]
+    one = {"call_name": ["a"], "call_kind": [0], "call_ordinal": [0], "call_start": [0], "call_end": [1]}
+    kinds = {"kinds": [{"group": "", "type": "", "step": ""}], "call_pair": [0]}
+    pl.DataFrame([row | one | kinds | damage], schema=SCHEMA, orient="row").write_parquet(last)
+    found = open_job(tmp_path)
+    assert [each.rank for each in found.ranks] == list(range(11))
+    assert [each.code for each in found.broken] == ["job.no_summary"]
+
+
+def test_summaries_of_another_version_are_told(summaries: dict[str, bytes], tmp_path: Path):
+    for name in summaries:
+        pl.read_parquet(summaries[name]).drop("call_pair").write_parquet(tmp_path / name)
+    ranks, told = read_summaries(sorted(tmp_path.iterdir()))
+    assert not ranks
+    assert [each.code for each in told] == ["job.no_summary"] * 12
+
+
+@pytest.mark.parametrize(
+    "words", [["--shard", "4/4"], ["--shard", "x"], ["--jobs", "0"], ["--jobs", "2", "--dask", "tcp://127.0.0.1:1"]]
+)
+def test_wrong_usage(job: Path, tmp_path: Path, words: list[str]):
+    with pytest.raises(SystemExit) as ended:
+        main(["summarize", str(job), "-o", str(tmp_path / "none"), *words])
+    assert ended.value.code == 2
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.skipif(find_spec("distributed") is None, reason="Dask is not installed: pip install -e '.[cluster]'")
+def test_a_cluster_makes_the_same_bytes_also_when_a_worker_dies(job: Path, summaries: dict[str, bytes], tmp_path: Path):
+    from distributed import LocalCluster
+
+    with LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=None,
+        local_directory=str(tmp_path / "dask"),
+    ) as cluster:
+        workers = [worker.pid for worker in cluster.workers.values()]
+        assert len(set(workers)) == 2
+        whole, left = tmp_path / "whole", tmp_path / "left"
+        assert main(["summarize", str(job), "-o", str(whole), "--dask", cluster.scheduler_address]) == 0
+        killer = threading.Thread(target=kill_midway, args=(workers[0], left))
+        killer.start()
+        code = main(["summarize", str(job), "-o", str(left), "--dask", cluster.scheduler_address])
+        killer.join()
+    assert code == 0
+    assert content(whole) == summaries
+    assert content(left) == summaries
+
+
+def kill_midway(worker: int, folder: Path) -> None:
+    """End the worker once some summaries are written."""
+    for _ in range(2_000):
+        if folder.exists() and any(folder.iterdir()):
+            break
+        time.sleep(0.005)
+    os.kill(worker, signal.SIGKILL)
+
+
+def test_summaries_that_are_all_broken_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "0.rank.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError):
+        open_job(tmp_path)
