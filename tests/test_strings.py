@@ -122,6 +122,8 @@ COMPUTED = {
         "files",
         "link_matrix",
         "communication",
+        "ranks",
+        "job_collectives",
     },
     "column.": {
         "part",

@@ -13,13 +13,12 @@ import numpy as np
 from npu_tui.jobs.clock import Clock
 from npu_tui.jobs.job import Job
 from npu_tui.profile.table import (
-    COLUMNS,
     Column,
     Numbers,
     Rows,
     Sheet,
     coded,
-    column_of,
+    from_tuples,
     numbers,
     optional,
     row_type,
@@ -69,11 +68,7 @@ ClockBend = row_type(
 
 
 def _sheet(rows: Sequence[Sequence[Any]], names: str) -> Sheet:
-    """A few ``rows`` of the columns ``names``."""
-    ids = names.split()
-    columns = list(zip(*rows, strict=True)) or [()] * len(ids)
-    data = {each: column_of(_OWN.get(each) or COLUMNS[each], values) for each, values in zip(ids, columns, strict=True)}
-    return Sheet(len(rows), data)
+    return from_tuples(rows, names, _OWN)
 
 
 def ranks(job: Job, absent: Sequence[int] = ()) -> Sheet:
@@ -128,12 +123,14 @@ RANKS = table(
     "job_waits gain shape clock_offset",
     json="rank host step? computing? communication_not_overlapped? free? own_excess inherited came_last collectives "
     "job_waits job_waits_exposed? gain? shape? why clock_offset?",
+    page="rank host step_time=step computing exposed=communication_not_overlapped free own=own_excess last=last_share "
+    "waits=job_waits waits_exposed saves=gain why=reasons",
     panel="rank host step_time=step computing exposed=communication_not_overlapped free own=own_excess last=last_share "
     "waits=job_waits waits_exposed saves=gain why=reasons",
     row="RankRow",
     about="One rank over all its steps.",
     own=_OWN.values(),
-    nested={"why": list[str]},
+    types={"why": list[str]},
 )
 
 
@@ -164,7 +161,7 @@ HOSTS = table(
     row="HostRow",
     about="Ranks of one host; ``boot_epoch_ns`` is its wall clock at boot.",
     own=_OWN.values(),
-    nested={"ranks": list[int]},
+    types={"ranks": list[int]},
 )
 
 
@@ -191,7 +188,7 @@ GROUPS = table(
     row="GroupRow",
     about="Ranks that meet in collectives; ``kind`` is tp, pp, dp, ep, cp or mp.",
     own=_OWN.values(),
-    nested={"ranks": list[int]},
+    types={"ranks": list[int]},
 )
 
 
@@ -221,7 +218,7 @@ CLOCKS = table(
     row="ClockRow",
     about="That rank's device clock minus the lowest rank's: a point, what is certain, and what it rests on.",
     own=_OWN.values(),
-    nested={"bends": list[ClockBend]},  # type: ignore[valid-type]
+    types={"bends": list[ClockBend]},  # type: ignore[valid-type]
 )
 
 
@@ -280,12 +277,13 @@ COLLECTIVES = table(
     "job_collectives",
     collectives,
     json="step=in_step group=group_name type ordinal last_rank? second transfer end_spread arrivals",
+    page="type step=in_step last=last_rank waits=second transfer ends=end_spread",
     panel="type step=in_step number=ordinal group=group_name last=last_rank waits=second transfer ends=end_spread "
     "ranks=rank_count",
     row="CollectiveRow",
     about="A collective of several ranks; ``second_us`` is how long the last one came after the second last.",
     own=_OWN.values(),
-    nested={"arrivals": list[ArrivalRow]},  # type: ignore[valid-type]
+    types={"arrivals": list[ArrivalRow]},  # type: ignore[valid-type]
 )
 
 

@@ -6,7 +6,9 @@ import shlex
 from collections.abc import Iterator
 
 import numpy as np
+from msgspec.structs import replace
 
+from npu_tui.jobs import tables
 from npu_tui.jobs.heat import SHADES, HeatRow, HeatSource, heat_rows
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.timelines import Bar, Waterfall, waterfall
@@ -26,9 +28,10 @@ from npu_tui.output.document import (
     Table,
     Tip,
 )
+from npu_tui.output.rendered import rendered
 from npu_tui.output.svg import CELL_HEIGHT, CELL_WIDTH, row_shapes
 from npu_tui.report.finding_words import severity_word
-from npu_tui.report.job.schema import ClockBend, ClockRow, CollectiveRow, JobFindingRow, JobReport, RankRow
+from npu_tui.report.job.schema import ClockBend, ClockRow, JobFindingRow, JobReport, RankRow
 from npu_tui.strings import say
 from npu_tui.trace.text import cell_count, drawable, duration_text, padded, share_text
 
@@ -51,8 +54,7 @@ def job_document(report: JobReport, job: Job | None = None) -> Document:
     if job is not None:
         blocks += _heat(job)
         blocks += _collective(job)
-    tables = (_ranks(report), _collectives(report))
-    blocks += [table for table in tables if table.rows]
+    blocks += [table for table in (_ranks(report), _collectives(report)) if table.rows]
     if report.links:
         blocks += [Heading(say("job.links")), Items(tuple(_links(report)))]
     if report.clock:
@@ -98,41 +100,36 @@ def _time(us: float | None) -> Cell:
 
 def _ranks(report: JobReport) -> Table:
     """All ranks, those first whose repair saves most."""
-    exposed = any(row.job_waits_exposed_us is not None for row in report.rank_table)
-    names = ["rank", "host", "step", "computing", "exposed", "free", "own", "last", "waits", "gain"]
-    if exposed:
-        names.insert(-1, "waits_exposed")
-    rows = []
-    for row in sorted(report.rank_table, key=lambda row: (-(row.gain_us or 0), -row.own_excess_us, row.rank)):
-        share = row.came_last / row.collectives if row.collectives else 0.0
-        last = f"{row.came_last}/{row.collectives} {share_text(share) if row.collectives else ''}".rstrip()
-        times = (row.step_us, row.computing_us, row.communication_not_overlapped_us, row.free_us, row.own_excess_us)
-        waits = [_time(row.job_waits_us), *([_time(exposed_waits(row))] if exposed else [])]
-        costs = (*waits, _time(row.gain_us), Cell(say("list.comma").join(row.why)))
-        rank = Cell(say("job.rank", rank=row.rank), row.rank)
-        rows.append([rank, Cell(row.host), *map(_time, times), Cell(last, share), *costs])
-    columns = (*(say(f"job.column.{name}") for name in names), say("ranks.head.why"))
-    numeric = (False, False, *[True] * (len(names) - 2), False)
-    return Table(
-        "ranks", say("job.ranks"), columns, numeric, rows, more=lambda hidden: say("job.more_ranks", count=hidden)
+    rows = sorted(report.rank_table, key=lambda row: (-(row.gain_us or 0), -row.own_excess_us, row.rank))
+    exposed = any(row.job_waits_exposed_us is not None for row in rows)
+    table = rendered(
+        tables.RANKS,
+        rows,
+        rank=lambda row: Cell(say("job.rank", rank=row.rank), row.rank),
+        last=_came_last,
+        waits_exposed=lambda row: _time(exposed_waits(row)) if exposed else Cell(""),
+        why=lambda row: Cell(say("list.comma").join(row.why)),
     )
+    return replace(table, more=lambda hidden: say("job.more_ranks", count=hidden))
+
+
+def _came_last(row: RankRow) -> Cell:
+    share = row.came_last / row.collectives if row.collectives else 0.0
+    text = f"{row.came_last}/{row.collectives} {share_text(share) if row.collectives else ''}"
+    return Cell(text.rstrip(), share)
 
 
 def _collectives(report: JobReport) -> Table:
     """The collectives that the ranks waited for, the longest first."""
-    names = ("type", "step", "last", "waits", "transfer", "ends")
     waited = sorted((row for row in report.collectives if row.second_us), key=lambda row: -row.second_us)
-    columns = tuple(say(f"job.column.{name}") for name in names)
-    numeric = (False, False, False, True, True, True)
-    return Table("collectives", say("job.collectives"), columns, numeric, list(map(_collective_cells, waited)))
-
-
-def _collective_cells(row: CollectiveRow) -> list[Cell]:
-    last = say("job.nobody") if row.last_rank is None else say("job.last", rank=row.last_rank)
-    step = say("job.in_step", step=row.step) if row.step else ""
-    spread = Cell(say("job.spread", time=row.end_spread_us * 1e3), row.end_spread_us)
-    times = (_time(row.second_us), _time(row.transfer_us), spread)
-    return [Cell(f"{row.type} {row.ordinal}", name=True), Cell(step), Cell(last), *times]
+    return rendered(
+        tables.COLLECTIVES,
+        waited,
+        type=lambda row: Cell(f"{row.type} {row.ordinal}", name=True),
+        step=lambda row: Cell(say("job.in_step", step=row.step) if row.step else ""),
+        last=lambda row: Cell(say("job.nobody") if row.last_rank is None else say("job.last", rank=row.last_rank)),
+        ends=lambda row: Cell(say("job.spread", time=row.end_spread_us * 1e3), row.end_spread_us),
+    )
 
 
 def _links(report: JobReport) -> Iterator[str]:

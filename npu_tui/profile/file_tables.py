@@ -213,7 +213,7 @@ FILES = table(
 
     ``problems`` tell what of it is lost; ``setting`` makes the profiler write it.
     """,
-    nested={"problems": list[str]},
+    types={"problems": list[str]},
 )
 
 

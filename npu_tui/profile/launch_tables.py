@@ -8,7 +8,7 @@ import numpy as np
 
 from npu_tui.analysis.bubbles import sync_sums
 from npu_tui.analysis.code_lines import launches_by_line, line_of
-from npu_tui.analysis.drains import host_lead
+from npu_tui.analysis.drains import Cause, host_lead
 from npu_tui.analysis.launches import dequeue_of, enqueue_of, operation_of
 from npu_tui.profile.columns import UNKNOWN, names_of, rank_of, steps_at, times
 from npu_tui.profile.profile import Profile
@@ -199,6 +199,48 @@ CODE_LINES = table(
     panel="lost share launches line=place function",
     row="CodeLineRow",
     about="Lost time by line of user code; place None where no call stack leads to one.",
+)
+
+
+def ranges(profile: Profile, facts: Facts) -> Sheet:
+    """The clusters of near-vertical launches of one device by start."""
+    found = facts.ranges
+    return Sheet(len(found), attributes(found, "start end links near_vertical ratio=idle_ratio lost"))
+
+
+RANGES = table(
+    "ranges",
+    ranges,
+    json="start end links near_vertical idle_ratio=ratio? lost",
+    page="start end near=near_vertical launches=links device_idle=ratio lost",
+    row="RangeRow",
+    about="A cluster of near-vertical launches; ``idle_ratio`` is None for one without length.",
+)
+
+
+def drains(profile: Profile, facts: Facts) -> Sheet:
+    """The times without any launch of one device in flight."""
+    found, trace = facts.drains, profile.trace
+    return Sheet(
+        len(found),
+        attributes(
+            found,
+            "cause peak_backlog interrupted",
+            drain_start=lambda each: each.start,
+            drain_end=lambda each: each.end,
+            before_name=lambda each: trace.name_of(each.before),
+            after_name=lambda each: trace.name_of(each.after),
+        ),
+    )
+
+
+DRAINS = table(
+    "drains",
+    drains,
+    json="start=drain_start end=drain_end cause peak_backlog interrupted before=before_name after=after_name",
+    row="DrainRow",
+    about="A time without any launch in flight, between the operations ``before`` and ``after``.",
+    types={"cause": Cause},
 )
 
 

@@ -7,7 +7,7 @@ has, in which unit, and how a cell reads; its heading is the text ``column.<id>`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -99,7 +99,8 @@ COLUMNS: dict[str, Column] = {
     ),
     **_columns(
         "whole", "", "count",
-        "calls launches events slices links rows matched figures differing ours_only outliers came_last collectives",
+        "near_vertical peak_backlog sources targets bound_sources bound_targets negative lanes calls launches events "
+        "slices links rows matched figures differing ours_only outliers came_last collectives",
     ),
     **_columns(
         "whole", "ns", "time",
@@ -114,13 +115,16 @@ COLUMNS: dict[str, Column] = {
     ),
     **_columns("whole", "bytes", "size", "size bytes_read"),
     **_columns("whole", "bytes", "memory", "peak held largest at_end"),
-    **_columns("real", "ns", "time", "mean lost relative lead host_late device_side unlinked p50 p90 deviation"),
+    **_columns(
+        "real", "ns", "time",
+        "drain_start drain_end mean lost relative lead host_late device_side unlinked p50 p90 deviation",
+    ),
     **_columns("real", "", "mean_count", "block_dim value"),
     **_columns("real", "bytes", "size", "bytes"),
     **_columns("real", "GB/s", "speed", "gb_s"),
     **_columns("real", "0..1", "share", "ratio share spread mte2_ratio mac_ratio vec_ratio hit_rate late_share"),
     **_columns("real", "µs²", "mean_count", "variance"),
-    **_columns("flag", "", "word", "starved outlier hidden"),
+    **_columns("flag", "", "word", "interrupted starved outlier hidden"),
     **_columns(
         "label", "", "name",
         "layer lane name category task_type stack source_name source_lane target_name target_lane launch_name op_name "
@@ -128,11 +132,14 @@ COLUMNS: dict[str, Column] = {
         "instance before_name after_name path host shapes dtypes formats component transport place route call level "
         "operation main queue",
     ),
-    **_columns("label", "", "word", "kind amount id title detail part_of confidence note shape tells setting where"),
+    **_columns(
+        "label", "", "word",
+        "cause kind amount id title detail part_of confidence note shape tells setting where",
+    ),
     "state": Column("state", "label", "", "word", "summary.state"),
     "class": Column("class", "label", "", "word", "finding.kind"),
     "severity": Column("severity", "label", "", "word", "severity"),
-    **_columns("rows", "", "word", "arrivals traffic problems"),
+    **_columns("rows", "", "word", "arrivals traffic problems latencies"),
 }  # fmt: skip
 """Every column by id."""
 
@@ -196,14 +203,14 @@ def table(
     row: str = "",
     about: str = "",
     own: Iterable[Column] = (),
-    nested: dict[str, Any] | None = None,
+    types: dict[str, Any] | None = None,
     extended: bool = False,
 ) -> Table:
     """The table ``name``, its views as the ids of their columns in order; ``own`` columns go before ``COLUMNS``.
 
     ``count=calls`` calls the column ``calls`` by another name. In ``json`` a question mark follows what may be null,
     and a name gets the suffix of the unit: ``total`` of ns is ``total_us``. ``row`` and ``about`` name and describe a
-    row of JSON, ``nested`` has the types of the rows within it.
+    row of JSON; ``types`` has those of its values that the columns do not tell: rows within it, a few words.
     """
     known = COLUMNS | {each.id: each for each in own}
     columns = tuple(
@@ -211,7 +218,7 @@ def table(
     )
     in_json = tuple(_field(each, known, suffixed=True) for each in json.split())
     shown = [tuple(_field(each, known) for each in view.split()) for view in (page, panel)]
-    return Table(name, make, columns, in_json, shown[0], shown[1], _row(row, about, in_json, nested or {}), extended)
+    return Table(name, make, columns, in_json, shown[0], shown[1], _row(row, about, in_json, types or {}), extended)
 
 
 def row_type(name: str, about: str, /, **fields: Any) -> Any:
@@ -234,12 +241,12 @@ def _field(word: str, known: dict[str, Column], suffixed: bool = False) -> Field
 _TYPES: dict[Kind, Any] = {"whole": int, "real": float, "flag": bool, "label": str}
 
 
-def _row(name: str, about: str, fields: Sequence[Field], nested: dict[str, Any]) -> type[Struct]:
+def _row(name: str, about: str, fields: Sequence[Field], types: dict[str, Any]) -> type[Struct]:
     """The type of a row of JSON."""
     typed = {}
     for each in fields:
         column = each.column
-        kind = nested.get(column.id) or (float if column.unit in ("ns", "µs") else _TYPES[column.kind])
+        kind = types.get(column.id) or (float if column.unit in ("ns", "µs") else _TYPES[column.kind])
         typed[each.name] = kind | None if each.optional else kind
     found: type[Struct] = row_type(name or "Row", about, **typed)
     return found
@@ -405,6 +412,14 @@ def attributes(objects: Sequence[Any], names: str, **computed: Callable[[Any], A
         found[column] = [getattr(each, attribute or column) for each in objects]
     found |= {column: list(map(value, objects)) for column, value in computed.items()}
     return {column: column_of(COLUMNS[column], values) for column, values in found.items()}
+
+
+def from_tuples(rows: Sequence[Sequence[Any]], names: str, own: Mapping[str, Column] = COLUMNS) -> Sheet:
+    """A few ``rows`` with a value for each of the columns ``names``, which are ``own`` ones or of ``COLUMNS``."""
+    ids = names.split()
+    columns = list(zip(*rows, strict=True)) or [()] * len(ids)
+    data = {each: column_of(own.get(each) or COLUMNS[each], values) for each, values in zip(ids, columns, strict=True)}
+    return Sheet(len(rows), data)
 
 
 def column_of(column: Column, values: Sequence[Any]) -> Data:

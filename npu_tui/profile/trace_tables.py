@@ -8,10 +8,25 @@ import numpy as np
 
 from npu_tui.profile.columns import absolute, devices_of, lanes_of, names_of, rank_of, slowest, times
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Array, Column, Labels, Numbers, Sheet, coded, constant, labels, numbers, table
+from npu_tui.profile.table import (
+    Array,
+    Column,
+    Labels,
+    Numbers,
+    Sheet,
+    attributes,
+    coded,
+    constant,
+    from_tuples,
+    labels,
+    numbers,
+    row_type,
+    table,
+    us,
+)
 from npu_tui.trace.arrays import distinct
 from npu_tui.trace.classes import OpClass
-from npu_tui.trace.model import LayerKind
+from npu_tui.trace.model import LayerKind, Trace
 
 _KINDS: list[str] = list(get_args(LayerKind))
 
@@ -93,6 +108,82 @@ LINKS = table(
     links,
     sql="rank link category source_slice source_name source_lane source_time target_slice target_name target_lane "
     "target_time latency",
+)
+
+
+def layers(profile: Profile) -> Sheet:
+    """The processes of the trace."""
+    trace = profile.trace
+    return Sheet(
+        len(trace.layers),
+        attributes(
+            trace.layers,
+            "name kind rank device",
+            lanes=lambda each: len(each.lanes),
+            slices=lambda each: sum(trace.lanes[lane].last - trace.lanes[lane].first for lane in each.lanes),
+        ),
+    )
+
+
+LAYERS = table(
+    "layers",
+    layers,
+    json="name kind rank? device? lanes slices",
+    row="LayerRow",
+    about="A process of the trace.",
+    types={"kind": LayerKind},
+)
+
+Latency = row_type(
+    "Latency",
+    "Raw target minus source, µs; percentiles as numpy's ``linear``.",
+    min=float | None,
+    median=float | None,
+    p90=float | None,
+    max=float | None,
+)
+
+
+def link_categories(profile: Profile) -> Sheet:
+    """The links by category, those whose target lies in the window; ends are counted as distinct events."""
+    trace, links = profile.trace, profile.trace.links
+    rows = []
+    for category in trace.link_categories:
+        own = trace.links_of(category)
+        own = own[profile.window.holds(links.target_time[own])]
+        if not len(own):
+            continue
+        latency = links.latency[own].astype(np.float64)
+        ends = (
+            (links.source_event, own),
+            (links.target_event, own),
+            (links.source_event, own[links.source_slice[own] >= 0]),
+            (links.target_event, own[links.target_slice[own] >= 0]),
+        )
+        percentiles = latency.min(), np.percentile(latency, 50), np.percentile(latency, 90), latency.max()
+        rows.append(
+            (
+                category, *(distinct_events(trace, event[some]) for event, some in ends),
+                Latency(*map(us, percentiles)), int(np.count_nonzero(latency < 0)),
+            )
+        )  # fmt: skip
+    return from_tuples(rows, "category sources targets bound_sources bound_targets latencies negative")
+
+
+def distinct_events(trace: Trace, events: Array) -> int:
+    """How many events there are among the ordinals ``events``."""
+    seen = np.zeros(sum(trace.events.values()), np.bool_)
+    seen[events] = True
+    return int(np.count_nonzero(seen))
+
+
+LINK_CATEGORIES = table(
+    "link_categories",
+    link_categories,
+    json="category sources targets bound_sources bound_targets latency_us=latencies negative",
+    row="LinkRow",
+    about="The links of one category; ends are counted as distinct events, bound ones lie on a slice.",
+    types={"latencies": Latency},
 )
 
 

@@ -391,7 +391,7 @@ COLLECTIVES = table(
     "sync_share=share size bandwidth=gb_s start group=group_name",
     row="CollectiveRow",
     about="One collective; what its plane tasks tell is None at Level0.",
-    nested={"arrivals": list[ArrivalRow], "traffic": list[TrafficRow]},  # type: ignore[valid-type]
+    types={"arrivals": list[ArrivalRow], "traffic": list[TrafficRow]},  # type: ignore[valid-type]
 )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import structs
 
 from npu_tui import __version__
@@ -11,16 +10,13 @@ from npu_tui.analysis.device import EVERYTHING
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.selection import Selection
-from npu_tui.profile.trace_tables import OPERATIONS
+from npu_tui.profile.trace_tables import LAYERS, LINK_CATEGORIES, OPERATIONS, distinct_events
 from npu_tui.profile.work_tables import APIS, COLLECTIVES, KERNEL_GROUPS, OPERATORS, STEPS
 from npu_tui.report.parts.device_part import dispatch_part, overlap_part
 from npu_tui.report.parts.findings_part import findings_part
 from npu_tui.report.parts.not_checked import not_checked
 from npu_tui.report.schema import (
     HealthPart,
-    Latency,
-    LayerRow,
-    LinkRow,
     MemoryPart,
     NotChecked,
     Report,
@@ -42,10 +38,10 @@ def report(part: Profile) -> Report:
         selection=_selection(selection),
         source=_source(profile),
         trace=_trace(trace),
-        layers=_layers(trace),
+        layers=LAYERS.records(part),
         overlap=overlap_part(part),
         steps=STEPS.records(part, together=True),
-        links=_links(trace, selection),
+        links=LINK_CATEGORIES.records(part),
         dispatch=dispatch_part(part),
         operators=OPERATORS.records(part),
         kernel_groups=KERNEL_GROUPS.records(part),
@@ -112,55 +108,6 @@ def _counter_events(trace: Trace) -> int:
     return sum(most.values())
 
 
-def _layers(trace: Trace) -> list[LayerRow]:
-    return [
-        LayerRow(
-            name=text(layer.name),
-            kind=layer.kind,
-            rank=layer.rank,
-            device=layer.device,
-            lanes=len(layer.lanes),
-            slices=sum(trace.lanes[lane].last - trace.lanes[lane].first for lane in layer.lanes),
-        )
-        for layer in trace.layers
-    ]
-
-
-def _links(trace: Trace, selection: Selection) -> list[LinkRow]:
-    links = trace.links
-    rows: list[LinkRow] = []
-    for category in trace.link_categories:
-        own = trace.links_of(category)
-        own = own[selection.window.holds(links.target_time[own])]
-        if not len(own):
-            continue
-        latency = links.latency[own].astype(np.float64)
-        rows.append(
-            LinkRow(
-                category=text(category),
-                sources=_distinct(trace, links.source_event[own]),
-                targets=_distinct(trace, links.target_event[own]),
-                bound_sources=_distinct(trace, links.source_event[own[links.source_slice[own] >= 0]]),
-                bound_targets=_distinct(trace, links.target_event[own[links.target_slice[own] >= 0]]),
-                latency_us=Latency(
-                    min=us(latency.min()),
-                    median=us(np.percentile(latency, 50)),
-                    p90=us(np.percentile(latency, 90)),
-                    max=us(latency.max()),
-                ),
-                negative=int(np.count_nonzero(latency < 0)),
-            )
-        )
-    return rows
-
-
-def _distinct(trace: Trace, events: npt.NDArray[np.int64]) -> int:
-    """How many events there are among the ordinals ``events``."""
-    seen = np.zeros(sum(trace.events.values()), np.bool_)
-    seen[events] = True
-    return int(np.count_nonzero(seen))
-
-
 def _memory(part: Profile) -> MemoryPart | None:
     """None without files that tell of it."""
     memory = part.memory
@@ -190,8 +137,8 @@ def _health(profile: Profile) -> HealthPart:
     return HealthPart(
         events=health.events,
         skipped=[SkippedRow(reason=text(words(reason)), count=count) for reason, count in health.skipped],
-        unbound_sources=_distinct(trace, links.source_event[links.source_slice < 0]),
-        unbound_targets=_distinct(trace, links.target_event[links.target_slice < 0]),
+        unbound_sources=distinct_events(trace, links.source_event[links.source_slice < 0]),
+        unbound_targets=distinct_events(trace, links.target_event[links.target_slice < 0]),
         crossing_slices=health.crossing,
         negative_links=sum(link.negative for link in health.links),
         truncated=health.truncated,

@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Struct, UnsetType, field
 
-from npu_tui.analysis.drains import Cause
 from npu_tui.analysis.overlap import SlowStage
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
-from npu_tui.profile.launch_tables import CODE_LINES
+from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
 from npu_tui.profile.profile import SourceKind
 from npu_tui.profile.table import Record
-from npu_tui.profile.trace_tables import OPERATIONS
+from npu_tui.profile.trace_tables import LAYERS, LINK_CATEGORIES, OPERATIONS
 from npu_tui.profile.work_tables import APIS, COLLECTIVES, KERNEL_GROUPS, OPERATORS, STEPS
 from npu_tui.rules.model import Confidence, FindingClass, Severity
-from npu_tui.trace.model import LayerKind
 
 if TYPE_CHECKING:  # the type of a row is made of the columns of its table
     ApiRow = Record
@@ -34,11 +32,17 @@ if TYPE_CHECKING:  # the type of a row is made of the columns of its table
     OperatorRow = Record
     PairRow = Record
     StepRow = Record
+    DrainRow = Record
+    LayerRow = Record
+    LinkRow = Record
+    RangeRow = Record
 else:
     ApiRow, CodeLineRow, CollectiveRow, CrossCheckRow, FileRow, HostOperatorRow, KernelGroupRow, MemoryPeakRow = (
         each.row for each in (APIS, CODE_LINES, COLLECTIVES, CHECKS, FILES, OPERATIONS, KERNEL_GROUPS, MEMORY_PEAKS)
     )
-    OperatorRow, PairRow, StepRow = OPERATORS.row, LINK_MATRIX.row, STEPS.row
+    OperatorRow, PairRow, StepRow, DrainRow, LayerRow, LinkRow, RangeRow = (
+        each.row for each in (OPERATORS, LINK_MATRIX, STEPS, DRAINS, LAYERS, LINK_CATEGORIES, RANGES)
+    )
 
 SCHEMA_VERSION = 1
 
@@ -80,17 +84,6 @@ class TracePart(Struct, frozen=True, kw_only=True):
     lanes: int
 
 
-class LayerRow(Struct, frozen=True, kw_only=True):
-    """A process of the trace."""
-
-    name: str
-    kind: LayerKind
-    rank: int | None
-    device: int | None
-    lanes: int
-    slices: int
-
-
 class OverlapPart(Struct, frozen=True, kw_only=True):
     """How the devices spent their time, in sum; ratios are over ``total_us``. All None without a device.
 
@@ -112,50 +105,6 @@ class OverlapPart(Struct, frozen=True, kw_only=True):
     free_device_side_us: float | None
     free_unlinked_us: float | None
     devices: list[OverlapPart] | UnsetType = UNSET
-
-
-class Latency(Struct, frozen=True, kw_only=True):
-    """Raw target minus source, µs; percentiles as numpy's ``linear``."""
-
-    min: float | None
-    median: float | None
-    p90: float | None
-    max: float | None
-
-
-class LinkRow(Struct, frozen=True, kw_only=True):
-    """The links of one category; ends are counted as distinct events, bound ones lie on a slice."""
-
-    category: str
-    sources: int
-    targets: int
-    bound_sources: int
-    bound_targets: int
-    latency_us: Latency
-    negative: int
-
-
-class RangeRow(Struct, frozen=True, kw_only=True):
-    """A cluster of near-vertical launches; ``idle_ratio`` is None for one without length."""
-
-    start_us: float
-    end_us: float
-    links: int
-    near_vertical: int
-    idle_ratio: float | None
-    lost_us: float
-
-
-class DrainRow(Struct, frozen=True, kw_only=True):
-    """A time without any launch in flight, between the operations ``before`` and ``after``."""
-
-    start_us: float
-    end_us: float
-    cause: Cause
-    peak_backlog: int
-    interrupted: bool
-    before: str
-    after: str
 
 
 class DispatchPart(Struct, frozen=True, kw_only=True):

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import partial
 
 from msgspec.structs import replace
 
 from npu_tui.output.document import Cell, Table
+from npu_tui.output.rendered import name_cell, rendered
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
-from npu_tui.profile.launch_tables import CODE_LINES
-from npu_tui.profile.table import Field, Record
-from npu_tui.profile.table import Table as DataTable
+from npu_tui.profile.launch_tables import CODE_LINES, RANGES
+from npu_tui.profile.table import Record
 from npu_tui.profile.work_tables import COLLECTIVES, KERNEL_GROUPS, OPERATORS, STEPS
 from npu_tui.report.finding_words import class_word, line_place, overlap_title, severity_word
 from npu_tui.report.foremost import shorter_steps, step_length
@@ -64,7 +63,7 @@ def data_tables(report: Report) -> list[Table]:
     tables = [
         rendered(CODE_LINES, lines, "lines", place=lambda each: Cell(line_place(each), name=each.file is not None)),
         replace(
-            rendered(STEPS, steps, step=lambda each: _name(each.name, "report.steps.none")),
+            rendered(STEPS, steps, step=lambda each: name_cell(each.name, "report.steps.none")),
             weights=tuple(map(step_length, steps)),
             more=partial(shorter_steps, steps),
         ),
@@ -83,31 +82,6 @@ def data_tables(report: Report) -> list[Table]:
     return [table for table in tables if table.rows]
 
 
-def rendered(table: DataTable, rows: Sequence[Record], id: str = "", /, **cells: Callable[[Record], Cell]) -> Table:
-    """``rows`` of the JSON of ``table`` in the columns of a page; ``cells`` makes those of some columns."""
-    columns = [_column(table, each, rows, cells.get(each.name)) for each in table.page]
-    return Table(
-        id or table.id,
-        say(f"table.{id or table.id}"),
-        tuple(each.heading for each in table.page),
-        tuple(each.column.is_number for each in table.page),
-        [list(row) for row in zip(*columns, strict=True)],
-    )
-
-
-def _column(
-    table: DataTable, field: Field, rows: Sequence[Record], cell: Callable[[Record], Cell] | None
-) -> list[Cell]:
-    if cell is not None:
-        return list(map(cell, rows))
-    column, name = field.column, table.field(field.column.id).name
-    scale = 1000 if column.unit == "ns" else 1  # JSON has microseconds
-    values = [getattr(each, name) for each in rows]
-    if not column.is_number:
-        return [_name(each) if column.form == "name" else Cell(column.cell(each)) for each in values]
-    return [Cell(say("report.unknown") if each is None else column.cell(each * scale), each) for each in values]
-
-
 def _rows_of(each: Record) -> str:
     """How many rows a file has; settings have none."""
     return "" if each.rows is None else count_text(each.rows)
@@ -119,9 +93,8 @@ def _route(each: Record) -> str:
 
 def ranges_table(ranges: list[RangeRow]) -> Table:
     """Where launches starve; of many ranges those count that lose most."""
-    columns = ("start", "end", "near", "launches", "device_idle", "lost")
     return replace(
-        _table("ranges", columns, (True,) * len(columns), list(map(_range, ranges))),
+        rendered(RANGES, ranges),
         weights=tuple(row.lost_us for row in ranges),
         more=lambda hidden: say("report.ranges.more", count=hidden),
     )
@@ -147,10 +120,6 @@ def _share(value: float | None) -> Cell:
     return Cell(share_text(value), value)
 
 
-def _name(value: str | None, unknown: str = "report.unknown") -> Cell:
-    return Cell(say(unknown) if value is None else value, name=value is not None)
-
-
 def _finding(number: int, each: FindingRow) -> list[Cell]:
     severity = each.severity
     return [
@@ -160,8 +129,3 @@ def _finding(number: int, each: FindingRow) -> list[Cell]:
         Cell(say("page.no_gain"), 0) if each.gain_us == 0 else _time(each.gain_us),
         Cell(each.title),
     ]
-
-
-def _range(row: RangeRow) -> list[Cell]:
-    counts = [Cell(count_text(count), count) for count in (row.near_vertical, row.links)]
-    return [_time(row.start_us), _time(row.end_us), *counts, _share(row.idle_ratio), _time(row.lost_us)]

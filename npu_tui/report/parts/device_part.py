@@ -9,16 +9,11 @@ from msgspec import UNSET, UnsetType, structs
 
 from npu_tui.analysis.launches import Dispatch
 from npu_tui.analysis.overlap import slow_stage
-from npu_tui.profile.launch_tables import CODE_LINES
+from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.work_tables import OVERLAP
-from npu_tui.report.schema import (
-    DispatchPart,
-    DrainRow,
-    OverlapPart,
-    RangeRow,
-)  # fmt: skip
-from npu_tui.report.values import ratio, text, us
+from npu_tui.report.schema import DispatchPart, OverlapPart
+from npu_tui.report.values import ratio, us
 from npu_tui.rules.facts.facts import Facts
 
 
@@ -83,34 +78,9 @@ def _dispatch_object(part: Profile, facts: Facts, launches: Dispatch) -> Dispatc
         queued=int(np.count_nonzero(launches.queued)),
         starved=int(np.count_nonzero(launches.starved)),
         lost_us=us(launches.lost.sum()),
-        ranges=[
-            RangeRow(
-                start_us=us(each.start),
-                end_us=us(each.end),
-                links=each.links,
-                near_vertical=each.near_vertical,
-                idle_ratio=ratio(each.idle_ratio, 1),
-                lost_us=us(each.lost),
-            )
-            for each in facts.ranges
-        ],
+        ranges=RANGES.records(part, facts=facts),
         code_lines=CODE_LINES.records(part, devices=[facts]),
-        drains=_drain_rows(facts),
+        drains=DRAINS.records(part, facts=facts),
         slow_stage=slow_stage(facts.dequeue_idle),
         dequeue_idle_ratio=ratio(facts.dequeue_idle, 1),
     )
-
-
-def _drain_rows(facts: Facts) -> list[DrainRow]:
-    return [
-        DrainRow(
-            start_us=us(each.start),
-            end_us=us(each.end),
-            cause=each.cause,
-            peak_backlog=each.peak_backlog,
-            interrupted=each.interrupted,
-            before=text(facts.trace.name_of(each.before)),
-            after=text(facts.trace.name_of(each.after)),
-        )
-        for each in facts.drains
-    ]

@@ -121,6 +121,8 @@ TEXTS: dict[str, str] = {
     "column.matched": "found",
     "column.figures": "figures",
     "column.differing": "rows that differ",
+    "table.ranks": "Ranks",
+    "table.job_collectives": "Collectives that the ranks waited for longest",
     "table.operators": "Operators",
     "table.communication": "Communication",
     "table.again": "How to profile again",

@@ -50,7 +50,6 @@ TEXTS: dict[str, str] = {
     "ranks.fall.with_last": "with the last",
     "ranks.fall.at_most": "then or before",
     "ranks.fall.more": "… {count:more rank|more ranks}: half of them came {half:time} after the first, 99 % within {most:time}",
-    "ranks.head.why": "why",
     "ranks.link.slow": "slow link",
     "ranks.link.slow_sender": "slow port: sender",
     "ranks.link.slow_receiver": "slow port: receiver",

@@ -121,6 +121,8 @@ TEXTS: dict[str, str] = {
     "column.matched": "找到",
     "column.figures": "数值",
     "column.differing": "不同的行",
+    "table.ranks": "各卡",
+    "table.job_collectives": "等待最久的集合通信",
     "table.operators": "算子",
     "table.communication": "通信",
     "table.again": "如何重新采集",

@@ -50,7 +50,6 @@ TEXTS: dict[str, str] = {
     "ranks.fall.with_last": "与最后一张同时",
     "ranks.fall.at_most": "此时或更早",
     "ranks.fall.more": "… 还有 {count:张卡|张卡}：一半在第一张后 {half:time} 到达，99 % 在 {most:time} 内",
-    "ranks.head.why": "原因",
     "ranks.link.slow": "慢链路",
     "ranks.link.slow_sender": "慢端口：发送端",
     "ranks.link.slow_receiver": "慢端口：接收端",
