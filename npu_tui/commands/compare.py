@@ -44,7 +44,7 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
     renamed = _renamed(parser, options.map)
     _choose_ranks(parser, options)
     from npu_tui.compare.comparison import Comparison
-    from npu_tui.report.compared.build import compared
+    from npu_tui.report.compared.build import compared, profile_findings
 
     def compare(profiles: Sequence[Profile]) -> Comparison:
         sides = [
@@ -72,7 +72,7 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
     except SeveralError as error:
         raise InputError(message("compare.several", text=error.message)) from error
     form = options.format or "text"
-    found = compared(comparison)
+    found = compared(comparison, single=form != "text")
     found.findings = [each for each in found.findings if each.id not in ignored]
     if form == "json":
         import msgspec
@@ -80,10 +80,14 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
         write(msgspec.json.encode(found) + b"\n")
     else:
         from npu_tui.compare.picture import Picture
-        from npu_tui.output.compare_document import compare_document
+        from npu_tui.output.compare_document import compare_document, known_table
         from npu_tui.output.formats import written
+        from npu_tui.output.text import text_lines
 
         write(written(compare_document(found, Picture(comparison) if form == "html" else None), form))
+        # The findings of the single profiles take longer than all the rest, so a reader gets the rest first.
+        if form == "text" and (known := known_table(profile_findings(comparison))).rows:
+            write("\n" + "\n".join(text_lines([known])) + "\n")
     verdict = found.step.verdict
     if verdict in failing or ("unsure" in failing and verdict == "incomparable"):
         if form != "text":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -73,7 +73,7 @@ def compare_document(report: schema.Compared, pair: Pair | None = None) -> Docum
     if report.stream_overlap_us:
         saved = change_text(-report.stream_overlap_us * 1000)
         blocks.append(Items((f"{say('compare.stream_overlap')}: {saved}",)))
-    tables = (_lines(report), _collectives(report), _known(report), _config(report))
+    tables = (_lines(report), _collectives(report), known_table(report.profile_findings), _config(report))
     blocks += [table for table in tables if table.rows]
     if report.not_judged:
         blocks += [Heading(say("compare.not_judged")), Items(tuple(note.text for note in report.not_judged))]
@@ -216,7 +216,10 @@ def _findings(report: schema.Compared) -> Iterator[Block]:
         gain = f"{delta} ({share})" if share else delta
         proofs = tuple(map(_proof, row.evidence))
         findings.append(Finding(number, row.id, row.severity, head, gain, "", proofs, tuple(row.advice)))
-    yield Findings(say("compare.findings"), _table("findings", _CHANGES, rows), tuple(findings))
+    # Where not all fit, those stay that are no part of another.
+    weights = tuple(1.0 if row.part_of is None else 0.0 for row in order)
+    table = replace(_table("findings", _CHANGES, rows), weights=weights)
+    yield Findings(table.title, table, tuple(findings))
 
 
 def _proof(place: schema.Place) -> Proof:
@@ -277,10 +280,10 @@ def _config(report: schema.Compared) -> Table:
     return _table("config", _CONFIG, rows)
 
 
-def _known(report: schema.Compared) -> Table:
+def known_table(findings: Sequence[schema.KnownFinding]) -> Table:
     """The findings that only one side has."""
     rows = [
         [Cell(say(f"compare.profile_finding.{row.change}")), Cell(row.id, name=True), Cell(row.title)]
-        for row in report.profile_findings
+        for row in findings
     ]
     return _table("profile_findings", _KNOWN, rows)

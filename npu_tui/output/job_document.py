@@ -76,13 +76,13 @@ def greatest_bend(row: ClockRow) -> ClockBend | None:
 
 
 def _about(report: JobReport) -> str:
-    """Where the job lies and what of it."""
+    """What of the job is there."""
     steps = say("job.no_steps")
     if report.steps:
         first, last = report.steps[0], report.steps[-1]
         steps = say("job.steps.one", step=first) if first == last else say("job.steps", first=first, last=last)
     where = {"ranks": len(report.rank_table), "hosts": len(report.hosts), "traces": report.source.traces}
-    return say("job.head", path=report.source.path, steps=steps, **where)
+    return say("job.head", steps=steps, **where)
 
 
 def _finding(report: JobReport, number: int, row: JobFindingRow) -> Finding:

@@ -47,12 +47,16 @@ def markdown(document: Document, rows: int = ROWS) -> str:
 
 
 def plain(text: str) -> str:
-    """``text`` as Markdown that reads as it stands."""
+    """``text`` as Markdown that reads as it stands, also where it begins a line."""
+    return _LEADING.sub(r"\1\\", _inline(text), count=1)
+
+
+def _inline(text: str) -> str:
+    """``text`` as Markdown that reads as it stands behind something else, such as the bar of a table."""
     safe = _SPECIAL.sub(r"\\\g<0>", printable(text).strip())
     safe = re.sub(r"([@#])(?=\w)", rf"\1{_BREAK}", safe)
     safe = re.sub(r"(?i)(?<=[a-z]):(?=//)", "&#58;", safe)
-    safe = re.sub(r"(?i)\b(www)\.", r"\1&#46;", safe)
-    return _LEADING.sub(r"\1\\", safe, count=1)
+    return re.sub(r"(?i)\b(www)\.", r"\1&#46;", safe)
 
 
 def code(text: str, table: bool = False) -> str:
@@ -93,15 +97,15 @@ def _fenced(block: Code) -> Iterator[str]:
 
 def _table(table: Table, rows: int) -> Iterator[str]:
     rule = " | ".join("---:" if numeric else "---" for numeric in table.numeric)
-    yield from (f"| {' | '.join(map(plain, table.columns))} |", f"| {rule} |")
+    yield from (f"| {' | '.join(map(_inline, table.columns))} |", f"| {rule} |")
     for row in table.shown(rows):
         yield f"| {' | '.join(map(_cell, row))} |"
     if hidden := table.hidden(rows):
-        yield from ("", hidden)
+        yield from ("", plain(hidden))
 
 
 def _cell(cell: Cell) -> str:
-    return code(cell.text, table=True) if cell.name else plain(cell.text)
+    return code(cell.text, table=True) if cell.name else _inline(cell.text)
 
 
 def _findings(block: Findings, rows: int) -> Iterator[str]:
@@ -115,7 +119,7 @@ def _findings(block: Findings, rows: int) -> Iterator[str]:
             lines += _proof(finding)
     rest = [finding for finding in block.findings if finding.number not in block.full]
     if rest:
-        lines += [block.rest, "", *(f"- {code(finding.id)} {plain(finding.head)}" for finding in rest), ""]
+        lines += [plain(block.rest), "", *(f"- {code(finding.id)} {plain(finding.head)}" for finding in rest), ""]
     yield from lines[:-1]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from npu_tui.output.document import Box, Dots, Line, Look, Paint, Picture, Shape, Tip, Words
-from npu_tui.trace.text import cell_count, char_cells
+from npu_tui.trace.text import cell_count, char_cells, printable
 from npu_tui.view.grid import Attr
 from npu_tui.view.palette import DARK, LIGHT, Palette
 
@@ -76,7 +76,7 @@ def opened(width: float, height: float, title: str, rules: str = "", inline: boo
     size = f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
     lines = (
         f"<svg{space} {size}>",
-        f"<title>{escape(title)}</title>",
+        f"<title>{_said(title)}</title>",
         f"<style>text {{ white-space: pre }}{rules}</style>",  # older programs read the attribute instead
         f'<g font-family="{_FONT}" font-size="{_FONT_SIZE}" xml:space="preserve" shape-rendering="crispEdges">',
     )
@@ -125,7 +125,7 @@ def _continues(box: Box, other: Box) -> bool:
 
 def _element(shape: Box | Dots | Words | Tip, palette: Palette | None) -> str:
     if isinstance(shape, Tip):
-        tip = f'<rect class="tip" {_place(shape)}><title>{escape(shape.words)}</title></rect>'
+        tip = f'<rect class="tip" {_place(shape)}><title>{_said(shape.words)}</title></rect>'
         return f'<a href="#{escape(shape.link)}">{tip}</a>' if shape.link else tip
     look = _painted("fill", shape.paint, palette) + (' opacity="0.6"' if shape.faint else "")
     if isinstance(shape, Box):
@@ -135,7 +135,7 @@ def _element(shape: Box | Dots | Words | Tip, palette: Palette | None) -> str:
         return f'<path d="{dots}" {look}/>'
     bold = ' font-weight="bold"' if shape.bold else ""
     fitted = f'textLength="{shape.width:g}" lengthAdjust="spacingAndGlyphs"'
-    return f'<text x="{shape.left:g}" y="{shape.baseline:g}" {look}{bold} {fitted}>{escape(shape.text)}</text>'
+    return f'<text x="{shape.left:g}" y="{shape.baseline:g}" {look}{bold} {fitted}>{_said(shape.text)}</text>'
 
 
 def _path(lines: list[Line], palette: Palette | None) -> str:
@@ -144,7 +144,8 @@ def _path(lines: list[Line], palette: Palette | None) -> str:
     how = f'{_painted("stroke", lines[0].paint, palette)} stroke-width="{look.width:g}"'
     how += ' shape-rendering="auto"' if look.smooth else ""
     how += ' stroke-dasharray="2 2.5"' if look.dashed else ""
-    return f'<path d="{drawn}" {how}{" opacity=" + chr(34) + "0.6" + chr(34) if lines[0].faint else ""}/>'
+    how += ' opacity="0.6"' if lines[0].faint else ""
+    return f'<path d="{drawn}" {how}/>'
 
 
 def _place(shape: Box | Tip) -> str:
@@ -159,6 +160,10 @@ def _painted(what: str, paint: Paint, palette: Palette | None) -> str:
     if palette is None:
         return f'class="{what[0]}{paint}"'
     return f'{what}="{_hex(palette.rgb[paint].tolist())}"'
+
+
+def _said(text: str) -> str:
+    return escape(printable(text))
 
 
 def _hex(colour: Iterable[int]) -> str:

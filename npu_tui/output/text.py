@@ -60,7 +60,7 @@ def _block_lines(block: Block, rows: int, width: int) -> Iterator[str]:
     elif isinstance(block, Table):
         yield from table_lines(block, rows)
     elif isinstance(block, Findings):
-        yield from _findings(block, rows, width)
+        yield from _findings(block, width)
 
 
 def table_lines(table: Table, rows: int = ROWS) -> list[str]:
@@ -82,9 +82,10 @@ def table_lines(table: Table, rows: int = ROWS) -> list[str]:
     return [*lines, hidden] if hidden else lines
 
 
-def _findings(block: Findings, rows: int, width: int) -> Iterator[str]:
+def _findings(block: Findings, width: int) -> Iterator[str]:
     if block.full is None:
-        yield from table_lines(block.table, rows) if block.table is not None else ()
+        # The other tables are cut; what changed is not.
+        yield from table_lines(block.table, ALL) if block.table is not None else ()
         return
     for place, finding in enumerate(each for each in block.findings if each.number in block.full):
         yield from ("",) if place else ()

@@ -12,7 +12,7 @@ TEXTS: dict[str, str] = {
     "job.format": "text (the default), markdown, html or json",
     "job.traces": "read the traces too, however many and large: the clock gets exact and code lines come in",
     "job.reading": "reading rank {done} of {count:count} …",
-    "job.head": "{path}: {ranks:rank|ranks} on {hosts:host|hosts}, {traces:trace|traces}, {steps}",
+    "job.head": "{ranks:rank|ranks} on {hosts:host|hosts}, {traces:trace|traces}, {steps}",
     "job.steps": "steps {first} to {last}",
     "job.steps.one": "step {step}",
     "job.no_steps": "no steps recorded",

@@ -9,7 +9,7 @@ TEXTS: dict[str, str] = {
     "job.format": "text（默认）、markdown、html 或 json",
     "job.traces": "无论多少、多大，也读取 trace：时钟更精确，并带上代码行",
     "job.reading": "正在读取第 {done} 张卡，共 {count:count} 张 …",
-    "job.head": "{path}：{ranks:count} 张卡，{hosts:count} 台主机，{traces:count} 个 trace，{steps}",
+    "job.head": "{ranks:count} 张卡，{hosts:count} 台主机，{traces:count} 个 trace，{steps}",
     "job.steps": "step {first} 到 {last}",
     "job.steps.one": "step {step}",
     "job.no_steps": "没有记录 step",
