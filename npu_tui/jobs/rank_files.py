@@ -7,17 +7,17 @@ read the patient way.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.ingest.companions.communication import communication_spans, matrix_rows
-from npu_tui.ingest.companions.documents import Document
+from npu_tui.ingest.companions.communication import COMMUNICATION, MATRIX, communication_links, communication_spans
 from npu_tui.ingest.companions.files import Companions, level_in
+from npu_tui.ingest.companions.reading import State
 from npu_tui.ingest.source.find import Source
 from npu_tui.jobs.model import NO_ORDINAL, NO_PAIR, Calls, Layout, LinkUse, RankProfile, StepTime, is_message, pair_of
 from npu_tui.trace.message import Message, message
@@ -26,24 +26,6 @@ _NAME = re.compile(r"(?:hcom_)?(?P<type>[A-Za-z]+?)_{1,3}(?P<hash>\d+)_(?P<ordin
 _SIZES = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "data_parallel_size", "world_size")
 _STEP_COLUMNS = ("Step", "Computing", "Communication(Not Overlapped)", "Free", "Stage", "Overlapped")
 _LOCAL = "LOCAL"
-_TOTALS = ("Total Op Info", "total")
-_LARGEST = 2**62
-
-
-class _Times(msgspec.Struct):
-    start: float | None = msgspec.field(name="Start Timestamp(us)", default=None)
-    elapsed: float | None = msgspec.field(name="Elapse Time(ms)", default=None)
-
-
-class _Operation(msgspec.Struct):
-    times: _Times | None = msgspec.field(name="Communication Time Info", default=None)
-
-
-class _Link(msgspec.Struct):
-    transport: str | None = msgspec.field(name="Transport Type", default=None)
-    size: float | None = msgspec.field(name="Transit Size(MB)", default=None)
-    speed: float | None = msgspec.field(name="Bandwidth(GB/s)", default=None)
-    operation: str | None = msgspec.field(name="Op Name", default=None)
 
 
 class _Group(msgspec.Struct):
@@ -58,9 +40,6 @@ class _Metadata(msgspec.Struct):
 
 _metadata = msgspec.json.Decoder(_Metadata)
 _ranks = msgspec.json.Decoder(tuple[Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)], ...])
-_communication = msgspec.json.Decoder(dict[str, dict[str, dict[str, _Operation]]])
-_matrix = msgspec.json.Decoder(dict[str, dict[str, dict[str, dict[str, _Link]]]])
-_Decoded = TypeVar("_Decoded")
 
 
 @lru_cache(maxsize=1 << 16)
@@ -97,55 +76,15 @@ def companion_rank(source: Source, companions: Companions, rank: int) -> RankPro
     )
 
 
-def _decoded(companions: Companions, name: str, decoder: msgspec.json.Decoder[_Decoded]) -> _Decoded | None:
-    """The file ``name`` as records; None if it is not there, or holds something else."""
-    if type(companions) is not Companions:  # what a database holds is no file
-        return None
-    try:
-        return decoder.decode((companions.folder / name).read_bytes())
-    except (OSError, ValueError):  # what msgspec raises is one; a text that is no UTF-8 too
-        return None
-
-
-def _patient(companions: Companions, name: str, rank: int, problems: list[Message]) -> Document:
-    found = companions.document_state(name)
-    if found.state in ("unreadable", "cut_off"):
-        problems.append(message(f"job.{found.state}", rank=rank, file=name))
-    return found
+def _note(state: State, name: str, rank: int, problems: list[Message]) -> None:
+    if state in ("unreadable", "cut_off"):
+        problems.append(message(f"job.{state}", rank=rank, file=name))
 
 
 def _calls(companions: Companions, rank: int, problems: list[Message], peers: Peers) -> Calls:
-    name = "communication.json"
-    fast = _decoded(companions, name, _communication)
-    if fast is None:
-        document = _patient(companions, name, rank, problems)
-        rows = [(place[0], place[2], place[3], start, start + elapsed)
-                for place, start, elapsed in communication_spans(document)]  # fmt: skip
-        return _columns(
-            [(step, called, group) for step, called, group, _, _ in rows],
-            np.array([row[3] for row in rows], np.int64),
-            np.array([row[4] for row in rows], np.int64),
-            peers,
-        )
-    places, times = [], []
-    for step, kinds in fast.items():
-        number = _shared(step.removeprefix("step"))
-        for operations in kinds.values():
-            for key, body in operations.items():
-                own = body.times
-                if own is None or own.start is None or own.elapsed is None:
-                    continue
-                called, _, group = key.partition("@")
-                if called not in _TOTALS:
-                    places.append((number, called, group))
-                    times.append((own.start, own.elapsed))
-    table = np.array(times, np.float64).reshape(-1, 2)
-    good = np.isfinite(table).all(axis=1) & (np.abs(table[:, 0]) < _LARGEST / 1e3) & (np.abs(table[:, 1]) < 1e12)
-    if not good.all():
-        table, places = table[good], [place for place, kept in zip(places, good.tolist(), strict=True) if kept]
-    whole = np.floor(table[:, 0])  # a float of us since 1970 holds no ns: the parts are scaled apart
-    start = whole.astype(np.int64) * 1_000 + np.rint((table[:, 0] - whole) * 1e3).astype(np.int64)
-    return _columns(places, start, start + np.rint(table[:, 1] * 1e6).astype(np.int64), peers)
+    spans = communication_spans(companions)
+    _note(spans.state, COMMUNICATION, rank, problems)
+    return _columns(spans.places, spans.start, spans.end, peers)
 
 
 Peers = dict[tuple[str, str, str], set[int]]
@@ -159,7 +98,7 @@ def _columns(
     kinds, ordinals, names, pairs = [], [], [], []
     for step, called, group in places:
         kind, suffix, ordinal = call_name(called)
-        kinds.append((_shared(group) or suffix, kind, step))
+        kinds.append((_shared(group) or suffix, kind, _shared(step)))
         ordinals.append(NO_ORDINAL if ordinal is None else ordinal)
         names.append(_shared(called))
         between = peers.get((step, group, called), ()) if peers else ()
@@ -267,42 +206,17 @@ def _links(companions: Companions, rank: int, problems: list[Message], peers: Pe
 
     The same operation may stand there under several names, as the fastest and the middle one: it counts once.
     """
-    seen: set[tuple[str, str, str]] = set()
-    for step, group, pair, transport, size, speed, operation in _link_rows(companions, rank, problems):
-        source, _, target = pair.partition("-")
-        if (
-            transport == _LOCAL
-            or source == target
-            or not (speed and size and source.isdecimal() and target.isdecimal())
-        ):
+    seen: set[tuple[str, str, int, int]] = set()
+    links, state = communication_links(companions)
+    _note(state, MATRIX, rank, problems)
+    for step, group, source, target, transport, size, speed, operation in links:
+        if transport == _LOCAL or source == target or not speed or not size or speed < 0 or size < 0:
             continue
-        if speed < 0 or size < 0 or (step, operation, pair) in seen:
+        if (step, operation, source, target) in seen:
             continue
-        seen.add((step, operation, pair))
+        seen.add((step, operation, source, target))
         kind = _shared(call_name(operation)[0])
         if is_message(kind):
             own = (step.removeprefix("step"), group, operation)
-            peers.setdefault(own, set()).add(pair_of(int(source), int(target)))
-        yield LinkUse(int(source), int(target), _shared(transport), kind, size, speed, _shared(group))
-
-
-def _link_rows(
-    companions: Companions, rank: int, problems: list[Message]
-) -> Iterable[tuple[str, str, str, str, float | None, float | None, str]]:
-    name = "communication_matrix.json"
-    fast = _decoded(companions, name, _matrix)
-    if fast is None:
-        for step, _, called, group, source, target, transport, size, _, speed, operation in matrix_rows(
-            _patient(companions, name, rank, problems)
-        ):
-            if not called.endswith("-total"):
-                yield step, group, f"{source}-{target}", transport or "", size, speed, operation or called
-        return
-    for step, kinds in fast.items():
-        for operations in kinds.values():
-            for key, links in operations.items():
-                called, _, group = key.partition("@")
-                if called in _TOTALS or called.endswith("-total"):
-                    continue
-                for pair, link in links.items():
-                    yield step, group, pair, link.transport or "", link.size, link.speed, link.operation or called
+            peers.setdefault(own, set()).add(pair_of(source, target))
+        yield LinkUse(source, target, _shared(transport), kind, size, speed, _shared(group))

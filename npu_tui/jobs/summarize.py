@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +16,7 @@ from msgspec import Struct
 
 from npu_tui import __version__
 from npu_tui.ingest.errors import InputError
+from npu_tui.ingest.source.content import content_of
 from npu_tui.ingest.source.find import Source, find_sources
 from npu_tui.jobs.opening import SUFFIX, UNKNOWN, read_rank
 from npu_tui.jobs.summary import FORMAT, write_broken, write_summary
@@ -25,9 +25,6 @@ from npu_tui.trace.message import Message
 _BESIDE = ("communication.json", "communication_matrix.json", "step_trace_time.csv", "analysis.db")
 _ABOVE = ("profiler_metadata.json",)
 _INFO = "profiler_info"
-_WHOLE = 8 << 20
-"""Bytes up to which a file is known by all its content, a larger one by its size, its time and samples."""
-_SAMPLES, _SAMPLE = 64, 4096
 _RETRIES = 3
 
 State = Literal["new", "there", "broken"]
@@ -82,17 +79,8 @@ def content_key(source: Source, traces: bool) -> str:
             infos = sorted(file for file in above.iterdir() if file.name.startswith(_INFO))
         files += [source.folder / name for name in _BESIDE] + [above / name for name in _ABOVE] + infos
     for file in files:
-        with contextlib.suppress(OSError), file.open("rb", buffering=0) as stream:
-            status = os.fstat(stream.fileno())
-            digest.update(f"{file.name} {status.st_size} ".encode())
-            if status.st_size <= _WHOLE:
-                digest.update(stream.readall())
-                continue
-            digest.update(f"{status.st_mtime_ns} ".encode())
-            step = status.st_size // _SAMPLES
-            for number in range(_SAMPLES):
-                digest.update(os.pread(stream.fileno(), _SAMPLE, number * step))
-            digest.update(os.pread(stream.fileno(), _SAMPLE, status.st_size - _SAMPLE))
+        with contextlib.suppress(OSError):
+            digest.update(f"{file.name} ".encode() + content_of(file))
     return digest.hexdigest()
 
 

@@ -27,18 +27,17 @@ def test_cells(tmp_path: Path) -> None:
         b"1,b\n"
     )
     found = Companions(tmp_path)
-    assert found.columns("t.csv") == ["Device_id", "Name", "Shapes", "Start Time(us)"]
     assert list(found.rows("t.csv", "Name", "Start Time(us)", "Type")) == [
         ("a", "1736405443881410.320", None),
         (None, None, None),
         ("b", None, None),
     ]
-    assert [row["Shapes"] for row in found.table("t.csv")] == ['"1,2;\r\n3"', None, None]
+    assert list(found.rows("t.csv", "Shapes")) == [('"1,2;\r\n3"',), (None,), (None,)]
 
 
 def test_what_is_missing(tmp_path: Path) -> None:
     found = Companions(tmp_path / "nowhere")
-    assert found.columns("t.csv") == found.table("t.csv") == []
+    assert list(found.rows("t.csv", "Name")) == []
     assert found.document("communication.json") is None
     assert found.profiler_info == {}
     assert found.profiler_level is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from npu_tui.ingest.companions.csv_blocks import Blocks, parsed_rows
 from npu_tui.ingest.companions.documents import Document, read_document
 from npu_tui.ingest.companions.reading import Reading, find_file
 from npu_tui.ingest.companions.schema import Schema
@@ -18,7 +18,6 @@ _INFO = re.compile(r"profiler_info(?:_(\d{1,5}))?\.json")
 _LEVEL = re.compile(r"Level(\d)")
 _MISSING = ("", "N/A")
 _PROFILES = ("_ascend_pt", "_ascend_ms")
-_LONGEST_CELL = 1 << 27
 _LARGE = 32 << 20
 
 
@@ -31,32 +30,18 @@ class Companions(Struct, frozen=True):
         """The cells of ``columns`` in every row of the CSV file ``name``, blanks and tabs stripped.
 
         A cell that is empty, ``N/A`` or not there is None. Nothing comes from a file that is missing or cannot be
-        read, and nothing more after a place that is no CSV.
+        read.
         """
-        csv.field_size_limit(_LONGEST_CELL)  # a call stack or a list of shapes may be longer than the default
         try:
-            with (self.folder / name).open(newline="", encoding="utf-8-sig", errors="replace") as lines:
-                table = csv.reader(lines)
-                header = [cell.strip() for cell in next(table, [])]
-                wanted = [header.index(column) if column in header else -1 for column in columns]
-                for cells in table:
+            blocks = Blocks(self.folder / name)
+            header = [cell.strip() for cell in blocks.header]
+            wanted = [header.index(column) if column in header else -1 for column in columns]
+            for block in blocks:
+                for cells in parsed_rows(block):
                     if cells:
                         yield tuple(_cell(cells, at) for at in wanted)
-        except (OSError, csv.Error):
+        except OSError:
             return
-
-    def table(self, name: str) -> list[dict[str, str | None]]:
-        """Every row of the CSV file ``name`` by the column names of its header."""
-        columns = self.columns(name)
-        return [dict(zip(columns, cells, strict=True)) for cells in self.rows(name, *columns)]
-
-    def columns(self, name: str) -> list[str]:
-        """The header of the CSV file ``name``, empty without one."""
-        try:
-            with (self.folder / name).open(newline="", encoding="utf-8-sig", errors="replace") as lines:
-                return [cell.strip() for cell in next(csv.reader(lines), [])]
-        except (OSError, csv.Error):
-            return []
 
     def has(self, schema: Schema) -> bool:
         """Whether there is a table of ``schema``, readable or not."""

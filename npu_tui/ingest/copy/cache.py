@@ -26,7 +26,7 @@ from npu_tui.ingest.source.unpack import plain_bytes
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 
-FORMAT = 8
+FORMAT = 9
 LEAST_BYTES = 24 << 20
 """Smaller traces are loaded as fast as they would be found."""
 
@@ -36,9 +36,6 @@ MOST_BYTES = 8 << 30
 VARIABLE = "NPU_TUI_CACHE_MB"
 _SUFFIX, _UNFINISHED = ".columns", ".part"
 _LEFT_FREE = 256 << 20
-_EDGE = 64 * 1024
-_BLOCK = 4096
-_BLOCKS = 16
 _STALE_SECONDS = 600.0
 _NICE = 10
 """The priority of the thread that writes a copy: while somebody looks at the trace, it takes what they leave."""
@@ -67,17 +64,12 @@ def key_of(source: Source) -> str | None:
         return None
     import hashlib  # small traces have no copy, and their first picture should not wait for it
 
+    from npu_tui.ingest.source.content import content_of
+
     digest = hashlib.blake2b(f"{FORMAT} {__version__} {sys.byteorder}".encode(), digest_size=16)
     try:
         for file in source.files:
-            with file.open("rb", buffering=0) as stream:
-                status = os.fstat(stream.fileno())
-                digest.update(f"{status.st_size} {status.st_mtime_ns} ".encode())
-                step = max(status.st_size // (_BLOCKS + 1), 1)
-                digest.update(os.pread(stream.fileno(), _EDGE, 0))
-                digest.update(os.pread(stream.fileno(), _EDGE, max(status.st_size - _EDGE, 0)))
-                for i in range(1, _BLOCKS + 1):
-                    digest.update(os.pread(stream.fileno(), _BLOCK, i * step))
+            digest.update(content_of(file))
     except OSError:
         return None
     return digest.hexdigest()

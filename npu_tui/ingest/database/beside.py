@@ -81,13 +81,6 @@ class DatabaseCompanions(Companions, frozen=True):
         for cells in held:
             yield tuple(_text(cells.get(column)) for column in columns)
 
-    def columns(self, name: str) -> list[str]:
-        """The columns that rows of ``name`` have, empty without any."""
-        held = self._steps() if name == f"{_STEP_TABLE}.csv" else None
-        if held is None:
-            return Companions.columns(self, name)
-        return list(dict.fromkeys(column for cells in held for column in cells))
-
     def has(self, schema: Schema) -> bool:
         """Whether a database or the folder has a table of ``schema``, readable or not."""
         damaged = schema.stem == _STEP_TABLE and self._step_table.state == "unreadable"
