@@ -149,7 +149,7 @@ def _left(path: Path, file: str, damage: str, whole: bool) -> Left:
     try:
         opening = opening_of(path, cached=False)
         profile = Profile(opening.trace(), opening.source)
-        _ = profile.kernel_table, profile.memory, profile.link_matrix, profile.beside, profile.transfers
+        _ = profile.kernel_table, profile.memory, profile.link_matrix, profile.setup, profile.transfers
         if whole:
             json_report(report(profile))
     except InputError as error:

@@ -178,7 +178,7 @@ def damages(folder: Path, cuts: int, every: bool = True) -> Iterator[tuple[str, 
 
 def _seen(trace: Trace, folder: Path, name: str, whole: bool) -> tuple[str, str]:
     found = Profile(trace, find_source(folder))
-    _ = found.kernel_table, found.memory, found.transfers, found.link_matrix, found.preprocessing, found.beside
+    _ = found.kernel_table, found.memory, found.transfers, found.link_matrix, found.preprocessing, found.setup
     if whole:
         json_report(report(found))
     wanted = "profiler_info.json" if name.startswith("profiler_info") else name

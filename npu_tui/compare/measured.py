@@ -86,7 +86,7 @@ class Side:
     @once
     def collectives(self) -> Collectives:
         """The collectives of the trace."""
-        return exchanges(self.trace, self.profile.beside.groups, self.windows)
+        return exchanges(self.trace, self.profile.setup.groups, self.windows)
 
     @once
     def waits(self) -> Intervals | None:
@@ -291,7 +291,7 @@ class Side:
         profile, trace = self.profile, self.trace
         info = {} if profile.companions is None else profile.companions.profiler_info
         versions = {key: str(info[key]) for key in _VERSIONS if info.get(key)}
-        environment = profile.beside.environment
+        environment = profile.setup.environment
         names = {trace.names[code] for code in np.unique(trace.slices.name[self.collectives.item]).tolist()}
         return Circumstances(
             trace.rank,
@@ -300,7 +300,7 @@ class Side:
             self.claims is not None,
             self.windows[-1].name is not None,
             len(trace.slices) > 0,
-            profile.beside.settings,
+            profile.setup.settings,
             versions,
             None if environment is None else {key: value for key, value in environment.items() if value},
             frozenset(names),

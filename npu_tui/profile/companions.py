@@ -45,7 +45,7 @@ from npu_tui.ingest.companions.schemas import (
     SCHEMAS,
     STEPS,
 )
-from npu_tui.rules.facts.inputs import Beside
+from npu_tui.rules.facts.inputs import Setup
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
@@ -225,16 +225,16 @@ def _whole(frame: pl.DataFrame, column: str) -> I64:
     return frame[column].fill_null(np.iinfo(np.int64).min).to_numpy().astype(np.int64)
 
 
-def beside_of(companions: Companions | None) -> Beside:
+def setup_of(companions: Companions | None) -> Setup:
     """Settings and environment in ``companions``."""
     if companions is None:
-        return Beside()
+        return Setup()
     settings: dict[str, object] = {}
     config = companions.profiler_info.get("config")
     for group in ("common_config", "experimental_config"):
         values = config.get(group) if isinstance(config, dict) else None
         settings.update(values if isinstance(values, dict) else {})
-    return Beside(settings, _environment(companions), companions.ranks, groups_in(companions.metadata), companions.chip)
+    return Setup(settings, _environment(companions), companions.ranks, groups_in(companions.metadata), companions.chip)
 
 
 def groups_in(document: Any) -> dict[str, tuple[int, ...]]:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from npu_tui.profile.companions import FileState, StepRow, Tables
     from npu_tui.profile.kernels import Kernels
     from npu_tui.rules.facts.facts import Facts
-    from npu_tui.rules.facts.inputs import Beside, Inputs
+    from npu_tui.rules.facts.inputs import Inputs, Setup
     from npu_tui.rules.model import Findings
 
 I64 = npt.NDArray[np.int64]
@@ -194,11 +194,11 @@ class Profile:
         return Tables(self.companions, self.trace, np.flatnonzero(self.compute), np.flatnonzero(collective))
 
     @shared
-    def beside(self) -> Beside:
-        """Settings, environment and tables beside the trace, as the rules read them."""
-        from npu_tui.profile.companions import beside_of
+    def setup(self) -> Setup:
+        """Settings of the profiler, environment and groups of the job, as the files beside the trace tell."""
+        from npu_tui.profile.companions import setup_of
 
-        return beside_of(self.companions)
+        return setup_of(self.companions)
 
     @shared
     def memory(self) -> Memory:
@@ -462,7 +462,7 @@ class Profile:
         from npu_tui.analysis.communication import collectives
 
         found = collectives(self.trace, communication_args(self.trace), self.window)
-        return with_ranks_of_job(self.trace, found, self.beside.groups)
+        return with_ranks_of_job(self.trace, found, self.setup.groups)
 
     # Replay.
 
@@ -513,7 +513,7 @@ class Profile:
             self.window,
             self.step,
             self.thresholds,
-            self.beside,
+            self.setup,
             self.steps,
             planes=lambda: communication_args(self.trace).planes,
             copies=lambda: copies_of(self.trace),

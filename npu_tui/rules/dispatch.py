@@ -233,7 +233,7 @@ def stage_advice(facts: Facts) -> tuple[Message, ...]:
 
 def caveat(facts: Facts) -> Said:
     """That the profiler itself slows the host down, where its settings say that it does."""
-    settings = facts.beside.settings
+    settings = facts.setup.settings
     inflating = [name for name in ("with_stack", "profile_memory", "_l2_cache") if settings.get(name)]
     if inflating:
         return message("finding.caveat.profiled", settings=[name.lstrip("_") for name in inflating])

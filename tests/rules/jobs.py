@@ -30,7 +30,7 @@ from npu_tui.profile.kernels import kernels_of
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.selection import WHOLE_TRACE, Selection
 from npu_tui.rules.facts.facts import Facts
-from npu_tui.rules.facts.inputs import Beside
+from npu_tui.rules.facts.inputs import Setup
 from npu_tui.rules.find import RULES
 from npu_tui.rules.model import Finding, Findings
 from npu_tui.rules.rule import Draft, Rule, Skipped
@@ -90,7 +90,7 @@ Cells = dict[str, "str | None"]
 
 def facts_of(
     found: Profile,
-    beside: Beside | None = None,
+    setup: Setup | None = None,
     thresholds: Thresholds | None = None,
     kernels: Sequence[Cells] | None = None,
     memory: Sequence[Cells] | Memory | None = None,
@@ -102,7 +102,7 @@ def facts_of(
     values of ``Inputs``.
     """
     (device,) = found.devices
-    changed: dict[str, object] = {"beside": beside or found.beside, "thresholds": thresholds or found.thresholds}
+    changed: dict[str, object] = {"setup": setup or found.setup, "thresholds": thresholds or found.thresholds}
     bare = build_trace(WholeColumns(), "rows", (), None, Health())
     if kernels is not None:
         rows = [{"Start Time(us)": f"{10 * (k + 1)}.000", **row} for k, row in enumerate(kernels)]

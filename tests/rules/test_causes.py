@@ -7,7 +7,7 @@ from causes import ALL, outcome
 from jobs import facts_of, job
 
 from npu_tui.rules.facts.blame import launch_blocking
-from npu_tui.rules.facts.inputs import Beside
+from npu_tui.rules.facts.inputs import Setup
 from npu_tui.strings import words
 
 #: One of each kind; ``python tests/causes.py`` tries all of them with many seeds.
@@ -117,4 +117,4 @@ def test_launch_blocking_is_unset_first() -> None:
     assert "ASCEND_LAUNCH_BLOCKING" in words(found.advice[0])
     assert not any("TASK_QUEUE_ENABLE=2" in words(each) for each in found.advice)
     assert launch_blocking(facts_of(job("metrics"))) < 0.5
-    assert launch_blocking(facts_of(job("metrics"), Beside(environment={"ASCEND_LAUNCH_BLOCKING": "1"}))) == 1
+    assert launch_blocking(facts_of(job("metrics"), Setup(environment={"ASCEND_LAUNCH_BLOCKING": "1"}))) == 1

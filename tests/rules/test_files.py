@@ -13,7 +13,7 @@ from npu_tui.analysis.collectives import Preprocessing, Transfer
 from npu_tui.analysis.kernels import Coded, product_flops
 from npu_tui.analysis.memory import NEVER, Allocations, Memory, memory_curve
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.rules.facts.inputs import Beside
+from npu_tui.rules.facts.inputs import Setup
 from npu_tui.rules.facts.spans import length_of
 from npu_tui.rules.gains import scale_of
 from npu_tui.rules.rule import Draft
@@ -128,7 +128,7 @@ def test_mfu_needs_the_peak() -> None:
 )
 def test_the_peak_of_a_chip_counts_for_its_type(chip: str | None, kinds: str, peak: float | None) -> None:
     products = [kernel(Input_Data_Types=kinds), kernel(Input_Data_Types="FLOAT;FLOAT")]
-    facts = facts_of(job("healthy"), kernels=products, beside=Beside(chip=chip))
+    facts = facts_of(job("healthy"), kernels=products, setup=Setup(chip=chip))
     draft = check("MFU", facts) if facts.has("peak") else None
     if peak is None:
         assert draft is None

@@ -20,7 +20,7 @@ from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.ingest.load import load
 from npu_tui.profile.selection import Selection
 from npu_tui.rules import FAMILIES
-from npu_tui.rules.facts.inputs import Beside
+from npu_tui.rules.facts.inputs import Setup
 from npu_tui.rules.find import RULES, THRESHOLDS
 from npu_tui.rules.rule import Draft, Rule, Skipped
 from npu_tui.strings import table, words
@@ -175,7 +175,7 @@ def test_the_late_rank_is_named() -> None:
     found = by_id(job("straggler").findings)["COMM.STRAGGLER"]
     assert words(found.title).startswith("Rank 2 is late")
     assert "not on disk" in words(found.detail)
-    facts = facts_of(job("straggler"), Beside(ranks=(0, 2)))
+    facts = facts_of(job("straggler"), Setup(ranks=(0, 2)))
     draft = check("COMM.STRAGGLER", facts)
     assert isinstance(draft, Draft)
     assert "next to this one" in words(draft.detail)
@@ -239,14 +239,14 @@ def test_environment() -> None:
         "PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True",
         "ASCEND_LAUNCH_BLOCKING": "",
     }
-    assert check("ENV/STARTUP", facts_of(found, Beside(environment=good))) is None
+    assert check("ENV/STARTUP", facts_of(found, Setup(environment=good))) is None
     for name, value, expected in (
         ("ASCEND_GLOBAL_LOG_LEVEL", "1", "low"),
         ("ACLNN_CACHE_LIMIT", "500", "low"),
         ("PYTORCH_NPU_ALLOC_CONF", "", "low"),
         ("ASCEND_LAUNCH_BLOCKING", "1", "medium"),
     ):
-        draft = check("ENV/STARTUP", facts_of(found, Beside(environment=good | {name: value})))
+        draft = check("ENV/STARTUP", facts_of(found, Setup(environment=good | {name: value})))
         assert isinstance(draft, Draft)
         assert draft.severity == expected
         assert name in words(draft.title)
@@ -270,7 +270,7 @@ def test_memory_pressure() -> None:
 def test_profiler_pauses() -> None:
     limits = Thresholds(profiler_gap_low_us=70.0, profiler_gap_high_us=120.0)  # the simulator's pauses spread wider
     paused = measured(replace(TROUBLED["healthy"], seed=3, task_gap_ns=95_000), thresholds=limits)
-    draft = check("PROFILER.OVERHEAD", facts_of(paused, Beside(settings={"_l2_cache": True}), limits))
+    draft = check("PROFILER.OVERHEAD", facts_of(paused, Setup(settings={"_l2_cache": True}), limits))
     assert isinstance(draft, Draft)
     assert "l2_cache" in words(draft.detail)
     found = by_id(paused.findings)["PROFILER.OVERHEAD"]

@@ -74,7 +74,7 @@ def launch_blocking(facts: Facts) -> float:
 
 
 def _launch_blocking(facts: Facts) -> float:
-    if (facts.beside.environment or {}).get("ASCEND_LAUNCH_BLOCKING", "").strip() == "1":
+    if (facts.setup.environment or {}).get("ASCEND_LAUNCH_BLOCKING", "").strip() == "1":
         return 1.0
     own = facts.launches
     if own is None or len(own.link) < facts.limits[LINKS_FEWEST]:

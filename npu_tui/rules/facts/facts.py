@@ -316,7 +316,7 @@ class Facts(WithinWindow):
     @property
     def peak_tflops(self) -> float:
         """The most the device reaches in matrix products: the user's figure, else that of its chip, 0 if unknown."""
-        return self.limits[PEAK_TFLOPS] or peak_of(self.beside.chip)
+        return self.limits[PEAK_TFLOPS] or peak_of(self.setup.chip)
 
     @property
     def memory(self) -> Memory:
@@ -381,7 +381,7 @@ _HAS: dict[Input, Callable[[Facts], bool]] = {
     "frequency": lambda facts: any(each.name == "AI Core Freq" for each in facts.trace.counters.series),
     "kernel_details": lambda facts: bool(facts.kernel_table.details),
     "pmu": lambda facts: bool(np.isfinite(facts.kernel_table.ratios["mte2"]).any()),
-    "metadata": lambda facts: facts.beside.environment is not None,
+    "metadata": lambda facts: facts.setup.environment is not None,
     "memory": lambda facts: facts.memory.curve("reserved") is not None,
     "shapes": lambda facts: bool(np.isfinite(facts.kernel_table.bytes).any()),
     "peak": lambda facts: facts.peak_tflops > 0 and facts.has("shapes"),

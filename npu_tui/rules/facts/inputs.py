@@ -1,4 +1,4 @@
-"""What facts are made from: files beside the trace, and what the devices of a profile share."""
+"""What facts are made from: how the run was set up, and what the devices of a profile share."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ Input = Literal[
 """What a rule may need of a profile: layers and events of the trace, counters, and companion files."""
 
 
-class Beside(Struct, frozen=True, dict=True):
-    """What stands beside the trace: settings of the profiler and environment of the job.
+class Setup(Struct, frozen=True, dict=True):
+    """How the run was set up, by the files beside the trace: settings of the profiler, environment of the job.
 
     None or empty where a file is missing. ``settings`` are those of profiler_info_<rank>.json by name, ``ranks`` those
     whose profiles lie in the same folder, ``groups`` the ranks of the job in every group by its name, ``chip`` what the
@@ -58,7 +58,7 @@ class Inputs(Struct, frozen=True):
     window: Window
     step: int | None
     thresholds: Thresholds
-    beside: Beside
+    setup: Setup
     steps: Sequence[Step]
     planes: Callable[[], PlaneArgs]
     copies: Callable[[], Copies]

@@ -9,7 +9,7 @@ from npu_tui.analysis.collectives import Collectives
 from npu_tui.analysis.device import EVERYTHING, Window
 from npu_tui.analysis.overlap import DevicePart
 from npu_tui.analysis.steps import Step
-from npu_tui.rules.facts.inputs import Beside, Inputs
+from npu_tui.rules.facts.inputs import Inputs, Setup
 from npu_tui.rules.facts.slices import TraceSlices
 from npu_tui.trace.args import Copies, PlaneArgs
 from npu_tui.trace.once import Known, once
@@ -42,9 +42,9 @@ class WithinWindow(TraceSlices):
         return max((end for end in ends if end <= self.window.start), default=EVERYTHING.start)
 
     @property
-    def beside(self) -> Beside:
-        """Settings, environment and tables beside the trace."""
-        return self._inputs.beside
+    def setup(self) -> Setup:
+        """Settings of the profiler, environment and groups of the job, as the files beside the trace tell."""
+        return self._inputs.setup
 
     @property
     def planes(self) -> PlaneArgs:

@@ -140,7 +140,7 @@ def _times(part: Profile, item: int) -> tuple[int, int]:
 def _settings(profile: Profile) -> list[Row]:
     """What the profiler was told, versions, and the variables of the job that are set."""
     rows = []
-    for name, value in sorted(profile.beside.settings.items()):
+    for name, value in sorted(profile.setup.settings.items()):
         if isinstance(value, Mapping):
             value = ", ".join(f"{key} {each}" for key, each in value.items())
         elif isinstance(value, list):
@@ -150,7 +150,7 @@ def _settings(profile: Profile) -> list[Row]:
     for name in sorted(key for key in info if "version" in key):
         rows.append(_line("version", name, brief(str(info[name]), _LONGEST)))
     rows.append(_line("version", "npu-tui", __version__))
-    environment = profile.beside.environment or {}
+    environment = profile.setup.environment or {}
     unset = [name for name, value in environment.items() if not value]
     rows += [_line("variable", name, brief(value, _LONGEST)) for name, value in environment.items() if value]
     if unset:
