@@ -350,8 +350,9 @@ class Sheet(Struct, frozen=True):
     code: Callable[[int], CodeLine | None] | None = None
 
     def values(self, column: str, most: int | None = None) -> Sequence[Any]:
-        """The values of a column in its first ``most`` rows, None for null."""
-        return self.data[column].values(0, self.rows if most is None else min(most, self.rows))
+        """The values of a column in its first ``most`` rows, None for null; a column that is not there is null."""
+        rows = self.rows if most is None else min(most, self.rows)
+        return self.data[column].values(0, rows) if column in self.data else [None] * rows
 
     def taken(self, index: I64) -> Sheet:
         """The rows at ``index``, in that order."""

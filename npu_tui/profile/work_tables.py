@@ -5,17 +5,17 @@ Where there is no trace, the files beside it tell; which of them is decided here
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from npu_tui.analysis.collectives import Collectives, by_owner, lists
 from npu_tui.analysis.device import Window
 from npu_tui.analysis.kernels import RATIOS, Coded
 from npu_tui.analysis.operators import By, collective_type, kernel_groups
-from npu_tui.analysis.overlap import Overlap
 from npu_tui.analysis.steps import Step, StepSums
 from npu_tui.ingest.companions.schemas import API_CALLS, OPERATOR_TYPES
 from npu_tui.profile.columns import UNKNOWN, devices_of, lanes_of, names_of, rank_of, slowest, steps_at, times, where
@@ -32,6 +32,7 @@ from npu_tui.profile.table import (
     Span,
     attributes,
     coded,
+    from_tuples,
     labels,
     numbers,
     optional,
@@ -154,22 +155,24 @@ def _operators_of_file(profile: Profile) -> Sheet:
         frame = profile.tables.table(OPERATOR_TYPES.stem).frame
         cells = frame.select("type", "core", "count", "total", "least", "most").drop_nulls(["type", "count", "total"])
         rows = [row for row in cells.iter_rows() if row[1] not in _NO_CORES and row[2]]
-    rows.sort(key=lambda row: -row[3])
-    listed = sum(row[3] for row in rows)
-    return Sheet(
-        len(rows),
-        {
-            "rank": rank_of(profile),
-            "type": labels(row[0] for row in rows),
-            "core": labels(None if row[1] == "N/A" else row[1] for row in rows),
-            "calls": optional([row[2] for row in rows]),
-            "total": optional([row[3] for row in rows]),
-            "ratio": optional([row[3] / listed if listed else None for row in rows], whole=False),
-            "mean": optional([row[3] / row[2] for row in rows], whole=False),
-            "shortest": optional([row[4] or 0 for row in rows]),
-            "longest": optional([row[5] or 0 for row in rows]),
-        },
-    )
+    listed, rank = sum(row[3] for row in rows) or 1, profile.trace.rank
+    return from_tuples(
+        [
+            (
+                rank,
+                kind,
+                None if core == "N/A" else core,
+                count,
+                total,
+                total / listed,
+                total / count,
+                least or 0,
+                most or 0,
+            )
+            for kind, core, count, total, least, most in sorted(rows, key=lambda row: -row[3])
+        ],
+        "rank type core calls total ratio mean shortest longest",
+    )  # fmt: skip
 
 
 OPERATORS = table(
@@ -281,11 +284,8 @@ def collectives(part: Profile, running: Window | None = None) -> Sheet:
 
 def _traffic(found: Collectives) -> list[Any]:
     moved = found.moved
-    links = [printable(each) for each in moved.links]
-    return [
-        TrafficRow(links[link], size, us(time), round(size / time, 6) if time else None)
-        for link, size, time in zip(*lists(moved.link, moved.size, moved.transfer), strict=True)
-    ]
+    rows = zip(*lists(moved.link, moved.size, moved.transfer), strict=True)
+    return [_traffic_row(moved.links[link], size, size, time) for link, size, time in rows]
 
 
 def _last(found: Collectives) -> tuple[Array, Array]:
@@ -328,55 +328,41 @@ def _by_device(profile: Profile, items: Array) -> Iterator[tuple[Array, tuple[Ar
 
 def _collectives_of_file(profile: Profile) -> Sheet:
     """The rows of communication.json by start."""
-    tables = profile.tables
+    tables, rank = profile.tables, profile.trace.rank
     moved: dict[tuple[str, int], list[Any]] = {}
     for each in profile.transfers:
         moved.setdefault((each.name, each.start), []).append(each)
     columns = ("name", "group", "start", "elapsed", "wait", "transit", "synchronization", "idle")
     rows = []
-    for name, group, start, elapsed, *rest in tables.communication.frame.select(*columns).iter_rows():
-        begin = 0 if start is None else start - tables.start_ns
+    for name, group, start, elapsed, wait, transit, waited, idle in tables.communication.frame.select(
+        *columns
+    ).iter_rows():
+        begin, length = 0 if start is None else start - tables.start_ns, elapsed or 0
         traffic = moved.get((name, begin), [])
         counted = [each for each in traffic if each.transport in _FABRIC] or traffic
         size, time = sum(round(each.size) for each in counted), sum(each.time for each in counted)
-        links = [
-            TrafficRow(
-                printable(each.transport), round(each.size), us(each.time),
-                round(each.size / each.time, 6) if each.time else None,
-            )
-            for each in traffic
-        ]  # fmt: skip
-        busy = (rest[2] or 0) + (rest[1] or 0)
+        links = [_traffic_row(each.transport, round(each.size), each.size, each.time) for each in traffic]
+        busy = (waited or 0) + (transit or 0)
         rows.append(
-            (name, group, begin, elapsed or 0, *rest, size if traffic else None, size / time if time else None,
-             rest[2] / busy if busy and rest[2] is not None else None, links or None)
+            (
+                rank, name, collective_type(name), group, begin, begin + length, length, begin + tables.start_ns, wait,
+                transit, waited, idle, size if traffic else None, size / time if time else None,
+                None if waited is None or not busy else waited / busy, links or None,
+            )
         )  # fmt: skip
-    rows.sort(key=lambda row: row[2])
-    start, length = (np.array([row[k] for row in rows], np.int64) for k in (2, 3))
-    none = Numbers(lambda first, last: np.full(last - first, UNKNOWN), UNKNOWN)
-    whole = {name: optional([row[k] for row in rows])
-             for k, name in enumerate(("wait", "transit", "synchronization", "idle", "size"), 4)}  # fmt: skip
-    return Sheet(
-        len(rows),
-        {
-            "rank": rank_of(profile),
-            "device": none,
-            "step": steps_at(profile, start),
-            "slice": none,
-            "name": labels(row[0] for row in rows),
-            "type": labels(collective_type(row[0]) for row in rows),
-            "group_name": labels(row[1] for row in rows),
-            **times(profile, start, length),
-            **whole,
-            "gb_s": optional([row[9] for row in rows], whole=False),
-            "share": optional([row[10] for row in rows], whole=False),
-            **dict.fromkeys(("exposed", "longest_wait", "peer_rank", "last_rank", "last_after"), none),
-            "algorithm": labels([None] * len(rows)),
-            "arrivals": Rows([None] * len(rows)),
-            "traffic": Rows([row[11] for row in rows]),
-        },
-        lambda row: [Span(rows[row][2], rows[row][2] + rows[row][3], words=rows[row][0])],
+    rows.sort(key=lambda row: row[4])
+    return replace(
+        from_tuples(
+            rows,
+            "rank name type group_name start end duration start_ns wait transit synchronization idle size gb_s share "
+            "traffic",
+        ),
+        place=lambda row: [Span(rows[row][4], rows[row][5], words=rows[row][1])],
     )
+
+
+def _traffic_row(link: str, bytes_: int, size: float, time: int) -> Any:
+    return TrafficRow(printable(link), bytes_, us(time), round(size / time, 6) if time else None)
 
 
 COLLECTIVES = table(
@@ -395,26 +381,23 @@ COLLECTIVES = table(
 )
 
 
-def arrivals(part: Profile) -> Sheet:
+def arrivals(profile: Profile) -> Sheet:
     """When every rank of a collective was there. Raises ``InputError`` as ``collectives`` does."""
-    profile, trace = part.whole, part.trace
-    if not len(trace.slices):
-        empty = np.zeros(0, np.int64)
-        item, rank, after, start = empty, empty, empty, empty
-    else:
-        came = part.collectives.arrivals
-        item, rank, after = part.collectives.item[came.owner], came.rank, came.after
-        start = trace.slices.start[item]
+    slices = profile.trace.slices
+    if not len(slices):
+        return Sheet(0, {})
+    found = profile.collectives
+    came, item = found.arrivals, found.item[found.arrivals.owner]
     return Sheet(
         len(item),
         {
             "rank": rank_of(profile),
             "slice": numbers(item),
             "name": names_of(profile, item),
-            "group_name": lanes_of(profile, trace.slices.lane[item]),
-            "peer_rank": numbers(rank),
-            "after": numbers(after),
-            "time": numbers(start + after),
+            "group_name": lanes_of(profile, slices.lane[item]),
+            "peer_rank": numbers(came.rank),
+            "after": numbers(came.after),
+            "time": numbers(slices.start[item] + came.after),
         },
     )
 
@@ -422,113 +405,75 @@ def arrivals(part: Profile) -> Sheet:
 ARRIVALS = table("arrivals", arrivals, sql="rank slice name group_name peer_rank after time")
 
 
-_STEP_SUMS = ("computing", "not_overlapped", "overlapped", "communication", "free", "stage", "bubble", "preparing")
+_STEP_COLUMNS = (
+    "rank device step name slice start end duration start_ns computing not_overlapped overlapped communication free "
+    "stage bubble preparing host_duration length"
+)
 
 
-def steps(part: Profile, together: bool = False) -> Sheet:
+def steps(profile: Profile, together: bool = False) -> Sheet:
     """The steps that the part touches by device, or of all devices ``together``, as step_trace_time.csv has them.
 
     Without a trace they are the rows of that file. What spans from first to last has no sum over devices.
     """
-    profile, trace = part.whole, part.trace
-    if not len(trace.slices) and profile.table_steps:
+    trace, slices = profile.trace, profile.trace.slices
+    if not len(slices) and profile.table_steps:
         return _steps_of_file(profile)
-    unlinked = all(step.window is None for step in profile.steps)
+    found: list[tuple[int | None, Step, list[StepSums]]] = []
     devices = [lanes.device for lanes in profile.overlap_lanes]
-    rows: list[tuple[int | None, Step, list[StepSums]]] = []
     if together:
-        rows = [(None, step, sums) for step, sums in part.step_sums]
+        found = [(None, step, sums) for step, sums in profile.step_sums]
     elif devices:
-        by_step = part.step_sums
-        rows = [(device, step, sums[k : k + 1]) for k, device in enumerate(devices) for step, sums in by_step]
+        by_step = profile.step_sums
+        found = [(device, step, sums[k : k + 1]) for k, device in enumerate(devices) for step, sums in by_step]
     else:
-        rows = [(None, step, []) for step in profile.steps if step.number is not None]
-    window = [None if unlinked else step.window for _, step, _ in rows]
-    # Without ProfilerStep the step is all of the trace.
-    begin = [None if each is None else max(each.start, 0) for each in window]
-    end = [None if each is None else min(each.end, trace.end) for each in window]
-    found: dict[str, list[Any]] = {name: [] for name in _STEP_SUMS}
-    for _, _, sums in rows:
-        values = [None] * len(_STEP_SUMS) if not sums else _step_sums(sums)
-        for name, value in zip(_STEP_SUMS, values, strict=True):
-            found[name].append(value)
-    item = [step.item for _, step, _ in rows]
-    host = [int(trace.slices.end[each] - trace.slices.start[each]) if each >= 0 else None for each in item]
+        found = [(None, step, []) for step in profile.steps if step.number is not None]
+    unlinked = all(step.window is None for step in profile.steps)
+    rows = []
+    for device, step, sums in found:
+        item = step.item
+        window: tuple[int | None, ...] = (None, None, None, None)
+        if step.window is not None and not unlinked:  # without ProfilerStep the step is all of the trace
+            start, end = max(step.window.start, 0), min(step.window.end, trace.end)
+            window = start, end, end - start, start + profile.tables.start_ns
+        host = int(slices.end[item] - slices.start[item]) if item >= 0 else None
+        spent = _spent(sums) if sums else (None,) * 8
+        rows.append(
+            (trace.rank, device, step.number, step.name, item if item >= 0 else None, *window, *spent, host, host)
+        )
 
     def place(row: int) -> list[Span]:
-        _, step, _ = rows[row]
-        slices, at = trace.slices, step.item
-        low, high = (0, trace.end) if at < 0 else (int(slices.start[at]), int(slices.end[at]))
+        step = found[row][1]
+        low, high = (0, trace.end) if step.item < 0 else (int(slices.start[step.item]), int(slices.end[step.item]))
         return [Span(low, high, words=step.name or "")]
 
-    names = [(device, step.number, step.name, step.item) for device, step, _ in rows]
-    return _steps(profile, names, begin, end, found, host, host, place)
+    return replace(from_tuples(rows, _STEP_COLUMNS), place=place)
 
 
-def _step_sums(sums: list[StepSums]) -> list[int | None]:
-    """``_STEP_SUMS`` of a step over devices."""
+def _spent(sums: list[StepSums]) -> tuple[int | None, ...]:
+    """How the devices spent a step, from ``computing`` to ``preparing``."""
     communication = sum(each.overlap.communication for each in sums)
     exposed = sum(each.overlap.not_overlapped for each in sums)
     alone = sums[0] if len(sums) == 1 else None
-    return [
+    return (
         sum(each.overlap.computing for each in sums), exposed, communication - exposed, communication,
         sum(each.overlap.free for each in sums), alone.stage if alone else None, sum(each.bubble for each in sums),
         alone.preparing if alone else None,
-    ]  # fmt: skip
+    )  # fmt: skip
 
 
 def _steps_of_file(profile: Profile) -> Sheet:
-    rows = profile.table_steps
-    overlaps = [each.overlap for each in rows]
-    found: dict[str, list[Any]] = {
-        "computing": [each.computing for each in overlaps],
-        "not_overlapped": [each.not_overlapped for each in overlaps],
-        "overlapped": [each.communication - each.not_overlapped for each in overlaps],
-        "communication": [each.communication for each in overlaps],
-        "free": [each.free for each in overlaps],
-        **{name: [getattr(each, name) for each in rows] for name in ("stage", "bubble", "preparing")},
-    }
-    names = [
-        (None, each.number, None if each.number is None else f"ProfilerStep#{each.number}", UNKNOWN) for each in rows
-    ]
-    none = [None] * len(rows)
-    return _steps(profile, names, none, none, found, none, found["stage"])
-
-
-def _steps(
-    profile: Profile,
-    names: Sequence[tuple[int | None, int | None, str | None, int]],
-    start: Sequence[int | None],
-    end: Sequence[int | None],
-    sums: dict[str, list[Any]],
-    host: Sequence[int | None],
-    length: Sequence[int | None],
-    place: Callable[[int], Place] | None = None,
-) -> Sheet:
-    """The sheet of steps; ``names`` are device, number, name and slice of each.
-
-    ``length`` is how long a step takes: on the host, without a trace on the device.
-    """
-    origin = profile.tables.start_ns
-    duration = [None if a is None or b is None else b - a for a, b in zip(start, end, strict=True)]
-    return Sheet(
-        len(names),
-        {
-            "rank": rank_of(profile),
-            "device": optional([each[0] for each in names]),
-            "step": optional([each[1] for each in names]),
-            "name": labels(each[2] for each in names),
-            "slice": numbers(np.array([each[3] for each in names], np.int64), UNKNOWN),
-            "start": optional(start),
-            "end": optional(end),
-            "duration": optional(duration),
-            "start_ns": optional([None if each is None else each + origin for each in start]),
-            **{name: optional(values) for name, values in sums.items()},
-            "host_duration": optional(host),
-            "length": optional(length),
-        },
-        place,
-    )
+    rows = []
+    for each in profile.table_steps:
+        times, name = each.overlap, None if each.number is None else f"ProfilerStep#{each.number}"
+        rows.append(
+            (
+                profile.trace.rank, None, each.number, name, *[None] * 5, times.computing, times.not_overlapped,
+                times.communication - times.not_overlapped, times.communication, times.free, each.stage, each.bubble,
+                each.preparing, None, each.stage,
+            )
+        )  # fmt: skip
+    return from_tuples(rows, _STEP_COLUMNS)
 
 
 STEPS = table(
@@ -548,32 +493,25 @@ STEPS = table(
 )
 
 
-def overlap(part: Profile) -> Sheet:
+def overlap(profile: Profile) -> Sheet:
     """How each device spent its time; without a trace one row, the sum of step_trace_time.csv.
 
     Free is split by who was late, null where there are no launches.
     """
-    rows: list[tuple[int | None, Overlap, Sequence[float | None]]] = [
-        (
-            each.device,
-            each.lanes.sums(part.window),
-            each.split.sums(part.window) if each.split is not None else (None, None, None),
-        )
-        for each in part.devices
-        if each.lanes is not None
-    ]
-    if not len(part.trace.slices) and part.table_sums.total:
-        rows = [(None, part.table_sums, (None, None, None))]
-    sums = [each for _, each, _ in rows]
-    names = ("host_late", "device_side", "unlinked")
-    return Sheet(
-        len(rows),
-        {
-            "device": optional([device for device, _, _ in rows]),
-            **attributes(sums, "total computing communication not_overlapped free"),
-            **{name: optional([split[k] for _, _, split in rows], whole=False) for k, name in enumerate(names)},
-        },
-    )
+    none = (None, None, None)
+    found = [(each.device, each.lanes.sums(profile.window), each.split) for each in profile.devices if each.lanes]
+    if not len(profile.trace.slices) and profile.table_sums.total:
+        found = [(None, profile.table_sums, None)]
+    return from_tuples(
+        [
+            (
+                device, sums.total, sums.computing, sums.communication, sums.not_overlapped, sums.free,
+                *(none if split is None else split.sums(profile.window)),
+            )
+            for device, sums, split in found
+        ],
+        "device total computing communication not_overlapped free host_late device_side unlinked",
+    )  # fmt: skip
 
 
 OVERLAP = table("overlap", overlap)
@@ -609,20 +547,12 @@ def _apis_of_file(profile: Profile) -> Sheet:
         cells = frame.select("level", "name", "count", "total", "least", "most").drop_nulls(["name", "total"])
         rows = [row for row in cells.iter_rows() if row[2]]
     total = max(sum(row[3] for row in rows), 1)
-    return Sheet(
-        len(rows),
-        {
-            "rank": rank_of(profile),
-            "level": labels(row[0] or "" for row in rows),
-            "name": labels(row[1] for row in rows),
-            "calls": optional([row[2] for row in rows]),
-            "total": optional([row[3] for row in rows]),
-            "mean": optional([row[3] / row[2] for row in rows], whole=False),
-            "share": optional([row[3] / total for row in rows], whole=False),
-            "shortest": optional([row[4] or 0 for row in rows]),
-            "longest": optional([row[5] or 0 for row in rows]),
-            **dict.fromkeys(("variance", "deviation"), optional([None] * len(rows), whole=False)),
-        },
+    return from_tuples(
+        [
+            (profile.trace.rank, level or "", name, count, time, time / count, time / total, least or 0, most or 0)
+            for level, name, count, time, least, most in rows
+        ],
+        "rank level name calls total mean share shortest longest",
     )
 
 

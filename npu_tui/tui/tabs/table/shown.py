@@ -55,7 +55,7 @@ def shown(
     found = [
         Row(
             tuple(column[row] for column in written),
-            _places(trace, sheet, row),
+            places_of(trace, sheet, row),
             tuple(value[row] if value[row] != "" else None for value in values),
             None if sheet.code is None else sheet.code(row),
             partial(_told, fields, [column[row] for column in written], [value[row] for value in values]),
@@ -94,7 +94,8 @@ def _cell(sheet: Sheet, field: Field, cells: Mapping[str, Cell], row: int, value
     return brief(column.cell(value), _WIDEST.get(column.id, _LONGEST))
 
 
-def _places(trace: int, sheet: Sheet, row: int) -> Sequence[Place]:
+def places_of(trace: int, sheet: Sheet, row: int) -> Sequence[Place]:
+    """Where a row of ``sheet``, of trace number ``trace``, leads."""
     if sheet.place is None:
         return ()
     place = sheet.place(row)

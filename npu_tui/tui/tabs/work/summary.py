@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from rich.text import Text
@@ -10,16 +10,17 @@ from rich.text import Text
 from npu_tui import __version__
 from npu_tui.analysis.joins import Check, Difference
 from npu_tui.analysis.memory import AMOUNTS
-from npu_tui.analysis.overlap import Overlap
 from npu_tui.analysis.steps import step_spread
 from npu_tui.profile.checks import checks_of
 from npu_tui.profile.profile import Profile
+from npu_tui.profile.work_tables import STEPS
 from npu_tui.strings import knows, say, words
 from npu_tui.trace.text import brief, duration_text, memory_text, share_text
 from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.table.scope import ComputedTab
+from npu_tui.tui.tabs.table.shown import places_of
 from npu_tui.tui.tabs.table.spread import bar, spark
-from npu_tui.tui.tabs.table.tab import GAP, Content, Context, Place, Row, Stretch, Table
+from npu_tui.tui.tabs.table.tab import GAP, Content, Context, Place, Row, Table
 
 _BAR = 12
 _MOST_STEPS = 400
@@ -27,7 +28,7 @@ _LONGEST = 90
 _MOST_DIFFERENCES = 5
 _OF_TEXT = ("op_statistic.csv", "api_statistic.csv", "operator_details.csv", "l2_cache.csv")
 """Files that no database has a table for."""
-_PARTS = ("computing", "communication", "not_overlapped", "free")
+_PARTS = ("computing", "not_overlapped", "free")
 
 
 class SummaryTab(ComputedTab):
@@ -67,7 +68,7 @@ class SummaryTab(ComputedTab):
         return Table(headings, rows, _head(profile), at, at_top=True, again=again)
 
 
-def _line(section: str, item: str, value: Text | str = "", more: str = "", places: tuple[Place, ...] = ()) -> Row:
+def _line(section: str, item: str, value: Text | str = "", more: str = "", places: Sequence[Place] = ()) -> Row:
     """A row; ``more`` follows the value, so that a long one leaves no gap in other rows."""
     if more:
         value = Text.assemble(value, GAP if str(value) else "", brief(more, _LONGEST))
@@ -89,24 +90,19 @@ def _head(profile: Profile) -> str:
     )
 
 
-def _steps(index: int, part: Profile) -> list[Row]:
+def _steps(index: int, profile: Profile) -> list[Row]:
     """How each step was spent, and how their lengths spread."""
-    rows, lengths = [], []
-    trace = part.trace
-    if not len(trace.slices):
-        return [_split(_name(each.number), each.overlap) for each in part.table_steps]
-    for step, sums in part.step_sums:
-        if not sums or step.window is None:
+    sheet = STEPS.make(profile, together=True)
+    names, lengths = sheet.values("name"), []
+    rows = []
+    for row, times in enumerate(zip(*(sheet.values(name) for name in _PARTS), strict=True)):
+        whole = sum(time or 0 for time in times)
+        if not whole:
             continue
-        whole = Overlap(
-            None, *(sum(getattr(each.overlap, part) for each in sums) for part in _PARTS)
-        )  # fmt: skip
-        length = int(trace.slices.end[step.item] - trace.slices.start[step.item]) if step.item >= 0 else whole.total
-        lengths.append(length)
-        start, end = (0, trace.end) if step.item < 0 else _times(part, step.item)
-        name = step.name or say("report.steps.none")
-        rows.append(_split(name, whole, length, (Stretch(start, end, index, words=name),)))
-    found = step_spread(np.array(lengths, np.int64))
+        length = sheet.values("host_duration")[row]
+        lengths.append(whole if length is None else length)
+        rows.append(_split(names[row] or say("report.steps.none"), times, lengths[-1], places_of(index, sheet, row)))
+    found = step_spread(np.array(lengths, np.int64)) if sheet.place is not None else None
     if found is None or len(lengths) < 2:
         return rows
     for row in range(found.warm_up):
@@ -117,24 +113,13 @@ def _steps(index: int, part: Profile) -> list[Row]:
     return [_line("steps", say("summary.all", count=len(lengths)), curve[:_LONGEST], percentiles), *rows[:_MOST_STEPS]]
 
 
-def _name(number: int | None) -> str:
-    return say("report.steps.none") if number is None else f"ProfilerStep#{number}"
-
-
-def _split(name: str, sums: Overlap, length: int | None = None, places: tuple[Place, ...] = ()) -> Row:
+def _split(name: str, times: Sequence[int], length: int, places: Sequence[Place]) -> Row:
     """A step with a bar of how it was spent; ``length`` (ns) is that on the host, else the time of the device."""
-    times, whole = (sums.computing, sums.not_overlapped, sums.free), sums.total
-    cells = [round(_BAR * time / whole) if whole else 0 for time in times]
-    shares = [share_text(time / whole) if whole else "" for time in times]
-    split = say("summary.split", compute=shares[0], exposed=shares[1], free=shares[2])
-    bars = "█" * cells[0] + "▒" * cells[1] + "░" * cells[2]
-    value = Text(f"{duration_text(whole if length is None else length):>9} {bars}")
-    return _line("steps", name, value, split, places)
-
-
-def _times(part: Profile, item: int) -> tuple[int, int]:
-    slices = part.trace.slices
-    return int(slices.start[item]), int(slices.end[item])
+    shares = [time / sum(times) for time in times]
+    compute, exposed, free = map(share_text, shares)
+    bars = "".join(glyph * round(_BAR * share) for glyph, share in zip("█▒░", shares, strict=True))
+    value = Text(f"{duration_text(length):>9} {bars}")
+    return _line("steps", name, value, say("summary.split", compute=compute, exposed=exposed, free=free), places)
 
 
 def _settings(profile: Profile) -> list[Row]:
