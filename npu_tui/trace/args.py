@@ -1,4 +1,7 @@
-"""The args of events, which a trace does not keep: who is asked for them, and the answers as columns."""
+"""The args of events: a trace does not keep them but reads them again from its file, as columns.
+
+``Trace.args`` is an ``ArgReader``; readers of JSON and of databases implement it.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,8 @@ _LARGEST = 1 << 62
 class ArgColumn(Struct, frozen=True):
     """The values of one arg: ``kind`` and ``value`` of each event; (n,).
 
-    The value of a whole NUMBER is the number itself, that of a TEXT its place in ``texts``, that of anything else (a
-    float, a list, a number beyond 62 bits) its place in ``others``.
+    ``value`` is the number itself for a NUMBER (an integer), the index into ``texts`` for a TEXT, and the index into
+    ``others`` for OTHER (a float, a list, an integer beyond 62 bits).
     """
 
     kind: U8
@@ -33,7 +36,7 @@ class ArgColumn(Struct, frozen=True):
         return len(self.kind)
 
     def __getitem__(self, index: Index) -> ArgColumn:
-        """Some of the events."""
+        """The column of some of the events."""
         return ArgColumn(self.kind[index], self.value[index], self.texts, self.others)
 
     @property
@@ -46,44 +49,45 @@ class ArgColumn(Struct, frozen=True):
         ]
 
     def numbers(self, least: int, below: int, otherwise: int = -1) -> I64:
-        """The whole numbers from ``least`` to below ``below``, ``otherwise`` in place of anything else; (n,)."""
+        """The integers in ``[least, below)``, and ``otherwise`` in place of any other value; (n,)."""
         fits = (self.kind == NUMBER) & (self.value >= least) & (self.value < below)
         return np.where(fits, self.value, otherwise)
 
     @property
     def text_codes(self) -> I64:
-        """The place in ``texts`` of each text, -1 in place of anything else; (n,)."""
+        """The index into ``texts`` of each event, -1 where its value is not a text; (n,)."""
         return np.where(self.kind == TEXT, self.value, -1)
 
 
 def column_of(values: Sequence[Any]) -> ArgColumn:
-    """The column of ``values``, None where there is none."""
+    """The column of ``values``; None stands for an event without the arg."""
     texts: dict[str, int] = {}
     others: list[Any] = []
-    kinds, found = [], []
+    kinds, codes = [], []
     for value in values:
         if value is None:
             kinds.append(ABSENT)
-            found.append(0)
+            codes.append(0)
         elif type(value) is int and -_LARGEST < value < _LARGEST:
             kinds.append(NUMBER)
-            found.append(value)
+            codes.append(value)
         elif isinstance(value, str):
             kinds.append(TEXT)
-            found.append(texts.setdefault(value, len(texts)))
+            codes.append(texts.setdefault(value, len(texts)))
         else:
             kinds.append(OTHER)
-            found.append(len(others))
+            codes.append(len(others))
             others.append(value)
-    return ArgColumn(np.array(kinds, np.uint8), np.array(found, np.int64), list(texts), others)
+    return ArgColumn(np.array(kinds, np.uint8), np.array(codes, np.int64), list(texts), others)
 
 
 def joined(columns: Sequence[ArgColumn]) -> ArgColumn:
-    """One column after the other."""
+    """The columns concatenated; equal texts share one entry of ``texts``."""
     texts: dict[str, int] = {}
     others: list[Any] = []
     values = []
     for column in columns:
+        # The last entry keeps the lookup valid for a column without any text.
         places = np.array([texts.setdefault(text, len(texts)) for text in column.texts] + [0], np.int64)
         value = np.where(column.kind == OTHER, column.value + len(others), column.value)
         is_text = column.kind == TEXT
@@ -100,14 +104,14 @@ def joined(columns: Sequence[ArgColumn]) -> ArgColumn:
 
 
 def always() -> bool:
-    """Nothing stops a scan."""
+    """The ``go_on`` of a scan that nothing stops."""
     return True
 
 
 class Arg(Struct, frozen=True):
     """An arg whose name contains ``key`` (any arg if empty) and whose value compares with ``text`` by ``sign``.
 
-    ``~`` is "contains". Both texts are in lower case, as case does not count.
+    ``~`` means "contains". Both texts are in lower case: the search ignores case.
     """
 
     key: str
@@ -115,13 +119,14 @@ class Arg(Struct, frozen=True):
     text: str
 
     def holds(self, key: str, value: str) -> bool:
-        """Whether the arg ``key`` with ``value``, both in lower case, is one that is asked for."""
+        """Whether an arg ``key`` with ``value``, both in lower case, matches."""
         if self.key not in key:
             return False
         if self.sign == "~":
             return self.text in value
         number, bound = as_number(value), as_number(self.text)
         if number is None or bound is None:
+            # "=" also compares texts such as ``HCCS``; an order of texts has no meaning here.
             return self.sign == "=" and value == self.text
         return {
             "=": number == bound,
@@ -133,7 +138,7 @@ class Arg(Struct, frozen=True):
 
 
 def as_number(text: str) -> float | None:
-    """The number that ``text`` is, or None."""
+    """``text`` as a number; None if it is not one."""
     try:
         return float(text)
     except ValueError:
@@ -141,21 +146,21 @@ def as_number(text: str) -> float | None:
 
 
 class Matches(Struct, frozen=True):
-    """Part of a scan: ``places`` of events that match, in the ordinals given, and the share 0..1 searched so far."""
+    """Part of a scan: ``places`` index the ordinals of the events that match; ``share`` (0..1) is searched so far."""
 
     places: I64
     share: float
 
 
 class ArgReader(Protocol):
-    """Reads args of events again from where the trace lies; ordinals are those of ``Slices.event``.
+    """Reads args of events again from the file of the trace; ordinals are those of ``Slices.event``.
 
-    All but ``is_ready`` raise ``InputError`` if that place is gone or is not the one that was loaded.
+    All but ``is_ready`` raise ``InputError`` if the file is gone or has changed since it was loaded.
     """
 
     @property
     def is_ready(self) -> bool:
-        """Whether the others answer at once; False while a packed file has yet to be unpacked."""
+        """Whether the other methods answer without delay; False until a compressed file is unpacked."""
 
     def one(self, ordinal: int) -> dict[str, Any]:
         """All args of an event; empty if it has none."""
@@ -164,12 +169,12 @@ class ArgReader(Protocol):
         """The args ``keys`` of many events: a list for each key with a value per ordinal, None where it is absent."""
 
     def columns(self, ordinals: I64, keys: Sequence[str]) -> list[ArgColumn]:
-        """The same as columns: without an object per value where there are very many."""
+        """Like ``many``, as columns: no Python object per value."""
 
     def scan(self, ordinals: I64, wanted: Sequence[Arg], go_on: Callable[[], bool] = always) -> Iterator[Matches]:
         """Which of the events ``ordinals`` (ascending) have args that match all of ``wanted``, part by part.
 
-        Stops when ``go_on`` says so.
+        Stops when ``go_on`` returns False.
         """
 
 
@@ -180,8 +185,8 @@ Bools = npt.NDArray[np.bool_]
 class PlaneArgs(Struct, frozen=True):
     """Args of the plane tasks ``item`` (slices in ascending order); (n,) each.
 
-    ``source_rank`` and ``target_rank`` are ranks of the group, -1 where the task names none; ``size`` is in bytes, -1
-    where unknown; ``link`` is the place in ``links``, texts such as ``HCCS`` or ``ON_CHIP``, empty where unknown.
+    ``source_rank`` and ``target_rank`` are ranks of the group, -1 where the task has none; ``size`` is in bytes, -1
+    where unknown; ``link`` indexes ``links``, texts such as ``HCCS`` or ``ON_CHIP``, empty where unknown.
     """
 
     item: I64
@@ -192,14 +197,14 @@ class PlaneArgs(Struct, frozen=True):
     links: list[str]
 
     def over(self, rule: Callable[[str], bool]) -> Bools:
-        """Which tasks use a link whose type fulfils ``rule``; (n,)."""
+        """Which tasks use a link whose type passes ``rule``; (n,)."""
         return np.array([rule(name) for name in self.links], np.bool_)[self.link]
 
 
 class CollectiveArgs(Struct, frozen=True):
     """Args of the collectives ``item`` (slices in ascending order); (n,) each.
 
-    ``algorithm`` is the place in ``algorithms``, empty where unknown; ``size`` is in bytes, -1 where unknown.
+    ``algorithm`` indexes ``algorithms``, empty where unknown; ``size`` is in bytes, -1 where unknown.
     """
 
     item: I64
@@ -209,16 +214,16 @@ class CollectiveArgs(Struct, frozen=True):
 
 
 class CommunicationArgs(Struct, frozen=True):
-    """Args of all slices of communication layers: of the tasks of ``planes`` and of the ``collectives``."""
+    """Args of all slices of communication layers: of the tasks on plane lanes and of the collectives."""
 
     planes: PlaneArgs
     collectives: CollectiveArgs
 
 
 class Copies(Struct, frozen=True):
-    """The copies ``item`` that have a size, ascending: its bytes ``size`` and the direction ``way``; (n,) each.
+    """The copies ``item`` with a known size, ascending: ``size`` in bytes and the direction ``way``; (n,) each.
 
-    A direction is a place in ``ways``, the words of the profiler in lower case.
+    ``way`` indexes ``ways``, the words of the profiler in lower case, such as ``host to device``.
     """
 
     item: npt.NDArray[np.int64]

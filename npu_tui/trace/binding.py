@@ -14,11 +14,11 @@ from npu_tui.trace.once import once
 I64 = npt.NDArray[np.int64]
 
 _AT_ONCE = 1 << 16
-"""So many are looked for at a time: what is computed of them stays in the cache."""
+"""Queries per block: the temporary arrays of a block stay in the cache of the processor."""
 
 
 class LaneIndex:
-    """Finds slices by lane and time over the sorted columns of slices, all queries at once."""
+    """Finds slices by lane and time in the sorted columns of slices; queries are arrays."""
 
     def __init__(self, first: I64, last: I64, start: I64, end: I64) -> None:
         """``first`` and ``last`` bound each lane's slices; ``start`` and ``end`` are those of all slices, ns."""
@@ -29,18 +29,18 @@ class LaneIndex:
 
     @once
     def _latest_end(self) -> list[I64]:
-        """The latest end of every slice, of every two, every four and so on, as long as there are as many."""
-        found = [self._end]
-        while len(second := found[-1][1::2]):
-            found.append(np.maximum(found[-1][:-1:2], second))
-        return found
+        """The maximum end of each slice, of each pair, of each four and so on: a segment tree, its leaves first."""
+        levels = [self._end]
+        while len(right_children := levels[-1][1::2]):
+            levels.append(np.maximum(levels[-1][:-1:2], right_children))
+        return levels
 
     def started(self, lane: npt.NDArray[np.int32], time: I64) -> I64:
         """The last slice of ``lane`` that starts at or before ``time``, -1 without one; (n,)."""
-        found = np.full_like(time, -1)
+        items = np.full_like(time, -1)
         if not len(time):
-            return found
-        # By lane alone: mostly times ascend already, and short numbers are sorted digit by digit.
+            return items
+        # Sorted by lane alone: times mostly ascend already, and NumPy sorts 16-bit numbers with a radix sort.
         short = lane.astype(np.int16) if int(lane.max()) < 1 << 15 else lane
         order = np.argsort(short, kind="stable")
         bounds = np.flatnonzero(np.diff(lane[order])) + 1
@@ -50,47 +50,48 @@ class LaneIndex:
                 continue
             first, last = int(self._first[code]), int(self._last[code])
             at = first + np.searchsorted(self._start[first:last], time[run], "right") - 1
-            found[run] = np.where(at >= first, at, -1)
-        return found
+            items[run] = np.where(at >= first, at, -1)
+        return items
 
     def exact(self, lane: npt.NDArray[np.int32], time: I64, connection: I64, connections: I64) -> I64:
         """The slice of ``lane`` that starts exactly at ``time``, else -1; (n,).
 
-        Among several, one whose ``connections`` entry equals the query's ``connection`` (-1: none wanted) is preferred,
-        then the deepest, which is the last in order.
+        Among several it prefers the one whose ``connections`` entry equals the query's ``connection`` (-1: any), then
+        the deepest, which is the last in order.
         """
-        found = self.started(lane, time)
-        hit = found >= 0
-        hit[hit] = self._start[found[hit]] == time[hit]
-        found[~hit] = -1
+        items = self.started(lane, time)
+        hit = items >= 0
+        hit[hit] = self._start[items[hit]] == time[hit]
+        items[~hit] = -1
+        # Step back through slices that start together until one has the connection id of the query.
         query = np.flatnonzero(hit & (connection >= 0))
-        at = found[query]
+        at = items[query]
         while len(query):
             same = connections[at] == connection[query]
-            found[query[same]] = at[same]
+            items[query[same]] = at[same]
             query, at = query[~same], at[~same] - 1
             tied = at >= self._first[lane[query]]
             tied[tied] = self._start[at[tied]] == time[query[tied]]
             query, at = query[tied], at[tied]
-        return found
+        return items
 
     def innermost(self, lane: npt.NDArray[np.int32], time: I64) -> I64:
-        """The slice of ``lane`` that started last of those around ``time``, else -1; (n,).
+        """The slice of ``lane`` that started last among those open at ``time``, -1 without one; (n,).
 
         A slice that ends exactly at ``time`` counts only if no other is open.
         """
         begun = self.started(lane, time)
-        found = self._last_reaching(begun, lane, time + 1)
-        missing = np.flatnonzero(found < 0)
-        found[missing] = self._last_reaching(begun[missing], lane[missing], time[missing])
-        return found
+        items = self._last_reaching(begun, lane, time + 1)
+        missing = np.flatnonzero(items < 0)
+        items[missing] = self._last_reaching(begun[missing], lane[missing], time[missing])
+        return items
 
     def enclosing(self, lane: npt.NDArray[np.int32], start: I64, end: I64) -> I64:
-        """The slice of ``lane`` that started last of those that hold all of ``[start, end]``, else -1; (n,)."""
+        """The slice of ``lane`` that started last among those that contain ``[start, end]``, -1 without one; (n,)."""
         return self._last_reaching(self.started(lane, start), lane, end)
 
     def parents(self, lane: npt.NDArray[np.int32]) -> I64:
-        """For every slice of the index the nearest one before it that holds all of it, else -1; (slices,).
+        """The innermost slice around every slice of the index, -1 without one; (slices,).
 
         ``lane`` is the lane of every slice of the index.
         """
@@ -98,30 +99,32 @@ class LaneIndex:
 
     def _last_reaching(self, begun: I64, lane: npt.NDArray[np.int32], until: I64) -> I64:
         """The last slice at or before ``begun`` on its lane whose end is at least ``until``, else -1."""
-        found = np.empty_like(begun)
+        items = np.empty_like(begun)
         for low in range(0, len(begun), _AT_ONCE):
-            own = slice(low, low + _AT_ONCE)
-            found[own] = self._climb(begun[own], lane[own], until[own])
-        return found
+            block = slice(low, low + _AT_ONCE)
+            items[block] = self._climb(begun[block], lane[block], until[block])
+        return items
 
     def _climb(self, begun: I64, lane: npt.NDArray[np.int32], until: I64) -> I64:
-        """``_last_reaching`` of few.
+        """``_last_reaching`` for one block of queries.
 
-        Climbs a binary tree over the latest ends to the left until a node reaches far enough, then descends into it.
+        Climbs the tree of latest ends to the left until a node reaches far enough, then descends into that node.
         """
-        found = np.full_like(begun, -1)
+        items = np.full_like(begun, -1)
         active = np.flatnonzero(begun >= 0)
         node, goal = begun[active], until[active]
         for level, ends in enumerate(self._latest_end):
             if not len(active):
                 break
             enough = ends[node] >= goal
-            found[active[enough]] = self._descend(node[enough], level, goal[enough])
-            node = (node - 1) >> 1  # over what lies left of a left child; over both children after a right one
+            items[active[enough]] = self._descend(node[enough], level, goal[enough])
+            # Next: the parent of the left neighbour; for a right child that is its own parent, with the sibling in it.
+            node = (node - 1) >> 1
             rest = ~enough & (node >= 0)
             active, node, goal = active[rest], node[rest], goal[rest]
-        found[found < self._first[lane]] = -1
-        return found
+        # The tree spans all lanes: a slice of an earlier lane may reach far enough.
+        items[items < self._first[lane]] = -1
+        return items
 
     def _descend(self, position: I64, level: int, goal: I64) -> I64:
         while level:

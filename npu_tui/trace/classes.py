@@ -1,4 +1,4 @@
-"""The operator class of a slice, which gives its bar colour and texture, and what a lane is for."""
+"""The operator class of a slice (its colour and texture) and the role of a lane (main thread, compute stream, ...)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from npu_tui.trace.model import FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE, La
 
 
 class OpClass(IntEnum):
-    """Classes in the order of the palette."""
+    """Operator classes in the order of the palette; the numbers are stored in parsed copies."""
 
     FRAME = 0
     OP = 1
@@ -40,7 +40,7 @@ _STEP = re.compile(_STEP_PREFIX + r"\d{1,18}")
 
 def step_number(name: str) -> str | None:
     """The N of a ``ProfilerStep#N`` name as text, else None."""
-    if not name.startswith(_STEP_PREFIX):  # most names are not, and a prefix is told sooner
+    if not name.startswith(_STEP_PREFIX):  # cheaper than the pattern, and nearly every name stops here
         return None
     return name.removeprefix(_STEP_PREFIX) if _STEP.fullmatch(name) else None
 
@@ -88,22 +88,22 @@ _WORKER = re.compile(r"(?:Hccl|Communication)@")
 _COLLECTIVE = re.compile(r"notify|sdma|rdma|reduce_inline|hcom|hccl|write[_ ]value", re.IGNORECASE)
 _COPY = re.compile(r"memcpy", re.IGNORECASE)
 _LOOKED_AT = 4096
-"""So many slices of a lane, spread over it, tell its role."""
+"""How many slices of a lane, evenly spread, decide its role."""
 
 
 def lane_roles(trace: Trace) -> list[RoleKind]:
-    """What every lane of ``trace`` is there for; its parsed copy may know it.
+    """The role of every lane of ``trace``; a parsed copy brings the roles along.
 
-    A thread is the same one in all layers. The main thread holds the steps, else the most Python; the backward thread
-    is the target of ``fwdbwd`` links, the task queue that of ``async_task_queue`` links. A worker runs nothing but
-    communication calls and launches nothing. A stream computes, communicates or copies by what runs on it.
+    A thread has one role in all layers. The main thread holds the steps, else most Python slices; the backward thread
+    is the target of ``fwdbwd`` links, the task queue that of ``async_task_queue`` links. A worker runs only
+    communication calls and launches nothing. A stream gets its role from what runs on it.
     """
     if trace.roles:
         return trace.roles
     hosts = _threads(trace)
     launching = _ends(trace, HOST_TO_DEVICE, "source")
     launched = _ends(trace, HOST_TO_DEVICE, "target")
-    found: list[RoleKind] = []
+    roles: list[RoleKind] = []
     for lane in trace.lanes:
         kind = trace.layers[lane.layer].kind
         role: RoleKind = "plain"
@@ -115,8 +115,8 @@ def lane_roles(trace: Trace) -> list[RoleKind]:
                 role = "worker"
         elif kind == "hardware":
             role = _stream(trace, lane, bool(launched[lane.index]), bool(launched.any()))
-        found.append(role)
-    return found
+        roles.append(role)
+    return roles
 
 
 def _ends(trace: Trace, category: str, end: Literal["source", "target"]) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
@@ -131,16 +131,18 @@ def _threads(trace: Trace) -> dict[int, RoleKind]:
     python = [lane for lane in trace.lanes if trace.layers[lane.layer].kind == "python" and not lane.derived]
     if not python:
         return {}
-    found: dict[int, RoleKind] = {}
+    roles: dict[int, RoleKind] = {}
     queued, backward = _ends(trace, TASK_QUEUE, "target"), _ends(trace, FORWARD_BACKWARD, "target")
     for counts, role in ((queued, "queue"), (backward, "backward")):
         best = max(python, key=lambda lane: int(counts[lane.index]))
-        if counts[best.index] and best.tid not in found:
-            found[best.tid] = "queue" if role == "queue" else "backward"
-    rest = [lane for lane in python if lane.tid not in found]
-    if rest:
-        found[max(rest, key=lambda lane: (_share(trace, lane, OpClass.STEP) > 0, lane.last - lane.first)).tid] = "main"
-    return found
+        if counts[best.index] and best.tid not in roles:
+            roles[best.tid] = "queue" if role == "queue" else "backward"
+    unnamed = [lane for lane in python if lane.tid not in roles]
+    if unnamed:
+        roles[max(unnamed, key=lambda lane: (_share(trace, lane, OpClass.STEP) > 0, lane.last - lane.first)).tid] = (
+            "main"
+        )
+    return roles
 
 
 def _sample(lane: Lane) -> slice:
@@ -162,6 +164,8 @@ def _is_worker(trace: Trace, lane: Lane) -> bool:
 
 
 def _stream(trace: Trace, lane: Lane, is_launched: bool, any_launched: bool) -> RoleKind:
+    # Streams of communication also hold tasks that look like kernels, but no launch leads to them. A trace without
+    # any launch link says nothing about that.
     classes = set(trace.slices.op_class[_sample(lane)].tolist())
     names = _names(trace, lane)
     computes = bool(classes & {OpClass.CUBE, OpClass.VECTOR})

@@ -1,4 +1,4 @@
-"""Folded lanes and layers as one row: at every instant the deepest slice of a lane, of the first lane that is busy."""
+"""Folded lanes and layers: one row that shows at every instant the deepest slice of the first lane that is busy."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ def leaf_row(trace: Trace, lane: Lane) -> Rows:
     """One row with the deepest active slice of ``lane`` at every instant.
 
     Slices are cut into pieces that do not overlap; neighbouring pieces of one slice are merged. A slice without
-    duration keeps a piece of its own. A profiler step lasts longer than the calls it began in and so lies deep below
-    them: it gives way to every other slice. Times are ns, as in ``Trace.rows``.
+    duration keeps its own piece. Times are ns, as in ``Trace.rows``.
     """
     rows, slices = trace.rows, trace.slices
     bounds = rows.offset[lane.first_row : lane.first_row + lane.rows + 1]
-    if int(bounds[-1] - bounds[0]) == lane.last - lane.first:  # they stand by start
-        own: Any = slice(lane.first, lane.last)
-        item, depth = np.arange(lane.first, lane.last, dtype=np.int32), slices.depth[own]
+    if int(bounds[-1] - bounds[0]) == lane.last - lane.first:  # not a derived lane: its slices are sorted by start
+        chosen: Any = slice(lane.first, lane.last)
+        item, depth = np.arange(lane.first, lane.last, dtype=np.int32), slices.depth[chosen]
     else:
         item = rows.item[int(bounds[0]) : int(bounds[-1])]
         order = np.argsort(slices.start[item], kind="stable")
-        own = item = item[order]
+        chosen = item = item[order]
         depth = np.repeat(np.arange(lane.rows), np.diff(bounds))[order]
-    level = np.where(slices.op_class[own] == OpClass.STEP, depth, depth + lane.rows)
-    return _one_row(item, pieces_of(slices.start[own], slices.end[own], level, 2 * lane.rows))
+    # A profiler step outlasts the calls it began in, so its depth is greater than theirs: it gives way to all others.
+    level = np.where(slices.op_class[chosen] == OpClass.STEP, depth, depth + lane.rows)
+    return _one_row(item, pieces_of(slices.start[chosen], slices.end[chosen], level, 2 * lane.rows))
 
 
 def folded_row(trace: Trace, lane: Lane) -> Rows:
-    """``leaf_row``, made once, whichever threads ask."""
+    """``leaf_row``, computed once per lane and safe to call from several threads."""
     if lane.first_row not in trace.folded:
-        made = trace.known.value((folded_row, lane.first_row), lambda: leaf_row(trace, lane))
-        trace.folded[lane.first_row] = made
+        row = trace.known.value((folded_row, lane.first_row), lambda: leaf_row(trace, lane))
+        trace.folded[lane.first_row] = row
     return trace.folded[lane.first_row]
 
 
 def flat_rows(parts: list[Rows]) -> Rows:
-    """One row made of single rows: at every instant the slice of the first of ``parts`` that has one there."""
-    parts = parts[::-1]  # by level, which those that begin together keep
+    """Several rows as one: at every instant the slice of the first of ``parts`` that has one there."""
+    parts = parts[::-1]  # the first part gets the highest level; equal starts stay in this order
     start, end, item = (
         np.concatenate([np.zeros(0, kind), *(getattr(part, name) for part in parts)])
         for name, kind in (("start", np.int64), ("end", np.int64), ("item", np.int32))
@@ -61,5 +61,5 @@ def flat_rows(parts: list[Rows]) -> Rows:
 
 def _one_row(item: I32, pieces: Pieces) -> Rows:
     """The row of the ``pieces`` of slices ``item``."""
-    who, begin, stop = pieces
-    return make_rows(np.array([0, len(who)], np.int64), item[who], begin, stop)
+    owner, begin, stop = pieces
+    return make_rows(np.array([0, len(owner)], np.int64), item[owner], begin, stop)

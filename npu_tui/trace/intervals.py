@@ -41,7 +41,8 @@ def clipped(start: I64, end: I64, low: int, high: int) -> tuple[I64, I64]:
 
 
 def difference(start: I64, end: I64, cut_start: I64, cut_end: I64) -> tuple[I64, I64]:
-    """What of the union of ``[start, end)`` lies outside that of ``[cut_start, cut_end)``, disjoint and ascending."""
+    """The union of ``[start, end)`` without that of ``[cut_start, cut_end)``, disjoint and ascending."""
+    # What lies outside the cuts is their complement: from the end of each cut to the start of the next.
     cut_start, cut_end = union(cut_start, cut_end)
     return _shared(*union(start, end), np.append(_EARLIEST, cut_end), np.append(cut_start, _LATEST))
 
@@ -55,17 +56,18 @@ def covered_before(start: I64, end: I64, time: F64) -> npt.NDArray[np.float64]:
     at = np.searchsorted(first, time, "right") - 1
     early = at < 0
     at[early] = 0
-    found: F64 = np.minimum(time, last[at])
-    # From where a span begins to the time, and all spans before it.
-    found -= (first - (np.cumsum(length) - length))[at]
-    found[early] = 0.0
-    return found
+    before: F64 = np.minimum(time, last[at])
+    # Covered so far = time since the current span began + the lengths of all spans before it. As an example, spans
+    # [0, 10) and [20, 30) at time 25: (25 - 20) + 10 = 15.
+    before -= (first - (np.cumsum(length) - length))[at]
+    before[early] = 0.0
+    return before
 
 
 def covered_within(start: I64, end: I64, low: I64, high: I64) -> I64:
     """How much of each ``[low, high)`` the disjoint ascending ``[start, end)`` cover; (n,) ns."""
-    found = covered_before(start, end, high.astype(np.float64)) - covered_before(start, end, low.astype(np.float64))
-    return found.astype(np.int64)
+    inside = covered_before(start, end, high.astype(np.float64)) - covered_before(start, end, low.astype(np.float64))
+    return inside.astype(np.int64)
 
 
 def touches(start: I64 | F64, end: I64 | F64, low: F64, high: F64) -> Bools:
@@ -74,9 +76,9 @@ def touches(start: I64 | F64, end: I64 | F64, low: F64, high: F64) -> Bools:
         return np.zeros(len(low), np.bool_)
     order = np.argsort(start, kind="stable")
     reach = np.maximum.accumulate(end[order])
-    before = np.searchsorted(start[order], high, "left") - 1
-    found: Bools = (before >= 0) & (reach[np.maximum(before, 0)] > low)
-    return found
+    last = np.searchsorted(start[order], high, "left") - 1
+    touching: Bools = (last >= 0) & (reach[np.maximum(last, 0)] > low)
+    return touching
 
 
 def intersection(start: I64, end: I64, other_start: I64, other_end: I64) -> tuple[I64, I64]:
@@ -85,7 +87,7 @@ def intersection(start: I64, end: I64, other_start: I64, other_end: I64) -> tupl
 
 
 def _shared(start: I64, end: I64, other_start: I64, other_end: I64) -> tuple[I64, I64]:
-    """What two lists of intervals, each disjoint and ascending, share: every pair of them that meets has a part."""
+    """What two lists of intervals share, each disjoint and ascending: one interval per pair that overlaps."""
     first = np.searchsorted(other_end, start, "right")
     count = np.searchsorted(other_start, end, "left") - first
     other = np.repeat(first - (np.cumsum(count) - count), count)

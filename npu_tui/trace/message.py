@@ -1,4 +1,4 @@
-"""What is to be said to a user as a code with arguments; only ``npu_tui.strings`` puts it into words."""
+"""What the program says to a user, as a code with arguments; only ``npu_tui.strings`` puts it into words."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from msgspec import Struct
 
 
 class Message(Struct, frozen=True):
-    """``code`` is a key of the tables in ``npu_tui.strings``, ``args`` fill the placeholders of its text.
+    """``code`` is a key of ``npu_tui.strings``, ``args`` fill the placeholders of its text.
 
-    An argument is a number in the unit that the text names (ns, bytes, a share 0..1, a count), a text of the trace, or
+    An argument is a number in the unit of the placeholder (ns, bytes, a share 0..1, a count), a text of the trace, or
     another message.
     """
 
@@ -16,11 +16,12 @@ class Message(Struct, frozen=True):
     args: dict[str, object] = {}
 
     def __hash__(self) -> int:
+        # Values may be unhashable (lists); the names of the arguments are enough for a hash.
         return hash((self.code, *sorted(self.args)))
 
 
 Said = Message | str
-"""A message, or a text that needs no words of ours: a name of the trace, or nothing."""
+"""A message, or a text that needs no translation: a name of the trace, or nothing."""
 
 
 def message(code: str, /, **args: object) -> Message:

@@ -18,8 +18,8 @@ class Rows(Struct):
     """Row r holds the positions ``[offset[r], offset[r + 1])``, sorted by start and never overlapping.
 
     ``item`` is the slice at each position, ``start`` and ``end`` its times (int64 ns; within one row both ascend),
-    ``busy`` the prefix sum of durations over all positions, with one entry more than positions. A leaf row cuts
-    slices into pieces, so there ``start`` and ``end`` may differ from the slice's own.
+    ``busy`` the prefix sum of durations over all positions, with one entry more than positions. A folded row cuts
+    slices into pieces: its ``start`` and ``end`` may differ from those of the slice.
     """
 
     offset: npt.NDArray[np.int64]
@@ -56,14 +56,14 @@ RoleKind = Literal["main", "backward", "queue", "compute", "communication", "cop
 HOST_TO_DEVICE = "HostToDevice"
 
 MOST_DEVICES = 64
-"""So many devices of one trace are analysed; no machine that is profiled into one has more (16 in a server)."""
+"""How many devices of one trace are analysed. A server has 16 at most, so a trace with more is odd."""
 ASYNC_NPU = "async_npu"
 TASK_QUEUE = "async_task_queue"
 FORWARD_BACKWARD = "fwdbwd"
 
 
 class Layer(Struct, frozen=True):
-    """A process of the trace, such as Python, CANN or Ascend Hardware; lanes are in the profiler's order."""
+    """A process of the trace, such as Python, CANN or Ascend Hardware; its lanes are in the profiler's order."""
 
     index: int
     pid: int
@@ -122,9 +122,9 @@ class Slices(Struct):
 class Links(Struct):
     """(source, target) pairs sorted by target time; ``*_slice`` is -1 where an end is bound to no slice.
 
-    ``key`` numbers the distinct (category, id text): pairs that share key and source are the 1-to-N links of one
-    launch, as ids may be used again. ``*_event`` are ordinals in the file, ``*_lane`` the lane of the bound slice or,
-    unbound, of the point itself (-1 where that thread carries no slice).
+    ``key`` numbers the distinct (category, id text). Ids are reused, so only pairs that share key and source are the
+    1-to-N links of one launch. ``*_event`` are ordinals in the file, ``*_lane`` the lane of the bound slice or,
+    unbound, of the point itself (-1 where that thread has no slice).
     """
 
     category: I32
@@ -170,7 +170,7 @@ class Counters(Struct):
 
 
 class Chunks(Struct, frozen=True):
-    """Where the events lie: each chunk is ``length`` bytes of whole events, separated by commas, in one file.
+    """Where the events are stored: each chunk is ``length`` bytes of complete events, separated by commas.
 
     ``file`` indexes ``Trace.files``, ``offset`` is in bytes, ``first_event`` the ordinal of the chunk's first event
     over all files. The events of a database are rows: ``ingest.database.whole`` says what a chunk of them is.
@@ -191,14 +191,14 @@ class EventFile(Struct, frozen=True):
 
 
 class Health(Struct):
-    """What could not be placed: ``skipped`` counts events by reason, ``warnings`` are lines of their own."""
+    """What a reader could not place: ``skipped`` counts events by reason, ``warnings`` are further lines."""
 
     skipped: dict[Message, int] = {}
     truncated: bool = False
     warnings: list[Message] = []
 
     def skip(self, reason: Message, count: int = 1) -> None:
-        """Count ``count`` events (nothing for 0) that were skipped for ``reason``."""
+        """Count ``count`` events that were skipped for ``reason``; 0 adds no entry."""
         if count:
             self.skipped[reason] = self.skipped.get(reason, 0) + count
 
@@ -207,7 +207,7 @@ class Health(Struct):
 class Trace:
     """One rank's events as columns, with everything that was counted while reading them.
 
-    ``path`` is what the user opened, ``files`` are the plain files its events lie in, ``args`` reads what is not kept.
+    ``path`` is what the user opened, ``files`` are the plain files that hold its events, ``args`` reads their args.
 
     ``events`` counts the complete elements of the file by phase (``X``, ``C``, ``s``, ``f``, ``M``, ...) and ``end`` is
     the end of the last slice.
@@ -234,24 +234,24 @@ class Trace:
     health: Health
     args: ArgReader
     folded: dict[int, Rows] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """One row for all of a lane, by its first row, once it was made."""
+    """The folded row of each lane that needed one so far, by the lane's first row."""
     known: Known = field(default_factory=Known, init=False, repr=False, compare=False)
-    """What ``of_trace`` has computed of it."""
+    """Results of functions decorated with ``of_trace``."""
     roles: list[RoleKind] = field(default_factory=list, init=False, repr=False, compare=False)
-    """What every lane is there for, where a parsed copy knows it."""
+    """The role of every lane, where a parsed copy has it; else empty, and ``lane_roles`` computes it."""
     communication: CommunicationArgs | None = field(default=None, init=False, repr=False, compare=False)
-    """The args of communication layers, where a parsed copy knows them."""
+    """The args of communication layers, where a parsed copy has them."""
     copies: Copies | None = field(default=None, init=False, repr=False, compare=False)
-    """The copies that name their bytes, where a parsed copy knows them."""
+    """The copies with a known size, where a parsed copy of the trace has them."""
 
     @property
     def size(self) -> int:
-        """Bytes of all event files, unpacked."""
+        """Size of all event files in bytes, decompressed."""
         return sum(file.size for file in self.files)
 
     @property
     def file_lanes(self) -> list[Lane]:
-        """The lanes of the file itself, without derived ones."""
+        """The lanes that the file has, without derived ones."""
         return [lane for lane in self.lanes if not lane.derived]
 
     def layer_of(self, lane: int) -> Layer:

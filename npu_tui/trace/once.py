@@ -1,4 +1,7 @@
-"""A value of an object that is computed once, when it is first asked for, whichever threads ask."""
+"""Values that are computed once, at their first use, and safely so from several threads.
+
+``once`` is for a property of a class, ``of_trace`` for a function of a trace, ``Known`` for any other key.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ _making = Lock()
 
 
 class once(Generic[T]):  # noqa: N801 - reads like cached_property where it is used
-    """Like ``functools.cached_property``, but a thread that asks for a value another one computes waits for it.
+    """Like ``functools.cached_property``, but a thread waits while another one computes the value it needs.
 
-    Every value of every object has a lock of its own, so that only who needs the value waits. What raises is computed
-    again when it is asked for again.
+    Every value of every object has its own lock, so that a thread waits only for what it uses. A value whose
+    computation raised is computed again at the next use.
     """
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
@@ -39,9 +42,9 @@ class once(Generic[T]):  # noqa: N801 - reads like cached_property where it is u
         values: dict[str, Any] = instance.__dict__
         with self._lock_of(values):
             if self._name not in values:
-                values[self._name] = self._compute(instance)  # found there from now on, without a lock
-            found: T = values[self._name]
-            return found
+                values[self._name] = self._compute(instance)  # cached like a plain attribute
+            value: T = values[self._name]
+            return value
 
     def _lock_of(self, values: dict[str, Any]) -> AbstractContextManager[bool]:
         with _making:
@@ -49,26 +52,26 @@ class once(Generic[T]):  # noqa: N801 - reads like cached_property where it is u
             return locks.setdefault(self._name, RLock())
 
     def is_known(self, instance: object) -> bool:
-        """Whether the value of ``instance`` is there at once."""
+        """Whether ``instance`` already has the value."""
         return self._name in instance.__dict__
 
 
 class Known:
-    """Values that are computed once, when first asked for, whichever threads ask; each has a lock of its own."""
+    """A cache of values by key; each value has its own lock and is computed once."""
 
     def __init__(self) -> None:
         self._values: dict[object, Any] = {}
         self._locks: dict[object, AbstractContextManager[bool]] = {}
 
     def value(self, key: object, compute: Callable[[], T]) -> T:
-        """The value of ``key``, which ``compute`` makes."""
+        """The value of ``key``, from ``compute`` at the first use."""
         with _making:
             lock = self._locks.setdefault(key, RLock())
         with lock:
             if key not in self._values:
                 self._values[key] = compute()
-            found: T = self._values[key]
-            return found
+            value_of_key: T = self._values[key]
+            return value_of_key
 
 
 class _HasKnown(Protocol):
@@ -76,10 +79,10 @@ class _HasKnown(Protocol):
 
 
 def of_trace(compute: Callable[[Of], T]) -> Callable[[Of], T]:
-    """A function of a trace alone that is computed once for each trace; what it returns is not to be changed."""
+    """Decorates a function whose only input is a trace: it runs once per trace. Callers must not change the result."""
 
     @wraps(compute)
-    def asked(trace: Of) -> T:
+    def once_per_trace(trace: Of) -> T:
         return trace.known.value(compute, lambda: compute(trace))
 
-    return asked
+    return once_per_trace

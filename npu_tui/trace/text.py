@@ -1,4 +1,7 @@
-"""Text for terminals: widths in cells, harmless characters, numbers with their units."""
+"""Text for terminals: widths in cells, characters without side effects, numbers with their units.
+
+A trace is untrusted: its names pass through ``printable`` (any output) or ``drawable`` (the screen) first.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,11 @@ BOUND = 1 << 62
 """Sums and differences of numbers below it stay in 64 bits, which is what NumPy and JSON can hold."""
 
 _LONGEST = 40
-"""Python refuses texts of some thousand digits and takes quadratic time for those below."""
+"""Python refuses to parse texts of 4,300 digits or more, and takes quadratic time below that."""
 
 
 def whole_number(value: object) -> int | None:
-    """``value``, a number or its digits, as a whole number; None if it is none or not within ``BOUND``."""
+    """``value``, a number or its digits, as an integer; None if it is not one or exceeds ``BOUND``."""
     if isinstance(value, str) and len(value) > _LONGEST:
         return None
     try:
@@ -51,15 +54,15 @@ def on_one_line(text: str) -> str:
 
 
 def brief(text: str, longest: int = 200) -> str:
-    """``printable`` text of at most ``longest`` characters, its end left out; names may have any length."""
+    """``printable`` text, cut to ``longest`` characters; names may have any length."""
     return printable(text) if len(text) <= longest else printable(text[: longest - 1]) + "…"
 
 
 def drawable(text: str) -> str:
-    """``text`` as characters of one or two cells each, so that every cell after them stays in its place.
+    """``text`` as characters of one or two cells each, so that what follows keeps its column on every terminal.
 
-    Accents are composed with their letters; marks that have no such letter, joiners and variation selectors are left
-    out. What acts on a terminal, reorders the line or has no width of its own becomes ``?``.
+    Accents are composed with their letters; marks without a composed letter, joiners and variation selectors are
+    dropped. A character that controls the terminal, reorders the line or has no width of its own becomes ``?``.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -75,10 +78,10 @@ def _drawn(char: str) -> str:
 
 @lru_cache(maxsize=4096)
 def char_cells(char: str) -> int:
-    """The cells that ``char`` takes on its own, 1 or 2, by East_Asian_Width (Unicode Annex 11); 0 if it has no place.
+    """The width of ``char`` in cells, 1 or 2, by East_Asian_Width (Unicode Annex 11); 0 if it must not be drawn.
 
-    Marks, conjoining Hangul vowels, skin tones and the letters of flags change their neighbours, in some terminals
-    their width as well.
+    Marks, conjoining Hangul vowels, skin tones and the letters of flags combine with their neighbours, and terminals
+    disagree about the width of the result.
     """
     if not char.isprintable() or unicodedata.category(char) in ("Mn", "Me", "Mc", "Cf") or char in _INVISIBLE:
         return 0
@@ -94,27 +97,27 @@ def _changes_neighbours(code: int) -> bool:
 
 
 def cell_count(text: str) -> int:
-    """The cells that a ``drawable`` text takes."""
+    """The width of a ``drawable`` text in cells."""
     return len(text) if text.isascii() else sum(map(char_cells, text))
 
 
 def shortened(text: str, cells: int, ahead: bool = False) -> str:
-    """As much of a ``drawable`` text as ``cells`` cells hold, its beginning or with ``ahead`` its end, and ``…``."""
+    """A ``drawable`` text cut to ``cells`` cells with ``…`` at the end, or with ``ahead`` at its beginning."""
     if cell_count(text) <= cells:
         return text
-    kept, room = [], cells - 1
+    chars, room = [], cells - 1
     for char in reversed(text) if ahead else text:
         room -= char_cells(char)
         if room < 0:
             break
-        kept.append(char)
+        chars.append(char)
     if cells < 1:
         return ""
-    return "…" + "".join(reversed(kept)) if ahead else "".join(kept) + "…"
+    return "…" + "".join(reversed(chars)) if ahead else "".join(chars) + "…"
 
 
 def padded(text: str, cells: int, right: bool = False) -> str:
-    """A ``drawable`` text with blanks up to ``cells`` cells after it, or before it if ``right``."""
+    """A ``drawable`` text filled with blanks to ``cells`` cells, aligned ``right`` or left."""
     blanks = " " * (cells - cell_count(text))
     return blanks + text if right else text + blanks
 
@@ -124,9 +127,9 @@ _NOT_LAST = frozenset("（【《“‘([{")
 
 
 def wrapped(text: str, cells: int, first: str = "", rest: str = "") -> list[str]:
-    """A ``drawable`` text in lines of at most ``cells`` cells, the first one after ``first``, others after ``rest``.
+    """A ``drawable`` text in lines of at most ``cells`` cells; ``first`` starts the first line, ``rest`` the others.
 
-    Lines break at blanks, and between characters of two cells, where no punctuation is torn from its word.
+    Lines break at blanks and between wide characters (Chinese has no blanks), never before closing punctuation.
     """
     lines, line, blank = [], first, ""
     empty = True
@@ -143,23 +146,23 @@ def wrapped(text: str, cells: int, first: str = "", rest: str = "") -> list[str]
 
 
 def _pieces(text: str) -> list[str]:
-    """What stays together in a line: words, single characters of two cells with the punctuation beside them; blanks."""
-    found: list[str] = []
+    """The unbreakable pieces of a text: words, wide characters with the punctuation beside them, single blanks."""
+    pieces: list[str] = []
     glued = False
     for char in text:
         if char.isspace():
-            if found and found[-1] != " ":
-                found.append(" ")
+            if pieces and pieces[-1] != " ":
+                pieces.append(" ")
             glued = False
             continue
         wide = char_cells(char) == 2
-        joins = bool(found) and found[-1] != " " and (glued or char in _NOT_FIRST or found[-1][-1] in _NOT_LAST)
+        joins = bool(pieces) and pieces[-1] != " " and (glued or char in _NOT_FIRST or pieces[-1][-1] in _NOT_LAST)
         if joins:
-            found[-1] += char
+            pieces[-1] += char
         else:
-            found.append(char)
+            pieces.append(char)
         glued = not wide
-    return found
+    return pieces
 
 
 _UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "μs": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "": 1_000_000}
@@ -169,36 +172,37 @@ _SCALES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 
 
 def parse_duration(text: str) -> int | None:
-    """Nanoseconds of a text such as ``12.3ms``, ``40 us`` or ``1.5s`` (a bare number is in ms); None if it is none."""
+    """A text such as ``12.3ms``, ``40 us`` or ``1.5s`` in ns (a bare number is in ms); None if it is not a duration."""
     match = _TIME.fullmatch(text) if len(text) <= _UNITS_LONGEST else None
     if match is None:
         return None
-    from decimal import ROUND_HALF_UP, Decimal  # only times that are typed are worth its import
+    # A float would round 9007199.254740993s to another nanosecond. Imported here: few runs parse a time.
+    from decimal import ROUND_HALF_UP, Decimal
 
     return whole_number((Decimal(match[1]) * _UNITS[match[2].lower()]).to_integral_value(ROUND_HALF_UP))
 
 
 def duration_text(ns: float, digits: int = 4, gap: str = " ") -> str:
-    """A duration in the unit that suits it with about ``digits`` significant digits: ``16.80 µs``, ``173.5 ms``.
+    """A duration in a fitting unit with about ``digits`` significant digits: ``16.80 µs``, ``173.5 ms``.
 
-    ``gap`` stands between number and unit.
+    ``gap`` separates number and unit.
     """
     size = abs(ns)
     for scale, unit in _SCALES:
-        if size >= scale * 0.99995:
+        if size >= scale * 0.99995:  # 999.96 µs would round to "1000 µs": that is 1.000 ms
             value = ns / scale
-            whole = len(str(int(abs(value) + 0.5)))
-            return f"{value:.{max(digits - whole, 0)}f}{gap}{unit}"
+            digits_before = len(str(int(abs(value) + 0.5)))
+            return f"{value:.{max(digits - digits_before, 0)}f}{gap}{unit}"
     return f"{ns:.0f}{gap}ns"
 
 
 def about_text(ns: float) -> str:
-    """A duration that is known roughly: ``93 µs``."""
+    """An estimated duration, with two digits: ``93 µs``."""
     return duration_text(ns, 2)
 
 
 def limit_text(ns: float) -> str:
-    """A duration that somebody has set: ``10 ms``, ``2.5 ms``."""
+    """A configured duration, such as a threshold: ``10 ms``, ``2.5 ms``."""
     scale, unit = next(((scale, unit) for scale, unit in _SCALES if abs(ns) >= scale), (1, "ns"))
     return f"{ns / scale:g} {unit}"
 
@@ -206,8 +210,8 @@ def limit_text(ns: float) -> str:
 def exact_text(ns: int) -> str:
     """A time in milliseconds with all its digits: ``54.904512 ms``."""
     sign = "-" if ns < 0 else ""
-    whole, rest = divmod(abs(ns), 1_000_000)
-    return f"{sign}{whole}.{rest:06d} ms"
+    milliseconds, rest = divmod(abs(ns), 1_000_000)
+    return f"{sign}{milliseconds}.{rest:06d} ms"
 
 
 def moment_text(ns: float) -> str:
@@ -216,17 +220,17 @@ def moment_text(ns: float) -> str:
 
 
 def share_text(share: float) -> str:
-    """A share of 1: ``6.5%``; all of it is ``100%``."""
+    """A share (0..1) as a percentage: ``6.5%``; 0 and 1 have no digits: ``100%``."""
     return f"{share:.1%}" if 0.0 < share < 0.9995 else f"{share:.0%}"
 
 
 def percent_text(share: float) -> str:
-    """A share of 1 that somebody has set: ``60%``, ``2.5%``."""
+    """A configured share (0..1), such as a threshold: ``60%``, ``2.5%``."""
     return f"{100 * share:g}%"
 
 
 def count_text(count: int) -> str:
-    """A whole number: ``12,345``."""
+    """An integer: ``12,345``."""
     return f"{count:,}"
 
 
@@ -261,5 +265,5 @@ def share_change_text(share: float) -> str:
 
 
 def mean_count_text(count: float) -> str:
-    """A mean number of calls: ``24``, ``2.5``, without digits where it is whole."""
+    """A mean number of calls: ``2.5``; an integer has no digits: ``24``."""
     return f"{count:,.0f}" if count == round(count) else f"{count:,.1f}"
