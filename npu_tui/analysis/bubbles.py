@@ -1,4 +1,4 @@
-"""Why the device idles: the bubble around a time, and the calls in which the host waits for the device."""
+"""Why the device idles: its free times with the launch that ended each, and the calls that wait for the device."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.analysis.calls import BLOCKING_OPERATIONS, is_blocking_call
 from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line
-from npu_tui.analysis.device import DeviceSlices, Window
+from npu_tui.analysis.device import DeviceSlices, Window, named_on
 from npu_tui.analysis.launches import Around, Pairs
 from npu_tui.analysis.overlap import OverlapLanes
 from npu_tui.trace.arrays import BySlice
@@ -23,12 +24,12 @@ _ROUNDING_NS = 2
 
 
 class Idles(Struct, frozen=True):
-    """Free times of one device by start, (n,) each.
+    """The free times of one device by start, (n,) each.
 
-    ``late`` is how long (ns) the launch that ended a time had not arrived yet; the rest is the device's own, where
-    ``linked``, else nothing tells. ``before`` is the busy slice that ended last, ``after`` the one that ended the time
-    (-1 without one), ``link`` the launch of ``after`` (-1 without one), and ``ahead`` by how much the device's clock
-    and the way to it are ahead of the host's, ns.
+    ``late`` (ns) is the first part of a free time, until the launch that ended it reached the device; the rest is the
+    device's fault. Where not ``linked``, the launch is unknown. ``before`` is the busy slice that ended last, ``after``
+    the one that ended the free time, ``link`` the launch of ``after`` (-1 without one); ``ahead`` is the launch latency
+    plus clock offset of that link, ns.
     """
 
     device: int | None
@@ -46,35 +47,35 @@ class Idles(Struct, frozen=True):
 
     @property
     def length(self) -> I64:
-        """How long each lasts, ns."""
-        found: I64 = self.end - self.start
-        return found
+        """The length of each, ns."""
+        lengths: I64 = self.end - self.start
+        return lengths
 
     def within(self, window: Window) -> Idles:
-        """What of them lies in ``window``, cut to it; late time is that of the part."""
+        """The parts inside ``window``; ``late`` is that of the part."""
         low = np.clip(self.start, window.start, window.end)
         high = np.maximum(np.clip(self.end, window.start, window.end), low)
-        some = np.flatnonzero(high > low)
+        inside = np.flatnonzero(high > low)
         late = np.clip(self.start + self.late, low, high) - low
         return Idles(
             self.device,
-            low[some],
-            high[some],
-            late[some],
-            self.linked[some],
-            self.before[some],
-            self.after[some],
-            self.link[some],
-            self.ahead[some],
+            low[inside],
+            high[inside],
+            late[inside],
+            self.linked[inside],
+            self.before[inside],
+            self.after[inside],
+            self.link[inside],
+            self.ahead[inside],
         )
 
     def longest(self) -> I64:
-        """Their positions, the longest first."""
+        """Positions, the longest free time first."""
         return np.argsort(-self.length, kind="stable").astype(np.int64)
 
 
 def idles(trace: Trace, device: DeviceSlices | None, lanes: OverlapLanes, pairs: Pairs | None) -> Idles:
-    """The free times of a device: its Free slices, computed ones where the file has none."""
+    """The free times of a device: the Free slices of ``lanes``, with the launch that ended each by ``pairs``."""
     slices, links = trace.slices, trace.links
     start, end = lanes.free
     lasting = end > start
@@ -86,36 +87,31 @@ def idles(trace: Trace, device: DeviceSlices | None, lanes: OverlapLanes, pairs:
     before, after, link = none.copy(), none.copy(), none.copy()
     busy = np.flatnonzero(device.busy) if device is not None else none[:0]
     if count and len(busy):
-        own, launch = (none[:0], late[:0]) if pairs is None else (pairs.link, pairs.launch)
-        pair = BySlice(links.target_slice[own], np.arange(len(own)))
-        # Of slices that start together the one with a launch comes first.
+        links_of_pairs, launch = (none[:0], late[:0]) if pairs is None else (pairs.link, pairs.launch)
+        pair = BySlice(links.target_slice[links_of_pairs], np.arange(len(links_of_pairs)))
+        # The first busy slice after the free time ended it; of slices that start together prefer one with a launch.
         busy = busy[np.lexsort((pair.of(busy) < 0, slices.start[busy]))]
         at = np.searchsorted(slices.start[busy], start, "left")
         following = busy[np.minimum(at, len(busy) - 1)]
         near = (at < len(busy)) & (slices.start[following] <= end + _ROUNDING_NS)
         after[near] = following[near]
         ended = busy[np.argsort(slices.end[busy], kind="stable")]
-        place = np.searchsorted(slices.end[ended], start + _ROUNDING_NS, "right") - 1
-        before[place >= 0] = ended[place[place >= 0]]
-        led = pair.of(following)
-        linked = near & (led >= 0)
-        led = led[linked]
-        link[linked] = own[led]
-        late[linked] = np.clip(launch[led], start[linked], end[linked]) - start[linked]
-        ahead[linked] = launch[led] - links.source_time[link[linked]]
+        last_ended = np.searchsorted(slices.end[ended], start + _ROUNDING_NS, "right") - 1
+        before[last_ended >= 0] = ended[last_ended[last_ended >= 0]]
+        pair_of = pair.of(following)
+        linked = near & (pair_of >= 0)
+        pair_of = pair_of[linked]
+        link[linked] = links_of_pairs[pair_of]
+        late[linked] = np.clip(launch[pair_of], start[linked], end[linked]) - start[linked]
+        ahead[linked] = launch[pair_of] - links.source_time[link[linked]]
     return Idles(lanes.device, start, end, late, linked, before, after, link, ahead)
-
-
-_OPERATIONS = frozenset(
-    {"aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "Event::synchronize"}
-)
 
 
 class SyncSum(Struct, frozen=True):
     """The waits in one ``call`` of one ``operation`` (empty without) on one code line.
 
-    Times in ns: ``total`` blocks the host, ``idle`` is what of it no device was busy, ``after`` is for how long devices
-    stay idle from its end until the next launch arrives. ``items`` are the slices, the longest first.
+    Times in ns: the host is blocked for ``total``, of which no device is busy for ``idle``; after the waits devices
+    stay idle for ``after`` until the next launch arrives. ``items`` are the slices, the longest first.
     """
 
     call: str
@@ -129,84 +125,74 @@ class SyncSum(Struct, frozen=True):
 
 
 def waits(trace: Trace) -> I64:
-    """The calls of CANN that block the host until the device is done; without any the operations that do, outermost."""
-    cann = _named(trace, ("cann",), [_blocks(name) for name in trace.names])
-    if len(cann):
-        return cann
-    found = _named(trace, ("python", "other"), [name in _OPERATIONS for name in trace.names])
-    if not len(found):
-        return found
+    """The CANN calls that block the host until the device is done; without any, the outermost such operations."""
+    calls = named_on(trace, ("cann",), is_blocking_call)
+    if len(calls):
+        return calls
+    operations = named_on(trace, ("python", "other"), BLOCKING_OPERATIONS.__contains__)
+    if not len(operations):
+        return operations
     chosen = np.zeros(len(trace.slices), np.bool_)
-    chosen[found] = True
+    chosen[operations] = True
     around = Around(trace, chosen)
     return around.items[around.parents() < 0]
-
-
-def _blocks(name: str) -> bool:
-    call = name.rpartition("@")[2]
-    return call.startswith("aclrtSynchronize") or call == "aclrtMemcpy"
-
-
-def _named(trace: Trace, kinds: tuple[str, ...], wanted: list[bool]) -> I64:
-    layer = np.array([trace.layers[lane.layer].kind in kinds for lane in trace.lanes] + [False])
-    names = np.array([*wanted, False])
-    return np.flatnonzero(names[trace.slices.name] & layer[trace.slices.lane])
 
 
 def sync_sums(trace: Trace, idle: Sequence[Idles], ahead: float, window: Window) -> list[SyncSum]:
     """The waits that start in ``window`` by call, operation and line, the costliest first.
 
-    ``ahead`` is by how much the devices' clock is ahead of the host's, ns.
+    ``ahead`` (ns) is added to a time of the host to get that of the devices.
     """
     slices = trace.slices
-    found = waits(trace)
-    found = found[window.holds(slices.start[found])]
-    if not len(found):
+    items = waits(trace)
+    items = items[window.holds(slices.start[items])]
+    if not len(items):
         return []
-    start, end = (times[found].astype(np.float64) + ahead for times in (slices.start, slices.end))
-    inside, after = np.zeros(len(found)), np.zeros(len(found))
-    for each in idle:
-        inside = np.maximum(
-            inside, covered_before(each.start, each.end, end) - covered_before(each.start, each.end, start)
+    start, end = (times[items].astype(np.float64) + ahead for times in (slices.start, slices.end))
+    idle_inside, after = np.zeros(len(items)), np.zeros(len(items))
+    # Several devices idle at once during one wait: the longest counts, not their sum.
+    for free in idle:
+        idle_inside = np.maximum(
+            idle_inside, covered_before(free.start, free.end, end) - covered_before(free.start, free.end, start)
         )
-        at = np.searchsorted(each.start, end, "right") - 1
-        known = at >= 0
-        reach = np.where(known, (each.start + each.late)[at], 0.0) if len(each) else np.zeros(len(found))
-        after = np.maximum(after, np.where(known, np.maximum(reach - end, 0.0), 0.0))
-    operation = _operations(trace, found)
+        at = np.searchsorted(free.start, end, "right") - 1
+        started = at >= 0
+        reach = np.where(started, (free.start + free.late)[at], 0.0) if len(free) else np.zeros(len(items))
+        after = np.maximum(after, np.where(started, np.maximum(reach - end, 0.0), 0.0))
+    operation = _operations(trace, items)
     stack = stack_of(trace, operation)
     groups: dict[tuple[str, str, CodeLine | None], list[int]] = {}
-    for k in range(len(found)):
+    for k in range(len(items)):
         line = user_line(trace.stacks[int(stack[k])]) if stack[k] >= 0 else None
         name = trace.name_of(int(operation[k])) if operation[k] >= 0 else ""
-        groups.setdefault((trace.name_of(int(found[k])), name, line), []).append(k)
-    length = slices.end[found] - slices.start[found]
+        groups.setdefault((trace.name_of(int(items[k])), name, line), []).append(k)
+    length = slices.end[items] - slices.start[items]
     rows = []
     for (call, name, line), members in groups.items():
-        own = np.array(members)
-        own = own[np.argsort(-length[own], kind="stable")]
+        chosen = np.array(members)
+        chosen = chosen[np.argsort(-length[chosen], kind="stable")]
         rows.append(
             SyncSum(
                 call,
                 name if name != call else "",
                 line,
-                int(length[own].sum()),
-                int(inside[own].sum()),
-                int(after[own].sum()),
-                int(length[own[0]]),
-                found[own],
+                int(length[chosen].sum()),
+                int(idle_inside[chosen].sum()),
+                int(after[chosen].sum()),
+                int(length[chosen[0]]),
+                items[chosen],
             )
         )
     return sorted(rows, key=lambda row: (-(row.idle + row.after), -row.total, row.call))
 
 
 def _operations(trace: Trace, items: I64) -> I64:
-    """The innermost operation of the framework around each of ``items`` on its thread, itself if it is one; (n,)."""
+    """The innermost operation of the framework around each of ``items``, or the item if it is one; -1 without; (n,)."""
     slices = trace.slices
     if "cpu_op" not in trace.categories:
         return np.full(len(items), -1, np.int64)
     chosen = slices.category == trace.categories.index("cpu_op")
     python = {trace.lanes[lane].tid: lane for layer in trace.layers if layer.kind == "python" for lane in layer.lanes}
-    same = np.array([python.get(lane.tid, -1) for lane in trace.lanes] + [-1], np.int32)
-    around = Around(trace, chosen).find(same[slices.lane[items]], slices.start[items], slices.end[items])
+    python_lane = np.array([python.get(lane.tid, -1) for lane in trace.lanes] + [-1], np.int32)
+    around = Around(trace, chosen).find(python_lane[slices.lane[items]], slices.start[items], slices.end[items])
     return np.where(chosen[items], items, around)

@@ -1,4 +1,4 @@
-"""Calls of the host: the CANN runtime by name, the tree of Python calls, operations of the framework."""
+"""Calls of the host: the CANN runtime by name, blocking calls, the tree of Python calls, framework operations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,19 @@ from npu_tui.trace.classes import step_number
 from npu_tui.trace.intervals import clipped
 from npu_tui.trace.model import ASYNC_NPU, Lane, Trace
 
+BLOCKING_OPERATIONS = frozenset(
+    {"aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "Event::synchronize"}
+)
+"""Operations of the framework that wait for the device, such as ``loss.item()``, which copies one number back."""
+
 _LEVELS = {"AscendCL": "acl", "Model": "model", "Node": "node", "Hccl": "hccl", "Communication": "communication"}
+
+
+def is_blocking_call(name: str) -> bool:
+    """Whether a CANN call, such as ``AscendCL@aclrtSynchronizeStream``, blocks the host until the device is done."""
+    call = name.rpartition("@")[2]
+    # aclrtMemcpyAsync does not wait: only the exact name counts.
+    return call.startswith("aclrtSynchronize") or call == "aclrtMemcpy"
 
 
 class ApiSum(Struct, frozen=True):
@@ -30,7 +42,7 @@ class ApiSum(Struct, frozen=True):
 
 
 def apis(trace: Trace, window: Window) -> list[ApiSum]:
-    """The calls on the CANN layers that start in ``window``, most time first."""
+    """The calls on the CANN layers that start in ``window``, by level and name, most time first."""
     slices = trace.slices
     lanes = [lane for lane in trace.file_lanes if trace.layers[lane.layer].kind == "cann"]
     items = np.concatenate([np.arange(lane.first, lane.last) for lane in lanes] or [np.zeros(0, np.int64)])
@@ -38,6 +50,7 @@ def apis(trace: Trace, window: Window) -> list[ApiSum]:
     if not len(items):
         return []
     name, code = distinct(slices.name[items])
+    # Codes of 8 or 16 bits are sorted by radix: a trace has millions of calls of some hundred names.
     items = items[np.argsort(code.astype(np.min_scalar_type(len(name))), kind="stable")]
     count = np.bincount(code)
     first = np.cumsum(count) - count
@@ -68,7 +81,10 @@ I64 = npt.NDArray[np.int64]
 
 
 class Call(Struct, frozen=True):
-    """All slices called ``name`` below the same path of callers, ``depth`` of them; times in ns, within the window."""
+    """All slices ``name`` with the same path of ``depth`` callers; times in ns within the window.
+
+    ``own`` is ``total`` without the time of the calls inside.
+    """
 
     name: str
     depth: int
@@ -79,27 +95,27 @@ class Call(Struct, frozen=True):
 
 
 def own_times(trace: Trace, chosen: npt.NDArray[np.bool_], window: Window) -> tuple[I64, I64, I64, I64]:
-    """The ``chosen`` slices, their times within ``window``, those without what runs inside, and their parents.
+    """The ``chosen`` slices, their time and self time (ns) within ``window``, and their parents; (n,) each.
 
-    A parent is a position among them, -1 without one; (n,) each.
+    Self time leaves out the chosen slices inside. A parent is a position among the slices, -1 without one.
     """
     around = Around(trace, chosen)
     items, parent = around.items, around.parents()
     low, high = clipped(trace.slices.start[items], trace.slices.end[items], window.start, window.end)
     total = high - low
-    own = total.copy()
+    self_time = total.copy()
     inner = np.flatnonzero(parent >= 0)
-    np.subtract.at(own, parent[inner], total[inner])
-    return items, total, np.maximum(own, 0), parent
+    np.subtract.at(self_time, parent[inner], total[inner])
+    return items, total, np.maximum(self_time, 0), parent
 
 
 def call_tree(trace: Trace, lane: Lane, window: Window) -> list[Call]:
-    """The calls of ``lane`` that touch ``window``, callers before what they call, most time first on each level."""
+    """The calls of ``lane`` that touch ``window``: a caller before its callees, siblings by time, most first."""
     slices = trace.slices
     chosen = np.zeros(len(slices), np.bool_)
-    own = slice(lane.first, lane.last)
-    chosen[own] = (slices.start[own] < window.end) & (slices.end[own] > window.start)
-    items, total, alone, parent = own_times(trace, chosen, window)
+    slices_of_lane = slice(lane.first, lane.last)
+    chosen[slices_of_lane] = (slices.start[slices_of_lane] < window.end) & (slices.end[slices_of_lane] > window.start)
+    items, total, self_times, parent = own_times(trace, chosen, window)
     if not len(items):
         return []
     level = np.zeros(len(items), np.int64)
@@ -107,6 +123,8 @@ def call_tree(trace: Trace, lane: Lane, window: Window) -> list[Call]:
     while (inner := np.flatnonzero(up >= 0)).size:  # one pass per level of nesting
         level[inner] += 1
         up = np.where(up >= 0, parent[up], -1)
+    # A path is a caller's path and a name. Level by level, each distinct pair becomes a number: its index in
+    # ``above`` (the caller's path) and ``names``.
     path = np.full(len(items), -1, np.int64)
     above: list[int] = []
     names: list[int] = []
@@ -117,29 +135,29 @@ def call_tree(trace: Trace, lane: Lane, window: Window) -> list[Call]:
         path[at] = len(names) + code.reshape(-1)
         above += pairs[:, 0].tolist()
         names += pairs[:, 1].tolist()
-    sums, owns, counts = (
-        np.bincount(path, weights=weights, minlength=len(names)) for weights in (total, alone, np.ones(len(items)))
+    sums, self_sums, counts = (
+        np.bincount(path, weights=weights, minlength=len(names)) for weights in (total, self_times, np.ones(len(items)))
     )
     order = np.argsort(path, kind="stable")
     members = np.split(items[order], np.cumsum(counts.astype(np.int64))[:-1])
     below: dict[int, list[int]] = {}
     for k in np.argsort(-sums, kind="stable").tolist():
         below.setdefault(above[k], []).append(k)
-    found: list[Call] = []
+    calls: list[Call] = []
     stack = [(k, 0) for k in reversed(below.get(-1, []))]
     while stack:
         k, depth = stack.pop()
-        found.append(Call(trace.names[names[k]], depth, int(counts[k]), int(sums[k]), int(owns[k]), members[k]))
-        stack += [(inner_, depth + 1) for inner_ in reversed(below.get(k, []))]
-    return found
+        calls.append(Call(trace.names[names[k]], depth, int(counts[k]), int(sums[k]), int(self_sums[k]), members[k]))
+        stack += [(callee, depth + 1) for callee in reversed(below.get(k, []))]
+    return calls
 
 
 class HostOperators(Struct, frozen=True):
     """The ``cpu_op`` slices ``item`` without steps: times in ns, (n,) each.
 
-    ``host_self`` leaves out the operations directly inside; ``device_self`` adds up the slices whose ``async_npu`` link
-    starts at the operation, ``device_total`` those of the operations inside as well. ``parent`` is the position in
-    ``item`` of the nearest operation around it, -1 without one.
+    ``host_self`` leaves out the operations inside. ``device_self`` sums the device slices that the operation launched
+    (its ``async_npu`` links), ``device_total`` includes those of the operations inside. ``parent`` is the position in
+    ``item`` of the innermost operation around it, -1 without one.
     """
 
     item: I64
@@ -151,21 +169,21 @@ class HostOperators(Struct, frozen=True):
 
 
 def host_operators(trace: Trace) -> HostOperators:
-    """All operations of the Python layers, in slice order."""
+    """All operations of the framework, in slice order."""
     slices = trace.slices
     item = np.zeros(0, np.int64)
     if "cpu_op" in trace.categories:
         other = np.array([step_number(name) is None for name in trace.names] + [True])
         item = np.flatnonzero(slices.category == trace.categories.index("cpu_op"))
-        kept = other[slices.name[item]]
-        item = item if kept.all() else item[kept]
+        chosen = other[slices.name[item]]
+        item = item if chosen.all() else item[chosen]
     around = Around(trace, item)
     item, parent = around.items, around.parents()
     total = slices.end[item]
     total -= slices.start[item]
-    own = total.copy()
+    host_self = total.copy()
     inner = np.flatnonzero(parent >= 0)
-    np.subtract.at(own, parent[inner], total[inner])
+    np.subtract.at(host_self, parent[inner], total[inner])
     device_self = _launched_time(trace, item)
     device_total = device_self.copy()
     launching = np.flatnonzero(device_self)
@@ -174,11 +192,11 @@ def host_operators(trace: Trace) -> HostOperators:
         time, up = time[inner], up[inner]
         np.add.at(device_total, up, time)
         up = parent[up]
-    return HostOperators(item, total, own, device_self, device_total, parent)
+    return HostOperators(item, total, host_self, device_self, device_total, parent)
 
 
 def _launched_time(trace: Trace, item: I64) -> I64:
-    """For each of the ascending ``item``: how long the device slices ran whose ``async_npu`` link starts at it, ns."""
+    """The device time that each of the ascending ``item`` launched, by ``async_npu`` links, ns; (n,)."""
     links = trace.links
     ways = trace.links_of(ASYNC_NPU)
     ways = ways[(links.source_slice[ways] >= 0) & (links.target_slice[ways] >= 0)]
@@ -187,6 +205,6 @@ def _launched_time(trace: Trace, item: I64) -> I64:
     if not len(item):
         return time
     at = np.minimum(np.searchsorted(item, source), len(item) - 1)
-    known = item[at] == source
-    np.add.at(time, at[known], (trace.slices.end[target] - trace.slices.start[target])[known])
+    launching = item[at] == source
+    np.add.at(time, at[launching], (trace.slices.end[target] - trace.slices.start[target])[launching])
     return time

@@ -15,6 +15,7 @@ from npu_tui.trace.model import ASYNC_NPU, HOST_TO_DEVICE, TASK_QUEUE, Trace
 StageName = Literal["op", "enqueue", "queue", "dequeue", "launch", "wait", "run"]
 
 _HOPS = 4
+"""Links followed at most from a host slice to its launch, such as enqueue to dequeue to launching call."""
 
 
 class Stage(Struct, frozen=True):
@@ -43,19 +44,19 @@ class Chain(Struct, frozen=True):
         return any(stage.item == item for stage in self.stages)
 
     def beside(self, item: int, direction: int) -> int | None:
-        """The slice of the next (1) or previous (-1) stage of ``item``, None where the chain ends or lacks it."""
+        """The slice of the next (1) or previous (-1) stage of ``item``; None at the end or for another ``item``."""
         items = [stage.item for stage in self.stages if stage.item >= 0]
         at = items.index(item) + direction if item in items else -1
         return items[at] if 0 <= at < len(items) else None
 
     @property
     def end(self) -> int:
-        """The latest end of any stage, ns: that of the kernel, unless the device's clock is behind the host's."""
+        """The latest end of a stage, ns: that of the kernel, unless the device's clock is behind the host's."""
         return max(stage.end for stage in self.stages)
 
 
 def chain_of(trace: Trace, item: int) -> Chain | None:
-    """The chain of the kernel that ``item`` is, launches or encloses the launch of; None where no link tells."""
+    """The chain of a kernel; ``item`` is the kernel or a host slice that leads to it. None without a launch link."""
     link = _launch_link(trace, item)
     if link is None:
         return None
@@ -65,13 +66,14 @@ def chain_of(trace: Trace, item: int) -> Chain | None:
     enqueue = _source_of(trace, dequeue, TASK_QUEUE) if dequeue >= 0 else -1
     op = _source_of(trace, kernel, ASYNC_NPU)
     stages: list[Stage] = []
-    mark: int | None = None
+    begin: int | None = None
     if op >= 0:
-        mark = int(slices.start[op])
+        begin = int(slices.start[op])
         following = enqueue if enqueue >= 0 else dequeue if dequeue >= 0 else launch
         until = int(slices.start[following]) if following >= 0 else point
-        if until >= mark:
-            stages.append(Stage("op", op, mark, until))
+        # Where the next slice began before the operation, the two do not belong together.
+        if until >= begin:
+            stages.append(Stage("op", op, begin, until))
     if enqueue >= 0:
         stages.append(Stage("enqueue", enqueue, int(slices.start[enqueue]), int(slices.end[enqueue])))
         stages.append(Stage("queue", -1, int(slices.end[enqueue]), int(slices.start[dequeue])))
@@ -86,7 +88,7 @@ def chain_of(trace: Trace, item: int) -> Chain | None:
 
 
 def _launch_link(trace: Trace, item: int) -> int | None:
-    """The first HostToDevice link that ends in ``item`` or, hop by hop, begins in what it launches or encloses."""
+    """The HostToDevice link of ``item``: the one that ends in it, else the first one reached from it by links."""
     links, slices = trace.links, trace.slices
     launches = trace.links_of(HOST_TO_DEVICE)
     launches = launches[links.target_slice[launches] >= 0]
@@ -124,11 +126,15 @@ def _dequeue_around(trace: Trace, launch: int, point: int) -> int:
         for lane in (trace.lanes[index] for index in layer.lanes):
             if lane.tid != tid:
                 continue
-            own = slice(lane.first, lane.last)
-            around = (slices.start[own] <= point) & (slices.end[own] >= point) & (slices.category[own] == category)
-            found = np.flatnonzero(around)
-            if len(found):
-                return lane.first + int(found[-1])
+            slices_of_lane = slice(lane.first, lane.last)
+            around = (
+                (slices.start[slices_of_lane] <= point)
+                & (slices.end[slices_of_lane] >= point)
+                & (slices.category[slices_of_lane] == category)
+            )
+            dequeues = np.flatnonzero(around)
+            if len(dequeues):
+                return lane.first + int(dequeues[-1])
     return -1
 
 

@@ -1,4 +1,7 @@
-"""Lost time by the line of user code that launched."""
+"""Lines of user code: the innermost user frame of a call stack, and the launches and lost time of each line.
+
+Call stacks are recorded with ``with_stack=True``. A kernel has the stack of the operation that launched it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ class CodeLine(Struct, frozen=True):
 
 
 class LineLoss(Struct, frozen=True):
-    """What the launches of one line lost (ns); ``code`` is None where no call stack names a line."""
+    """The lost time of the launches of one line, ns; ``code`` is None for launches without a call stack."""
 
     code: CodeLine | None
     lost: float
@@ -55,15 +58,16 @@ def _user_frames(stack: str) -> Iterator[CodeLine]:
 
 
 def _is_user(file: str) -> bool:
+    # "<string>" is code that dataclasses and namedtuples generate.
     if file == "<string>" or _STANDARD_LIBRARY.search(file):
         return False
     return _LIBRARIES.isdisjoint(re.split(r"[/\\]", file))
 
 
 def losing_launches(trace: Trace, launches: Dispatch) -> list[tuple[LineLoss, I64]]:
-    """The lines whose launches lost time, most first, each with the positions of those in ``launches``, worst first.
+    """The lines whose launches lost time, most first, each with its positions in ``launches``, worst first.
 
-    The sum over the lines is the lost time of ``launches``.
+    The lines add up to the lost time of ``launches``.
     """
     position = np.flatnonzero(launches.lost > 0)
     position = position[np.argsort(-launches.lost[position], kind="stable")]
@@ -75,18 +79,18 @@ def losing_launches(trace: Trace, launches: Dispatch) -> list[tuple[LineLoss, I6
 
 
 def launches_by_line(trace: Trace, launches: Dispatch, position: I64) -> list[tuple[CodeLine | None, I64]]:
-    """The launches at ``position`` in ``launches`` by their code line, those of each in the order of ``position``."""
+    """The launches at ``position`` in ``launches`` grouped by code line; each group keeps the order of ``position``."""
     target = trace.links.target_slice[launches.link[position]].astype(np.int64)
-    distinct, code = np.unique(stack_of(trace, operation_of(trace, target)), return_inverse=True)
+    stacks, code = np.unique(stack_of(trace, operation_of(trace, target)), return_inverse=True)
     lines: dict[CodeLine | None, int] = {}
-    of_stack = np.zeros(len(distinct), np.int64)
-    for k, number in enumerate(distinct.tolist()):
-        line = user_line(trace.stacks[number]) if number >= 0 else None
+    of_stack = np.zeros(len(stacks), np.int64)
+    for k, stack in enumerate(stacks.tolist()):
+        line = user_line(trace.stacks[stack]) if stack >= 0 else None
         of_stack[k] = lines.setdefault(line, len(lines))
     owner = of_stack[code]
     order = np.argsort(owner, kind="stable")
-    own = np.split(position[order], np.searchsorted(owner[order], np.arange(1, len(lines)))) if lines else []
-    return list(zip(lines, own, strict=True))
+    members = np.split(position[order], np.searchsorted(owner[order], np.arange(1, len(lines)))) if lines else []
+    return list(zip(lines, members, strict=True))
 
 
 def _place(code: CodeLine | None) -> tuple[str, int]:
@@ -96,7 +100,8 @@ def _place(code: CodeLine | None) -> tuple[str, int]:
 def stack_of(trace: Trace, operation: I64) -> I64:
     """The call stack (index into ``Trace.stacks``) of each operation, -1 without one; (n,).
 
-    An operation without a stack has that of the nearest one around it, a backward operation that of its forward one.
+    An operation without a stack takes that of the innermost operation around it with one. A backward operation runs on
+    a thread without Python frames: it takes the stack of its forward operation.
     """
     slices = trace.slices
     around = _with_stack(trace)
@@ -109,26 +114,27 @@ def stack_of(trace: Trace, operation: I64) -> I64:
 
 
 def _own_or_around(trace: Trace, around: Around, item: I64) -> I64:
+    """Each of ``item`` if it has a call stack, else the innermost slice around it with one, else -1; (n,)."""
     slices = trace.slices
-    found: I64 = item.copy()
-    bare = np.flatnonzero((item >= 0) & (slices.stack[item] < 0))
-    at = item[bare]
-    found[bare] = around.find(slices.lane[at], slices.start[at], slices.end[at])
-    return found
+    with_stack: I64 = item.copy()
+    missing = np.flatnonzero((item >= 0) & (slices.stack[item] < 0))
+    at = item[missing]
+    with_stack[missing] = around.find(slices.lane[at], slices.start[at], slices.end[at])
+    return with_stack
 
 
 def _forward_of(trace: Trace, item: I64) -> I64:
-    """The forward operation of each backward one, or of the nearest backward operation around it, -1 without; (n,)."""
+    """The forward operation of each backward one, or of the innermost backward one around it; -1 without; (n,)."""
     slices = trace.slices
     forward, around = _forward(trace)
-    own = forward.of(item) >= 0
-    backward = np.where(own, item, around.find(slices.lane[item], slices.start[item], slices.end[item]))
+    is_backward = forward.of(item) >= 0
+    backward = np.where(is_backward, item, around.find(slices.lane[item], slices.start[item], slices.end[item]))
     return forward.of(backward)
 
 
 @of_trace
 def _forward(trace: Trace) -> tuple[BySlice, Around]:
-    """The forward operation of each backward one, and what finds the latter around others."""
+    """The forward operation of each backward one, and an index of the backward ones."""
     links = trace.links
     ways = trace.links_of(FORWARD_BACKWARD)
     ways = ways[(links.source_slice[ways] >= 0) & (links.target_slice[ways] >= 0)]
@@ -143,7 +149,7 @@ def _with_stack(trace: Trace) -> Around:
 
 
 def line_of(trace: Trace, item: int) -> CodeLine | None:
-    """The innermost user frame of slice ``item``, or of the operation that launched it; None without a call stack."""
+    """The user code line of slice ``item`` or of the operation that launched it; None without a call stack."""
     operation = int(operation_of(trace, np.array([item], np.int64))[0])
     stack = int(stack_of(trace, np.array([item if operation < 0 else operation], np.int64))[0])
     return user_line(trace.stacks[stack]) if stack >= 0 else None

@@ -1,4 +1,7 @@
-"""Collectives: their waits, arrivals of the peers, groups, transfers and the links between ranks."""
+"""Collectives as records and columns: timing, traffic, waits and arrivals of peers; ranks of groups; transfers.
+
+``communication.py`` computes them from the tasks of a trace, other rooms from the tables of a profile.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ Bools = npt.NDArray[np.bool_]
 
 
 class Arrivals(Struct, frozen=True):
-    """``rank`` came to the collective ``owner`` (0 … ``count`` - 1, ascending) ``after`` ns after this rank; (n,)."""
+    """``rank`` arrived at the collective ``owner`` ``after`` ns after this rank (negative: before it); (n,) each.
+
+    ``owner`` is ascending, 0 to ``count`` - 1.
+    """
 
     count: int
     owner: I64
@@ -28,22 +34,22 @@ class Arrivals(Struct, frozen=True):
     after: I64
 
     def taken(self, chosen: Bools | I64) -> Arrivals:
-        """Some of them."""
+        """The ``chosen`` arrivals, still of ``count`` collectives."""
         return Arrivals(self.count, self.owner[chosen], self.rank[chosen], self.after[chosen])
 
     def of(self, ranks: frozenset[int]) -> Bools:
-        """Which are those of ``ranks``; (n,)."""
-        found: Bools = np.isin(self.rank, np.array(sorted(ranks), np.int64))
-        return found
+        """Which arrivals are those of ``ranks``; (n,)."""
+        mask: Bools = np.isin(self.rank, np.array(sorted(ranks), np.int64))
+        return mask
 
     def latest(self) -> I64:
-        """How long after this rank the last one came to each collective, ns; 0 without one after it; (count,)."""
-        found = np.zeros(self.count, np.int64)
-        np.maximum.at(found, self.owner, self.after)
-        return found
+        """How long after this rank the last rank arrived at each collective, ns; 0 if none came later; (count,)."""
+        latest = np.zeros(self.count, np.int64)
+        np.maximum.at(latest, self.owner, self.after)
+        return latest
 
     def last(self) -> Arrivals:
-        """The one who came last to each collective that has any, of several the highest rank."""
+        """The last arrival at each collective that has any; of several at one time the highest rank."""
         order = np.lexsort((self.rank, self.after, self.owner))
         return self.taken(order[np.flatnonzero(np.diff(self.owner[order], append=-1))])
 
@@ -52,7 +58,7 @@ T = TypeVar("T")
 
 
 class Timing(Struct, frozen=True, gc=False):
-    """What the master plane did during a collective, ns; ``synchronization`` is the wait before the first transfer."""
+    """Times of a collective on its master plane, ns; ``synchronization`` is the wait before the first transfer."""
 
     wait: int
     transit: int
@@ -61,7 +67,7 @@ class Timing(Struct, frozen=True, gc=False):
 
 
 class Traffic(Struct, frozen=True, gc=False):
-    """What all tasks over one type of link moved: ``size`` in bytes, the sum of their durations in ns."""
+    """Traffic of a collective over one type of link: ``size`` in bytes, ``transfer`` the summed durations in ns."""
 
     link_type: str
     size: int
@@ -69,12 +75,12 @@ class Traffic(Struct, frozen=True, gc=False):
 
 
 class Collective(Struct, frozen=True, gc=False):
-    """One collective; None is what its plane tasks do not tell.
+    """One collective; None is unknown.
 
-    ``traffic`` is what went to other chips. ``longest_wait`` is the longest Notify_Wait on any plane (ns), for
-    ``peer``; it ended ``waited`` ns after the start. ``arrivals`` are (rank, ns after the start at which it was
-    there), this rank at 0; ranks are those of the group, or of the job where its groups are known. ``algorithm`` is the
-    ``alg_type`` that was used, ``size`` what the collective works on, in bytes.
+    ``traffic`` is that to other chips. ``longest_wait`` is the longest Notify_Wait on any plane (ns), for ``peer``; it
+    ended ``waited`` ns after the start. ``arrivals`` are (rank, arrival in ns after the start), this rank at 0. Ranks
+    are those of the group, or of the job where its groups are known. ``algorithm`` is the ``alg_type``, ``size`` the
+    size of the data in bytes.
     """
 
     item: int
@@ -90,7 +96,7 @@ class Collective(Struct, frozen=True, gc=False):
 
     @property
     def neighbours_only(self) -> bool:
-        """Whether its ranks only talk to those beside them, so that who is late farther away cannot be seen."""
+        """Whether each rank exchanges only with its neighbours (a ring): arrivals of other ranks are invisible."""
         return self.algorithm.upper().split("-")[-1] == "RING" and "MESH" not in self.algorithm.upper()
 
 
@@ -105,7 +111,10 @@ class Timings(Struct, frozen=True):
 
 
 class Waits(Struct, frozen=True):
-    """The longest wait of each collective where it is ``known``, ns, and its ``peer``, -1 for none; (n,) each."""
+    """The longest wait of each collective where it is ``known``; (n,) each.
+
+    ``length`` in ns, ``until`` its end in ns after the start of the collective, ``peer`` -1 without one.
+    """
 
     known: Bools
     length: I64
@@ -114,7 +123,7 @@ class Waits(Struct, frozen=True):
 
 
 class Moved(Struct, frozen=True):
-    """``Traffic`` of the collectives ``owner``, ascending: over ``link``, a place in ``links``; (m,) each."""
+    """``Traffic`` as columns: of the collectives ``owner``, ascending, over ``links[link]``; (m,) each."""
 
     owner: I64
     link: I64
@@ -123,7 +132,7 @@ class Moved(Struct, frozen=True):
     links: Sequence[str]
 
     def sums(self, count: int, chosen: Bools | slice = slice(None)) -> tuple[I64, I64]:
-        """Bytes and ns of all of them, or of some, for each of ``count`` collectives; (count,) each."""
+        """Bytes and ns of each of ``count`` collectives, over all links or the ``chosen`` rows; (count,) each."""
         size, transfer = np.zeros(count, np.int64), np.zeros(count, np.int64)
         np.add.at(size, self.owner[chosen], self.size[chosen])
         np.add.at(transfer, self.owner[chosen], self.transfer[chosen])
@@ -132,10 +141,10 @@ class Moved(Struct, frozen=True):
 
 @dataclass(frozen=True, eq=False)
 class Collectives(Sequence[Collective]):
-    """Collectives by start: a sequence of them, none of which is made before it is asked for, and their columns.
+    """Collectives by start, as columns and as a sequence of records that are made at their first use.
 
-    ``type`` is a place in ``types``, such as ``hcom_allReduce_``, ``algorithm`` one in ``algorithms``; ``size`` is -1
-    where it is not known; (n,).
+    ``type`` indexes ``types``, such as ``hcom_allReduce_``, ``algorithm`` indexes ``algorithms``; ``size`` is -1 where
+    unknown; (n,) each.
     """
 
     item: I64
@@ -152,7 +161,7 @@ class Collectives(Sequence[Collective]):
 
     @once
     def rows(self) -> list[Collective]:
-        """Every one of them."""
+        """All records."""
         timings, moved, waits, arrivals = self.timings, self.moved, self.waits, self.arrivals
         times = lists(timings.wait, timings.transit, timings.synchronization, timings.idle)
         timing = [
@@ -188,11 +197,11 @@ class Collectives(Sequence[Collective]):
 
     @once
     def has_arrivals(self) -> Bools:
-        """Of which it is known who came when; (n,)."""
+        """Which collectives have known arrivals; (n,)."""
         return np.bincount(self.arrivals.owner, minlength=len(self)) > 0
 
     def taken(self, chosen: Bools | I64) -> Collectives:
-        """Some of them, in order."""
+        """The ``chosen`` collectives, in order."""
         if chosen.dtype == np.bool_:
             if chosen.all():
                 return self
@@ -200,8 +209,8 @@ class Collectives(Sequence[Collective]):
         place = np.full(len(self), -1)
         place[chosen] = np.arange(len(chosen))
         moved, arrivals = place[self.moved.owner], place[self.arrivals.owner]
-        kept, here = moved >= 0, arrivals >= 0
-        came = self.arrivals.taken(here)
+        moved_chosen, arrivals_chosen = moved >= 0, arrivals >= 0
+        arrived = self.arrivals.taken(arrivals_chosen)
         return Collectives(
             self.item[chosen],
             self.elapsed[chosen],
@@ -209,23 +218,27 @@ class Collectives(Sequence[Collective]):
             self.types,
             Timings(*(getattr(self.timings, name)[chosen] for name in Timings.__struct_fields__)),
             Moved(
-                moved[kept], self.moved.link[kept], self.moved.size[kept], self.moved.transfer[kept], self.moved.links
+                moved[moved_chosen],
+                self.moved.link[moved_chosen],
+                self.moved.size[moved_chosen],
+                self.moved.transfer[moved_chosen],
+                self.moved.links,
             ),
             Waits(*(getattr(self.waits, name)[chosen] for name in Waits.__struct_fields__)),
-            Arrivals(len(chosen), arrivals[here], came.rank, came.after),
+            Arrivals(len(chosen), arrivals[arrivals_chosen], arrived.rank, arrived.after),
             self.algorithm[chosen],
             self.algorithms,
             self.size[chosen],
         )
 
     def at(self, numbers: I64) -> list[Collective]:
-        """Those at ``numbers``, in the order of these."""
-        own = np.unique(numbers)
-        rows = self.taken(own).rows
-        return [rows[k] for k in np.searchsorted(own, numbers).tolist()]
+        """The records at the positions ``numbers``, in that order; only these are made."""
+        distinct_numbers = np.unique(numbers)
+        rows = self.taken(distinct_numbers).rows
+        return [rows[k] for k in np.searchsorted(distinct_numbers, numbers).tolist()]
 
     def with_ranks(self, peer: I64, rank: I64) -> Collectives:
-        """The same with other ranks for the peers and those who came."""
+        """A copy with other ranks for the peers of waits and for the arrivals."""
         waits, arrivals = self.waits, self.arrivals
         return replace(
             self,
@@ -250,41 +263,42 @@ class Collectives(Sequence[Collective]):
 
 
 def lists(*columns: npt.NDArray[Any]) -> list[list[Any]]:
-    """The values of each of ``columns`` as plain ones."""
+    """The values of each column as Python objects."""
     return [column.tolist() for column in columns]
 
 
 def by_owner(rows: list[T], owner: I64, count: int) -> list[list[T] | None]:
-    """The ``rows`` of each of ``count`` owners, who are ascending; None without any."""
+    """The ``rows`` of each of ``count`` owners; ``owner`` is ascending. None for an owner without rows."""
     bounds = np.searchsorted(owner, np.arange(count + 1)).tolist()
     return [rows[low:high] or None for low, high in pairwise(bounds)]
 
 
 Groups = Mapping[str, tuple[int, ...]]
-"""The ranks of the job in every group, by the name of the group: ``parallel_group_info`` of profiler_metadata.json."""
+"""The ranks (of the job) of each group by its name: ``parallel_group_info`` of profiler_metadata.json."""
 
 _LANE = re.compile(r"Group (?P<name>.+?) Communication(?: Aicpu)?")
 
 
-def with_ranks_of_job(trace: Trace, found: Collectives, groups: Groups) -> Collectives:
-    """``found`` with ranks of the job in place of ranks of the group, where ``groups`` has the group of the lane."""
-    came = found.arrivals
-    most = np.full(len(found), -1, np.int64)
-    np.maximum.at(most, came.owner, came.rank)
-    lanes = trace.slices.lane[found.item]
-    peer, rank = found.waits.peer.copy(), came.rank.copy()
-    for lane in np.unique(lanes[found.has_arrivals]).tolist():
+def with_ranks_of_job(trace: Trace, collectives: Collectives, groups: Groups) -> Collectives:
+    """``collectives`` with ranks of the job in place of ranks of the group, where ``groups`` has the lane's group."""
+    came = collectives.arrivals
+    highest = np.full(len(collectives), -1, np.int64)
+    np.maximum.at(highest, came.owner, came.rank)
+    lanes = trace.slices.lane[collectives.item]
+    peer, rank = collectives.waits.peer.copy(), came.rank.copy()
+    for lane in np.unique(lanes[collectives.has_arrivals]).tolist():
         ranks = np.array(_ranks(trace.lanes[lane].name, groups), np.int64)
-        told = found.has_arrivals & (lanes == lane) & (most < len(ranks))
-        own = told[came.owner]
-        rank[own] = ranks[rank[own]]
-        known = told & (peer >= 0) & (peer < len(ranks))
+        # A rank beyond the group means that the lane was matched to the wrong group: it stays as it is.
+        translated = collectives.has_arrivals & (lanes == lane) & (highest < len(ranks))
+        arrived_of_lane = translated[came.owner]
+        rank[arrived_of_lane] = ranks[rank[arrived_of_lane]]
+        known = translated & (peer >= 0) & (peer < len(ranks))
         peer[known] = ranks[peer[known]]
-    return found.with_ranks(peer, rank)
+    return collectives.with_ranks(peer, rank)
 
 
 def _ranks(lane: str, groups: Groups) -> tuple[int, ...]:
-    """The ranks of the group that a lane is named after; where only one group has peers at all, those of it."""
+    """The ranks of the group in a lane's name; an unknown name means the only group with several ranks, if it is."""
     match = _LANE.fullmatch(lane)
     if match is None:
         return ()
@@ -295,10 +309,10 @@ def _ranks(lane: str, groups: Groups) -> tuple[int, ...]:
 
 
 class Transfer(Struct, frozen=True):
-    """What one collective moved over one ``transport`` (SDMA, RDMA, HCCS, PCIE, SIO).
+    """The data that one collective moved over one ``transport`` (SDMA, RDMA, HCCS, PCIE, SIO).
 
-    ``item`` is its slice, -1 without one; ``start`` and ``end`` are those of the collective in ns; ``size`` in bytes
-    took ``time`` ns; ``packets`` are (bytes of one, how many).
+    ``item`` is its slice, -1 without one; ``start`` and ``end`` are those of the collective in ns; ``size`` bytes took
+    ``time`` ns; ``packets`` are (bytes per packet, packets).
     """
 
     name: str
@@ -318,7 +332,7 @@ class Transfer(Struct, frozen=True):
 
 
 class Preprocessing(Struct, frozen=True):
-    """One row of data_preprocess.csv: the node ``name``, its ``start`` (None: not told) and ``total`` in ns."""
+    """One row of data_preprocess.csv: the node ``name``, its ``start`` (None: unknown) and ``total`` in ns."""
 
     name: str
     start: int | None
@@ -330,7 +344,7 @@ LOCAL = "LOCAL"
 
 
 class PairSum(Struct, frozen=True):
-    """From rank ``source`` to ``target`` of ``group`` by ``transport``: ``size`` in bytes, ``time`` in ns."""
+    """Transfers from rank ``source`` to ``target`` of ``group`` by ``transport``: ``size`` in bytes, ``time`` in ns."""
 
     group: str
     source: int
@@ -351,19 +365,20 @@ Cells = tuple[str | None, str | None, int, int, str | None, float | None, int | 
 
 
 def pair_sums(rows: Iterable[Cells]) -> list[PairSum]:
-    """The rows by group and pair; the operations that sum up others (``…-total``) count where there are any.
+    """The rows summed by group, pair and transport.
 
-    Beside them the file has the fastest, slowest and middle operations of each type once more.
+    A file with rows of totals (``…-total``) repeats the fastest, slowest and middle operation of each type beside
+    them: then only the totals count.
     """
-    every = list(rows)
-    totals = [row for row in every if (row[0] or "").endswith("-total")]
-    found: dict[tuple[str, int, int, str], list[float]] = {}
-    for _, group, source, target, transport, size, time in totals or every:
-        sums = found.setdefault((group or "", source, target, transport or ""), [0.0, 0, 0])
-        sums[0] += (size or 0.0) * 1e6
-        sums[1] += time or 0
-        sums[2] += 1
+    rows_of_file = list(rows)
+    totals = [row for row in rows_of_file if (row[0] or "").endswith("-total")]
+    sums_of: dict[tuple[str, int, int, str], list[float]] = {}
+    for _, group, source, target, transport, size, time in totals or rows_of_file:
+        pair = sums_of.setdefault((group or "", source, target, transport or ""), [0.0, 0, 0])
+        pair[0] += (size or 0.0) * 1e6
+        pair[1] += time or 0
+        pair[2] += 1
     return [
         PairSum(group, source, target, transport, size, int(time), int(count))
-        for (group, source, target, transport), (size, time, count) in sorted(found.items())
+        for (group, source, target, transport), (size, time, count) in sorted(sums_of.items())
     ]

@@ -1,7 +1,7 @@
-"""Collectives: how long they waited and moved data, and for which peer.
+"""Collectives from the tasks of a trace: how long each waited and transferred, and for which peer.
 
-The rules are those of msprof's communication.json: waiting and moving are read off one plane, the first that talks to
-another rank, the amount of data off all planes.
+The rules are those of msprof's communication.json: times come from one plane, the first that talks to another rank
+(the master plane), the amount of data from all planes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Bools = npt.NDArray[np.bool_]
 ON_CHIP = "ON_CHIP"
 
 _OTHER, _WAITING, _MOVING, _REMOTE = range(4)
-"""What the name of a plane task says it does."""
+"""Kinds of plane tasks, by name."""
 _WAIT = "Notify_Wait"
 _TRANSIT = ("Memcpy", "Reduce_Inline")
 _REMOTE_MEMORY = "RDMA"
@@ -34,17 +34,19 @@ def collectives(trace: Trace, args: CommunicationArgs, window: Window = EVERYTHI
     """The collectives that start in ``window``, by start."""
     slices = trace.slices
     groups = groups_of(trace)
-    own = [group.first + np.flatnonzero(window.holds(slices.start[group.first : group.last])) for group, _ in groups]
-    item = np.concatenate([*own, np.zeros(0, np.int64)])
+    items_of_groups = [
+        group.first + np.flatnonzero(window.holds(slices.start[group.first : group.last])) for group, _ in groups
+    ]
+    item = np.concatenate([*items_of_groups, np.zeros(0, np.int64)])
     order = np.argsort(slices.start[item], kind="stable")
     number = np.empty(len(item), np.int64)
     number[order] = np.arange(len(item))
     item = item[order]
-    numbers = np.split(number, np.cumsum(np.array([len(items) for items in own[:-1]], np.int64)))
+    numbers = np.split(number, np.cumsum(np.array([len(items) for items in items_of_groups[:-1]], np.int64)))
     begin, end = slices.start[item], slices.end[item]
-    placed = [(each, planes) for each, (_, planes) in zip(numbers, groups, strict=False)]
+    placed = [(numbers_of_group, planes) for numbers_of_group, (_, planes) in zip(numbers, groups, strict=False)]
     tasks = _tasks(trace, args.planes, begin, end, placed)
-    told = np.searchsorted(args.collectives.item, item)
+    args_row = np.searchsorted(args.collectives.item, item)
     return Collectives(
         item,
         end - begin,
@@ -53,16 +55,16 @@ def collectives(trace: Trace, args: CommunicationArgs, window: Window = EVERYTHI
         _moved(tasks, args.planes.links, len(item)),
         _waits(trace, tasks, begin, end),
         _arrivals(trace, tasks, begin),
-        args.collectives.algorithm[told],
+        args.collectives.algorithm[args_row],
         args.collectives.algorithms,
-        args.collectives.size[told],
+        args.collectives.size[args_row],
     )
 
 
 class _Tasks(Struct, frozen=True):
     """The plane tasks ``item`` of collectives ``owner`` (0…), by collective, plane and start, with their args; (n,).
 
-    ``kind`` is what they do; copies on the chip are no transfers.
+    Copies on the chip are of the kind _OTHER: they transfer nothing.
     """
 
     owner: I64
@@ -77,7 +79,7 @@ class _Tasks(Struct, frozen=True):
 
 
 def _tasks(trace: Trace, args: PlaneArgs, begin: I64, end: I64, groups: list[tuple[I64, list[Lane]]]) -> _Tasks:
-    """The tasks of the collectives from ``begin`` to ``end``; ``groups`` are those of each with its planes."""
+    """The tasks of the collectives from ``begin`` to ``end``; ``groups`` are (numbers of collectives, their planes)."""
     slices = trace.slices
     owners, planes, items, places = [], [], [], []
     for numbers, lanes in groups:
@@ -89,10 +91,10 @@ def _tasks(trace: Trace, args: PlaneArgs, begin: I64, end: I64, groups: list[tup
             owners.append(np.repeat(numbers, count))
             planes.append(np.full(len(at), number, np.int32))
             items.append(plane.first + at)
-            places.append(np.searchsorted(args.item, plane.first) + at)  # a lane has its slices one after the other
+            places.append(np.searchsorted(args.item, plane.first) + at)  # slices of a lane are consecutive
     nothing = np.zeros(0, np.int64)
-    owner, plane_of, item, place = (np.concatenate([*each, nothing]) for each in (owners, planes, items, places))
-    # Of each plane they stand in the order of the collectives already.
+    owner, plane_of, item, place = (np.concatenate([*parts, nothing]) for parts in (owners, planes, items, places))
+    # Within a plane the tasks are already by collective: a stable sort keeps plane and start in order.
     order = np.argsort(owner, kind="stable")
     item, place = item[order], place[order]
     kind = np.array([*map(_kind, trace.names), _OTHER], np.int8)[slices.name[item]]
@@ -119,21 +121,21 @@ def _kind(name: str) -> int:
 
 
 def _timings(tasks: _Tasks, elapsed: I64) -> Timings:
-    """The timing of each by its first plane that talks to another rank; unknown without one, or with remote memory."""
+    """The timing of each by its master plane; unknown without one and with RDMA tasks."""
     count = len(elapsed)
     talks = np.flatnonzero((tasks.target >= 0) & (tasks.target != tasks.source))
     talks = talks[_firsts(tasks.owner[talks])]
     master = np.full(count, -1, np.int64)
     master[tasks.owner[talks]] = tasks.plane[talks]
-    own = np.flatnonzero(tasks.plane == master[tasks.owner])
-    owner, length, kind = tasks.owner[own], tasks.length[own], tasks.kind[own]
+    on_master = np.flatnonzero(tasks.plane == master[tasks.owner])
+    owner, length, kind = tasks.owner[on_master], tasks.length[on_master], tasks.kind[on_master]
     bounds = np.searchsorted(owner, np.arange(count + 1))
     at = np.flatnonzero(kind == _MOVING)
-    moved = np.full(count, len(own))
-    first = _firsts(owner[at])
-    moved[owner[at[first]]] = at[first]
+    moved = np.full(count, len(on_master))
+    first_moves = _firsts(owner[at])
+    moved[owner[at[first_moves]]] = at[first_moves]
     waiting = kind == _WAITING
-    early = waiting & (np.arange(len(own)) < moved[owner])
+    early = waiting & (np.arange(len(on_master)) < moved[owner])
     wait, transit, synchronization = (
         _sums(np.where(mask, length, 0), bounds) for mask in (waiting, kind == _MOVING, early)
     )
@@ -143,7 +145,7 @@ def _timings(tasks: _Tasks, elapsed: I64) -> Timings:
 
 
 def _moved(tasks: _Tasks, links: list[str], count: int) -> Moved:
-    """What the tasks of each moved off the chip by type of link; nothing where that is not known."""
+    """The traffic of each to other chips by type of link; no row where the size is unknown."""
     moving = np.flatnonzero((tasks.kind == _MOVING) & (tasks.size >= 0))
     kinds = max(len(links), 1)
     keys, code = distinct(tasks.owner[moving] * kinds + tasks.link[moving])
@@ -155,7 +157,7 @@ def _moved(tasks: _Tasks, links: list[str], count: int) -> Moved:
 
 
 def _waits(trace: Trace, tasks: _Tasks, begin: I64, end: I64) -> Waits:
-    """The longest wait of each; of equals the one for the highest rank, then the last."""
+    """The longest wait of each; of equal ones that for the highest rank, then the last."""
     count = len(begin)
     waits = np.flatnonzero(tasks.kind == _WAITING)
     waits = waits[_largest(tasks.owner[waits], tasks.length[waits])]
@@ -169,40 +171,43 @@ def _waits(trace: Trace, tasks: _Tasks, begin: I64, end: I64) -> Waits:
 
 
 def _arrivals(trace: Trace, tasks: _Tasks, begin: I64) -> Arrivals:
-    """End of the earliest wait for each peer after the start of each; nothing where no task names a peer."""
+    """The arrivals of peers: the end of the first wait for each peer, in ns after the start of the collective.
+
+    A Notify_Wait ends when the peer's notify arrives, so the first one shows when the peer entered the collective.
+    """
     slices = trace.slices
     waits = np.flatnonzero((tasks.kind == _WAITING) & (tasks.target >= 0) & (tasks.source >= 0))
     ranks = int(tasks.target[waits].max(initial=0)) + 1
     keys, code = distinct(tasks.owner[waits] * ranks + tasks.target[waits])
     start, end = slices.start[tasks.item[waits]], slices.end[tasks.item[waits]]
     begun = _least(code, start, len(keys))
-    earliest = start == begun[code]  # of those that begin first the one that ends first
-    came = _least(code[earliest], end[earliest], len(keys))
+    earliest = start == begun[code]  # of waits that begin together the one that ends first
+    arrived = _least(code[earliest], end[earliest], len(keys))
     owner, rank = np.divmod(keys, ranks)
-    # This rank itself is there at the start.
+    # This rank arrives at the start.
     first = waits[_firsts(tasks.owner[waits])]
-    own = tasks.owner[first]
-    owners = np.concatenate((own, owner))
+    owner_of_first = tasks.owner[first]
+    owners = np.concatenate((owner_of_first, owner))
     peers = np.concatenate((tasks.source[first], rank))
-    after = np.concatenate((np.zeros(len(first), np.int64), came - begin[owner]))
+    after = np.concatenate((np.zeros(len(first), np.int64), arrived - begin[owner]))
     order = np.lexsort((after, peers, owners))
     return Arrivals(len(begin), owners[order], peers[order], after[order])
 
 
 def _least(code: I64, values: I64, count: int) -> I64:
-    """The least of the ``values`` of every code below ``count``."""
-    found = np.full(count, np.iinfo(np.int64).max)
-    np.minimum.at(found, code, values)
-    return found
+    """The minimum of the ``values`` of each code; (count,)."""
+    least = np.full(count, np.iinfo(np.int64).max)
+    np.minimum.at(least, code, values)
+    return least
 
 
 def _firsts(owner: I64) -> I64:
-    """Where each owner begins; they are ascending."""
+    """The first position of each owner; owners are ascending."""
     return np.flatnonzero(np.diff(owner, prepend=-1))
 
 
 def _largest(owner: I64, value: npt.NDArray[np.integer]) -> I64:
-    """Where the largest value of each owner stands, every one of several equals; owners are ascending."""
+    """The positions of the maximum of each owner, all of several equal ones; owners are ascending."""
     firsts = _firsts(owner)
     if not len(firsts):
         return firsts
@@ -211,6 +216,6 @@ def _largest(owner: I64, value: npt.NDArray[np.integer]) -> I64:
 
 
 def _sums(values: I64, bounds: I64) -> I64:
-    """The sum of the ``values`` between each of the ``bounds`` and the next one."""
+    """The sums of ``values`` between consecutive ``bounds``."""
     total = np.concatenate((np.zeros(1, np.int64), np.cumsum(values)))
     return total[bounds[1:]] - total[bounds[:-1]]

@@ -1,4 +1,4 @@
-"""What keeps a device busy, in a window of time, and slices by name."""
+"""What keeps a device busy: windows of time, masks of compute, collectives and copies; slices by name."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ F64 = npt.NDArray[np.float64]
 class Window(Struct, frozen=True):
     """The time ``[start, end)`` in ns.
 
-    A range cuts slices at its edges. A step owns slices ``whole`` by their start, as torch_npu's step_trace_time.csv
-    charges them.
+    A range cuts slices at its edges. A step (``whole``) counts every slice that starts in it with its full length, as
+    torch_npu's step_trace_time.csv does.
     """
 
     start: int
@@ -39,8 +39,8 @@ class Window(Struct, frozen=True):
     def length(self, start: I64, end: I64) -> int:
         """How much of the disjoint intervals ``[start, end)`` belongs to the window, ns."""
         if self.whole:
-            own = self.holds(start)
-            return int((end[own] - start[own]).sum())
+            held = self.holds(start)
+            return int((end[held] - start[held]).sum())
         low, high = clipped(start, end, self.start, self.end)
         return int((high - low).sum())
 
@@ -56,7 +56,7 @@ COMPUTE_TASK_TYPES = frozenset({"AI_CORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV
 
 _CORE_TASK_TYPES = frozenset({"AI_CORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV"})
 _ON_AI_CPU = re.compile(r"AiCpu(?![a-z])")
-"""What CANN puts into the names of kernels of the AI CPU; older writers tell no type of such a task."""
+"""Part of the names of AI CPU kernels; older writers record no task type for them."""
 _NOT_KERNELS = ("MEMCPY", "EVENT", "NOTIFY")
 
 
@@ -64,7 +64,7 @@ _NOT_KERNELS = ("MEMCPY", "EVENT", "NOTIFY")
 class DeviceSlices:
     """Masks over all slices of a trace for one device; (n,) each.
 
-    ``busy`` are compute, group collectives and copies; waits, records and plane tasks are not busy.
+    ``busy`` is compute, collectives (of group lanes) and copies. Event waits, event records and plane tasks are not.
     """
 
     device: int | None
@@ -80,18 +80,15 @@ class DeviceSlices:
 
 
 def on_ai_cpu(trace: Trace, items: I64) -> Bools:
-    """Which of the slices ``items`` are kernels of the AI CPU, if they are kernels at all, by task type or name."""
+    """Which of the kernels ``items`` run on the AI CPU, by task type or name; (n,)."""
     of_type = _kinds(trace.task_types, lambda kind: kind == "AI_CPU")
     named = _kinds(trace.names, lambda name: "AiCpu" in name and _ON_AI_CPU.search(name) is not None)
-    found: Bools = of_type[trace.slices.task_type[items]] | named[trace.slices.name[items]]
-    return found
+    mask: Bools = of_type[trace.slices.task_type[items]] | named[trace.slices.name[items]]
+    return mask
 
 
 def device_slices(trace: Trace) -> list[DeviceSlices]:
-    """One entry per device of the trace, by device number; the unknown device (older writers) comes first.
-
-    Of more than ``MOST_DEVICES`` the first ones.
-    """
+    """One entry per device, by number, at most ``MOST_DEVICES``; the unknown device of older writers comes first."""
     layers: defaultdict[int | None, list[Layer]] = defaultdict(list)
     for layer in trace.layers:
         if layer.kind in ("hardware", "communication") and layer.lanes:
@@ -115,22 +112,23 @@ def _slices_of(trace: Trace, device: int | None, layers: list[Layer]) -> DeviceS
     computing, of_core = (_kinds(trace.task_types, kinds.__contains__) for kinds in of_types)
     compute, copy = (np.zeros(len(slices), np.bool_) for _ in range(2))
     spans = [slice(trace.lanes[lane].first, trace.lanes[lane].last) for lane in hardware]
-    known = False
-    for own in spans:
-        kind = slices.task_type[own]
-        copy[own] = copied[slices.name[own]] | copying[kind]
-        compute[own] = computing[kind]
-        known |= bool(of_core[kind].any())
-    if not known:
+    has_types = False
+    for span in spans:
+        kind = slices.task_type[span]
+        copy[span] = copied[slices.name[span]] | copying[kind]
+        compute[span] = computing[kind]
+        has_types |= bool(of_core[kind].any())
+    # A writer without task types: a kernel is what a launch leads to and no name excludes.
+    if not has_types:
         targets = trace.links.target_slice[trace.links_of(HOST_TO_DEVICE)]
         launched = np.zeros(len(slices), np.bool_)
         launched[targets[targets >= 0]] = True
         no_kernel = _kinds(trace.names, lambda name: name.startswith(_NOT_KERNELS))
-        for own in spans:
-            compute[own] |= launched[own] & ~no_kernel[slices.name[own]]
+        for span in spans:
+            compute[span] |= launched[span] & ~no_kernel[slices.name[span]]
     # Older chips run copies on the AI CPU, whose task type counts as compute.
-    for own in spans:
-        compute[own] &= ~copy[own]
+    for span in spans:
+        compute[span] &= ~copy[span]
     return DeviceSlices(device, compute, _on_lanes(trace, groups), copy)
 
 
@@ -142,7 +140,7 @@ def _on_lanes(trace: Trace, lanes: list[int]) -> Bools:
 
 
 def _kinds(names: list[str], rule: Callable[[str], bool]) -> Bools:
-    """Which of ``names`` fulfil ``rule``; the last entry is that of no name."""
+    """Which of ``names`` pass ``rule``; one more entry answers False for the code -1, "no name"."""
     return np.array([rule(name) for name in names] + [False])
 
 
@@ -150,37 +148,37 @@ _FEW = 8
 
 
 def named_on(trace: Trace, kinds: tuple[LayerKind, ...], rule: Callable[[str], bool]) -> I64:
-    """The slices on layers of ``kinds`` whose name fulfils ``rule``, ascending."""
+    """The slices on layers of ``kinds`` whose name passes ``rule``, ascending."""
     return named_in(trace, (lane for lane in trace.lanes if trace.layers[lane.layer].kind in kinds), rule)
 
 
 def named_in(trace: Trace, lanes: Iterable[Lane], rule: Callable[[str], bool]) -> I64:
-    """The slices in ``lanes`` whose name fulfils ``rule``, ascending."""
-    known = _names_in_lanes(trace)
+    """The slices in ``lanes`` whose name passes ``rule``, ascending."""
+    names_in_lanes = _names_in_lanes(trace)
     wanted = np.zeros(len(trace.names) + 1, np.bool_)
-    found = [np.zeros(0, np.int64)]
+    parts = [np.zeros(0, np.int64)]
     for lane in sorted(lanes, key=lambda lane: lane.first):
-        own = [code for code in known[lane.index] if rule(trace.names[code])]
-        if not own:
+        codes = [code for code in names_in_lanes[lane.index] if rule(trace.names[code])]
+        if not codes:
             continue
         name = trace.slices.name[lane.first : lane.last]
-        if len(own) <= _FEW:  # compared sooner than looked up
-            chosen = name == own[0]
-            for code in own[1:]:
+        if len(codes) <= _FEW:  # so few comparisons are faster than a lookup table
+            chosen = name == codes[0]
+            for code in codes[1:]:
                 chosen |= name == code
         else:
-            wanted[own] = True
+            wanted[codes] = True
             chosen = wanted[name]
-        found.append(lane.first + np.flatnonzero(chosen))
-    return np.concatenate(found)
+        parts.append(lane.first + np.flatnonzero(chosen))
+    return np.concatenate(parts)
 
 
 @of_trace
 def _names_in_lanes(trace: Trace) -> list[list[int]]:
-    """Which names occur in each lane: few of all do, and most rules find none of theirs there."""
-    found = []
+    """The codes of the names in each lane. They are few, so most searches skip most lanes."""
+    codes = []
     for lane in trace.lanes:
-        there = np.zeros(len(trace.names) + 1, np.bool_)
-        there[trace.slices.name[lane.first : lane.last]] = True
-        found.append(np.flatnonzero(there[:-1]).tolist())
-    return found
+        present = np.zeros(len(trace.names) + 1, np.bool_)
+        present[trace.slices.name[lane.first : lane.last]] = True
+        codes.append(np.flatnonzero(present[:-1]).tolist())
+    return codes

@@ -1,4 +1,4 @@
-"""How durations spread: percentiles and histograms."""
+"""How durations are distributed: percentiles and histograms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ I64 = npt.NDArray[np.int64]
 
 
 class Distribution(Struct, frozen=True):
-    """Durations in ns of the slices ``items``, the slowest first; ``union`` counts what overlaps once."""
+    """Durations in ns of the slices ``items``, the slowest first; ``union`` counts overlapping time once."""
 
     count: int
     total: int
@@ -26,7 +26,7 @@ class Distribution(Struct, frozen=True):
 
 
 def distribution(trace: Trace, items: I64) -> Distribution | None:
-    """The durations of ``items``; None where there is none."""
+    """The distribution of the durations of ``items``; None without items."""
     if not len(items):
         return None
     start, end = trace.slices.start[items], trace.slices.end[items]
@@ -46,32 +46,32 @@ def distribution(trace: Trace, items: I64) -> Distribution | None:
 
 
 def by_code(trace: Trace, items: I64, code: I64) -> list[tuple[int, Distribution]]:
-    """The distribution of the ``items`` of each ``code`` (-1: left out), most time first."""
-    found = []
-    for each in np.unique(code[code >= 0]).tolist():
-        own = distribution(trace, items[code == each])
-        if own is not None:
-            found.append((each, own))
-    return sorted(found, key=lambda pair: -pair[1].total)
+    """The distribution of ``items`` per ``code`` (-1: left out), most time first."""
+    rows = []
+    for value in np.unique(code[code >= 0]).tolist():
+        spread = distribution(trace, items[code == value])
+        if spread is not None:
+            rows.append((value, spread))
+    return sorted(rows, key=lambda pair: -pair[1].total)
 
 
 class Histogram(Struct, frozen=True):
-    """``count[k]`` values lie in ``[edges[k], edges[k + 1])``, the last bin holds its upper edge too."""
+    """``count[k]`` values lie in ``[edges[k], edges[k + 1])``; the last bin includes its upper edge."""
 
     edges: npt.NDArray[np.float64]
     count: npt.NDArray[np.int64]
 
 
 def histogram(values: npt.NDArray[np.int64], bins: int) -> Histogram:
-    """``values`` (above 0 or clipped to 1) in at most ``bins`` bins from the lowest to the highest, of equal ratio.
+    """``values`` (clipped to 1 or more) in ``bins`` bins of equal ratio from the lowest to the highest value.
 
-    Values that are all alike are one bin.
+    Equal values give a single bin.
     """
     values = np.maximum(values, 1)
     low, high = int(values.min()), int(values.max())
     if low == high:
         return Histogram(np.array([low, high], np.float64), np.array([len(values)], np.int64))
     edges = np.geomspace(low, high, bins + 1)
-    edges[0], edges[-1] = low, high
+    edges[0], edges[-1] = low, high  # geomspace may miss both by a rounding error
     at = np.clip(np.searchsorted(edges, values, "right") - 1, 0, bins - 1)
     return Histogram(edges, np.bincount(at, minlength=bins).astype(np.int64))

@@ -1,4 +1,4 @@
-"""When the queue of a device runs empty, why, and the ranges in which the host only just keeps up."""
+"""When the queue of a device runs empty and why, and the ranges in which the host barely keeps up."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.analysis.calls import BLOCKING_OPERATIONS, is_blocking_call
 from npu_tui.analysis.device import DeviceSlices, Window, named_on, on_ai_cpu
 from npu_tui.analysis.launches import Dispatch, Pairs, dequeue_of, enqueue_of
 from npu_tui.trace.intervals import covered_before, touches
@@ -19,10 +20,10 @@ F64 = npt.NDArray[np.float64]
 
 
 def backlog(trace: Trace, pairs: Pairs) -> tuple[F64, I64, I64]:
-    """Launches in flight over time: ``time`` (ns, ascending), the depth from there on, the pair that changed it.
+    """Launches in flight: ``time`` (ns, ascending), the depth from there on, and the pair that changed it; (2n,) each.
 
-    Each pair adds one when it reaches the device (``Pairs.arrival``) and takes it away at the end of its slice; (2n,)
-    each. Where several change at one time, the depth of the last entry holds.
+    A pair adds one when it reaches the device (``Pairs.arrival``) and removes it at the end of its slice. Of several
+    entries at one time the last one has the depth that holds.
     """
     ends = trace.slices.end[trace.links.target_slice[pairs.link]].astype(np.float64)
     time = np.concatenate((pairs.arrival, ends))
@@ -32,19 +33,19 @@ def backlog(trace: Trace, pairs: Pairs) -> tuple[F64, I64, I64]:
 
 
 def host_lead(trace: Trace, launches: Dispatch) -> F64:
-    """How long before the device was ready for it each launch reached the device, ns; (n,).
+    """The lead of the host: how long before the device was ready each launch reached it, ns; (n,).
 
-    Negative where the device waited, not a number where nothing ran before.
+    Negative where the device waited, not-a-number where nothing ran before.
     """
     reached = trace.links.target_time[launches.link] - launches.relative
     return np.where(launches.ready >= 0, launches.ready - reached, np.nan)
 
 
 def waiting(launches: Dispatch) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
-    """Start and end (ns) of every time the idle device waited for a launch, and whether that launch starved."""
+    """Start and end (ns) of each wait of the idle device for a launch, and whether that launch is starved."""
     lost = np.rint(launches.lost).astype(np.int64)
-    some = lost > 0
-    return launches.ready[some], launches.ready[some] + lost[some], launches.starved[some]
+    has_lost = lost > 0
+    return launches.ready[has_lost], launches.ready[has_lost] + lost[has_lost], launches.starved[has_lost]
 
 
 Bools = npt.NDArray[np.bool_]
@@ -57,17 +58,15 @@ _BEFORE_NS = 2_000_000
 _LONG_SYNC_NS = 100_000
 _LONG_HEAD_NS = 1_000_000
 _LONG_COPY_NS = 200_000
-_SYNC_OPERATIONS = frozenset(
-    {"aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "Event::synchronize"}
-)
+
 _MEMORY_CALLS = ("aclrtMalloc", "aclMallocMem", "aclrtFree")
 
 
 class Drain(Struct, frozen=True):
-    """A pause of 100 us or more (ns) without any launch in flight, between two of them.
+    """A pause of 100 us or more without any launch in flight, ``start`` and ``end`` in ns.
 
-    ``peak_backlog`` is the most launches in flight at once since the drain before. ``before`` is the busy slice that
-    ended last and ``after`` the one whose launch ended the pause.
+    ``peak_backlog`` is the maximum of launches in flight since the previous drain. ``before`` is the busy slice that
+    ended last, ``after`` the one whose launch ended the pause.
     """
 
     start: float
@@ -79,12 +78,12 @@ class Drain(Struct, frozen=True):
 
     @property
     def interrupted(self) -> bool:
-        """Whether a filled queue ran empty, not one that starved all along."""
+        """Whether the queue had been filled before, in contrast to a device that starves all the time."""
         return self.peak_backlog >= _INTERRUPTED_FROM
 
 
 def drains(trace: Trace, device: DeviceSlices, pairs: Pairs) -> list[Drain]:
-    """The drains of ``device`` in order of time, with the first cause that applies."""
+    """The drains of ``device`` in order of time, each with the first cause that applies."""
     if not len(pairs.link):
         return []
     target = trace.links.target_slice[pairs.link].astype(np.int64)
@@ -110,10 +109,10 @@ def drains(trace: Trace, device: DeviceSlices, pairs: Pairs) -> list[Drain]:
 
 
 def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, start: F64, end: F64) -> list[Cause]:
-    """The cause of the drains from ``start`` to ``end``, each ended by a pair.
+    """The cause of each drain from ``start`` to ``end`` that the launch ``next_pair`` ended.
 
-    Long device slices count up to 2 ms before, calls of the host if they run in the drain (on the host's clock), and a
-    wait of the host only if it returned before the launch that ended the drain was put into the task queue.
+    Device slices count if they run up to 2 ms before the drain, host calls if they run in the drain (on the host's
+    clock), and a wait of the host only if it returned before the launch that ended the drain entered the task queue.
     """
     slices, link = trace.slices, pairs.link[next_pair]
     floor = pairs.launch[next_pair] - trace.links.source_time[link]
@@ -123,21 +122,22 @@ def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, st
 
     host_start, host_end = start - floor, end - floor
     issued = _issued(trace, link)
-    sync = named_on(trace, ("cann", "python", "other"), _is_sync_call)
-    operations = named_on(trace, ("python", "other"), lambda name: name in _SYNC_OPERATIONS)
-    operations = operations[length(operations) > _LONG_SYNC_NS]
-    returned = np.sort(np.concatenate((slices.end[sync], slices.end[operations])))
+    waiting_calls = named_on(trace, ("cann", "python", "other"), is_blocking_call)
+    waiting_operations = named_on(trace, ("python", "other"), BLOCKING_OPERATIONS.__contains__)
+    waiting_operations = waiting_operations[length(waiting_operations) > _LONG_SYNC_NS]
+    returned = np.sort(np.concatenate((slices.end[waiting_calls], slices.end[waiting_operations])))
     low = np.searchsorted(returned, host_start, "right")
     waited = np.searchsorted(returned, np.minimum(issued, host_end), "right") > low
+    # A collective or event wait at the head of a stream blocks what is queued behind it.
     heads = np.flatnonzero(device.collective), named_on(trace, ("hardware",), _is_event_wait)
-    head = np.union1d(*(each[length(each) >= _LONG_HEAD_NS] for each in heads))
+    head = np.union1d(*(items[length(items) >= _LONG_HEAD_NS] for items in heads))
     copy, ai_cpu = np.flatnonzero(device.copy), np.flatnonzero(device.compute)
     copy, ai_cpu = copy[length(copy) >= _LONG_COPY_NS], ai_cpu[on_ai_cpu(trace, ai_cpu)]
     compiling = named_on(trace, ("cann",), lambda name: name.endswith("aclopCompileAndExecute"))
     memory = named_on(trace, ("cann",), lambda name: name.rpartition("@")[2].startswith(_MEMORY_CALLS))
     collecting = named_on(trace, ("python", "other"), lambda name: name == "GC")
     loading = named_on(trace, ("python", "other"), lambda name: "dataloader" in name.lower())
-    found: list[tuple[Cause, Bools]] = [
+    causes: list[tuple[Cause, Bools]] = [
         ("sync", waited),
         ("communication", _touches(trace, head, start - _BEFORE_NS, end)),
         ("copy", _touches(trace, copy, start - _BEFORE_NS, end)),
@@ -147,18 +147,13 @@ def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, st
         ("gc", _touches(trace, collecting, host_start, host_end)),
         ("dataloader", _touches(trace, loading, host_start, host_end)),
     ]
-    return [next((cause for cause, holds in found if holds[k]), "python") for k in range(len(start))]
+    return [next((cause for cause, holds in causes if holds[k]), "python") for k in range(len(start))]
 
 
 def _issued(trace: Trace, link: I64) -> I64:
-    """When the launch of each ``link`` was put into the task queue, without a queue when it was made; (n,) ns."""
+    """When the launch of each ``link`` entered the task queue, or was made where there is no queue, ns; (n,)."""
     enqueue = enqueue_of(trace, dequeue_of(trace, link))
     return np.where(enqueue >= 0, trace.slices.start[enqueue], trace.links.source_time[link])
-
-
-def _is_sync_call(name: str) -> bool:
-    call = name.rpartition("@")[2]
-    return call.startswith("aclrtSynchronize") or call == "aclrtMemcpy"
 
 
 def _is_event_wait(name: str) -> bool:
@@ -176,8 +171,8 @@ _FEWEST = 3
 class DispatchRange(Struct, frozen=True):
     """From the start of the first near-vertical target to the end of the last one, ns.
 
-    ``links`` counts all launches whose target starts inside and ``lost`` is their lost time, ns; ``idle_ratio`` is the
-    share in which the device did nothing, None for a range without length.
+    ``links`` counts the launches whose target starts inside, ``lost`` is their lost time, ns; ``idle_ratio`` is the
+    idle share of the device, None for a range without length.
     """
 
     start: int
@@ -189,19 +184,19 @@ class DispatchRange(Struct, frozen=True):
 
 
 def launches_in(trace: Trace, launches: Dispatch, window: Window) -> Dispatch:
-    """The launches of ``launches`` whose target starts in ``window``; their floors are those of the whole trace."""
-    own = window.holds(trace.links.target_time[launches.link])
+    """The launches whose target starts in ``window``; clock floors are still those of the whole trace."""
+    inside = window.holds(trace.links.target_time[launches.link])
     return replace(
         launches,
-        link=launches.link[own],
-        relative=launches.relative[own],
-        lost=launches.lost[own],
-        ready=launches.ready[own],
+        link=launches.link[inside],
+        relative=launches.relative[inside],
+        lost=launches.lost[inside],
+        ready=launches.ready[inside],
     )
 
 
 def dispatch_ranges(trace: Trace, device: DeviceSlices, launches: Dispatch) -> list[DispatchRange]:
-    """The clusters of three or more near-vertical launches that lie at most 3 ms apart, in order of time."""
+    """Clusters of three or more near-vertical launches at most 3 ms apart, in order of time."""
     links, slices = trace.links, trace.slices
     time = links.target_time[launches.link]
     near = np.flatnonzero(launches.near_vertical)

@@ -1,4 +1,4 @@
-"""What of a trace could not be placed as it stands, and what is odd about it."""
+"""The health of a trace: events that could not be placed, unbound links, and oddities of its times."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DAY_NS = 24 * 3600 * 10**9
 
 
 class LinkHealth(Struct, frozen=True):
-    """Links of one category: how many there are, have an end on no slice, or end before they begin."""
+    """Links of one category: all, those with an end on no slice, those that end before they begin."""
 
     category: str
     links: int
@@ -26,11 +26,11 @@ class LinkHealth(Struct, frozen=True):
 
 
 class TraceHealth(Struct, frozen=True):
-    """Everything that ``:health`` and the reports say.
+    """The figures of ``:health`` and of the reports.
 
-    ``skipped`` is (reason, count). ``crossing`` counts the slices that end after the one that was open last when they
-    started. ``samples_outside`` counts counter samples before the first or after the last slice. ``far`` counts the
-    slices that an idle gap of ``far_gap`` ns, longer than any profile, parts from the bulk.
+    ``skipped`` is (reason, count). ``crossing`` counts slices that overlap the slice around them instead of nesting in
+    it. ``samples_outside`` counts counter samples before the first or after the last slice. ``far`` counts slices that
+    an idle gap of ``far_gap`` ns (a day or more) separates from the bulk, as a wrong clock does.
     """
 
     events: int
@@ -45,7 +45,7 @@ class TraceHealth(Struct, frozen=True):
 
     @property
     def is_clean(self) -> bool:
-        """Whether every event has its place."""
+        """Whether every event was placed and nothing else is wrong."""
         unbound = any(link.unbound_sources or link.unbound_targets for link in self.links)
         return not (self.truncated or self.skipped or unbound or self.far or self.warnings)
 
@@ -86,7 +86,7 @@ def _of_devices(trace: Trace) -> list[Message]:
 
 
 def far_slices(trace: Trace) -> tuple[int, int]:
-    """How many slices lie beyond the longest idle gap of a day or more, and that gap in ns; (0, 0) without one."""
+    """The slices beyond the longest idle gap of a day or more, and that gap in ns; (0, 0) without one."""
     if trace.end < _DAY_NS or len(trace.slices) < 2:
         return 0, 0
     order = np.argsort(trace.slices.start, kind="stable")
@@ -97,7 +97,7 @@ def far_slices(trace: Trace) -> tuple[int, int]:
 
 
 def crossing_slices(trace: Trace) -> int:
-    """Slices that start while another of their lane is open and end after the one of these that started last."""
+    """How many slices start inside another one of their lane and end after it."""
     start, end = trace.slices.start, trace.slices.end
-    lanes = (slice(lane.first, lane.last) for lane in trace.lanes if lane.rows > 1 and not lane.derived)
-    return sum(crossing(start[own], end[own]) for own in lanes)
+    spans = (slice(lane.first, lane.last) for lane in trace.lanes if lane.rows > 1 and not lane.derived)
+    return sum(crossing(start[span], end[span]) for span in spans)

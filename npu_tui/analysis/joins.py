@@ -1,4 +1,4 @@
-"""Slices joined with rows of files, and our figures against those of the profiler."""
+"""Joins slices with rows of the profiler's tables, and compares our figures with those of the tables."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ I64 = npt.NDArray[np.int64]
 
 _CANN = "cann::"
 _INPUT = re.compile(r"_in_\d+$")
-"""What CANN appends for the memory of one input."""
+"""The suffix that CANN appends for the memory of one input."""
 
 _OFF = (0, -1, 1)
+"""Offsets of a start that are tried in this order, ns: table and trace may round microseconds differently."""
 _FARTHEST_NS = 10_000_000
-"""A collective of the same name that begins farther away is another one."""
+"""A collective of the same name farther away than this is another one."""
 
 
 def rows_of_kernels(trace: Trace, items: I64, names: Sequence[str | None], start: I64) -> I64:
@@ -28,12 +29,12 @@ def rows_of_kernels(trace: Trace, items: I64, names: Sequence[str | None], start
     codes = np.array([code_of.get(name, -1) if name is not None else -1 for name in names], np.int64)
     rows = np.flatnonzero(codes >= 0)
     rows = rows[np.lexsort((rows, start[rows], codes[rows]))]
-    found = np.full(len(items), -1, np.int64)
+    row_of = np.full(len(items), -1, np.int64)
     name, begin = trace.slices.name[items].astype(np.int64), trace.slices.start[items] + trace.start_ns
     for off in _OFF:
-        left = np.flatnonzero(found < 0)
-        found[left] = _exact(codes[rows], start[rows], rows, name[left], begin[left] + off)
-    return found
+        missing = np.flatnonzero(row_of < 0)
+        row_of[missing] = _exact(codes[rows], start[rows], rows, name[missing], begin[missing] + off)
+    return row_of
 
 
 def _exact(codes: I64, start: I64, rows: I64, name: I64, begin: I64) -> I64:
@@ -43,7 +44,8 @@ def _exact(codes: I64, start: I64, rows: I64, name: I64, begin: I64) -> I64:
     low = np.searchsorted(codes, name, "left")
     high = np.searchsorted(codes, name, "right")
     at = low.copy()
-    # Starts are sorted only among rows of one name: a search for all of them at once, by halving each one's span.
+    # Starts are sorted only among rows of one name, so np.searchsorted does not apply: this is a binary search of
+    # all queries at once, each in the span of its name.
     while len(pending := np.flatnonzero(at < high)):
         middle = (at[pending] + high[pending]) // 2
         later = start[middle] < begin[pending]
@@ -59,15 +61,15 @@ def slices_of_collectives(trace: Trace, items: I64, names: Sequence[str | None],
     of_name: dict[str, list[int]] = {}
     for item in items.tolist():
         of_name.setdefault(trace.name_of(item), []).append(item)
-    found = np.full(len(names), -1, np.int64)
+    slice_of = np.full(len(names), -1, np.int64)
     for row, name in enumerate(names):
         candidates = np.array(of_name.get(name or "", []), np.int64)
         if len(candidates):
             away = np.abs(trace.slices.start[candidates] + trace.start_ns - start[row])
             nearest = int(np.argmin(away))
             if away[nearest] <= _FARTHEST_NS or len(candidates) == 1:
-                found[row] = candidates[nearest]
-    return found
+                slice_of[row] = candidates[nearest]
+    return slice_of
 
 
 def operations_at(trace: Trace, names: Sequence[str | None], time: I64) -> I64:
@@ -76,7 +78,7 @@ def operations_at(trace: Trace, names: Sequence[str | None], time: I64) -> I64:
     hosts = np.concatenate([np.arange(lane.first, lane.last) for lane in lanes] or [np.zeros(0, np.int64)])
     code_of = {name: code for code, name in enumerate(trace.names)}
     codes = np.array([code_of.get(name, -1) if name is not None else -1 for name in names], np.int64)
-    found = np.full(len(names), -1, np.int64)
+    slice_of = np.full(len(names), -1, np.int64)
     wanted = np.zeros(len(trace.names) + 1, np.bool_)
     wanted[codes[codes >= 0]] = True
     hosts = hosts[wanted[trace.slices.name[hosts]]]
@@ -84,78 +86,80 @@ def operations_at(trace: Trace, names: Sequence[str | None], time: I64) -> I64:
     name = trace.slices.name[hosts]
     moment = time - trace.start_ns
     for code in np.unique(codes[codes >= 0]).tolist():
-        own = hosts[np.searchsorted(name, code, "left") : np.searchsorted(name, code, "right")]
+        namesakes = hosts[np.searchsorted(name, code, "left") : np.searchsorted(name, code, "right")]
         rows = np.flatnonzero(codes == code)
-        if len(own):
-            found[rows] = _innermost(trace.slices.start[own], trace.slices.end[own], own, moment[rows])
-    return found
+        if len(namesakes):
+            slice_of[rows] = _innermost(
+                trace.slices.start[namesakes], trace.slices.end[namesakes], namesakes, moment[rows]
+            )
+    return slice_of
 
 
 def _innermost(start: I64, end: I64, items: I64, moment: I64) -> I64:
-    """The one of ``items`` (by start) that began last among those that hold each ``moment``; -1 without one."""
+    """The one of ``items`` (by start) that began last among those around each ``moment``; -1 without one."""
     at = np.searchsorted(start, moment, "right") - 1
     reach = np.maximum.accumulate(end)
-    found = np.full(len(moment), -1, np.int64)
-    left = np.flatnonzero(at >= 0)
-    while len(left):
-        holds = end[at[left]] >= moment[left]
-        found[left[holds]] = items[at[left[holds]]]
-        left = left[~holds]
-        at[left] -= 1
-        left = left[(at[left] >= 0) & (reach[np.maximum(at[left], 0)] >= moment[left])]
-    return found
+    innermost = np.full(len(moment), -1, np.int64)
+    pending = np.flatnonzero(at >= 0)
+    while len(pending):
+        holds = end[at[pending]] >= moment[pending]
+        innermost[pending[holds]] = items[at[pending[holds]]]
+        pending = pending[~holds]
+        at[pending] -= 1
+        pending = pending[(at[pending] >= 0) & (reach[np.maximum(at[pending], 0)] >= moment[pending])]
+    return innermost
 
 
 def kernels_allocated_for(trace: Trace, kernels: I64, names: Sequence[str | None], time: I64) -> I64:
-    """For each row that names a kernel (``cann::Conv2D1``, in databases ``Conv2D1``) the one it is for; (rows,).
+    """The kernel that each row of memory was allocated for, by its name; -1 for rows without one; (rows,).
 
-    The memory is allocated when the kernel is launched: it is the first one of the name to start afterwards, or the
-    last one where host and device differ by their clocks; -1 for any other row.
+    A row names the kernel ``cann::Conv2D1``, in databases ``Conv2D1``. Memory is allocated at the launch: the kernel is
+    the first of that name that starts afterwards, or the last one where the clocks of host and device differ.
     """
     starts: dict[str, list[int]] = {}
     order = kernels[np.argsort(trace.slices.start[kernels], kind="stable")]
     for item in order.tolist():
         starts.setdefault(trace.name_of(item), []).append(item)
-    found = np.full(len(names), -1, np.int64)
+    kernel_of = np.full(len(names), -1, np.int64)
     for row, name in enumerate(names):
         if name is not None:
-            own = starts.get(_INPUT.sub("", name.removeprefix(_CANN)), [])
-            if own:
-                at = int(np.searchsorted(trace.slices.start[own], time[row] - trace.start_ns, "left"))
-                found[row] = own[min(at, len(own) - 1)]
-    return found
+            namesakes = starts.get(_INPUT.sub("", name.removeprefix(_CANN)), [])
+            if namesakes:
+                at = int(np.searchsorted(trace.slices.start[namesakes], time[row] - trace.start_ns, "left"))
+                kernel_of[row] = namesakes[min(at, len(namesakes) - 1)]
+    return kernel_of
 
 
 Tasks = tuple[I64, I64, Sequence[str | None]]
-"""Stream, task and name of each of them."""
+"""Stream id, task id and name of each task."""
 
 
 def rows_of_tasks(tasks: Tasks, rows: Tasks) -> I64:
     """For each of ``tasks``, by start, its row of a table, -1 without one; (tasks,).
 
-    A row without a name is that of any. Ids come again in a long run: as many rows as tasks of the same ids and name
-    belong to each other in turn, one row to all of them, and of any other number nobody knows which.
+    A row without a name fits any task of its ids. Ids are reused in a long run. If a key has as many rows as tasks,
+    they are paired in order; a single row belongs to all tasks; any other number is ambiguous and gives -1.
     """
-    known: dict[tuple[int, int, str | None], list[int]] = {}
+    rows_by_key: dict[tuple[int, int, str | None], list[int]] = {}
     for row, (stream, task, name) in enumerate(zip(rows[0].tolist(), rows[1].tolist(), rows[2], strict=True)):
-        known.setdefault((stream, task, name), []).append(row)
-    alike: dict[tuple[int, int, str | None], list[int]] = {}
+        rows_by_key.setdefault((stream, task, name), []).append(row)
+    places_of_key: dict[tuple[int, int, str | None], list[int]] = {}
     for place, (stream, task, name) in enumerate(zip(tasks[0].tolist(), tasks[1].tolist(), tasks[2], strict=True)):
-        key = (stream, task, name) if (stream, task, name) in known else (stream, task, None)
-        if key in known:
-            alike.setdefault(key, []).append(place)
-    found = np.full(len(tasks[0]), -1, np.int64)
-    for key, places in alike.items():
-        own = known[key]
-        if len(own) in (1, len(places)):
-            found[places] = own
-    return found
+        key = (stream, task, name) if (stream, task, name) in rows_by_key else (stream, task, None)
+        if key in rows_by_key:
+            places_of_key.setdefault(key, []).append(place)
+    row_of = np.full(len(tasks[0]), -1, np.int64)
+    for key, places in places_of_key.items():
+        rows_of_key = rows_by_key[key]
+        if len(rows_of_key) in (1, len(places)):
+            row_of[places] = rows_of_key
+    return row_of
 
 
 def task_ids(trace: Trace, items: I64) -> I64:
-    """The task ids of the slices ``items``, from their args, -1 where absent; raises as ``ArgReader.many`` does."""
-    (found,) = trace.args.many(trace.slices.event[items], ("Task Id",))
-    return np.array([value if type(value) is int and 0 <= value < 2**62 else -1 for value in found], np.int64)
+    """The task ids of the slices ``items`` from their args, -1 where absent. Raises like ``ArgReader.many``."""
+    (values,) = trace.args.many(trace.slices.event[items], ("Task Id",))
+    return np.array([value if type(value) is int and 0 <= value < 2**62 else -1 for value in values], np.int64)
 
 
 Key = tuple[str, ...]
@@ -164,7 +168,7 @@ Figures = Mapping[str, int | None]
 
 
 class Difference(Struct, frozen=True):
-    """The figure ``name`` of the row ``key``: ``ours`` and what the file says, counts or ns."""
+    """The figure ``name`` of the row ``key``: ours (None: we have no such row) and that of the file, counts or ns."""
 
     key: Key
     name: str
@@ -173,14 +177,14 @@ class Difference(Struct, frozen=True):
 
     @property
     def away(self) -> float:
-        """How far apart they are, infinitely where we have none."""
+        """The distance of both; infinite where ours is missing."""
         return float("inf") if self.ours is None else abs(self.ours - self.theirs)
 
 
 class Check(Struct, frozen=True):
-    """One file: its ``rows``, how many of them have a row of ours, and what differs, the farthest first.
+    """The comparison with one file: its ``rows``, how many ``matched`` ours, and the differences, farthest first.
 
-    ``compared`` counts figures. ``ours_only`` are rows of ours that the file does not have.
+    ``compared`` counts figures, ``differing`` rows. ``ours_only`` counts rows that the file lacks.
     """
 
     file: str
@@ -195,28 +199,30 @@ class Check(Struct, frozen=True):
 def cross_check(
     file: str, ours: Mapping[Key, Figures], theirs: Mapping[Key, Figures], tolerance: Mapping[str, int]
 ) -> Check:
-    """The rows of both by key; figures of ``tolerance`` (ns) may differ by that, others must be equal.
+    """Compares rows by key. A figure in ``tolerance`` may differ by that much (ns), any other must be equal.
 
-    A figure that either side does not have is not compared; a row that we do not have differs.
+    A figure that one side lacks is not compared; a row of the file that we lack counts as differing.
     """
-    found: list[Difference] = []
+    differences: list[Difference] = []
     differing, compared = 0, 0
     for key, figures in theirs.items():
-        own = ours.get(key)
-        if own is None:
+        our_figures = ours.get(key)
+        if our_figures is None:
             differing += 1
-            found += [Difference(key, name, None, value) for name, value in figures.items() if value is not None][:1]
+            differences += [Difference(key, name, None, value) for name, value in figures.items() if value is not None][
+                :1
+            ]
             continue
         away = []
         for name, value in figures.items():
-            mine = own.get(name)
-            if mine is None or value is None:
+            our_value = our_figures.get(name)
+            if our_value is None or value is None:
                 continue
             compared += 1
-            if abs(mine - value) > tolerance.get(name, 0):
-                away.append(Difference(key, name, mine, value))
+            if abs(our_value - value) > tolerance.get(name, 0):
+                away.append(Difference(key, name, our_value, value))
         differing += bool(away)
-        found += away
-    found.sort(key=lambda each: -each.away)
+        differences += away
+    differences.sort(key=lambda difference: -difference.away)
     matched = sum(key in ours for key in theirs)
-    return Check(file, len(theirs), matched, compared, differing, tuple(found), len(ours.keys() - theirs.keys()))
+    return Check(file, len(theirs), matched, compared, differing, tuple(differences), len(ours.keys() - theirs.keys()))

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.analysis.calls import BLOCKING_OPERATIONS, is_blocking_call
 from npu_tui.analysis.device import named_on
 from npu_tui.analysis.launches import dequeue_slices, enqueue_of, enqueue_slices
 from npu_tui.trace.arrays import BySlice, previous_same
@@ -83,15 +84,6 @@ MARK, ENQUEUE, DEQUEUE, LAUNCH, WAIT_BEGIN, WAIT_END = range(6)
 
 _QUEUE_GAP_NS = 2_000
 """Least pause of the dequeue thread between two entries; a recorded one that is shorter counts as it is."""
-_SYNC_OPERATIONS = frozenset(
-    {"aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "Event::synchronize"}
-)
-
-
-def is_wait_call(name: str) -> bool:
-    """Whether a call of CANN blocks the host until the device is done."""
-    call = name.rpartition("@")[2]
-    return call.startswith("aclrtSynchronize") or call == "aclrtMemcpy"
 
 
 class HostPoints(Struct):
@@ -146,8 +138,8 @@ def waits_of(trace: Trace) -> I64:
     Calls of CANN count; an operation of the framework does where no such call is recorded inside it.
     """
     slices = trace.slices
-    calls = named_on(trace, ("cann",), is_wait_call)
-    named = named_on(trace, ("python", "other"), _SYNC_OPERATIONS.__contains__)
+    calls = named_on(trace, ("cann",), is_blocking_call)
+    named = named_on(trace, ("python", "other"), BLOCKING_OPERATIONS.__contains__)
     _, number = thread_numbers(trace)
     items = np.concatenate((calls, named))
     if not len(items):

@@ -13,7 +13,7 @@ BOUND = 1 << 62
 """Sums and differences of numbers below it stay in 64 bits, which is what NumPy and JSON can hold."""
 
 _LONGEST = 40
-"""Python refuses to parse texts of 4,300 digits or more, and takes quadratic time below that."""
+"""Python refuses to parse texts of more than 4,300 digits, and takes quadratic time below that."""
 
 
 def whole_number(value: object) -> int | None:

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.analysis.calls import BLOCKING_OPERATIONS, is_blocking_call
 from npu_tui.analysis.code_lines import CodeLine, stack_of, user_lines
 from npu_tui.analysis.launches import enqueue_slices, operation_of
 from npu_tui.analysis.thresholds import Threshold
@@ -22,9 +23,6 @@ LOADER_LEAST_MS = Threshold("loader_least_ms", 1.0)
 I64 = npt.NDArray[np.int64]
 
 _COMPILE = "aclopCompileAndExecute"
-_SYNC_OPERATIONS = frozenset(
-    {"aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "Event::synchronize"}
-)
 _MEMORY_CALLS = ("aclMallocMemInner", "aclrtMalloc", "aclrtMallocPhysical", "aclrtFreePhysical", "aclrtFree")
 _LEAST_SHARE = 0.02
 _WHOLE_LOOP = 0.5
@@ -57,12 +55,7 @@ def sync_calls(facts: Facts) -> I64:
 
 
 def _sync_calls(facts: Facts) -> I64:
-    return facts.named(("cann",), _blocks)
-
-
-def _blocks(name: str) -> bool:
-    call = name.rpartition("@")[2]
-    return call.startswith("aclrtSynchronize") or call == "aclrtMemcpy"
+    return facts.named(("cann",), is_blocking_call)
 
 
 def launch_blocking(facts: Facts) -> float:
@@ -112,7 +105,7 @@ def sync_operations(facts: Facts) -> I64:
 
 
 def _sync_operations(facts: Facts) -> I64:
-    return facts.outermost(facts.named(("python", "other"), lambda name: name in _SYNC_OPERATIONS))
+    return facts.outermost(facts.named(("python", "other"), BLOCKING_OPERATIONS.__contains__))
 
 
 def starving(facts: Facts, items: I64) -> Span:
