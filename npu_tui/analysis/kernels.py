@@ -1,4 +1,4 @@
-"""Kernels joined with their rows of kernel_details.csv, their floating-point work and the peaks of the chip."""
+"""Kernels as a table: durations, shapes and metrics from kernel_details.csv, floating-point work, chip peaks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIZES = {
 """Bytes of an element by the data type that kernel_details.csv names, with ``DT_`` or without."""
 
 _WIDE = ("DOUBLE", "INT64", "UINT64", "COMPLEX64", "COMPLEX128")
-"""Data types of which few operators have a kernel for the AI core (msprof-analyze advisor: AICPU)."""
+"""Data types that few AI core operators support; others run on the AI CPU (msprof-analyze advisor: AICPU)."""
 
 _OUTLIER_CALLS = 5
 _OUTLIER_RATIO = 1.5
@@ -33,32 +33,32 @@ _OUTLIER_FENCE = 3.0
 
 
 def is_wide(kinds: str) -> bool:
-    """Whether any of the data types of a kernel, as its row writes them, is one that the AI cores hardly know."""
+    """Whether any data type of a kernel (``FLOAT;DT_INT64``) is one that few AI core operators support."""
     return any(kind.strip(' "').upper().removeprefix("DT_") in _WIDE for kind in kinds.split(";"))
 
 
 class Coded(Struct, frozen=True):
-    """A text per kernel: ``values[code]``, unknown where the code is -1; (n,)."""
+    """One text per kernel, dictionary-encoded: ``values[code]``, unknown where the code is -1; (n,)."""
 
     values: list[str]
     code: I64
 
     @classmethod
     def of(cls, texts: Iterable[str | None]) -> Coded:
-        """The distinct ``texts`` in the order they come, and which one each is."""
+        """``texts`` encoded, the distinct ones in order of first occurrence; None is unknown."""
         known: dict[str, int] = {}
         code = [-1 if text is None else known.setdefault(text, len(known)) for text in texts]
         return cls(list(known), np.array(code, np.int64))
 
     def at(self, index: int) -> str | None:
-        """The text of kernel number ``index``."""
+        """The text of the kernel at ``index``, None if unknown."""
         code = int(self.code[index])
         return None if code < 0 else self.values[code]
 
     def where(self, rule: Callable[[str], bool]) -> Bools:
-        """Which kernels have a text that fulfils ``rule``; (n,)."""
-        found = np.array([rule(value) for value in self.values] + [False], np.bool_)
-        return found[self.code]
+        """Which kernels have a text that passes ``rule``; (n,)."""
+        mask = np.array([rule(value) for value in self.values] + [False], np.bool_)
+        return mask[self.code]
 
     def taken(self, index: I64) -> Coded:
         """The texts of the kernels at ``index``."""
@@ -71,12 +71,12 @@ class Coded(Struct, frozen=True):
 
 
 class KernelTable(Struct, frozen=True):
-    """The kernels by start: ``start``, ``duration`` and ``wait`` in ns, (n,) each as all that follows.
+    """The kernels by start: ``start``, ``duration`` and ``wait`` in ns; all columns are (n,).
 
-    ``item`` is the slice of each, -1 for a row of kernel_details.csv without one. ``wait`` is how long nothing ran
-    before it, on any stream; the first has 0. ``ratios`` are the shares of its time that a pipe of the core was busy,
-    by ``mte2``, ``mac``, ``vec`` and the other names of the columns, not-a-number where unknown; ``bytes`` are read
-    and written if each tensor is touched once. ``details`` are all cells of its row by the name of the column.
+    ``item`` is the slice of each kernel, -1 for a row of kernel_details.csv without one. ``wait`` is how long no stream
+    ran anything before it; the first has 0. ``ratios`` are busy shares of the core's pipes by ``mte2``, ``mac`` and
+    ``vec``, not-a-number where unknown. ``bytes`` is the memory traffic if each tensor is read or written once.
+    ``details`` are all cells of the kernel's row by column name.
     """
 
     item: I64
@@ -101,12 +101,12 @@ class KernelTable(Struct, frozen=True):
 
     @property
     def speed(self) -> F64:
-        """GB/s of each, not-a-number where shapes or types are unknown."""
-        found: F64 = np.divide(self.bytes, self.duration, out=np.full(len(self), np.nan), where=self.duration > 0)
-        return found
+        """GB/s of each kernel, not-a-number where shapes or types are unknown."""
+        speeds: F64 = np.divide(self.bytes, self.duration, out=np.full(len(self), np.nan), where=self.duration > 0)
+        return speeds
 
     def of_slices(self, items: I64) -> KernelTable:
-        """The kernels that the slices ``items`` are, in their order; each of them is one of the table."""
+        """The kernels of the slices ``items``, in that order; the table must have all of them."""
         if np.array_equal(items, self.item):
             return self
         order = np.argsort(self.item, kind="stable")
@@ -123,40 +123,41 @@ class KernelTable(Struct, frozen=True):
         )  # fmt: skip
 
     def measured(self, column: str) -> F64:
-        """The numbers in ``column`` of kernel_details.csv, not-a-number where there is none; (n,)."""
+        """``column`` of kernel_details.csv as numbers, not-a-number where a cell is not one; (n,)."""
         if column not in self.details:
             return np.full(len(self), np.nan)
         return _numbers(self.details[column])
 
     def outliers(self) -> Bools:
-        """Which kernels took far longer than others of their type and shapes; (n,).
+        """Which kernels took far longer than others of their type, shapes and data types; (n,).
 
-        Beyond the third quartile by three times the distance of the quartiles, and half as long again as the median,
-        among five or more.
+        An outlier is beyond the third quartile by three interquartile ranges (Tukey's outer fence) and takes 1.5 times
+        the median, in a group of five or more.
         """
-        found = np.zeros(len(self), np.bool_)
+        mask = np.zeros(len(self), np.bool_)
+        # Without known shapes a long duration may just be more work.
         known = np.flatnonzero((self.shapes.code >= 0) & (self.type.code >= 0))
         if not len(known):
-            return found
-        alike = self.type.code[known] * (len(self.shapes.values) + 1) + self.shapes.code[known]
-        alike = alike * (len(self.dtypes.values) + 1) + self.dtypes.code[known] + 1
-        groups = Groups(alike, self.duration[known])
+            return mask
+        key = self.type.code[known] * (len(self.shapes.values) + 1) + self.shapes.code[known]
+        key = key * (len(self.dtypes.values) + 1) + self.dtypes.code[known] + 1
+        groups = Groups(key, self.duration[known])
         low, middle, high = (groups.percentile(percent) for percent in (25.0, 50.0, 75.0))
         limit = np.maximum(high + _OUTLIER_FENCE * (high - low), _OUTLIER_RATIO * middle)
         limit[groups.count < _OUTLIER_CALLS] = np.inf
-        found[known] = self.duration[known] > limit[groups.of]
-        return found
+        mask[known] = self.duration[known] > limit[groups.of]
+        return mask
 
 
 class Groups:
-    """Values ``duration`` (n,) gathered by the codes ``key`` (n,), one group per distinct code.
+    """Values ``duration`` (n,) grouped by the codes ``key`` (n,), one group per distinct code.
 
     ``of`` is the group of each value, ``keys`` the code of each group, ``order`` sorts by group and then by value.
     """
 
     def __init__(self, key: I64, duration: I64) -> None:
         self.keys, self.of = distinct(key)
-        self.order = np.lexsort((duration, self.of.astype(np.min_scalar_type(len(self.keys)))))  # short ones are quick
+        self.order = np.lexsort((duration, self.of.astype(np.min_scalar_type(len(self.keys)))))  # few bits sort faster
         self.count: I64 = np.bincount(self.of, minlength=len(self.keys))
         self.first: I64 = np.cumsum(self.count) - self.count
         self._sorted = duration[self.order]
@@ -167,7 +168,7 @@ class Groups:
         return np.add.reduceat(self._sorted, self.first) if len(self.keys) else self.first
 
     def percentile(self, percent: float) -> F64:
-        """As numpy's ``linear``, of each group."""
+        """The percentile of each group, interpolated as by NumPy's ``linear``; (groups,)."""
         at = (self.count - 1) * percent / 100.0
         low = np.floor(at).astype(np.int64)
         high = np.minimum(low + 1, self.count - 1)
@@ -175,15 +176,16 @@ class Groups:
         return np.asarray(below + (above - below) * (at - low), np.float64)
 
     def items(self, group: int) -> I64:
-        """The positions of one group's values, the largest first."""
+        """The positions of the values of one group, the largest value first."""
         low = int(self.first[group])
         return self.order[low : low + int(self.count[group])][::-1]
 
 
 def waits(start: I64, end: I64, other_start: I64, other_end: I64) -> I64:
-    """How long nothing ran before each of the kernels, ns; (n,).
+    """How long nothing ran before each kernel, ns; (n,).
 
-    kernel_details.csv has the time from the end of the row before, collectives (``other_*``) among the rows.
+    The definition is that of ``Wait Time`` in kernel_details.csv: from the end of the previous row, and its rows
+    include collectives (``other_*``).
     """
     starts, ends = np.concatenate([start, other_start]), np.concatenate([end, other_end])
     order = np.argsort(starts, kind="stable")
@@ -194,7 +196,7 @@ def waits(start: I64, end: I64, other_start: I64, other_end: I64) -> I64:
 
 
 def unquoted(text: str | None) -> str | None:
-    """Shapes and types as they are read: without the quotes that protect them from spreadsheets."""
+    """A cell of shapes or types without the quotes that protect it from spreadsheets; None for an empty one."""
     if text is None:
         return None
     return text.replace('"', "").strip() or None
@@ -229,11 +231,11 @@ RATIOS = {
     "mac": ("aic_mac_ratio", "mac_ratio", "aic_cube_ratio"),
     "vec": ("aiv_vec_ratio", "vec_ratio"),
 }
-"""The columns of kernel_details.csv that tell how busy a pipe was; older chips write one core, newer ones two."""
+"""Columns of kernel_details.csv with the busy ratio of a pipe: ``aic_*`` and ``aiv_*`` on chips with split cores."""
 
 
 def from_trace(trace: Trace, items: I64, kinds: tuple[list[str], I64], wait: I64) -> KernelTable:
-    """The kernels ``items`` of ``trace`` with their types ``kinds`` and what each waited."""
+    """The table of the kernels ``items`` without kernel_details.csv; ``kinds`` are their types, ``wait`` in ns."""
     slices = trace.slices
     order = np.argsort(slices.start[items], kind="stable")
     items = items[order]
@@ -259,22 +261,22 @@ def from_trace(trace: Trace, items: I64, kinds: tuple[list[str], I64], wait: I64
 
 
 Cells = Callable[[str], Sequence[str | None] | None]
-"""Gives the cells of a column by its name, None where the file has no such column."""
+"""Returns the cells of a column by its name, None if the file has no such column."""
 
 
 def with_details(kernels: KernelTable, row: I64, columns: Sequence[str], cells: Cells) -> KernelTable:
-    """``kernels`` with what their rows of kernel_details.csv say; ``row`` is that of each, -1 without one; (n,)."""
+    """``kernels`` with their rows of kernel_details.csv; ``row`` is the row of each kernel, -1 without one; (n,)."""
     known = row >= 0
     coded: dict[str, Coded] = {}
 
     def text(column: str, clean: Callable[[str | None], str | None] = lambda value: value) -> Coded:
         if column not in coded:
             values = cells(column)
-            whole = Coded.of(map(clean, values)) if values is not None else Coded([], np.full(1, -1, np.int64))
+            column_of_file = Coded.of(map(clean, values)) if values is not None else Coded([], np.full(1, -1, np.int64))
             code = np.full(len(row), -1, np.int64)
             if values is not None:
-                code[known] = whole.code[row[known]]
-            coded[column] = Coded(whole.values, code)
+                code[known] = column_of_file.code[row[known]]
+            coded[column] = Coded(column_of_file.values, code)
         return coded[column]
 
     def number(column: str) -> F64:
@@ -284,10 +286,10 @@ def with_details(kernels: KernelTable, row: I64, columns: Sequence[str], cells: 
     dtypes, kinds = text("input_types", unquoted), text("output_types", unquoted)
     ratios = {}
     for name, choices in RATIOS.items():
-        found = [number(column) for column in choices if column in columns]
-        ratios[name] = np.fmax.reduce(found) if found else np.full(len(row), np.nan)
+        choices_of_file = [number(column) for column in choices if column in columns]
+        ratios[name] = np.fmax.reduce(choices_of_file) if choices_of_file else np.full(len(row), np.nan)
     core, types = text("core"), text("type")
-    own = np.where(types.code >= 0, types.code + len(kernels.type.values), kernels.type.code)
+    type_code = np.where(types.code >= 0, types.code + len(kernels.type.values), kernels.type.code)
     details = {column: text(column) for column in columns if column not in ("start", "duration")}
     return KernelTable(
         kernels.item,
@@ -295,7 +297,7 @@ def with_details(kernels: KernelTable, row: I64, columns: Sequence[str], cells: 
         kernels.duration,
         kernels.wait,
         kernels.name,
-        _merged([*kernels.type.values, *types.values], own),
+        _merged([*kernels.type.values, *types.values], type_code),
         core,
         shapes,
         dtypes,
@@ -310,24 +312,24 @@ def with_details(kernels: KernelTable, row: I64, columns: Sequence[str], cells: 
 
 
 def _merged(values: list[str], code: I64) -> Coded:
-    """Equal ``values`` get one code."""
+    """A ``Coded`` in which equal ``values`` share one code."""
     known: dict[str, int] = {}
     of = np.array([known.setdefault(value, len(known)) for value in values] + [-1], np.int64)
     return Coded(list(known), of[code])
 
 
 def _bytes(shapes: Coded, dtypes: Coded) -> F64:
-    """``tensor_bytes`` of every kernel, computed once for each pair of texts."""
+    """``tensor_bytes`` of every kernel, computed once per distinct pair of texts; (n,)."""
     pair = (shapes.code + 1) * (len(dtypes.values) + 1) + dtypes.code + 1
-    distinct, of = np.unique(pair, return_inverse=True)
-    found = [
+    pairs, of = np.unique(pair, return_inverse=True)
+    sizes = [
         tensor_bytes(
             shapes.values[value // (len(dtypes.values) + 1) - 1] if value // (len(dtypes.values) + 1) else None,
             dtypes.values[value % (len(dtypes.values) + 1) - 1] if value % (len(dtypes.values) + 1) else None,
         )
-        for value in distinct.tolist()
+        for value in pairs.tolist()
     ]
-    return np.array(found, np.float64)[of] if len(found) else np.zeros(0)
+    return np.array(sizes, np.float64)[of] if len(sizes) else np.zeros(0)
 
 
 def _numbers(texts: Coded) -> F64:
@@ -343,22 +345,23 @@ def _number(text: str) -> float:
 
 
 def matrix_flops(table: KernelTable) -> F64:
-    """Operations of every kernel that is a matrix product, not-a-number for others and unknown shapes; (n,)."""
-    found = np.full(len(table), np.nan)
+    """Floating-point operations of each matrix product, not-a-number for other kernels and unknown shapes; (n,)."""
+    flops = np.full(len(table), np.nan)
     known: dict[tuple[int, int], float] = {}
     products = np.flatnonzero(table.type.where(lambda kind: "matmul" in kind.lower()))
     for row in products.tolist():
         key = int(table.shapes.code[row]), int(table.outputs.code[row])
         if key not in known:
             known[key] = product_flops(table.shapes.at(row), table.outputs.at(row))
-        found[row] = known[key]
-    return found
+        flops[row] = known[key]
+    return flops
 
 
 def product_flops(inputs: str | None, outputs: str | None) -> float:
-    """Twice the multiplications of a product of the first two of ``inputs`` (``32,64;64,16``) that gives ``outputs``.
+    """Floating-point operations of the product of the first two ``inputs`` (``32,64;64,16``) with shape ``outputs``.
 
-    Which side is transposed does not matter: the sizes of both inputs and of the output give the inner axis.
+    A multiplication and an addition each count: 2 · m · n · k. The shapes do not say which input is transposed, but
+    (m · k) · (k · n) / (m · n) is k² either way.
     """
     sides = [_sides(shape) for shape in (inputs or "").split(";")[:2]]
     out = _sides((outputs or "").split(";")[0])
@@ -366,11 +369,13 @@ def product_flops(inputs: str | None, outputs: str | None) -> float:
         return math.nan
     first, second, result = (side or [] for side in (*sides, out))
     batch = math.prod(result[:-2])
-    whole = math.prod(result)
-    if not whole or not math.prod(first) or not math.prod(second):
+    result_size = math.prod(result)
+    if not result_size or not math.prod(first) or not math.prod(second):
         return 0.0
-    inner = math.prod(first) * math.prod(second) * batch / (whole * math.prod(first[:-2]) * math.prod(second[:-2]))
-    return 2.0 * whole * math.sqrt(inner)
+    inner = (
+        math.prod(first) * math.prod(second) * batch / (result_size * math.prod(first[:-2]) * math.prod(second[:-2]))
+    )
+    return 2.0 * result_size * math.sqrt(inner)
 
 
 def _sides(shape: str) -> list[int] | None:
@@ -392,13 +397,13 @@ _HALF = ("FLOAT16", "HALF", "BF16", "BFLOAT16")
 
 
 def peak_of(chip: str | None) -> float:
-    """The peak of ``chip`` in TFLOPS, 0 where it is unknown: a family of chips such as ``Ascend910B`` has no peak."""
+    """The peak of ``chip`` in TFLOPS, 0 if unknown; a family such as ``Ascend910B`` has several peaks, so it is 0."""
     wanted = (chip or "").strip().lower()
     fitting = [name for name in _PEAKS if re.fullmatch(f"{name.lower()}([-_].*)?", wanted)]
     return _PEAKS[max(fitting, key=len)] if fitting else 0.0
 
 
 def is_half(dtypes: Coded, row: int) -> bool:
-    """Whether the first input of a kernel is in 16-bit floating point."""
+    """Whether the first input of the kernel ``row`` has a 16-bit floating-point type."""
     first = (dtypes.at(row) or "").split(";")[0].strip().upper().removeprefix("DT_")
     return first in _HALF

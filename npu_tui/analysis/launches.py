@@ -1,4 +1,9 @@
-"""Launches: the link to each busy slice, its delay, lost time and class, and the operation that made it."""
+"""Launches: the link to each busy slice, its delay, lost time and class, and the operation that made it.
+
+A kernel of torch_npu is launched in this order: an operation on a Python thread, Enqueue, Dequeue on the queue's
+thread, a CANN launch call, the kernel on a stream. ``async_npu`` links lead from the operation to the kernel,
+``HostToDevice`` links from the launch call to it, correlation ids from Enqueue to Dequeue.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +34,7 @@ _FEW_LINKS = 50
 
 
 class ClockFloor(Struct, frozen=True):
-    """Launch latency plus clock offset of one (host process, device), ns; ``trusted`` if enough links confirm it."""
+    """The least launch latency plus clock offset of one (host process, device), ns; ``trusted`` if links confirm it."""
 
     floor: float
     trusted: bool
@@ -39,8 +44,9 @@ class Dispatch(Struct, frozen=True):
     """The classed launches of one device, by target start.
 
     ``link`` indexes ``Trace.links`` (the first busy target of every launch). In float64 ns, ``relative`` is the latency
-    above the clock floor and ``lost`` the time the idle device waited; ``ready`` is when the device had finished what
-    it had started before (-1 where nothing ran before). ``near_limit`` and ``starved_limit`` (ns) draw the classes.
+    above the clock floor, ``lost`` the time that the idle device waited for the launch; ``ready`` is when the device
+    had finished everything before (-1 where nothing ran before). ``near_limit`` and ``starved_limit`` (ns) separate
+    the classes.
     """
 
     device: int | None
@@ -64,25 +70,25 @@ class Dispatch(Struct, frozen=True):
 
     @property
     def queued(self) -> npt.NDArray[np.bool_]:
-        """Which launches waited behind others."""
+        """Which launches waited on the device behind others."""
         return self.relative > max(SHALLOW_NS, self.near_limit)
 
     @property
     def starved(self) -> npt.NDArray[np.bool_]:
-        """Which launches an idle device waited for, 10 us or more unless set otherwise."""
+        """Which launches an idle device waited for, 10 us or more by default."""
         return self.lost >= self.starved_limit
 
     def waited(self, link: int) -> float | None:
-        """How long the launch ``link`` waited on the device, ns above the clock floor; None where it has no class."""
+        """How long the launch ``link`` waited on the device, ns above the clock floor; None if it is not classed."""
         at = int(np.searchsorted(self.link, link))
         return float(self.relative[at]) if at < len(self.link) and self.link[at] == link else None
 
 
 def clock_floor(latency: F64) -> ClockFloor:
-    """The floor of raw latencies (ns): their 1st percentile, the minimum below 50 of them.
+    """The floor of raw latencies (ns): their 1st percentile, of fewer than 50 the minimum.
 
-    It is trusted if at least 5 % lie within 20 us above it; otherwise the queue may never have been empty, and the
-    floor is taken to be at most 30 us.
+    It is trusted if at least 5 % lie within 20 us above it. Otherwise the queue may never have been empty, so that
+    even the least latency includes waiting; then the floor is at most 30 us.
     """
     floor = float(np.percentile(latency, 1) if len(latency) >= _FEW_LINKS else latency.min())
     near = np.count_nonzero((latency >= floor) & (latency <= floor + _TRUST_SPREAD_NS))
@@ -91,9 +97,9 @@ def clock_floor(latency: F64) -> ClockFloor:
 
 
 def dispatch(trace: Trace, devices: Sequence[DeviceSlices], limits: Thresholds) -> list[Dispatch]:
-    """The launches of each of the ``devices`` of the trace that has any, in their order, classed by ``limits``."""
-    found = (_dispatch_of(trace, device, limits) for device in devices)
-    return [result for result in found if len(result.link)]
+    """The launches of each device that has any, classed by ``limits``, in the order of ``devices``."""
+    dispatches = (_dispatch_of(trace, device, limits) for device in devices)
+    return [launches for launches in dispatches if len(launches.link)]
 
 
 def _dispatch_of(trace: Trace, device: DeviceSlices, limits: Thresholds) -> Dispatch:
@@ -102,13 +108,14 @@ def _dispatch_of(trace: Trace, device: DeviceSlices, limits: Thresholds) -> Disp
     candidates = trace.links_of(HOST_TO_DEVICE)
     target = links.target_slice[candidates]
     candidates = candidates[(target >= 0) & busy[target]] if len(candidates) else candidates
-    # An id that is used again has another source: each is a launch of its own.
+    # Links of one id and one source are one launch of several tasks: only the first counts. An id is reused for a
+    # later launch, which has another source event.
     key = links.key[candidates]
     first = np.ones(len(candidates), np.bool_)
-    again = np.flatnonzero(np.bincount(key)[key] > 1)  # links come by target time
-    again = again[np.lexsort((links.source_event[candidates[again]], key[again]))]
-    key, event = key[again], links.source_event[candidates[again]]
-    first[again[1:]] = (key[1:] != key[:-1]) | (event[1:] != event[:-1])
+    repeated = np.flatnonzero(np.bincount(key)[key] > 1)  # links come by target time
+    repeated = repeated[np.lexsort((links.source_event[candidates[repeated]], key[repeated]))]
+    key, event = key[repeated], links.source_event[candidates[repeated]]
+    first[repeated[1:]] = (key[1:] != key[:-1]) | (event[1:] != event[:-1])
     link = candidates[first]
     source, start = links.source_time[link], links.target_time[link]
     latency = (start - source).astype(np.float64)
@@ -116,9 +123,9 @@ def _dispatch_of(trace: Trace, device: DeviceSlices, limits: Thresholds) -> Disp
     floor = np.zeros(len(link))
     host = _host_process(trace, link)
     for process in np.unique(host) if host.any() else host[:1]:
-        own = host == process
-        floors.append(clock_floor(latency[own]))
-        floor[own] = floors[-1].floor
+        of_process = host == process
+        floors.append(clock_floor(latency[of_process]))
+        floor[of_process] = floors[-1].floor
     ready = _ready(slices.start[busy], slices.end[busy], start)
     arrival = np.minimum(source + floor, start)
     lost = np.where(ready >= 0, np.maximum(arrival - ready, 0.0), 0.0)
@@ -129,8 +136,8 @@ def _dispatch_of(trace: Trace, device: DeviceSlices, limits: Thresholds) -> Disp
 def _host_process(trace: Trace, link: I64) -> I64:
     """The operating system's process that each link comes from; (n,).
 
-    CANN shares the process of Python, whose id msprof packs into its own (``os_pid << 10 | ...``). A source of unknown
-    origin belongs to the only process there is, else to -1.
+    CANN runs in the process of Python; msprof packs the process id into the pid of the layer (``os_pid << 10 | ...``).
+    A source on an unknown lane belongs to the only process, if there is one, else to -1.
     """
     hosts = [layer for layer in trace.layers if layer.kind in ("python", "cann")]
     python = {layer.pid for layer in hosts if layer.kind == "python"}
@@ -142,7 +149,7 @@ def _host_process(trace: Trace, link: I64) -> I64:
 
 
 def _ready(busy_start: I64, busy_end: I64, start: I64) -> I64:
-    """Latest end of the busy slices that started before each ``start``, -1 without any; (n,)."""
+    """The latest end of the busy slices that started before each ``start``, -1 without any; (n,)."""
     order = np.argsort(busy_start, kind="stable")
     latest = np.maximum.accumulate(busy_end[order]) if len(order) else busy_end
     before = np.searchsorted(busy_start[order], start, "left")
@@ -153,10 +160,10 @@ I32 = npt.NDArray[np.int32]
 
 
 class Around:
-    """Finds which of the chosen slices of a trace hold others."""
+    """An index of chosen slices of a trace: finds the innermost one around a time or around each other."""
 
     def __init__(self, trace: Trace, chosen: npt.NDArray[np.bool_] | I64) -> None:
-        """``chosen`` is a mask over the slices of ``trace``, or those it chooses, ascending."""
+        """``chosen`` is a mask over the slices of ``trace``, or the slices themselves, ascending."""
         self.items = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.astype(np.int64, copy=False)
         self.lane = trace.slices.lane[self.items]
         lanes = np.arange(len(trace.lanes), dtype=np.int32)
@@ -165,17 +172,17 @@ class Around:
         self._index = LaneIndex(first, last, trace.slices.start[self.items], trace.slices.end[self.items])
 
     def find(self, lane: I32, start: I64, end: I64) -> I64:
-        """The last started of the chosen slices on ``lane`` that hold ``[start, end]``, -1 without one; (n,)."""
-        found = np.full(len(lane), -1, np.int64)
+        """The innermost chosen slice on ``lane`` around ``[start, end]``, -1 without one; (n,)."""
+        items = np.full(len(lane), -1, np.int64)
         if not len(self.items):
-            return found
+            return items
         known = np.flatnonzero(lane >= 0)
         at = self._index.enclosing(lane[known], start[known], end[known])
-        found[known] = np.where(at >= 0, self.items[np.maximum(at, 0)], -1)
-        return found
+        items[known] = np.where(at >= 0, self.items[np.maximum(at, 0)], -1)
+        return items
 
     def parents(self) -> I64:
-        """For each chosen slice the position in ``items`` of the nearest one around it, -1 without; (items,)."""
+        """For each chosen slice the position in ``items`` of the innermost one around it, -1 without; (items,)."""
         if not len(self.items):
             return np.zeros(0, np.int64)
         return self._index.parents(self.lane)
@@ -184,8 +191,8 @@ class Around:
 class Pairs(Struct, frozen=True):
     """Every HostToDevice pair that ends in a busy slice of one device, by target start.
 
-    ``link`` indexes ``Trace.links``; ``arrival`` is when the launch reached the device: source plus clock floor, but
-    not after the target's start; ``launch`` is the former without that limit; float64 ns.
+    ``link`` indexes ``Trace.links``. ``launch`` is source time plus clock floor, float64 ns: when the launch would
+    reach the device. ``arrival`` is the same, but not after the start of the target.
     """
 
     link: I64
@@ -194,7 +201,7 @@ class Pairs(Struct, frozen=True):
 
 
 def busy_pairs(trace: Trace, device: DeviceSlices, launches: Dispatch) -> Pairs:
-    """All pairs of the launches of ``device``; those of one id share the clock floor of its first one."""
+    """All pairs of the launches of ``device``; the pairs of one launch share the clock floor of its first one."""
     links = trace.links
     floor_of = np.full(int(links.key.max()) + 1 if len(links) else 0, np.nan)
     floor_of[links.key[launches.link]] = links.latency[launches.link] - launches.relative
@@ -217,10 +224,10 @@ def dequeue_slices(trace: Trace) -> I64:
 
 @of_trace
 def _queue_slices(trace: Trace) -> dict[str, I64]:
-    found = dict.fromkeys(("enqueue", "dequeue"), np.zeros(0, np.int64))
-    for category in found.keys() & set(trace.categories):
-        found[category] = np.flatnonzero(trace.slices.category == trace.categories.index(category))
-    return found
+    items_of = dict.fromkeys(("enqueue", "dequeue"), np.zeros(0, np.int64))
+    for category in items_of.keys() & set(trace.categories):
+        items_of[category] = np.flatnonzero(trace.slices.category == trace.categories.index(category))
+    return items_of
 
 
 def dequeue_of(trace: Trace, link: I64) -> I64:
@@ -228,15 +235,17 @@ def dequeue_of(trace: Trace, link: I64) -> I64:
     dequeues = _dequeues(trace)
     if not len(dequeues.items):
         return np.full(len(link), -1, np.int64)
-    python = {trace.lanes[lane].tid: lane for layer in trace.layers if layer.kind == "python" for lane in layer.lanes}
-    same_thread = np.array([python.get(lane.tid, -1) for lane in trace.lanes] + [-1], np.int32)
+    python_lane = {
+        trace.lanes[lane].tid: lane for layer in trace.layers if layer.kind == "python" for lane in layer.lanes
+    }
+    same_thread = np.array([python_lane.get(lane.tid, -1) for lane in trace.lanes] + [-1], np.int32)
     time = trace.links.source_time[link]
     return dequeues.find(same_thread[trace.links.source_lane[link]], time, time)
 
 
 @of_trace
 def dequeued_launches(trace: Trace) -> tuple[I64, I64]:
-    """The ``HostToDevice`` links that end in a slice, and the Dequeue slice of each as ``dequeue_of`` has it; (n,)."""
+    """The ``HostToDevice`` links that end in a slice, and the Dequeue slice around the source of each; (n,) each."""
     link = trace.links_of(HOST_TO_DEVICE)
     link = link[trace.links.target_slice[link] >= 0]
     return link, dequeue_of(trace, link)
@@ -251,19 +260,19 @@ def enqueue_of(trace: Trace, dequeue: I64) -> I64:
     """The Enqueue slice with the correlation id of each ``dequeue`` slice, -1 without one; (n,)."""
     slices = trace.slices
     enqueues, ids = _enqueues(trace)
-    found = np.full(len(dequeue), -1, np.int64)
+    items = np.full(len(dequeue), -1, np.int64)
     if not len(enqueues):
-        return found
+        return items
     wanted = np.where(dequeue >= 0, slices.correlation[dequeue], -1)
     at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
     hit = (wanted >= 0) & (ids[at] == wanted)
-    found[hit] = enqueues[at[hit]]
-    return found
+    items[hit] = enqueues[at[hit]]
+    return items
 
 
 @of_trace
 def _enqueues(trace: Trace) -> tuple[I64, I64]:
-    """The Enqueue slices by correlation id, and these."""
+    """The Enqueue slices sorted by correlation id, and these ids."""
     correlation = trace.slices.correlation
     enqueues = enqueue_slices(trace)
     enqueues = enqueues[correlation[enqueues] >= 0]
@@ -278,7 +287,7 @@ def operation_of(trace: Trace, target: I64) -> I64:
 
 @of_trace
 def _operations(trace: Trace) -> BySlice:
-    ways = trace.links_of(ASYNC_NPU)
-    source, end = trace.links.source_slice[ways], trace.links.target_slice[ways]
+    links = trace.links_of(ASYNC_NPU)
+    source, end = trace.links.source_slice[links], trace.links.target_slice[links]
     bound = (end >= 0) & (source >= 0)
     return BySlice(end[bound], source[bound])

@@ -19,7 +19,7 @@ I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 TypesOf = Callable[[I64], tuple[list[str], I64]]
-"""Slices (n,) to the distinct operator types of them, and which one each has; (n,)."""
+"""From slices (n,) to their distinct operator types and the index of each one's type; (n,)."""
 
 _DEQUEUE = "Dequeue@"
 
@@ -38,11 +38,11 @@ class OperatorSum(Struct, frozen=True):
 def operator_type(name: str, operation: str = "") -> str:
     """The operator type in a kernel's ``name``, as op_statistic.csv and kernel_details.csv give it.
 
-    ``operation`` is what the launching ``Dequeue@`` slice names: it tells ``MaxPoolWithArgmaxV1`` with a number after
-    it from another version of that operator.
+    ``operation`` is the name in the launching ``Dequeue@`` slice. It separates the operator ``MaxPoolWithArgmaxV1``,
+    whose name ends with a digit, from a number that the writer appended.
     """
     if name.rstrip("-0123456789_").lower() == "memset":
-        return "MemSet"  # older chips write it in their own way
+        return "MemSet"  # older chips write ``MEMSET`` or ``memset_1``
     words = name.split("_")
     while len(words) > 1 and words[-1].isdecimal():
         words.pop()
@@ -54,7 +54,7 @@ def operator_type(name: str, operation: str = "") -> str:
     return word.rstrip("0123456789") or word
 
 
-@lru_cache(maxsize=1 << 16)  # every collective has a name of its own, and several rules ask
+@lru_cache(maxsize=1 << 16)  # every collective has a unique name, and several rules ask
 def collective_type(name: str) -> str:
     """The type of a collective's ``name``: ``hcom_allReduce_`` of ``hcom_allReduce__586_0_1``."""
     head, double, _ = name.partition("__")
@@ -62,7 +62,7 @@ def collective_type(name: str) -> str:
 
 
 def collective_types(trace: Trace, items: I64) -> tuple[I64, list[str]]:
-    """Which type each of the collectives ``items`` has, (n,), and the types in the order in which they come."""
+    """The type of each of the collectives ``items``, (n,), as an index of the types, in order of first occurrence."""
     names, name = distinct(trace.slices.name[items])
     firsts = np.full(len(names), len(items))
     np.minimum.at(firsts, name, np.arange(len(items)))
@@ -74,17 +74,20 @@ def collective_types(trace: Trace, items: I64) -> tuple[I64, list[str]]:
 
 
 def kernel_types(trace: Trace, items: I64) -> tuple[list[str], I64]:
-    """The distinct operator types of the kernels ``items`` by their names, and which one each has; (n,)."""
+    """The distinct operator types of the kernels ``items`` by name, and the index of each one's type; (n,)."""
     slices = trace.slices
     operation = _operations(trace, items)
     (names, name), (launching, launch) = distinct(slices.name[items]), distinct(operation)
+    # A trace has millions of kernels but few pairs of name and launching operation: each pair is parsed once.
     pairs, code = distinct(name * len(launching) + launch)
     types: dict[str, int] = {}
     of_pair = np.zeros(len(pairs), np.int64)
-    for k, (own, by) in enumerate(zip(*(each.tolist() for each in np.divmod(pairs, len(launching))), strict=True)):
-        dequeue = int(launching[by])
+    for k, (name_code, launch_code) in enumerate(
+        zip(*(codes.tolist() for codes in np.divmod(pairs, len(launching))), strict=True)
+    ):
+        dequeue = int(launching[launch_code])
         queued = trace.names[dequeue].removeprefix(_DEQUEUE) if dequeue >= 0 else ""
-        of_pair[k] = types.setdefault(operator_type(trace.names[int(names[own])], queued), len(types))
+        of_pair[k] = types.setdefault(operator_type(trace.names[int(names[name_code])], queued), len(types))
     return list(types), of_pair[code]
 
 
@@ -95,6 +98,7 @@ def _operations(trace: Trace, items: I64) -> I64:
     name = np.where(dequeue >= 0, trace.slices.name[dequeue], -1)
     known = named[name]
     target = trace.links.target_slice[link[known]]
+    # Reversed: of several launches of one slice the last one counts.
     return BySlice(target[::-1], name[known][::-1]).of(items)
 
 
@@ -106,8 +110,8 @@ def operators(
 ) -> list[OperatorSum]:
     """The kernels ``items`` (compute slices) by type and core, most time first.
 
-    ``cores`` has one entry per item, None where kernel_details.csv is missing; ``kinds`` is what ``kernel_types`` says
-    of ``items`` where that has been asked before.
+    ``cores`` has one entry per item, None without kernel_details.csv; ``kinds`` is the result of ``kernel_types`` for
+    ``items`` if the caller has it.
     """
     if not len(items):
         return []
@@ -139,11 +143,11 @@ WAYS: tuple[By, ...] = "type", "shapes", "name", "name_shapes", "core", "dtype",
 
 
 class KernelGroup(Struct, frozen=True):
-    """Kernels that are alike, times in ns; None is unknown.
+    """Kernels with the same key, such as type and shapes; times in ns. A text is None where the kernels differ in it.
 
-    ``members`` gives the positions in the table, the slowest first. ``wait`` is their sum. ``speed`` is GB/s over all
-    of them, ``ratios`` are weighted by time. ``outliers`` counts those that took far longer than others of their type
-    and shapes.
+    ``members`` gives the positions in the table, the slowest first. ``wait`` is the sum of their waits, ``speed`` is in
+    GB/s over all of them, ``ratios`` are weighted by time. ``outliers`` counts kernels that took far longer than others
+    of their type and shapes.
     """
 
     type: str
@@ -171,7 +175,7 @@ class KernelGroup(Struct, frozen=True):
 
 
 def kernel_groups(kernels: KernelTable, by: By) -> list[KernelGroup]:
-    """``kernels`` gathered ``by`` something, most time first; types are told apart by core where that is known."""
+    """``kernels`` grouped ``by`` a key, most time first; groups by type or name are split by core where it is known."""
     if not len(kernels):
         return []
     groups = Groups(_keys(kernels, by), kernels.duration)
@@ -182,18 +186,18 @@ def kernel_groups(kernels: KernelTable, by: By) -> list[KernelGroup]:
     wait = np.bincount(groups.of, kernels.wait, len(count))
     outliers = np.bincount(groups.of, kernels.outliers(), len(count))
     size, sized = _weighted(groups, kernels.bytes, np.ones(len(kernels))), _time(groups, kernels.bytes, kernels)
-    busy = {
+    ratio_sums = {
         name: (_weighted(groups, ratio, kernels.duration), _time(groups, ratio, kernels))
         for name, ratio in kernels.ratios.items()
     }
     columns = kernels.type, kernels.name, kernels.shapes, kernels.core, kernels.dtypes
-    alike = [_common(groups, coded) for coded in columns]
-    whole = int(total.sum())
-    found = []
+    uniform = [_common(groups, coded) for coded in columns]
+    total_time = int(total.sum())
+    rows = []
     for k in np.lexsort((first, -total)).tolist():
-        own = int(first[k])
-        texts = [coded.at(own) if same[k] else None for coded, same in zip(columns, alike, strict=True)]
-        found.append(
+        member = int(first[k])
+        texts = [coded.at(member) if same[k] else None for coded, same in zip(columns, uniform, strict=True)]
+        rows.append(
             KernelGroup(
                 type=texts[0] or "",
                 name=texts[1] or "",
@@ -202,23 +206,25 @@ def kernel_groups(kernels: KernelTable, by: By) -> list[KernelGroup]:
                 dtypes=texts[4],
                 count=int(count[k]),
                 total=int(total[k]),
-                share=int(total[k]) / whole if whole else 0.0,
+                share=int(total[k]) / total_time if total_time else 0.0,
                 shortest=int(shortest[k]),
                 p50=float(p50[k]),
                 p90=float(p90[k]),
                 longest=int(longest[k]),
                 wait=int(wait[k]),
                 speed=float(size[k] / sized[k]) if sized[k] else None,
-                ratios={name: float(sums[k] / times[k]) if times[k] else None for name, (sums, times) in busy.items()},
+                ratios={
+                    name: float(sums[k] / times[k]) if times[k] else None for name, (sums, times) in ratio_sums.items()
+                },
                 outliers=int(outliers[k]),
                 members=partial(groups.items, k),
             )
         )
-    return found
+    return rows
 
 
 def _keys(kernels: KernelTable, by: By) -> I64:
-    """A code per kernel, equal for those of one group."""
+    """A code per kernel, equal within a group; (n,)."""
     if by == "kernel":
         return np.arange(len(kernels), dtype=np.int64)
     columns = {
@@ -237,13 +243,14 @@ def _keys(kernels: KernelTable, by: By) -> I64:
 
 
 def _common(groups: Groups, coded: Coded) -> npt.NDArray[np.bool_]:
-    """Whether all kernels of a group have the same text; (groups,)."""
+    """Whether all kernels of a group have the same known text; (groups,)."""
     code = coded.code[groups.order]
     low, high = np.minimum.reduceat(code, groups.first), np.maximum.reduceat(code, groups.first)
     return np.asarray((low == high) & (low >= 0))
 
 
 def _weighted(groups: Groups, value: F64, weight: npt.ArrayLike) -> F64:
+    """The sum of the known values of each group times their weights; (groups,)."""
     known = np.isfinite(value)
     product = np.where(known, value, 0.0) * np.asarray(weight, np.float64)
     return np.asarray(np.bincount(groups.of, product, len(groups.count)), np.float64)

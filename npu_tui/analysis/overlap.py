@@ -1,4 +1,7 @@
-"""How a device spends its time: computing, exposed communication, Free and whose fault Free is."""
+"""How a device spends its time: computing, exposed communication and Free, and whether host or device causes Free.
+
+The names are those of the profiler's Overlap Analysis layer; traces without that layer get computed lanes.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ class Overlap(Struct, frozen=True):
 
     @property
     def total(self) -> int:
-        """Computing, communication that is not overlapped, and free, together."""
+        """The sum of computing, communication that is not overlapped, and free."""
         return self.computing + self.not_overlapped + self.free
 
     def ratio(self, part: int) -> float:
@@ -41,8 +44,8 @@ class Overlap(Struct, frozen=True):
 
 
 def overlap(trace: Trace) -> list[Overlap]:
-    """The overlap of every device whose lane the file has, in layer order."""
-    found = []
+    """The overlap of every device with an Overlap Analysis layer, in layer order."""
+    rows = []
     for layer in trace.layers:
         if layer.kind != "overlap":
             continue
@@ -50,20 +53,20 @@ def overlap(trace: Trace) -> list[Overlap]:
         for index in layer.lanes:
             lane = trace.lanes[index]
             if lane.name in sums:
-                own = slice(lane.first, lane.last)
-                sums[lane.name] += int((trace.slices.end[own] - trace.slices.start[own]).sum())
-        found.append(Overlap(layer.device, sums[COMPUTING], sums[COMMUNICATION], sums[NOT_OVERLAPPED], sums[FREE]))
-    return found
+                slices_of_lane = slice(lane.first, lane.last)
+                sums[lane.name] += int((trace.slices.end[slices_of_lane] - trace.slices.start[slices_of_lane]).sum())
+        rows.append(Overlap(layer.device, sums[COMPUTING], sums[COMMUNICATION], sums[NOT_OVERLAPPED], sums[FREE]))
+    return rows
 
 
 def free_slices(trace: Trace) -> npt.NDArray[np.int64]:
     """The slices of the Free lanes of all devices, by start."""
-    own = [
+    parts = [
         np.arange(lane.first, lane.last)
         for lane in trace.file_lanes
         if trace.layers[lane.layer].kind == "overlap" and lane.name == FREE
     ]
-    items = np.concatenate([*own, np.zeros(0, np.int64)])
+    items = np.concatenate([*parts, np.zeros(0, np.int64)])
     return items[np.argsort(trace.slices.start[items], kind="stable")]
 
 
@@ -72,12 +75,12 @@ Intervals = tuple[I64, I64]
 
 _NO_INTERVALS: Intervals = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 _COMMUNICATION_KERNELS = ("AicpuKernel", "AivKernel")
-"""Ends of the names of kernels that communicate; msprof keeps them out of Computing."""
+"""Suffixes of the names of kernels that communicate; msprof does not count them as Computing."""
 _ROUNDING_NS = 2
 
 
 class OverlapLanes(Struct, frozen=True):
-    """Starts and ends (ns) of the slices of each lane; ``layer`` is None where they were computed."""
+    """Starts and ends (ns) of the slices of each lane; ``layer`` is None where the lanes are computed."""
 
     device: int | None
     layer: int | None
@@ -100,21 +103,21 @@ class OverlapLanes(Struct, frozen=True):
 def overlap_lanes(trace: Trace, devices: list[DeviceSlices]) -> list[OverlapLanes]:
     """The lanes of every device with an Overlap Analysis layer, a compute slice or a collective.
 
-    ``devices`` are those of the trace; they come first and in their order, all together up to ``MOST_DEVICES``.
+    The ``devices`` of the trace come first and in order, then layers of other devices, up to ``MOST_DEVICES``.
     """
     layers = [layer for layer in trace.layers if layer.kind == "overlap" and layer.lanes]
-    found: list[OverlapLanes] = []
+    result: list[OverlapLanes] = []
     for device in devices:
         layer = next((layer for layer in layers if layer.device == device.device), None)
         if layer is None and len(layers) == len(devices) == 1:
             layer = layers[0]  # the pids of older writers name no device
         if layer is not None:
             layers.remove(layer)
-            found.append(_of_file(trace, layer, device.device))
+            result.append(_of_file(trace, layer, device.device))
         elif (device.compute | device.collective).any():
-            found.append(computed_lanes(trace, device))
-    rest = layers[: MOST_DEVICES - len(found)]
-    return found + [_of_file(trace, layer, layer.device) for layer in rest]
+            result.append(computed_lanes(trace, device))
+    rest = layers[: MOST_DEVICES - len(result)]
+    return result + [_of_file(trace, layer, layer.device) for layer in rest]
 
 
 def _of_file(trace: Trace, layer: Layer, device: int | None) -> OverlapLanes:
@@ -127,7 +130,7 @@ def _of_file(trace: Trace, layer: Layer, device: int | None) -> OverlapLanes:
 
 
 def computed_lanes(trace: Trace, device: DeviceSlices) -> OverlapLanes:
-    """Unions and differences of the slices of ``device``; Free spans its first to its last compute or collective."""
+    """The lanes by unions and differences of slices; Free lies between the first and last compute or collective."""
     start, end = trace.slices.start, trace.slices.end
     exchanging = np.array([name.endswith(_COMMUNICATION_KERNELS) for name in trace.names] + [False])
     compute = device.compute & ~exchanging[trace.slices.name]
@@ -139,26 +142,29 @@ def computed_lanes(trace: Trace, device: DeviceSlices) -> OverlapLanes:
 
 
 def disagreement(trace: Trace, lanes: OverlapLanes, device: DeviceSlices) -> tuple[int, int]:
-    """How much Computing and Communication of ``lanes`` exceed what the slices of their ``device`` give, ns.
+    """By how much Computing and Communication of ``lanes`` exceed those of ``computed_lanes``, ns.
 
-    0 where the difference is rounding.
+    0 where the difference is explained by rounding.
     """
-    own = computed_lanes(trace, device)
-    found = []
-    for recorded, computed in ((lanes.computing, own.computing), (lanes.communication, own.communication)):
+    computed_of_device = computed_lanes(trace, device)
+    excesses = []
+    for recorded, computed in (
+        (lanes.computing, computed_of_device.computing),
+        (lanes.communication, computed_of_device.communication),
+    ):
         excess = int((recorded[1] - recorded[0]).sum() - (computed[1] - computed[0]).sum())
         rounding = _ROUNDING_NS * max(len(recorded[0]), len(computed[0]))
-        found.append(excess if abs(excess) > rounding else 0)
-    return found[0], found[1]
+        excesses.append(excess if abs(excess) > rounding else 0)
+    return excesses[0], excesses[1]
 
 
 F64 = npt.NDArray[np.float64]
 
 
 class FreeSplit(Struct, frozen=True):
-    """The Free slices of one device, or what copies leave of them: host-late until ``late_until``, ns.
+    """Free times of one device, each split into a host-late part until ``late_until`` (ns) and a device-side part.
 
-    Where not ``linked``, nothing tells which launch the device waited for, and ``late_until`` is the start.
+    Where not ``linked``, the launch that the device waited for is unknown, and ``late_until`` is the start.
     """
 
     start: I64
@@ -182,10 +188,10 @@ class FreeSplit(Struct, frozen=True):
 def free_splits(
     trace: Trace, device: DeviceSlices, lanes: OverlapLanes, pairs: Pairs | None
 ) -> tuple[FreeSplit, FreeSplit]:
-    """Each Free slice by the launch of the first busy slice that starts in it, or right after it.
+    """Splits each Free slice by the launch of the first busy slice that starts in it or right after it.
 
-    Then the same of each part of Free in which no copy runs either: Free goes on through copies, and a host that pauses
-    after one is late for what comes next, however early that copy was.
+    The second result splits the parts of Free without copies. Free continues through copies: a host that launches a
+    copy early and then pauses is still late for the next kernel.
     """
     starts = None if pairs is None else _starts(trace, device, pairs)
     copies = np.flatnonzero(device.copy)
@@ -194,7 +200,7 @@ def free_splits(
 
 
 class _Starts(Struct, frozen=True):
-    """The starts of the busy slices of a device in order of time, and the launch of each, if known; (n,) ns each."""
+    """The starts of the busy slices of a device, ascending, and the launch of each (not-a-number: unknown); (n,) ns."""
 
     start: I64
     launch: F64
@@ -203,14 +209,14 @@ class _Starts(Struct, frozen=True):
 def _starts(trace: Trace, device: DeviceSlices, pairs: Pairs) -> _Starts:
     busy = np.flatnonzero(device.busy)
     pair = BySlice(trace.links.target_slice[pairs.link], np.arange(len(pairs.link)))
-    launch = np.append(pairs.launch, np.nan)[pair.of(busy)]  # the last one is that of no pair
-    # Of those that start together one with a launch comes first.
+    launch = np.append(pairs.launch, np.nan)[pair.of(busy)]  # the last entry answers for -1, "no pair"
+    # Of slices that start together one with a known launch comes first.
     order = np.lexsort((np.isnan(launch), trace.slices.start[busy]))
     return _Starts(trace.slices.start[busy[order]], launch[order])
 
 
-def _split(idle: Intervals, starts: _Starts | None) -> FreeSplit:
-    start, end = idle
+def _split(free: Intervals, starts: _Starts | None) -> FreeSplit:
+    start, end = free
     linked = np.zeros(len(start), np.bool_)
     late_until = start.astype(np.float64)
     if starts is None or not len(starts.start):
@@ -230,9 +236,9 @@ SlowStage = Literal["python", "cann"]
 
 
 def dequeue_idle_ratio(trace: Trace, split: FreeSplit, launches: Dispatch, window: Window) -> float | None:
-    """Share of the host-late time, moved to the host's clock, in which no Dequeue slice runs.
+    """The share of the host-late time, on the host's clock, in which no Dequeue slice runs.
 
-    None without Dequeue slices, without host-late time, or where several clock floors leave the move open.
+    None without Dequeue slices, without host-late time, or where several clock floors make the conversion ambiguous.
     """
     dequeues = dequeue_slices(trace)
     floors = {floor.floor for floor in launches.floors}
@@ -253,16 +259,16 @@ def dequeue_idle_ratio(trace: Trace, split: FreeSplit, launches: Dispatch, windo
 
 
 def slow_stage(idle_ratio: float | None) -> SlowStage | None:
-    """Python where the dequeue thread has nothing to do for half of the host-late time or more, else CANN."""
+    """The slow stage of the host: Python if the dequeue thread idles for half of the late time or more, else CANN."""
     if idle_ratio is None:
         return None
     return "python" if idle_ratio >= _IDLE_SHARE else "cann"
 
 
 class DevicePart(Struct, frozen=True):
-    """One device with everything that is known of its launches and its free time.
+    """One device with its launches and its free time.
 
-    ``split`` tells whose fault each Free slice is as a whole, ``gaps`` of the times in it without a copy.
+    ``split`` divides each Free slice into host-late and device-side time, ``gaps`` the parts of Free without a copy.
     """
 
     slices: DeviceSlices | None
@@ -274,7 +280,7 @@ class DevicePart(Struct, frozen=True):
 
     @property
     def device(self) -> int | None:
-        """The number of the device, None where the file does not tell."""
+        """The number of the device, None where the trace has none."""
         known = self.slices or self.lanes
         return known.device if known else None
 
@@ -282,16 +288,20 @@ class DevicePart(Struct, frozen=True):
 def device_parts(
     trace: Trace, devices: Sequence[DeviceSlices], lanes: Sequence[OverlapLanes], dispatches: Sequence[Dispatch]
 ) -> list[DevicePart]:
-    """Every device of ``trace``, also one of an Overlap Analysis layer only, with its ``lanes`` and launches."""
-    launches = {found.device: found for found in dispatches}
+    """Every device of ``trace`` with its ``lanes`` and launches, also one that has only an Overlap Analysis layer."""
+    launches = {dispatch.device: dispatch for dispatch in dispatches}
     parts = []
     for device in devices:
-        own = next((each for each in lanes if each.device == device.device), None)
+        lanes_of_device = next((device_lanes for device_lanes in lanes if device_lanes.device == device.device), None)
         launched = launches.get(device.device)
         pairs = busy_pairs(trace, device, launched) if launched is not None else None
         split = gaps = None
-        if own is not None and pairs is not None:
-            split, gaps = free_splits(trace, device, own, pairs)
-        parts.append(DevicePart(device, own, launched, pairs, split, gaps))
+        if lanes_of_device is not None and pairs is not None:
+            split, gaps = free_splits(trace, device, lanes_of_device, pairs)
+        parts.append(DevicePart(device, lanes_of_device, launched, pairs, split, gaps))
     known = {device.device for device in devices}
-    return parts + [DevicePart(None, each, None, None, None, None) for each in lanes if each.device not in known]
+    return parts + [
+        DevicePart(None, device_lanes, None, None, None, None)
+        for device_lanes in lanes
+        if device_lanes.device not in known
+    ]
