@@ -72,10 +72,17 @@ def test_package_comes_from_the_wheel(bin_folder: Path, tmp_path: Path) -> None:
 def test_demo_without_a_terminal_prints_the_report(bin_folder: Path, tmp_path: Path, words: list[str]) -> None:
     done = run(bin_folder / "npu-tui", *words, cwd=tmp_path)
     example = words[1] if len(words) > 1 else "dispatch_bound"
-    assert f"npu_tui/fixtures/{example}: PyTorch profile" in done.stdout
-    for word in ("Verdict", "ProfilerStep#", "near-vertical", "lost", "Overlap"):
+    assert f"npu_tui/fixtures/{example}\n\nPyTorch profile" in done.stdout
+    for word in ("Device time", "Findings", "ProfilerStep#", "near-vertical", "lost", "Overlap"):
         assert word in done.stdout
     assert not done.stderr
+
+
+def test_the_wheel_holds_the_templates_of_pages(bin_folder: Path, tmp_path: Path) -> None:
+    example = ROOT / "fixtures" / "healthy"
+    page = run(bin_folder / "npu-tui", "report", str(example), "--format", "html", cwd=tmp_path).stdout
+    assert page.startswith("<!DOCTYPE html>")
+    assert page.endswith("</html>\n")
 
 
 def test_module_runs_too(bin_folder: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""One finding in words, the same in every format, and the line that says what was read."""
+"""Findings, code lines and the time of a device in words."""
 
 from __future__ import annotations
 

@@ -1,16 +1,13 @@
-"""What of a long list a page shows: the rows that count most, in their own order, and how many it leaves out."""
+"""Which of many steps a reader gets, and what is said of the others."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
-from typing import TypeVar
 
 from npu_tui.report.schema import StepRow
 from npu_tui.report.wording import time_text
 from npu_tui.strings import say
-
-T = TypeVar("T")
 
 
 def step_length(step: StepRow) -> float:
