@@ -7,31 +7,27 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from textual import events, messages
-from textual._compositor import CompositorUpdate
 from textual._xterm_parser import XTermParser
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingsMap, BindingType
-from textual.cache import FIFOCache
 from textual.command import CommandList, CommandPalette
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.errors import NoWidget
-from textual.geometry import NULL_REGION
 from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.timer import Timer, TimerCallback
-from textual.widget import Widget
 from textual.widgets import DataTable
 from textual.widgets.data_table import Column, RowKey
 
@@ -45,19 +41,17 @@ USED: tuple[tuple[type, tuple[str, ...]], ...] = (
     (
         App,
         (
-            "_batch_count",
             "_bindings",
             "_clipboard",
             "_close_messages_no_wait",
-            "_display",
             "_exception",
             "_exit_renderables",
             "_fatal_error",
             "_return_code",
         ),
     ),
-    (Screen, ("_bindings", "_compositor", "_layout_required", "_repaint_required", "_scroll_required")),
-    (Strip, ("_cell_count", "_cell_length", "_link_ids", "_render_cache", "_segments")),
+    (Screen, ("_bindings", "_compositor")),
+    (Strip, ("_segments",)),
     (
         DataTable,
         (
@@ -227,24 +221,13 @@ def events_of(data: bytes) -> list[Message]:
     return [*reader.read(data)]
 
 
-class BareStrip(Strip):
-    """A row of ``width`` cells without the caches that Textual gives each strip; ``pieces`` makes its segments."""
+class LazyStrip(Strip):
+    """A row of ``width`` cells that is written as it is; ``pieces`` makes its segments where something cuts it."""
 
     __slots__ = ()
 
     def __init__(self, width: int) -> None:
-        # Strip's own initialiser makes eight caches that a row which is written whole never needs.
-        self._cell_length = width
-        self._render_cache = None
-        self._link_ids = None
-        self._cell_count = None
-
-    def __getattr__(self, name: str) -> FIFOCache[Any, Any]:
-        if not name.endswith("_cache"):
-            raise AttributeError(name)
-        cache: FIFOCache[Any, Any] = FIFOCache(4)
-        setattr(self, name, cache)
-        return cache
+        super().__init__((), width)
 
     def pieces(self) -> list[Segment]:
         """The row in segments."""
@@ -256,7 +239,7 @@ class BareStrip(Strip):
 
     @_segments.setter
     def _segments(self, segments: Iterable[Segment]) -> None:
-        raise AttributeError("the pieces of a bare strip are made, not set")
+        """Textual sets those that it was made of: none."""
 
 
 class PlainApp(App[Result], Generic[Result], inherit_bindings=False):
@@ -344,45 +327,6 @@ def bind(screen: Screen[Any] | App[Any], bindings: Iterable[BindingType]) -> Non
 def strips_of(screen: Screen[Any]) -> list[Strip]:
     """The rows of ``screen`` as they are shown."""
     return screen._compositor.render_strips()
-
-
-class _Rows(CompositorUpdate):
-    """Whole rows of the screen, each at its place."""
-
-    def __init__(self, strips: Sequence[tuple[int, Strip]]) -> None:
-        self._strips = strips
-
-    def render_segments(self, console: Console) -> str:
-        return "".join(f"\x1b[{y + 1};1H{strip.render(console)}" for y, strip in self._strips)
-
-
-def write_now(widget: Widget, rows: Iterable[int], strips: Sequence[Strip]) -> bool:
-    """Write ``rows`` of ``widget``, as ``strips`` has them, at once; False where that takes a turn of Textual's own.
-
-    It does where something lies over the widget or is about to be laid out, or the widget does not reach from edge to
-    edge.
-    """
-    app, screen = widget.app, widget.screen
-    waits = screen._layout_required or screen._scroll_required or screen._repaint_required
-    if app.screen is not screen or app.is_headless or app._batch_count or waits:
-        return False
-    shown = screen._compositor.visible_widgets
-    region, clip = shown.get(widget, (NULL_REGION, NULL_REGION))
-    if (
-        not region
-        or clip.intersection(region) != region
-        or region.width != app.size.width
-        or region.height != len(strips)
-    ):
-        return False
-    around = widget.ancestors
-    others = (
-        place.intersection(cut) for other, (place, cut) in shown.items() if other is not widget and other not in around
-    )
-    if any(other.overlaps(region) for other in others):
-        return False
-    app._display(screen, _Rows([(region.y + y, strips[y]) for y in rows]))  # type: ignore[arg-type]
-    return True
 
 
 class PlainTable(DataTable[Text]):

@@ -11,7 +11,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from npu_tui.tui.terminal.internals import BareStrip
+from npu_tui.tui.terminal.internals import LazyStrip
 from npu_tui.view.ansi import Colour, Run
 from npu_tui.view.grid import Attr
 
@@ -36,7 +36,7 @@ class Shown:
         return before
 
 
-class AnsiStrip(BareStrip):
+class AnsiStrip(LazyStrip):
     """Version ``version`` of a row of ``width`` cells.
 
     Where the terminal shows this version nothing is written, where it still shows version ``base`` it is ``change``;

@@ -12,7 +12,7 @@ from textual.strip import Strip
 from textual.timer import Timer
 
 from npu_tui.tui.heights import HEADS_FROM
-from npu_tui.tui.terminal.internals import after, write_now
+from npu_tui.tui.terminal.internals import after
 from npu_tui.tui.terminal.pace import Pace
 from npu_tui.tui.terminal.strips import AnsiStrip, Shown
 from npu_tui.tui.terminal.terminal import Terminal
@@ -120,9 +120,8 @@ class Timeline(Drawing):
             self._paint_in(wait)
             return
         self._pending = False
-        rows = self._paint()
-        if rows and not write_now(self, rows, self._strips):
-            width = self.size.width
+        rows, width = self._paint(), self.size.width
+        if rows:
             self.refresh(*(Region(0, y, width, 1) for y in rows))
 
     def _paint(self) -> list[int]:
