@@ -149,12 +149,12 @@ def _left(path: Path, file: str, damage: str, whole: bool) -> Left:
     try:
         opening = opening_of(path, cached=False)
         profile = Profile(opening.trace(), opening.source)
-        _ = profile.kernel_table, profile.memory, profile.link_matrix, profile.setup, profile.transfers
+        _ = profile.kernel_table, profile.memory, profile.tables.link_matrix, profile.setup, profile.tables.transfers
         if whole:
             json_report(report(profile))
     except InputError as error:
         return Left(file, damage, None, 0, 0, words(error.message))
-    said = [*profile.trace.health.warnings, *(each for state in profile.files for each in state.problems)]
+    said = [*profile.trace.health.warnings, *(each for state in profile.tables.files for each in state.problems)]
     said = [words(each) for each in said] + ["cut off"] * profile.trace.health.truncated
     rows = [len(profile.tables.table(name).frame) for name in ("kernel_details", "memory_record")]
     return Left(file, damage, len(profile.trace.slices), *rows, "; ".join(said))

@@ -178,11 +178,18 @@ def damages(folder: Path, cuts: int, every: bool = True) -> Iterator[tuple[str, 
 
 def _seen(trace: Trace, folder: Path, name: str, whole: bool) -> tuple[str, str]:
     found = Profile(trace, find_source(folder))
-    _ = found.kernel_table, found.memory, found.transfers, found.link_matrix, found.preprocessing, found.setup
+    _ = (
+        found.kernel_table,
+        found.memory,
+        found.tables.transfers,
+        found.tables.link_matrix,
+        found.tables.preprocessing,
+        found.setup,
+    )
     if whole:
         json_report(report(found))
     wanted = "profiler_info.json" if name.startswith("profiler_info") else name
-    state = next(each for each in found.files if each.name == wanted)
+    state = next(each for each in found.tables.files if each.name == wanted)
     return state.state, "; ".join(words(problem) for problem in state.problems)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.collectives import Preprocessing, Transfer
+from npu_tui.analysis.collectives import PairSum, Preprocessing, Transfer, pair_sums
 from npu_tui.analysis.joins import (
     kernels_allocated_for,
     operations_at,
@@ -66,6 +66,25 @@ _MEGABYTE, _KILOBYTE = 2**20, 2**10
 _NOTHING = Allocations(Coded([], np.zeros(0, np.int64)), *(np.zeros(0, np.int64) for _ in range(3)))
 _PLACE = ("step", "kind", "name", "group")
 """What names a collective in communication.json."""
+
+
+class StepRow(Struct, frozen=True):
+    """A row of the table, times in ns: ``number`` is None without steps, others where they are absent."""
+
+    number: int | None
+    overlap: Overlap
+    stage: int | None
+    bubble: int | None
+    preparing: int | None
+
+
+class FileState(Struct, frozen=True):
+    """The file ``name``: how far it could be read, its ``rows`` (None for settings), and what is wrong with it."""
+
+    name: str
+    state: State
+    rows: int | None
+    problems: tuple[Message, ...]
 
 
 class Tables:
@@ -212,6 +231,104 @@ class Tables:
         )
         return found
 
+    # What they tell.
+
+    @once
+    def transfers(self) -> list[Transfer]:
+        """What every collective moved over every transport that moved anything, by start."""
+        if not self.has_communication:
+            return []
+        times = self.communication.frame
+        items = self.collective_slices.tolist()
+        rows: dict[tuple[Any, ...], tuple[int, int, int]] = {}
+        for item, row in zip(items, times.select(*_PLACE, "start", "elapsed").iter_rows(), strict=True):
+            start = self.start_ns if row[4] is None else row[4]
+            rows[row[:4]] = item, start - self.start_ns, row[5] or 0
+        packets: dict[tuple[Any, ...], list[tuple[float, int]]] = {}
+        for *place, transport, size, count, _ in self.packets.frame.iter_rows():
+            if size is not None and count:
+                packets.setdefault((*place, transport), []).append((size * 1e6, count))
+        found = []
+        for *place, transport, size, time, _, large in self.bandwidth.frame.iter_rows():
+            item, start, length = rows.get(tuple(place), (-1, 0, 0))
+            if size:
+                own = tuple(packets.get((*place, transport), ()))
+                found.append(
+                    Transfer(place[2], item, start, start + length, transport, size * 1e6, time or 0, large, own)
+                )
+        return sorted(found, key=lambda each: each.start)
+
+    @once
+    def link_matrix(self) -> list[PairSum]:
+        """What went from rank to rank, by communication_matrix.json; empty without it."""
+        if self.lacks_matrix:
+            return []
+        columns = ("name", "group", "source", "target", "transport", "size_mb", "transit")
+        return pair_sums(self.matrix.frame.select(*columns).iter_rows())
+
+    @once
+    def preprocessing(self) -> list[Preprocessing]:
+        """The rows of data_preprocess.csv; a row without a total has the sum of its parts."""
+        if not self.has(DATA_PREPROCESS.stem):
+            return []
+        frame = self.table(DATA_PREPROCESS.stem).frame
+        found = []
+        for name, start, *parts, total in frame.select(
+            "name", "time", "compute", "copy", "dispatch", "total"
+        ).iter_rows():
+            length = total if total is not None else sum(part or 0 for part in parts)
+            if name is not None and length:
+                found.append(Preprocessing(name, None if start is None else start - self.start_ns, length))
+        return found
+
+    @once
+    def steps(self) -> list[StepRow]:
+        """The rows of step_trace_time.csv that have all parts of a step."""
+        if not self.has(STEPS.stem):
+            return []
+        columns = ("device", "step", "computing", "communication", "exposed", "free", "stage", "bubble", "preparing")
+        found = []
+        for device, step, *times, stage, bubble, preparing in self.table(STEPS.stem).frame.select(*columns).iter_rows():
+            if all(time is not None for time in times):
+                number = int(step) if step is not None and step.isdecimal() else None
+                found.append(StepRow(number, Overlap(device, *times), stage, bubble, preparing))
+        return found
+
+    @property
+    def step_sums(self) -> Overlap:
+        """``steps`` together."""
+        parts = [row.overlap for row in self.steps]
+        return Overlap(
+            None,
+            sum(part.computing for part in parts),
+            sum(part.communication for part in parts),
+            sum(part.not_overlapped for part in parts),
+            sum(part.free for part in parts),
+        )
+
+    @once
+    def files(self) -> list[FileState]:
+        """What became of every file of ``FILES``; those that are there are read. Empty where there is no folder."""
+        companions = self._companions
+        return [self._state(name, companions) for name in FILES] if companions is not None else []
+
+    def _state(self, name: str, companions: Companions) -> FileState:
+        stem, _, kind = name.rpartition(".")
+        if stem in ("profiler_info", "profiler_metadata"):
+            document = companions.info_state if stem == "profiler_info" else companions.metadata_state
+            return FileState(name, document.state, None, _problems(name, document))
+        if kind == "csv":
+            if not self.has(stem):
+                return FileState(name, "missing", 0, ())
+            reading = self.table(stem)
+        elif self.lacks_communication if stem == "communication" else self.lacks_matrix:
+            return FileState(name, "missing", 0, ())
+        else:
+            reading = self.communication if stem == "communication" else self.matrix
+        return FileState(
+            name, reading.state, len(reading.frame), () if reading.state == "missing" else tuple(reading.messages)
+        )
+
 
 def absent(schema: Schema) -> Reading:
     """The reading of a table that is not there."""
@@ -304,109 +421,6 @@ def _times(column: Any, origin: int, missing: int) -> I64:
     known = column.is_not_null().to_numpy()
     times = column.fill_null(0).to_numpy().astype(np.int64) - origin
     return np.where(known, times, missing)
-
-
-def transfers_of(tables: Tables) -> list[Transfer]:
-    """What every collective moved over every transport that moved anything, by start."""
-    if not tables.has_communication:
-        return []
-    times = tables.communication.frame
-    items = tables.collective_slices.tolist()
-    rows: dict[tuple[Any, ...], tuple[int, int, int]] = {}
-    for item, row in zip(items, times.select(*_PLACE, "start", "elapsed").iter_rows(), strict=True):
-        start = tables.start_ns if row[4] is None else row[4]
-        rows[row[:4]] = item, start - tables.start_ns, row[5] or 0
-    packets: dict[tuple[Any, ...], list[tuple[float, int]]] = {}
-    for *place, transport, size, count, _ in tables.packets.frame.iter_rows():
-        if size is not None and count:
-            packets.setdefault((*place, transport), []).append((size * 1e6, count))
-    found = []
-    for *place, transport, size, time, _, large in tables.bandwidth.frame.iter_rows():
-        item, start, length = rows.get(tuple(place), (-1, 0, 0))
-        if size:
-            own = tuple(packets.get((*place, transport), ()))
-            found.append(Transfer(place[2], item, start, start + length, transport, size * 1e6, time or 0, large, own))
-    return sorted(found, key=lambda each: each.start)
-
-
-def preprocessing_of(tables: Tables) -> list[Preprocessing]:
-    """The rows of data_preprocess.csv; a row without a total has the sum of its parts."""
-    if not tables.has(DATA_PREPROCESS.stem):
-        return []
-    frame = tables.table(DATA_PREPROCESS.stem).frame
-    found = []
-    for name, start, *parts, total in frame.select("name", "time", "compute", "copy", "dispatch", "total").iter_rows():
-        length = total if total is not None else sum(part or 0 for part in parts)
-        if name is not None and length:
-            found.append(Preprocessing(name, None if start is None else start - tables.start_ns, length))
-    return found
-
-
-class StepRow(Struct, frozen=True):
-    """A row of the table, times in ns: ``number`` is None without steps, others where they are absent."""
-
-    number: int | None
-    overlap: Overlap
-    stage: int | None
-    bubble: int | None
-    preparing: int | None
-
-
-def step_rows(tables: Tables) -> list[StepRow]:
-    """The rows that have all parts of a step."""
-    if not tables.has(STEPS.stem):
-        return []
-    columns = ("device", "step", "computing", "communication", "exposed", "free", "stage", "bubble", "preparing")
-    found = []
-    for device, step, *times, stage, bubble, preparing in tables.table(STEPS.stem).frame.select(*columns).iter_rows():
-        if all(time is not None for time in times):
-            number = int(step) if step is not None and step.isdecimal() else None
-            found.append(StepRow(number, Overlap(device, *times), stage, bubble, preparing))
-    return found
-
-
-def step_sums(rows: list[StepRow]) -> Overlap:
-    """All ``rows`` together."""
-    parts = [each.overlap for each in rows]
-    return Overlap(
-        None,
-        sum(each.computing for each in parts),
-        sum(each.communication for each in parts),
-        sum(each.not_overlapped for each in parts),
-        sum(each.free for each in parts),
-    )
-
-
-class FileState(Struct, frozen=True):
-    """The file ``name``: how far it could be read, its ``rows`` (None for settings), and what is wrong with it."""
-
-    name: str
-    state: State
-    rows: int | None
-    problems: tuple[Message, ...]
-
-
-def file_states(companions: Companions | None, tables: Tables) -> list[FileState]:
-    """Every file of ``FILES``; those that are there are read for the answer."""
-    return [_state(name, companions, tables) for name in FILES] if companions is not None else []
-
-
-def _state(name: str, companions: Companions, tables: Tables) -> FileState:
-    stem, _, kind = name.rpartition(".")
-    if stem in ("profiler_info", "profiler_metadata"):
-        document = companions.info_state if stem == "profiler_info" else companions.metadata_state
-        return FileState(name, document.state, None, _problems(name, document))
-    if kind == "csv":
-        if not tables.has(stem):
-            return FileState(name, "missing", 0, ())
-        reading = tables.table(stem)
-    elif tables.lacks_communication if stem == "communication" else tables.lacks_matrix:
-        return FileState(name, "missing", 0, ())
-    else:
-        reading = tables.communication if stem == "communication" else tables.matrix
-    return FileState(
-        name, reading.state, len(reading.frame), () if reading.state == "missing" else tuple(reading.messages)
-    )
 
 
 def _problems(name: str, document: Document) -> tuple[Message, ...]:

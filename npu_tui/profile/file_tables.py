@@ -190,7 +190,7 @@ MODULE_PEAKS = table("module_peaks", module_peaks, panel="peak component peak_at
 
 def files(part: Profile) -> Sheet:
     """What became of every file that may lie beside the trace."""
-    found = part.files
+    found = part.tables.files
     return Sheet(
         len(found),
         attributes(
@@ -242,7 +242,7 @@ CHECKS = table(
 
 def link_matrix(part: Profile) -> Sheet:
     """What went from rank to rank over each transport."""
-    return pair_sheet(part.link_matrix)
+    return pair_sheet(part.tables.link_matrix)
 
 
 def pair_sheet(pairs: Sequence[PairSum]) -> Sheet:

@@ -24,7 +24,7 @@ from npu_tui.trace.transfers import communication_args, copies_of
 if TYPE_CHECKING:
     from npu_tui.analysis.bubbles import Idles
     from npu_tui.analysis.calls import ApiSum, HostOperators
-    from npu_tui.analysis.collectives import Collectives, PairSum, Preprocessing, Transfer
+    from npu_tui.analysis.collectives import Collectives
     from npu_tui.analysis.device import DeviceSlices
     from npu_tui.analysis.health import TraceHealth
     from npu_tui.analysis.kernels import KernelTable
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from npu_tui.analysis.search import Searchable
     from npu_tui.analysis.steps import Step, StepSums
     from npu_tui.ingest.companions.files import Companions
-    from npu_tui.profile.companions import FileState, StepRow, Tables
+    from npu_tui.profile.companions import Tables
     from npu_tui.profile.kernels import Kernels
     from npu_tui.rules.facts.facts import Facts
     from npu_tui.rules.facts.inputs import Inputs, Setup
@@ -206,51 +206,6 @@ class Profile:
         from npu_tui.profile.companions import memory_of
 
         return memory_of(self.tables)
-
-    @shared
-    def link_matrix(self) -> list[PairSum]:
-        """What went from rank to rank, by communication_matrix.json; empty without it."""
-        if self.tables.lacks_matrix:
-            return []
-        from npu_tui.analysis.collectives import pair_sums
-
-        columns = ("name", "group", "source", "target", "transport", "size_mb", "transit")
-        return pair_sums(self.tables.matrix.frame.select(*columns).iter_rows())
-
-    @shared
-    def transfers(self) -> list[Transfer]:
-        """What every collective moved over every transport, by communication.json."""
-        from npu_tui.profile.companions import transfers_of
-
-        return transfers_of(self.tables)
-
-    @shared
-    def preprocessing(self) -> list[Preprocessing]:
-        """The rows of data_preprocess.csv."""
-        from npu_tui.profile.companions import preprocessing_of
-
-        return preprocessing_of(self.tables)
-
-    @shared
-    def files(self) -> list[FileState]:
-        """What became of every file that may lie beside the trace; empty where there is no folder."""
-        from npu_tui.profile.companions import file_states
-
-        return file_states(self.companions, self.tables)
-
-    @shared
-    def table_steps(self) -> list[StepRow]:
-        """The steps as step_trace_time.csv has them."""
-        from npu_tui.profile.companions import step_rows
-
-        return step_rows(self.tables)
-
-    @property
-    def table_sums(self) -> Overlap:
-        """The sums of step_trace_time.csv."""
-        from npu_tui.profile.companions import step_sums
-
-        return step_sums(self.table_steps)
 
     @shared
     def profiler_level(self) -> int | None:
@@ -521,9 +476,9 @@ class Profile:
             hosts=lambda: self.host_operators,
             all_kernels=lambda: self.all_kernels,
             memory=lambda: self.memory,
-            transfers=lambda: self.transfers,
-            preprocessing=lambda: self.preprocessing,
-            table_sums=lambda: self.table_sums,
+            transfers=lambda: self.tables.transfers,
+            preprocessing=lambda: self.tables.preprocessing,
+            table_sums=lambda: self.tables.step_sums,
             replay_of=self.replay_of,
         )
 

@@ -330,7 +330,7 @@ def _collectives_of_file(profile: Profile) -> Sheet:
     """The rows of communication.json by start."""
     tables, rank = profile.tables, profile.trace.rank
     moved: dict[tuple[str, int], list[Any]] = {}
-    for each in profile.transfers:
+    for each in profile.tables.transfers:
         moved.setdefault((each.name, each.start), []).append(each)
     columns = ("name", "group", "start", "elapsed", "wait", "transit", "synchronization", "idle")
     rows = []
@@ -417,7 +417,7 @@ def steps(profile: Profile, together: bool = False) -> Sheet:
     Without a trace they are the rows of that file. What spans from first to last has no sum over devices.
     """
     trace, slices = profile.trace, profile.trace.slices
-    if not len(slices) and profile.table_steps:
+    if not len(slices) and profile.tables.steps:
         return _steps_of_file(profile)
     found: list[tuple[int | None, Step, list[StepSums]]] = []
     devices = [lanes.device for lanes in profile.overlap_lanes]
@@ -464,7 +464,7 @@ def _spent(sums: list[StepSums]) -> tuple[int | None, ...]:
 
 def _steps_of_file(profile: Profile) -> Sheet:
     rows = []
-    for each in profile.table_steps:
+    for each in profile.tables.steps:
         times, name = each.overlap, None if each.number is None else f"ProfilerStep#{each.number}"
         rows.append(
             (
@@ -500,8 +500,8 @@ def overlap(profile: Profile) -> Sheet:
     """
     none = (None, None, None)
     found = [(each.device, each.lanes.sums(profile.window), each.split) for each in profile.devices if each.lanes]
-    if not len(profile.trace.slices) and profile.table_sums.total:
-        found = [(None, profile.table_sums, None)]
+    if not len(profile.trace.slices) and profile.tables.step_sums.total:
+        found = [(None, profile.tables.step_sums, None)]
     return from_tuples(
         [
             (

@@ -128,7 +128,7 @@ def _health(profile: Profile) -> HealthPart:
     health, trace = profile.health, profile.trace
     links = trace.links
     warnings = [words(warning) for warning in health.warnings]
-    warnings += [words(problem) for each in profile.files for problem in each.problems]
+    warnings += [words(problem) for each in profile.tables.files for problem in each.problems]
     warnings += [
         say("report.health.disagrees", lane=lane, excess=excess / 1000) for lane, excess in profile.lane_excess
     ]

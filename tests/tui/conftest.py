@@ -51,7 +51,7 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Session:
     assert found.source is not None
     found.source = replace(found.source, opened=Path("profile"))  # what is shown is the same everywhere
     found.trace.path = "profile"
-    _ = found.files, found.kernel_table, found.memory, checks_of(found), found.link_matrix
+    _ = found.tables.files, found.kernel_table, found.memory, checks_of(found), found.tables.link_matrix
     return make_session([found])
 
 

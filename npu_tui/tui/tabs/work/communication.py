@@ -47,7 +47,7 @@ class CommunicationTab(ComputedTab):
     def compute(self, now: Context) -> Content:
         """The collectives of all groups; those that run in the range, where one is marked. Or the links."""
         if self._links:
-            return link_table(now.profile.link_matrix)
+            return link_table(now.profile.tables.link_matrix)
         marked = now.marked_in(now.trace)
         try:
             sheet = COLLECTIVES.make(now.profile.whole, running=None if marked is None else Window(*marked))

@@ -146,7 +146,7 @@ def _settings(profile: Profile) -> list[Row]:
 def _files(profile: Profile) -> list[Row]:
     """Every file that may lie beside a trace: how far it could be read, what it tells, which setting makes it."""
     rows = []
-    for each in profile.files:
+    for each in profile.tables.files:
         tells = say(f"summary.tells.{each.name}")
         word = say(f"summary.state.{each.state}")
         if each.state == "missing":
