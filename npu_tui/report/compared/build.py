@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from npu_tui.compare.collectives import CollectiveChange
+from npu_tui.compare import tables
 from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.differences import Difference, differences
-from npu_tui.compare.kernels import GroupChange
-from npu_tui.compare.kernels import GroupSide as GroupTimes
-from npu_tui.compare.lines import LineChange
 from npu_tui.compare.measured import Side
 from npu_tui.compare.statistics import Judgement
 from npu_tui.compare.steps import StepWindow
@@ -38,12 +35,12 @@ def compared(comparison: Comparison, single: bool = True) -> schema.Compared:
         ),
         step=_judged(comparison.step),
         computing=None if comparison.computing is None else _judged(comparison.computing),
-        parts=_parts(comparison),
-        groups=[_group(row) for row in comparison.groups],
+        parts=tables.PARTS.records(comparison),
+        groups=tables.GROUPS.records(comparison),
         stream_overlap_us=_us(comparison.stream_overlap),
-        lines=[_line(row) for row in comparison.lines],
-        collectives=[_collective(row) for row in comparison.collectives],
-        config=[schema.Setting(each.key, text(each.base), text(each.new)) for each in circumstances.config],
+        lines=tables.LINES.records(comparison),
+        collectives=tables.COLLECTIVES.records(comparison),
+        config=tables.CONFIG.records(comparison),
         findings=[_finding(comparison, each) for each in differences(comparison)],
         profile_findings=profile_findings(comparison) if single else [],
         not_judged=[_note(each) for each in circumstances.not_judged],
@@ -91,63 +88,6 @@ def _judged(found: Judgement) -> schema.Judged:
         _share(shift.p) if shift else None,
         us(found.visible),
         found.verdict,
-    )
-
-
-def _parts(comparison: Comparison) -> list[schema.Part]:
-    rows = [schema.Part(row.part, _us(row.base), _us(row.new), _us(row.delta), row.exact) for row in comparison.parts]
-    unknown = [name for name in ("wait", "transfer") if rows and name not in {row.id for row in rows}]
-    return rows + [schema.Part(name, None, None, None, None) for name in unknown]
-
-
-def _group(row: GroupChange) -> schema.Group:
-    return schema.Group(
-        text(row.identity.type) or "",
-        text(row.identity.shapes),
-        text(row.identity.dtypes),
-        text(row.identity.formats),
-        text(row.identity.core),
-        row.change,
-        row.rung,
-        _times(row.base),
-        _times(row.new),
-        _us(row.delta),
-        _us(row.by_count),
-        _us(row.by_duration),
-        _share(row.p),
-        _share(row.q),
-        text(" + ".join(row.parts) or (row.was.type if row.was else None)),
-        _share(row.new.total / row.base.total) if row.base.total and row.new.total else None,
-    )
-
-
-def _times(side: GroupTimes) -> schema.GroupSide:
-    return schema.GroupSide(round(side.count, _DIGITS), _us(side.total), us(side.median))
-
-
-def _line(row: LineChange) -> schema.Line:
-    code = row.code
-    return schema.Line(
-        text(code.file) if code else None,
-        code.line if code else None,
-        row.base.code.line if row.base and row.base.code else None,
-        text(code.function) if code else None,
-        (_us(row.base.lost) if row.base else 0.0, _us(row.new.lost) if row.new else 0.0),
-        (round(row.base.launches, _DIGITS) if row.base else 0, round(row.new.launches, _DIGITS) if row.new else 0),
-        _us(row.delta),
-    )
-
-
-def _collective(row: CollectiveChange) -> schema.Collective:
-    base, new = row.base, row.new
-    return schema.Collective(
-        text(row.type) or "",
-        text(row.group) or "",
-        row.ordinal,
-        (us(base.elapsed) if base else None, us(new.elapsed) if new else None),
-        (us(base.wait) if base else None, us(new.wait) if new else None),
-        (us(base.transfer) if base else None, us(new.transfer) if new else None),
-        (base.peer if base else None, new.peer if new else None),
     )
 
 

@@ -6,9 +6,25 @@ pairs are (base, new). None is what cannot be told.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
-Pair = tuple[float | None, float | None]
+from npu_tui.compare import tables
+from npu_tui.profile.table import Record
+
+if TYPE_CHECKING:  # the type of a row is made of the columns of its table
+    Collective = Record
+    Group = Record
+    GroupSide = Record
+    Line = Record
+    Part = Record
+    Setting = Record
+else:
+    Collective, Group, Line, Part, Setting = (
+        each.row for each in (tables.COLLECTIVES, tables.GROUPS, tables.LINES, tables.PARTS, tables.CONFIG)
+    )
+    GroupSide = tables.GroupSide
 
 
 class ComparedStep(msgspec.Struct):
@@ -68,80 +84,6 @@ class Judged(msgspec.Struct):
     p: float | None
     visible_us: float | None
     verdict: str
-
-
-class Part(msgspec.Struct):
-    """One class of the wall time; the differences of all sum to that of the step."""
-
-    id: str
-    base_us: float | None
-    new_us: float | None
-    delta_us: float | None
-    delta_ns_times_nm: int | None
-
-
-class GroupSide(msgspec.Struct):
-    """The calls of one group, per step."""
-
-    count: float
-    total_us: float
-    median_us: float | None
-
-
-class Group(msgspec.Struct):
-    """Kernels of one kind; ``change`` says what happened to them, ``rung`` how they were matched.
-
-    ``ratio`` is the new total over that of the base. On the rung ``operation`` the type is what launched them.
-    """
-
-    type: str
-    shapes: str | None
-    dtypes: str | None
-    formats: str | None
-    core: str | None
-    change: str
-    rung: str
-    base: GroupSide
-    new: GroupSide
-    delta_us: float
-    by_count_us: float
-    by_duration_us: float
-    p: float | None
-    q: float | None
-    was: str | None = None
-    ratio: float | None = None
-
-
-class Line(msgspec.Struct):
-    """A code line by the lost time of its launches; ``base_line`` is its number in the base."""
-
-    file: str | None
-    line: int | None
-    base_line: int | None
-    function: str | None
-    lost_us: tuple[float, float]
-    launches: tuple[float, float]
-    delta_us: float
-
-
-class Collective(msgspec.Struct):
-    """The collective at one place of the step: until its longest wait ended, and from there on."""
-
-    type: str
-    group: str
-    ordinal: int
-    elapsed_us: Pair
-    wait_us: Pair
-    transfer_us: Pair
-    peer_rank: tuple[int | None, int | None]
-
-
-class Setting(msgspec.Struct):
-    """A setting, version or variable that differs."""
-
-    key: str
-    base: str | None
-    new: str | None
 
 
 class Place(msgspec.Struct):

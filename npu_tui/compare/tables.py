@@ -1,0 +1,170 @@
+"""The tables of a comparison: parts of the step, kernels, lines of code, collectives, settings. ``make`` takes it.
+
+A pair in a cell of JSON is (base, new); differences are new minus base, per step.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from npu_tui.compare.collectives import CollectiveChange
+from npu_tui.compare.comparison import Comparison
+from npu_tui.compare.kernels import GroupChange
+from npu_tui.compare.kernels import GroupSide as GroupTimes
+from npu_tui.compare.lines import LineChange
+from npu_tui.profile.table import Column, Sheet, from_tuples, row_type, table, us
+
+_OWN: dict[str, Column] = {
+    each.id: each
+    for each in (
+        *(Column(name, "real", "ns", "change") for name in ("delta", "by_count", "by_duration")),
+        *(Column(name, "real", "ns", "time") for name in ("part_base", "part_new")),
+        *(Column(name, "real", "0..1", "share") for name in ("p", "q", "ratio")),
+        *(Column(name, "label", "", "name") for name in ("formats", "group", "was", "setting_base", "setting_new")),
+        Column("id", "label", "", "word", "compare.part"),
+        Column("change", "label", "", "word", "compare.change"),
+        Column("rung", "label", "", "word"),
+        *(Column(name, "whole", "", "id") for name in ("base_line", "ordinal", "delta_ns_times_nm")),
+        *(
+            Column(name, "rows", "", "word")
+            for name in (
+                "base_side", "new_side", "lost_us", "launch_counts", "elapsed_us", "wait_us", "transfer_us", "peers",
+            )
+        ),
+    )
+}  # fmt: skip
+_TIMES = tuple[float | None, float | None]
+
+GroupSide = row_type(
+    "GroupSide", "The calls of one group, per step.", count=float, total_us=float, median_us=float | None
+)
+
+
+def parts(comparison: Comparison) -> Sheet:
+    """Every class of the wall time; those that no trace of communication tells come last, unknown."""
+    rows: list[tuple[Any, ...]] = [(row.part, row.base, row.new, row.delta, row.exact) for row in comparison.parts]
+    known = {row[0] for row in rows}
+    rows += [(name, *[None] * 4) for name in ("wait", "transfer") if rows and name not in known]
+    return from_tuples(rows, "id part_base part_new delta delta_ns_times_nm", _OWN)
+
+
+PARTS = table(
+    "parts",
+    parts,
+    json="id base=part_base? new=part_new? delta? delta_ns_times_nm?",
+    row="Part",
+    about="One class of the wall time; the differences of all sum to that of the step.",
+    own=_OWN.values(),
+)
+
+
+def groups(comparison: Comparison) -> Sheet:
+    """Kernels of one kind on both sides."""
+    return from_tuples(
+        [_group(row) for row in comparison.groups],
+        "type shapes dtypes formats core change rung base_side new_side delta by_count by_duration p q was ratio",
+        _OWN,
+    )
+
+
+def _group(row: GroupChange) -> tuple[Any, ...]:
+    kind = row.identity
+    was = " + ".join(row.parts) or (row.was.type if row.was else None)
+    ratio = row.new.total / row.base.total if row.base.total and row.new.total else None
+    return (
+        kind.type, kind.shapes, kind.dtypes, kind.formats, kind.core, row.change, row.rung, _side(row.base),
+        _side(row.new), row.delta, row.by_count, row.by_duration, row.p, row.q, was, ratio,
+    )  # fmt: skip
+
+
+def _side(side: GroupTimes) -> Any:
+    return GroupSide(round(side.count, 6), us(side.total), us(side.median))
+
+
+GROUPS = table(
+    "groups",
+    groups,
+    json="type shapes? dtypes? formats? core? change rung base=base_side new=new_side delta by_count by_duration p? q? "
+    "was? ratio?",
+    row="Group",
+    about="""Kernels of one kind; ``change`` says what happened to them, ``rung`` how they were matched.
+
+    ``ratio`` is the new total over that of the base. On the rung ``operation`` the type is what launched them.
+    """,
+    own=_OWN.values(),
+    types={"base_side": GroupSide, "new_side": GroupSide},
+)
+
+
+def lines(comparison: Comparison) -> Sheet:
+    """Code lines by the lost time of their launches."""
+    return from_tuples(
+        [_line(row) for row in comparison.lines], "file line base_line function lost_us launch_counts delta", _OWN
+    )
+
+
+def _line(row: LineChange) -> tuple[Any, ...]:
+    code, base = row.code, row.base.code if row.base else None
+    sides = (row.base, row.new)
+    return (
+        code.file if code else None, code.line if code else None, base.line if base else None,
+        code.function if code else None, tuple(us(float(side.lost)) if side else 0.0 for side in sides),
+        tuple(round(side.launches, 6) if side else 0 for side in sides), row.delta,
+    )  # fmt: skip
+
+
+LINES = table(
+    "lines",
+    lines,
+    json="file? line? base_line? function? lost_us launches=launch_counts delta",
+    row="Line",
+    about="A code line by the lost time of its launches; ``base_line`` is its number in the base.",
+    own=_OWN.values(),
+    types={"lost_us": tuple[float, float], "launch_counts": tuple[float, float]},
+)
+
+
+def collectives(comparison: Comparison) -> Sheet:
+    """The collectives at the same place of the step."""
+    return from_tuples(
+        [_collective(row) for row in comparison.collectives],
+        "type group ordinal elapsed_us wait_us transfer_us peers",
+        _OWN,
+    )
+
+
+def _collective(row: CollectiveChange) -> tuple[Any, ...]:
+    sides = (row.base, row.new)
+    times = (
+        tuple(us(getattr(side, name)) if side else None for side in sides) for name in ("elapsed", "wait", "transfer")
+    )
+    return row.type, row.group, row.ordinal, *times, tuple(side.peer if side else None for side in sides)
+
+
+COLLECTIVES = table(
+    "collectives",
+    collectives,
+    json="type group ordinal elapsed_us wait_us transfer_us peer_rank=peers",
+    row="Collective",
+    about="The collective at one place of the step: until its longest wait ended, and from there on.",
+    own=_OWN.values(),
+    types={
+        "elapsed_us": _TIMES, "wait_us": _TIMES, "transfer_us": _TIMES, "peers": tuple[int | None, int | None],
+    },
+)  # fmt: skip
+
+
+def config(comparison: Comparison) -> Sheet:
+    """Settings, versions and variables that differ."""
+    rows = [(each.key, each.base, each.new) for each in comparison.comparability.config]
+    return from_tuples(rows, "key setting_base setting_new", _OWN)
+
+
+CONFIG = table(
+    "config",
+    config,
+    json="key base=setting_base? new=setting_new?",
+    row="Setting",
+    about="A setting, version or variable that differs.",
+    own=_OWN.values(),
+)
