@@ -1,4 +1,4 @@
-"""A window of time: what a range holds, what a thread did meanwhile, namesakes, the pass of the step."""
+"""A range of time: sums by name, type, layer or phase; its launches; what a thread did meanwhile; namesakes."""
 
 from __future__ import annotations
 
@@ -24,64 +24,68 @@ _OPTIMIZER = "Optimizer."
 
 
 def phases(trace: Trace, items: I64) -> I64:
-    """Index into ``PHASES`` of each slice: that of the operation that it is, or that launched it; (n,).
+    """The phase of each slice as an index of ``PHASES``, by the operation that it is or that launched it; (n,).
 
-    An operation is backward on a thread that ``fwdbwd`` links lead to and none begins on, or inside their target; the
-    optimizer's inside an ``Optimizer.`` range of its thread; forward from the first to the last source of the links
-    that one backward pass follows.
+    An operation is *backward* inside the target of a ``fwdbwd`` link, or on a thread where such links end and none
+    begins; *optimizer* inside an ``Optimizer.`` range of its thread; *forward* between the first and the last source of
+    the links of one backward pass.
     """
     slices = trace.slices
     is_operation = np.zeros(len(slices) + 1, np.bool_)
     if "cpu_op" in trace.categories:
         is_operation[:-1] = slices.category == trace.categories.index("cpu_op")
     operation = np.where(is_operation[items], items, operation_of(trace, items))
-    found = np.full(len(items), PHASES.index("neither"), np.int64)
+    phase_of = np.full(len(items), PHASES.index("neither"), np.int64)
     known = np.flatnonzero(operation >= 0)
-    op = operation[known]
-    if not len(op):
-        return found
-    lane, start, end = slices.lane[op], slices.start[op], slices.end[op]
+    operation_of_item = operation[known]
+    if not len(operation_of_item):
+        return phase_of
+    lane, start, end = slices.lane[operation_of_item], slices.start[operation_of_item], slices.end[operation_of_item]
     stepping = np.array([name.startswith(_OPTIMIZER) for name in trace.names] + [False])[slices.name]
     optimizer = Around(trace, stepping).find(lane, start, end) >= 0
-    backward, forward = _passes(trace, op)
-    found[known] = np.select([optimizer, backward, forward], [2, 1, 0], PHASES.index("neither"))
-    return found
+    backward, forward = _passes(trace, operation_of_item)
+    phase_of[known] = np.select([optimizer, backward, forward], [2, 1, 0], PHASES.index("neither"))
+    return phase_of
 
 
 def _passes(trace: Trace, op: I64) -> tuple[Bools, Bools]:
-    """Which of the operations are backward, and which lie in a forward pass; (n,) each."""
+    """Which operations are backward, and which lie in a forward pass; (n,) each."""
     slices, links = trace.slices, trace.links
-    ways = trace.links_of(FORWARD_BACKWARD)
-    ways = ways[(links.source_slice[ways] >= 0) & (links.target_slice[ways] >= 0)]
+    pass_links = trace.links_of(FORWARD_BACKWARD)
+    pass_links = pass_links[(links.source_slice[pass_links] >= 0) & (links.target_slice[pass_links] >= 0)]
     lane, start, end = slices.lane[op], slices.start[op], slices.end[op]
-    if not len(ways):
+    if not len(pass_links):
         return np.zeros(len(op), np.bool_), np.zeros(len(op), np.bool_)
     sources, targets = (
-        np.bincount(ends[ways], minlength=len(trace.lanes)) for ends in (links.source_lane, links.target_lane)
+        np.bincount(ends[pass_links], minlength=len(trace.lanes)) for ends in (links.source_lane, links.target_lane)
     )
     chosen = np.zeros(len(slices), np.bool_)
-    chosen[links.target_slice[ways]] = True
+    chosen[links.target_slice[pass_links]] = True
     backward = ((targets > 0) & (sources == 0))[lane] | (Around(trace, chosen).find(lane, start, end) >= 0)
     forward = np.zeros(len(op), np.bool_)
-    for on in np.flatnonzero(sources).tolist():
-        own = ways[links.source_lane[ways] == on]
+    for source_lane in np.flatnonzero(sources).tolist():
+        links_of_lane = pass_links[links.source_lane[pass_links] == source_lane]
         first, last = _stretches(
-            slices.start[links.source_slice[own]],
-            slices.end[links.source_slice[own]],
-            slices.start[links.target_slice[own]],
+            slices.start[links.source_slice[links_of_lane]],
+            slices.end[links.source_slice[links_of_lane]],
+            slices.start[links.target_slice[links_of_lane]],
         )
         at = np.searchsorted(first, end, "right") - 1
-        forward |= (lane == on) & (at >= 0) & (start < last[at]) & (end > first[at])
+        forward |= (lane == source_lane) & (at >= 0) & (start < last[at]) & (end > first[at])
     return backward, forward
 
 
 def _stretches(start: I64, end: I64, target: I64) -> tuple[I64, I64]:
-    """From the first to the last of the sources between two backward passes, whose operations begin at ``target``."""
+    """The forward passes: from the first to the last source between two backward passes.
+
+    ``start`` and ``end`` are those of the sources, ``target`` is when the backward operation of each began, ns.
+    """
     order = np.argsort(start, kind="stable")
     start, end, target = start[order], end[order], target[order]
     heads = [0]
     earliest = int(target[0])
     for k in range(1, len(start)):
+        # A source after the earliest backward operation of the pass so far belongs to the next forward pass.
         if start[k] >= earliest:
             heads.append(k)
             earliest = int(target[k])
@@ -97,10 +101,10 @@ By = Literal["name", "type", "layer", "phase"]
 class NameSum(Struct, frozen=True):
     """The slices of one name (or operator type) and layer within a range.
 
-    ``total`` adds what lies in the range, ``own`` that without what runs inside on its lane, ``busy`` is the union;
-    ``shortest``, ``average``, ``longest`` and ``p90`` are of the slices' own durations, whole also where the range cuts
-    them, as it does ``cut`` of them. Times are in ns. ``label`` is the name or type (empty: all of the layer),
-    ``items`` are the slices, the one that covers most of the range first.
+    Times are in ns. ``total`` sums the parts in the range, ``own`` leaves out slices inside on the same lane, ``busy``
+    is the union. ``shortest``, ``average``, ``longest`` and ``p90`` are of full durations, also of the ``cut`` slices
+    that the range cuts. ``label`` is the name or type (empty: all of the layer); ``items`` are the slices, the one that
+    covers most of the range first.
     """
 
     layer: int
@@ -118,8 +122,10 @@ class NameSum(Struct, frozen=True):
 
 
 class LaunchCount(Struct, frozen=True):
-    """The launches whose target starts in a range, by class; what of the range (ns) the idle device waited for
-    launches, and for how many ``starved`` ones of them.
+    """The launches whose target starts in a range, by class.
+
+    ``lost`` is the time of the range (ns) that the idle device waited for launches, ``starved`` how many of these are
+    starved.
     """
 
     near_vertical: int
@@ -140,55 +146,57 @@ def range_sums(
 ) -> list[NameSum]:
     """Every (layer, name) with a slice in ``[start, end)``, most busy time first; only on ``lanes`` if given.
 
-    A slice without duration counts if it starts in the range. By ``type`` kernels are added up by operator type
-    (``compute`` is the mask over all slices that says which they are, ``types_of`` gives their types), by ``layer``
-    everything of a layer is one row, by ``phase`` what belongs to one pass of the training step.
+    A slice without duration counts if it starts in the range. ``by="type"`` groups kernels by operator type
+    (``compute`` is the mask of kernels over all slices, ``types_of`` gives their types), ``by="layer"`` makes one row
+    per layer, ``by="phase"`` one per phase of the training step.
     """
     slices = trace.slices
     chosen = (slices.start < end) & ((slices.end > start) | ((slices.start >= start) & (slices.end == slices.start)))
     if lanes is not None:
         chosen &= np.isin(slices.lane, lanes)
-    items, _, alone, _ = own_times(trace, chosen, Window(start, end))
+    items, _, self_times, _ = own_times(trace, chosen, Window(start, end))
     if not len(items):
         return []
     layer_of = np.array([lane.layer for lane in trace.lanes], np.int64)
     labels, code = _labels(trace, items, by, compute, types_of)
     group = layer_of[slices.lane[items]] * len(labels) + code
     order = np.argsort(group, kind="stable")
-    items, group, alone = items[order], group[order], alone[order]
+    items, group, self_times = items[order], group[order], self_times[order]
     low, high = clipped(slices.start[items], slices.end[items], start, end)
-    lasting = slices.end[items] - slices.start[items]
+    durations = slices.end[items] - slices.start[items]
     firsts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
     counts = np.diff(np.append(firsts, len(items)))
-    totals, owns = np.add.reduceat(high - low, firsts), np.add.reduceat(alone, firsts)
-    found = []
-    for first, count, total, own_time in zip(*(each.tolist() for each in (firsts, counts, totals, owns)), strict=True):
-        own = slice(first, first + count)
-        begins, ends = union(low[own], high[own])
+    totals, self_sums = np.add.reduceat(high - low, firsts), np.add.reduceat(self_times, firsts)
+    rows = []
+    for first, count, total, self_sum in zip(
+        *(sums.tolist() for sums in (firsts, counts, totals, self_sums)), strict=True
+    ):
+        group_slices = slice(first, first + count)
+        begins, ends = union(low[group_slices], high[group_slices])
         layer, label = divmod(int(group[first]), len(labels))
-        times = lasting[own]
-        found.append(
+        times = durations[group_slices]
+        rows.append(
             NameSum(
                 layer,
                 labels[label],
                 count,
                 int(total),
-                int(own_time),
+                int(self_sum),
                 int((ends - begins).sum()),
                 int(times.min()),
                 float(times.mean()),
                 int(times.max()),
                 float(np.percentile(times, 90)),
-                int(np.count_nonzero(high[own] - low[own] < times)),
-                items[own][np.argsort(low[own] - high[own], kind="stable")],
+                int(np.count_nonzero(high[group_slices] - low[group_slices] < times)),
+                items[group_slices][np.argsort(low[group_slices] - high[group_slices], kind="stable")],
             )
         )
-    found.sort(key=lambda row: (-row.busy, -row.count, row.label))
-    return found
+    rows.sort(key=lambda row: (-row.busy, -row.count, row.label))
+    return rows
 
 
 def _labels(trace: Trace, items: I64, by: By, compute: Bools | None, types_of: TypesOf | None) -> tuple[list[str], I64]:
-    """Names of ``items``, or operator types of the kernels among them, and which one each has; (n,)."""
+    """The labels of the rows, and the index of the label of each of ``items``; (n,)."""
     if by == "layer":
         return [""], np.zeros(len(items), np.int64)
     if by == "phase":
@@ -203,21 +211,21 @@ def _labels(trace: Trace, items: I64, by: By, compute: Bools | None, types_of: T
 
 
 def launch_count(launches: Dispatch, trace: Trace, start: int, end: int) -> LaunchCount:
-    """The ``launches`` of one device in ``[start, end)``: lines by where they end, lost time by where it passes."""
-    when = trace.links.target_time[launches.link]
-    own = (when >= start) & (when < end)
+    """The ``launches`` of one device in ``[start, end)``: a launch counts where it ends, lost time where it passes."""
+    target_time = trace.links.target_time[launches.link]
+    inside = (target_time >= start) & (target_time < end)
     waited = np.maximum(np.minimum(launches.ready + launches.lost, end) - np.maximum(launches.ready, start), 0.0)
     return LaunchCount(
-        int((launches.near_vertical & own).sum()),
-        int((launches.shallow & own).sum()),
-        int((launches.queued & own).sum()),
+        int((launches.near_vertical & inside).sum()),
+        int((launches.shallow & inside).sum()),
+        int((launches.queued & inside).sum()),
         int((launches.starved & (waited > 0)).sum()),
         float(waited.sum()),
     )
 
 
 def edge_at(trace: Trace, when: int, lane: int) -> tuple[int, bool] | None:
-    """A slice that ends at ``when`` ns (True) or starts there (False), one on ``lane`` rather than others."""
+    """The slice on ``lane`` that ends at ``when`` ns (True) or else starts there (False); None without one."""
     slices = trace.slices
     for times, ending in ((slices.end, True), (slices.start, False)):
         items = np.flatnonzero(times == when)
@@ -228,7 +236,7 @@ def edge_at(trace: Trace, when: int, lane: int) -> tuple[int, bool] | None:
 
 
 def self_time(trace: Trace, item: int) -> int:
-    """Duration of a slice without the time in which slices inside it on its lane run, ns."""
+    """The duration of a slice without the slices inside it on its lane, ns."""
     slices = trace.slices
     lane = trace.lanes[int(slices.lane[item])]
     start, end = int(slices.start[item]), int(slices.end[item])
@@ -241,7 +249,7 @@ def self_time(trace: Trace, item: int) -> int:
 
 
 class Meanwhile(Struct, frozen=True):
-    """``names`` with the time (ns) in which they were the innermost call, most first; ``silent`` is without any."""
+    """``names`` with the time (ns) in which each was the innermost call, most first; ``silent`` is time without any."""
 
     names: tuple[tuple[str, int], ...]
     silent: int
@@ -249,24 +257,30 @@ class Meanwhile(Struct, frozen=True):
 
 
 def meanwhile(trace: Trace, lane: Lane, start: int, end: int) -> Meanwhile:
-    """What ``lane`` did in ``[start, end)`` ns; ``longest`` is the slice with most time of its own, -1 without one.
+    """What ``lane`` did in ``[start, end)`` ns; ``longest`` is the slice with most self time, -1 without one.
 
-    Steps of the profiler are no calls.
+    Steps of the profiler do not count as calls.
     """
     slices = trace.slices
-    own = slice(lane.first, lane.last)
-    inside = (slices.start[own] < end) & (slices.end[own] > start) & (slices.op_class[own] != OpClass.STEP)
-    items = lane.first + np.flatnonzero(inside)
+    slices_of_lane = slice(lane.first, lane.last)
+    in_window = (
+        (slices.start[slices_of_lane] < end)
+        & (slices.end[slices_of_lane] > start)
+        & (slices.op_class[slices_of_lane] != OpClass.STEP)
+    )
+    items = lane.first + np.flatnonzero(in_window)
     if not len(items):
         return Meanwhile((), end - start, -1)
     low, high = clipped(slices.start[items], slices.end[items], start, end)
     depth = slices.depth[items]
     time = (high - low).astype(np.float64)
     for level in np.unique(depth).tolist():
-        deeper, here = depth > level, depth == level
-        edges = covered_before(low[deeper], high[deeper], np.concatenate((low[here], high[here])).astype(np.float64))
-        count = int(here.sum())
-        time[here] -= edges[count:] - edges[:count]
+        deeper, at_level = depth > level, depth == level
+        edges = covered_before(
+            low[deeper], high[deeper], np.concatenate((low[at_level], high[at_level])).astype(np.float64)
+        )
+        count = int(at_level.sum())
+        time[at_level] -= edges[count:] - edges[:count]
     time = np.maximum(time, 0)
     codes, code = np.unique(slices.name[items], return_inverse=True)
     sums = np.bincount(code, weights=time)
@@ -276,9 +290,9 @@ def meanwhile(trace: Trace, lane: Lane, start: int, end: int) -> Meanwhile:
 
 
 class Namesakes(Struct, frozen=True):
-    """The slices ``items`` of one name and layer by start; the one asked about is number ``at``.
+    """The slices ``items`` of one name and layer by start; the slice in question is number ``at``.
 
-    ``median`` is of their durations (ns), ``percentile`` 0..100 the share of them that last no longer than it.
+    ``median`` is that of their durations (ns), ``percentile`` (0..100) the share that takes no longer than the slice.
     """
 
     items: npt.NDArray[np.int64]
@@ -294,7 +308,7 @@ def namesakes(trace: Trace, item: int) -> Namesakes:
     layer_of = np.array([lane.layer for lane in trace.lanes], np.int64)
     items = items[layer_of[slices.lane[items]] == layer_of[slices.lane[item]]]
     items = items[np.argsort(slices.start[items], kind="stable")]
-    lasting = slices.end[items] - slices.start[items]
-    own = int(slices.end[item] - slices.start[item])
-    percentile = 100 * np.count_nonzero(lasting <= own) / len(items)
-    return Namesakes(items, int(np.flatnonzero(items == item)[0]), float(np.median(lasting)), percentile)
+    durations = slices.end[items] - slices.start[items]
+    duration = int(slices.end[item] - slices.start[item])
+    percentile = 100 * np.count_nonzero(durations <= duration) / len(items)
+    return Namesakes(items, int(np.flatnonzero(items == item)[0]), float(np.median(durations)), percentile)

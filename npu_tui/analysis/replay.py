@@ -1,4 +1,8 @@
-"""A run replayed with something changed: how long it would take."""
+"""Replays a run with something changed, to say how long it would take.
+
+``replay_model.build`` makes the model, a graph of what must precede what; ``Replay`` runs it in the order of its nodes:
+a node is passed when every edge to it allows it. The unchanged run is compared with the recording to judge the model.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ ANY_THREAD = -1
 
 
 class HostCut(Struct, frozen=True):
-    """Work of a host thread in ``span`` (ns on the host's clock) of which ``keep`` is left, 0 to 1 or more.
+    """Scales the work of a host thread in ``span`` (ns on the host's clock) by ``keep``; 0 removes it.
 
     ``thread`` is the id of the thread, ANY_THREAD for all.
     """
@@ -34,17 +38,17 @@ class HostCut(Struct, frozen=True):
 
 
 class TaskCut(Struct, frozen=True):
-    """Device slices ``items`` of whose length (of a collective: of its transfer) ``keep`` is left."""
+    """Scales the length of the device slices ``items`` by ``keep``; of a collective only its transfer."""
 
     items: I64
     keep: float = 0.0
 
 
 class Change(Struct, frozen=True):
-    """Several things at once; what is empty stays as it is.
+    """A change of a run, in any of these ways.
 
-    ``waits`` are slices of the host that no longer wait for the device, or records of events that come at once,
-    ``in_time`` ranks that no longer come last to the collectives ``at`` (none: to any).
+    ``waits`` are host slices that no longer wait for the device, or event records that fire at once. ``in_time`` are
+    ranks that no longer arrive late at the collectives ``at`` (empty: at any).
     """
 
     host: tuple[HostCut, ...] = ()
@@ -60,10 +64,11 @@ class Change(Struct, frozen=True):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What is equal for changes that change the same."""
+        """A key that is equal for changes with the same effect."""
         host = frozenset((cut.thread, cut.keep, cut.span[0].tobytes(), cut.span[1].tobytes()) for cut in self.host)
         tasks = tuple((cut.keep, cut.items.tobytes()) for cut in self.tasks)
-        # Of cuts of one task the lesser counts, but stretches multiply: their order is of no account, their number is.
+        # Of several cuts of a task the smallest factor counts, so repeated ones change nothing; factors above 1
+        # multiply, so repeated ones do.
         return (
             host,
             frozenset(tasks) if all(keep <= 1 for keep, _ in tasks) else tasks,
@@ -74,7 +79,7 @@ class Change(Struct, frozen=True):
 
     def __or__(self, other: Change) -> Change:
         """Both changes at once."""
-        everywhere = any(each.in_time and not each.at for each in (self, other))
+        everywhere = any(change.in_time and not change.at for change in (self, other))
         return Change(
             self.host + other.host,
             self.tasks + other.tasks,
@@ -88,22 +93,24 @@ NO_CHANGE = Change()
 
 
 def spans_by_cut(cuts: Iterable[HostCut]) -> list[tuple[int, float, Span]]:
-    """The union of the spans of each thread and share that is kept, what is cut most first."""
-    found: dict[tuple[int, float], list[Span]] = {}
+    """The union of the spans per thread and factor, the smallest factor first."""
+    spans_of: dict[tuple[int, float], list[Span]] = {}
     for cut in cuts:
-        found.setdefault((cut.thread, cut.keep), []).append(cut.span)
+        spans_of.setdefault((cut.thread, cut.keep), []).append(cut.span)
     return [
-        (thread, keep, union(np.concatenate([each[0] for each in spans]), np.concatenate([each[1] for each in spans])))
-        for (thread, keep), spans in sorted(found.items(), key=lambda row: (row[0][1], row[0][0]))
+        (thread, keep, union(np.concatenate([span[0] for span in spans]), np.concatenate([span[1] for span in spans])))
+        for (thread, keep), spans in sorted(spans_of.items(), key=lambda row: (row[0][1], row[0][0]))
     ]
 
 
 I32 = npt.NDArray[np.int32]
 
 CLOSE_ENOUGH = 0.02
-"""A model that misses the recorded length by more is not used."""
+"""A model whose unchanged run differs from the recorded length by a larger share is not used."""
 _LINKED = 0.5
+"""Share of the busy tasks whose launch must be known."""
 _KEPT_CUTS = 4
+"""Host changes that stay cached: many changes in a row have the same host part."""
 
 
 class Run(Struct, frozen=True):
@@ -115,7 +122,7 @@ class Run(Struct, frozen=True):
 
     @property
     def starts(self) -> I64:
-        """Starts of the device's tasks on the device's clock, of records and waits for events their ends; (n,)."""
+        """Starts of the device's tasks on the device's clock; of event records and event waits the ends; (n,)."""
         return self.time[self.model.start_node] + self.model.floor
 
     @property
@@ -126,7 +133,7 @@ class Run(Struct, frozen=True):
 
 
 class Replay:
-    """A model ready to run again and again."""
+    """A model prepared for many runs; results are cached by change."""
 
     def __init__(self, model: Model) -> None:
         """Prepare ``model`` and run it unchanged."""
@@ -138,9 +145,9 @@ class Replay:
         self._kernel_length = model.length[self._kernels]
         busy = np.concatenate((self._kernels, np.flatnonzero(kind == COLLECTIVE)))
         self._marks = _Marks(model.end_node[busy], model.start_node[busy], model.steps)
-        self._marked_rows = _Marks(*(self._rows.node[each].astype(np.int64) for each in self._marks))
-        self._waiting = [(number, each) for number, each in enumerate(model.meetings) if each.late]
-        self._others = np.array([each.others for each in model.meetings], np.int64)
+        self._marked_rows = _Marks(*(self._rows.node[nodes].astype(np.int64) for nodes in self._marks))
+        self._waiting = [(number, nodes) for number, nodes in enumerate(model.meetings) if nodes.late]
+        self._others = np.array([meeting.others for meeting in model.meetings], np.int64)
         self._meeting_fixed = self._arrival(frozenset())
         self._lengths_known: dict[tuple[object, ...], int] = {}
         self._number_of = {tid: number for number, tid in enumerate(model.tids.tolist())}
@@ -157,17 +164,17 @@ class Replay:
 
     @property
     def error(self) -> float:
-        """By how much of the recorded length the unchanged run misses it."""
+        """The relative error of the unchanged run's length against the recorded one."""
         return abs(self.replayed - self.recorded) / self.recorded if self.recorded else 1.0
 
     @property
     def late(self) -> frozenset[int]:
         """The late ranks of all meetings."""
-        return frozenset(rank for each in self.model.meetings for rank, _ in each.late)
+        return frozenset(rank for meeting in self.model.meetings for rank, _ in meeting.late)
 
     @property
     def trusted(self) -> bool:
-        """Whether the model reproduces the recording well enough to be believed."""
+        """Whether the model reproduces the recording well enough to be used."""
         return self.error <= CLOSE_ENOUGH and self.model.linked >= _LINKED
 
     def run(self, change: Change) -> Run:
@@ -181,7 +188,7 @@ class Replay:
         return max(len(self.model.steps) // 2, 1)
 
     def gain(self, change: Change, after: Change = NO_CHANGE) -> int:
-        """By how much ``change`` shortens the run once ``after`` is done, ns."""
+        """By how much ``change`` shortens a run that already has the change ``after``, ns."""
         return self.length(after) - self.length(after | change)
 
     def length(self, change: Change) -> int:
@@ -195,7 +202,7 @@ class Replay:
         return self._lengths_known[key]
 
     def _span(self, time: I64, marks: _Marks, length: I64) -> int:
-        """From the first step (without steps: the first task) to the end of the last step and task."""
+        """From the first step (without steps: the first task) to the end of the last step or task, ns."""
         ends = time[marks.ends]
         ends[: len(self._kernels)] += self._kernel_length if length is self.model.length else length[self._kernels]
         last = int(ends.max()) if len(ends) else 0
@@ -210,21 +217,21 @@ class Replay:
             return model.length
         keep = np.ones(len(model.tasks))
         for cut in change.tasks:
-            own = self._tasks_of(cut.items)
-            keep[own] = np.minimum(keep[own], cut.keep) if cut.keep <= 1 else keep[own] * cut.keep
+            tasks = self._tasks_of(cut.items)
+            keep[tasks] = np.minimum(keep[tasks], cut.keep) if cut.keep <= 1 else keep[tasks] * cut.keep
         return np.rint(model.length * keep).astype(np.int64)
 
     def _tasks_of(self, items: I64) -> I64:
-        """The tasks of those of the slices ``items`` that have one; (m,)."""
+        """The tasks of the slices ``items``; slices without a task are left out; (m,)."""
         if not len(self._items):
             return np.zeros(0, np.int64)
         items = np.asarray(items, np.int64)
         at = np.minimum(np.searchsorted(self._items, items), len(self._items) - 1)
-        found: I64 = self._by_item[at[self._items[at] == items]]
-        return found
+        tasks: I64 = self._by_item[at[self._items[at] == items]]
+        return tasks
 
     def _lags(self, change: Change, length: I64) -> I64:
-        """The lags of all edges with ``change``, followed by those of ``_Rows``."""
+        """The lags of all edges with ``change``, ns, followed by the two extra edges of ``_Rows``."""
         edges = self.model.edges
         lag: I64 = self._lag.copy()
         if change.host:
@@ -248,17 +255,17 @@ class Replay:
         return lag
 
     def _cut_of(self, change: Change) -> tuple[I64, I64]:
-        """``_cut``, for the last changes kept: several are tried with the same host."""
+        """``_cut`` with a small cache: many changes in a row have the same host part."""
         key = change.key[0]
         with self._cutting:
-            known = self._cuts.get(key)
-        if known is None:
-            known = self._cut(change)
+            cut = self._cuts.get(key)
+        if cut is None:
+            cut = self._cut(change)
             with self._cutting:
                 if len(self._cuts) >= _KEPT_CUTS:
                     del self._cuts[next(iter(self._cuts))]
-                self._cuts[key] = known
-        return known
+                self._cuts[key] = cut
+        return cut
 
     def _cut(self, change: Change) -> tuple[I64, I64]:
         """The edges whose work becomes less, and by how much, ns; (m,) each."""
@@ -275,31 +282,33 @@ class Replay:
                 number = None if thread == ANY_THREAD else self._number_of[thread]
                 hit, within = covered(*span, work.low, work.high, work.thread, number)
                 parts.append((hit, keep, within))
-            held = taken.get(thread)
+            earlier = taken.get(thread)
             taken[thread] = (
-                span if held is None else union(np.concatenate((held[0], span[0])), np.concatenate((held[1], span[1])))
+                span
+                if earlier is None
+                else union(np.concatenate((earlier[0], span[0])), np.concatenate((earlier[1], span[1])))
             )
-        if len(parts) == 1 and not parts[0][1]:  # mostly all of it goes
+        if len(parts) == 1 and not parts[0][1]:  # the usual case: all work of the spans goes
             ((hit, _, cut),) = parts
             return work.edge[hit], cut
-        every = np.zeros(len(work.edge))
-        for own, keep, within in parts:
-            every[own] += (1.0 - keep) * within
-        hit = np.flatnonzero(every)
-        return work.edge[hit], np.minimum(np.rint(every[hit]).astype(np.int64), work.high[hit] - work.low[hit])
+        cut_of_edge = np.zeros(len(work.edge))
+        for edges, keep, within in parts:
+            cut_of_edge[edges] += (1.0 - keep) * within
+        hit = np.flatnonzero(cut_of_edge)
+        return work.edge[hit], np.minimum(np.rint(cut_of_edge[hit]).astype(np.int64), work.high[hit] - work.low[hit])
 
     def _arrival(self, in_time: frozenset[int], at: frozenset[int] = frozenset()) -> I64:
-        """Last arrival of a peer at each meeting, after the end of the meeting before or the origin, NEVER without."""
+        """When the last peer arrives at each meeting, ns after its source (see ``meeting_edges``); NEVER if none does."""
         model = self.model
-        found = np.full(len(model.meetings), NEVER)
-        for number, each in self._waiting:
-            wait = each.wait(in_time if not at or each.item in at else frozenset())
+        arrivals = np.full(len(model.meetings), NEVER)
+        for number, meeting in self._waiting:
+            wait = meeting.wait(in_time if not at or meeting.item in at else frozenset())
             if wait > 0:
-                start = int(model.time[model.start_node[each.task]])
-                before = model.meetings[each.previous].task if each.previous >= 0 else None
+                start = int(model.time[model.start_node[meeting.task]])
+                before = model.meetings[meeting.previous].task if meeting.previous >= 0 else None
                 origin = 0 if before is None else int(model.time[model.end_node[before]])
-                found[number] = start + wait - (start if each.following else origin)
-        return found
+                arrivals[number] = start + wait - (start if meeting.following else origin)
+        return arrivals
 
     def _passed(self, change: Change, length: I64) -> I64:
         """When each row is passed with ``change``, ns."""
@@ -308,7 +317,7 @@ class Replay:
 
 
 class _Marks(NamedTuple):
-    """Where the ends and starts of kernels, then of collectives, and the bounds of the steps stand."""
+    """The nodes of the ends and starts of kernels, then of collectives, and of the steps' bounds."""
 
     ends: I64
     starts: I64
@@ -316,11 +325,11 @@ class _Marks(NamedTuple):
 
 
 class _Rows(Struct, frozen=True):
-    """Edges two by two, so that a run is one short loop: ``node`` is the row of each node.
+    """The edges in pairs, which makes a run one short loop; ``node`` is the row of each node.
 
     A row is passed when both ``edge`` from row ``source`` and ``other_edge`` from row ``other_source`` allow it. A node
-    that more than two edges lead to has rows of its own in front. After the last edge come one that holds nothing
-    up and one that takes no time.
+    with more than two edges gets extra rows before its own: with edges a, b, c the rows are (a, b) and (row before, c).
+    Two edges are added after the last one: one that never delays and one that takes no time.
     """
 
     node: I32

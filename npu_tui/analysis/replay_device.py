@@ -1,4 +1,4 @@
-"""The device in the replay of a run: streams, collectives and the peers they wait for."""
+"""The device side of the replay's model: tasks on streams, events, collectives and the peers they wait for."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Bools = npt.NDArray[np.bool_]
 KERNEL, RECORD, AWAIT, COLLECTIVE = range(4)
 
 _AFTER_EVENT_NS = 30_000
-"""How long after an event fired a stream goes on at the latest."""
+"""A stream continues at most this long after the event that it waits for has fired."""
 
 
 class DeviceTasks(Struct):
     """Tasks of one device by start, ns on the clock of the device; (n,) each.
 
-    ``stream`` numbers streams; a collective counts for the stream its own tasks run on. ``previous`` is the task before
-    on the stream (-1: none), ``event`` for a wait the record it waits for (-1: none known). ``launched`` is when the
-    host launched a task, in ``lane`` of the host (both -1 where that is not known); tasks of one ``call`` (-1: unknown)
+    ``stream`` numbers streams; a collective belongs to the stream that its tasks run on. ``previous`` is the task
+    before on the stream (-1: none), ``event`` the record that an event wait waits for (-1: unknown). ``launched`` is
+    when the host launched a task on the host ``lane`` (both -1 where unknown); tasks with one ``call`` (-1: unknown)
     were launched together.
     """
 
@@ -49,20 +49,20 @@ class DeviceTasks(Struct):
     def within_launch(self, tasks: I64) -> I64:
         """The task of the same launch that ended last before each of ``tasks`` began, -1 without one; (m,).
 
-        A graph is one launch of many tasks: where one of them starts long after the launch, it follows another.
+        A graph replay is one launch of many tasks: a task that starts long after the launch follows another one.
         """
-        found = np.full(len(tasks), -1, np.int64)
+        before = np.full(len(tasks), -1, np.int64)
         if not len(tasks):
-            return found
+            return before
         order = np.lexsort((self.end, self.call))
         low = np.searchsorted(self.call[order], self.call[tasks], "left")
         high = np.searchsorted(self.call[order], self.call[tasks], "right")
         for at in np.flatnonzero((self.call[tasks] >= 0) & (high - low > 1)).tolist():
-            own = order[low[at] : high[at]]
-            last = int(np.searchsorted(self.end[own], self.start[tasks[at]], "right")) - 1
+            of_call = order[low[at] : high[at]]
+            last = int(np.searchsorted(self.end[of_call], self.start[tasks[at]], "right")) - 1
             if last >= 0:
-                found[at] = own[last]
-        return found
+                before[at] = of_call[last]
+        return before
 
 
 def device_tasks(trace: Trace, device: DeviceSlices) -> DeviceTasks:
@@ -76,8 +76,8 @@ def device_tasks(trace: Trace, device: DeviceSlices) -> DeviceTasks:
     item = np.flatnonzero(chosen)
     kind = np.where(device.collective[item], COLLECTIVE, of_name[slices.name[item]])
     stream = slices.lane[item].astype(np.int64)
-    for lane, own in _streams_of_groups(trace, item, kind, hardware).items():
-        stream[stream == lane] = own
+    for lane, group_stream in _streams_of_groups(trace, item, kind, hardware).items():
+        stream[stream == lane] = group_stream
     order = np.lexsort((slices.end[item], slices.start[item]))
     item, kind, stream = item[order], kind[order], stream[order]
     launched, source_lane = _launches(trace, item)
@@ -98,7 +98,7 @@ def device_tasks(trace: Trace, device: DeviceSlices) -> DeviceTasks:
 
 
 def event_pairs(devices: Sequence[DeviceTasks]) -> tuple[I64, I64]:
-    """Waits for events, as slices, and the record each waits for; those whose record is not known are left out."""
+    """The event waits (slices) and the event record that each waits for; waits for unknown events are left out."""
     waits, records = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for tasks in devices:
         known = np.flatnonzero(tasks.event >= 0)
@@ -108,20 +108,20 @@ def event_pairs(devices: Sequence[DeviceTasks]) -> tuple[I64, I64]:
 
 
 def is_of_event(name: str) -> bool:
-    """Whether a task of that name records an event or waits for one."""
+    """Whether a task called ``name`` records an event or waits for one."""
     return name.upper().replace(" ", "_").startswith(("EVENT_RECORD", "EVENT_WAIT"))
 
 
 def _kinds_of_names(trace: Trace) -> I64:
-    """What a task of the hardware is by its name: the record of an event, a wait for one, else a kernel."""
-    found = np.full(len(trace.names) + 1, KERNEL)
+    """The kind of a hardware task by the code of its name: RECORD, AWAIT, else KERNEL; (names + 1,)."""
+    kind_of_name = np.full(len(trace.names) + 1, KERNEL)
     for code, name in enumerate(trace.names):
-        if name[:5].upper() == "EVENT":  # few names do, and a prefix is told sooner
+        if name[:5].upper() == "EVENT":  # cheaper than the full test, and few names pass
             word = name.upper().replace(" ", "_")
             for kind, prefix in ((RECORD, "EVENT_RECORD"), (AWAIT, "EVENT_WAIT")):
                 if word.startswith(prefix):
-                    found[code] = kind
-    return found
+                    kind_of_name[code] = kind
+    return kind_of_name
 
 
 def _hardware_lanes(trace: Trace, device: DeviceSlices) -> list[slice]:
@@ -132,13 +132,13 @@ def _hardware_lanes(trace: Trace, device: DeviceSlices) -> list[slice]:
 
 
 def _streams_of_groups(trace: Trace, item: I64, kind: I64, hardware: list[slice]) -> dict[int, int]:
-    """The hardware lane on which the tasks of each group's collectives run, by the connections that both name."""
+    """The hardware lane that runs the tasks of each group lane's collectives, by the connection ids of both."""
     slices = trace.slices
     collectives = item[kind == COLLECTIVE]
     known = collectives[slices.connection[collectives] >= 0]
     ids = np.unique(slices.connection[known])
     on_device = np.concatenate(
-        [own.start + np.flatnonzero(among(slices.connection[own], ids)) for own in hardware] or [known[:0]]
+        [span.start + np.flatnonzero(among(slices.connection[span], ids)) for span in hardware] or [known[:0]]
     )
     if not len(known) or not len(on_device):
         return {}
@@ -151,7 +151,10 @@ def _streams_of_groups(trace: Trace, item: I64, kind: I64, hardware: list[slice]
 
 
 def _launches(trace: Trace, item: I64) -> tuple[I64, I64]:
-    """When and in which lane each task was launched: by its HostToDevice link, else by the call of its connection."""
+    """When and on which host lane each task was launched: by its HostToDevice link, else by its connection id.
+
+    (n,) each, -1 where unknown.
+    """
     slices, links = trace.slices, trace.links
     time, lane = np.full(len(item), -1, np.int64), np.full(len(item), -1, np.int64)
     connection = slices.connection[item]
@@ -170,7 +173,7 @@ def _launches(trace: Trace, item: I64) -> tuple[I64, I64]:
     known = np.flatnonzero((lane >= 0) & (connection >= 0))
     lost = np.flatnonzero((lane < 0) & (connection >= 0))
     if len(known) and len(lost):
-        # Connections are numbered as they are made: the launch before is the nearest that is known.
+        # Connection ids ascend in the order of launches: take the known launch with the next lower id.
         known = known[np.argsort(connection[known], kind="stable")]
         at = np.searchsorted(connection[known], connection[lost], "right") - 1
         near = known[np.maximum(at, 0)]
@@ -179,21 +182,23 @@ def _launches(trace: Trace, item: I64) -> tuple[I64, I64]:
 
 
 def _calls_of(trace: Trace, connections: I64) -> I64:
-    """The calls of CANN with one of ``connections``, by connection and then by start."""
+    """The CANN calls with one of the ids ``connections``, by connection id and start."""
     slices = trace.slices
-    lanes = [trace.lanes[each] for layer in trace.layers if layer.kind == "cann" for each in layer.lanes]
-    found = [np.zeros(0, np.int64)]
-    for own in sorted(lanes, key=lambda lane: lane.first):
-        found.append(own.first + np.flatnonzero(among(slices.connection[own.first : own.last], connections)))
-    calls = np.concatenate(found)
+    lanes = [trace.lanes[index] for layer in trace.layers if layer.kind == "cann" for index in layer.lanes]
+    parts = [np.zeros(0, np.int64)]
+    for cann_lane in sorted(lanes, key=lambda lane: lane.first):
+        parts.append(
+            cann_lane.first + np.flatnonzero(among(slices.connection[cann_lane.first : cann_lane.last], connections))
+        )
+    calls = np.concatenate(parts)
     return calls[np.lexsort((slices.start[calls], slices.connection[calls]))]
 
 
 def _pair_events(trace: Trace, tasks: DeviceTasks) -> None:
-    """The record each wait waits for: of another stream, launched before it, that had fired when the wait ended.
+    """Finds the record that each event wait waits for: on another stream, launched before it, fired when it ended.
 
-    The file does not name events. A wait that lasted ends as its event fires; one that did not is paired with the
-    last record launched before it.
+    The file does not identify events. A wait that took time ended when its event fired; a wait that took none is
+    paired with the last record that was launched before it.
     """
     awaits, records = np.flatnonzero(tasks.kind == AWAIT), np.flatnonzero(tasks.kind == RECORD)
     if not len(awaits) or not len(records):
@@ -205,45 +210,49 @@ def _pair_events(trace: Trace, tasks: DeviceTasks) -> None:
     by_launch = records[np.argsort(launched[records], kind="stable")]
     made = _last_of_others(tasks, by_launch, np.searchsorted(launched[by_launch], launched[awaits], "left") - 1, stream)
     after = until - tasks.end[made]
-    found = np.where((made >= 0) & (after >= -_AFTER_EVENT_NS), made, -1)
+    record = np.where((made >= 0) & (after >= -_AFTER_EVENT_NS), made, -1)
     by_end = records[np.argsort(tasks.end[records], kind="stable")]
     fired = _last_of_others(tasks, by_end, np.searchsorted(tasks.end[by_end], until, "right") - 1, stream)
     fired[until - tasks.end[fired] > _AFTER_EVENT_NS] = -1
     lasted = until - tasks.start[awaits] > _AFTER_EVENT_NS
-    tasks.event[awaits] = np.where(lasted & ((found < 0) | (after > _AFTER_EVENT_NS)), fired, found)
+    tasks.event[awaits] = np.where(lasted & ((record < 0) | (after > _AFTER_EVENT_NS)), fired, record)
 
 
 def _last_of_others(tasks: DeviceTasks, records: I64, at: I64, stream: I64) -> I64:
-    """The last of ``records`` up to position ``at`` that is of another stream than ``stream``, -1 without one; (n,)."""
-    own = tasks.stream[records]
+    """The last of ``records`` up to position ``at`` on another stream than ``stream``, -1 without one; (n,)."""
+    stream_of_record = tasks.stream[records]
     position = np.arange(len(records))
-    first = np.maximum.accumulate(np.where(np.diff(own, prepend=-1) != 0, position, 0))  # of its run of one stream
+    first = np.maximum.accumulate(
+        np.where(np.diff(stream_of_record, prepend=-1) != 0, position, 0)
+    )  # first of each run of records on one stream
     safe = np.maximum(at, 0)
-    at = np.where((at >= 0) & (own[safe] == stream), first[safe] - 1, at)
+    at = np.where((at >= 0) & (stream_of_record[safe] == stream), first[safe] - 1, at)
     return np.where(at >= 0, records[np.maximum(at, 0)], -1)
 
 
 UNKNOWN = -1
-"""The rank of a peer that is not known."""
+"""The rank of an unknown peer."""
 TOGETHER_NS = 300_000
-"""Ranks that come within this time of each other come together: they run the same code and move as one."""
+"""Ranks that arrive within this time of each other arrive together: they run the same code and move as one."""
 _NOTABLE = 0.05
-"""An arrival within this share of a collective is part of it: this rank itself had to get ready."""
+"""An arrival within this share of a collective is part of it: every rank needs time to get ready."""
 _HARDLY = 0.1
+"""Share of the waiting that may remain unexplained."""
 _FILLS = 0.9
-"""A first receive of which this share is the filling of the pipeline is not late."""
+"""A first receive is not late if the filling of the pipeline explains this share of its wait."""
 _AS_LATE = 0.5
+"""Ranks with this share of the longest lateness are late too."""
 
 
 def late_arrivals(arrivals: Arrivals, elapsed: I64, fill: I64) -> Arrivals:
-    """Those that a collective of ``elapsed`` ns waited for, beyond the ``fill`` of a pipeline; (count,) each."""
+    """The arrivals that collectives of ``elapsed`` ns waited for, beyond the ``fill`` of a pipeline; (count,) each."""
     least = np.maximum(_NOTABLE * elapsed, fill / _FILLS)
-    found = arrivals.taken(arrivals.after > least[arrivals.owner])
-    return Arrivals(found.count, found.owner, found.rank, np.minimum(found.after, elapsed[found.owner]))
+    late = arrivals.taken(arrivals.after > least[arrivals.owner])
+    return Arrivals(late.count, late.owner, late.rank, np.minimum(late.after, elapsed[late.owner]))
 
 
 def late_ranks(arrivals: Arrivals) -> frozenset[int]:
-    """The fewest ranks without which hardly anything is left of the waiting, and all who are as late as they are."""
+    """The late ranks: the fewest ranks that explain nearly all waiting, and all that are about as late as they are."""
     late: set[int] = set()
     waited = left = int(arrivals.latest().sum())
     while left > _HARDLY * waited:
@@ -258,7 +267,7 @@ def late_ranks(arrivals: Arrivals) -> frozenset[int]:
         late.add(int(ranks[np.argmax(sums)]))  # of equals the first, which is the lowest
     if late:
         longest = int(arrivals.after[arrivals.of(frozenset(late))].max())
-        # Of many that take turns each one's share is small.
+        # Ranks that take turns in being late each explain little of the sum, but arrive as late as the others.
         order = np.lexsort((-np.arange(len(arrivals.rank)), arrivals.after, arrivals.owner))
         last = arrivals.taken(order[np.flatnonzero(np.diff(arrivals.owner[order], append=-1))])
         late |= set(last.rank[(last.after > TOGETHER_NS) & (last.after >= _AS_LATE * longest)].tolist())
@@ -269,10 +278,11 @@ _FEWEST_PASSES = 3
 
 
 def pipeline_fills(trace: Trace, collectives: Collectives, steps: int) -> dict[int, int]:
-    """How long the first receive of each of ``steps`` steps would wait if no stage was slower than this one, ns.
+    """How long the first receive of each of ``steps`` steps would wait if no stage was slower than this one.
 
-    By slice. Of the wait for the first pass as large a part is the slow stage's as of every later pass, and each stage
-    before this one needs no more than a pass. Only where every step receives as often from the same rank.
+    A dict from slice to ns. The first receive of a step waits while the pipeline fills. The wait of later passes shows
+    which share of a pass is due to a slow stage; the same share of the first wait is, and the rest is filling: at most
+    one pass for each stage before this one. Only where every step receives equally often from the same rank.
     """
     rows: dict[tuple[int, int, int], list[Collective]] = {}
     receives = np.array([_receives(kind) for kind in collectives.types], np.bool_)[collectives.type]
@@ -280,25 +290,27 @@ def pipeline_fills(trace: Trace, collectives: Collectives, steps: int) -> dict[i
         receives & collectives.has_arrivals & collectives.waits.known & (collectives.waits.peer >= 0)
     )
     kinds = collectives.type[chosen].tolist()
-    for each, kind in zip(collectives.at(chosen), kinds, strict=True):
-        rows.setdefault((int(trace.slices.lane[each.item]), kind, each.peer or 0), []).append(each)
-    found: dict[int, int] = {}
-    for (_, _, peer), own in rows.items():
-        if not steps or len(own) % steps or len(own) < _FEWEST_PASSES * steps:
+    for receive, kind in zip(collectives.at(chosen), kinds, strict=True):
+        rows.setdefault((int(trace.slices.lane[receive.item]), kind, receive.peer or 0), []).append(receive)
+    fills: dict[int, int] = {}
+    for (_, _, peer), passes in rows.items():
+        if not steps or len(passes) % steps or len(passes) < _FEWEST_PASSES * steps:
             continue
-        waits = np.array([max((after for _, after in each.arrivals or []), default=0) for each in own], np.float64)
+        waits = np.array(
+            [max((after for _, after in receive.arrivals or []), default=0) for receive in passes], np.float64
+        )
         waits = waits.reshape(steps, -1)
-        start = trace.slices.start[[each.item for each in own]].reshape(steps, -1)
+        start = trace.slices.start[[receive.item for receive in passes]].reshape(steps, -1)
         interval, waited = float(np.median(np.diff(start[:, 1:]))), float(np.median(waits[:, 1:]))
         work = max(interval - waited, 0.0)
         left = np.minimum(waits[:, 0] * work / max(interval, 1.0), (peer + 1) * work)
-        firsts = own[:: len(own) // steps]
-        found |= {each.item: round(rest) for each, rest in zip(firsts, left.tolist(), strict=True)}
-    return found
+        firsts = passes[:: len(passes) // steps]
+        fills |= {receive.item: round(rest) for receive, rest in zip(firsts, left.tolist(), strict=True)}
+    return fills
 
 
 def fill_of(fills: Mapping[int, int], items: I64) -> I64:
-    """What ``pipeline_fills`` has for each of ``items``, 0 for most; (n,)."""
+    """The filling time of each of ``items`` by ``pipeline_fills``, 0 for most; (n,) ns."""
     if not fills:
         return np.zeros(len(items), np.int64)
     return np.array([fills.get(item, 0) for item in items.tolist()], np.int64)
@@ -309,22 +321,25 @@ def _receives(kind: str) -> bool:
 
 
 _LONGER = 3.0
-_SIBLINGS = 3
+"""A collective of unknown arrivals waited if it took this many times as long as expected..."""
 _LEAST_NS = 1_000_000
+"""... and this much longer."""
+_SIBLINGS = 3
+"""With fewer collectives of a type and lane nothing can be expected from them."""
 _STEADY = 0.3
-"""A lateness that varies by less than this share of how the work before varies does not depend on it."""
+"""A lateness that varies by less than this share of the variation of the work before does not depend on that work."""
 _SLOWEST = 2.0
-"""Bytes per ns that any link between ranks of a job moves: what takes longer than that waited."""
+"""Bytes per ns that any link between ranks reaches: a collective that takes longer waited."""
 
 
 class Meeting(Struct, frozen=True, gc=False):
-    """One collective: ``task`` of the device's tasks, ``item`` its slice, ``previous`` the meeting before in its group.
+    """One collective: index ``task`` of the device's tasks, slice ``item``, index ``previous`` of its group's last one.
 
     ``late`` are the late ranks of the run as (rank of the group, ns after this rank), UNKNOWN where only the length
-    tells that it waited. ``others`` is when the last of all other peers had come, ns after this rank: they run the same
-    code and move with this rank. ``transfer`` is the time from the last arrival to the end, ns, ``peers`` are all ranks
-    that are seen. Where the last one is as late however long this rank takes, it does the same work: the meeting is
-    ``following`` this rank.
+    shows a wait. ``others`` is when the last of the other peers arrived, ns after this rank: they run the same code and
+    move with this rank. ``transfer`` is the time from the last arrival to the end, ns; ``peers`` are all known ranks.
+    In a meeting that is ``following``, the last rank is equally late however long this rank takes: it does the same
+    work and moves with this rank too.
     """
 
     task: int
@@ -337,7 +352,7 @@ class Meeting(Struct, frozen=True, gc=False):
     following: bool = False
 
     def wait(self, in_time: frozenset[int] = frozenset()) -> int:
-        """How long this rank waits for late ranks, without those ``in_time``, ns; 0 where it does not."""
+        """How long this rank waits for late ranks other than those ``in_time``, ns; 0 if it does not."""
         last = max((after for rank, after in self.late if rank not in in_time), default=0)
         return last if last > self.others else 0
 
@@ -357,8 +372,10 @@ def meetings(trace: Trace, collectives: Collectives, tasks: DeviceTasks, steps: 
     follow = _following(seen.taken(previous[seen.owner] >= 0), before, late)
     is_late = arrivals.of(late)
     behind: dict[int, list[tuple[int, int]]] = {}
-    own = arrivals.taken(is_late)
-    for owner, rank, after in zip(own.owner.tolist(), own.rank.tolist(), own.after.tolist(), strict=True):
+    arrivals_of_late = arrivals.taken(is_late)
+    for owner, rank, after in zip(
+        arrivals_of_late.owner.tolist(), arrivals_of_late.rank.tolist(), arrivals_of_late.after.tolist(), strict=True
+    ):
         behind.setdefault(owner, []).append((rank, after))
     others = arrivals.taken(~is_late).latest()
     columns = chosen, previous, others, fill, elapsed - arrivals.latest()
@@ -371,33 +388,33 @@ def meetings(trace: Trace, collectives: Collectives, tasks: DeviceTasks, steps: 
             max(other, filling) if waited else other,
             transfer,
             peers,
-            bool(waited) and max(waited, key=lambda one: one[1])[0] in follow,
+            bool(waited) and max(waited, key=lambda arrival: arrival[1])[0] in follow,
         )
         for item, peers, waited, task, before_it, other, filling, transfer in zip(
             items,
             _peers(seen),
             (behind.get(k, ()) for k in range(len(items))),
-            *(each.tolist() for each in columns),
+            *(column.tolist() for column in columns),
             strict=True,
         )
     )
 
 
 def _seen(collectives: Collectives, items: I64) -> Arrivals:
-    """Who came when to each of the slices ``items``."""
+    """The arrivals at each of the slices ``items``; owners are positions in ``items``."""
     order = np.argsort(items)
     at = np.searchsorted(items, collectives.item, sorter=order)
     row = np.append(order, -1)[at]
     row[np.append(items, -1)[row] != collectives.item] = -1
     arrivals = collectives.arrivals
     owner = row[arrivals.owner]
-    own = np.argsort(owner, kind="stable")
-    own = own[owner[own] >= 0]
-    return Arrivals(len(items), owner[own], arrivals.rank[own], arrivals.after[own])
+    by_owner = np.argsort(owner, kind="stable")
+    by_owner = by_owner[owner[by_owner] >= 0]
+    return Arrivals(len(items), owner[by_owner], arrivals.rank[by_owner], arrivals.after[by_owner])
 
 
 def _peers(seen: Arrivals) -> list[frozenset[int]]:
-    """The ranks that come to each collective; those of a group are the same again and again."""
+    """The ranks that arrive at each collective; a group's set is shared, as it is the same every time."""
     known: dict[bytes, frozenset[int]] = {}
     bounds = np.searchsorted(seen.owner, np.arange(seen.count + 1)).tolist()
     rows = [seen.rank[low:high] for low, high in pairwise(bounds)]
@@ -409,53 +426,53 @@ def _peers(seen: Arrivals) -> list[frozenset[int]]:
 
 
 def _with_guessed(arrivals: Arrivals, items: Sequence[int], guessed: Mapping[int, int]) -> Arrivals:
-    """``arrivals``, for the slices that are ``guessed`` to have waited one of an unknown rank instead."""
-    own = np.array([k for k, item in enumerate(items) if item in guessed], np.int64)
-    if not len(own):
+    """``arrivals`` in which slices with a ``guessed`` wait have one arrival of an unknown rank."""
+    owners = np.array([k for k, item in enumerate(items) if item in guessed], np.int64)
+    if not len(owners):
         return arrivals
-    kept = arrivals.taken(~np.isin(arrivals.owner, own))
-    owner = np.concatenate((kept.owner, own))
-    rank = np.concatenate((kept.rank, np.full(len(own), UNKNOWN)))
-    after = np.concatenate((kept.after, np.array([guessed[items[k]] for k in own.tolist()], np.int64)))
+    others = arrivals.taken(~np.isin(arrivals.owner, owners))
+    owner = np.concatenate((others.owner, owners))
+    rank = np.concatenate((others.rank, np.full(len(owners), UNKNOWN)))
+    after = np.concatenate((others.after, np.array([guessed[items[k]] for k in owners.tolist()], np.int64)))
     return Arrivals(arrivals.count, owner, rank, after).taken(np.argsort(owner, kind="stable"))
 
 
 def _following(arrivals: Arrivals, before: I64, late: frozenset[int]) -> set[int]:
-    """Those of the ``late`` ranks that come as late to every collective, whatever this rank had to do ``before`` it."""
-    found = set()
+    """The ``late`` ranks that are equally late at every collective, whatever this rank did ``before`` it (ns)."""
+    ranks = set()
     for rank in late - {UNKNOWN}:
-        own = arrivals.taken(arrivals.rank == rank)
-        lateness = own.after
+        arrivals_of_rank = arrivals.taken(arrivals.rank == rank)
+        lateness = arrivals_of_rank.after
         if len(lateness) < _SIBLINGS or lateness.min() < _AS_LATE * float(np.median(lateness)):
             continue
-        if float(np.std(lateness)) < _STEADY * float(np.std(before[own.owner])):
-            found.add(rank)
-    return found
+        if float(np.std(lateness)) < _STEADY * float(np.std(before[arrivals_of_rank.owner])):
+            ranks.add(rank)
+    return ranks
 
 
 def unknown_waits(trace: Trace, collectives: Collectives) -> dict[int, int]:
-    """How long collectives of unknown arrivals waited, ns by slice: what they took beyond their siblings.
+    """How long collectives with unknown arrivals waited, ns by slice: their time beyond that of their siblings.
 
-    Siblings are the others of the same type and lane; where their sizes are known a collective is held against the best
-    rate of them, else against their median length, and against a slow link, as all of them may have waited. Only what
-    takes three times as long, and a millisecond, counts.
+    Siblings are collectives of the same type and lane. The expected length is that at their best rate where sizes are
+    known, else their median length; it is never longer than over a slow link, as all siblings may have waited. Only
+    collectives of three times that length, and a millisecond longer, count.
     """
-    found: dict[int, int] = {}
+    waits: dict[int, int] = {}
     chosen = np.flatnonzero(~collectives.has_arrivals)
     item = collectives.item[chosen]
     kind = trace.slices.lane[item].astype(np.int64) * max(len(collectives.types), 1) + collectives.type[chosen]
     lengths, sizes = collectives.elapsed[chosen], np.maximum(collectives.size[chosen], 0)
-    for own in in_groups(kind):
-        elapsed, size = lengths[own].astype(np.float64), sizes[own].astype(np.float64)
-        if len(own) < _SIBLINGS:
+    for siblings in in_groups(kind):
+        elapsed, size = lengths[siblings].astype(np.float64), sizes[siblings].astype(np.float64)
+        if len(siblings) < _SIBLINGS:
             expected = elapsed.copy()
         elif (size > 0).all():
             expected = np.maximum(size * float(np.min(elapsed / size)), float(elapsed.min()))
         else:
-            expected = np.full(len(own), float(np.median(elapsed)))
+            expected = np.full(len(siblings), float(np.median(elapsed)))
         expected = np.where(size > 0, np.minimum(expected, size / _SLOWEST), expected)
         beyond = elapsed - expected
-        waited = (lengths[own] >= _LONGER * expected) & (beyond >= _LEAST_NS)
-        rows = zip(item[own[waited]].tolist(), beyond[waited].tolist(), strict=True)
-        found |= {each: round(more) for each, more in rows}
-    return found
+        waited = (lengths[siblings] >= _LONGER * expected) & (beyond >= _LEAST_NS)
+        rows = zip(item[siblings[waited]].tolist(), beyond[waited].tolist(), strict=True)
+        waits |= {waiting: round(more) for waiting, more in rows}
+    return waits

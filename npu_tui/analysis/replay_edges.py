@@ -1,4 +1,4 @@
-"""What must come before what: the edges of the model, with the time each needed as the trace recorded it."""
+"""The edges of the replay's model: what must come before what, and how long it took in the recording."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 NEVER = -(2**61)
-"""A time that holds nothing up."""
+"""A time that delays nothing."""
 
 _WAKE_NS = 200_000
-"""Longest time after the device is done in which a wait of the host for it ends."""
+"""A host wait ends at most this long after the device is done."""
 _CALL_NS = 15_000
-"""How long a call that waits takes at least where there is nothing to wait for."""
+"""The least duration of a blocking call that has nothing to wait for."""
 _STAGED_NS = 100_000
-"""A task of an idle stream that starts later than this after its launch waited for the host to stage its data."""
+"""A task on an idle stream that starts later than this after its launch waited for the host to stage its data."""
 _PAUSE_NS = 1_000_000
-"""A longer pause in front of a task whose launch is not known is no pause of its stream."""
+"""A task of unknown launch after a longer pause was not held up by its stream."""
 
 
 class Work(Struct, frozen=True):
-    """The edges ``edge`` that have work of a host thread, ``[low, high)`` of the one with number ``thread``; (n,)."""
+    """The edges ``edge`` along which the host thread number ``thread`` works in ``[low, high)`` ns; (n,) each."""
 
     edge: I64
     low: I64
@@ -38,18 +38,19 @@ class Work(Struct, frozen=True):
 
 
 class Owned(Struct, frozen=True):
-    """The edges ``edge`` that belong to something, and the number of it; (n,) each."""
+    """The edges ``edge`` that belong to a task, wait, meeting or call, and its ``number``; (n,) each."""
 
     edge: I64
     number: I64
 
 
 class Edges(Struct):
-    """What must come before: ``target`` is passed at the earliest ``fixed`` ns after ``source``, besides what follows.
+    """Precedence: ``target`` is passed at the earliest ``fixed`` ns plus work and task after ``source``.
 
-    Besides, that is the ``work`` of host threads and the length of the device's ``task``. An edge of ``wait`` (a slice)
-    is what a wait of the host stands for, one of ``meeting`` the peers of a collective; ``call`` is the slice of a
-    wait, or the record of an event, that takes ``fixed`` itself. Few edges have each of these.
+    The lag of an edge is ``fixed``, plus the ``work`` of host threads, plus the length of the device's ``task``. An
+    edge of ``wait`` exists because the host slice waits for the device, one of ``meeting`` because a collective waits
+    for peers. ``call`` is the blocking call (or event record) whose duration is ``fixed``. These are sparse: few edges
+    have any of them.
     """
 
     source: I32
@@ -66,7 +67,7 @@ class Edges(Struct):
 
 
 class Builder:
-    """Collects edges as blocks of arrays."""
+    """Collects edges in blocks of arrays and joins them once."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -86,46 +87,46 @@ class Builder:
         meeting: I64 | None = None,
         call: I64 | None = None,
     ) -> None:
-        """More edges; see ``Edges``. ``work`` is low, high and thread of each; elsewhere -1 stands for none."""
+        """Adds a block of edges, see ``Edges``. ``work`` is (low, high, thread); in other columns -1 means none."""
         self._ends.append((source, target))
         self._fixed.append(fixed)
         if work is not None:
             low, high, thread = work
-            own = np.flatnonzero(high > low)
-            self._work.append((self._count + own, low[own], high[own], thread[own]))
+            chosen = np.flatnonzero(high > low)
+            self._work.append((self._count + chosen, low[chosen], high[chosen], thread[chosen]))
         for name, number in (("task", task), ("wait", wait), ("meeting", meeting), ("call", call)):
             if number is not None:
-                own = np.flatnonzero(number >= 0)
-                self._owned[name].append((self._count + own, number[own]))
+                chosen = np.flatnonzero(number >= 0)
+                self._owned[name].append((self._count + chosen, number[chosen]))
         self._count += len(source)
 
     def ends(self) -> tuple[I32, I32]:
-        """Source and target of all of them, in the order in which they came; the builder keeps neither."""
-        source, target = (np.concatenate(own, dtype=np.int32) for own in zip(*self._ends, strict=True))
+        """Sources and targets of all edges, in the order of ``add``. The builder drops them to save memory."""
+        source, target = (np.concatenate(parts, dtype=np.int32) for parts in zip(*self._ends, strict=True))
         self._ends.clear()
         return source, target
 
     def edges(self, source: I32, target: I32, place: I64, count: int) -> Edges:
-        """``count`` of them from ``source`` to ``target``, each where ``place`` tells: one of ``count`` is left out."""
+        """The edges from ``source`` to ``target``; added edge k goes to ``place[k]`` and is left out at ``count``."""
 
         def placed(blocks: Sequence[tuple[I64, ...]], columns: int) -> list[I64]:
             none = (np.zeros(0, np.int64),) * columns
-            edge, *others = (np.concatenate(own) for own in zip(none, *blocks, strict=True))
+            edge, *others = (np.concatenate(parts) for parts in zip(none, *blocks, strict=True))
             edge = place[edge]
-            kept = edge < count
-            return [edge, *others] if kept.all() else [edge[kept], *(each[kept] for each in others)]
+            in_graph = edge < count
+            return [edge, *others] if in_graph.all() else [edge[in_graph], *(column[in_graph] for column in others)]
 
         fixed = np.empty(count + 1, np.int64)
         low = 0
-        for each in self._fixed:
-            fixed[place[low : low + len(each)]] = each
-            low += len(each)
+        for block in self._fixed:
+            fixed[place[low : low + len(block)]] = block
+            low += len(block)
         owned = {name: Owned(*placed(blocks, 2)) for name, blocks in self._owned.items()}
         return Edges(source, target, fixed[:count], Work(*placed(self._work, 4)), **owned)
 
 
 def host_edges(builder: Builder, points: HostPoints, node: I32, end: I64) -> None:
-    """Program order, and what releases a point besides; ``end`` are the ends of all slices, ns."""
+    """Adds the program order of the host, and what else releases a point; ``end`` are the ends of all slices, ns."""
     follows = np.flatnonzero(points.before >= 0)
     before = points.before[follows]
     low, high = points.time[before], np.maximum(points.until[follows], points.time[before])
@@ -143,7 +144,7 @@ def host_edges(builder: Builder, points: HostPoints, node: I32, end: I64) -> Non
     released = np.flatnonzero(points.source >= 0)
     source = points.source[released]
     waits = points.kind[released] == WAIT_BEGIN
-    # A wait begins after the work of the queue for its last entry.
+    # A wait begins once the queue has finished its last entry: the thread of the queue works until the entry's end.
     low = points.time[source]
     high = np.where(waits, end[points.item[source]], low)
     builder.add(
@@ -158,22 +159,22 @@ def host_edges(builder: Builder, points: HostPoints, node: I32, end: I64) -> Non
 def wait_edges(
     builder: Builder, points: HostPoints, tasks: DeviceTasks, host_node: I32, end_node: I32, floor: int
 ) -> None:
-    """Each wait ends after the last task that had been launched before its end and was done by then."""
-    own = np.flatnonzero(points.kind == WAIT_END)
+    """Adds what host waits wait for: the last task that was launched before the end of the wait and done by then."""
+    wait_ends = np.flatnonzero(points.kind == WAIT_END)
     launched = np.where(tasks.launched >= 0, tasks.launched, tasks.start - floor)
-    if not len(own) or not len(tasks):
+    if not len(wait_ends) or not len(tasks):
         return
     done = tasks.end - floor
     begins = np.flatnonzero(points.kind == WAIT_BEGIN)
     begun_at = np.zeros(int(points.item.max()) + 1, np.int64)
     begun_at[points.item[begins]] = points.time[begins]
-    until, begun = points.time[own], begun_at[points.item[own]]
-    found = np.full(len(own), -1, np.int64)
+    until, begun = points.time[wait_ends], begun_at[points.item[wait_ends]]
+    last_task = np.full(len(wait_ends), -1, np.int64)
     for stream in np.unique(tasks.stream):
         of_stream = np.flatnonzero(tasks.stream == stream)
         made = np.maximum.accumulate(launched[of_stream])
         at = np.searchsorted(made, until, "left") - 1
-        # What was launched last may have been launched after the wait began, by another thread: step back to what fits.
+        # Another thread may have launched tasks during the wait: step back to one that was done when it ended.
         for _ in range(4):
             late = (at >= 0) & (done[of_stream[np.maximum(at, 0)]] > until)
             if not late.any():
@@ -181,29 +182,29 @@ def wait_edges(
             at = np.where(late, at - 1, at)
         candidate = np.where(at >= 0, of_stream[np.maximum(at, 0)], -1)
         fits = (candidate >= 0) & (done[np.maximum(candidate, 0)] <= until)
-        better = fits & ((found < 0) | (done[np.maximum(candidate, 0)] > done[np.maximum(found, 0)]))
-        found = np.where(better, candidate, found)
-    known = found >= 0
-    own, found, until, begun = own[known], found[known], until[known], begun[known]
-    after = until - done[found]
-    real = (done[found] > begun) & (after <= np.maximum(_WAKE_NS, (until - begun) // 4))
-    usual = int(np.median(after[real])) if real.any() else 0
-    # A wait that found the device done would still have waited for it, had the host come earlier.
-    idle = (done[found] <= begun) & (after >= 0)
-    chosen = real | idle
-    lag = np.where(real, after, np.minimum(after, usual))
-    kernel = tasks.kind[found] == KERNEL
+        better = fits & ((last_task < 0) | (done[np.maximum(candidate, 0)] > done[np.maximum(last_task, 0)]))
+        last_task = np.where(better, candidate, last_task)
+    matched = last_task >= 0
+    wait_ends, last_task, until, begun = wait_ends[matched], last_task[matched], until[matched], begun[matched]
+    after = until - done[last_task]
+    waited = (done[last_task] > begun) & (after <= np.maximum(_WAKE_NS, (until - begun) // 4))
+    usual = int(np.median(after[waited])) if waited.any() else 0
+    # A wait that found the device idle would still have waited for it, had the host come earlier.
+    idle = (done[last_task] <= begun) & (after >= 0)
+    chosen = waited | idle
+    lag = np.where(waited, after, np.minimum(after, usual))
+    kernel = tasks.kind[last_task] == KERNEL
     builder.add(
-        end_node[found[chosen]],
-        host_node[own[chosen]],
+        end_node[last_task[chosen]],
+        host_node[wait_ends[chosen]],
         lag[chosen],
-        task=np.where(kernel, found, -1)[chosen],
-        wait=points.item[own[chosen]],
+        task=np.where(kernel, last_task, -1)[chosen],
+        wait=points.item[wait_ends[chosen]],
     )
-    # Where the device was not done, the call itself takes what it took after that; a call that nothing explains keeps
-    # its length.
-    points.until[own[real]] = begun[real]
-    points.rest[own[real]] = np.minimum((until - begun)[real], np.maximum(after[real], _CALL_NS))
+    # If the device was busy, the call itself took only the time after the device was done. Other calls keep their
+    # length.
+    points.until[wait_ends[waited]] = begun[waited]
+    points.rest[wait_ends[waited]] = np.minimum((until - begun)[waited], np.maximum(after[waited], _CALL_NS))
 
 
 def device_edges(
@@ -216,12 +217,12 @@ def device_edges(
     floor: int,
     thread_of: I64,
 ) -> None:
-    """Launches, the order of streams, events."""
+    """Adds launches, the order of streams, and events."""
     known = np.flatnonzero((tasks.launched >= 0) & (tasks.lane >= 0))
     thread = thread_of[tasks.lane[known]]
     anchor = points.anchor(thread, tasks.launched[known])
-    held = anchor >= 0
-    known, thread, anchor = known[held], thread[held], anchor[held]
+    anchored = anchor >= 0
+    known, thread, anchor = known[anchored], thread[anchored], anchor[anchored]
     start = np.where(tasks.kind[known] == RECORD, tasks.end[known], tasks.start[known]) - floor
     previous = tasks.previous[known]
     ready = np.where(previous >= 0, tasks.end[np.maximum(previous, 0)] - floor, NEVER)
@@ -230,7 +231,7 @@ def device_edges(
     late = bound & (start - arrival > _STAGED_NS)
     inner = np.full(len(known), -1, np.int64)
     inner[late] = tasks.within_launch(known[late])
-    # A copy out of pageable memory starts when its bytes have been staged: until then the host works.
+    # A copy from pageable memory starts when the host has staged its bytes: the host works until then.
     arrival = np.where(late & (inner < 0), start, arrival)
     latency = np.where(bound & (inner < 0), start - arrival, np.minimum(0, start - arrival))
     forked = inner >= 0
@@ -266,7 +267,7 @@ def device_edges(
     ends |= tasks.kind[near] == RECORD
     length = np.where(ends, np.minimum(tasks.end[near] - tasks.start[near], 1_000), 0)
     length = np.where(tasks.kind[near] == RECORD, tasks.end[near] - tasks.start[near], length)
-    # A wait for an event that cannot be told lasts as long as it did.
+    # A wait for an unknown event keeps its length.
     unknown = (tasks.kind[near] == AWAIT) & (tasks.event[near] < 0)
     length = np.where(unknown, tasks.end[near] - tasks.start[near], length)
     kernel = tasks.kind[before] == KERNEL
@@ -286,12 +287,12 @@ def device_edges(
 
 
 def _of_event(tasks: DeviceTasks, chosen: I64) -> I64:
-    """The slices of those of ``chosen`` that record an event, -1 for others; (m,)."""
+    """The slice of each of ``chosen`` that records an event, -1 for other tasks; (m,)."""
     return np.where(tasks.kind[chosen] == RECORD, tasks.item[chosen], -1)
 
 
 def _apart(builder: Builder, tasks: DeviceTasks, far: I64, launched: Bools, start_node: I32, floor: int) -> None:
-    """Tasks of unknown launch: as far after the last launched task on any stream as they were."""
+    """Adds tasks of unknown launch: each keeps its distance to the last launched task before it on any stream."""
     if not len(far):
         return
     known = np.flatnonzero(launched)
@@ -306,17 +307,19 @@ def _apart(builder: Builder, tasks: DeviceTasks, far: I64, launched: Bools, star
     builder.add(np.zeros(len(alone), np.int32), start_node[alone], tasks.start[alone] - floor)
 
 
-def meeting_edges(builder: Builder, met: Sequence[Meeting], tasks: DeviceTasks, start_node: I32, end_node: I32) -> None:
-    """A collective ends its transfer after its own start, and after the last peer has come.
+def meeting_edges(
+    builder: Builder, meetings: Sequence[Meeting], tasks: DeviceTasks, start_node: I32, end_node: I32
+) -> None:
+    """Adds collectives: the transfer ends after the start on this rank, and after the last peer has arrived.
 
-    Peers leave the collective before with this rank, so that their arrivals move with its end; those that follow this
-    rank move with its start.
+    Ranks leave the previous collective of a group together, so the arrival of a peer counts from its end. A peer that
+    follows this rank counts from this rank's start instead.
     """
-    if not met:
+    if not meetings:
         return
-    task = np.array([each.task for each in met], np.int64)
+    task = np.array([meeting.task for meeting in meetings], np.int64)
     builder.add(start_node[task], end_node[task], np.zeros(len(task), np.int64), task=task)
-    previous = np.array([each.previous for each in met], np.int64)
+    previous = np.array([meeting.previous for meeting in meetings], np.int64)
     source = np.where(previous >= 0, end_node[task[np.maximum(previous, 0)]], 0)
-    source = np.where([each.following for each in met], start_node[task], source)
-    builder.add(source, end_node[task], np.zeros(len(task), np.int64), task=task, meeting=np.arange(len(met)))
+    source = np.where([meeting.following for meeting in meetings], start_node[task], source)
+    builder.add(source, end_node[task], np.zeros(len(task), np.int64), task=task, meeting=np.arange(len(meetings)))

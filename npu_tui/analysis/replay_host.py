@@ -1,4 +1,4 @@
-"""The host in the replay of a run: threads, what each launch waits for, and pauses nobody recorded."""
+"""The host side of the replay's model: points on threads, what each of them waits for, and silences of threads."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _NONE = np.zeros(0, np.int64)
 
 
 class Silence:
-    """When threads of Python begin or end anything."""
+    """When threads of Python begin or end slices, and how long they are silent in between."""
 
     def __init__(self, trace: Trace, number: I64) -> None:
-        """Of the threads that ``number`` numbers by lane."""
+        """``number`` is the thread number of each lane."""
         self._slices = trace.slices
-        # The slices of a lane stand together: no mask over all slices is needed.
+        # The slices of a lane are consecutive: views, no mask over all slices.
         self._parts: dict[int, list[slice]] = {}
         for lane in trace.lanes:
             if trace.layers[lane.layer].kind in ("python", "other") and lane.first < lane.last:
@@ -32,48 +32,50 @@ class Silence:
         self._known: dict[int, tuple[I64, I64]] = {}
 
     def _edges_of(self, thread: int) -> tuple[I64, I64]:
-        """Starts and ends of the slices of a thread, each sorted: nobody needs them mixed."""
+        """Starts and ends of the slices of a thread, both sorted, ns."""
         if thread not in self._known:
             parts = self._parts.get(thread, [])
-            begun, ended = ([times[part] for part in parts] for times in (self._slices.start, self._slices.end))
-            # Calls end nearly in the order in which they begin: a stable sort, which merges runs, is many times faster.
-            ended = [np.sort(times, kind="stable") for times in ended]
-            self._known[thread] = _merged(begun), _merged(ended)
+            starts, ends = ([times[part] for part in parts] for times in (self._slices.start, self._slices.end))
+            # Ends are nearly sorted already; a stable sort merges sorted runs, which is many times faster.
+            ends = [np.sort(times, kind="stable") for times in ends]
+            self._known[thread] = _merged(starts), _merged(ends)
         return self._known[thread]
 
     def edges(self, thread: I64, low: I64, high: I64) -> I64:
         """How many slices of each ``thread`` begin or end in ``(low, high)``; (n,)."""
-        found = np.zeros(len(low), np.int64)
+        counts = np.zeros(len(low), np.int64)
         for number in np.unique(thread).tolist():
-            own = np.flatnonzero(thread == number)
-            for known in self._edges_of(number):
-                found[own] += np.searchsorted(known, high[own], "left") - np.searchsorted(known, low[own], "right")
-        return found
+            queries = np.flatnonzero(thread == number)
+            for times in self._edges_of(number):
+                counts[queries] += np.searchsorted(times, high[queries], "left") - np.searchsorted(
+                    times, low[queries], "right"
+                )
+        return counts
 
     def last_edge(self, thread: I64, time: I64) -> I64:
-        """The last beginning or end on each ``thread`` before ``time``, -1 without one; (n,)."""
+        """The last start or end of a slice on each ``thread`` before ``time``, -1 without one; (n,) ns."""
         last = np.full(len(time), -1, np.int64)
         for number in np.unique(thread).tolist():
-            own = np.flatnonzero(thread == number)
-            for known in self._edges_of(number):
-                at = np.searchsorted(known, time[own], "left") - 1
-                own, at = own[at >= 0], at[at >= 0]
-                last[own] = np.maximum(last[own], known[at])
+            queries = np.flatnonzero(thread == number)
+            for times in self._edges_of(number):
+                at = np.searchsorted(times, time[queries], "left") - 1
+                queries, at = queries[at >= 0], at[at >= 0]
+                last[queries] = np.maximum(last[queries], times[at])
         return last
 
     def gaps(self, least: int) -> tuple[I64, I64, I64]:
-        """Thread, beginning and end of every silence of ``least`` ns or more between two edges; (m,) each."""
-        found = [(_NONE, _NONE, _NONE)]
+        """Thread, start and end of every silence of ``least`` ns or more between two edges; (m,) each."""
+        parts = [(_NONE, _NONE, _NONE)]
         for number in sorted(self._parts):
-            known = np.sort(np.concatenate(self._edges_of(number)))
-            long = np.flatnonzero(np.diff(known) >= least)
-            found.append((np.full(len(long), number), known[long], known[long + 1]))
-        thread, low, high = (np.concatenate(each) for each in zip(*found, strict=True))
+            times = np.sort(np.concatenate(self._edges_of(number)))
+            silent = np.flatnonzero(np.diff(times) >= least)
+            parts.append((np.full(len(silent), number), times[silent], times[silent + 1]))
+        thread, low, high = (np.concatenate(column) for column in zip(*parts, strict=True))
         return thread, low, high
 
 
 def _merged(parts: list[I64]) -> I64:
-    """Columns that ascend as one that does."""
+    """Sorted columns merged into one."""
     return parts[0] if len(parts) == 1 else np.sort(np.concatenate([*parts, _NONE]), kind="stable")
 
 
@@ -83,16 +85,17 @@ Bools = npt.NDArray[np.bool_]
 MARK, ENQUEUE, DEQUEUE, LAUNCH, WAIT_BEGIN, WAIT_END = range(6)
 
 _QUEUE_GAP_NS = 2_000
-"""Least pause of the dequeue thread between two entries; a recorded one that is shorter counts as it is."""
+"""The least pause of the queue's thread between two entries; a shorter recorded one counts as it is."""
 
 
 class HostPoints(Struct):
     """Points of the host, ns on its clock, by time; (n,) each.
 
-    A point follows ``before`` (-1: none) on its thread or on the one that handed over: the host works from that
-    point until ``until``, then needs ``rest`` and may wait. ``time`` is when the point was passed. ``source`` is the
-    point that releases it besides (a queue entry its Enqueue, a wait the last entry of the queue; -1: none), after
-    ``delay``. ``thread`` numbers ``tids``, and ``item`` is the slice a point stands for.
+    A point follows the point ``before`` (-1: none) on its thread or on the thread that handed over to it: the host
+    works from there until ``until``, then may wait, and needs ``rest`` in any case. ``time`` is when the point was
+    passed. ``source`` (-1: none) is a second point that it needs: its Enqueue for a queue entry, the last entry of the
+    queue for a wait; ``delay`` is the least time after it. ``thread`` indexes ``tids``, ``item`` is the slice of a
+    point.
     """
 
     time: I64
@@ -111,23 +114,23 @@ class HostPoints(Struct):
 
     def anchor(self, thread: I64, time: I64) -> I64:
         """The last point of ``thread`` at or before each ``time``, -1 without one; (m,)."""
-        found = np.full(len(time), -1, np.int64)
+        points = np.full(len(time), -1, np.int64)
         for number in np.unique(thread):
-            own, asked = np.flatnonzero(self.thread == number), thread == number
-            if not len(own):
+            of_thread, queries = np.flatnonzero(self.thread == number), thread == number
+            if not len(of_thread):
                 continue
-            at = np.searchsorted(self.time[own], time[asked], "right") - 1
-            found[asked] = np.where(at >= 0, own[np.maximum(at, 0)], -1)
-        return found
+            at = np.searchsorted(self.time[of_thread], time[queries], "right") - 1
+            points[queries] = np.where(at >= 0, of_thread[np.maximum(at, 0)], -1)
+        return points
 
 
 def thread_numbers(trace: Trace) -> tuple[I64, I64]:
-    """The thread ids of the host's lanes, and for every lane which of them is its own (-1 for a device's lane)."""
+    """The thread ids of the host, and for every lane the index of its thread id, -1 for lanes of a device."""
     host = [trace.layers[lane.layer].kind in ("python", "cann", "other") for lane in trace.lanes]
     tid = np.array([lane.tid for lane in trace.lanes] + [0], np.int64)
-    own = np.array([*host, False])
-    tids = np.unique(tid[own])
-    number = np.where(own, np.searchsorted(tids, tid), -1)
+    on_host = np.array([*host, False])
+    tids = np.unique(tid[on_host])
+    number = np.where(on_host, np.searchsorted(tids, tid), -1)
     return tids, number.astype(np.int64)
 
 
@@ -135,7 +138,7 @@ def thread_numbers(trace: Trace) -> tuple[I64, I64]:
 def waits_of(trace: Trace) -> I64:
     """The slices in which the host waits for the device, none inside another, by thread and start.
 
-    Calls of CANN count; an operation of the framework does where no such call is recorded inside it.
+    These are blocking CANN calls, and blocking operations of the framework without such a call inside.
     """
     slices = trace.slices
     calls = named_on(trace, ("cann",), is_blocking_call)
@@ -148,24 +151,24 @@ def waits_of(trace: Trace) -> I64:
     thread = number[slices.lane[items]]
     order = np.lexsort((-slices.end[items], slices.start[items], thread))
     items, is_call, thread = items[order], is_call[order], thread[order]
-    kept: list[int] = []
+    waits: list[int] = []
     open_operation: int | None = None
     reach, last_thread = -1, -1
     columns = items, is_call, thread, slices.start[items], slices.end[items]
-    for item, call, own, start, end in zip(*(each.tolist() for each in columns), strict=True):
-        inside = own == last_thread and start < reach
+    for item, call, thread_number, start, end in zip(*(column.tolist() for column in columns), strict=True):
+        inside = thread_number == last_thread and start < reach
         if not inside:
             if open_operation is not None:
-                kept.append(open_operation)
-            open_operation, reach, last_thread = (None, end, own) if call else (item, end, own)
+                waits.append(open_operation)
+            open_operation, reach, last_thread = (None, end, thread_number) if call else (item, end, thread_number)
             if call:
-                kept.append(item)
+                waits.append(item)
         elif call:
-            kept.append(item)
+            waits.append(item)
             open_operation = None
     if open_operation is not None:
-        kept.append(open_operation)
-    return np.array(kept, np.int64)
+        waits.append(open_operation)
+    return np.array(waits, np.int64)
 
 
 def host_points(
@@ -177,15 +180,15 @@ def host_points(
 ) -> HostPoints:
     """The points of the host: ends of Enqueue, starts of Dequeue, waits, steps, and launches made without a queue.
 
-    ``steps`` are the slices of the steps; ``launch_time`` and ``launch_lane`` tell where launches were made, ``woken``
-    which threads stopped waiting when, where no slice tells.
+    ``steps`` are the slices of the steps; ``launch_time`` and ``launch_lane`` are those of all launches; ``woken`` is
+    (thread, time) of waits that ended without a slice.
     """
     slices = trace.slices
     tids, number = thread_numbers(trace)
     enqueues, dequeues = enqueue_slices(trace), dequeue_slices(trace)
     waits = waits_of(trace)
     queue_threads = np.unique(number[np.flatnonzero(np.bincount(slices.lane[dequeues]))])
-    serves = np.zeros(len(tids) + 1, np.bool_)  # the last one is no thread of the host
+    serves = np.zeros(len(tids) + 1, np.bool_)  # the last entry answers for -1, "not a host thread"
     serves[queue_threads] = True
     direct = ~serves[number[launch_lane]] & (number[launch_lane] >= 0)
     parts = (
@@ -200,8 +203,8 @@ def host_points(
     counts = [len(items) for _, items, _, _ in parts] + [made, count]
     kind = np.repeat(np.array([*(code for code, _, _, _ in parts), LAUNCH, MARK], np.int8), counts)
     item = np.concatenate([items for _, items, _, _ in parts] + [np.full(made + count, -1)])
-    time = np.concatenate([each for _, _, each, _ in parts] + [launch_time[direct], woken[1]])
-    begin = np.concatenate([each for _, _, _, each in parts] + [launch_time[direct], woken[1]])
+    time = np.concatenate([times for _, _, times, _ in parts] + [launch_time[direct], woken[1]])
+    begin = np.concatenate([times for _, _, _, times in parts] + [launch_time[direct], woken[1]])
     lane = np.concatenate([slices.lane[items] for _, items, _, _ in parts] + [launch_lane[direct]]).astype(np.int64)
     thread = np.concatenate((number[lane], woken[0]))
     order = np.lexsort((kind, time))
@@ -227,22 +230,22 @@ def host_points(
 
 
 def _order_of_program(points: HostPoints, begin: I64, queued: Bools, silent: Silence) -> None:
-    """Which point each follows: the one before on its thread, or one of another thread it had waited for.
+    """Sets ``before`` of every point: the one before on its thread, or a point of the thread that it waited for.
 
-    A thread that neither begins nor ends anything while another passes points is taken to wait for it, as the main
-    thread does during ``loss.backward()``.
+    A thread that is silent while another one passes points is assumed to wait for it, as the main thread does during
+    ``loss.backward()``.
     """
     for number in np.unique(points.thread[queued]):
-        own = np.flatnonzero(queued & (points.thread == number))
-        points.before[own[1:]] = own[:-1]
+        of_thread = np.flatnonzero(queued & (points.thread == number))
+        points.before[of_thread[1:]] = of_thread[:-1]
     front = np.flatnonzero(~queued)
     if not len(front):
         return
     thread = points.thread[front]
-    # The last point of the own thread before each, by position among the front ones.
+    # The last point of the same thread before each, by position among the points in front of the queue.
     previous = previous_same(thread)
     position = np.arange(len(front))
-    # The last point that was passed before this one's own beginning: a wait that spans others does not follow them.
+    # The last point passed before the slice of this one began: a wait does not follow the points that it spans.
     latest = np.minimum(np.searchsorted(points.time[front], begin[front], "right") - 1, position - 1)
     follows = previous.copy()
     foreign = np.flatnonzero((latest > previous) & (thread[np.maximum(latest, 0)] != thread))
@@ -256,39 +259,39 @@ def _order_of_program(points: HostPoints, begin: I64, queued: Bools, silent: Sil
 
 
 def _queue_entries(trace: Trace, points: HostPoints) -> None:
-    """Dequeue starts: after the entry before them and after their own Enqueue."""
+    """Sets what Dequeue starts need: the end of the previous entry, and their Enqueue."""
     slices = trace.slices
-    own = np.flatnonzero(points.kind == DEQUEUE)
-    if not len(own):
+    entries = np.flatnonzero(points.kind == DEQUEUE)
+    if not len(entries):
         return
     enqueued = np.flatnonzero(points.kind == ENQUEUE)
-    source = BySlice(points.item[enqueued], enqueued).of(enqueue_of(trace, points.item[own]))
-    # The thread is busy with the entry before until that one ends.
-    by_thread = own[np.lexsort((points.time[own], points.thread[own]))]
+    source = BySlice(points.item[enqueued], enqueued).of(enqueue_of(trace, points.item[entries]))
+    # The thread is busy with the previous entry until that ends.
+    by_thread = entries[np.lexsort((points.time[entries], points.thread[entries]))]
     busy_until = np.full(len(points), -1, np.int64)
     pairs = points.thread[by_thread[1:]] == points.thread[by_thread[:-1]]
     busy_until[by_thread[1:][pairs]] = slices.end[points.item[by_thread[:-1][pairs]]]
-    start, before = points.time[own], points.before[own]
-    free = np.where(busy_until[own] >= 0, np.minimum(busy_until[own], start), start)
+    start, before = points.time[entries], points.before[entries]
+    free = np.where(busy_until[entries] >= 0, np.minimum(busy_until[entries], start), start)
     free = np.maximum(free, np.where(before >= 0, points.time[np.maximum(before, 0)], free))
     released = source >= 0
-    points.until[own] = np.where(released, free, start)
-    points.rest[own] = np.where(released, np.minimum(start - free, _QUEUE_GAP_NS), 0)
+    points.until[entries] = np.where(released, free, start)
+    points.rest[entries] = np.where(released, np.minimum(start - free, _QUEUE_GAP_NS), 0)
     entered = np.where(released, points.time[np.maximum(source, 0)], 0)
-    busy = (busy_until[own] >= 0) | (before >= 0)
+    busy = (busy_until[entries] >= 0) | (before >= 0)
     waited = released & (start - free > _QUEUE_GAP_NS)
     latency = np.where(waited, start - np.maximum(entered, 0), 0)
     usual = int(np.median(latency[waited & (free <= entered)])) if (waited & (free <= entered)).any() else 0
-    # Where the entry waited for the thread, its own way through the queue is taken to be the usual one.
-    points.source[own] = source
+    # An entry that waited for the thread does not show its latency through the queue: take the usual one.
+    points.source[entries] = source
     behind = released & busy & (free > entered)
-    points.delay[own] = np.where(behind, np.minimum(usual, start - entered), start - entered)
+    points.delay[entries] = np.where(behind, np.minimum(usual, start - entered), start - entered)
     late = behind & (start - free > _QUEUE_GAP_NS)
-    points.rest[own[late]] = (start - free)[late]
+    points.rest[entries[late]] = (start - free)[late]
 
 
 def _waits(trace: Trace, points: HostPoints, silent: Silence) -> None:
-    """Waits: their beginning after the queue has run empty, their end once the call itself is over."""
+    """Sets what waits need: they begin once the queue is empty, and end when the call is over."""
     slices = trace.slices
     begins, ends = np.flatnonzero(points.kind == WAIT_BEGIN), np.flatnonzero(points.kind == WAIT_END)
     if not len(begins):
@@ -299,7 +302,7 @@ def _waits(trace: Trace, points: HostPoints, silent: Silence) -> None:
     begins = begins[~in_queue]
     if not len(entries) or not len(begins):
         return
-    # The last entry put into the queue before the wait begins.
+    # The last entry that entered the queue before the wait began.
     entered = np.where(points.source[entries] >= 0, points.time[np.maximum(points.source[entries], 0)], 2**61)
     order = np.argsort(entered, kind="stable")
     at = np.searchsorted(entered[order], points.time[begins], "right") - 1

@@ -1,4 +1,4 @@
-"""The model of a run: nodes and edges of host and device, with the waits that nobody recorded."""
+"""The replay's model of a run: the nodes and edges of host and device, with waits that the trace does not record."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
 _LEAST_NS = 200_000
-"""A shorter silence of the host is its own work."""
+"""A shorter silence of the host counts as work."""
 _WAKE_NS = 100_000
-"""Longest time after the device is done in which a wait for it ends."""
+"""A wait ends at most this long after the device is done."""
 
 
 class Unrecorded(Struct, frozen=True):
-    """Silences of threads of the host, from ``since`` to ``until``, that end as ``task`` of the device is done; (n,).
+    """Silences of host threads, from ``since`` to ``until`` (ns), that end when ``task`` of the device is done; (n,).
 
-    ``done`` is when that is on the host's clock, ns. ``thread`` numbers threads.
+    ``done`` is when the task is done on the host's clock, ns. ``thread`` is the number of the thread.
     """
 
     thread: I64
@@ -40,21 +40,21 @@ class Unrecorded(Struct, frozen=True):
 
 
 def unrecorded_waits(trace: Trace, tasks: DeviceTasks, floor: int) -> Unrecorded:
-    """The silences that end when all that had been launched is done.
+    """The silences that end when everything launched so far is done.
 
-    Only where the trace has no CANN slices at all: with them every wait is recorded.
+    Only for a trace without CANN slices: with them every wait is recorded.
     """
     known = np.flatnonzero(tasks.launched >= 0)
     if any(layer.kind == "cann" and layer.lanes for layer in trace.layers) or not len(known):
         return Unrecorded(*(np.zeros(0, np.int64),) * 5)
     _, number = thread_numbers(trace)
     thread, since, until = Silence(trace, number).gaps(_LEAST_NS)
-    # A queue that is empty waits for no device.
+    # A silent queue thread is out of work; it does not wait for the device.
     waiting = ~np.isin(thread, number[trace.slices.lane[dequeue_slices(trace)]])
     thread, since, until = thread[waiting], since[waiting], until[waiting]
     order = known[np.argsort(tasks.launched[known], kind="stable")]
     done = tasks.end[order] - floor
-    # The task that ends last of all that had been launched.
+    # The task that ends last among those launched so far.
     latest = np.maximum.accumulate(done)
     last = np.maximum.accumulate(np.where(done == latest, np.arange(len(done)), 0))
     at = np.searchsorted(tasks.launched[order], until, "left") - 1
@@ -68,15 +68,15 @@ def unrecorded_waits(trace: Trace, tasks: DeviceTasks, floor: int) -> Unrecorded
 def unrecorded_edges(
     builder: Builder, waits: Unrecorded, points: HostPoints, tasks: DeviceTasks, host_node: I32, end_node: I32
 ) -> None:
-    """Edges to the ends of ``waits``, of which each is one of ``points``."""
-    own = _points_at(points, waits)
-    free = (own >= 0) & (points.source[own] < 0)
-    free &= (points.before[own] >= 0) & (points.time[points.before[own]] <= waits.since)
-    own, task = own[free], waits.task[free]
-    points.until[own] = waits.since[free]
+    """Adds edges from tasks to the ends of ``waits``, which are among ``points``."""
+    point = _points_at(points, waits)
+    free = (point >= 0) & (points.source[point] < 0)
+    free &= (points.before[point] >= 0) & (points.time[points.before[point]] <= waits.since)
+    point, task = point[free], waits.task[free]
+    points.until[point] = waits.since[free]
     builder.add(
         end_node[task],
-        host_node[own],
+        host_node[point],
         waits.until[free] - waits.done[free],
         task=np.where(tasks.kind[task] == KERNEL, task, -1),
     )
@@ -84,28 +84,32 @@ def unrecorded_edges(
 
 def _points_at(points: HostPoints, waits: Unrecorded) -> I64:
     """The point at the end of each of ``waits``, -1 without one; (n,)."""
-    found = np.full(len(waits.until), -1, np.int64)
+    point_at = np.full(len(waits.until), -1, np.int64)
     marks = np.flatnonzero((points.kind == MARK) & (points.item < 0))
     for number in np.unique(waits.thread):
-        own, asked = marks[points.thread[marks] == number], waits.thread == number
-        if len(own):
-            at = np.minimum(np.searchsorted(points.time[own], waits.until[asked]), len(own) - 1)
-            found[asked] = np.where(points.time[own[at]] == waits.until[asked], own[at], -1)
-    return found
+        of_thread, queries = marks[points.thread[marks] == number], waits.thread == number
+        if len(of_thread):
+            at = np.minimum(np.searchsorted(points.time[of_thread], waits.until[queries]), len(of_thread) - 1)
+            point_at[queries] = np.where(points.time[of_thread[at]] == waits.until[queries], of_thread[at], -1)
+    return point_at
 
 
 _LONG_NS = 100_000
 _IDLE_NS = 20_000
-"""A device that does nothing for so long is done."""
+"""A device that is idle for this long is done."""
 _NEAR_NS = 1_000_000
+"""A wait whose end is farther from any idle time waited for something else."""
 _CROWD_NS = 50_000
+"""How far above the median an excess still belongs to the crowd."""
 _FEWEST = 2
+"""Waits that are needed for a correction."""
 
 
 def ahead_of_waits(trace: Trace, tasks: DeviceTasks, floor: int) -> int:
-    """By how much ``floor`` is too small, ns: waits would end before the device is done by it; 0 where they do not.
+    """By how much ``floor`` is too small, ns; 0 if it is not: with it, waits would end before the device is done.
 
-    Launches tell the clocks apart only where one reached an idle device at once; a host that is far ahead has none.
+    A launch reveals the clock offset only if it reached an idle device, which never happens if the host is far ahead.
+    Waits reveal it from the other side.
     """
     waits = waits_of(trace)
     until = trace.slices.end[waits]
@@ -130,14 +134,13 @@ _ROUNDS = 400
 
 
 class Model(Struct):
-    """Nodes in an order in which each comes after all it follows; ``time`` is the recorded time of each, ns.
+    """A graph with nodes in topological order; ``time`` is the recorded time of each, ns.
 
-    Times of the device are on the host's clock less the least latency of a launch (``floor``). ``edges`` are sorted by
-    target. ``end_node`` is for every task the node of its end, or of its start, from which its length counts;
-    ``length`` is what a task takes itself, of a collective without the wait for late ranks. ``tids`` are the threads
-    of the host as the work of ``edges`` numbers them, ``steps`` the nodes of the steps' ends and beginnings, ``linked``
-    is the share of the busy tasks whose launch is known. ``missed`` counts relations of the recording that contradict
-    each other and are left out.
+    Times of the device have ``floor``, the least launch latency plus clock offset, subtracted. ``edges`` are sorted by
+    target. ``start_node`` and ``end_node`` are those of every task: for a kernel both are its start, to which the
+    ``length`` is added; of a collective, the length leaves out the wait for late ranks. ``tids`` are the host threads
+    that the work of ``edges`` indexes, ``steps`` the nodes of the steps' starts and ends, ``linked`` is the share of
+    the busy tasks with a known launch. ``missed`` counts edges that contradict others and are left out.
     """
 
     trace: Trace
@@ -165,24 +168,24 @@ def build(
     collectives: Callable[[], Collectives],
     steps: I64,
 ) -> Model | None:
-    """The model of one device and the host behind it; ``steps`` are the slices of the steps.
+    """The model of one device and its host; ``steps`` are the slices of the steps. None without known launches.
 
-    ``device_tasks`` and, last, the ``collectives`` are asked for: somebody may be reading them meanwhile.
-
-    None without launches that lead to the device.
+    ``device_tasks`` and ``collectives`` are functions, as another thread may still compute them: ``collectives`` is
+    called last.
     """
     if part.slices is None or part.launches is None or not len(part.launches.link):
         return None
     tasks = device_tasks()
     floor = _floor(part.launches)
-    if not any(each.trusted for each in part.launches.floors):
+    if not any(clock.trusted for clock in part.launches.floors):
         floor += ahead_of_waits(trace, tasks, floor)
     known = (tasks.launched >= 0) & (tasks.lane >= 0)
     silences = unrecorded_waits(trace, tasks, floor)
     woken = silences.thread, silences.until
     points = host_points(trace, steps, tasks.launched[known], tasks.lane[known], woken)
     host, count = len(points), len(tasks)
-    # Node 0 is the origin; hosts, then tasks (of waits and collectives: their end), then starts of collectives.
+    # Node 0 is the origin. Then host points, then one node per task (start of a kernel, end of any other), then
+    # the starts of collectives, which have two nodes.
     both = np.flatnonzero(tasks.kind == COLLECTIVE)
     host_node = np.arange(1, 1 + host, dtype=np.int32)
     end_node = np.arange(1 + host, 1 + host + count, dtype=np.int32)
@@ -199,19 +202,21 @@ def build(
     unrecorded_edges(builder, silences, points, tasks, host_node, end_node)
     host_edges(builder, points, host_node, trace.slices.end)
     device_edges(builder, points, tasks, host_node, start_node, end_node, floor, thread_numbers(trace)[1])
-    met = meetings(trace, collectives(), tasks, len(steps))
+    collective_meetings = meetings(trace, collectives(), tasks, len(steps))
     length = tasks.end - tasks.start
-    length[[each.task for each in met]] = [each.others + each.transfer for each in met]
-    meeting_edges(builder, met, tasks, start_node, end_node)
+    length[[meeting.task for meeting in collective_meetings]] = [
+        meeting.others + meeting.transfer for meeting in collective_meetings
+    ]
+    meeting_edges(builder, collective_meetings, tasks, start_node, end_node)
     marks = points.kind == MARK
     marked = host_node[marks][np.isin(points.item[marks], steps)] if len(steps) else host_node[:0]
     tids = points.tids
-    del points  # the edges have what is needed of them, and need the memory
+    del points  # frees memory for the sort: the edges have all that is needed
     source, target = builder.ends()
     wrong, order = _sorted(source, target, time, _levels(total, start_node, end_node))
     where = np.empty(total + 1, np.int32)
     where[order] = np.arange(total)
-    where[total] = total  # after all others
+    where[total] = total  # the target of left-out edges, after all others
     count = len(source) - len(wrong)
     target[wrong] = total
     source, target, place = _ordered(source, target, where)
@@ -223,7 +228,7 @@ def build(
         floor,
         tids,
         tasks,
-        met,
+        collective_meetings,
         time[order],
         edges,
         where[start_node].astype(np.int64),
@@ -236,11 +241,11 @@ def build(
 
 
 def _floor(launches: Dispatch) -> int:
-    return round(min((each.floor for each in launches.floors), default=0.0))
+    return round(min((floor.floor for floor in launches.floors), default=0.0))
 
 
 def _levels(total: int, start_node: I32, end_node: I32) -> I64:
-    """What comes first of nodes at one time: points of the host, starts, ends."""
+    """The order of nodes at one time: points of the host, then starts, then ends."""
     level = np.zeros(total, np.int64)
     level[start_node] = 1
     level[end_node] = np.where(start_node == end_node, 1, 2)
@@ -249,7 +254,11 @@ def _levels(total: int, start_node: I32, end_node: I32) -> I64:
 
 
 def _sorted(source: I32, target: I32, time: I64, level: I64) -> tuple[I64, I64]:
-    """Which edges contradict others, and an order of the nodes in which all but these lead onwards."""
+    """The edges that contradict others, and an order of the nodes in which all other edges lead forward.
+
+    Nodes are sorted by time; where an edge leads back by a rounding error, its target moves behind its source, in
+    rounds, as that may turn further edges.
+    """
     key = time * _LEVELS + level
     key[0] = np.iinfo(np.int64).min // 2
     for _ in range(_ROUNDS):
@@ -263,7 +272,7 @@ def _sorted(source: I32, target: I32, time: I64, level: I64) -> tuple[I64, I64]:
 
 
 def _ordered(source: I32, target: I32, where: I32) -> tuple[I32, I32, I64]:
-    """The edges by target as ``where`` renumbers nodes: sources, targets, and where each edge went; (n,) each."""
+    """The edges sorted by target, with nodes renumbered by ``where``: sources, targets, new position of each; (n,)."""
     source, target = where[source], where[target]
     by_target = np.argsort(target, kind="stable")
     place = np.empty(len(target), np.int64)

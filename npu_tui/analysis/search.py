@@ -1,4 +1,4 @@
-"""Which slices of a trace match a search, as far as the columns tell."""
+"""Finds the slices of a trace that match a search, by its columns; terms about args are left to ``ArgReader.scan``."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _FRAME = re.compile(r"(?P<file>.*)\((?P<line>\d{1,9})\)")
 _DEVICE = ("hardware", "communication", "overlap")
 
 _HERE_SECONDS = 0.05
-"""So long Python's own engine looks for a pattern, before another one goes on beside the keys."""
+"""How long Python's engine searches for a pattern before polars, which releases the interpreter's lock, takes over."""
 _HERE_TRIES = 1e7
-"""What it may try in one name at worst, which takes a tenth of a second."""
+"""Steps that Python's engine may need for one name in the worst case: a tenth of a second."""
 _PART = re.compile(r"\\(?P<escaped>.)|\[\^?\]?(?:\\.|[^\]])*\]|(?P<sign>.)", re.DOTALL)
 _NAMED_OR_PLAIN_GROUP = re.compile(r"\(\?(?::|P<\w+>)")
 _FIXED_GROUP = re.compile(r"\([^()|*+?{]*\)")
@@ -47,7 +47,7 @@ _LAZY = re.compile(r"(?<=[*+?}])\?")
 
 
 class Searchable:
-    """A trace with its launches, ready to be searched; what a field needs is computed when it is first asked for."""
+    """A trace with its launches, ready to be searched; the data of a field is computed at its first use."""
 
     def __init__(self, trace: Trace, dispatches: Sequence[Dispatch], steps: Callable[[], Sequence[Step]]) -> None:
         """``steps`` gives all steps of the trace."""
@@ -56,19 +56,19 @@ class Searchable:
         self._steps = steps
 
     def prepare(self) -> None:
-        """Compute what ``line:`` and ``step:`` need, which takes longer than a search may."""
+        """Compute the data of ``line:`` and ``step:``, which takes longer than a search should."""
         _ = self._stack, self._steps()
 
     def find(self, search: Search) -> Bools:
         """Which slices match all terms but those about args; (n,). Raises ``SearchError`` for an unusable pattern."""
-        found: Bools | None = None
+        mask: Bools | None = None
         for term in search.terms:
-            own = self._matches(term)
-            if own is not None:
-                found = own if found is None else found & own
-        if found is None:
+            matches = self._matches(term)
+            if matches is not None:
+                mask = matches if mask is None else mask & matches
+        if mask is None:
             return np.full(len(self.trace.slices), bool(search.terms))
-        return found
+        return mask
 
     def _matches(self, term: Term) -> Bools | None:
         slices = self.trace.slices
@@ -96,12 +96,12 @@ class Searchable:
     def _names(self, term: Text) -> Bools:
         names = self._lowered if term.any_case and not term.pattern else self.trace.names
         if term.pattern:
-            found = _search(names, term)
+            mask = _search(names, term)
         elif term.whole:
-            found = np.array([term.text == name for name in names], np.bool_)
+            mask = np.array([term.text == name for name in names], np.bool_)
         else:
-            found = np.array([term.text in name for name in names], np.bool_)
-        return found if len(found) else np.zeros(1, np.bool_)
+            mask = np.array([term.text in name for name in names], np.bool_)
+        return mask if len(mask) else np.zeros(1, np.bool_)
 
     def _lanes(self, term: Place) -> Bools:
         trace = self.trace
@@ -111,43 +111,43 @@ class Searchable:
 
     @once
     def _worked(self) -> Bools:
-        """Which lanes hold work; those of the overlap analysis only sum up what others hold."""
+        """Which lanes hold work; those of the Overlap Analysis only repeat the time of others."""
         trace = self.trace
         return np.array([trace.layers[lane.layer].kind != "overlap" for lane in trace.lanes] + [False], np.bool_)
 
     def _launched(self, launch: Launch) -> Bools:
-        found = np.zeros(len(self.trace.slices), np.bool_)
+        matches = np.zeros(len(self.trace.slices), np.bool_)
         for device in self._dispatches:
-            mask = {
+            of_class = {
                 "starved": device.starved,
                 "near-vertical": device.near_vertical,
                 "shallow": device.shallow,
                 "queued": device.queued,
             }[launch]
-            found[self.trace.links.target_slice[device.link[mask]]] = True
-        return found
+            matches[self.trace.links.target_slice[device.link[of_class]]] = True
+        return matches
 
     @once
     def _stack(self) -> npt.NDArray[np.int32]:
-        """The call stack of every slice, its own or that of the operation that it belongs to, -1 without; (n,)."""
+        """The call stack of every slice, that of its operation where it has none, -1 without; (n,)."""
         trace = self.trace
         python = np.array([trace.layers[lane.layer].kind == "python" for lane in trace.lanes] + [False])
-        found = np.full(len(trace.slices), -1, np.int32)
+        stacks = np.full(len(trace.slices), -1, np.int32)
         host = np.flatnonzero(python[trace.slices.lane])
-        found[host] = stack_of(trace, host)
+        stacks[host] = stack_of(trace, host)
         device = np.flatnonzero(~python[trace.slices.lane])
         operation = operation_of(trace, device)
         # Nearly all operations are on the host, where the stacks are known now.
-        found[device] = np.where(operation >= 0, found[operation], -1)
+        stacks[device] = np.where(operation >= 0, stacks[operation], -1)
         other = device[(operation >= 0) & ~python[trace.slices.lane[operation]]]
-        found[other] = stack_of(trace, operation_of(trace, other))
+        stacks[other] = stack_of(trace, operation_of(trace, other))
         launch = trace.links_of(HOST_TO_DEVICE)
         source, target = trace.links.source_slice[launch], trace.links.target_slice[launch]
         bound = (source >= 0) & (target >= 0)
         source, target = source[bound], target[bound]
-        bare = found[source] < 0
-        found[source[bare]] = found[target[bare]]
-        return found
+        without_stack = stacks[source] < 0
+        stacks[source[without_stack]] = stacks[target[without_stack]]
+        return stacks
 
     def _line(self, term: Line) -> Bools:
         wanted = np.array([*(_has_frame(stack, term) for stack in self.trace.stacks), False], np.bool_)
@@ -159,10 +159,10 @@ class Searchable:
         if step is None:
             return np.zeros(len(trace.slices), np.bool_)
         device = np.array([trace.layers[lane.layer].kind in _DEVICE for lane in trace.lanes] + [False])
-        own = trace.slices
-        host = (start >= own.start[step.item]) & (start < own.end[step.item])
-        there = step.window.holds(start) if step.window is not None else np.zeros(len(start), np.bool_)
-        return np.where(device[trace.slices.lane], there, host)
+        slices = trace.slices
+        host = (start >= slices.start[step.item]) & (start < slices.end[step.item])
+        on_device = step.window.holds(start) if step.window is not None else np.zeros(len(start), np.bool_)
+        return np.where(device[trace.slices.lane], on_device, host)
 
 
 def _has_frame(stack: str, wanted: Line) -> bool:
@@ -187,27 +187,29 @@ def _compared(values: I64, sign: Compare, value: int) -> Bools:
 
 
 def _search(names: list[str], term: Text) -> Bools:
-    """In which of ``names`` the pattern of ``term`` is found; (names,)."""
+    """Which of ``names`` the pattern of ``term`` matches; (names,)."""
     tries = _tries(term.text)
     if tries is None:
         return _search_beside(names, term)
-    found = np.zeros(len(names), np.bool_)
+    mask = np.zeros(len(names), np.bool_)
     pattern = re.compile(term.text, re.IGNORECASE if term.any_case else 0)
-    until, left = time.monotonic() + _HERE_SECONDS, []
+    until, slow = time.monotonic() + _HERE_SECONDS, []
     for at, name in enumerate(names):
         if tries(len(name)) > _HERE_TRIES or time.monotonic() > until:
-            left.append(at)
+            slow.append(at)
         else:
-            found[at] = pattern.search(name) is not None
-    if left:
-        found[left] = _search_beside([names[at] for at in left], term)
-    return found
+            mask[at] = pattern.search(name) is not None
+    if slow:
+        mask[slow] = _search_beside([names[at] for at in slow], term)
+    return mask
 
 
 def _tries(pattern: str) -> Callable[[int], int] | None:
-    """How often Python's engine may try at worst, by the length of a name: each repetition anywhere, each choice twice.
+    """The steps of Python's engine in the worst case, as a function of the length of a name.
 
-    None where it may be worse (a repeated group) or the other engine knows no such thing (look-around, references).
+    Each repetition multiplies them by the length, each choice by two: ``a.*b|c`` takes up to 2 · length². None for
+    patterns that may be exponential (a repeated group) and for those that only Python supports (look-around,
+    references), which ``_search_beside`` reports.
     """
     parts = list(_PART.finditer(pattern))
     plain = "".join(part["sign"] or "x" for part in parts)
@@ -226,7 +228,7 @@ def _search_beside(names: list[str], term: Text) -> Bools:
 
     flags = "(?i)" if term.any_case else ""
     try:
-        found = polars.Series(names, dtype=polars.String).str.contains(flags + term.text)
+        mask = polars.Series(names, dtype=polars.String).str.contains(flags + term.text)
     except polars.exceptions.ComputeError:
         raise SearchError(say("query.pattern_kind")) from None
-    return found.to_numpy().astype(np.bool_)
+    return mask.to_numpy().astype(np.bool_)

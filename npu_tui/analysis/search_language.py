@@ -1,7 +1,7 @@
-"""What a search asks for, read from one line of text.
+"""The language of searches: one line of text, parsed into terms that must all hold.
 
-Plain words are one part of a name; ``/words/`` is a regular expression; fields such as ``dur>1ms`` or ``layer:cann``
-stand between blanks. Everything must hold at once.
+Plain words are part of a name, ``/words/`` is a regular expression, and fields such as ``dur>1ms`` or ``layer:cann``
+are separated by blanks. As an example, ``matmul dur>1ms layer:"Ascend Hardware"`` finds long MatMul kernels.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _LINE = re.compile(r"(?P<file>.*?):?(?P<line>\d{1,9})?")
 
 
 class SearchError(ValueError):
-    """The text asks for nothing that can be looked for; the message says in one line what is allowed."""
+    """The text is not a search; the message says in one line what is allowed."""
 
 
 class Text(Struct, frozen=True):
-    """A part of a name (``whole``: all of it), or a regular expression that must be found in it.
+    """A part of a name (``whole``: the complete name), or a regular expression that matches somewhere in it.
 
-    Without a capital in the text the case does not count.
+    A text without capitals ignores the case.
     """
 
     text: str
@@ -51,7 +51,7 @@ class Text(Struct, frozen=True):
 
     @property
     def any_case(self) -> bool:
-        """Whether upper and lower case are the same."""
+        """Whether the case is ignored."""
         plain = _ESCAPE.sub("", self.text) if self.pattern else self.text
         return plain == plain.lower()
 
@@ -65,7 +65,7 @@ class Time(Struct, frozen=True):
 
 
 class Place(Struct, frozen=True):
-    """A part of the name (``whole``: all of it, whatever case) of the lane or layer that a slice is in."""
+    """A part of the name (``whole``: the complete name) of the slice's lane or layer; the case is ignored."""
 
     field: str
     text: str
@@ -85,7 +85,7 @@ class SliceClass(Struct, frozen=True):
 
 
 class Line(Struct, frozen=True):
-    """A frame of the call stack: the end of the file's path, and the line unless that is None."""
+    """A frame of the call stack, by the end of the file's path and the line (None: any)."""
 
     file: str
     line: int | None
@@ -101,21 +101,21 @@ Term = Text | Time | Place | LaunchClass | SliceClass | Line | StepNumber | Arg
 
 
 class Search(Struct, frozen=True):
-    """All ``terms`` must hold; ``args`` are those of them that only the file knows."""
+    """A search: all ``terms`` must hold."""
 
     text: str
     terms: tuple[Term, ...]
 
     @property
     def args(self) -> tuple[Arg, ...]:
-        """The terms about args."""
+        """The terms about args, which only the file of the trace can answer."""
         return tuple(term for term in self.terms if isinstance(term, Arg))
 
 
 def parse_search(text: str, places: Iterable[str] = ()) -> Search:
-    """The search of ``text``; ``places`` are the names of lanes and layers, which may have blanks in them.
+    """The search of ``text``; ``places`` are the names of lanes and layers, which may contain blanks.
 
-    Raises ``SearchError`` for a field without a value that it can be compared with.
+    Raises ``SearchError`` for a field with a missing or unusable value.
     """
     known = [place.lower() for place in places]
     terms: list[Term] = []
@@ -126,13 +126,13 @@ def parse_search(text: str, places: Iterable[str] = ()) -> Search:
         terms += _plain(text[at:stop])
         if match is None:
             break
-        found, at = _field(match["field"].lower(), match["sign"], text, match.end(), known)
-        terms.append(found)
+        term, at = _field(match["field"].lower(), match["sign"], text, match.end(), known)
+        terms.append(term)
     return Search(text, tuple(terms))
 
 
 def _plain(text: str) -> list[Term]:
-    """Regular expressions, and what stands between them."""
+    """The terms of a text without fields: regular expressions, and the words between them."""
     terms: list[Term] = []
     at, text = 0, text.strip()
     while at < len(text):
@@ -160,7 +160,7 @@ def _pattern(text: str) -> Text:
 
 
 def _field(field: str, sign: str, text: str, at: int, known: Sequence[str]) -> tuple[Term, int]:
-    """The term of ``field``, and where the text goes on after its value."""
+    """The term of ``field``, and the position after its value."""
     if field == "arg":
         return _arg(sign, text, at)
     if field == "name" and sign in ":=" and (match := _PATTERN.match(text, at)):
@@ -201,13 +201,16 @@ _EXAMPLES = {
 
 
 def _value(text: str, at: int, known: Sequence[str]) -> tuple[str, int]:
-    """The value from ``at`` on: a quoted text, the most words that are part of a ``known`` name, or one word."""
+    """The value at ``at`` and the position after it: a quoted text, words that occur in a ``known`` name, or one word.
+
+    As many words count as still occur in a known name: ``lane:Stream 3 matmul`` means the lane ``Stream 3``.
+    """
     quoted = _QUOTED.match(text, at)
     if quoted is not None:
         return quoted["text"], quoted.end()
     match = _FIELD.search(text, at)
     rest = text[at : len(text) if match is None else match.start()]
-    ends = [found.end() for found in re.finditer(r"\S+", rest)]
+    ends = [word.end() for word in re.finditer(r"\S+", rest)]
     if not ends or rest[:1].isspace():
         return "", at
     longest = next((end for end in reversed(ends) if any(rest[:end].lower() in name for name in known)), ends[0])
@@ -234,13 +237,13 @@ def _class(value: str) -> LaunchClass | SliceClass:
 
 
 def _near(value: str, names: Sequence[str]) -> str:
-    """The one of ``names`` that is meant, as a question; empty if none is near."""
-    found = get_close_matches(value.lower(), names, 1)
-    return say("query.nearest", name=found[0]) if found else ""
+    """A question that suggests the closest of ``names``; empty if none is close."""
+    nearest = get_close_matches(value.lower(), names, 1)
+    return say("query.nearest", name=nearest[0]) if nearest else ""
 
 
 def unknown_field(text: str) -> str | None:
-    """What stands like a field in ``text`` but is none."""
+    """The first word of ``text`` that looks like a field (``foo>1``) but is not one; None without any."""
     for match in _LIKE_A_FIELD.finditer(text):
         if match["word"].lower() == "arg":
             return None  # what follows is the name of an arg, with a sign of its own
@@ -250,7 +253,7 @@ def unknown_field(text: str) -> str | None:
 
 
 def _arg(sign: str, text: str, at: int) -> tuple[Arg, int]:
-    """``arg:KEY~TEXT``, ``arg:KEY>8`` or ``arg:TEXT``; the key may have blanks in it."""
+    """The term of ``arg:KEY~TEXT``, ``arg:KEY>8`` or ``arg:TEXT``, and the position after it; a key may have blanks."""
     if sign != ":":
         raise SearchError(say("query.arg"))
     following = _FIELD.search(text, at)

@@ -1,4 +1,4 @@
-"""Steps: those that the profiler marks, those that a rhythm shows, warm-up, and how their lengths spread."""
+"""Steps: those that the profiler marks, those that a rhythm of kernels shows, warm-up, and the spread of lengths."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RECEIVE = "hcom_receive"
 class Step(Struct, frozen=True):
     """A ``ProfilerStep#N`` slice; ``window`` is its time on the device, None where it launched nothing.
 
-    A profile without steps is one Step without name, number and slice (-1).
+    A profile without steps has one Step without name, number and slice (-1).
     """
 
     name: str | None
@@ -34,7 +34,7 @@ class Step(Struct, frozen=True):
 
 
 class StepSums(Struct, frozen=True):
-    """The row of one step, ns; ``stage`` and ``preparing`` are None where nothing ran on the device."""
+    """The row of a step in step_trace_time.csv, ns; ``stage`` and ``preparing`` are None for an idle device."""
 
     overlap: Overlap
     stage: int | None
@@ -43,7 +43,7 @@ class StepSums(Struct, frozen=True):
 
 
 def steps(trace: Trace) -> list[Step]:
-    """The steps of ``trace`` by number; a device time that two of them claim belongs to the first."""
+    """The steps of ``trace`` by number; where the device windows of two steps overlap, the first has the time."""
     items: dict[int, int] = {}
     for item in _step_slices(trace):
         text = step_number(trace.name_of(item))
@@ -52,68 +52,69 @@ def steps(trace: Trace) -> list[Step]:
     if not items:
         return [Step(None, None, -1, EVERYTHING)]
     spans = _device_spans(trace, np.array([items[number] for number in sorted(items)]))
-    found, reached = [], -(2**62)
+    result, reached = [], -(2**62)
     for number, span in zip(sorted(items), spans, strict=True):
         window = None
         if span is not None:
             window = Window(max(span[0], reached), max(span[1], reached), whole=True)
             reached = window.end
-        found.append(Step(trace.name_of(items[number]), number, items[number], window))
-    return found
+        result.append(Step(trace.name_of(items[number]), number, items[number], window))
+    return result
 
 
 def _step_slices(trace: Trace) -> list[int]:
     """The slices of the derived Steps lanes by start."""
-    found: list[int] = []
+    items: list[int] = []
     for lane in trace.lanes:
         if lane.derived:
             low, high = trace.rows.offset[lane.first_row], trace.rows.offset[lane.first_row + lane.rows]
-            found += trace.rows.item[low:high].tolist()
-    return sorted(found, key=lambda item: int(trace.slices.start[item]))
+            items += trace.rows.item[low:high].tolist()
+    return sorted(items, key=lambda item: int(trace.slices.start[item]))
 
 
 def _device_spans(trace: Trace, items: I64) -> list[tuple[int, int] | None]:
-    """From the first kernel of each step's first launch to the last one of its last launch, or its end on the host.
+    """The device window of each step: from the first kernel of its first launch to the last kernel of its last one.
 
-    Launches are ordered by the correlation id of the task queue, without a queue by their own time.
+    The window lasts at least until the step ends on the host. Launches belong to the step that enqueued them: with a
+    task queue they are ordered by its correlation ids, without one by their own time. None for a step without launches.
     """
     slices, links = trace.slices, trace.links
     link, dequeue = dequeued_launches(trace)
     enqueues = enqueue_slices(trace)
     if len(enqueues) and (dequeue >= 0).any():
         link, dequeue = link[dequeue >= 0], dequeue[dequeue >= 0]
-        order_of, made_at, made = slices.correlation[dequeue], slices.start[enqueues], slices.correlation[enqueues]
-        launched = among(made, order_of)
+        launch_order, made_at, made = slices.correlation[dequeue], slices.start[enqueues], slices.correlation[enqueues]
+        launched = among(made, launch_order)
         made_at, made = made_at[launched], made[launched]
     else:
-        order_of = made = links.source_time[link]
+        launch_order = made = links.source_time[link]
         made_at = made
     target = links.target_slice[link]
-    launches, own = distinct(order_of)
+    launches, launch_of_link = distinct(launch_order)
     first = np.full(len(launches), 2**62)
     last = np.full(len(launches), -(2**62))
-    np.minimum.at(first, own, slices.start[target])
-    np.maximum.at(last, own, slices.end[target])
+    np.minimum.at(first, launch_of_link, slices.start[target])
+    np.maximum.at(last, launch_of_link, slices.end[target])
     in_time = np.argsort(made_at, kind="stable")
     made_at, made = made_at[in_time], made[in_time]
     low = np.searchsorted(made_at, slices.start[items], "left")
     high = np.searchsorted(made_at, slices.end[items], "right")
     spans: list[tuple[int, int] | None] = [None] * len(items)
-    some = np.flatnonzero(low < high)
-    if len(some):
-        bounds = np.column_stack((low[some], high[some])).ravel()
-        made = np.append(made, 0)  # the last step may end with the last launch
+    launching = np.flatnonzero(low < high)
+    if len(launching):
+        bounds = np.column_stack((low[launching], high[launching])).ravel()
+        made = np.append(made, 0)  # an index after the last one: the last step may end with the last launch
         earliest, latest = (
-            np.searchsorted(launches, each.reduceat(made, bounds)[::2]) for each in (np.minimum, np.maximum)
+            np.searchsorted(launches, extreme.reduceat(made, bounds)[::2]) for extreme in (np.minimum, np.maximum)
         )
-        begin, end = first[earliest].tolist(), np.maximum(last[latest], slices.end[items[some]]).tolist()
-        for k, span in zip(some.tolist(), zip(begin, end, strict=True), strict=True):
+        begin, end = first[earliest].tolist(), np.maximum(last[latest], slices.end[items[launching]]).tolist()
+        for k, span in zip(launching.tolist(), zip(begin, end, strict=True), strict=True):
             spans[k] = span
     return spans
 
 
-def step_sums(trace: Trace, found: list[Step], lanes: OverlapLanes) -> list[StepSums]:
-    """The time of each of the steps ``found`` by kind; every slice counts as a whole for the step it starts in."""
+def step_sums(trace: Trace, all_steps: list[Step], lanes: OverlapLanes) -> list[StepSums]:
+    """The sums of each step by kind of time; every slice counts in full for the step that it starts in."""
     groups = (
         lane
         for lane in trace.file_lanes
@@ -123,15 +124,15 @@ def step_sums(trace: Trace, found: list[Step], lanes: OverlapLanes) -> list[Step
     received = received[np.argsort(trace.slices.start[received], kind="stable")]
     receive = trace.slices.start[received], trace.slices.end[received]
     kinds = (lanes.computing, lanes.communication, lanes.not_overlapped, lanes.free, receive)
-    windows = [step.window or Window(0, 0) for step in found]
+    windows = [step.window or Window(0, 0) for step in all_steps]
     bounds = np.array([(window.start, window.end) for window in windows], np.int64).reshape(-1, 2)
     spent = [_spent(start, end, bounds) for start, end in kinds]
     rows = []
-    for step, *own in zip(found, *spent, strict=True):
-        (computing, _, _), (communication, _, _), (exposed, _, _), (free, _, _), (bubble, _, _) = own
-        begins = [first for _, first, _ in own if first is not None]
-        ends = [last for _, _, last in own if last is not None]
-        working = [first for _, first, _ in own[:2] if first is not None]
+    for step, *spent_of_step in zip(all_steps, *spent, strict=True):
+        (computing, _, _), (communication, _, _), (exposed, _, _), (free, _, _), (bubble, _, _) = spent_of_step
+        begins = [first for _, first, _ in spent_of_step if first is not None]
+        ends = [last for _, _, last in spent_of_step if last is not None]
+        working = [first for _, first, _ in spent_of_step[:2] if first is not None]
         origin = _host_start(trace, step)
         rows.append(
             StepSums(
@@ -145,22 +146,25 @@ def step_sums(trace: Trace, found: list[Step], lanes: OverlapLanes) -> list[Step
 
 
 def _spent(start: I64, end: I64, bounds: I64) -> list[tuple[int, int | None, int | None]]:
-    """How long the intervals by start last that begin within each of ``bounds``, (n, 2); first start and last end."""
+    """For each of ``bounds`` (n, 2) the intervals that start in it: total length, first start, last end, ns.
+
+    The intervals are sorted by start; start and end are None without any.
+    """
     places = np.searchsorted(start, bounds)
     before = np.append(0, np.cumsum(end - start))
     total = np.diff(before[places])[:, 0].tolist()
-    some = np.flatnonzero(places[:, 1] > places[:, 0])
+    nonempty = np.flatnonzero(places[:, 1] > places[:, 0])
     firsts: list[int | None] = [None] * len(places)
     lasts = firsts.copy()
-    if len(some):
-        first, last = start[places[some, 0]], np.maximum.reduceat(np.append(end, 0), places[some].ravel())[::2]
-        for k, begun, ended in zip(some.tolist(), first.tolist(), last.tolist(), strict=True):
+    if len(nonempty):
+        first, last = start[places[nonempty, 0]], np.maximum.reduceat(np.append(end, 0), places[nonempty].ravel())[::2]
+        for k, begun, ended in zip(nonempty.tolist(), first.tolist(), last.tolist(), strict=True):
             firsts[k], lasts[k] = begun, ended
     return list(zip(total, firsts, lasts, strict=True))
 
 
 def _host_start(trace: Trace, step: Step) -> int | None:
-    """Start of the step on the host; without steps that of the first operation."""
+    """The start of the step on the host, ns; without steps that of the first operation, None without either."""
     if step.item >= 0:
         return int(trace.slices.start[step.item])
     if "cpu_op" not in trace.categories:
@@ -170,10 +174,15 @@ def _host_start(trace: Trace, step: Step) -> int | None:
 
 
 _FEWEST = 4
+"""Fewer repetitions are not a rhythm."""
 _FEWEST_KERNELS = 2
+"""Kernels that one repetition has at least."""
 _EVEN = 0.02
+"""Share by which a distance may differ from the usual one and still counts as even."""
 _MOSTLY = 0.8
+"""Share of the distances that must be even."""
 _COVERED = 0.6
+"""Share of all kernels that the repetitions must span together."""
 _BACKWARD = re.compile(r"Grad|Backward|Optimizer|ApplyAdam|ApplyMomentum", re.IGNORECASE)
 _READS = frozenset({"aten::item", "aten::_local_scalar_dense"})
 
@@ -181,22 +190,22 @@ Unit = Literal["token", "iteration"]
 
 
 class Rhythm(Struct, frozen=True):
-    """``starts`` of what repeats, ns on the device's clock; (count,). A ``token`` where nothing is trained."""
+    """The ``starts`` of the repetitions, ns on the device's clock; (count,). Without training the unit is a token."""
 
     starts: I64
     unit: Unit
 
     @property
     def count(self) -> int:
-        """How often it repeats."""
+        """The number of repetitions."""
         return len(self.starts)
 
 
 def rhythm(trace: Trace, kernels: I64, launched: I64) -> Rhythm | None:
-    """What repeats in the compute slices ``kernels`` (by start), launched at ``launched`` ns (-1: unknown).
+    """The rhythm of the compute slices ``kernels`` (by start), launched at ``launched`` ns (-1: unknown); None without.
 
-    A value that the host reads back splits the run if about the same number of kernels lies between two of them; else
-    the rarest kernels that come back at even distances do.
+    A run without marked steps is divided by the values that the host reads back, such as a sampled token, if about the
+    same number of kernels lies between any two of them; else by the rarest kernel that recurs at even distances.
     """
     if len(kernels) < _FEWEST:
         return None
@@ -213,7 +222,7 @@ def rhythm(trace: Trace, kernels: I64, launched: I64) -> Rhythm | None:
 
 
 def _by_reads(trace: Trace, launched: I64) -> I64 | None:
-    """Which kernels are the first after each value that is read back."""
+    """The first kernel launched after each value that the host read back, by position; None if they are not even."""
     slices = trace.slices
     named = np.array([name in _READS for name in trace.names] + [False])[slices.name]
     reads = np.sort(slices.end[named])
@@ -229,7 +238,7 @@ def _by_reads(trace: Trace, launched: I64) -> I64 | None:
 
 
 def _by_names(names: I64) -> I64 | None:
-    """Where the kernels come that are rarest of those at even distances, the one that comes first."""
+    """The positions of the rarest kernel name that recurs at even distances; of equals the first to occur."""
     counts = np.bincount(names)
     best: I64 | None = None
     for code in np.flatnonzero(counts >= _FEWEST).tolist():
@@ -245,16 +254,16 @@ def _by_names(names: I64) -> I64 | None:
 
 
 def _is_even(gaps: I64) -> bool:
-    """Whether most of ``gaps`` are about the same."""
+    """Whether most of ``gaps`` are about equal."""
     usual = float(np.median(gaps))
     return usual >= _FEWEST_KERNELS and float(np.mean(np.abs(gaps - usual) <= max(1.0, _EVEN * usual))) >= _MOSTLY
 
 
 FEWEST_STEPS = 3
-"""Fewer steps do not tell which of them is slow."""
+"""With fewer steps none of them can be called slow."""
 _SLOWER = 1.2
 _FEW, _SLOWER_THAN_FEW = 4, 2.0
-"""So few later steps can be alike by chance: a first one has to take twice as long."""
+"""Up to this many later steps may be equal by chance: then a warm-up step must take twice as long."""
 _SPREADS = 5.0
 _AS_SLOW = 1 / 3
 _RARE = 0.1
@@ -263,9 +272,9 @@ _RARE = 0.1
 def warm_up_steps(lengths: npt.NDArray[np.int64]) -> int:
     """How many of the steps that last ``lengths`` ns are warm-up; at most half of them.
 
-    Those are the first ones as far as each takes a fifth longer than the median of the second half, twice as long where
-    that half has few steps, and more than its spread explains. Where more than a tenth of the later steps are slow as
-    well, it is a habit of the run and none is warm-up.
+    Warm-up are the leading steps that take a fifth longer than the median of the second half (twice as long if that
+    half has few steps) and more than its spread explains. If more than a tenth of the later steps are slow as well,
+    slow steps are normal in this run and none counts as warm-up.
     """
     if len(lengths) < FEWEST_STEPS:
         return 0
@@ -292,7 +301,7 @@ class StepSpread(Struct, frozen=True):
 
 
 def step_spread(lengths: npt.NDArray[np.int64]) -> StepSpread | None:
-    """Of steps that last ``lengths`` ns; None without any."""
+    """The spread of steps that last ``lengths`` ns; None without steps."""
     if not len(lengths):
         return None
     warm = warm_up_steps(lengths)

@@ -1,4 +1,4 @@
-"""From where on something is worth a finding: numbers declared where they are used, each a setting of the user."""
+"""Thresholds of the rules: numbers that are declared where they are used and that users set in their settings."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ Number = TypeVar("Number", int, float)
 
 
 class Threshold(Struct, Generic[Number], frozen=True):
-    """A number that rules compare with, and what it is without a setting of the user.
+    """A number that rules compare with, and its default.
 
-    Shares are of 1, times and sizes in the unit that the name ends with. A whole number as ``default`` wants whole
-    numbers. What it gates and where its default comes from is the text ``threshold.<name>`` of ``npu_tui.strings``.
+    Shares are 0..1; times and sizes are in the unit at the end of the name. An int as ``default`` means that the
+    setting must be an int too. The text ``threshold.<name>`` of ``npu_tui.strings`` says what it gates and where the
+    default comes from.
     """
 
     name: str
@@ -24,10 +25,10 @@ AnyThreshold = Threshold[Any]
 
 
 class Thresholds:
-    """The value of every threshold: its default, but for those that the user has ``changed``, by name.
+    """The value of every threshold: its default unless the user has ``changed`` it, by name.
 
-    ``limits[FREE_SHARE]`` is 0.1, or what the table ``[thresholds]`` of the settings says. The names are checked where
-    the settings are read.
+    ``limits[FREE_SHARE]`` is 0.1, or the value in the table ``[thresholds]`` of the settings, whose names are checked
+    when the settings are read.
     """
 
     def __init__(self, **changed: float) -> None:

@@ -1,4 +1,4 @@
-"""What a user wants to see changed, as text: a line of code, a kernel, a late rank, a wait, and what that changes."""
+"""Parses what-if questions, such as ``kernel MatMul x0.5`` or ``no .item()``, into changes of the replay."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _WAITS = frozenset({"sync", "syncs", "wait", "waits", "synchronize"})
 
 
 class UnknownChangeError(ValueError):
-    """A text that asks for nothing that can be changed; ``said`` says why."""
+    """A text that is not a change, or fits nothing in the run; ``said`` says which."""
 
     def __init__(self, said: Message) -> None:
         super().__init__(said.code)
@@ -40,7 +40,7 @@ class UnknownChangeError(ValueError):
 
 
 class Asked(Struct, frozen=True):
-    """``text`` as it was typed, the ``change`` it stands for, and how many slices of the trace (or ranks) it meets."""
+    """A question: its ``text``, the ``change`` it means, and how many slices of the trace (or ranks) match."""
 
     text: str
     change: Change
@@ -48,10 +48,10 @@ class Asked(Struct, frozen=True):
 
 
 def asked(model: Model, text: str, types_of: TypesOf) -> Asked:
-    """What ``text`` asks for. Raises ``UnknownChangeError`` where it is no change, or nothing in the run fits it.
+    """The question in ``text``. Raises ``UnknownChangeError`` if it is not a change or nothing in the run matches.
 
     ``line FILE:LINE xF``, ``kernel NAME xF``, ``op NAME xF``, ``rank N in time``, ``ranks in time``, ``no .item()``,
-    ``no sync``; F is what is left of the time, 0 for nothing. ``types_of`` gives the operator types of slices.
+    ``no sync``; F is the factor of the time, 0 removes it. ``types_of`` gives the operator types of slices.
     """
     words = " ".join(text.split())
     if match := _LINE.fullmatch(words):
@@ -63,9 +63,9 @@ def asked(model: Model, text: str, types_of: TypesOf) -> Asked:
         change, matches = _operations(model, match["name"], float(match["factor"]))
     elif match := _RANK.fullmatch(words):
         rank = int(match["rank"])
-        change, matches = Change(in_time=frozenset((rank,))), sum(rank in each.peers for each in model.meetings)
+        change, matches = Change(in_time=frozenset((rank,))), sum(rank in meeting.peers for meeting in model.meetings)
     elif _PEERS.fullmatch(words):
-        ranks = frozenset(rank for each in model.meetings for rank, _ in each.late)
+        ranks = frozenset(rank for meeting in model.meetings for rank, _ in meeting.late)
         change, matches = Change(in_time=ranks), len(ranks)
     elif match := _NO.fullmatch(words):
         change, matches = _without(model, match["name"])
@@ -77,63 +77,73 @@ def asked(model: Model, text: str, types_of: TypesOf) -> Asked:
 
 
 def _python_operations(trace: Trace) -> I64:
-    """The operations of the framework in threads of Python, without steps."""
+    """The operations of the framework, without steps."""
     if "cpu_op" not in trace.categories:
         return np.zeros(0, np.int64)
-    own = np.flatnonzero(trace.slices.category == trace.categories.index("cpu_op"))
+    operations = np.flatnonzero(trace.slices.category == trace.categories.index("cpu_op"))
     steps = np.array([name.startswith("ProfilerStep#") for name in trace.names] + [False])
-    found: I64 = own[~steps[trace.slices.name[own]]]
-    return found
+    result: I64 = operations[~steps[trace.slices.name[operations]]]
+    return result
 
 
 def _cuts(trace: Trace, thread: I64, start: I64, end: I64, keep: float) -> tuple[HostCut, ...]:
-    """Cuts of ``[start, end)`` on the thread with each number."""
+    """Cuts of the time ranges ``[start, end)`` on the threads with the numbers ``thread``; (n,) each."""
     tids, _ = thread_numbers(trace)
     return tuple(
-        HostCut(int(tids[own]), union(start[thread == own], end[thread == own]), keep)
-        for own in np.unique(thread).tolist()
-        if own >= 0
+        HostCut(int(tids[number]), union(start[thread == number], end[thread == number]), keep)
+        for number in np.unique(thread).tolist()
+        if number >= 0
     )
 
 
 def _queued(trace: Trace, thread: I64, start: I64, end: I64) -> tuple[I64, I64]:
-    """The entries of the task queue that were put into it in ``[start, end)`` of the threads: their Dequeue slices."""
+    """The Dequeue slices of what the threads enqueued in their ``[start, end)``, and the thread number of each."""
     slices = trace.slices
     _, number = thread_numbers(trace)
     enqueues = enqueue_slices(trace)
     inside = np.zeros(len(enqueues), np.bool_)
-    for own in np.unique(thread).tolist():
-        low, high = union(start[thread == own], end[thread == own])
+    for number_of_thread in np.unique(thread).tolist():
+        low, high = union(start[thread == number_of_thread], end[thread == number_of_thread])
         at = np.searchsorted(low, slices.start[enqueues], "right") - 1
         within = (at >= 0) & (slices.start[enqueues] < high[np.maximum(at, 0)]) if len(low) else inside
-        inside |= within & (number[slices.lane[enqueues]] == own)
+        inside |= within & (number[slices.lane[enqueues]] == number_of_thread)
     dequeues = dequeue_slices(trace)
-    found = dequeues[np.isin(slices.correlation[dequeues], slices.correlation[enqueues[inside]])]
-    return found, number[slices.lane[found]]
+    queued = dequeues[np.isin(slices.correlation[dequeues], slices.correlation[enqueues[inside]])]
+    return queued, number[slices.lane[queued]]
 
 
 def _of_host(trace: Trace, thread: I64, start: I64, end: I64, keep: float) -> Change:
-    """The work of the host in ``[start, end)``, with what the task queue does for it; at 0 its waits go too."""
-    found, queue = _queued(trace, thread, start, end)
+    """The change that scales the host work in ``[start, end)`` and its work in the task queue.
+
+    With ``keep`` 0 the waits for the device in these ranges go too.
+    """
+    queued, queue = _queued(trace, thread, start, end)
     slices = trace.slices
-    host = _cuts(trace, thread, start, end, keep) + _cuts(trace, queue, slices.start[found], slices.end[found], keep)
+    host = _cuts(trace, thread, start, end, keep) + _cuts(trace, queue, slices.start[queued], slices.end[queued], keep)
     waits: frozenset[int] = frozenset()
     if not keep:
-        every = waits_of(trace)
+        all_waits = waits_of(trace)
         _, number = thread_numbers(trace)
-        own = number[slices.lane[every]]
-        inside = np.zeros(len(every), np.bool_)
-        for each in np.unique(thread).tolist():
-            low, high = union(start[thread == each], end[thread == each])
-            at = np.searchsorted(low, slices.start[every], "right") - 1
+        thread_of_wait = number[slices.lane[all_waits]]
+        inside = np.zeros(len(all_waits), np.bool_)
+        for number_of_thread in np.unique(thread).tolist():
+            low, high = union(start[thread == number_of_thread], end[thread == number_of_thread])
+            at = np.searchsorted(low, slices.start[all_waits], "right") - 1
             if len(low):
-                inside |= (own == each) & (at >= 0) & (slices.start[every] < high[np.maximum(at, 0)])
-        waits = frozenset(every[inside].tolist())
+                inside |= (
+                    (thread_of_wait == number_of_thread)
+                    & (at >= 0)
+                    & (slices.start[all_waits] < high[np.maximum(at, 0)])
+                )
+        waits = frozenset(all_waits[inside].tolist())
     return Change(host=host, waits=waits)
 
 
 def _line(model: Model, file: str, line: int, keep: float) -> tuple[Change, int]:
-    """The operations below a line of code, each with the Python in front of it since the operation before."""
+    """The change that scales the operations of a code line, and their number.
+
+    Each operation takes along the Python code before it, back to the end of the operation before on its thread.
+    """
     trace = model.trace
     slices = trace.slices
     operations = _python_operations(trace)
@@ -142,47 +152,47 @@ def _line(model: Model, file: str, line: int, keep: float) -> tuple[Change, int]
         number
         for number in np.unique(stack).tolist()
         if number >= 0
-        and any(each.line == line and _is_file(each.file, file) for each in user_lines(trace.stacks[number]))
+        and any(frame.line == line and _is_file(frame.file, file) for frame in user_lines(trace.stacks[number]))
     ]
-    own = np.isin(stack, wanted)
-    if not own.any():
+    on_line = np.isin(stack, wanted)
+    if not on_line.any():
         return Change(), 0
     _, number = thread_numbers(trace)
     thread = number[slices.lane[operations]]
     order = np.lexsort((slices.start[operations], thread))
     ends = np.zeros(len(operations), np.int64)
-    for each in np.unique(thread).tolist():
-        of_thread = order[thread[order] == each]
+    for number_of_thread in np.unique(thread).tolist():
+        of_thread = order[thread[order] == number_of_thread]
         reach = np.maximum.accumulate(slices.end[operations[of_thread]])
         ends[of_thread] = np.minimum(np.append(0, reach[:-1]), slices.start[operations[of_thread]])
-    start = np.where(ends[own] > 0, ends[own], slices.start[operations[own]])
-    return _of_host(trace, thread[own], start, slices.end[operations[own]], keep), int(own.sum())
+    start = np.where(ends[on_line] > 0, ends[on_line], slices.start[operations[on_line]])
+    return _of_host(trace, thread[on_line], start, slices.end[operations[on_line]], keep), int(on_line.sum())
 
 
 def _is_file(path: str, wanted: str) -> bool:
-    """Whether ``path`` is the file or ends with the parts of a path that ``wanted`` names."""
+    """Whether ``path`` is ``wanted`` or ends with it, in complete parts: ``a/train.py`` ends with ``train.py``."""
     path, wanted = path.replace("\\", "/"), wanted.replace("\\", "/")
     return path == wanted or path.endswith("/" + wanted.lstrip("./"))
 
 
 def _kernels(model: Model, name: str, types_of: TypesOf) -> I64:
-    """Kernels, copies and collectives of that type, else with that text in their name."""
+    """The kernels, copies and collectives of the type ``name``; without any, those with it in their name."""
     trace, tasks = model.trace, model.tasks
     items = tasks.item[np.isin(tasks.kind, (KERNEL, COLLECTIVE))]
     types, code = types_of(items)
-    same = [number for number, each in enumerate(types) if each.lower() == name.lower()]
-    found = items[np.isin(code, same)]
-    if len(found):
-        return found
-    holds = np.array([name.lower() in each.lower() for each in trace.names] + [False])
+    same = [number for number, text in enumerate(types) if text.lower() == name.lower()]
+    of_type = items[np.isin(code, same)]
+    if len(of_type):
+        return of_type
+    holds = np.array([name.lower() in text.lower() for text in trace.names] + [False])
     chosen = holds[trace.slices.name[items]]
     return np.compress(chosen, items)
 
 
 def _operations(model: Model, name: str, keep: float) -> tuple[Change, int]:
-    """The operations of that name, with or without the namespace in front of it."""
+    """The change that scales the operations ``name`` (``aten::add`` or ``add``), and their number."""
     trace = model.trace
-    named = np.array([each == name or each.rpartition("::")[2] == name for each in trace.names] + [False])
+    named = np.array([text == name or text.rpartition("::")[2] == name for text in trace.names] + [False])
     items = _python_operations(trace)
     items = items[named[trace.slices.name[items]]]
     _, number = thread_numbers(trace)
@@ -191,15 +201,16 @@ def _operations(model: Model, name: str, keep: float) -> tuple[Change, int]:
 
 
 def _without(model: Model, name: str) -> tuple[Change, int]:
-    """No wait of the host for the device, or no operation of that name at all."""
+    """The change without host waits (``sync``), without the operations ``name``, or without such blocking calls."""
     if name.lower() in _WAITS:
         waits = waits_of(model.trace)
         return Change(waits=frozenset(waits.tolist())), len(waits)
+    # ``x.cpu()`` and ``x.tolist()`` are recorded under the names of the operations that do the work.
     wanted = {"cpu": "_to_copy", "tolist": "item"}.get(name, name)
     change, matches = _operations(model, wanted, 0.0)
     if matches:
         return change, matches
-    called = np.array([each.rpartition("@")[2] == name for each in model.trace.names] + [False])
+    called = np.array([text.rpartition("@")[2] == name for text in model.trace.names] + [False])
     waits = waits_of(model.trace)
     waits = waits[called[model.trace.slices.name[waits]]]
     return Change(waits=frozenset(waits.tolist())), len(waits)
