@@ -298,7 +298,7 @@ class Replay:
         return work.edge[hit], np.minimum(np.rint(cut_of_edge[hit]).astype(np.int64), work.high[hit] - work.low[hit])
 
     def _arrival(self, in_time: frozenset[int], at: frozenset[int] = frozenset()) -> I64:
-        """When the last peer arrives at each meeting, ns after its source (see ``meeting_edges``); NEVER if none does."""
+        """When the last peer arrives at each meeting, ns after its source (see ``meeting_edges``); NEVER without."""
         model = self.model
         arrivals = np.full(len(model.meetings), NEVER)
         for number, meeting in self._waiting:
