@@ -18,7 +18,7 @@ from npu_tui.trace.text import brief, printable
 ENVIRONMENT = "NPU_TUI_CONFIG"
 FILE_NAME = "settings.toml"
 
-GLYPHS = ("auto", "blocks", "safe", "console", "ascii")
+GLYPHS = ("auto", "blocks", "safe", "ascii")
 KEYS, SCREEN, THRESHOLDS = TABLES = ("keys", "screen", "thresholds")
 LANGUAGE_NAMES = ("auto", *LANGUAGES)
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from npu_tui.settings import Settings
 
 THEMES = ("auto", "dark", "light", "colour-blind", "colour-blind-light")
-GLYPHS = ("auto", "blocks", "safe", "console", "ascii")
+GLYPHS = ("auto", "blocks", "safe", "ascii")
 
 
 def add_look(parser: argparse.ArgumentParser) -> None:

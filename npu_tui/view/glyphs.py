@@ -1,9 +1,8 @@
 """The characters that a terminal can be trusted with, and what stands for the others.
 
 Nearly all block and line glyphs are of East_Asian_Width Ambiguous (Unicode Annex 11): terminals set up for Chinese may
-give them two cells, and every column after them is lost. ``safe`` draws with neutral ones (braille, ``▐``) instead,
-``console`` with what fonts of the Linux console have, those of code page 437, and ``ascii`` with ASCII only. Each
-character is replaced by one character of the same width, so no layout depends on it.
+give them two cells, and every column after them is lost. ``safe`` draws with neutral ones (braille, ``▐``) instead, and
+``ascii`` with ASCII only. Each character is replaced by one character of the same width, so no layout depends on it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from npu_tui.trace.text import char_cells
 from npu_tui.view.grid import CONTINUED, SPACE, U8, U32, Grid
 from npu_tui.view.palette import GROUNDS
 
-GlyphSet = Literal["blocks", "safe", "console", "ascii"]
+GlyphSet = Literal["blocks", "safe", "ascii"]
 GLYPH_SETS: tuple[GlyphSet, ...] = get_args(GlyphSet)
 
 PROBE = "▏▁─╱→…●▼"
@@ -40,18 +39,9 @@ _SAFE = {
     "▇": "⣿", "█": "⣿", "▏": "⡇", "▎": "⡇", "▍": "⡇", "▌": "⡇", "▋": "⡇", "▊": "⣿", "▉": "⣿", "▕": "⢸", "▀": "⠛",
     "▒": "%", "▓": "#",
 }  # fmt: skip
-_CONSOLE = {
-    "┃": "║", "━": "═", "┊": "│", "╷": "│", "╵": "│", "╱": "/", "╲": "\\", "╸": "─", "╺": "─", "╭": "┌", "╮": "┐",
-    "╰": "└", "╯": "┘", "●": "•", "▾": "▼", "▴": "▲", "▸": "►", "◂": "◄", "◆": "♦", "◊": "♦", "▔": "▀", "▁": "_",
-    "▂": "_", "▃": "▄", "▅": "▄", "▆": "█", "▇": "█", "▏": "│", "▎": "▌", "▍": "▌", "▋": "▌", "▊": "█", "▉": "█",
-    "▕": "│", "Δ": "δ", "μ": "µ", "–": "─", "—": "─", "−": "-", "✓": "√", "◉": "•",
-}  # fmt: skip
-"""Glyphs of the fonts of consoles, which have those of code page 437, for others."""
-_CP437 = frozenset(bytes(range(128, 255)).decode("cp437")) | frozenset("☺☻♥♦♣♠•◘○◙♂♀♪♫☼►◄↕‼¶§▬↨↑↓→←∟↔▲▼⌂")
 _LEVELS_ASCII = ".:-=+*#"
-_LEVELS_CONSOLE = "__▄▄▄██"
 _LEVELS_SAFE = "⣀⣀⣤⣤⣶⣶⣿"
-_LEVELS = {"ascii": _LEVELS_ASCII, "console": _LEVELS_CONSOLE, "safe": _LEVELS_SAFE}
+_LEVELS = {"ascii": _LEVELS_ASCII, "safe": _LEVELS_SAFE}
 
 _FULL, _THINNEST, _RIGHT_HALF = 0x2588, 0x258F, ord("▐")
 _LOWEST = 0x2581
@@ -75,11 +65,6 @@ def stand_in(char: str, glyphs: GlyphSet) -> str:
             return char
         if char in _SAFE:
             return _SAFE[char]
-    if glyphs == "console":
-        if char in _CP437:
-            return char
-        if char in _CONSOLE:
-            return _CONSOLE[char]
     if char in _ASCII:
         return _ASCII[char]
     if unicodedata.category(char) in ("Mn", "Me"):
@@ -105,7 +90,7 @@ def redraw(grid: Grid, glyphs: GlyphSet) -> Grid:
     char[small] = _table(glyphs)[char[small]]
     if not small.all():
         _other(char, ~small, glyphs)
-    if glyphs in ("ascii", "console"):
+    if glyphs == "ascii":
         char[char == CONTINUED] = ord(_UNKNOWN)
     _left_blocks(grid, char, fg, bg, glyphs)
     return Grid(char, fg, bg, grid.attr)
@@ -135,12 +120,6 @@ def _left_blocks(grid: Grid, char: U32, fg: U8, bg: U8, glyphs: GlyphSet) -> Non
         late = (level >= 6) & hollow
         drawn = np.select([half, full, late], [_RIGHT_HALF, SPACE, _SAFE_RIGHT], _SAFE_LEFT)
         swap = half | full | late
-    elif glyphs == "console":
-        half = (level >= 3) & (level <= 5)
-        full = (level >= 8) | ((level >= 6) & ~hollow)
-        late = (level >= 6) & hollow
-        drawn = np.select([half, full], [_RIGHT_HALF, SPACE], ord("│"))
-        swap = half | full | late
     else:
         late = (level >= 5) & hollow
         full = (level >= 4) & ~hollow
@@ -151,7 +130,7 @@ def _left_blocks(grid: Grid, char: U32, fg: U8, bg: U8, glyphs: GlyphSet) -> Non
     fg[block], bg[block] = np.where(swap, back, front), np.where(swap, front, back)
 
 
-@lru_cache(maxsize=3)
+@lru_cache(maxsize=2)
 def _table(glyphs: GlyphSet) -> U32:
     """The stand-in of every code point below ``_TABLE_END``; the levels of charts differ from blocks in a text."""
     table = np.array([ord((stand_in(chr(code), glyphs) or _UNKNOWN)[0]) for code in range(_TABLE_END)], np.uint32)

@@ -106,7 +106,7 @@ TERMINALS = [
     ("mosh", {"TERM": "xterm-256color"}, b"", "256", None, "termstandard/colors"),
     ("GNU screen", {"TERM": "screen-256color"}, None, "256", None, "screen(1): a device control string goes through"),
     ("in GNU screen", {"TERM": "xterm-256color", "STY": "1.pts"}, None, "256", None, "screen(1)"),
-    ("Linux console", {"TERM": "linux"}, None, "16", "console", "console_codes(4)"),
+    ("Linux console", {"TERM": "linux"}, None, "16", "ascii", "console_codes(4)"),
     ("serial, ansi", {"TERM": "ansi"}, None, "16", "ascii", "terminfo(5)"),
     ("serial, VT100", {"TERM": "vt100"}, None, "none", "ascii", "terminfo(5)"),
     ("serial, VT220", {"TERM": "vt220"}, None, "none", "ascii", "terminfo(5)"),

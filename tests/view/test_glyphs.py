@@ -15,8 +15,6 @@ from npu_tui.view.grid import CONTINUED, Grid
 from npu_tui.view.palette import Ink, bar
 
 BAR = bar(OpClass.CUBE)
-CP437 = set(bytes(range(32, 256)).decode("cp437")) | set("☺☻♥♦♣♠•◘○◙♂♀♪♫☼►◄↕‼¶§▬↨↑↓→←∟↔▲▼⌂")
-"""The glyphs of the fonts of IBM's PC, which the Linux console draws with."""
 
 
 def drawn(text: str, glyphs: GlyphSet, fg: int = BAR, bg: int = Ink.LANE) -> list[tuple[str, int, int]]:
@@ -30,7 +28,7 @@ def drawn(text: str, glyphs: GlyphSet, fg: int = BAR, bg: int = Ink.LANE) -> lis
 @given(st.text())
 def test_stand_ins_keep_the_width(text: str) -> None:
     shown = drawable(text)
-    for glyphs in ("safe", "console", "ascii"):
+    for glyphs in ("safe", "ascii"):
         assert cell_count(plain_text(shown, glyphs)) == cell_count(shown)
 
 
@@ -46,7 +44,7 @@ def test_no_character_of_another_set_is_left(text: str) -> None:
 @given(st.text(max_size=30))
 def test_grids_and_texts_agree(text: str) -> None:
     shown = "".join(char for char in drawable(text) if not 0x2580 <= ord(char) <= 0x259F)
-    for glyphs in ("safe", "console", "ascii"):
+    for glyphs in ("safe", "ascii"):
         cells = "".join(char for char, _, _ in drawn(shown, glyphs)).replace(chr(CONTINUED), "")
         assert cells == plain_text(shown, glyphs)
 
@@ -72,7 +70,7 @@ def test_ends_of_bars_stay_visible(block: str, safe: tuple, ascii_: tuple) -> No
     assert drawn(block, "ascii") == [ascii_]
 
 
-@pytest.mark.parametrize("glyphs", ["safe", "console", "ascii"])
+@pytest.mark.parametrize("glyphs", ["safe", "ascii"])
 @pytest.mark.parametrize("block", "▏▎▍▌▋▊▉")
 def test_starts_of_bars_stay_visible(block: str, glyphs: GlyphSet) -> None:
     """The ground stands left of a bar's start: whatever is drawn, the bar's ink is in the cell."""
@@ -99,25 +97,17 @@ def test_wide_names_are_kept_or_replaced_cell_by_cell() -> None:
     assert "".join(char for char, _, _ in drawn("矩a", "ascii")) == "??a"
 
 
-@pytest.mark.parametrize("glyphs", ["safe", "console", "ascii"])
+@pytest.mark.parametrize("glyphs", ["safe", "ascii"])
 def test_frames(glyphs: GlyphSet, dispatch_bound) -> None:
     trace = make_trace({"矩阵 → Ω": bars((0, 900), (1000, 3000), (3010, 3011), name="é 矩阵乘法 → x")}, end=4000)
     for frame in (draw(trace), draw(dispatch_bound)):
         grid = redraw(frame.grid, glyphs)
         chars = {chr(code) for code in np.unique(grid.char).tolist()} - {chr(CONTINUED)}
         wrong = {char for char in chars if unicodedata.east_asian_width(char) == "A"}
-        alien = {char for char in chars if not char.isascii() and (glyphs == "ascii" or char not in CP437)}
-        assert not (wrong if glyphs == "safe" else alien)
+        assert not (wrong if glyphs == "safe" else {char for char in chars if not char.isascii()})
 
 
-def test_a_console_gets_what_its_fonts_have():
-    drawn = {chr(code) for code in (*range(0x2190, 0x2200), *range(0x2500, 0x2900))} | set("…·×µΔ≥≤±–—⚑✓⚠")
-    assert {stand_in(char, "console") for char in drawn} <= CP437 | {"??"}
-    assert [stand_in(char, "console") for char in "█▓▒░▄▌▐▀─│┼"] == list("█▓▒░▄▌▐▀─│┼")
-    assert [stand_in(char, "console") for char in "▏▁┃━╭●"] == list("│_║═┌•")
-
-
-@pytest.mark.parametrize(("glyphs", "order"), [("console", "_▄█"), ("ascii", ".:-=+*#"), ("safe", "⣀⣤⣶⣿")])
+@pytest.mark.parametrize(("glyphs", "order"), [("ascii", ".:-=+*#"), ("safe", "⣀⣤⣶⣿")])
 def test_levels_grow(glyphs: GlyphSet, order: str) -> None:
     seen = [order.index(char) for char, _, _ in drawn("▁▂▃▄▅▆▇", glyphs)]
     assert seen == sorted(seen)

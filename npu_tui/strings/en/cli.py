@@ -65,7 +65,7 @@ TEXTS: dict[str, str] = {
     "cli.lang": "language: auto (as the locale), en, zh",
     "cli.output": "where the picture goes",
     "cli.theme": "colours: auto (as the terminal's background), dark, light, colour-blind, colour-blind-light",
-    "cli.glyphs": "characters to draw with: auto (asks the terminal), blocks, safe (where blocks take two cells), console (TERM=linux), ascii",
+    "cli.glyphs": "characters to draw with: auto (asks the terminal), blocks, safe (where blocks take two cells), ascii",
     "cli.size": "columns x rows of the screen",
     "cli.keys": "keys to press first, separated by spaces, such as x Enter Ctrl+R PgDn",
     "cli.bad_keys": "there is no key {keys}; use characters and names such as Space, Enter, left, Shift+left",

@@ -62,7 +62,7 @@ TEXTS: dict[str, str] = {
     "cli.lang": "界面语言：auto（按系统语言环境）、en、zh（中文）",
     "cli.output": "图片写到哪里",
     "cli.theme": "配色：auto（随终端背景）、dark、light、colour-blind、colour-blind-light",
-    "cli.glyphs": "绘图字符：auto（询问终端）、blocks、safe（方块字符占两格时用）、console（TERM=linux）、ascii",
+    "cli.glyphs": "绘图字符：auto（询问终端）、blocks、safe（方块字符占两格时用）、ascii",
     "cli.size": "界面的列数 x 行数",
     "cli.keys": "先按这些键，用空格分隔，如 x Enter Ctrl+R PgDn",
     "cli.bad_keys": "没有名为 {keys} 的键；请使用字符或键名，如 Space、Enter、left、Shift+left",

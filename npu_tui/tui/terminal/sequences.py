@@ -1,7 +1,7 @@
 """The bytes of a terminal cut into text, whole sequences and pastes, whatever else comes between.
 
 Sequences are those of ECMA-48: control sequences (``ESC [``), single shifts (``ESC O``) and strings (``ESC ]``, ``P``,
-``X``, ``^``, ``_``), and xterm's three-byte mouse reports (``ESC [ M``), which other terminals send in its place.
+``X``, ``^``, ``_``). Mouse reports of three bytes (``ESC [ M``) are left out: terminals are asked for those of SGR.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LONE_SECONDS, _PART_SECONDS = 0.1, 0.5
 
 _STRING = rb"\x1b[\]PX^_][^\x03\x07\x18\x1a\x1b]{0,65536}"
 _WHOLE = re.compile(
-    rb"\x1b\[M(?P<mouse>[\x20-\xff]{3})|(?P<string>" + _STRING + rb"(?:\x07|\x1b\\))"
+    rb"(?P<left_out>\x1b\[M[\x20-\xff]{3}|" + _STRING + rb"(?:\x07|\x1b\\))"
     rb"|\x1b\[\[[A-E]|\x1b\[(?!\[|M)[-0-?]{0,4096}[ -/]{0,4}[@-~]|\x1bO[0-9;]{0,8}[@-~]"
     rb"|\x1b[^\x03\x11\x1b\[O\]PX^_\x80-\xff]"
 )
@@ -59,16 +59,15 @@ class Cutter:
         self._held = b""
         self._since = 0.0
         self._pasted: bytearray | None = None
-        self._button = 0
         self.strange = 0
 
     def cut(self, data: bytes) -> list[Piece]:
         """The pieces that are whole with ``data``."""
         if self._pasted is not None and data in _STOPS:
             self._pasted, self._held = None, b""
-        old, self._held = self._held, b""
+        data, self._held = self._held + data, b""
         self._since = self._clock()
-        return list(self._pieces(old + data, len(old)))
+        return list(self._pieces(data))
 
     def rest(self) -> list[Piece]:
         """What is taken for whole because nothing follows; called now and then."""
@@ -81,8 +80,7 @@ class Cutter:
         self._held = b""
         return [Piece("key", held.decode("ascii"))] if is_key else []
 
-    def _pieces(self, data: bytes, old: int) -> Iterator[Piece]:
-        """The pieces of ``data``, whose first ``old`` bytes came some time before the others."""
+    def _pieces(self, data: bytes) -> Iterator[Piece]:
         at = 0
         while at < len(data):
             if self._pasted is not None:
@@ -94,7 +92,7 @@ class Cutter:
                 continue
             if data[at] != 0x1B:
                 end = data.find(b"\x1b", at)
-                yield from self._text(data[at:] if end < 0 else data[at:end], end < 0, old - at)
+                yield from self._text(data[at:] if end < 0 else data[at:end], end < 0)
                 if end < 0:
                     return
                 at = end
@@ -128,25 +126,10 @@ class Cutter:
         sequence = found[0]
         if sequence == PASTE_BEGINS:
             self._pasted = bytearray()
-        elif found["mouse"] is not None:
-            if text := self._mouse(found["mouse"]):
-                yield Piece("sequence", text)
-        elif found["string"] is None and sequence != PASTE_ENDS and len(sequence) <= _LONGEST:
+        elif found["left_out"] is None and sequence != PASTE_ENDS and len(sequence) <= _LONGEST:
             yield Piece("key" if len(sequence) == 2 else "sequence", sequence.decode("ascii"))
 
-    def _mouse(self, report: bytes) -> str:
-        """A report of three bytes as xterm's newer mode has it; empty for a place that it cannot tell."""
-        code, column, row = (byte - 32 for byte in report)
-        if code < 0 or column < 1 or row < 1:
-            return ""
-        released = code & 3 == 3 and not code & 0x60
-        if released:
-            code = code & ~3 | self._button
-        elif not code & 0x60:
-            self._button = code & 3
-        return f"\x1b[<{code};{column};{row}{'m' if released else 'M'}"
-
-    def _text(self, data: bytes, is_last: bool, old: int) -> Iterator[Piece]:
+    def _text(self, data: bytes, is_last: bool) -> Iterator[Piece]:
         """The characters in ``data``; the beginning of one is held back where more may come."""
         found, at = [], 0
         while at < len(data):
@@ -159,11 +142,8 @@ class Cutter:
                 if is_last and error.reason == "unexpected end of data":
                     self._held = data[at:]
                     break
-                wrong = error.end - error.start
-                self.strange += wrong
-                # The second byte of a character of GBK may look like a letter; it comes at once.
-                second = data[at + 1 : at + 2]
-                at += wrong + (wrong == 1 and at >= old and b"@" <= second <= b"~")
+                self.strange += error.end - error.start
+                at += error.end - error.start
         text = "".join(char for char in "".join(found) if not "\x80" <= char <= "\x9f")
         if text:
             yield Piece("text", text)

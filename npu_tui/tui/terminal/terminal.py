@@ -75,14 +75,9 @@ def colour_depth(environment: Mapping[str, str]) -> Depth:
 
 
 def glyphs_of_term(environment: Mapping[str, str]) -> GlyphSet | None:
-    """The glyphs that ``TERM`` alone decides: those of a font for the Linux console, ASCII on a serial one.
-
-    None for all others, which are asked.
-    """
+    """The glyphs that ``TERM`` alone decides: ASCII on the Linux console and on serial ones; None: it is asked."""
     term = environment.get("TERM", "").lower()
-    if term == "linux" or term.startswith("linux-"):
-        return "console" if is_utf8(environment) else "ascii"
-    return "ascii" if _SERIAL.match(term) else None
+    return "ascii" if term == "linux" or term.startswith("linux-") or _SERIAL.match(term) else None
 
 
 def asks_colours(environment: Mapping[str, str], depth: Depth) -> bool:
