@@ -5,14 +5,16 @@ A pair in a cell of JSON is (base, new); differences are new minus base, per ste
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from npu_tui.compare.collectives import CollectiveChange
-from npu_tui.compare.comparison import Comparison
-from npu_tui.compare.kernels import GroupChange
-from npu_tui.compare.kernels import GroupSide as GroupTimes
-from npu_tui.compare.lines import LineChange
 from npu_tui.profile.table import Column, Sheet, from_tuples, row_type, table, us
+
+if TYPE_CHECKING:  # a comparison is not needed to name its tables
+    from npu_tui.compare.collectives import CollectiveChange
+    from npu_tui.compare.comparison import Comparison
+    from npu_tui.compare.kernels import GroupChange
+    from npu_tui.compare.kernels import GroupSide as GroupTimes
+    from npu_tui.compare.lines import LineChange
 
 _OWN: dict[str, Column] = {
     each.id: each

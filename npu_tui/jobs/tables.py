@@ -6,12 +6,10 @@ Times are in us, as the clocks of ranks are known to fractions of it. ``make`` o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from npu_tui.jobs.clock import Clock
-from npu_tui.jobs.job import Job
 from npu_tui.profile.table import (
     Column,
     Numbers,
@@ -27,6 +25,10 @@ from npu_tui.profile.table import (
 )
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
+
+if TYPE_CHECKING:  # a job is not needed to name its tables
+    from npu_tui.jobs.clock import Clock
+    from npu_tui.jobs.job import Job
 
 _OWN: dict[str, Column] = {
     each.id: each

@@ -9,7 +9,6 @@ import numpy as np
 from npu_tui.analysis.code_lines import line_of
 from npu_tui.analysis.collectives import PairSum
 from npu_tui.analysis.memory import BEFORE, NEVER, Holder, MemoryCurve, holders
-from npu_tui.profile.checks import checks_of
 from npu_tui.profile.columns import UNKNOWN, absolute, rank_of, where
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
@@ -219,6 +218,8 @@ FILES = table(
 
 def checks(part: Profile) -> Sheet:
     """Our figures against each file of the profiler."""
+    from npu_tui.profile.checks import checks_of  # not needed for the first picture
+
     found = checks_of(part)
     return Sheet(
         len(found),
