@@ -25,7 +25,7 @@ ABSENT = -1
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 """The numbers that a row may have."""
 
-_STEP = 1 << 17
+_STEP = 1 << 18
 """Rows at a time: few enough to be cancelled in between, and so that no text becomes too long for SQLite."""
 
 _LATEST = 1 << 62
@@ -140,7 +140,7 @@ class Tables:
     def read(self, table: Table, whole: Sequence[str], real: Sequence[str] = ()) -> Rows:
         """The columns ``whole`` as whole numbers and ``real`` as real ones; one that is not there is all ``ABSENT``.
 
-        A damaged table is read up to its first damage and noted in ``damaged``.
+        A damaged table is read as far as SQLite comes, and noted in ``damaged``.
         """
         names = {name: table.columns[plain(name)] for name in (*whole, *real) if plain(name) in table.columns}
         query = _Query(
@@ -166,7 +166,7 @@ class Tables:
                 if self._most < HIGHEST:
                     break
                 lowest = int(piece[0][-1]) + 1
-        number, *there = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+        number, *there = (parts[-1] if len(parts) < 3 else np.concatenate(parts) for parts in zip(*pieces, strict=True))
         given = iter(there)
         columns: dict[str, npt.NDArray[Any]] = {}
         for name in (*whole, *real):
@@ -272,7 +272,8 @@ class _Query:
         cells = "".join(f", ifnull(CAST({name} AS INTEGER), {ABSENT}) AS c{i}" for i, name in enumerate(whole))
         texts = "".join(f", group_concat(c{i})" for i in range(len(whole)))
         piece = f"SELECT rowid AS number{cells} {rows} >= ? ORDER BY rowid LIMIT ?"
-        self._whole = f"SELECT count(*), group_concat(number){texts} FROM ({piece})"
+        self._whole = f"SELECT count(*), min(number), max(number){texts} FROM ({piece})"
+        self._number = f"SELECT group_concat(number) FROM (SELECT rowid AS number {rows} >= ? ORDER BY rowid LIMIT ?)"
         reals = ", ".join(f"CAST({name} AS REAL)" for name in real)
         self._real = f"SELECT {reals} {rows} BETWEEN ? AND ? ORDER BY rowid LIMIT ?"
 
@@ -286,17 +287,22 @@ class _Query:
 
         Raises one of ``UNREADABLE`` if they cannot be read.
         """
-        count, *texts = self._connection.execute(self._whole, (lowest, most)).fetchone()
+        count, first, last, *texts = self._connection.execute(self._whole, (lowest, most)).fetchone()
         if not count:
             return None
-        number, *columns = (np.fromstring(text, np.int64, sep=",") for text in texts)
+        columns: list[npt.NDArray[Any]] = [np.fromstring(text, np.int64, sep=",") for text in texts]
+        number = np.arange(first, last + 1) if last - first + 1 == count else self._numbers(lowest, most)
         if self._counts[1]:
-            reals = self._connection.execute(self._real, (int(number[0]), int(number[-1]), count)).fetchall()
+            reals = self._connection.execute(self._real, (first, last, count)).fetchall()
             columns += list(np.ascontiguousarray(np.array(reals, np.float64).reshape(-1, self._counts[1]).T))
         # Damaged pages may lead in a circle, or give other rows to the second query.
         if any(len(column) != count for column in (number, *columns)) or (number[1:] <= number[:-1]).any():
             raise sqlite3.DatabaseError("row numbers out of order")
         return [number, *columns]
+
+    def _numbers(self, lowest: int, most: int) -> I64:
+        (text,) = self._connection.execute(self._number, (lowest, most)).fetchone()
+        return np.fromstring(text or b"", np.int64, sep=",")
 
 
 def quoted(name: str) -> str:
