@@ -29,9 +29,8 @@ from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
 
 
-def memory(part: Profile) -> Sheet:
+def memory(profile: Profile) -> Sheet:
     """Every record of memory, of allocators, the process and the modules of CANN."""
-    profile = part.whole
     curves: list[MemoryCurve] = [*profile.memory.curves, *profile.memory.modules]
     lengths = [len(curve.time) for curve in curves]
     which = np.repeat(np.arange(len(curves), dtype=np.int64), lengths)
@@ -58,9 +57,8 @@ MEMORY = table(
 )
 
 
-def allocations(part: Profile) -> Sheet:
+def allocations(profile: Profile) -> Sheet:
     """Every allocation of operator_memory.csv."""
-    profile = part.whole
     found, rows = profile.memory.allocations, len(profile.memory.allocations)
     start = np.where(found.start == BEFORE, MISSING, found.start)
     end = np.where(found.end == NEVER, MISSING, found.end)
@@ -84,15 +82,15 @@ def allocations(part: Profile) -> Sheet:
 ALLOCATIONS = table("allocations", allocations, sql="rank slice name size start end duration start_ns")
 
 
-def memory_holders(part: Profile, chosen: I64, time: int | None) -> Sheet:
+def memory_holders(profile: Profile, chosen: I64, time: int | None) -> Sheet:
     """Which operations and lines of code hold the allocations ``chosen``, most bytes first.
 
     A row leads to the operations that allocated, the largest allocation first. With ``time`` (ns) they are those of
     that time, and a last row without a name is what is allocated beyond them.
     """
-    profile, allocations = part.whole, part.memory.allocations
+    allocations = profile.memory.allocations
     makers = profile.tables.allocating_slices if len(allocations) else np.zeros(0, np.int64)
-    lines = {item: line_of(part.trace, item) for item in set(makers[chosen].tolist()) - {UNKNOWN}}
+    lines = {item: line_of(profile.trace, item) for item in set(makers[chosen].tolist()) - {UNKNOWN}}
     places = [lines.get(item) for item in makers[chosen].tolist()]
     line_at = dict(zip(chosen.tolist(), places, strict=True))
     found = holders(allocations, chosen, list(places))
@@ -114,7 +112,7 @@ def memory_holders(part: Profile, chosen: I64, time: int | None) -> Sheet:
             return Slices(len(items), lambda: items)
         spans = zip(allocations.start[members].tolist(), allocations.end[members].tolist(), items.tolist(), strict=True)
         return [
-            _span(part, item) if item >= 0 else Span(start, end if end < NEVER else start + 1)
+            _span(profile, item) if item >= 0 else Span(start, end if end < NEVER else start + 1)
             for start, end, item in spans
             if item >= 0 or start > BEFORE
         ]

@@ -13,12 +13,12 @@ from npu_tui.rules.model import Evidence, Finding
 from npu_tui.strings import say, words
 
 
-def findings(part: Profile, found: Sequence[Finding] | None = None) -> Sheet:
+def findings(profile: Profile, found: Sequence[Finding] | None = None) -> Sheet:
     """The findings in the order of work, each at its first place; ``found`` where they are known.
 
     Raises ``InputError`` if the file is gone.
     """
-    profile, found = part.whole, part.findings.findings if found is None else found
+    found = profile.findings.findings if found is None else found
     return Sheet(
         len(found),
         {
@@ -49,11 +49,10 @@ FINDINGS = table(
 )
 
 
-def evidence(part: Profile) -> Sheet:
+def evidence(profile: Profile) -> Sheet:
     """Every place that proves a finding."""
-    profile = part.whole
     found: list[tuple[int, Finding, Evidence]] = [
-        (number, each, place) for number, each in enumerate(part.findings.findings, 1) for place in each.evidence
+        (number, each, place) for number, each in enumerate(profile.findings.findings, 1) for place in each.evidence
     ]
     lanes = profile.trace.lanes
     places = [place for _, _, place in found]

@@ -101,9 +101,9 @@ def _taken(values: Array, items: Array) -> Array:
     return np.where(items >= 0, values[items], UNKNOWN) if len(values) else np.full(len(items), UNKNOWN)
 
 
-def launches(part: Profile) -> Sheet:
+def launches(profile: Profile) -> Sheet:
     """Every launch with its way from the operation to the device."""
-    profile, trace = part.whole, part.trace
+    trace = profile.trace
     all_of = _Launches(profile)
     link, rows = all_of.link, len(all_of.link)
     links, own = trace.links, trace.slices
@@ -244,10 +244,9 @@ DRAINS = table(
 )
 
 
-def free(part: Profile) -> Sheet:
+def free(profile: Profile) -> Sheet:
     """Every time a device was free, and whose fault it was."""
-    profile = part.whole
-    found = [each.within(part.window) for each in profile.idles]
+    found = [each.within(profile.window) for each in profile.idles]
     rows = sum(len(each) for each in found)
 
     def joined(name: str, kind: type = np.int64) -> Array:
@@ -295,10 +294,10 @@ def _has_launches(profile: Profile, device: int | None) -> bool:
     return any(each.device == device for each in profile.dispatch)
 
 
-def syncs(part: Profile) -> Sheet:
+def syncs(profile: Profile) -> Sheet:
     """The waits of the host for the device by call and line of code, the costliest first, each at its longest."""
-    profile, trace = part.whole, part.trace
-    found = sync_sums(trace, profile.idles, ahead_of(profile), part.window)
+    trace = profile.trace
+    found = sync_sums(trace, profile.idles, ahead_of(profile), profile.window)
 
     def lengths(row: int) -> Array:
         items = found[row].items

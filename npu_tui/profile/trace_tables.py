@@ -31,9 +31,9 @@ from npu_tui.trace.model import LayerKind, Trace
 _KINDS: list[str] = list(get_args(LayerKind))
 
 
-def slices(part: Profile) -> Sheet:
+def slices(profile: Profile) -> Sheet:
     """Every slice of the trace."""
-    profile, trace = part.whole, part.trace
+    trace = profile.trace
     own, rows = trace.slices, len(trace.slices)
     layer_of = np.array([lane.layer for lane in trace.lanes], np.int64)
     kind_of = np.array([_KINDS.index(trace.layers[lane.layer].kind) for lane in trace.lanes], np.int64)
@@ -80,9 +80,9 @@ SLICES = table(
 )
 
 
-def links(part: Profile) -> Sheet:
+def links(profile: Profile) -> Sheet:
     """Every (source, target) pair."""
-    profile, trace = part.whole, part.trace
+    trace = profile.trace
     own, rows = trace.links, len(trace.links)
     return Sheet(
         rows,
@@ -187,9 +187,9 @@ LINK_CATEGORIES = table(
 )
 
 
-def counters(part: Profile) -> Sheet:
+def counters(profile: Profile) -> Sheet:
     """Every sample of every counter."""
-    profile, trace = part.whole, part.trace
+    trace = profile.trace
     own, rows = trace.counters, len(trace.counters)
     series = np.repeat(np.arange(len(own.series), dtype=np.int64), np.diff(own.offset)) if rows else np.zeros(0, int)
     return Sheet(
@@ -211,9 +211,9 @@ def counters(part: Profile) -> Sheet:
 COUNTERS = table("counters", counters, sql="rank layer series name key instance start start_ns value")
 
 
-def overview(part: Profile) -> Sheet:
+def overview(profile: Profile) -> Sheet:
     """One row about the profile."""
-    profile, trace = part.whole, part.trace
+    trace = profile.trace
     return Sheet(
         1,
         {
@@ -240,9 +240,9 @@ OVERVIEW = table(
 )
 
 
-def host_operators(part: Profile) -> Sheet:
+def host_operators(profile: Profile) -> Sheet:
     """Every operation of the framework."""
-    profile, found, trace = part.whole, part.host_operators, part.trace
+    found, trace = profile.host_operators, profile.trace
     item, rows = found.item, len(found.item)
     return Sheet(
         rows,

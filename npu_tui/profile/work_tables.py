@@ -50,9 +50,9 @@ _NO_CORES = ("HCCL", "COMMUNICATION")
 """What op_statistic.csv names instead of a core for collectives."""
 
 
-def kernels(part: Profile) -> Sheet:
+def kernels(profile: Profile) -> Sheet:
     """Every kernel with its row of kernel_details.csv; the columns of that file that the table lacks come last."""
-    profile, found, trace = part.whole, part.kernel_table, part.trace
+    found, trace = profile.kernel_table, profile.trace
     rows, item = len(found), found.item
     known = bool(len(trace.slices))
     device = devices_of(profile)
@@ -218,17 +218,17 @@ TrafficRow = row_type(
 )
 
 
-def collectives(part: Profile, running: Window | None = None) -> Sheet:
+def collectives(profile: Profile, running: Window | None = None) -> Sheet:
     """The collectives that start in the part, or those that run in a window, by start, with what their tasks tell.
 
     Without a trace those of communication.json. Raises ``InputError`` if the file of the trace is gone.
     """
-    profile, slices = part.whole, part.trace.slices
+    slices = profile.trace.slices
     if not len(slices):
         return _collectives_of_file(profile)
-    found = part.collectives
+    found = profile.collectives
     if running is not None:
-        found = profile.collectives
+        found = profile.whole.collectives
         found = found.taken((slices.start[found.item] < running.end) & (slices.end[found.item] > running.start))
     item, timings, waited, moved = found.item, found.timings, found.waits, found.moved
     lane, start = slices.lane[item], slices.start[item]
@@ -517,12 +517,12 @@ def overlap(profile: Profile) -> Sheet:
 OVERLAP = table("overlap", overlap)
 
 
-def apis(part: Profile) -> Sheet:
+def apis(profile: Profile) -> Sheet:
     """The calls of CANN that start in the part, by level and name; without a trace those of api_statistic.csv."""
-    profile, trace = part.whole, part.trace
+    trace = profile.trace
     if not len(trace.slices):
         return _apis_of_file(profile)
-    found = part.apis
+    found = profile.apis
     total = max(sum(each.total for each in found), 1)
     return Sheet(
         len(found),
