@@ -11,6 +11,8 @@ import pytest
 from npu_tui.cli import main
 from npu_tui.commands.language import choose_language, language_of_locale
 from npu_tui.commands.tree import given
+from npu_tui.output.document import Cell, Table
+from npu_tui.output.text import table_lines
 from npu_tui.strings import language, say, speaking, table
 from npu_tui.trace.text import cell_count, padded, shortened, wrapped
 
@@ -96,7 +98,7 @@ def test_wrong_usage_is_said_in_chinese(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_reports_are_chinese_and_json_is_english(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--lang", "zh", "report", PROFILE]) == 0
-    assert "结论" in capsys.readouterr().out
+    assert "设备时间\n" in capsys.readouterr().out
     assert language() == "zh"
     for words in (["report", PROFILE], ["check", PROFILE, "--max-free", "1%", "--fail-on", "low"]):
         main(["--lang", "zh", *words, "--format", "json"])
@@ -122,8 +124,10 @@ def test_one_language_inside_another() -> None:
 
 def test_columns_count_cells() -> None:
     with speaking("zh"):
-        row = say("report.overlap.part", name="未掩盖通信", time="1.5 ms", share="3%")
-    assert row.index("1.5") == 30 - 5 + 12 - len("1.5 ms")
+        names = [[Cell(name), Cell(time)] for name, time in (("未掩盖通信", "1.5 ms"), ("communication", "12.5 ms"))]
+        row, other = table_lines(Table("overlap", "", ("", ""), (False, True), names))
+    assert row.index("1.5") == len("communication") - 5 + 2 + 1
+    assert other == "communication  12.5 ms"
     assert padded("下发", 6) == "下发  "
     assert padded("下发", 6, right=True) == "  下发"
     assert shortened("下发太慢", 5) == "下发…"

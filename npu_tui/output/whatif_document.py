@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npu_tui.output.document import Cell, Document, Paragraph, Table
-from npu_tui.report.whatif import Row, WhatIf
+from npu_tui.output.document import Block, Cell, Document, Paragraph, Table
+from npu_tui.report.whatif import Ghost, Row, WhatIf
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, duration_text
 
@@ -23,8 +23,10 @@ def whatif_document(answer: WhatIf) -> Document:
         error=answer.error,
         steps=answer.steps,
     )
+    scale = say("whatif.scale", length=1000 * max(answer.recorded_us, answer.step_after_us * answer.steps))
     changes = _changes("changes", answer.changes, ordered=True)
-    return Document(_head(answer), [Paragraph((replayed,)), changes, _streams(answer)])
+    blocks: list[Block] = [Paragraph((replayed,)), changes, Paragraph((scale,)), *map(_stream, answer.timeline)]
+    return Document(_head(answer), blocks)
 
 
 def remedies_document(changes: tuple[Row, ...]) -> Document:
@@ -67,15 +69,13 @@ def _gain(us: float) -> Cell:
     return Cell(duration_text(1000 * us) if us else say("whatif.no_gain"), us)
 
 
-def _streams(answer: WhatIf) -> Table:
-    """How busy each stream is over the run: a row as recorded, and one as predicted below it."""
+def _stream(ghost: Ghost) -> Table:
+    """How busy a stream is over the run: a row as recorded, and one as predicted below it."""
     rows = [
-        [Cell(stream, name=True), Cell(say(f"whatif.{name}")), Cell(_bar(shares))]
-        for ghost in answer.timeline
-        for stream, name, shares in ((ghost.stream, "recorded", ghost.recorded), ("", "predicted", ghost.predicted))
+        [Cell(say(f"whatif.{name}")), Cell(_bar(shares))]
+        for name, shares in (("recorded", ghost.recorded), ("predicted", ghost.predicted))
     ]
-    title = say("whatif.scale", length=1000 * max(answer.recorded_us, answer.step_after_us * answer.steps))
-    return Table("streams", title, ("",) * 3, (False,) * 3, rows, sortable=False)
+    return Table("stream", ghost.stream, ("", ""), (False, False), rows, sortable=False)
 
 
 def _bar(shares: Sequence[float]) -> str:
