@@ -46,16 +46,6 @@ def lanes_of(profile: Profile, lane: Array) -> Labels:
     return coded(values, lane)
 
 
-def taken(values: Array, items: Array, missing: int = UNKNOWN) -> Numbers:
-    """``values`` of the slices ``items``, null below 0."""
-
-    def part(first: int, last: int) -> Array:
-        own = items[first:last]
-        return np.where(own >= 0, values[own], missing) if len(values) else np.full(len(own), missing)
-
-    return Numbers(part, missing)
-
-
 def devices_of(profile: Profile) -> Array:
     """The device of every lane, -1 where none is known."""
     known = [profile.trace.layers[lane.layer].device for lane in profile.trace.lanes]

@@ -2,13 +2,13 @@
 
 SQL and the Python API read the columns ``sql`` of a table, the JSON report its ``json`` fields, pages of reports its
 ``page`` columns, and the panel its ``panel`` columns. ``COLUMNS`` says of every column what kind of value it
-has, in which unit, and how a cell reads; its heading is the text ``column.<id>``.
+has, in which unit, and how a cell reads; the heading of what a view calls ``name`` is the text ``column.<name>``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -58,11 +58,6 @@ class Column(Struct, frozen=True):
     def type(self) -> str:
         """The type of polars."""
         return NAMES[self.kind]
-
-    @property
-    def heading(self) -> str:
-        """The column's name for people."""
-        return say(f"column.{self.id}")
 
     @property
     def is_number(self) -> bool:
@@ -172,10 +167,6 @@ class Table(Struct, frozen=True):
     row: type[Struct]
     extended: bool = False
 
-    def column(self, name: str) -> Column:
-        """The column of SQL called ``name``."""
-        return next(each for each in self.sql if each.id == name)
-
     def rows(self, sheet: Sheet) -> list[Any]:
         """The rows of ``sheet`` as JSON has them, objects of the type ``row``."""
         return list(map(self.row, *(_json(each.column, sheet.values(each.column.id)) for each in self.json)))
@@ -263,6 +254,10 @@ def _json(column: Column, values: Sequence[Any]) -> Sequence[Any]:
     return values
 
 
+@overload
+def us(ns: float) -> float: ...
+@overload
+def us(ns: float | None) -> float | None: ...
 def us(ns: float | None) -> float | None:
     """Nanoseconds as microseconds with three decimals; None stays None."""
     if type(ns) is int and -_EXACT < ns < _EXACT:

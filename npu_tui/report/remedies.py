@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from npu_tui.analysis.replay import Replay
 from npu_tui.analysis.what_if import UnknownChangeError, asked
 from npu_tui.profile.profile import Profile
-from npu_tui.report.values import us
+from npu_tui.profile.table import us
 from npu_tui.report.whatif import Row, replay_of
 from npu_tui.rules.facts.facts import Facts
 

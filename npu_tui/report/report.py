@@ -10,6 +10,7 @@ from npu_tui.analysis.device import EVERYTHING
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.selection import Selection
+from npu_tui.profile.table import us
 from npu_tui.profile.trace_tables import LAYERS, LINK_CATEGORIES, OPERATIONS, distinct_events
 from npu_tui.profile.work_tables import APIS, COLLECTIVES, KERNEL_GROUPS, OPERATORS, STEPS
 from npu_tui.report.parts.device_part import dispatch_part, overlap_part
@@ -25,7 +26,7 @@ from npu_tui.report.schema import (
     SourcePart,
     TracePart,
 )  # fmt: skip
-from npu_tui.report.values import text, us
+from npu_tui.report.values import text
 from npu_tui.strings import say, words
 from npu_tui.trace.model import Trace
 

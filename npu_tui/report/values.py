@@ -1,33 +1,10 @@
-"""Numbers and texts as reports write them: microseconds with three decimals, ratios with six, harmless texts."""
+"""Numbers and texts as reports write them: ratios with six decimals, harmless texts."""
 
 from __future__ import annotations
 
 from typing import overload
 
-import numpy as np
-import numpy.typing as npt
-
 from npu_tui.trace.text import printable
-
-_EXACT = 1 << 53
-
-
-@overload
-def us(ns: float) -> float: ...
-@overload
-def us(ns: float | None) -> float | None: ...
-def us(ns: float | None) -> float | None:
-    """Nanoseconds as microseconds; None stays None."""
-    if type(ns) is int and -_EXACT < ns < _EXACT:
-        return ns / 1000  # the float nearest to it has no more decimals
-    return None if ns is None else round(float(ns) / 1000, 3)
-
-
-def each_us(ns: npt.NDArray[np.int64]) -> list[float]:
-    """``us`` of many; (n,)."""
-    if len(ns) and max(int(ns.max()), -int(ns.min())) >= _EXACT:
-        return [us(each) for each in ns.tolist()]
-    return (ns / 1000).tolist()  # type: ignore[no-any-return]
 
 
 def ratio(part: float | None, whole: float | None) -> float | None:

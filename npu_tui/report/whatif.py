@@ -11,7 +11,7 @@ from npu_tui.analysis.replay import NO_CHANGE, Change, Replay, Run
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
 from npu_tui.analysis.what_if import Asked, asked
 from npu_tui.profile.profile import Profile
-from npu_tui.report.values import us
+from npu_tui.profile.table import us
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief

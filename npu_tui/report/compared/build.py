@@ -9,8 +9,9 @@ from npu_tui.compare.measured import Side
 from npu_tui.compare.statistics import Judgement
 from npu_tui.compare.steps import StepWindow
 from npu_tui.ingest.errors import InputError
+from npu_tui.profile.table import us
 from npu_tui.report.compared import schema
-from npu_tui.report.values import text, us
+from npu_tui.report.values import text
 from npu_tui.strings import words
 from npu_tui.trace.message import Message
 
@@ -37,7 +38,7 @@ def compared(comparison: Comparison, single: bool = True) -> schema.Compared:
         computing=None if comparison.computing is None else _judged(comparison.computing),
         parts=tables.PARTS.records(comparison),
         groups=tables.GROUPS.records(comparison),
-        stream_overlap_us=_us(comparison.stream_overlap),
+        stream_overlap_us=us(comparison.stream_overlap),
         lines=tables.LINES.records(comparison),
         collectives=tables.COLLECTIVES.records(comparison),
         config=tables.CONFIG.records(comparison),
@@ -45,10 +46,6 @@ def compared(comparison: Comparison, single: bool = True) -> schema.Compared:
         profile_findings=profile_findings(comparison) if single else [],
         not_judged=[_note(each) for each in circumstances.not_judged],
     )
-
-
-def _us(ns: float) -> float:
-    return round(float(ns) / 1000, 3)
 
 
 def _share(value: float | None) -> float | None:
@@ -74,17 +71,17 @@ def _side(side: Side) -> schema.Side:
 
 
 def _step(window: StepWindow, reason: str | None = None) -> schema.ComparedStep:
-    return schema.ComparedStep(window.number, _us(window.wall), reason)
+    return schema.ComparedStep(window.number, us(window.wall), reason)
 
 
 def _judged(found: Judgement) -> schema.Judged:
     shift = found.shift
     return schema.Judged(
-        [_us(value) for value in found.base.tolist()],
-        [_us(value) for value in found.new.tolist()],
-        _us(found.delta),
+        [us(value) for value in found.base.tolist()],
+        [us(value) for value in found.new.tolist()],
+        us(found.delta),
         us(shift.estimate) if shift else None,
-        (_us(shift.low), _us(shift.high)) if shift else None,
+        (us(shift.low), us(shift.high)) if shift else None,
         _share(shift.p) if shift else None,
         us(found.visible),
         found.verdict,
@@ -102,8 +99,8 @@ def _finding(comparison: Comparison, found: Difference) -> schema.Finding:
         [
             schema.Place(
                 place.side,
-                _us(place.start),
-                _us(place.end),
+                us(place.start),
+                us(place.end),
                 None if place.lane is None else text(traces[place.side].lanes[place.lane].name),
                 text(place.name) or "",
             )

@@ -7,8 +7,9 @@ import gc
 from npu_tui.jobs.findings import JobFinding, job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, GROUPS, HEAT, HOSTS, LINKS, RANKS
+from npu_tui.profile.table import us
 from npu_tui.report.job.schema import JobEvidenceRow, JobFindingRow, JobReport, JobSource
-from npu_tui.report.values import text, us
+from npu_tui.report.values import text
 from npu_tui.strings import words
 from npu_tui.trace.message import Message, message
 

@@ -11,9 +11,10 @@ from npu_tui.analysis.launches import Dispatch
 from npu_tui.analysis.overlap import slow_stage
 from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
 from npu_tui.profile.profile import Profile
+from npu_tui.profile.table import us
 from npu_tui.profile.work_tables import OVERLAP
 from npu_tui.report.schema import DispatchPart, OverlapPart
-from npu_tui.report.values import ratio, us
+from npu_tui.report.values import ratio
 from npu_tui.rules.facts.facts import Facts
 
 

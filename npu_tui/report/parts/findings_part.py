@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from npu_tui.profile.table import us
 from npu_tui.report.schema import EvidenceRow, FindingRow, PlaceRow
-from npu_tui.report.values import text, us
+from npu_tui.report.values import text
 from npu_tui.rules.model import Finding, Findings
 from npu_tui.strings import words
 from npu_tui.trace.model import Trace
