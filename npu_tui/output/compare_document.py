@@ -22,12 +22,13 @@ from npu_tui.output.document import (
     Proof,
     Table,
 )
+from npu_tui.output.rendered import time_cell
 from npu_tui.output.timeline import scene_timeline
 from npu_tui.report.compared import schema
 from npu_tui.report.finding_words import severity_word
 from npu_tui.report.pages.tables import SEVERITY_ORDER
 from npu_tui.strings import say
-from npu_tui.trace.text import brief, change_text, duration_text, mean_count_text, share_change_text, share_text
+from npu_tui.trace.text import brief, change_text, mean_count_text, share_change_text, share_text
 
 Columns = tuple[tuple[str, bool], ...]
 
@@ -165,10 +166,6 @@ def _table(key: str, columns: Columns, rows: list[list[Cell]]) -> Table:
     return Table(key, say(f"compare.{key}"), titles, numeric, [[row[column] for column in filled] for row in rows])
 
 
-def _time(us: float | None) -> Cell:
-    return Cell(say("report.unknown")) if us is None else Cell(duration_text(us * 1000), us)
-
-
 def _change(us: float | None) -> Cell:
     return Cell(say("report.unknown")) if us is None else Cell(change_text(us * 1000), us)
 
@@ -177,13 +174,13 @@ def _parts(report: schema.Compared) -> Table:
     """Every known part of the step and their sum."""
     known = [row for row in report.parts if row.base_us is not None]
     rows = [
-        [Cell(say(f"compare.part.{row.id}")), _time(row.base_us), _time(row.new_us), _change(row.delta_us)]
+        [Cell(say(f"compare.part.{row.id}")), time_cell(row.base_us), time_cell(row.new_us), _change(row.delta_us)]
         for row in known
     ]
     if known:
         base, new = sum(row.base_us or 0.0 for row in known), sum(row.new_us or 0.0 for row in known)
         delta = round(sum(row.delta_us or 0.0 for row in known), 3)
-        rows.append([Cell(say("compare.part.sum")), _time(base), _time(new), _change(delta)])
+        rows.append([Cell(say("compare.part.sum")), time_cell(base), time_cell(new), _change(delta)])
     return replace(_table("parts", _PARTS, rows), sortable=False)
 
 
@@ -236,7 +233,7 @@ def _groups(report: schema.Compared) -> Table:
         attributes = brief(" ".join(text.strip('"') for text in (row.shapes, row.dtypes) if text), _ATTRIBUTES)
         cells = [Cell(say(f"compare.change.{row.change}"))]
         for side in (row.base, row.new):
-            cells += [Cell(mean_count_text(side.count), side.count), _time(side.median_us)]
+            cells += [Cell(mean_count_text(side.count), side.count), time_cell(side.median_us)]
         cells += map(_change, (row.delta_us, row.by_count_us, row.by_duration_us))
         by_operation = row.rung == "operation" and row.ratio is not None
         cells.append(Cell(say("compare.ratio", ratio=f"{row.ratio:.3g}"), row.ratio) if by_operation else Cell(""))
@@ -247,7 +244,7 @@ def _groups(report: schema.Compared) -> Table:
 
 def _lines(report: schema.Compared) -> Table:
     rows = [
-        [*map(_time, row.lost_us), _change(row.delta_us), Cell(_line_place(row), name=True)]
+        [*map(time_cell, row.lost_us), _change(row.delta_us), Cell(_line_place(row), name=True)]
         for row in report.lines
         if row.delta_us
     ]
@@ -270,7 +267,9 @@ def _collectives(report: schema.Compared) -> Table:
         base, new = row.elapsed_us
         name = say("compare.collective", type=row.type, ordinal=row.ordinal + 1, group=row.group)
         delta = (new or 0.0) - (base or 0.0)
-        rows.append([_time(base), _time(new), _change(delta), *map(_time, row.wait_us), Cell(name, name=True)])
+        rows.append(
+            [time_cell(base), time_cell(new), _change(delta), *map(time_cell, row.wait_us), Cell(name, name=True)]
+        )
     return _table("collectives", _COLLECTIVES, rows)
 
 

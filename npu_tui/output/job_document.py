@@ -28,7 +28,7 @@ from npu_tui.output.document import (
     Table,
     Tip,
 )
-from npu_tui.output.rendered import rendered
+from npu_tui.output.rendered import rendered, time_cell
 from npu_tui.output.svg import CELL_HEIGHT, CELL_WIDTH, row_shapes
 from npu_tui.report.finding_words import severity_word
 from npu_tui.report.job.schema import ClockBend, ClockRow, JobFindingRow, JobReport, RankRow
@@ -94,10 +94,6 @@ def _finding(report: JobReport, number: int, row: JobFindingRow) -> Finding:
     return Finding(number, row.id, row.severity, head, "", row.detail, notes=notes)
 
 
-def _time(us: float | None) -> Cell:
-    return Cell(say("report.unknown")) if us is None else Cell(duration_text(us * 1e3), us)
-
-
 def _ranks(report: JobReport) -> Table:
     """All ranks, those first whose repair saves most."""
     rows = sorted(report.rank_table, key=lambda row: (-(row.gain_us or 0), -row.own_excess_us, row.rank))
@@ -107,7 +103,7 @@ def _ranks(report: JobReport) -> Table:
         rows,
         rank=lambda row: Cell(say("job.rank", rank=row.rank), row.rank),
         last=_came_last,
-        waits_exposed=lambda row: _time(exposed_waits(row)) if exposed else Cell(""),
+        waits_exposed=lambda row: time_cell(exposed_waits(row)) if exposed else Cell(""),
         why=lambda row: Cell(say("list.comma").join(row.why)),
     )
     return replace(table, more=lambda hidden: say("job.more_ranks", count=hidden))

@@ -8,6 +8,7 @@ from npu_tui.output.document import Cell, Table
 from npu_tui.profile.table import Field, Record
 from npu_tui.profile.table import Table as DataTable
 from npu_tui.strings import say
+from npu_tui.trace.text import duration_text
 
 
 def rendered(table: DataTable, rows: Sequence[Record], id: str = "", /, **cells: Callable[[Record], Cell]) -> Table:
@@ -42,3 +43,8 @@ def _column(
 def name_cell(value: str | None, unknown: str = "report.unknown") -> Cell:
     """A text of the trace; ``unknown`` is said where there is none."""
     return Cell(say(unknown) if value is None else value, name=value is not None)
+
+
+def time_cell(us: float | None) -> Cell:
+    """A time in µs in the unit that suits it."""
+    return Cell(say("report.unknown")) if us is None else Cell(duration_text(us * 1000), us)
