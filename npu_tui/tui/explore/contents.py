@@ -77,6 +77,7 @@ class Contents:
         """The tab whose rows are gone through one by one."""
         self._lines = cast(LinesTab, self._tabs["lines"])
         self._filled: tuple[object, ...] | None = None
+        self._counted: tuple[object, ...] | None = None
         self.computing: tuple[object, ...] | None = None
         self._visited: tuple[Row, int] | None = None
         self._marked: tuple[int, int] | None = None
@@ -131,11 +132,10 @@ class Contents:
     def fill(self) -> None:
         """Show what the open tab says of what the user looks at now."""
         if not self._panel.is_shown:
-            self._filled = None
+            self._filled = self._counted = None
             return
         now, tab = self._now(), self._tabs[self._panel.tab]
-        tabs = self._tabs.values()
-        self._panel.show_tabs({each.id: each.count(now) for each in tabs}, {each.id: each.name() for each in tabs})
+        self._show_tabs(now)
         wanted = (self, tab.id, tab.depends_on(now), *now.session.scene.offsets)
         if wanted == self._filled:
             return
@@ -147,6 +147,17 @@ class Contents:
             self.computing = wanted
             self._panel.show(say("panel.computing"))
             self._compute(partial(_make, tab, now, wanted, self._panel.post_message))
+
+    def _show_tabs(self, now: Context) -> None:
+        """Show the names and counts of all tabs, unless what they depend on is as it was: most keys only move."""
+        findings, width = now.session.findings.get(now.trace), self._panel.size.width
+        counted = (
+            self._panel.tab, self._lines.view, width, now.trace, now.selection, now.link_category, now.hits, findings,
+        )  # fmt: skip
+        if counted != self._counted:
+            self._counted = counted
+            tabs = self._tabs.values()
+            self._panel.show_tabs({tab.id: tab.count(now) for tab in tabs}, {tab.id: tab.name() for tab in tabs})
 
     def _now(self) -> Context:
         state = self._explorer.state
