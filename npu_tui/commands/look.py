@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from npu_tui.settings import GLYPHS
 from npu_tui.strings import say
 
 if TYPE_CHECKING:
     from npu_tui.settings import Settings
 
 THEMES = ("auto", "dark", "light", "colour-blind", "colour-blind-light")
-GLYPHS = ("auto", "blocks", "safe", "ascii")
 
 
 def add_look(parser: argparse.ArgumentParser) -> None:

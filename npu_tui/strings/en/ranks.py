@@ -88,7 +88,6 @@ TEXTS: dict[str, str] = {
     "ranks.no_files": "no files here: rank {ranks:list}",
     "ranks.too_many": "{count:count} timelines are too many: mark at most {most}",
     "ranks.compare.same": "{mark} marks a rank to compare this one with",
-    "ranks.copied": "copied {count:row|rows}",
     "ranks.copied.command": "copied: {command}",
     "ranks.ask": "rank, host or command",
     "ranks.unknown": "no rank, host or command has the name {text}",

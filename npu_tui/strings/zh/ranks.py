@@ -88,7 +88,6 @@ TEXTS: dict[str, str] = {
     "ranks.no_files": "这里没有文件：{ranks:list} 卡",
     "ranks.too_many": "{count:count} 条时间线太多：最多标记 {most} 张卡",
     "ranks.compare.same": "先用 {mark} 标记一张卡，再与此卡对比",
-    "ranks.copied": "已复制 {count:行|行}",
     "ranks.copied.command": "已复制：{command}",
     "ranks.ask": "卡号、主机或命令",
     "ranks.unknown": "没有名为 {text} 的卡、主机或命令",

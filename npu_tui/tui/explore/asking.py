@@ -7,7 +7,7 @@ from functools import partial
 
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, exact_text, parse_duration, printable
-from npu_tui.tui.explore.completion import Candidate, best, nearest_command
+from npu_tui.tui.explore.completion import QUIT_WORDS, Candidate, best, nearest_command
 from npu_tui.tui.explore.flag_marks import FlagMarks
 from npu_tui.tui.explore.querying import Querying
 from npu_tui.tui.keys.commands import BY_ID, commands_of
@@ -16,8 +16,6 @@ from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import Scene
 from npu_tui.view.start import find_slice, parse_span
 
-_QUIT = ("q", "q!", "qa", "wq", "quit", "exit")
-"""What people type to leave a program."""
 _MARGIN = 0.05
 """A range that is typed is shown with this share of its length on either side."""
 _SUPPOSE = "whatif "
@@ -113,7 +111,7 @@ class Asking:
         lowered = text.lower()
         if not text:
             return [], []
-        if lowered in _QUIT:
+        if lowered in QUIT_WORDS:
             return [Candidate("command", "quit", partial(self._run_command, "quit"))], []
         if lowered.startswith(_SUPPOSE):
             return [Candidate("command", text, partial(self._suppose, text[len(_SUPPOSE) :]))], []

@@ -8,6 +8,9 @@ from difflib import get_close_matches
 
 from msgspec import Struct
 
+QUIT_WORDS = ("q", "q!", "qa", "wq", "quit", "exit")
+"""What people type to leave a program."""
+
 _MOST_NAMES = 200_000
 """Names that are looked through while typing; more would take longer than a key may."""
 

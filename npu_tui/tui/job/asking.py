@@ -7,13 +7,10 @@ from functools import partial
 
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
-from npu_tui.tui.explore.completion import nearest_command
+from npu_tui.tui.explore.completion import QUIT_WORDS, nearest_command
 from npu_tui.tui.explore.palette import Entry
 from npu_tui.tui.job.overview import Overview
 from npu_tui.tui.keys.commands import BY_ID, commands_of
-
-_QUIT = ("q", "q!", "qa", "wq", "quit", "exit")
-"""What people type to leave a program."""
 
 _DIGITS = 10
 
@@ -31,7 +28,7 @@ class Asking:
     def obey(self, text: str) -> str:
         """Go to the rank or host that ``text`` names, or run the command; returns what was done."""
         view, lowered = self._view(), text.lower()
-        if lowered in _QUIT:
+        if lowered in QUIT_WORDS:
             self._run("quit")
             return ""
         if view is not None and lowered.isdecimal() and len(lowered) < _DIGITS:
