@@ -27,6 +27,7 @@ from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
 
 if TYPE_CHECKING:  # a job is not needed to name its tables
+    from npu_tui.jobs.blame import Blame
     from npu_tui.jobs.clock import Clock
     from npu_tui.jobs.job import Job
 
@@ -139,17 +140,17 @@ RANKS = table(
 def hosts(job: Job) -> Sheet:
     """Every host with the slowest of its ranks, the one with the most work above its peers."""
     found = RANKS.make(job)
-    rank_of = {rank: row for row, rank in enumerate(found.values("rank"))}
-    own, waits = found.values("own_excess"), found.values("job_waits")
+    place_of = {number: row for row, number in enumerate(found.values("rank"))}
+    rank, own, waits = (found.values(name) for name in ("rank", "own_excess", "job_waits"))
     error = {clock.rank: us(clock.error) or 0.0 for clock in job.clocks if clock.is_tied}
     rows = []
     for host in job.hosts:
-        places = [rank_of[rank] for rank in host.ranks]
+        places = [place_of[number] for number in host.ranks]
         worst = max(places, key=lambda place: own[place])
         rows.append(
             (
-                printable(host.id), list(host.ranks), host.boot, len(host.ranks), found.values("rank")[worst],
-                own[worst], sum(waits[place] for place in places), max(error.get(rank, 0.0) for rank in host.ranks),
+                printable(host.id), list(host.ranks), host.boot, len(host.ranks), rank[worst],
+                own[worst], sum(waits[place] for place in places), max(error.get(number, 0.0) for number in host.ranks),
             )
         )  # fmt: skip
     return _sheet(rows, "id ranks boot_epoch_ns rank_count slowest own_excess job_waits error")
@@ -245,16 +246,9 @@ def collectives(job: Job) -> Sheet:
     found = job.blamed
     if not len(found):
         return _sheet((), "in_step group_name type ordinal last_rank second transfer end_spread arrivals rank_count")
-    after = (found.start - found.start[found.first[:-1]][found.row]).tolist()
-    bounds = ["at_most" if at_most else "exact" for at_most in found.at_most.tolist()]
-    arrivals = [
-        ArrivalRow(found.ranks[rank], time / 1e3, bound)
-        for rank, time, bound in zip(found.rank.tolist(), after, bounds, strict=True)
-    ]
     kind = found.met.kind[found.meeting]
     group, name, step = ([each[k] for each in job.calls.kinds] for k in range(3))
     times = {"second": found.cost, "transfer": found.transfer, "end_spread": found.spread}
-    spans = zip(found.first[:-1].tolist(), found.first[1:].tolist(), strict=True)
     count = found.first[1:] - found.first[:-1]
     return Sheet(
         len(found),
@@ -265,10 +259,21 @@ def collectives(job: Job) -> Sheet:
             "ordinal": numbers(found.met.ordinal[found.meeting]),
             "last_rank": optional([None if last < 0 else found.ranks[last] for last in found.last.tolist()]),
             **{column: _microseconds(values) for column, values in times.items()},
-            "arrivals": Rows([arrivals[low:high] for low, high in spans]),
+            "arrivals": Rows(lambda: _arrivals(found)),
             "rank_count": numbers(count),
         },
     )
+
+
+def _arrivals(found: Blame) -> list[list[Any]]:
+    """The arrivals of each collective in their order."""
+    after = (found.start - found.start[found.first[:-1]][found.row]).tolist()
+    bounds = ["at_most" if at_most else "exact" for at_most in found.at_most.tolist()]
+    rows = [
+        ArrivalRow(found.ranks[rank], time / 1e3, bound)
+        for rank, time, bound in zip(found.rank.tolist(), after, bounds, strict=True)
+    ]
+    return [rows[low:high] for low, high in zip(found.first[:-1].tolist(), found.first[1:].tolist(), strict=True)]
 
 
 def _microseconds(values: Any) -> Numbers:

@@ -298,13 +298,13 @@ class Labels(Struct, frozen=True):
 
 
 class Rows(Struct, frozen=True):
-    """Rows of JSON within each row, None for null."""
+    """Rows of JSON within each row, None for null; a job may have millions, so they are made when they are needed."""
 
-    rows: Sequence[Any]
+    rows: Callable[[], Sequence[Any]]
 
     def values(self, first: int, last: int) -> Sequence[Any]:
         """Those of the rows ``[first, last)``."""
-        return self.rows[first:last]
+        return self.rows()[first:last]
 
 
 Data = Numbers | Labels | Rows
@@ -362,7 +362,7 @@ class Sheet(Struct, frozen=True):
 
 def _taken(column: Data, rows: int, index: I64) -> Data:
     if isinstance(column, Rows):
-        return Rows([column.rows[each] for each in index.tolist()])
+        return Rows(lambda: list(map(column.rows().__getitem__, index.tolist())))
     values = column.part(0, rows)[index]
     if isinstance(column, Labels):
         return Labels(column.texts, lambda first, last: values[first:last])
@@ -423,7 +423,7 @@ def column_of(column: Column, values: Sequence[Any]) -> Data:
     if column.kind == "label":
         return labels(values)
     if column.kind == "rows":
-        return Rows(values)
+        return Rows(lambda: values)
     if column.kind == "flag":
         return numbers(np.array(values, np.bool_))
     return optional(values, column.kind == "whole")

@@ -269,17 +269,15 @@ def collectives(profile: Profile, running: Window | None = None) -> Sheet:
             "last_rank": where(last, last >= 0),
             "last_after": where(after, last >= 0),
             "algorithm": labels(found.algorithms[code] or None for code in found.algorithm.tolist()),
-            "arrivals": Rows(
-                by_owner(
-                    list(map(ArrivalRow, found.arrivals.rank.tolist(), map(us, found.arrivals.after.tolist()))),
-                    found.arrivals.owner,
-                    len(found),
-                )
-            ),
-            "traffic": Rows(by_owner(_traffic(found), moved.owner, len(found))),
+            "arrivals": Rows(lambda: by_owner(_arrivals(found), found.arrivals.owner, len(found))),
+            "traffic": Rows(lambda: by_owner(_traffic(found), moved.owner, len(found))),
         },
         place,
     )
+
+
+def _arrivals(found: Collectives) -> list[Any]:
+    return list(map(ArrivalRow, found.arrivals.rank.tolist(), map(us, found.arrivals.after.tolist())))
 
 
 def _traffic(found: Collectives) -> list[Any]:

@@ -93,14 +93,13 @@ def _head(profile: Profile) -> str:
 def _steps(index: int, profile: Profile) -> list[Row]:
     """How each step was spent, and how their lengths spread."""
     sheet = STEPS.make(profile, together=True)
-    names, lengths = sheet.values("name"), []
+    names, hosts, lengths = sheet.values("name"), sheet.values("host_duration"), []
     rows = []
     for row, times in enumerate(zip(*(sheet.values(name) for name in _PARTS), strict=True)):
         whole = sum(time or 0 for time in times)
         if not whole:
             continue
-        length = sheet.values("host_duration")[row]
-        lengths.append(whole if length is None else length)
+        lengths.append(whole if hosts[row] is None else hosts[row])
         rows.append(_split(names[row] or say("report.steps.none"), times, lengths[-1], places_of(index, sheet, row)))
     found = step_spread(np.array(lengths, np.int64)) if sheet.place is not None else None
     if found is None or len(lengths) < 2:
