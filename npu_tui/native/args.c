@@ -33,9 +33,8 @@ static inline uint32_t quoted(uint32_t quotes)
 
    Begin and end of each go to `bounds` as int64, of at most `room` of them. `padded` is the length with the 32 bytes or
    more after the text, whatever they are. Only quotes and brackets are looked at. */
-EXPORT int64_t elements(int64_t text_address, int64_t length, int64_t padded, int64_t bounds_address, int64_t room)
+static int64_t split(Region text, int64_t length, Region bounds, int64_t room)
 {
-    Region text = region(text_address, padded), bounds = region(bounds_address, 16 * room);
     int64_t count = 0, depth = 0, begin = 0;
     uint32_t inside = 0; /* all bits where the block begins within a text */
     bool escaped = false;
@@ -78,6 +77,11 @@ EXPORT int64_t elements(int64_t text_address, int64_t length, int64_t padded, in
         }
     }
     return depth || inside ? -1 : count;
+}
+
+EXPORT int64_t elements(int64_t text_address, int64_t length, int64_t padded, int64_t bounds_address, int64_t room)
+{
+    return split(region(text_address, padded), length, region(bounds_address, 16 * room), room);
 }
 
 /* The code of the `length` bytes at `at`, a new one if they are not known, -1 if there is no room for it. */
@@ -135,65 +139,42 @@ static inline int64_t chosen_value_end(Chosen *plan, Region text, int64_t at, in
     return value.end;
 }
 
-/* The place after the key whose quote is at `at`, and the key. */
-static inline int64_t key_text_end(Region text, int64_t at, int64_t *length)
-{
-    if (read8(text, at) != '"')
-        return -1;
-    int64_t end = plain_end(text, at + 1);
-    if (end < 0)
-        return -1;
-    *length = end - at - 1;
-    at = blank_end(text, end + 1);
-    return read8(text, at) == ':' ? blank_end(text, at + 1) : -1;
-}
-
 /* The place after the args at `at`, whose chosen values go to `row`; negative where one is of another kind. */
 static int64_t chosen_args_end(Chosen *plan, Region text, int64_t at, int64_t row)
 {
-    if (read8(text, at) != '{')
-        return -1;
-    at = blank_end(text, at + 1);
-    if (read8(text, at) == '}')
-        return at + 1;
-    for (uint64_t seen = 0;;) {
-        int64_t begin = at + 1, length;
-        at = key_text_end(text, at, &length);
+    bool is_more;
+    uint64_t seen = 0;
+    at = object_begin(text, at, &is_more);
+    while (is_more) {
+        Piece name;
+        at = plain_key_end(text, at, &name);
         if (at < 0)
-            return -1;
-        int64_t key = key_number(plan, text, begin, length);
+            return at;
+        int64_t key = key_number(plan, text, name.at, name.length);
         at = key < 0 || read8(text, at) == 'n' ? value_end(text, at) : chosen_value_end(plan, text, at, key, row);
         if (at < 0)
-            return -1;
+            return at;
         if (key >= 0) {
             if (seen >> key & 1)
                 return -1;
             seen |= 1ull << key;
         }
-        at = blank_end(text, at);
-        int64_t byte = read8(text, at);
-        if (byte == '}')
-            return at + 1;
-        if (byte != ',')
-            return -1;
-        at = blank_end(text, at + 1);
+        at = member_end(text, at, &is_more);
     }
+    return at;
 }
 
 /* The place after the event at `at`; negative where it or one of the chosen args is not of the common kinds. */
 static int64_t chosen_end(Chosen *plan, Region text, int64_t at, int64_t row)
 {
-    if (read8(text, at) != '{')
-        return -1;
-    at = blank_end(text, at + 1);
-    if (read8(text, at) == '}')
-        return at + 1;
-    for (bool seen = false;;) {
-        int64_t begin = at + 1, length;
-        at = key_text_end(text, at, &length);
+    bool is_more, seen = false;
+    at = object_begin(text, at, &is_more);
+    while (is_more) {
+        Piece key;
+        at = plain_key_end(text, at, &key);
         if (at < 0)
-            return -1;
-        if (length == 4 && (read64(text, begin) & 0xFFFFFFFF) == 0x73677261) { /* args */
+            return at;
+        if (key.length == 4 && (read64(text, key.at) & 0xFFFFFFFF) == 0x73677261) { /* args */
             if (seen)
                 return -1;
             seen = true;
@@ -202,15 +183,10 @@ static int64_t chosen_end(Chosen *plan, Region text, int64_t at, int64_t row)
             at = value_end(text, at);
         }
         if (at < 0)
-            return -1;
-        at = blank_end(text, at);
-        int64_t byte = read8(text, at);
-        if (byte == '}')
-            return at + 1;
-        if (byte != ',')
-            return -1;
-        at = blank_end(text, at + 1);
+            return at;
+        at = member_end(text, at, &is_more);
     }
+    return at;
 }
 
 static inline void set_kinds(Chosen *plan, int64_t row, int64_t kind)
@@ -236,8 +212,7 @@ EXPORT int64_t chosen(int64_t plan_address, int64_t plan_bytes, int64_t row)
         int64_t offset = get64(plan->pieces, 4 * piece), length = get64(plan->pieces, 4 * piece + 1);
         int64_t events = get64(plan->pieces, 4 * piece + 2), last = get64(plan->pieces, 4 * piece + 3);
         Region text = {plan->text.start + offset, plan->text.size - offset}, bounds = plan->bounds;
-        bool is_split = elements((int64_t)text.start, length, text.size, (int64_t)bounds.start, bounds.size >> 4)
-                        == events;
+        bool is_split = split(text, length, bounds, bounds.size >> 4) == events;
         for (; row < last; row++) {
             int64_t position = get64(plan->positions, row);
             set_kinds(plan, row, CHOSEN_ABSENT);

@@ -11,11 +11,6 @@
 
 typedef enum { OTHER, SLICE, SAMPLE, SOURCE, STEP, TARGET } Kind;
 
-/* A piece of the buffer; at -1 there is none. */
-typedef struct {
-    int64_t at, length;
-} Piece;
-
 /* A number that is exact has no text left to read: its length is 0. */
 typedef struct {
     int64_t value;
@@ -58,28 +53,6 @@ static inline bool is_word(Region buffer, int64_t at, int64_t length, int64_t fi
         return false;
     int64_t rest = read64(buffer, at + 8);
     return (length == 16 ? rest : rest & ((1ll << 8 * (length - 8)) - 1)) == second;
-}
-
-/* The place after the text at `at`, which goes to `piece` without its quotes. */
-static inline int64_t piece_end(Region buffer, int64_t at, Piece *piece)
-{
-    if (read8(buffer, at) != '"')
-        return refused(at);
-    int64_t end = text_end(buffer, at + 1);
-    if (end < 0)
-        return end;
-    *piece = (Piece){at + 1, end - at - 1};
-    return end + 1;
-}
-
-/* The same for a text of ASCII without escapes whose quote is at `at`. */
-static inline int64_t plain_piece_end(Region buffer, int64_t at, Piece *piece)
-{
-    int64_t end = plain_end(buffer, at + 1);
-    if (end < 0)
-        return end;
-    *piece = (Piece){at + 1, end - at - 1};
-    return end + 1;
 }
 
 /* The place after the time at `at`: any text, or a number. */
@@ -176,26 +149,19 @@ static inline int slice_arg(Region buffer, int64_t at, int64_t length)
 /* The place after the args at `at` of a slice. */
 static int64_t slice_args_end(Event *event, Region buffer, int64_t at)
 {
+    bool is_more;
+    int seen = 0;
     begin_slice_args(event);
-    if (read8(buffer, at) != '{')
-        return refused(at);
-    at = blank_end(buffer, at + 1);
-    if (read8(buffer, at) == '}')
-        return at + 1;
-    for (int seen = 0;;) {
-        if (read8(buffer, at) != '"')
-            return refused(at);
-        int64_t begin = at + 1, end = plain_end(buffer, begin);
-        if (end < 0)
-            return end;
-        int field = slice_arg(buffer, begin, end - begin);
+    at = object_begin(buffer, at, &is_more);
+    while (is_more) {
+        Piece key;
+        at = plain_key_end(buffer, at, &key);
+        if (at < 0)
+            return at;
+        int field = slice_arg(buffer, key.at, key.length);
         if (seen & field)
-            return refused(begin);
+            return refused(key.at);
         seen |= field;
-        at = blank_end(buffer, end + 1);
-        if (read8(buffer, at) != ':')
-            return refused(at);
-        at = blank_end(buffer, at + 1);
         if (field == 0) {
             at = value_end(buffer, at);
         } else if (field == TASK_TYPE) {
@@ -212,49 +178,32 @@ static int64_t slice_args_end(Event *event, Region buffer, int64_t at)
         }
         if (at < 0)
             return at;
-        at = blank_end(buffer, at);
-        int64_t byte = read8(buffer, at);
-        if (byte == '}')
-            return at + 1;
-        if (byte != ',')
-            return refused(at);
-        at = blank_end(buffer, at + 1);
+        at = member_end(buffer, at, &is_more);
     }
+    return at;
 }
 
 /* The place after the args at `at` of a counter event, whose values are all numbers. */
 static int64_t sample_args_end(Event *event, Region buffer, Region powers, int64_t at)
 {
+    bool is_more;
     event->count = 0;
-    if (read8(buffer, at) != '{')
-        return refused(at);
-    at = blank_end(buffer, at + 1);
-    if (read8(buffer, at) == '}')
-        return at + 1;
-    for (;;) {
-        if (read8(buffer, at) != '"' || event->count == MOST_VALUES)
+    at = object_begin(buffer, at, &is_more);
+    while (is_more) {
+        if (event->count == MOST_VALUES)
             return refused(at);
         Value *value = &event->values[event->count];
-        at = plain_piece_end(buffer, at, &value->key);
+        at = plain_key_end(buffer, at, &value->key);
         if (at < 0)
             return at;
-        at = blank_end(buffer, at);
-        if (read8(buffer, at) != ':')
-            return refused(at);
-        at = blank_end(buffer, at + 1);
         Decimal read = decimal(buffer, at, powers);
         if (read.end < 0)
             return read.end;
         value->value = (Number){bits_of_float(read.value), {at, read.exact ? 0 : read.end - at}};
         event->count++;
-        at = blank_end(buffer, read.end);
-        int64_t byte = read8(buffer, at);
-        if (byte == '}')
-            return at + 1;
-        if (byte != ',')
-            return refused(at);
-        at = blank_end(buffer, at + 1);
+        at = member_end(buffer, read.end, &is_more);
     }
+    return at;
 }
 
 /* The kind that the phase of a text of one letter is of. */
@@ -330,10 +279,10 @@ static int64_t event_end(Event *event, Region buffer, Region powers, int64_t at)
     event->thread = (Place){0, NONE};
     int64_t args_at = -1;
     Kind args_as = OTHER;
-    at = blank_end(buffer, at + 1);
-    if (read8(buffer, at) == '}')
-        return at + 1;
-    for (int seen = 0, field;;) {
+    bool is_more;
+    int seen = 0, field;
+    at = object_begin(buffer, at, &is_more);
+    while (is_more) {
         if (read8(buffer, at) != '"')
             return refused(at);
         int64_t begin = at;
@@ -389,14 +338,10 @@ static int64_t event_end(Event *event, Region buffer, Region powers, int64_t at)
         }
         if (at < 0)
             return at;
-        at = blank_end(buffer, at);
-        int64_t byte = read8(buffer, at);
-        if (byte == '}')
-            break;
-        if (byte != ',')
-            return refused(at);
-        at = blank_end(buffer, at + 1);
+        at = member_end(buffer, at, &is_more);
     }
+    if (at < 0)
+        return at;
     if ((event->kind == SLICE || event->kind == SAMPLE) && args_as != event->kind) {
         if (args_at < 0) {
             begin_slice_args(event);
@@ -407,7 +352,7 @@ static int64_t event_end(Event *event, Region buffer, Region powers, int64_t at)
                 return end;
         }
     }
-    return at + 1;
+    return at;
 }
 
 #endif

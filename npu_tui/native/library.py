@@ -42,7 +42,7 @@ class _Memory:
 _KINDS: dict[str, Any] = {"a": _Memory, "n": ctypes.c_int64}
 
 
-class Library(Struct, frozen=True, dict=True):
+class Library(Struct, frozen=True):
     """A library by its name; most of its functions let other threads run meanwhile."""
 
     name: str

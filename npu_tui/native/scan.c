@@ -269,8 +269,7 @@ EXPORT int64_t scan(int64_t address, int64_t words)
     Event event;
     Thread last = {.code = -1};
     for (;;) {
-        int64_t end = read8(buffer, begin) == '{' ? event_end(&event, buffer, powers, begin) : refused(begin);
-        int64_t following = end < 0 ? end : next_event(buffer, end);
+        int64_t end = event_end(&event, buffer, powers, begin), following = end < 0 ? end : next_event(buffer, end);
         if (following < 0) {
             why = -1 - following + 8 >= state->filled ? MORE : WRONG;
             break;

@@ -22,11 +22,11 @@ static inline bool is_digit(int64_t byte)
     return '0' <= byte && byte <= '9';
 }
 
-/* The first byte from `at` that is no white space. */
+/* The first byte from `at` that is no white space; what follows mostly is above the blank. */
 static inline int64_t blank_end(Region text, int64_t at)
 {
     int64_t byte = read8(text, at);
-    while (byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t')
+    while (byte <= ' ' && (byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t'))
         byte = read8(text, ++at);
     return at;
 }
@@ -186,6 +186,69 @@ static inline int64_t key_end(Region text, int64_t at)
     if (read8(text, at) != ':')
         return refused(at);
     return blank_end(text, at + 1);
+}
+
+/* A piece of a text; at -1 there is none. */
+typedef struct {
+    int64_t at, length;
+} Piece;
+
+/* The place after the text at `at`, which goes to `piece` without its quotes. */
+static inline int64_t piece_end(Region text, int64_t at, Piece *piece)
+{
+    if (read8(text, at) != '"')
+        return refused(at);
+    int64_t end = text_end(text, at + 1);
+    if (end < 0)
+        return end;
+    *piece = (Piece){at + 1, end - at - 1};
+    return end + 1;
+}
+
+/* The same for a text of ASCII without escapes whose quote is at `at`. */
+static inline int64_t plain_piece_end(Region text, int64_t at, Piece *piece)
+{
+    int64_t end = plain_end(text, at + 1);
+    if (end < 0)
+        return end;
+    *piece = (Piece){at + 1, end - at - 1};
+    return end + 1;
+}
+
+/* Where the value of the plain key at `at` begins, and the key. */
+static inline int64_t plain_key_end(Region text, int64_t at, Piece *key)
+{
+    if (read8(text, at) != '"')
+        return refused(at);
+    at = plain_piece_end(text, at, key);
+    if (at < 0)
+        return at;
+    at = blank_end(text, at);
+    return read8(text, at) == ':' ? blank_end(text, at + 1) : refused(at);
+}
+
+/* Objects are walked from key to key: `while (is_more)` there is one at what these two return, and afterwards the place
+   after the object, or a refusal. */
+static inline int64_t object_begin(Region text, int64_t at, bool *is_more)
+{
+    *is_more = false;
+    if (read8(text, at) != '{')
+        return refused(at);
+    at = blank_end(text, at + 1);
+    if (read8(text, at) == '}')
+        return at + 1;
+    *is_more = true;
+    return at;
+}
+
+static inline int64_t member_end(Region text, int64_t at, bool *is_more)
+{
+    at = blank_end(text, at);
+    int64_t byte = read8(text, at);
+    *is_more = byte == ',';
+    if (*is_more)
+        return blank_end(text, at + 1);
+    return byte == '}' ? at + 1 : refused(at);
 }
 
 /* The place after the object or list at `at`, which is not nested deeper than DEEPEST. */
