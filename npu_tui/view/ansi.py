@@ -1,4 +1,4 @@
-"""A grid as ANSI text: one string per row that only names what changes from cell to cell."""
+"""A grid as ANSI text: one string per row with escape sequences only where the look changes from cell to cell."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from npu_tui.view.shapes import without_colour, without_shades
 
 Rgb = tuple[int, int, int]
 Colour = Rgb | int | None
-"""As a terminal is told: red, green and blue, the number of a colour, or None for its own."""
+"""Red, green and blue, the number of a colour, or None for the terminal's default."""
 Run = tuple[str, Colour, Colour, int, bool]
 """Text, foreground, background, ``Attr`` bits, and whether both colours are exchanged."""
 Depth = Literal["truecolor", "256", "16", "none"]
@@ -27,7 +27,9 @@ Bools = npt.NDArray[np.bool_]
 
 _RESET = "\x1b[0m"
 _SAME = 256
+"""In place of an ink number: the colour stays as it is."""
 _WORTH = 3
+"""Cells in a stretch that is worth a cursor move, which takes 4 bytes or more."""
 _REVERSE = 8
 _WEIGHT = int(Attr.BOLD | Attr.DIM)
 _ON = {int(Attr.BOLD): "1", int(Attr.DIM): "2", int(Attr.UNDERLINE): "4", _REVERSE: "7"}
@@ -37,7 +39,7 @@ _GROUND[list(GROUNDS)] = True
 
 
 class Encoder:
-    """Encodes grids in one palette for one colour depth and set of glyphs; it keeps the sequences it has made."""
+    """Encodes grids in one palette for one colour depth and set of glyphs; escape sequences are cached."""
 
     def __init__(
         self,
@@ -49,13 +51,13 @@ class Encoder:
         self._depth = depth
         self._glyphs: GlyphSet = glyphs
         self._sequences: dict[int, str] = {}
-        # Inks that look alike count as one, so that no sequence is spent on an invisible change.
+        # Inks of the same colour count as one: no sequence is spent on an invisible change.
         looks = palette.rgb if depth == "truecolor" else (palette.ansi if depth == "16" else palette.xterm)[:, None]
         _, first, same = np.unique(looks, axis=0, return_index=True, return_inverse=True)
         self._canonical = first[same.reshape(-1)].astype(np.int64)
 
     def prepared(self, grid: Grid) -> Grid:
-        """``grid`` as this terminal can show it: without colours if it has none, in the glyphs it is trusted with."""
+        """``grid`` as this terminal can show it: without colours if it has none, in the glyphs that it supports."""
         if self._depth == "none":
             grid = without_colour(grid)
         elif self._depth == "16":
@@ -86,7 +88,7 @@ class Encoder:
         if before is not None and before.char.shape == grid.char.shape:
             same = _same(grid, before)[pick]
             if wide:
-                same[:, 1:] &= same[:, :-1] | ~second[:, 1:]  # a pair is written or passed over as a whole
+                same[:, 1:] &= same[:, :-1] | ~second[:, 1:]  # both cells of a wide character or none
                 same[:, :-1] &= same[:, 1:] | ~second[:, 1:]
             written = ~_long(same)
         shown = written & ((char != SPACE) | (attr & int(Attr.UNDERLINE) != 0))
@@ -113,7 +115,7 @@ class Encoder:
         return [row.replace(chr(CONTINUED), "") for row in rows_made] if wide else rows_made
 
     def runs(self, grid: Grid, y: int) -> list[Run]:
-        """Row ``y`` in pieces of cells that look alike."""
+        """Row ``y`` in pieces of cells with the same look."""
         return [
             (text, self._named(fg), self._named(bg), attr, self._depth == "none" and not bool(_GROUND[bg]))
             for text, fg, bg, attr in grid.runs(y)
@@ -169,7 +171,8 @@ class Encoder:
 
 
 def _attribute_codes(old: int, new: int) -> list[str]:
-    """What leads from the attributes ``old`` to ``new``."""
+    """The SGR codes that lead from the attributes ``old`` to ``new``."""
+    # 22 switches off bold and dim together, so what remains of them is set again.
     codes: list[str] = []
     if old & _WEIGHT & ~new:
         codes.append("22")
@@ -191,7 +194,7 @@ def _same_ink(grid: Grid, other: Grid) -> Bools:
 
 
 def _long(same: Bools) -> Bools:
-    """Of the cells marked in ``same`` those in stretches that are long enough to be worth a cursor move."""
+    """The cells of ``same`` in stretches that are long enough for a cursor move."""
     edge = np.zeros((same.shape[0], same.shape[1] + 1), np.int8)
     edge[:, :-1] = same
     change = np.diff(edge, axis=1, prepend=np.int8(0))
@@ -205,15 +208,15 @@ def _long(same: Bools) -> Bools:
     return result
 
 
-def _inherited(values: I64, own: Bools, first: int) -> I64:
-    """``values`` where ``own``, elsewhere that of the nearest own cell to the left in the row, else ``first``."""
-    source = np.maximum.accumulate(np.where(own, np.arange(values.shape[1]), -1), axis=1)
-    found = np.take_along_axis(values, np.maximum(source, 0), 1)
-    return np.where(source < 0, first, found)
+def _inherited(values: I64, written: Bools, first: int) -> I64:
+    """``values`` where ``written``, elsewhere that of the nearest written cell to the left, else ``first``."""
+    source = np.maximum.accumulate(np.where(written, np.arange(values.shape[1]), -1), axis=1)
+    inherited = np.take_along_axis(values, np.maximum(source, 0), 1)
+    return np.where(source < 0, first, inherited)
 
 
 def _shifted(values: I64, first: int) -> I64:
-    """Every cell's left neighbour, ``first`` before a row's first cell."""
+    """The left neighbour of every cell, ``first`` for the first cell of a row."""
     result = np.empty_like(values)
     result[:, 0] = first
     result[:, 1:] = values[:, :-1]

@@ -1,4 +1,7 @@
-"""Bars of slices with their labels, drawn into cells."""
+"""Bars of slices and their labels, drawn into cells.
+
+A column is eight eighths wide (``▏`` to ``█``); slices start and end at eighths (``Cells.start8``, ``end8``).
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,11 @@ _KERNEL = re.compile(r"^(?:aclnn\w+?|aclop\w*?)_(?:\w+_)?(?P<kernel>[A-Za-z0-9]+
 
 
 def ladder(name: str) -> list[str]:
-    """``name`` and its shorter forms, longest first, each safe to draw."""
+    """``name`` and its shorter forms, longest first, each safe to draw.
+
+    ``train.py(31): forward`` becomes ``forward train.py:31`` and ``forward``; ``hcom_allReduce__586_0_1`` becomes
+    ``allReduce``.
+    """
     steps = [drawable(name)]
     for shorter in _shorter(steps[0]):
         if 0 < cell_count(shorter) < cell_count(steps[-1]):
@@ -61,7 +68,7 @@ def _shorter(name: str) -> list[str]:
 
 
 def cut_middle(text: str, room: int) -> str:
-    """``text`` in at most ``room`` cells, the middle left out: names of threads and groups differ at their ends."""
+    """``text`` in at most ``room`` cells without its middle: names of threads and groups differ at their ends."""
     if cell_count(text) <= room:
         return text
     tail = min(room // 2 + 1, room - 2) if room > 2 else room - 1
@@ -81,14 +88,14 @@ def cut_end(text: str, room: int) -> str:
 
 
 def points(text: str) -> U32:
-    """The code points of ``text``, one per cell: the second cell of a wide character is ``CONTINUED``."""
+    """The code points of ``text``, one per cell; the second cell of a wide character is ``CONTINUED``."""
     if not text.isascii():
         text = "".join(char if char_cells(char) < 2 else f"{char}{chr(CONTINUED)}" for char in text)
     return np.frombuffer(text.encode("utf-32-le"), np.uint32)
 
 
 class Labels:
-    """The ladders of one trace's names, made when a name first comes into view."""
+    """The ladders of the names of one trace, made when a name first comes into view."""
 
     def __init__(self, names: list[str]) -> None:
         self._names = names
@@ -101,13 +108,13 @@ class Labels:
 
     @property
     def text(self) -> U32:
-        """Code points of all labels made so far; ``fit`` answers with places in it."""
+        """The code points of all labels made so far; ``fit`` returns offsets into it."""
         return self._text
 
     def fit(self, names: I64, room: I64) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
-        """Place and length in ``text`` of the longest label that fits ``room`` cells, and whether it had to be cut.
+        """Offset and length in ``text`` of the longest label that fits ``room`` cells, and whether it must be cut.
 
-        A cut label is given in full room: its last cell is meant for the ellipsis.
+        A cut label fills the room: its last cell is for the ellipsis.
         """
         for code in np.unique(names[self._length[names, 0] == _MISSING]).tolist():
             self._make(code)
@@ -115,8 +122,8 @@ class Labels:
         fits = lengths <= room[:, None]
         cut = ~fits[:, -1]
         rung = np.where(cut, RUNGS - 1, fits.argmax(axis=1))
-        which = np.arange(len(names))
-        return self._offset[names, rung], np.minimum(lengths[which, rung], room), cut
+        query = np.arange(len(names))
+        return self._offset[names, rung], np.minimum(lengths[query, rung], room), cut
 
     def _make(self, code: int) -> None:
         steps = ladder(self._names[code][:_LONGEST])
@@ -143,7 +150,7 @@ _GAP8 = 2
 
 
 class Look(Struct):
-    """How the cells of the lane rows are to be drawn; arrays are (rows, columns).
+    """How to draw the cells of the lane rows; arrays are (rows, columns).
 
     ``kind`` and ``other_kind`` are the operator classes of ``item`` and ``other`` of the cells. ``trace`` and
     ``shade`` (rows,) are the trace of each row and the shade of its bars, which alternates with the depth; ``names``
@@ -165,7 +172,7 @@ class Look(Struct):
 
 
 class Painted(Struct):
-    """Where lines may run: ``free`` cells without a slice, ``plain`` ones of a bar without a glyph, ``named`` ones."""
+    """Where links may be drawn: ``free`` cells have no slice, ``plain`` a bar without a glyph, ``named`` a name."""
 
     free: Bools
     plain: Bools
@@ -175,8 +182,7 @@ class Painted(Struct):
 def draw_bars(cells: Cells, look: Look, width_ns: I64, grid: Grid) -> Painted:
     """Draw ``cells`` into ``grid`` (the lane rows without gutter, its backgrounds already set).
 
-    ``width_ns`` are the widths of the columns. Where a bar fills only a part of a cell, the other part shows the
-    background that was there.
+    ``width_ns`` are the widths of the columns. Where a bar fills a part of a cell, the rest shows the background.
     """
     free, filled = _draw_bodies(cells, look, width_ns, grid)
     first, length = _label_runs(cells)
@@ -203,8 +209,8 @@ def _draw_bodies(cells: Cells, look: Look, width_ns: I64, grid: Grid) -> tuple[B
 
 
 def _inks(cells: Cells, look: Look, ground: U8) -> tuple[U8, U8]:
-    """Ink of the dominating slice of every cell, and the background of a cell that it fills."""
-    # Within a row only neighbours that touch need two shades; elsewhere a change would only cost bytes.
+    """The ink of the dominating slice of every cell, and the background of a cell that it fills."""
+    # Only touching neighbours need two shades; elsewhere a change of colour costs bytes for nothing.
     apart = (cells.count > 1) | ~cells.touches | ~(cells.from_left | cells.to_right)
     shade = np.where(apart, look.shade[:, None], (cells.position & 1).astype(np.uint8))
     if look.cursor is not None:
@@ -220,7 +226,7 @@ def _inks(cells: Cells, look: Look, ground: U8) -> tuple[U8, U8]:
 
 
 def _draw_single(cells: Cells, waits: Bools, ink: U8, fill: U8, ground: U8, grid: Grid) -> Bools:
-    """Draw the cells that hold one slice; returns those it covers from edge to edge."""
+    """Draw the cells with one slice; returns those that it covers from edge to edge."""
     one = cells.count == 1
     starts, ends = one & ~cells.from_left, one & ~cells.to_right
     at_left, at_right = cells.start8 == 0, cells.end8 == 8
@@ -255,7 +261,7 @@ def _draw_single(cells: Cells, waits: Bools, ink: U8, fill: U8, ground: U8, grid
 
 
 def _draw_wait_ends(opening: Bools, closing: Bools, cells: Cells, ink: U8, fill: U8, grid: Grid) -> None:
-    """A wait has no body to cut in eighths: a cell it mostly fills is hatched, in another a thin edge stands."""
+    """Draw the ends of waits: a hatch cannot be cut at an eighth, so a cell is hatched if half full, else an edge."""
     for ends, mostly, edge in (
         (opening, cells.start8 <= 4, _EDGE),
         (closing, cells.end8 >= 5, _TICK),
@@ -268,9 +274,9 @@ def _draw_wait_ends(opening: Bools, closing: Bools, cells: Cells, ink: U8, fill:
 
 
 def _draw_meeting(meet: Bools, cells: Cells, look: Look, grid: Grid) -> None:
-    """Draw the cells in which one slice ends and the next begins almost at once: both colours, cut at that place."""
+    """Draw the cells in which one slice ends and the next begins at once: both colours, divided at that eighth."""
     leads = cells.leads[meet]
-    # Neighbours in a row differ by one position, so the dominating slice's parity tells both shades.
+    # Neighbours in a row differ by one position: the parity of the dominating slice gives both shades.
     parity = cells.position[meet] & 1
     ours = look.kind[meet].astype(np.int64) * SHADES + parity
     ours[look.selected[meet]] = Ink.SELECTED
@@ -287,7 +293,7 @@ def _draw_meeting(meet: Bools, cells: Cells, look: Look, grid: Grid) -> None:
 
 
 def _draw_several(several: Bools, cells: Cells, ink: U8, fill: U8, width_ns: I64, grid: Grid) -> Bools:
-    """Draw the cells with several slices as busy fractions; returns those that are at least 7/8 busy."""
+    """Draw cells with several slices as columns of their busy share; returns those that are at least 7/8 busy."""
     full = several & (8 * cells.busy >= 7 * width_ns)
     grid.bg[full] = fill[full]
     part = several & ~full
@@ -298,7 +304,7 @@ def _draw_several(several: Bools, cells: Cells, ink: U8, fill: U8, width_ns: I64
 
 
 def _mark_hits(cells: Cells, look: Look, grid: Grid) -> None:
-    """Underline what a search has found; a thin bar, which has no body to underline, takes the hit's ink."""
+    """Underline search hits; a thin bar has no body to underline and takes the hit's ink."""
     hit = look.hit & (cells.count > 0)
     grid.attr[hit] |= int(Attr.UNDERLINE)
     thin = hit & (cells.count == 1) & ~cells.from_left & ~cells.to_right
@@ -306,7 +312,7 @@ def _mark_hits(cells: Cells, look: Look, grid: Grid) -> None:
 
 
 def _label_runs(cells: Cells) -> tuple[I64, I64]:
-    """The runs of cells that one slice covers and that have room for a name: first cell and length."""
+    """Runs of cells that one slice covers, with room for a name: first cell and length."""
     width = cells.count.shape[1]
     body = (cells.count == 1) & cells.from_left & (cells.to_right | (cells.end8 == 8))
     fresh = body.copy()
@@ -314,7 +320,7 @@ def _label_runs(cells: Cells) -> tuple[I64, I64]:
     first = np.flatnonzero(fresh)
     member = np.flatnonzero(body)
     length = np.diff(np.append(np.searchsorted(member, first), len(member)))
-    # One blank keeps a name off the gutter and off a bar's edge where no tick does.
+    # A blank separates a name from the gutter, and from the edge of a bar without a tick.
     before = cells.start8.reshape(-1)[np.maximum(first - 1, 0)]
     indent = ((first % width == 0) | ((before >= 4) & (length > _LABEL_ROOM))).astype(np.int64)
     first, length = first + indent, length - indent
@@ -330,10 +336,10 @@ def _draw_labels(first: I64, length: I64, cells: Cells, look: Look, grid: Grid) 
         return drawn
     owner = look.trace[first // width]
     for index, table in enumerate(look.labels):
-        mine = owner == index
-        if mine.any():
-            names = look.names[index][cells.item.reshape(-1)[first[mine]]].astype(np.int64)
-            _write_labels(first[mine], length[mine], names, look, table, grid, drawn)
+        of_trace = owner == index
+        if of_trace.any():
+            names = look.names[index][cells.item.reshape(-1)[first[of_trace]]].astype(np.int64)
+            _write_labels(first[of_trace], length[of_trace], names, look, table, grid, drawn)
     return drawn
 
 
@@ -367,7 +373,7 @@ def _space_hatch(first: I64, after: I64, stop: I64, wait: Bools, grid: Grid) -> 
 
 
 def _frame_selected(first: I64, after: I64, stop: I64, grid: Grid, drawn: Bools) -> None:
-    """Put the name of the selected slice in brackets, so that it stands out without colour."""
+    """Put the name of the selected slice in brackets, which shows it without colour."""
     for start, behind, end in zip(first.tolist(), after.tolist(), stop.tolist(), strict=True):
         y, x = divmod(start, grid.width)
         grid.attr[y, x : x + behind - start] |= int(Attr.BOLD)

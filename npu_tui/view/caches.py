@@ -1,4 +1,4 @@
-"""What frames share: levels, labels and indexes, kept as long as the scene stays."""
+"""What the frames of a scene share: levels, labels and indexes, computed once; and the record of a drawn frame."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _MOST_ROWS = 512
 
 
 class SceneCache:
-    """Everything about a scene that drawing computes once: each part is made when it is first needed."""
+    """Everything about a scene that drawing computes once, at its first use."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
         self.labels = [Labels(trace.names) for trace in scene.traces]
-        # The key is an identity, so the rows are held as well: a freed address may not be met again.
+        # The key is an ``id``: the entry holds the rows too, or a new object could get the address of a freed one.
         self._levels: dict[int, tuple[Rows, Levels]] = {}
         self._links: dict[tuple[int, str], LinkIndex] = {}
         self._minimaps: dict[tuple[int, Viewport], Minimap] = {}
@@ -51,30 +51,30 @@ class SceneCache:
 
     def levels(self, rows: Rows) -> Levels:
         """The longest-slice queries of ``rows``."""
-        kept = self._levels.get(id(rows))
-        if kept is None:
+        entry = self._levels.get(id(rows))
+        if entry is None:
             if len(self._levels) >= _MOST_ROWS:
                 self._levels.clear()
-            kept = self._levels[id(rows)] = (rows, Levels(rows.start, rows.end))
-        return kept[1]
+            entry = self._levels[id(rows)] = (rows, Levels(rows.start, rows.end))
+        return entry[1]
 
     def hits(self, rows: Rows, mask: Bools) -> I32:
         """How many of the slices that ``mask`` chooses lie before each position of ``rows``."""
-        kept = self._hits.get(id(rows))
-        if kept is None or kept[1] is not mask:
+        entry = self._hits.get(id(rows))
+        if entry is None or entry[1] is not mask:
             if len(self._hits) >= _MOST_ROWS:
                 self._hits.clear()
-            kept = self._hits[id(rows)] = (rows, mask, _counted(mask[rows.item]))
-        return kept[2]
+            entry = self._hits[id(rows)] = (rows, mask, _counted(mask[rows.item]))
+        return entry[2]
 
     def marked(self, rows: Rows, marks: I8, mark: int) -> I32:
         """How many of the slices with ``mark`` lie before each position of ``rows``."""
-        kept = self._marked.get((id(rows), mark))
-        if kept is None or kept[1] is not marks:
+        entry = self._marked.get((id(rows), mark))
+        if entry is None or entry[1] is not marks:
             if len(self._marked) >= _MOST_ROWS:
                 self._marked.clear()
-            kept = self._marked[id(rows), mark] = (rows, marks, _counted(marks[rows.item] == mark))
-        return kept[2]
+            entry = self._marked[id(rows), mark] = (rows, marks, _counted(marks[rows.item] == mark))
+        return entry[2]
 
     def links(self, trace: int, category: str) -> LinkIndex:
         """The index of the links of ``category`` in trace number ``trace``."""
@@ -119,26 +119,26 @@ class SceneCache:
         return self._losses[trace]
 
     def holds_step(self, trace: int, start: int, end: int) -> bool:
-        """Whether ``[start, end)`` ns of the scene's clock hold a whole step of trace number ``trace``, or all."""
+        """Whether ``[start, end)`` ns of the scene's clock contain a step of trace number ``trace``, or the scene."""
         if trace not in self._steps:
-            found = self.scene.traces[trace]
+            shown = self.scene.traces[trace]
             parts = [
-                slice(*found.rows.offset[[lane.first_row, lane.first_row + lane.rows]])
-                for lane in found.lanes
+                slice(*shown.rows.offset[[lane.first_row, lane.first_row + lane.rows]])
+                for lane in shown.lanes
                 if lane.derived
             ]
             starts, ends = (
                 np.sort(np.concatenate([*(times[part] for part in parts), np.zeros(0, np.int64)]))
-                for times in (found.rows.start, found.rows.end)
+                for times in (shown.rows.start, shown.rows.end)
             )
             self._steps[trace] = starts, ends
         starts, ends = self._steps[trace]
         first = int(np.searchsorted(starts, self.scene.to_trace(trace, start)))
-        held = first < len(ends) and int(ends[first]) <= self.scene.to_trace(trace, end)
-        return held or (start <= self.scene.start and end >= self.scene.end)
+        has_step = first < len(ends) and int(ends[first]) <= self.scene.to_trace(trace, end)
+        return has_step or (start <= self.scene.start and end >= self.scene.end)
 
     def places(self, outline: list[ScreenRow]) -> RowIndex:
-        """Where slices stand in ``outline``; kept while the same list is drawn."""
+        """The index of slices in ``outline``, cached while the same list is drawn."""
         if self._places is None or self._places[0] is not outline or self._places[1] != len(outline):
             self._places = (outline, len(outline), RowIndex(self.scene, outline))
         return self._places[2]
@@ -146,8 +146,8 @@ class SceneCache:
     def selected_links(self, selection: Selected) -> I64:
         """Indices of the links of the selected slice, as ``links.links_of_slice`` gives them."""
         if self._selection is None or self._selection[0] != selection:
-            found = links_of_slice(self.scene.traces[selection.trace], selection.item)
-            self._selection = (selection, found)
+            links = links_of_slice(self.scene.traces[selection.trace], selection.item)
+            self._selection = (selection, links)
         return self._selection[1]
 
 
@@ -165,7 +165,7 @@ def valid_selection(scene: Scene, selection: Selected | None) -> Selected | None
 
 
 _LOSSES_FROM = 26
-"""From this height on lost time has a row of its own; below it takes the minimap's place while all is in view."""
+"""From this height on lost time has its own row; below it takes the minimap's place while all is in view."""
 
 TopRow = Literal["minimap", "findings", "losses"]
 
@@ -173,10 +173,10 @@ TopRow = Literal["minimap", "findings", "losses"]
 class Frame(Struct):
     """A drawn frame.
 
-    ``gutter`` columns stand left of the lanes, ``lanes_top`` is the first row of the lanes, ``lane_rows`` the outline
-    index of every row from there on (-1 where none is), ``utilisation`` the busy share 0..1 of the lane of each of
-    these rows in view (None for rows that do not open a lane), ``items`` (rows, columns) the slice under each cell of
-    the lanes (-1: none), ``top`` what stands in the first row.
+    ``gutter`` is its width left of the lanes, ``lanes_top`` the first row of the lanes, ``lane_rows`` the outline index
+    of every row from there on (-1 without one), ``utilisation`` the busy share (0..1) of each row's lane in view (None
+    for rows that do not open a lane), ``items`` (rows, columns) the slice under each cell of the lanes (-1: none),
+    ``top`` the content of the first row.
     """
 
     grid: Grid
@@ -190,5 +190,5 @@ class Frame(Struct):
 
 
 def lanes_top(height: int) -> int:
-    """Rows above the lanes in a frame of ``height`` rows: minimap, ruler, link strip, and lost time where it fits."""
+    """Rows above the lanes in a frame of ``height`` rows: minimap, ruler, link strip, and lost time if it fits."""
     return 4 if height >= _LOSSES_FROM else 3

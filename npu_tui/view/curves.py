@@ -22,10 +22,10 @@ from npu_tui.view.scene import ChartKind, StepFunction
 from npu_tui.view.viewport import Viewport
 
 
-class Held:
-    """Values, each of which holds from its ``time`` (ns, ascending) on; integers or floats, none not-a-number.
+class ColumnExtremes:
+    """The extreme of a step function in columns; a ``value`` holds from its ``time`` (ns, ascending) on.
 
-    The most is the highest, with ``lowest`` the lowest of integers.
+    Values are integers or floats without not-a-number. The extreme is the highest, with ``lowest`` the lowest value.
     """
 
     def __init__(self, time: I64, value: npt.NDArray[Any], lowest: bool = False) -> None:
@@ -35,7 +35,7 @@ class Held:
         self._extremes: Extremes[Any] | None = None
 
     def over(self, edges: I64) -> tuple[npt.NDArray[np.bool_], npt.NDArray[Any]]:
-        """Which columns have a value, and the most of all that hold for some time in each, 0 where none does.
+        """Which columns have a value, and the extreme of all values that hold in each, 0 where none does.
 
         Columns lie between ``edges`` (ns, ascending).
         """
@@ -43,19 +43,19 @@ class Held:
             self._extremes = Extremes(self._value, self._extreme)
         inner = self._time.searchsorted(edges)
         first, last = inner[:-1] - 1, inner[1:]
-        # What holds at the left edge began before it, unless a value begins right there.
+        # The value at the left edge began before it, unless one begins exactly there.
         if len(self._time):
-            there = np.flatnonzero(self._time[np.minimum(inner[:-1], len(self._time) - 1)] == edges[:-1])
-            first[there] = self._time.searchsorted(edges[:-1][there], "right") - 1
+            at_edge = np.flatnonzero(self._time[np.minimum(inner[:-1], len(self._time) - 1)] == edges[:-1])
+            first[at_edge] = self._time.searchsorted(edges[:-1][at_edge], "right") - 1
         first = np.maximum(first, 0)
         known = last > first
-        found = np.zeros(len(known), self._value.dtype)
-        found[known] = self._extremes.over(first[known], last[known])
-        return known, found
+        values = np.zeros(len(known), self._value.dtype)
+        values[known] = self._extremes.over(first[known], last[known])
+        return known, values
 
 
 STARVING_NS = -10_000
-"""A lead of this or less is drawn as an alert."""
+"""A lead of this or less (ns) is drawn as an alert."""
 
 _GHOST_LEVEL = 4
 _LEAD_BOUNDS = np.array([3, 10, 30, 100, 300, 1_000, 3_000], np.int64) * 1_000
@@ -63,29 +63,29 @@ _UPPER = np.array([ord(char) for char in " ▔▔▔▀▀▀██"], np.uint32
 
 
 class StepCurve:
-    """The extreme value of ``steps`` in any cell, exactly: the highest depth, the lowest lead."""
+    """A step function as a chart, exact in any cell: the highest depth, the lowest lead."""
 
     def __init__(self, function: StepFunction, kind: ChartKind, top: int = 0) -> None:
         self.function = function
         self.kind = kind
         self.highest = max(int(function.value.max(initial=0)), top)
-        self._held = Held(function.time, function.value, lowest=kind == "lead")
+        self._extremes = ColumnExtremes(function.time, function.value, lowest=kind == "lead")
         lasting = np.diff(function.time, append=function.end) * function.value
         self._sums = np.concatenate(([0], np.cumsum(lasting)))
 
     def at(self, time: int) -> int | None:
-        """The value that holds at ``time`` ns, None before the first step and from the end on."""
+        """The value at ``time`` ns, None before the first step and from the end on."""
         at = int(self.function.time.searchsorted(time, "right")) - 1
         return int(self.function.value[at]) if at >= 0 and time < self.function.end else None
 
     def cells(self, viewport: Viewport) -> tuple[Bools, I64]:
-        """Which columns have a value, and the extreme of all that hold for some time in each; (width,) both."""
+        """Which columns have a value, and the extreme of all values that hold in each; (width,) both."""
         edges = viewport.edges()
-        known, value = self._held.over(edges)
+        known, value = self._extremes.over(edges)
         return known & (edges[:-1] < self.function.end), value
 
     def shares(self, viewport: Viewport) -> I64:
-        """For how many thousandths of each column the value is 1, rounded up; (width,)."""
+        """The share of each column in which the value is 1, in thousandths, rounded up; (width,)."""
         edges, steps = viewport.edges(), self.function
         if not len(steps.time):
             return np.zeros(viewport.width, np.int64)
@@ -100,16 +100,15 @@ class StepCurve:
 def draw_chart(grid: Grid, y: int, curve: StepCurve, viewport: Viewport) -> Bools:
     """Draw ``curve`` into row ``y`` of ``grid``; returns the columns that are drawn.
 
-    Depth and memory stand on the bottom, on a scale up to the most of the trace, a share as the part of each column. A
-    lead stands on the bottom where the host is ahead and hangs from the top where the device waited, in half decades
-    from 3 us to 3 ms; red from 10 us of waiting. A ghost stands on the
-    bottom, dim, where its stream would be busy.
+    Depth and memory grow from the bottom on a scale up to the maximum of the trace; a share grows by the share of each
+    column. A lead points up where the host is ahead and hangs from the top where the device waited, in half decades
+    from 3 us to 3 ms; it is red from 10 us of waiting. A ghost is dim where its stream would be busy.
     """
     if curve.kind == "share":
         levels = -(-8 * curve.shares(viewport) // 1000)
-        some = levels > 0
-        grid.char[y, some], grid.fg[y, some] = LOWER_EIGHTHS[np.minimum(levels[some], 8)], Ink.COUNTER
-        return some
+        shown = levels > 0
+        grid.char[y, shown], grid.fg[y, shown] = LOWER_EIGHTHS[np.minimum(levels[shown], 8)], Ink.COUNTER
+        return shown
     known, value = curve.cells(viewport)
     if curve.kind == "ghost":
         busy: Bools = known & (value > 0)
@@ -132,12 +131,12 @@ def draw_chart(grid: Grid, y: int, curve: StepCurve, viewport: Viewport) -> Bool
 
 def _memory(size: int) -> str:
     number, _, unit = memory_text(size).replace(",", "").partition(" ")
-    whole, _, rest = number.partition(".")
-    return f"{whole if len(whole) > 2 or not rest else number}{unit}"
+    digits, _, rest = number.partition(".")
+    return f"{digits if len(digits) > 2 or not rest else number}{unit}"
 
 
 def chart_value(curve: StepCurve, time: int) -> str:
-    """What the gutter says: depth at ``time`` of the deepest, or the signed lead; empty where there is none."""
+    """The text in the gutter: depth at ``time`` of the maximum, memory, or the signed lead; empty without a value."""
     if curve.kind == "ghost":
         return ""
     value = curve.at(time)
@@ -154,14 +153,14 @@ def chart_value(curve: StepCurve, time: int) -> str:
 
 _PREFIXES = ("", "k", "M", "G", "T", "P")
 _UNIT = re.compile(r"\(([^()]{1,12})\)$|^([KMG]?Hz|[KMG]?B|%)$")
-"""Keys of counters that name their unit, such as ``Read(MB/s)`` and ``MHz``."""
+"""The unit in the key of a counter, such as ``Read(MB/s)`` and ``MHz``."""
 _SCALED = re.compile(r"([KMG])(Hz|B|B/s)$")
 NO_VALUE = 2**32 - 1
-"""Stands for no value where 32 bits without a sign are written."""
+"""What the profiler writes for "no value" in an unsigned 32-bit field."""
 
 
 class Curve(Struct, frozen=True, dict=True):
-    """The samples of one series with the scale of its chart; ``time`` ns ascends, not-a-number samples are left out."""
+    """The samples of one series with the scale of its chart; ``time`` (ns) ascends, all values are finite."""
 
     time: I64
     value: F64
@@ -169,12 +168,12 @@ class Curve(Struct, frozen=True, dict=True):
     high: float
 
     @cached_property
-    def held(self) -> Held:
+    def column_extremes(self) -> ColumnExtremes:
         """The highest value in columns."""
-        return Held(self.time, self.value)
+        return ColumnExtremes(self.time, self.value)
 
     def at(self, time: int) -> float | None:
-        """The value that holds at ``time`` ns: that of the last sample not after it, None before the first."""
+        """The value at ``time`` ns: that of the last sample up to then, None before the first."""
         index = int(self.time.searchsorted(time, "right")) - 1
         return float(self.value[index]) if index >= 0 else None
 
@@ -192,10 +191,9 @@ def find_curve(counters: Counters, series: int) -> Curve:
 
 
 def curve_levels(curve: Curve, viewport: Viewport, end: int) -> I64:
-    """Height 1..8 of every column, 0 before the first sample and from ``end`` ns (where the trace ends) on.
+    """The height 1..8 of every column, 0 before the first sample and from ``end`` ns (where the trace ends) on.
 
-    A column's value is the highest that held in it; the lowest value of the series is 1, the highest 8;
-    a series of one value stays at 1.
+    A column shows its highest value. The lowest value of the series is 1, the highest 8; a constant series is 1.
     """
     edges = viewport.edges()
     levels = np.zeros(viewport.width, np.int64)
@@ -205,32 +203,32 @@ def curve_levels(curve: Curve, viewport: Viewport, end: int) -> I64:
     if curve.high == curve.low:
         levels[(edges[1:] > curve.time[0]) & (edges[:-1] < stop)] = 1
         return levels
-    known, value = curve.held.over(edges)
-    part = 1.0 if isfinite(curve.high - curve.low) else 0.5  # where the scale is longer than any number, half of it
+    known, value = curve.column_extremes.over(edges)
+    part = 1.0 if isfinite(curve.high - curve.low) else 0.5  # high - low may overflow: then halve both
     lowest = part * curve.low
     scaled = (part * np.where(known, value, curve.low) - lowest) / (part * curve.high - lowest)
-    found: I64 = np.where(known & (edges[:-1] < stop), 1 + np.rint(7 * scaled), 0).astype(np.int64)
-    return found
+    heights: I64 = np.where(known & (edges[:-1] < stop), 1 + np.rint(7 * scaled), 0).astype(np.int64)
+    return heights
 
 
 def draw_curve(grid: Grid, y: int, levels: I64) -> None:
     """Draw ``levels`` into row ``y`` of ``grid``."""
-    some: Any = levels > 0
-    if some.all():
-        some = slice(None)
-    grid.char[y, some] = LOWER_EIGHTHS[levels[some]]
-    grid.fg[y, some] = np.where(levels[some] > 1, int(Ink.COUNTER), int(Ink.COUNTER_LOW))
+    drawn: Any = levels > 0
+    if drawn.all():
+        drawn = slice(None)
+    grid.char[y, drawn] = LOWER_EIGHTHS[levels[drawn]]
+    grid.fg[y, drawn] = np.where(levels[drawn] > 1, int(Ink.COUNTER), int(Ink.COUNTER_LOW))
 
 
 @lru_cache(maxsize=512)
 def unit_of(key: str) -> str:
-    """The unit that the key of a counter names; empty where it names none."""
-    found = _UNIT.search(key)
-    return (found[1] or found[2]) if found is not None else ""
+    """The unit in the key of a counter; empty without one."""
+    match = _UNIT.search(key)
+    return (match[1] or match[2]) if match is not None else ""
 
 
 def quantity_text(value: float, unit: str) -> str:
-    """``value`` with its ``unit``, without a gap: ``1.8GHz`` for 1800 MHz, ``7.11MB/s``, ``45%``; a dash for none."""
+    """``value`` with its ``unit``: ``1.8GHz`` for 1800 MHz, ``7.11MB/s``, ``45%``; a dash for ``NO_VALUE``."""
     if value == NO_VALUE:
         return "–"
     scaled = _SCALED.match(unit)

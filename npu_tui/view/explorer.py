@@ -1,4 +1,4 @@
-"""Walking through a scene: every motion of the user as a method, without a screen."""
+"""The explorer: the state of one screen over a scene, and every motion of the user as a method; no terminal needed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from npu_tui.view.scene import LinkMode, Scene, ScreenRow, Selected, ViewState
 from npu_tui.view.viewport import History, Viewport
 
 _LEAD = 0.3
-"""Where a time that was off screen comes to lie, as a share of the width."""
+"""Where a time that was off screen appears, as a share of the width."""
 
 _MODES: tuple[LinkMode, ...] = ("off", "selection", "all")
 
 
 class View(Struct, frozen=True):
-    """A view to come back to, with the ``offsets`` that the traces had."""
+    """A view to return to, with the ``offsets`` of the traces."""
 
     start: int
     end: int
@@ -68,17 +68,17 @@ class Explorer:
 
     @property
     def trace(self) -> int:
-        """The number of the trace that the cursor is in."""
+        """The index of the trace of the cursor's row."""
         return self.focused.trace if self.focused is not None else 0
 
     def _local(self, row: ScreenRow | None) -> tuple[Viewport, int]:
-        """Viewport and cursor on the clock of the trace of ``row``."""
+        """The viewport and the cursor on the clock of the trace of ``row``."""
         if row is None:
             return self.state.viewport, self.state.cursor
         return self.scene.local(row.trace, self.state.viewport), self.scene.to_trace(row.trace, self.state.cursor)
 
     def shift(self, trace: int, by: int) -> None:
-        """Move trace number ``trace`` by ``by`` ns against the others; the selection stays where it is seen."""
+        """Move trace number ``trace`` by ``by`` ns against the others."""
         self.leave()
         self.set_offsets([offset + by * (i == trace) for i, offset in enumerate(self.scene.offsets)])
 
@@ -122,7 +122,7 @@ class Explorer:
         self.list.scroll(rows)
 
     def widen(self) -> None:
-        """Curves came that were not there before; where there was nothing to look at, all of them is shown."""
+        """Take in new curves; an empty scene then shows all of its time."""
         before, self.bounds = self.bounds.whole, Bounds(self.scene)
         self.list.refit()
         if self.bounds.whole != before and before[1] - before[0] <= 1:
@@ -132,7 +132,7 @@ class Explorer:
     # --- time
 
     def place(self) -> View:
-        """The view as it is now."""
+        """The present view."""
         state = self.state
         view = state.viewport
         offsets = tuple(self.scene.offsets)
@@ -140,12 +140,12 @@ class Explorer:
 
     @property
     def fitted(self) -> tuple[int, int]:
-        """The times that the view was made to show, ns; the view itself covers whole columns."""
+        """The times that the view fits, ns; the view itself is rounded to its column grid."""
         return self._fitted
 
     @property
     def moved(self) -> bool:
-        """Whether the view is another one than that which opens, or the cursor was moved to another row."""
+        """Whether the user has changed the opening view, the row or the selection."""
         return self._fitted != self._opening or self.list.key != self._opening_row or self.state.selection is not None
 
     def return_to(self, place: View) -> None:
@@ -179,13 +179,14 @@ class Explorer:
         return True
 
     def zoom(self, factor: float, at: int | None = None) -> None:
-        """Show ``1 / factor`` of the time, keeping the cursor (or ``at``) in its column."""
+        """Show ``1 / factor`` of the visible time; the cursor (or ``at``) keeps its column."""
         self.leave()
         viewport = self.state.viewport
         point = self.state.cursor if at is None else at
         if not viewport.start <= point < viewport.end:
             point = (viewport.start + viewport.end) // 2
         span = max(round(viewport.span / factor), viewport.width)
+        # Rounding must not swallow a zoom out of the closest view.
         if span == viewport.span and factor < 1:
             span += viewport.width
         span = max(min(span, self.bounds.high - self.bounds.low), viewport.width)
@@ -196,7 +197,7 @@ class Explorer:
             self._put_cursor(point)
 
     def pan(self, share: float) -> None:
-        """Move by ``share`` of the visible time; the cursor keeps its column, or moves where the view cannot."""
+        """Move by ``share`` of the visible time; the cursor keeps its column, or moves where the view is at its end."""
         columns = round(self.state.viewport.width * share) or (1 if share > 0 else -1)
         self.pan_columns(columns)
 
@@ -208,8 +209,8 @@ class Explorer:
         before = state.viewport.first
         moved = state.viewport.panned(columns)
         self._show(moved.start, moved.start + moved.span)
-        left = columns - (state.viewport.first - before)
-        column = min(max(column + left, 0), state.viewport.width - 1)
+        unpanned = columns - (state.viewport.first - before)
+        column = min(max(column + unpanned, 0), state.viewport.width - 1)
         state.cursor = state.viewport.edge(column)
         self._drag_range()
 
@@ -224,7 +225,7 @@ class Explorer:
             self.pan_columns(columns)
 
     def _show(self, start: int, end: int) -> None:
-        """Make ``[start, end)`` the viewport, kept within the trace."""
+        """Make ``[start, end)`` the viewport, clipped to the bounds of the scene."""
         width = self.state.viewport.width
         span = min(max(end - start, width), max(self.bounds.high - self.bounds.low, width))
         last = max(self.bounds.high - span, self.bounds.low)
@@ -232,17 +233,17 @@ class Explorer:
         self._fitted = (start, start + min(max(end - start, 1), span))
         viewport = Viewport.around(start, start + span, width)
         if self.bounds.low < start == last and viewport.end < self.bounds.high:
-            viewport = viewport.panned(1)  # the grid shall not hide the very end
+            viewport = viewport.panned(1)  # rounding to the grid must not hide the end of the trace
         self.state.viewport = viewport
         self.list.look()
 
     def _put_cursor(self, when: int) -> None:
-        """Put the cursor at ``when``, or at the edge of the view next to it."""
+        """Put the cursor at ``when``, or at the nearest edge of the view."""
         viewport = self.state.viewport
         self.state.cursor = min(max(when, viewport.start), viewport.end - 1)
 
     def show(self, start: int, end: int, margin: float = 0.0) -> None:
-        """Fit ``[start, end)`` with ``margin`` of its length on either side; the cursor goes where it is visible."""
+        """Fit ``[start, end)`` with ``margin`` of its length on either side; a cursor out of view moves in."""
         self.leave()
         extra = round(max(end - start, 1) * margin)
         self._show(start - extra, end + extra)
@@ -251,7 +252,7 @@ class Explorer:
             self._put_cursor((start + end) // 2)
 
     def go_to(self, when: int) -> None:
-        """Put the cursor at ``when``, or at the end of the trace next to it, and bring it on screen."""
+        """Put the cursor at ``when``, clipped to the scene, and bring it on screen."""
         self.leave()
         when = min(max(when, self.scene.start), self.scene.end)
         self.bring(when)
@@ -259,7 +260,7 @@ class Explorer:
         self._drag_range()
 
     def jump(self, when: int) -> None:
-        """Go to ``when`` as to another place: a slice selected before that is not there is selected no more."""
+        """Go to ``when``; a selected slice elsewhere is deselected."""
         self.go_to(when)
         selected = self.state.selection
         if selected is not None:
@@ -268,25 +269,25 @@ class Explorer:
                 self.state.selection = None
 
     def bring(self, when: int) -> None:
-        """Pan, if need be, until ``when`` is on screen."""
+        """Pan if necessary until ``when`` is on screen."""
         viewport = self.state.viewport
         if not viewport.start <= when < viewport.end:
             start = when - round(viewport.span * _LEAD)
             self._show(start, start + viewport.span)
 
     def home_bounds(self) -> tuple[int, int]:
-        """What the opening screen fits: the first step, or the whole trace."""
+        """The times of the opening view: the first step, or the trace."""
         return self.scene.step_at(0, 0) or self.bounds.whole
 
     def home(self) -> None:
-        """Fit the step around the cursor; when that is shown already, the whole trace."""
+        """Fit the step around the cursor; if it is fitted already, the scene."""
         step = self.scene.step_at(self.state.cursor, self.trace)
-        shown = self.state.viewport
-        fitted = replace(shown)
+        before = self.state.viewport
+        step_view = replace(before)
         if step is not None:
             self.show(*step)
-            fitted = self.state.viewport
-        if step is None or fitted == shown:
+            step_view = self.state.viewport
+        if step is None or step_view == before:
             self.show(*self.bounds.whole)
 
     # --- rows and slices
@@ -305,16 +306,16 @@ class Explorer:
         self.select_under_cursor()
 
     def move_layer(self, direction: int) -> None:
-        """Move to the first row of the next (1) or this or the previous (-1) layer, and that to the top."""
+        """Move to the first row of the next (1) or of this or the previous (-1) layer, and scroll it to the top."""
         self.move_row(self.list.layer_start(direction) - self.state.focus)
         self.list.to_top()
 
     def select_under_cursor(self) -> bool:
-        """Select the slice of the cursor's row that is under the cursor, or nearest within its column."""
-        found = slice_at(self.focused, *self._local(self.focused))
-        if found is None:
+        """Select the slice of the cursor's row at the cursor, or the nearest one within its column."""
+        selected = slice_at(self.focused, *self._local(self.focused))
+        if selected is None:
             return False
-        self.state.selection = found
+        self.state.selection = selected
         return True
 
     def move_slice(self, direction: int) -> bool:
@@ -332,7 +333,7 @@ class Explorer:
         return True
 
     def select(self, selected: Selected) -> None:
-        """Select a slice, opening the layer it is in, and bring it on screen."""
+        """Select a slice, open its layer, and bring it on screen."""
         self.leave()
         trace = self.scene.traces[selected.trace]
         lane = trace.lanes[int(trace.slices.lane[selected.item])]
@@ -347,15 +348,15 @@ class Explorer:
         self._put_cursor(self.state.cursor)
 
     def show_alone(self, chosen: Iterable[Selected]) -> None:
-        """Show the rows of some slices and no others."""
+        """Show only the rows of the ``chosen`` slices."""
         rows = []
-        for each in chosen:
-            slices = self.scene.traces[each.trace].slices
-            rows.append((each.trace, int(slices.lane[each.item]), int(slices.depth[each.item])))
+        for selected in chosen:
+            slices = self.scene.traces[selected.trace].slices
+            rows.append((selected.trace, int(slices.lane[selected.item]), int(slices.depth[selected.item])))
         self.list.show_only(rows)
 
     def fit(self, ends: tuple[int, int] | None) -> bool:
-        """Fit the selection; when that is shown already, ``ends``: the span of its links."""
+        """Fit the selection; if it is fitted already, also ``ends``, the span of its links."""
         selected = self.state.selection
         if selected is None:
             return False
@@ -367,7 +368,7 @@ class Explorer:
         return True
 
     def deselect(self) -> bool:
-        """Drop, one per call, the range under way, the range, the hits, rows shown alone, the selection."""
+        """Drop, one per call: the unfinished range, the range, the hits, rows shown alone, the selection."""
         state = self.state
         if self.anchor is not None:
             self.anchor = None
@@ -387,7 +388,7 @@ class Explorer:
     # --- range and link mode
 
     def mark_selection(self) -> bool:
-        """Make the selected slice the range, or clear the range if it is that already."""
+        """Make the selected slice the range; clear the range if it is that already."""
         selected, state = self.state.selection, self.state
         if selected is None:
             return False
@@ -397,7 +398,7 @@ class Explorer:
         return True
 
     def mark(self) -> None:
-        """Begin a range at the cursor, or end the one under way; both snap to a slice edge nearby."""
+        """Begin a range at the cursor, or end the unfinished one; both ends snap to a slice edge nearby."""
         view, cursor = self._local(self.focused)
         at = snapped(self.focused, view, cursor) + self.state.cursor - cursor
         if self.anchor is None:
@@ -413,7 +414,7 @@ class Explorer:
         self.state.range = (min(start, end), max(start, end))
 
     def clear_range(self) -> None:
-        """There is no range, and none under way."""
+        """Drop the range, finished or not."""
         self.anchor = self.state.range = None
 
     def zoom_to_range(self) -> bool:
@@ -429,6 +430,6 @@ class Explorer:
             self.state.range = (min(self.anchor, at), max(self.anchor, at))
 
     def cycle_links(self) -> LinkMode:
-        """The next way of showing links: off, of the selection, all in view."""
+        """Switch to the next mode of links: off, those of the selection, all in view."""
         self.state.link_mode = _MODES[(_MODES.index(self.state.link_mode) + 1) % len(_MODES)]
         return self.state.link_mode

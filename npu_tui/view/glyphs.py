@@ -1,8 +1,8 @@
-"""The characters that a terminal can be trusted with, and what stands for the others.
+"""Sets of characters for terminals, and the replacement of each character in them.
 
-Nearly all block and line glyphs are of East_Asian_Width Ambiguous (Unicode Annex 11): terminals set up for Chinese may
-give them two cells, and every column after them is lost. ``safe`` draws with neutral ones (braille, ``▐``) instead, and
-``ascii`` with ASCII only. Each character is replaced by one character of the same width, so no layout depends on it.
+Nearly all block and line glyphs have the East_Asian_Width Ambiguous (Unicode Annex 11): terminals set up for Chinese
+may draw them two cells wide, which shifts every column after them. ``safe`` uses neutral characters (braille, ``▐``)
+instead, and ``ascii`` only ASCII. A replacement has the same width, so the layout does not depend on the set.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GlyphSet = Literal["blocks", "safe", "ascii"]
 GLYPH_SETS: tuple[GlyphSet, ...] = get_args(GlyphSet)
 
 PROBE = "▏▁─╱→…●▼"
-"""One glyph of every family that is drawn with, each of ambiguous width."""
+"""One glyph of every family in use, each of ambiguous width; the terminal is asked how wide it draws them."""
 
 _ASCII = {
     "│": "|", "┃": "|", "┊": ":", "╷": "|", "╵": "|", "╱": "/", "╲": "_", "─": "-", "━": "=", "═": "=", "╸": "=",
@@ -54,9 +54,9 @@ _GROUND[list(GROUNDS)] = True
 
 @lru_cache(maxsize=8192)
 def stand_in(char: str, glyphs: GlyphSet) -> str:
-    """What stands for ``char``: itself where it is safe, else one character of its width, or two for a wide one.
+    """The replacement of ``char`` in ``glyphs``: itself if the set has it, else text of the same width.
 
-    An accent on its own, which has no width, is left out.
+    A single accent, which has no width, becomes empty.
     """
     if glyphs == "blocks" or char.isascii():
         return char
@@ -77,7 +77,7 @@ def stand_in(char: str, glyphs: GlyphSet) -> str:
 
 
 def plain_text(text: str, glyphs: GlyphSet) -> str:
-    """``text`` in the characters of ``glyphs``; its width stays."""
+    """``text`` in the characters of ``glyphs``, with the same width."""
     return text if text.isascii() or glyphs == "blocks" else "".join(stand_in(char, glyphs) for char in text)
 
 
@@ -97,16 +97,16 @@ def redraw(grid: Grid, glyphs: GlyphSet) -> Grid:
 
 
 def _other(char: U32, which: Bools, glyphs: GlyphSet) -> None:
-    """Replace the characters beyond the table, most of them wide; their second cells are replaced elsewhere."""
+    """Replace the characters beyond the table, most of them wide; ``redraw`` replaces their second cells."""
     codes, place = np.unique(char[which], return_inverse=True)
     stands = [ord(stand_in(chr(code), glyphs)[0]) for code in codes.tolist()]
     char[which] = np.array(stands, np.uint32)[place.reshape(-1)]
 
 
 def _left_blocks(grid: Grid, char: U32, fg: U8, bg: U8, glyphs: GlyphSet) -> None:
-    """Draw ``▏`` to ``█``: a cell is half, wholly or hardly filled, whichever comes nearest, and never unmarked.
+    """Draw ``▏`` to ``█`` as the nearest of an empty, half or full cell, but never leave a bar invisible.
 
-    Where the block is the ground before a bar's start, it is the bar that must stay visible.
+    A ``hollow`` block is the ground before the start of a bar: there the bar is the background and must stay visible.
     """
     block = (grid.char >= _FULL) & (grid.char <= _THINNEST)
     if not block.any():
@@ -132,7 +132,7 @@ def _left_blocks(grid: Grid, char: U32, fg: U8, bg: U8, glyphs: GlyphSet) -> Non
 
 @lru_cache(maxsize=2)
 def _table(glyphs: GlyphSet) -> U32:
-    """The stand-in of every code point below ``_TABLE_END``; the levels of charts differ from blocks in a text."""
+    """The replacement of every code point below ``_TABLE_END``; levels of charts differ from blocks in a text."""
     table = np.array([ord((stand_in(chr(code), glyphs) or _UNKNOWN)[0]) for code in range(_TABLE_END)], np.uint32)
     for step, glyph in enumerate(_LEVELS[glyphs]):
         table[_LOWEST + step] = ord(glyph)

@@ -1,4 +1,4 @@
-"""The grid of cells that a frame consists of."""
+"""The grid of cells that a frame is drawn into."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ U32 = npt.NDArray[np.uint32]
 
 SPACE = ord(" ")
 CONTINUED = 0
-"""The character of a cell that the wide character to its left fills as well."""
+"""The character of the second cell of a wide character."""
 
 
 class Attr(IntFlag):
@@ -29,7 +29,7 @@ class Attr(IntFlag):
 class Grid(Struct):
     """``char`` (code points), ``fg`` and ``bg`` (ink numbers) and ``attr`` (``Attr`` bits), each (height, width).
 
-    A character of two cells has ``CONTINUED`` in the second one, and both look alike.
+    A wide character has ``CONTINUED`` in its second cell; both cells have the same inks and attributes.
     """
 
     char: U32
@@ -59,7 +59,7 @@ class Grid(Struct):
         return int(self.char.shape[1])
 
     def part(self, top: int, left: int, height: int, width: int) -> Grid:
-        """A window of this grid; writing to it writes here."""
+        """A part of this grid that shares its memory."""
         rows, columns = slice(top, top + height), slice(left, left + width)
         return Grid(self.char[rows, columns], self.fg[rows, columns], self.bg[rows, columns], self.attr[rows, columns])
 
@@ -74,7 +74,7 @@ class Grid(Struct):
             self.char[y, stop] = SPACE
         self.char[y, x:stop] = text[: stop - x]
         if stop - x < len(text) and text[stop - x] == CONTINUED:
-            self.char[y, stop - 1] = SPACE  # half of a wide character is none
+            self.char[y, stop - 1] = SPACE  # half a wide character cannot be drawn
         self.fg[y, x:stop] = fg
         self.attr[y, x:stop] = attr
         if bg is not None:
@@ -82,16 +82,16 @@ class Grid(Struct):
         return stop
 
     def put(self, top: int, rows: Grid) -> None:
-        """Copy ``rows``, a grid of this width, to where it begins with row ``top``."""
+        """Copy ``rows``, a grid of this width, to row ``top`` and below."""
         place = slice(top, top + rows.height)
         self.char[place], self.fg[place], self.bg[place], self.attr[place] = rows.char, rows.fg, rows.bg, rows.attr
 
     def text(self, y: int) -> str:
-        """The characters of row ``y``; a wide one stands once."""
+        """The text of row ``y``."""
         return str(self.char[y].tobytes(), "utf-32-le").replace(chr(CONTINUED), "")
 
     def runs(self, y: int) -> list[tuple[str, int, int, int]]:
-        """Row ``y`` in pieces of cells that look alike: text, ink, ink of the ground, ``Attr`` bits."""
+        """Row ``y`` in pieces of cells with the same look: text, ink, background ink, ``Attr`` bits."""
         fg, bg, attr = self.fg[y].astype(np.int64), self.bg[y].astype(np.int64), self.attr[y].astype(np.int64)
         key = (fg * 256 + bg) * 8 + attr
         starts = np.flatnonzero(np.append(True, key[1:] != key[:-1])).tolist()
@@ -102,9 +102,9 @@ class Grid(Struct):
         ]
 
     def mend(self, marked: int | None = None) -> None:
-        """Blank the halves of wide characters whose other half was written over, and let pairs look alike.
+        """Blank halves of wide characters whose other half was overwritten, and give both halves the same look.
 
-        A pair looks like its first cell, or like the cell in the column ``marked`` where one of its cells is there.
+        That is the look of the first cell, or of the cell in the column ``marked`` if one of them is there.
         """
         second = self.char == CONTINUED
         second[:, 0] = False
@@ -120,7 +120,7 @@ class Grid(Struct):
             plane[y, x] = plane[y, x - 1]
 
     def changed(self, other: Grid | None) -> list[int]:
-        """The rows in which this grid differs from ``other`` (all of them if it has another size or is None)."""
+        """The rows in which this grid differs from ``other``; all rows if it has another size or is None."""
         if other is None or other.char.shape != self.char.shape:
             return list(range(self.height))
         differs = (self.char != other.char) | (self.fg != other.fg) | (self.bg != other.bg) | (self.attr != other.attr)
@@ -132,7 +132,7 @@ _NARROW_UP_TO = 0x1100
 
 
 def _wide(char: U32) -> npt.NDArray[np.bool_]:
-    """Which cells hold a character of two cells."""
+    """Which cells hold a wide character."""
     result = char >= _NARROW_UP_TO
     codes, place = np.unique(char[result], return_inverse=True)
     result[result] = np.array([char_cells(chr(code)) == 2 for code in codes.tolist()], np.bool_)[place.reshape(-1)]

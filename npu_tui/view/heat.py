@@ -19,14 +19,14 @@ F64 = npt.NDArray[np.float64]
 GLYPHS = np.array([ord(char) for char in "·░▒▓█"], np.uint32)
 ALARMING = np.array([Ink.FAINT, Ink.DIM, Ink.ACCENT, Ink.ALERT_LOW, Ink.ALERT], np.uint8)
 CALM = np.array([Ink.FAINT, Ink.COUNTER_LOW, Ink.COUNTER_LOW, Ink.COUNTER, Ink.COUNTER], np.uint8)
-"""The inks of the shades: red is for what a rank is to blame for, and for nothing else."""
+"""The inks of the shades: red only shows what a rank is to blame for."""
 UNKNOWN = ord(" ")
 
 
 def shaded(shares: F64, least: tuple[float, ...], alarming: bool) -> tuple[U32, U8]:
-    """Characters and inks of ``shares`` (any shape); ``least`` are where the shades after the first begin.
+    """Characters and inks of ``shares`` (any shape); ``least`` are the lower bounds of the shades after the first.
 
-    What is not known (NaN) stays blank.
+    An unknown share (NaN) is blank.
     """
     known = ~np.isnan(shares)
     level = np.searchsorted(np.array(least), np.where(known, shares, 0.0), "right")
@@ -36,21 +36,21 @@ def shaded(shares: F64, least: tuple[float, ...], alarming: bool) -> tuple[U32, 
 
 
 def worst(shares: F64, count: int) -> F64:
-    """``shares`` (…, n) in ``count`` columns, n at the most, each the worst of those that fall into it."""
+    """``shares`` (…, n) reduced to at most ``count`` columns, each with the maximum of its shares."""
     columns = shares.shape[-1]
     if columns <= count:
         return shares
     begins = np.arange(count) * columns // count
-    found: F64 = np.fmax.reduceat(shares, begins, axis=-1)
-    return found
+    reduced: F64 = np.fmax.reduceat(shares, begins, axis=-1)
+    return reduced
 
 
 _TALLEST = 16
-"""Devices of a host up to which each has a line of its own."""
+"""Up to this many devices of a host each has its own line."""
 
 
 class FieldPicture(Struct, frozen=True):
-    """``shares`` (hosts, devices), NaN for what is not there, under a ``title``; ``cursor`` is (host, device)."""
+    """``shares`` (hosts, devices), NaN without a device, under a ``title``; ``cursor`` is (host, device)."""
 
     title: str
     shares: F64
@@ -61,7 +61,7 @@ class FieldPicture(Struct, frozen=True):
 
 
 class FieldPlaces(Struct, frozen=True):
-    """Where the cells are: ``across`` hosts a line; with ``by_device`` a line is a device, else it is more hosts."""
+    """The layout of a field: ``across`` hosts per line; with ``by_device`` a line is a device, else further hosts."""
 
     across: int
     by_device: bool
@@ -70,7 +70,7 @@ class FieldPlaces(Struct, frozen=True):
     left: int = 1
 
     def at(self, x: int, y: int) -> tuple[int, int] | None:
-        """Host and device (-1: all of them) at column ``x`` of line ``y`` below the title."""
+        """The host and device (-1: all) at column ``x`` of line ``y`` below the title; None outside."""
         column = (x - self.left) // self.cell
         if not 0 <= column < self.across or y < 0:
             return None
@@ -81,11 +81,11 @@ class FieldPlaces(Struct, frozen=True):
 
 
 def field_places(hosts: int, devices: int, width: int, height: int) -> FieldPlaces:
-    """How ``hosts`` of so many ``devices`` are laid out in ``height`` lines of ``width`` columns."""
+    """The layout of ``hosts`` with ``devices`` each in ``height`` lines of ``width`` columns."""
     room = max(width - 2, 1)
     if hosts <= room and devices <= min(height - 1, _TALLEST):
         return FieldPlaces(hosts, True, hosts, 2 if 2 * hosts <= room else 1)
-    # Rows of hosts that are as many as a person counts easily: multiples of ten.
+    # Lines of multiples of ten hosts are easy to count.
     across = next((count for count in (50, 40, 30, 20, 10) if 2 * count <= room), room)
     while -(-hosts // across) > max(height - 1, 1) and across < room:
         across = min(across * 2, room)
@@ -93,7 +93,7 @@ def field_places(hosts: int, devices: int, width: int, height: int) -> FieldPlac
 
 
 def draw_field(picture: FieldPicture, grid: Grid) -> FieldPlaces:
-    """Draw ``picture`` into ``grid``: a title, then the cells; what has no room is left out."""
+    """Draw ``picture`` into ``grid``: a title, then as many lines of cells as fit."""
     hosts, devices = picture.shares.shape
     places = field_places(hosts, devices, grid.width, grid.height)
     if grid.height < 2:
@@ -102,10 +102,10 @@ def draw_field(picture: FieldPicture, grid: Grid) -> FieldPlaces:
     if places.by_device:
         cells = picture.shares.T
     else:
-        worst = np.fmax.reduce(picture.shares, axis=1)
+        worst_of_host = np.fmax.reduce(picture.shares, axis=1)
         lines = -(-hosts // places.across)
         cells = np.full(lines * places.across, np.nan)
-        cells[:hosts] = worst
+        cells[:hosts] = worst_of_host
         cells = cells.reshape(lines, places.across)
     char, ink = shaded(cells, picture.least, picture.alarming)
     for line in range(min(len(cells), grid.height - 1)):
@@ -127,7 +127,7 @@ def _mark(cursor: tuple[int, int], places: FieldPlaces, grid: Grid) -> None:
 
 _GAP = 2
 _WIDEST = 6
-"""Columns of a cell at most, one of them blank."""
+"""The widest cell, its blank column included."""
 _ASIDE_FROM = 70
 _CURSOR = "▸"
 _LEAST_CELLS = 12
@@ -135,9 +135,9 @@ _LEAST_CELLS = 12
 
 
 class DrawnRow(Struct, frozen=True):
-    """One row: what it is called, what stands beside that, its ``shares`` (columns,), and figures for the right edge.
+    """One row: its label, a text beside it, its ``shares`` (columns,), and figures for the right edge.
 
-    ``unknown`` rows have no files: their cells show that. A ``marked`` one was chosen.
+    ``unknown`` rows have no files: their cells are question marks. The user chose a ``marked`` one.
     """
 
     label: str
@@ -149,10 +149,10 @@ class DrawnRow(Struct, frozen=True):
 
 
 class HeatPicture(Struct, frozen=True):
-    """Rows under a ``title`` and the labels of their columns; ``heads`` stand over the figures.
+    """Rows under a ``title`` and the labels of their columns; ``heads`` are the headings of the figures.
 
-    ``least`` are the shares at which shades begin. ``cursor`` is a row, ``column`` a column that is looked at, -1 for
-    none. With ``named`` rows have labels.
+    ``least`` are the lower bounds of the shades. ``cursor`` is a row, ``column`` a highlighted column, -1 for none.
+    With ``named`` rows have labels.
     """
 
     title: str
@@ -168,7 +168,7 @@ class HeatPicture(Struct, frozen=True):
 
 
 class Places(Struct):
-    """Where on the grid what is: the picture's row and column at a cell; ``top`` is the first row that is drawn."""
+    """The layout of a heat map: finds the picture's row and column at a cell; ``top`` is the first row drawn."""
 
     top: int = 0
     first_line: int = 2
@@ -191,7 +191,7 @@ class Places(Struct):
 
 
 def draw_heat(picture: HeatPicture, grid: Grid) -> Places:
-    """Draw ``picture`` into ``grid``: title, column labels, the rows that fit around the cursor, what is left out.
+    """Draw ``picture`` into ``grid``: title, column labels, the rows that fit around the cursor, a note on the rest.
 
     A grid of less than three lines stays blank.
     """
@@ -252,21 +252,21 @@ def _figures_shown(picture: HeatPicture, room: int) -> int:
 
 
 def _figure_width(picture: HeatPicture, k: int) -> int:
-    own = [cell_count(row.figures[k]) for row in picture.rows if k < len(row.figures)]
-    return max([cell_count(picture.heads[k]), *own])
+    widths = [cell_count(row.figures[k]) for row in picture.rows if k < len(row.figures)]
+    return max([cell_count(picture.heads[k]), *widths])
 
 
 def _figure_places(width: int, widths: Sequence[int]) -> list[int]:
-    found: list[int] = []
+    places: list[int] = []
     x = width
-    for own in reversed(widths):
-        x -= own + (_GAP if found else 1)
-        found.append(x)
-    return found[::-1]
+    for width_of_figure in reversed(widths):
+        x -= width_of_figure + (_GAP if places else 1)
+        places.append(x)
+    return places[::-1]
 
 
 def _labels(picture: HeatPicture, grid: Grid, places: Places) -> None:
-    """The labels of the columns, those that have room; that of the column looked at in any case."""
+    """Draw the labels of the columns that have room; the highlighted column always has one."""
     free = places.left
     count = len(picture.columns)
     wanted = picture.column * places.bins // count if 0 <= picture.column < count else -1
@@ -295,7 +295,7 @@ def _row(picture: HeatPicture, row: DrawnRow, number: int, grid: Grid, places: P
     if picture.named:
         grid.write(line, 0, points(_CURSOR if focused else "•" if row.marked else " "), Ink.ACCENT)
         ink = Ink.BRIGHT if focused else Ink.DIM if row.unknown else Ink.TEXT
-        label = max((cell_count(each.label) for each in picture.rows), default=0)
+        label = max((cell_count(other.label) for other in picture.rows), default=0)
         grid.write(line, 1, points(shortened(row.label, places.left - 2)), ink, attr=Attr.BOLD if focused else 0)
         start = 1 + label + _GAP
         if start < places.left - 1:
@@ -312,7 +312,7 @@ def _row(picture: HeatPicture, row: DrawnRow, number: int, grid: Grid, places: P
 
 
 _FILLS = (("█", bar(OpClass.CUBE)), ("▒", bar(OpClass.COMMUNICATION)), ("╱", bar(OpClass.WAIT)))
-"""Of computing, exposed communication and free time: as in the bars of a step."""
+"""Fills of computing, exposed communication and free time, as in the bars of a step."""
 
 
 class DrawnParts(Struct, frozen=True):
@@ -352,10 +352,10 @@ _WORK_INK, _MOVE_INK, _WAIT_INK = bar(OpClass.CUBE), bar(OpClass.COMMUNICATION),
 
 
 class DrawnBar(Struct, frozen=True):
-    """One rank, ns from the start of the picture on: it worked from ``begin`` (None: not recorded) to ``come``.
+    """One rank, ns from the start of the picture: it worked from ``begin`` (None: not recorded) to ``come``.
 
-    Of that ``own`` ns were more than its peers needed; it left at ``end``. ``words`` stand in its wait where there is
-    room, ``note`` at the right edge. ``error`` is the ± of its clock in ns. ``at_most``: it came then or before.
+    ``own`` ns of that are more than its peers needed; it left at ``end``. ``words`` are drawn in its wait if there is
+    room, ``note`` at the right edge. ``error`` is the uncertainty of its clock (± ns). ``at_most``: it came by then.
     """
 
     label: str
@@ -372,10 +372,9 @@ class DrawnBar(Struct, frozen=True):
 
 
 class WaterfallPicture(Struct, frozen=True):
-    """Bars under a ``title``, ``length`` ns long; the last rank came at ``come``. The first of ``asides`` that
-    fits stands at the right.
+    """Bars under a ``title``, ``length`` ns long; the last rank came at ``come``.
 
-    ``more`` says what has no line.
+    The first of ``asides`` that fits is drawn at the right; ``more`` is a note on bars without a line.
     """
 
     title: str
@@ -387,67 +386,67 @@ class WaterfallPicture(Struct, frozen=True):
 
 
 def draw_waterfall(picture: WaterfallPicture, grid: Grid) -> None:
-    """Draw ``picture`` into ``grid``: its title, then a bar a line."""
+    """Draw ``picture`` into ``grid``: its title, then one bar per line."""
     if grid.height < 2 or grid.width < 20:
         return
     title = drawable(picture.title)
     room = grid.width - cell_count(title) - 3
-    aside = next((each for each in picture.asides if cell_count(each) <= room), picture.asides[-1])
+    aside = next((text for text in picture.asides if cell_count(text) <= room), picture.asides[-1])
     title = shortened(title, max(grid.width - cell_count(aside) - 3, 10))
     grid.write(0, 0, points(title), Ink.BRIGHT, attr=Attr.BOLD)
     grid.write(0, max(grid.width - cell_count(aside) - 1, 0), points(aside), Ink.DIM)
-    label = max((cell_count(each.label) for each in picture.bars), default=0)
-    note = max((cell_count(each.note) for each in picture.bars), default=0)
+    label = max((cell_count(row.label) for row in picture.bars), default=0)
+    note = max((cell_count(row.note) for row in picture.bars), default=0)
     left = 2 + label
     right = grid.width - note - 2
     if right - left < 12:
         right = grid.width - 1
         note = 0
     lines = grid.height - 1 - bool(picture.more)
-    for line, each in enumerate(picture.bars[:lines], 1):
-        _bar(picture, each, grid, line, left, right)
+    for line, row in enumerate(picture.bars[:lines], 1):
+        _bar(picture, row, grid, line, left, right)
         if note:
-            ink = Ink.ALERT if each.last else Ink.BRIGHT if each.marked else Ink.DIM
-            grid.write(line, right + 1, points(each.note), ink, attr=Attr.BOLD if each.last else 0)
+            ink = Ink.ALERT if row.last else Ink.BRIGHT if row.marked else Ink.DIM
+            grid.write(line, right + 1, points(row.note), ink, attr=Attr.BOLD if row.last else 0)
     if picture.more:
         grid.write(min(len(picture.bars), lines) + 1, 1, points(shortened(picture.more, grid.width - 2)), Ink.DIM)
 
 
-def _bar(picture: WaterfallPicture, each: DrawnBar, grid: Grid, line: int, left: int, right: int) -> None:
+def _bar(picture: WaterfallPicture, rank_bar: DrawnBar, grid: Grid, line: int, left: int, right: int) -> None:
     width = right - left
 
     def column(time: int) -> int:
         return left + min(max(time * width // max(picture.length, 1), 0), width - 1)
 
-    if each.marked:
+    if rank_bar.marked:
         grid.bg[line, :] = Ink.FOCUS
-    grid.write(line, 1, points(each.label), Ink.BRIGHT if each.last or each.marked else Ink.TEXT)
-    come, last, end = column(each.come), column(picture.come), column(each.end)
-    if each.at_most:
+    grid.write(line, 1, points(rank_bar.label), Ink.BRIGHT if rank_bar.last or rank_bar.marked else Ink.TEXT)
+    come, last, end = column(rank_bar.come), column(picture.come), column(rank_bar.end)
+    if rank_bar.at_most:
         grid.write(line, come, points(_BEFORE), Ink.DIM)
-    elif each.begin is not None:
-        begin, more = column(each.begin), column(max(each.come - each.own, each.begin))
+    elif rank_bar.begin is not None:
+        begin, more = column(rank_bar.begin), column(max(rank_bar.come - rank_bar.own, rank_bar.begin))
         _fill(grid, line, begin, more, _WORK, _WORK_INK)
-        _fill(grid, line, more, come, _MORE if each.own else _WORK, Ink.ALERT if each.own else _WORK_INK)
+        _fill(grid, line, more, come, _MORE if rank_bar.own else _WORK, Ink.ALERT if rank_bar.own else _WORK_INK)
     if come + 1 < last:
         _fill(grid, line, come + 1, last, _WAIT, _WAIT_INK)
         space = last - come - 3
-        if cell_count(each.words) + 2 <= space:
-            start = come + 1 + (last - come - cell_count(each.words)) // 2
-            grid.write(line, start - 1, points(f" {each.words} "), Ink.DIM)
+        if cell_count(rank_bar.words) + 2 <= space:
+            start = come + 1 + (last - come - cell_count(rank_bar.words)) // 2
+            grid.write(line, start - 1, points(f" {rank_bar.words} "), Ink.DIM)
     _fill(grid, line, last + 1, end, _TRANSFER, _MOVE_INK)
     grid.write(line, last, points(_EDGE), Ink.BRIGHT)
     if end > last:
         grid.write(line, end, points(_EDGE), Ink.DIM)
-    if not each.at_most:
-        _error(each, grid, line, column)
+    if not rank_bar.at_most:
+        _error(rank_bar, grid, line, column)
         if come < last:
             grid.write(line, come, points(_EDGE), Ink.TEXT)
 
 
-def _error(each: DrawnBar, grid: Grid, line: int, column: Callable[[int], int]) -> None:
-    """What the clock leaves open about the arrival, where that is as wide as a cell."""
-    low, high = column(each.come - each.error), column(each.come + each.error)
+def _error(rank_bar: DrawnBar, grid: Grid, line: int, column: Callable[[int], int]) -> None:
+    """Draw the uncertainty of the arrival where it is wider than a cell."""
+    low, high = column(rank_bar.come - rank_bar.error), column(rank_bar.come + rank_bar.error)
     if high > low:
         _fill(grid, line, low, high + 1, _ERROR, Ink.ACCENT)
 

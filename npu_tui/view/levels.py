@@ -1,4 +1,4 @@
-"""Levels of detail: what is drawn of a row of millions of slices."""
+"""Levels of detail: the union of a lane, and extremes over ranges of values, without a look at every slice."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from npu_tui.trace.model import Trace
 class Cover:
     """The union of the slices of one lane as disjoint intervals ``start``..``end`` (ns).
 
-    The pieces of a lane that was made one row of are that union, cut where another slice goes on.
+    The pieces of a lane's folded row are that union already, only cut where one slice takes over from another.
     """
 
     def __init__(self, trace: Trace, lane: int) -> None:
-        home = trace.lanes[lane]
-        leaf = trace.folded.get(home.first_row)
-        if leaf is not None:
-            self.start, self.end, self._sum = leaf.start, leaf.end, leaf.busy
+        shown_lane = trace.lanes[lane]
+        folded = trace.folded.get(shown_lane.first_row)
+        if folded is not None:
+            self.start, self.end, self._sum = folded.start, folded.end, folded.busy
             return
-        bounds = trace.rows.offset[home.first_row : home.first_row + home.rows + 1]
-        low, high = (int(bounds[0]), int(bounds[-1])) if home.rows else (0, 0)
+        bounds = trace.rows.offset[shown_lane.first_row : shown_lane.first_row + shown_lane.rows + 1]
+        low, high = (int(bounds[0]), int(bounds[-1])) if shown_lane.rows else (0, 0)
         self.start, self.end = union(trace.rows.start[low:high], trace.rows.end[low:high])
         self._sum = np.zeros(len(self.start) + 1, np.int64)
         np.cumsum(self.end - self.start, out=self._sum[1:])
 
     def busy(self, start: int, end: int) -> int:
-        """Nanoseconds of ``[start, end)`` that are covered."""
+        """How much of ``[start, end)`` is covered, ns."""
         return self._until(end) - self._until(start)
 
     def _until(self, time: int) -> int:
@@ -46,7 +46,10 @@ Number = TypeVar("Number", bound=np.generic)
 
 
 class Extremes(Generic[Number]):
-    """Of ``values``, the most by ``extreme``, which is ``np.maximum`` or ``np.minimum``."""
+    """The extreme of ranges of ``values``; ``extreme`` is ``np.maximum`` or ``np.minimum``.
+
+    Blocks of 16 values are reduced once: a long range takes its blocks and up to 16 values at either end.
+    """
 
     def __init__(self, values: npt.NDArray[Number], extreme: np.ufunc) -> None:
         self._values = values
@@ -55,20 +58,20 @@ class Extremes(Generic[Number]):
         self._blocks: npt.NDArray[Any] = extreme.reduceat(values, blocks) if len(blocks) else values
 
     def over(self, first: I64, last: I64) -> npt.NDArray[Number]:
-        """The extreme of the values ``[first, last)`` of each range, none of which is empty; ranges ascend."""
+        """The extreme of each range ``[first, last)``; ranges ascend, and none is empty."""
         longest = int((last - first).max(initial=1))
         window = np.arange(min(longest, _BLOCK))
         begin, end = first[:, None], last[:, None]
-        found: npt.NDArray[Any] = self._extreme.reduce(self._values[np.minimum(begin + window, end - 1)], axis=1)
+        extremes: npt.NDArray[Any] = self._extreme.reduce(self._values[np.minimum(begin + window, end - 1)], axis=1)
         if longest <= _BLOCK:
-            return found
+            return extremes
         ends = self._extreme.reduce(self._values[np.maximum(end - 1 - window, begin)], axis=1)
-        found = self._extreme(found, ends)
+        extremes = self._extreme(extremes, ends)
         low, high = -(-first // _BLOCK), last // _BLOCK
         inner = np.flatnonzero(high > low)
         if len(inner):
             pairs = np.stack((low[inner], high[inner]), axis=1).ravel()
-            # The last range may end with the blocks, where nothing can begin.
+            # reduceat takes no index after the last block, which is where the last range may end.
             pairs = pairs[:-1] if pairs[-1] == len(self._blocks) else pairs
-            found[inner] = self._extreme(found[inner], self._extreme.reduceat(self._blocks, pairs)[::2])
-        return found
+            extremes[inner] = self._extreme(extremes[inner], self._extreme.reduceat(self._blocks, pairs)[::2])
+        return extremes

@@ -1,4 +1,4 @@
-"""Straight lines between cells as braille dots or as columns, drawn behind whatever is already there."""
+"""Straight lines between cells, as braille dots or as columns, drawn behind everything that is already there."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _FIRST_GROUND, _SELECTED, _LABEL, _BOLD = int(Ink.LANE), int(Ink.SELECTED), int(
 
 
 class Lines(Struct):
-    """Lines from (``x0``, ``y0``) to (``x1``, ``y1``): columns with fractions and whole rows of the lane area.
+    """Lines from (``x0``, ``y0``) to (``x1``, ``y1``): x in fractional columns, y in rows of the lane area.
 
-    Rows may lie above or below the screen, columns left or right of it. ``ink`` is the colour, ``solid`` lines are
-    drawn two dots thick (upright ones as ``┃``), ``order`` says which line is on top (the larger). ``ends``: mark
-    both ends in any case, also over a name or, off screen, at the border.
+    Both may be off screen. ``ink`` is the colour; ``solid`` lines are two dots thick (upright ones are drawn as ``┃``);
+    a larger ``order`` is on top. With ``ends`` both ends are always marked, also over a name and, off screen, at the
+    border.
     """
 
     x0: F64
@@ -41,7 +41,7 @@ class Lines(Struct):
         return len(self.x0)
 
     def picked(self, which: I64) -> Lines:
-        """Some of the lines, in the order of ``which``."""
+        """The lines at ``which``, in that order."""
         return Lines(
             self.x0[which],
             self.y0[which],
@@ -74,7 +74,8 @@ def draw_lines(lines: Lines, grid: Grid, painted: Painted) -> None:
         return
     lines = lines.picked(np.argsort(lines.order, kind="stable"))
     down = lines.y1 > lines.y0
-    # In dots: from the lower edge of the source's row to the upper edge of the target's, or the reverse going up.
+    # In dots, of which a cell has 2 x 4: from the lower edge of the source's row to the upper edge of the target's, or
+    # from upper to lower edge for a line that goes up.
     top = np.where(down, 4 * (lines.y0 + 1), 4 * lines.y0 - 1).astype(np.float64)
     bottom = np.where(down, 4 * lines.y1 - 1, 4 * (lines.y1 + 1)).astype(np.float64)
     upright = lines.solid & (np.abs(lines.x1 - lines.x0) < _UPRIGHT)
@@ -95,7 +96,7 @@ _Span = tuple[F64, F64, F64, F64]
 
 
 def _clip(x0: F64, y0: F64, x1: F64, y1: F64, width: int, height: int) -> tuple[F64, F64]:
-    """The part of each line inside the screen as parameters 0..1 (Liang and Barsky); first > second if none is."""
+    """The part of each line on the screen as parameters 0..1 (Liang and Barsky); first > second if there is none."""
     enter, leave = np.zeros(len(x0)), np.ones(len(x0))
     for start, delta, limit in ((x0, x1 - x0, width), (y0, y1 - y0, height)):
         flat = delta == 0
@@ -157,7 +158,7 @@ def _put(mask: Bools, char: U32, ink: U8, grid: Grid, painted: Painted) -> None:
 
 
 def _mark_border(lines: Lines, which: I64, span: _Span, part: tuple[F64, F64], grid: Grid, painted: Painted) -> None:
-    """Show at the border where a line goes on: an arrow where its source or target is off screen."""
+    """Draw an arrow at the border where the source or target of a line is off screen."""
     x0, y0, x1, y1 = span
     for k in which.tolist():
         for t, at_end in ((part[0][k], False), (part[1][k], True)):
@@ -175,13 +176,13 @@ def _mark_ends(lines: Lines, grid: Grid, painted: Painted) -> None:
     target = np.where(lines.y1 >= lines.y0, DOWN, UP)
     for xs, ys, glyph in ((lines.x0, lines.y0, np.full(len(lines), SOURCE)), (lines.x1, lines.y1, target)):
         shown = np.flatnonzero((xs >= 0) & (xs < grid.width) & (ys >= 0) & (ys < grid.height))
-        # Among many lines a name says more than one more mark.
+        # Among many lines a name is worth more than another mark.
         shown = shown[lines.ends[shown] | ~painted.named[ys[shown], xs[shown].astype(np.int64)]]
         _mark(xs[shown].astype(np.int64), ys[shown], glyph[shown], lines.ink[shown], grid, painted)
 
 
 def _mark(x: I64, y: I64, glyph: I64, ink: U8, grid: Grid, painted: Painted) -> None:
-    """Write marks: in the line's ink on a cell without a bar's colour, dark on a bar."""
+    """Write marks: dark on a bar, in the line's ink elsewhere."""
     bar = (grid.bg[y, x] < _FIRST_GROUND) | (grid.bg[y, x] == _SELECTED)
     grid.char[y, x] = glyph
     dark = np.where(grid.bg[y, x] == _SELECTED, _FIRST_GROUND, _LABEL)

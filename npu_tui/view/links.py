@@ -1,4 +1,4 @@
-"""Links as lines and markers, and the strip that weighs them by lost time."""
+"""Links drawn as lines, and the strip above the lanes that shows their shape and lost time per column."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from npu_tui.view.viewport import Viewport
 class LinkIndex:
     """Links of one category of one trace.
 
-    ``link`` are indices in ``Trace.links``; ``source``, ``target`` (ns), ``shape``, ``lost`` (ns) and ``starved``
-    belong to them. ``sums`` (n + 1, 7) are prefix sums: near-vertical, shallow and negative ones, starved ones, those
-    that are near-vertical or shallow besides, and the time that the starved ones lost.
+    ``link`` indexes ``Trace.links``; ``source``, ``target`` (ns), ``shape``, ``lost`` (ns) and ``starved`` are those of
+    these links; (n,) each. ``sums`` (n + 1, 7) are prefix sums of counts (near-vertical, shallow, negative, starved,
+    starved and near-vertical, starved and shallow) and of the time lost by starved links.
     """
 
     def __init__(self, trace: Trace, marks: LinkClasses, category: str) -> None:
@@ -33,11 +33,12 @@ class LinkIndex:
         near = self.shape == LinkShape.NEAR_VERTICAL
         shallow, starved = self.shape == LinkShape.SHALLOW, self.starved
         counted = (near, shallow, self.target < self.source, starved, starved & near, starved & shallow)
-        self.sums = np.zeros((len(self.link) + 1, 7), np.int64)  # a cell asks for all of them at once
+        self.sums = np.zeros((len(self.link) + 1, 7), np.int64)  # one array: a column needs all of them
         for column, values in enumerate((*counted, np.where(starved, self.lost, 0))):
             np.cumsum(values, out=self.sums[1:, column])
         self.emphasised: I64 = np.flatnonzero(near | self.starved)
-        # The running maximum and minimum ascend, so a search in them bounds the links that touch a window.
+        # Links are sorted by target only. The running maximum and minimum of both ends ascend, so a binary search in
+        # them bounds the links that touch a window.
         self._latest = np.maximum.accumulate(np.maximum(self.source, self.target))
         self._earliest = np.minimum.accumulate(np.minimum(self.source, self.target)[::-1])[::-1]
 
@@ -45,7 +46,7 @@ class LinkIndex:
         return len(self.link)
 
     def touching(self, start: int, end: int) -> tuple[int, int]:
-        """Bounds of a run of links that holds every one with some time in ``[start, end)`` ns, and few others."""
+        """Bounds of a run of links with all that touch ``[start, end)`` ns, and few others."""
         low = int(np.searchsorted(self._latest, start))
         high = int(np.searchsorted(self._earliest, end))
         return low, max(low, high)
@@ -61,7 +62,7 @@ _NOWHERE = -(1 << 40)
 
 
 class LaneArea(Struct, frozen=True):
-    """The lane area: its times, what is scrolled, and where slices stand."""
+    """The lane area: its times, the scrolled rows, and the row of every slice."""
 
     viewport: Viewport
     state: ViewState
@@ -70,17 +71,17 @@ class LaneArea(Struct, frozen=True):
 
 
 def links_of_slice(trace: Trace, item: int) -> I64:
-    """Indices of the links that start or end at slice ``item``, at most 64 with the smallest latency kept."""
+    """Indices of the links that start or end at slice ``item``; of more than 64 those with the least latency."""
     links = trace.links
-    mine = np.flatnonzero((links.source_slice == item) | (links.target_slice == item))
-    if len(mine) > _OF_SELECTION:
-        latency = np.abs(links.target_time[mine] - links.source_time[mine])
-        mine = np.sort(mine[np.argsort(latency, kind="stable")[:_OF_SELECTION]])
-    return mine
+    links_of_item = np.flatnonzero((links.source_slice == item) | (links.target_slice == item))
+    if len(links_of_item) > _OF_SELECTION:
+        latency = np.abs(links.target_time[links_of_item] - links.source_time[links_of_item])
+        links_of_item = np.sort(links_of_item[np.argsort(latency, kind="stable")[:_OF_SELECTION]])
+    return links_of_item
 
 
 def selection_lines(trace: Trace, number: int, marks: LinkClasses, link: I64, area: LaneArea) -> Lines:
-    """The lines of the links of the selected slice: red when starved, else bright."""
+    """The lines of the links of the selected slice: red if starved, else bright."""
     lines = _lines(trace, number, marks, link, area)
     calm = ~marks.starved[link] & (marks.shape[link] != LinkShape.NEAR_VERTICAL)
     lines.ink[calm] = Ink.LINK_SELECTED
@@ -94,39 +95,39 @@ def view_lines(trace: Trace, number: int, marks: LinkClasses, index: LinkIndex, 
     link = index.link[_telling(index, area.viewport)]
     rest = np.setdiff1d(index.link[_sample(index, area.viewport)], link)
     lines = _lines(trace, number, marks, np.concatenate([link, rest]), area)
-    # Of the sampled ones, one line per group of columns and target row keeps the slopes readable.
+    # One sampled line per group of columns and target row keeps the slopes readable.
     group = area.viewport.columns(trace.links.target_time[rest]) // _GROUP
-    _, once = np.unique(group * 100_000 + lines.y1[len(link) :], return_index=True)
-    keep = np.concatenate([np.arange(len(link)), len(link) + np.sort(once)])
+    _, first_in_group = np.unique(group * 100_000 + lines.y1[len(link) :], return_index=True)
+    keep = np.concatenate([np.arange(len(link)), len(link) + np.sort(first_in_group)])
     return lines.picked(keep[:_MOST])
 
 
 def _telling(index: LinkIndex, viewport: Viewport) -> I64:
-    """Positions of starved and near-vertical links in view: per column the one that lost most, at most 80."""
+    """Positions of starved and near-vertical links in view: the one that lost most per column, at most 80."""
     low, high = np.searchsorted(index.emphasised, index.touching(viewport.start, viewport.end))
-    found = index.emphasised[low:high]
-    inside = (index.source[found] < viewport.end) & (index.target[found] >= viewport.start)
-    found = found[inside]
-    weight = index.lost[found] + index.starved[found]
-    found = found[np.argsort(-weight, kind="stable")]
-    _, once = np.unique(viewport.columns(index.target[found]), return_index=True)
-    return found[np.sort(once)[:_MOST_TELLING]]
+    positions = index.emphasised[low:high]
+    inside = (index.source[positions] < viewport.end) & (index.target[positions] >= viewport.start)
+    positions = positions[inside]
+    weight = index.lost[positions] + index.starved[positions]
+    positions = positions[np.argsort(-weight, kind="stable")]
+    _, first_in_column = np.unique(viewport.columns(index.target[positions]), return_index=True)
+    return positions[np.sort(first_in_column)[:_MOST_TELLING]]
 
 
 def _sample(index: LinkIndex, viewport: Viewport) -> I64:
-    """Positions of a few links per group of columns, the same ones while the view pans."""
+    """Positions of a few links per group of columns; panning does not change the choice."""
     low, high = index.touching(viewport.start, viewport.end)
     edges = viewport.edges()
     at = np.searchsorted(index.target, edges[(-viewport.first) % _GROUP :: _GROUP])
     bounds = np.concatenate([[low], np.clip(at, low, high), [high]])
     size = np.diff(bounds)
     taken = np.minimum(size, _PER_GROUP)
-    # Beyond the right edge lie the targets of links that leave the screen: spread over all of them.
-    found = spread(bounds[:-1], taken)
+    # Links that leave the screen have their targets beyond the right edge: sample evenly over all of them.
+    positions = spread(bounds[:-1], taken)
     if size[-1] > _PER_GROUP:
-        found = np.unique(np.append(found, np.linspace(bounds[-2], high - 1, 4 * _PER_GROUP).astype(np.int64)))
-    inside = (index.source[found] < viewport.end) & (index.target[found] >= viewport.start)
-    return found[inside]
+        positions = np.unique(np.append(positions, np.linspace(bounds[-2], high - 1, 4 * _PER_GROUP).astype(np.int64)))
+    inside = (index.source[positions] < viewport.end) & (index.target[positions] >= viewport.start)
+    return positions[inside]
 
 
 def _lines(trace: Trace, number: int, marks: LinkClasses, link: I64, area: LaneArea) -> Lines:
@@ -141,7 +142,7 @@ def _lines(trace: Trace, number: int, marks: LinkClasses, link: I64, area: LaneA
         depth = np.where(bound, trace.slices.depth[safe] if len(trace.slices) else 0, 0)
         lanes = np.where(bound, trace.slices.lane[safe] if len(trace.slices) else -1, lane)
         row = area.places.rows(number, lanes.astype(np.int64), depth.astype(np.int64))
-        # Counted from the left edge, and in floats only then: exact near the screen, and no product overflows.
+        # Relative to the left edge before the conversion to floats: exact near the screen, and no overflow.
         start, over = divmod(view.first * view.span, view.width)
         column = ((time - view.origin - start).astype(np.float64) * view.width - over) / view.span
         ends.append((column, row))
@@ -160,7 +161,7 @@ def _lines(trace: Trace, number: int, marks: LinkClasses, link: I64, area: LaneA
         Ink.LINK,
     )
     order = np.select([starved, near], [3, 2], 1)
-    # An end that stands nowhere takes the row of the other end, out of sight: then no line is drawn, only one mark.
+    # An end without a row takes the row of the other end, off screen: no line is drawn, only the mark of that end.
     lost0, lost1 = row0 < 0, row1 < 0
     y0 = screen_line(area.state, np.where(lost0, np.where(lost1, _NOWHERE, row1), row0))
     y1 = screen_line(area.state, np.where(lost1, np.where(lost0, _NOWHERE, row0), row1))
@@ -184,7 +185,7 @@ SHAPE_GLYPHS = {
     LinkShape.SHALLOW: chr(SHALLOW_GLYPH),
     LinkShape.QUEUED: chr(QUEUED_GLYPH),
 }
-"""What stands for the shape of a link, here and in legends."""
+"""The glyph of each shape, in the strip and in legends."""
 _NEAR, _NEGATIVE, _SHALLOW, _QUEUED = range(4)
 _GLYPHS = np.array([NEAR_GLYPH, NEGATIVE_GLYPH, SHALLOW_GLYPH, QUEUED_GLYPH], np.uint32)
 _INKS = np.array([Ink.NEAR, Ink.NEGATIVE, Ink.SHALLOW, Ink.QUEUED], np.uint8)
@@ -193,7 +194,7 @@ _LOST_BOLD = 500_000
 
 
 class StripCount(Struct, frozen=True):
-    """How many links of the category arrive in view, and how many of them starved or are near-vertical."""
+    """The links of the category that arrive in view: all, the starved ones, the near-vertical ones."""
 
     links: int
     starved: int
@@ -203,19 +204,19 @@ class StripCount(Struct, frozen=True):
 def draw_strip(grid: Grid, index: LinkIndex, viewport: Viewport) -> StripCount:
     """Draw the one-row ``grid`` from the links whose target lies in each column.
 
-    A starved link always wins its cell and is red, brighter the more time was lost there; without one, a near-vertical
-    link wins, then a negative latency, then the more frequent of shallow and queued.
+    A starved link always wins its column and is red, brighter if more time was lost. Otherwise a near-vertical link
+    wins, then a negative latency, then the more frequent of shallow and queued.
     """
     at = index.target.searchsorted(viewport.edges())
     links = np.diff(at)
     near, shallow, negative, starved, starved_near, starved_shallow, lost = np.diff(index.sums[at], axis=0).T
 
-    some, red = links > 0, starved > 0
+    present, red = links > 0, starved > 0
     often = 2 * shallow > links
     calm = np.where(near > 0, _NEAR, np.where(negative > 0, _NEGATIVE, np.where(often, _SHALLOW, _QUEUED)))
     alarming = np.where(starved_near > 0, _NEAR, np.where(starved_shallow > 0, _SHALLOW, _QUEUED))
-    grid.char[0, some] = _GLYPHS[np.where(red, alarming, calm)[some]]
+    grid.char[0, present] = _GLYPHS[np.where(red, alarming, calm)[present]]
     ink = np.where(red, np.where(lost < _LOST_FAINT, int(Ink.ALERT_LOW), int(Ink.ALERT)), _INKS[calm])
-    grid.fg[0, some] = ink[some]
-    grid.attr[0, some & ((red & (lost >= _LOST_BOLD)) | (~red & (near > 0)))] = int(Attr.BOLD)
+    grid.fg[0, present] = ink[present]
+    grid.attr[0, present & ((red & (lost >= _LOST_BOLD)) | (~red & (near > 0)))] = int(Attr.BOLD)
     return StripCount(int(links.sum()), int(starved.sum()), int(near.sum()))

@@ -1,4 +1,4 @@
-"""The gutter with the names of the rows, and the ruler of time."""
+"""The margins of the lanes: the gutter with the names of rows at the left, and the ruler of time on top."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _IDLE = "·"
 
 
 def gutter_width(width: int) -> int:
-    """Columns of the gutter on a screen of ``width`` columns: 31, 24 or 16, less where lanes would have no room."""
+    """The width of the gutter on a screen of ``width`` columns: 31, 24 or 16, less if the lanes need the room."""
     for least, columns in (_WIDE, _NORMAL):
         if width >= least:
             return columns
@@ -36,26 +36,26 @@ def gutter_width(width: int) -> int:
 
 
 def share_text(share: float | None) -> str:
-    """A busy share 0..1 in at most four cells: ``100%``, ``7%``, ``<1%``, ``·`` for nothing, empty if unknown."""
+    """A busy share (0..1) in at most four cells: ``100%``, ``7%``, ``<1%``, ``·`` for 0, empty if unknown."""
     if share is None:
         return ""
     if share <= 0:
         return _IDLE
     if share < 0.01:
         return "<1%"
-    # Only a lane without any gap is 100 %.
+    # Only a lane without any gap shows 100 %.
     return f"{min(round(100 * share), 99) if share < 1 else 100}%"
 
 
 def offset_text(offset: int) -> str:
-    """By how much a trace is shifted (ns), with its sign; empty if it is not."""
+    """The shift of a trace (ns) with its sign; empty if it is 0."""
     return ("+" if offset > 0 else "") + duration_text(offset, 3, gap="") if offset else ""
 
 
 def gutter_row(row: ScreenRow, layer_ink: int, value: str, focused: bool, width: int, label: str = "") -> Grid:
-    """The gutter of one row, ``width`` columns wide; ``value`` stands right-aligned at its end.
+    """The gutter of one row, ``width`` columns wide, with ``value`` at its right edge.
 
-    ``label`` tells the traces apart where there are several.
+    ``label`` identifies the trace where there are several.
     """
     depth = -1 if row.opener else row.depth
     mark = (_FOLDED if row.folded else _OPEN) if row.foldable else " "
@@ -65,28 +65,28 @@ def gutter_row(row: ScreenRow, layer_ink: int, value: str, focused: bool, width:
 
 
 class Gutter:
-    """The gutter that was drawn last; most of its rows stay from frame to frame."""
+    """The gutter of the last frame: only rows that changed are copied, as most stay the same."""
 
     def __init__(self) -> None:
         self._rows: list[Grid] = []
         self._grid = Grid.blank(0, 0, Ink.TEXT, Ink.LANE)
 
     def put(self, rows: list[Grid], grid: Grid) -> None:
-        """Copy ``rows``, one of each line of ``grid``, into it."""
-        kept = self._grid
-        if kept.char.shape != grid.char.shape:
-            kept = self._grid = Grid.blank(grid.height, grid.width, Ink.TEXT, Ink.LANE)
+        """Copy ``rows``, one per line of ``grid``, into it."""
+        drawn = self._grid
+        if drawn.char.shape != grid.char.shape:
+            drawn = self._grid = Grid.blank(grid.height, grid.width, Ink.TEXT, Ink.LANE)
             self._rows = []
         for y, row in enumerate(rows):
             if not self._rows or row is not self._rows[y]:
-                kept.put(y, row)
+                drawn.put(y, row)
         self._rows = rows
-        grid.put(0, kept)
+        grid.put(0, drawn)
 
 
 @lru_cache(maxsize=4)
 def blank_row(width: int) -> Grid:
-    """The gutter beside a line without a row."""
+    """The gutter of a line without a row."""
     return Grid.blank(1, width, Ink.TEXT, Ink.LANE)
 
 
@@ -127,8 +127,8 @@ def _gutter_row(
 
 @lru_cache
 def _shorter(words: str) -> list[tuple[str, str]]:
-    """Shorter words for parts of names, in the order in which they are tried."""
-    pairs = (each.partition("=") for each in words.split("|"))
+    """Abbreviations of words in names, in the order in which they are tried: ``Communication=Comm|...``."""
+    pairs = (pair.partition("=") for pair in words.split("|"))
     return [(long, short) for long, _, short in pairs]
 
 
@@ -147,7 +147,7 @@ _TICK, _LINE, _CURSOR, _FLAG = "╷", "━", "▼", "⚑"
 
 
 class Ticks(Struct, frozen=True):
-    """``times`` ns of the ticks, their ``columns`` and ``labels``, which count from ``anchor`` ns unless it is None."""
+    """``times`` (ns) of the ticks, their ``columns`` and ``labels``; labels count from ``anchor`` ns unless None."""
 
     times: I64
     columns: I64
@@ -158,7 +158,7 @@ class Ticks(Struct, frozen=True):
 def find_ticks(viewport: Viewport) -> Ticks:
     """Ticks at multiples of 1, 2 or 5 x 10^k ns, as close as their labels allow without touching.
 
-    Few columns over many years have none: their step would be no int64.
+    A view of many years in few columns has none: the step would not fit into 64 bits.
     """
     gap = _WIDE_GAP if viewport.width >= _RULER_WIDE else _NARROW_GAP
     exponent, factor = 0, 1
@@ -179,6 +179,7 @@ def _ticks_at(viewport: Viewport, step: int, exponent: int) -> Ticks:
     first = -(-viewport.start // step)
     last = (viewport.end - 1) // step
     times = np.arange(first, last + 1, dtype=np.int64) * step
+    # Labels of a very close view would need 10 digits or more: they count from the last microsecond instead.
     anchor = viewport.start // 1000 * 1000 if step < 1000 and viewport.end >= 10**5 else None
     if anchor is None:
         labels = [_time_text(time, viewport.end, exponent) for time in times.tolist()]
@@ -188,7 +189,7 @@ def _ticks_at(viewport: Viewport, step: int, exponent: int) -> Ticks:
 
 
 def _time_text(time: int, end: int, exponent: int) -> str:
-    """``time`` with the decimals that a step of 10^``exponent`` ns needs, in a unit chosen by the view's ``end``."""
+    """``time`` with the decimals that a step of 10^``exponent`` ns needs, in a unit that fits the view's ``end``."""
     power, unit = _UNITS[3] if exponent >= 9 or end >= 10**10 else _UNITS[2] if end >= 10**6 else _UNITS[1]
     decimals = max(power - exponent, 0)
     digits = str(abs(time) // 10 ** (power - decimals)).rjust(decimals + 1, "0")
@@ -199,7 +200,7 @@ def _time_text(time: int, end: int, exponent: int) -> str:
 
 
 def anchor_text(anchor: int) -> str:
-    """The time that the labels of a very close view count from, to the microsecond."""
+    """The text of the time that the labels of a very close view count from, to the microsecond."""
     return f"T+{_time_text(anchor, anchor, 3)}"
 
 
@@ -221,13 +222,13 @@ def draw_ruler(
         taken[first : last + 1] = True
     for column, label in zip(ticks.columns.tolist(), ticks.labels, strict=True):
         grid.write(0, column, points(_TICK), Ink.FAINT)
-        # A label that something else would cut reads as another time, so it is left out.
+        # A label that the cursor or the range would cut off could be read as another time.
         if column + len(label) < grid.width and not taken[column + 1 : column + 1 + len(label)].any():
             grid.write(0, column + 1, points(label), Ink.DIM)
     length = range(0) if span is None else _draw_range(grid, viewport, span)
-    found = np.flatnonzero(np.diff(np.searchsorted(hits, viewport.edges())))
-    grid.attr[0, found] |= int(Attr.UNDERLINE)
-    grid.fg[0, found] = Ink.HIT
+    hit_columns = np.flatnonzero(np.diff(np.searchsorted(hits, viewport.edges())))
+    grid.attr[0, hit_columns] |= int(Attr.UNDERLINE)
+    grid.fg[0, hit_columns] = Ink.HIT
     for column in {viewport.column(flag) for flag in flags}:
         if 0 <= column < grid.width and column not in length:
             grid.write(0, column, points(_FLAG), Ink.ACCENT, attr=int(Attr.BOLD))
@@ -236,7 +237,7 @@ def draw_ruler(
 
 
 def range_columns(viewport: Viewport, span: tuple[int, int]) -> tuple[int, int]:
-    """First and last column that ``span`` ns touches, cut to the screen (first > last if it is outside)."""
+    """The first and last column that ``span`` (ns) touches, clipped to the screen; first > last if it is outside."""
     low, high = min(span), max(span)
     if high < viewport.start or low >= viewport.end:
         return 0, -1
@@ -245,7 +246,7 @@ def range_columns(viewport: Viewport, span: tuple[int, int]) -> tuple[int, int]:
 
 
 def _draw_range(grid: Grid, viewport: Viewport, span: tuple[int, int]) -> range:
-    """Draw the bracket of ``span`` with its length and the times of its ends; returns the columns of the length."""
+    """Draw ``span`` as a line with its length and the times of its ends; returns the columns of the length."""
     first, last = range_columns(viewport, span)
     if first > last:
         return range(0)
@@ -276,12 +277,12 @@ def _draw_range(grid: Grid, viewport: Viewport, span: tuple[int, int]) -> range:
 
 
 def _end_text(viewport: Viewport, when: int) -> str:
-    """The time of an end of the range, as exact as the columns are."""
+    """The time of an end of the range, as precise as a column."""
     return _time_text(when, viewport.end, len(str(max(viewport.span // viewport.width, 1))) - 1)
 
 
 def _write_alone(grid: Grid, x: int, label: str, attr: int = int(Attr.BOLD)) -> None:
-    """Write ``label`` from ``x`` on, blanking what is left of the words that it cuts."""
+    """Write ``label`` at ``x`` and blank the rest of any word that it would cut."""
     if x < 0:
         return
     blank = grid.char[0] == SPACE

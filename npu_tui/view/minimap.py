@@ -1,4 +1,4 @@
-"""The minimap of the whole trace, and lost time along it."""
+"""The minimap of a trace, and the row of lost time."""
 
 from __future__ import annotations
 
@@ -22,10 +22,7 @@ _EXPOSED = "Communication(Not Overlapped)"
 
 
 class Minimap:
-    """The part of the minimap that does not change: ``busy`` and ``exposed`` levels 0..8 per column of ``viewport``.
-
-    All times are those of ``trace``.
-    """
+    """The histogram of a minimap: levels 0..8 ``busy`` and ``exposed`` per column of ``viewport`` (trace's clock)."""
 
     def __init__(self, trace: Trace, viewport: Viewport, levels: Callable[[Rows], Levels]) -> None:
         self.viewport = viewport
@@ -48,16 +45,16 @@ class Minimap:
         return np.where(busy > 0, np.clip((16 * busy + width) // (2 * width), 1, 8), 0)
 
     def draw(self, grid: Grid, view: Viewport, hits: I64) -> None:
-        """Draw the one-row ``grid``: histogram, the window ``view`` and the times ``hits`` of search hits."""
+        """Draw the one-row ``grid``: the histogram, the window ``view`` and search hits at the times ``hits``."""
         width = grid.width
         grid.char[0] = LOWER_EIGHTHS[np.where(self.busy > 0, self.busy, np.minimum(self.exposed, 1))]
         grid.fg[0] = np.where(self.busy > 0, bar(OpClass.CUBE if self.device else OpClass.OP), int(Ink.EXPOSED))
         low = np.clip(self.viewport.column(view.start), 0, width - 1)
         high = np.clip(self.viewport.column(view.end - 1), 0, width - 1)
         grid.bg[0, low : high + 1] = Ink.WINDOW
-        found = np.flatnonzero(np.diff(np.searchsorted(hits, self.viewport.edges())))
-        empty = found[self.busy[found] == 0]
-        grid.fg[0, found] = Ink.HIT
+        hit_columns = np.flatnonzero(np.diff(np.searchsorted(hits, self.viewport.edges())))
+        empty = hit_columns[self.busy[hit_columns] == 0]
+        grid.fg[0, hit_columns] = Ink.HIT
         grid.char[0, empty] = ord(_HIT)
         if low > 0:
             grid.write(0, int(low) - 1, points(_LEFT), Ink.ACCENT)
@@ -66,7 +63,7 @@ class Minimap:
 
 
 class LossIndex:
-    """Sums of lost time over any window, from all waits and from those for starved launches."""
+    """Sums of lost time over any window, of all waits and of those for starved launches."""
 
     def __init__(self, losses: Losses) -> None:
         self._all = _Cumulated(losses.start, losses.end)
@@ -76,13 +73,13 @@ class LossIndex:
         return bool(self._all)
 
     def cells(self, viewport: Viewport) -> tuple[I64, I64]:
-        """Lost time of every column (ns), and the part of it that starved launches lost; (width,) each."""
+        """The lost time of every column and the part lost by starved launches; (width,) ns each."""
         edges = viewport.edges()
         return np.diff(self._all.before(edges)), np.diff(self._starved.before(edges))
 
 
 class _Cumulated:
-    """How much of some intervals lies before a time."""
+    """How much of a set of intervals lies before a time."""
 
     def __init__(self, start: I64, end: I64) -> None:
         self._start, self._end = np.sort(start), np.sort(end)
@@ -93,15 +90,15 @@ class _Cumulated:
         return len(self._start) > 0
 
     def before(self, time: I64) -> I64:
-        """The sum in ns; products may wrap round, their difference is right."""
+        """The sum in ns. Products may overflow, but the difference of two sums is right modulo 2**64."""
         begun, over = self._start.searchsorted(time), self._end.searchsorted(time)
         return (begun * time - self._start_sum[begun]) - (over * time - self._end_sum[over])
 
 
 def draw_losses(grid: Grid, index: LossIndex, viewport: Viewport) -> tuple[int, bool]:
-    """Draw the one-row ``grid``; returns the lost time in view (ns), and whether a launch starved in it.
+    """Draw the one-row ``grid``; returns the lost time in view (ns) and whether any of it is due to starved launches.
 
-    The height of a column is the share of its time that was lost; it is red where that is the loss of a starved launch.
+    The height of a column is the lost share of its time; it is red where a starved launch lost it.
     """
     lost, starved = index.cells(viewport)
     width = np.diff(viewport.edges())

@@ -1,4 +1,4 @@
-"""Where a key leads: along a row, over links, between the tasks of a collective."""
+"""Where a key leads: along a row, over links, between a collective and its tasks."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ def slice_at(row: ScreenRow | None, viewport: Viewport, when: int) -> Selected |
 
 
 def slice_beside(row: ScreenRow | None, when: int, selected: Selected | None, direction: int) -> int | None:
-    """The position in the ``Rows`` of ``row`` of the next (1) or previous (-1) slice that starts there."""
+    """The next (1) or previous (-1) slice that starts in ``row``, as a position in its ``Rows``; None without one."""
     if row is None or row.rows is None:
         return None
     rows, low, high = row.rows, int(row.rows.offset[row.row]), int(row.rows.offset[row.row + 1])
-    found = None if selected is None else _beside_selected(rows, low, high, when, selected, direction)
-    if found is None:
-        found = next_in_time(rows.start[low:high], when, direction)
-    return None if found is None else low + found
+    offset = None if selected is None else _beside_selected(rows, low, high, when, selected, direction)
+    if offset is None:
+        offset = next_in_time(rows.start[low:high], when, direction)
+    return None if offset is None else low + offset
 
 
 def _beside_selected(rows: Rows, low: int, high: int, when: int, selected: Selected, direction: int) -> int | None:
-    """The neighbour of the selection, counted from ``low``, where several slices start at ``when``."""
+    """The neighbour of the selection among several slices that start at ``when``, counted from ``low``."""
     first, last = (low + int(np.searchsorted(rows.start[low:high], when, side)) for side in ("left", "right"))
     if last - first < 2:
         return None
-    found = first + np.flatnonzero(rows.item[first:last] == selected.item)
-    return int(found[0]) + direction - low if len(found) and low <= found[0] + direction < high else None
+    positions = first + np.flatnonzero(rows.item[first:last] == selected.item)
+    return int(positions[0]) + direction - low if len(positions) and low <= positions[0] + direction < high else None
 
 
 def snapped(row: ScreenRow | None, viewport: Viewport, when: int) -> int:
-    """The start or end of a slice of ``row`` next to ``when`` ns if one is within two columns, else ``when``."""
+    """The start or end of a slice of ``row`` nearest to ``when`` ns if it is within two columns, else ``when``."""
     if row is None or row.rows is None:
         return when
     low, high = int(row.rows.offset[row.row]), int(row.rows.offset[row.row + 1])
@@ -72,25 +72,25 @@ def snapped(row: ScreenRow | None, viewport: Viewport, when: int) -> int:
 def gap_beside(trace: Trace, item: int, direction: int) -> tuple[int, int, int] | None:
     """Start and end (ns) of the gap before (-1) or after (1) slice ``item`` in its row, and the slice beyond it.
 
-    None where nothing is there. A wait is part of the gap, and a gap may have no length.
+    None without a slice beyond. A wait counts as part of the gap, and a gap may have no length.
     """
     slices, lane = trace.slices, trace.lanes[int(trace.slices.lane[item])]
-    own = slice(lane.first, lane.last)
-    beside = slices.depth[own] == slices.depth[item]
+    slices_of_lane = slice(lane.first, lane.last)
+    in_row = slices.depth[slices_of_lane] == slices.depth[item]
     if slices.op_class[item] != OpClass.WAIT:
-        beside &= slices.op_class[own] != OpClass.WAIT
+        in_row &= slices.op_class[slices_of_lane] != OpClass.WAIT
     start, end = int(slices.start[item]), int(slices.end[item])
-    beside[item - lane.first] = False
+    in_row[item - lane.first] = False
     if direction < 0:
-        found = np.flatnonzero(beside & (slices.end[own] <= start))
-        if not len(found):
+        candidates = np.flatnonzero(in_row & (slices.end[slices_of_lane] <= start))
+        if not len(candidates):
             return None
-        other = lane.first + int(found[np.argmax(slices.end[own][found])])
+        other = lane.first + int(candidates[np.argmax(slices.end[slices_of_lane][candidates])])
         return int(slices.end[other]), start, other
-    found = np.flatnonzero(beside & (slices.start[own] >= end))
-    if not len(found):
+    candidates = np.flatnonzero(in_row & (slices.start[slices_of_lane] >= end))
+    if not len(candidates):
         return None
-    other = lane.first + int(found[np.argmin(slices.start[own][found])])
+    other = lane.first + int(candidates[np.argmin(slices.start[slices_of_lane][candidates])])
     return end, int(slices.start[other]), other
 
 
@@ -101,34 +101,34 @@ def next_in_time(times: npt.NDArray[np.int64], when: int, direction: int) -> int
 
 
 class Bounds:
-    """All times are ns of the scene's clock, as its offsets are now."""
+    """The times of a scene, ns on its clock with the present offsets."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
-        self._own = [_extent(trace, length) for trace, length in zip(scene.traces, scene.lengths, strict=True)]
+        self._extents = [_extent(trace, length) for trace, length in zip(scene.traces, scene.lengths, strict=True)]
 
     def _edges(self, which: int) -> list[int]:
-        return [offset + own[which] for offset, own in zip(self._scene.offsets, self._own, strict=True)]
+        return [offset + extent[which] for offset, extent in zip(self._scene.offsets, self._extents, strict=True)]
 
     @property
     def whole(self) -> tuple[int, int]:
-        """From the start of the first trace to the end of the last one; a slice without duration lies in it, too."""
+        """From the start of the first trace to the end of the last one, which includes slices without duration."""
         start = self._scene.start
         return start, max(self._edges(1), default=start + 1)
 
     @property
     def low(self) -> int:
-        """The earliest time that can be on screen: samples may lie before the first slice."""
+        """The earliest time that can be on screen; samples may lie before the first slice."""
         return min(self._edges(0), default=self._scene.start)
 
     @property
     def high(self) -> int:
-        """The end of the latest time that can be on screen."""
+        """The end of the times that can be on screen."""
         return max(self._edges(2), default=self._scene.start + 1)
 
 
 def _extent(trace: Trace, length: int) -> tuple[int, int, int]:
-    """First time of ``trace``, end of its slices, end of its slices and samples; ns of its own clock."""
+    """The first time of ``trace``, the end of its slices, the end of its slices and samples; ns on its own clock."""
     end = max(length, 1, int(trace.slices.start.max()) + 1 if len(trace.slices) else 1)
     if not len(trace.counters):
         return 0, end, end
@@ -139,14 +139,14 @@ _PREFERENCE = (HOST_TO_DEVICE, TASK_QUEUE, ASYNC_NPU, FORWARD_BACKWARD)
 
 
 class LinkEnds(Struct, frozen=True):
-    """The links of one slice as indices of ``Trace.links``: those that leave and those that arrive, best first."""
+    """The links of a slice as indices of ``Trace.links``: those that leave and those that arrive, preferred first."""
 
     out: list[int]
     into: list[int]
 
 
 def links_of(trace: Trace, item: int, category: str = HOST_TO_DEVICE) -> LinkEnds:
-    """The links whose ends are bound to slice ``item``; those of ``category`` come first, then by target time."""
+    """The links with an end at slice ``item``; those of ``category`` come first, then by target time."""
     links = trace.links
     order = _order(trace, category)
     out = np.flatnonzero(links.source_slice == item)
@@ -155,7 +155,7 @@ def links_of(trace: Trace, item: int, category: str = HOST_TO_DEVICE) -> LinkEnd
 
 
 def inner_links(trace: Trace, item: int, category: str = HOST_TO_DEVICE) -> list[int]:
-    """The links that leave slices inside ``item`` on its lane, most telling first."""
+    """The links that leave slices inside ``item`` on its lane, preferred first."""
     links, slices = trace.links, trace.slices
     on_lane = (links.source_lane == slices.lane[item]) & (links.source_slice >= 0)
     within = (links.source_time >= slices.start[item]) & (links.source_time < slices.end[item])
@@ -163,25 +163,25 @@ def inner_links(trace: Trace, item: int, category: str = HOST_TO_DEVICE) -> list
 
 
 def forward(trace: Trace, item: int, category: str = HOST_TO_DEVICE) -> int | None:
-    """The slice that the first link out of ``item``, or out of what it contains, leads to."""
+    """The target slice of the first link out of ``item`` or out of the slices inside it; None without one."""
     links = trace.links
     ways = links_of(trace, item, category).out or inner_links(trace, item, category)
     return next((int(links.target_slice[way]) for way in ways if links.target_slice[way] >= 0), None)
 
 
 def back(trace: Trace, item: int, category: str = HOST_TO_DEVICE) -> int | None:
-    """The slice that the first link into ``item`` comes from."""
+    """The source slice of the first link into ``item``; None without one."""
     links = trace.links
     ways = links_of(trace, item, category).into
     return next((int(links.source_slice[way]) for way in ways if links.source_slice[way] >= 0), None)
 
 
 def siblings(trace: Trace, item: int, category: str = HOST_TO_DEVICE) -> list[int]:
-    """The slices that one launch leads to, by start: those beside ``item``, else those that it launched itself.
+    """The slices of one launch, by start: those launched together with ``item``, else those that it launched.
 
-    The links of a launch share key and source; a source that issued several links counts as one launch. The first link
-    of ``item`` that did not come alone counts, so kernels of one operation belong together even where each has a launch
-    of its own. Fewer than two for a slice whose links all came alone.
+    The links of a launch share key and source event; several links from one source slice also count as one launch. The
+    first link of ``item`` with siblings decides, so kernels of one operation belong together even if each has its own
+    launch. Fewer than two slices if no link has siblings.
     """
     ends = links_of(trace, item, category)
     groups = [_launched(trace, way) for way in (*ends.into, *ends.out)]
@@ -189,19 +189,19 @@ def siblings(trace: Trace, item: int, category: str = HOST_TO_DEVICE) -> list[in
 
 
 def _launched(trace: Trace, way: int) -> list[int]:
-    """The slices that the launch of link number ``way`` leads to, by start."""
+    """The target slices of the launch that the link ``way`` belongs to, by start."""
     links = trace.links
     same = (links.category == links.category[way]) & (links.target_slice >= 0)
     group = same & (links.key == links.key[way]) & (links.source_event == links.source_event[way])
     if np.count_nonzero(group) < 2 and links.source_slice[way] >= 0:
         group = same & (links.source_slice == links.source_slice[way])
-    found = np.unique(links.target_slice[group])
-    order = np.argsort(trace.slices.start[found], kind="stable")
-    return [int(target) for target in found[order]]
+    targets = np.unique(links.target_slice[group])
+    order = np.argsort(trace.slices.start[targets], kind="stable")
+    return [int(target) for target in targets[order]]
 
 
 def link_span(trace: Trace, item: int) -> tuple[int, int] | None:
-    """From the earliest to the latest end of the links of ``item`` with the slices there, ns; None without links."""
+    """The times that the links of ``item`` and the starts of the slices at their other ends span, ns; None without."""
     ends = links_of(trace, item)
     ways = ends.out + ends.into
     if not ways:
@@ -218,7 +218,7 @@ def link_span(trace: Trace, item: int) -> tuple[int, int] | None:
 
 
 def _order(trace: Trace, category: str) -> list[int]:
-    """The rank of every link category."""
+    """The preference of every link category, the most preferred first."""
     preferred = (category, *_PREFERENCE)
     return [preferred.index(name) if name in preferred else len(preferred) for name in trace.link_categories]
 
@@ -232,9 +232,10 @@ _OF_COLLECTIVES = (OpClass.COMMUNICATION, OpClass.WAIT, OpClass.MEMORY, OpClass.
 
 
 def task_beside(trace: Trace, item: int, onward: bool) -> int | None:
-    """Collective, task on a plane, task on a stream: the next one on this way, or the one before; None without.
+    """The next (``onward``) or previous stop from a collective to its task on a plane to that task on a stream.
 
-    Of the tasks of a collective the longest is meant; where planes were not recorded, its longest task on a stream.
+    The task of a collective is its longest one; without recorded planes its longest task on a stream. None without a
+    stop.
     """
     slices = trace.slices
     lane = trace.lanes[int(slices.lane[item])]
@@ -247,16 +248,16 @@ def task_beside(trace: Trace, item: int, onward: bool) -> int | None:
     if kind == "communication" and is_plane(trace, lane):
         return _twin(trace, item, streams) if onward else _around(trace, item, groups)
     if kind == "communication" and onward:
-        found = _longest_inside(trace, item, planes)
-        return _longest_inside(trace, item, streams) if found is None else found
+        task = _longest_inside(trace, item, planes)
+        return _longest_inside(trace, item, streams) if task is None else task
     if kind == "hardware" and not onward and slices.op_class[item] in _OF_COLLECTIVES:
-        found = _twin(trace, item, planes)
-        return _around(trace, item, groups) if found is None and not len(planes) else found
+        task = _twin(trace, item, planes)
+        return _around(trace, item, groups) if task is None and not len(planes) else task
     return None
 
 
 def _on(trace: Trace, kind: LayerKind, device: int | None, planes: bool) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The slices on the lanes of such layers of a device; of communication either those of planes or of groups."""
+    """The slices on layers of ``kind`` of a device; of communication layers those on ``planes`` or on group lanes."""
     parts = [
         np.arange(lane.first, lane.last, dtype=np.int64)
         for lane in trace.file_lanes
@@ -269,19 +270,19 @@ def _on(trace: Trace, kind: LayerKind, device: int | None, planes: bool) -> np.n
 def _twin(trace: Trace, item: int, among: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int | None:
     slices = trace.slices
     same = (slices.start[among] == slices.start[item]) & (slices.end[among] == slices.end[item])
-    found = among[same]
-    return int(found[0]) if len(found) else None
+    equal = among[same]
+    return int(equal[0]) if len(equal) else None
 
 
 def _around(trace: Trace, item: int, among: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int | None:
     slices = trace.slices
     holds = (slices.start[among] <= slices.start[item]) & (slices.end[among] >= slices.end[item])
-    found = among[holds]
-    return int(found[-1]) if len(found) else None
+    outer = among[holds]
+    return int(outer[-1]) if len(outer) else None
 
 
 def _longest_inside(trace: Trace, item: int, among: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int | None:
     slices = trace.slices
     inside = (slices.start[among] >= slices.start[item]) & (slices.end[among] <= slices.end[item])
-    found = among[inside]
-    return int(found[np.argmax(slices.end[found] - slices.start[found])]) if len(found) else None
+    inner = among[inside]
+    return int(inner[np.argmax(slices.end[inner] - slices.start[inner])]) if len(inner) else None

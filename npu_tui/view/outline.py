@@ -1,4 +1,4 @@
-"""Layers and lanes as a tree that folds, and how many rows fit."""
+"""The outline: traces, layers and lanes as rows of a foldable tree, and which of them fold to fit a screen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from npu_tui.view.scene import Chart, Scene, ScreenRow
 
 
 def with_ghosts(scene: Scene, index: int, rows: list[ScreenRow]) -> list[ScreenRow]:
-    """``rows`` of a layer of trace number ``index`` with the ghost of each lane below the last of its rows."""
+    """``rows`` of a layer of trace number ``index`` with the ghost of each lane below its last row."""
     ghosts: dict[int, list[ScreenRow]] = {}
     for number, chart in enumerate(scene.charts[index]):
         if chart.kind == "ghost":
@@ -24,26 +24,26 @@ def with_ghosts(scene: Scene, index: int, rows: list[ScreenRow]) -> list[ScreenR
     if not ghosts:
         return rows
     last = {row.lane: at for at, row in enumerate(rows) if row.lane in ghosts}
-    found: list[ScreenRow] = []
+    result: list[ScreenRow] = []
     for at, row in enumerate(rows):
-        found.append(row)
+        result.append(row)
         if last.get(row.lane) == at:
-            found += ghosts[row.lane]
-    return found
+            result += ghosts[row.lane]
+    return result
 
 
 LeafRows = Callable[[int, tuple[int, ...]], Rows]
-"""Gives the one row that stands for some lanes of a trace."""
+"""Returns the folded row of some lanes of a trace."""
 
 
 LaneKey = tuple[int, int, int, int, int]
-"""A lane, curve or chart, whatever is folded: trace, layer, lane, series, chart (-1 for what it is not)."""
+"""A lane, curve or chart, independent of folds: trace, layer, lane, series, chart (-1 where it does not apply)."""
 
 
 class Folds(Struct):
-    """Which traces, layers and lanes are folded, the latter as (trace, index); which lanes are pinned or hidden.
+    """Which traces, layers, lanes and charts are folded, as (trace, index), and which lanes are pinned or hidden.
 
-    ``workers`` are the layers, as (trace, index), whose worker threads are shown one by one.
+    The other way round, ``workers`` and ``charts`` are layers whose worker threads or charts are shown one by one.
     """
 
     traces: set[int] = set()
@@ -56,17 +56,17 @@ class Folds(Struct):
 
 
 def lane_key(row: ScreenRow) -> LaneKey:
-    """The lane, curve or chart of a row."""
+    """The key of the lane, curve or chart of a row."""
     return row.trace, row.layer, row.lane, row.series, row.chart
 
 
 def is_plane(trace: Trace, lane: Lane) -> bool:
-    """Whether a lane holds the tasks of one plane of the collective group above it."""
+    """Whether a lane holds the tasks of one plane of the group above it."""
     return trace.layers[lane.layer].kind == "communication" and lane.name.startswith("Plane ")
 
 
 def default_folds(scene: Scene) -> Folds:
-    """Deep lanes, the planes of collective groups and the counter layers are folded; curves that are alone are not."""
+    """The folds of a new scene: deep lanes, planes of groups, and counter layers with several curves."""
     folds = Folds()
     for index, trace in enumerate(scene.traces):
         for layer in trace.layers:
@@ -83,53 +83,53 @@ def default_folds(scene: Scene) -> Folds:
 def outline(scene: Scene, folds: Folds, leaf_rows: LeafRows, heads: bool = True) -> list[ScreenRow]:
     """All rows from top to bottom: pinned lanes, then the traces one below the other.
 
-    Of a trace the steps, then layers in the profiler's order, counter layers last. ``heads`` says whether traces (where
-    there are several) and layers get a row of their own above their lanes; folded ones always do.
+    A trace has its steps first, then its layers in the profiler's order; counter layers come last. With ``heads``
+    traces (where there are several) and layers get their own row above their lanes; folded ones always do.
     """
     rows = [row for key in folds.pinned for row in _pinned_rows(scene, key, folds, leaf_rows)]
-    away = {*folds.pinned, *folds.hidden}
+    set_aside = {*folds.pinned, *folds.hidden}
     for index, trace in enumerate(scene.traces):
         if len(scene.traces) > 1 and (heads or index in folds.traces):
             rows.append(_trace_row(scene, index, index in folds.traces))
         if index in folds.traces:
             continue
         for lane in trace.lanes:
-            if lane.derived and (index, lane.layer, lane.index, -1, -1) not in away:
+            if lane.derived and (index, lane.layer, lane.index, -1, -1) not in set_aside:
                 rows += _lane_rows(scene, index, lane, folds, leaf_rows)
         for layer in trace.layers:
             if not layer.lanes:
                 continue
-            own = with_ghosts(scene, index, _layer_rows(scene, index, layer, folds, leaf_rows, heads))
-            rows += own
-            if not own:
+            layer_rows = with_ghosts(scene, index, _layer_rows(scene, index, layer, folds, leaf_rows, heads))
+            rows += layer_rows
+            if not layer_rows:
                 rows += _hidden_row(index, layer, folds)
-            elif not own[0].folded:
+            elif not layer_rows[0].folded:
                 charts = _chart_rows(index, scene.charts[index], layer, (index, layer.index) in folds.charts)
-                rows += [row for row in charts if lane_key(row) not in away]
+                rows += [row for row in charts if lane_key(row) not in set_aside]
                 rows += _hidden_row(index, layer, folds)
-    # Curves tell least: those of all traces stand below everything that ran.
+    # Curves matter least: those of all traces are below everything that ran.
     for index, trace in enumerate(scene.traces):
         for layer in trace.layers:
             if layer.lanes or index in folds.traces:
                 continue
             if layer.series:
-                own = _layer_rows(scene, index, layer, folds, leaf_rows, heads)
+                layer_rows = _layer_rows(scene, index, layer, folds, leaf_rows, heads)
             else:
                 charts = _chart_rows(index, scene.charts[index], layer, (index, layer.index) in folds.charts)
-                own = [row for row in charts if lane_key(row) not in away]
-            rows += own or _hidden_row(index, layer, folds)
+                layer_rows = [row for row in charts if lane_key(row) not in set_aside]
+            rows += layer_rows or _hidden_row(index, layer, folds)
     return rows
 
 
 def _trace_row(scene: Scene, index: int, folded: bool) -> ScreenRow:
-    """The head of a trace; beside a letter the name of its file or folder says which one is meant."""
+    """The head of a trace; one that is labelled with a letter shows the name of its file or folder."""
     label = scene.labels[index]
     name = rank_name(scene, index) if label.isdecimal() else Path(scene.traces[index].path).name or label
     return ScreenRow("trace", index, -1, name=name, foldable=True, folded=folded)
 
 
 def rank_name(scene: Scene, index: int) -> str:
-    """What trace number ``index`` is called: its rank, or its letter."""
+    """The name of trace number ``index``: its rank, or its letter."""
     return say("header.rank", rank=scene.labels[index])
 
 
@@ -148,15 +148,15 @@ def _pinned_rows(scene: Scene, key: LaneKey, folds: Folds, leaf_rows: LeafRows) 
 
 
 def ordered_lanes(scene: Scene, index: int, layer: Layer) -> list[int]:
-    """The lanes of a layer as they stand on screen: by role, the workers last."""
+    """The lanes of a layer in screen order: by role, the workers last."""
     roles = scene.roles[index]
     return sorted(layer.lanes, key=lambda lane: roles[lane].order)
 
 
 def workers_of(scene: Scene, index: int, layer: Layer) -> list[int]:
-    """The worker threads of a layer that share a row; none where there is only one."""
-    found = [lane for lane in layer.lanes if scene.roles[index][lane].kind == "worker"]
-    return found if len(found) > 1 else []
+    """The worker threads of a layer that share a row; empty if there is only one."""
+    workers = [lane for lane in layer.lanes if scene.roles[index][lane].kind == "worker"]
+    return workers if len(workers) > 1 else []
 
 
 def _layer_rows(
@@ -182,7 +182,7 @@ def _layer_rows(
         rows.append(row)
     if folded:
         return rows
-    away = {*folds.pinned, *folds.hidden}
+    set_aside = {*folds.pinned, *folds.hidden}
     workers = workers_of(scene, index, layer)
     together = [] if (index, layer.index) in folds.workers else workers
     covered = False
@@ -191,19 +191,21 @@ def _layer_rows(
             covered = (index, lane) in folds.lanes
         elif covered:
             continue
-        if (index, layer.index, lane, -1, -1) in away:
+        if (index, layer.index, lane, -1, -1) in set_aside:
             continue
         if lane not in together:
-            own = _lane_rows(scene, index, trace.lanes[lane], folds, leaf_rows)
-            if layer.kind == "cann" and not heads:  # its threads are those of Python, and called like them
-                own = [replace(row, name=f"{layer.name} {row.name}") for row in own]
-            rows += [replace(own[0], foldable=True), *own[1:]] if workers and lane == workers[0] else own
+            lane_rows = _lane_rows(scene, index, trace.lanes[lane], folds, leaf_rows)
+            if layer.kind == "cann" and not heads:  # its threads have the names of Python's lanes
+                lane_rows = [replace(row, name=f"{layer.name} {row.name}") for row in lane_rows]
+            rows += (
+                [replace(lane_rows[0], foldable=True), *lane_rows[1:]] if workers and lane == workers[0] else lane_rows
+            )
         elif lane == together[0]:
             row = ScreenRow("leaf", index, layer.index, lane, name=say("lane.workers", count=len(workers)))
             shared = leaf_rows(index, tuple(workers))
             rows.append(replace(row, rows=shared, row=0, foldable=True, folded=True, lanes=tuple(workers)))
     for series in layer.series:
-        if (index, layer.index, -1, series, -1) not in away:
+        if (index, layer.index, -1, series, -1) not in set_aside:
             rows.append(_counter_row(index, trace, layer.index, series))
     return rows
 
@@ -214,7 +216,7 @@ def _counter_row(index: int, trace: Trace, layer: int, series: int) -> ScreenRow
 
 
 def _hidden_row(index: int, layer: Layer, folds: Folds) -> list[ScreenRow]:
-    """The row that stands for the hidden ones of a layer, if there are any."""
+    """The row that represents the hidden rows of a layer; empty without any."""
     count = sum(key[:2] == (index, layer.index) and (key[2] in layer.lanes or key[2] < 0) for key in folds.hidden)
     if not count:
         return []
@@ -223,9 +225,9 @@ def _hidden_row(index: int, layer: Layer, folds: Folds) -> list[ScreenRow]:
 
 
 def _chart_rows(index: int, charts: list[Chart], layer: Layer, opened: bool) -> list[ScreenRow]:
-    """The charts of ``layer``; of those of memory only the first, which opens them, unless they are ``opened``."""
-    own = [row for row in enumerate(charts) if row[1].layer == layer.index and row[1].kind != "ghost"]
-    memory = [number for number, chart in own if chart.kind == "memory"]
+    """The charts of ``layer``; memory charts are folded into the first of them unless they are ``opened``."""
+    charts_of_layer = [row for row in enumerate(charts) if row[1].layer == layer.index and row[1].kind != "ghost"]
+    memory = [number for number, chart in charts_of_layer if chart.kind == "memory"]
     return [
         ScreenRow(
             "chart",
@@ -236,7 +238,7 @@ def _chart_rows(index: int, charts: list[Chart], layer: Layer, opened: bool) -> 
             foldable=number in memory[:1] and len(memory) > 1,
             folded=number in memory[:1] and len(memory) > 1 and not opened,
         )
-        for number, chart in own
+        for number, chart in charts_of_layer
         if opened or number not in memory[1:]
     ]
 
@@ -272,12 +274,12 @@ def _lane_rows(scene: Scene, index: int, lane: Lane, folds: Folds, leaf_rows: Le
 
 
 def _planes(trace: Trace, lane: Lane) -> list[int]:
-    """The plane lanes that belong to a group lane: those that follow it up to the next group."""
+    """The plane lanes of a group lane: those that follow it up to the next group."""
     layer = trace.layers[lane.layer]
     if layer.kind != "communication" or lane.derived or is_plane(trace, lane):
         return []
     planes = []
-    for other in range(lane.index + 1, layer.lanes[-1] + 1):  # lanes of a layer stand together
+    for other in range(lane.index + 1, layer.lanes[-1] + 1):  # lanes of a layer are consecutive
         if not is_plane(trace, trace.lanes[other]):
             break
         planes.append(other)
@@ -285,10 +287,10 @@ def _planes(trace: Trace, lane: Lane) -> list[int]:
 
 
 def fold_to_fit(scene: Scene, folds: Folds, height: int, heads: bool, leaf_rows: LeafRows) -> None:
-    """Fold the deepest lanes until ``height`` rows hold all of them but counters, then layers, in all traces alike.
+    """Fold the deepest lanes, then layers, until everything but counters fits into ``height`` rows.
 
-    Host layers fold before those of the devices, further devices before the first one. Where rows are left over, deep
-    lanes and layers of counters open, as far as they fit.
+    Host layers fold before device layers, further devices before the first one, in all traces alike. If rows are left,
+    deep lanes and counter layers open as far as they fit.
     """
 
     def missing() -> int:
@@ -319,13 +321,13 @@ def fold_to_fit(scene: Scene, folds: Folds, height: int, heads: bool, leaf_rows:
     for turn in sorted(set(turns.values())):
         if missing() <= 0:
             return
-        folds.layers |= {layer for layer, own in turns.items() if own == turn}
+        folds.layers |= {layer for layer, turn_of_layer in turns.items() if turn_of_layer == turn}
 
 
 def _open_what_fits(scene: Scene, folds: Folds, spare: int) -> None:
-    """Open lanes that are folded for their depth, then layers of counters, in at most ``spare`` rows more.
+    """Open lanes that are folded for their depth, then counter layers, with at most ``spare`` more rows.
 
-    The same opens in fewer rows, as long as they hold it: who takes the rest away from the lanes changes nothing.
+    The result only depends on what fits, so a panel that takes some unused rows does not change it.
     """
     for index, trace in enumerate(scene.traces):
         for lane in trace.lanes:
@@ -340,13 +342,13 @@ def _open_what_fits(scene: Scene, folds: Folds, spare: int) -> None:
 
 
 def _turn(scene: Scene, index: int, layer: Layer) -> tuple[int, int] | None:
-    """When a layer folds, lowest first; None if it never does."""
+    """The turn in which a layer folds, lowest first; None if it never does."""
     if not layer.lanes:
         return None
     if layer.kind in ("other", "cann", "python"):
         return 0, ("other", "cann", "python").index(layer.kind)
-    own = [each for each in scene.traces[index].layers if each.kind == layer.kind and each.lanes]
-    place = own.index(layer)
+    layers = [other for other in scene.traces[index].layers if other.kind == layer.kind and other.lanes]
+    place = layers.index(layer)
     if layer.kind == "overlap":
         return (2, -place) if place else None
     return 3 if not place else 1, ("communication", "hardware", "counter").index(layer.kind) - 3 * place

@@ -1,4 +1,4 @@
-"""The lines above the lanes: steps, device, findings, lost time."""
+"""The rows above the lanes: minimap or findings, ruler, link strip, lost time, and the gutter beside them."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ _LINE, _HIT = "━", "▔"
 
 
 def draw_findings(grid: Grid, marks: list[FindingMark], viewport: Viewport, hits: I64) -> None:
-    """Draw the one-row ``grid``: a line over the time of each mark with its label at the beginning.
+    """Draw the one-row ``grid``: a line over the time of each mark, starting with its label.
 
-    ``hits`` are the times (ns) of search hits, which are marked here as this row stands in the minimap's place.
+    ``hits`` are the times (ns) of search hits, which are marked here as this row replaces the minimap.
     """
     for mark in _drawn(marks):
         first, last = range_columns(viewport, (mark.start, mark.end))
         if first <= last:
             grid.write(0, first, points(_LINE * (last - first + 1)), _INKS[mark.severity])
             grid.write(0, first, points(mark.label), _INKS[mark.severity], attr=int(Attr.BOLD))
-    found = np.flatnonzero(np.diff(np.searchsorted(hits, viewport.edges())))
-    grid.char[0, found[grid.char[0, found] == SPACE]] = ord(_HIT)
-    grid.attr[0, found] |= int(Attr.UNDERLINE)
-    grid.fg[0, found] = Ink.HIT
+    hit_columns = np.flatnonzero(np.diff(np.searchsorted(hits, viewport.edges())))
+    grid.char[0, hit_columns[grid.char[0, hit_columns] == SPACE]] = ord(_HIT)
+    grid.attr[0, hit_columns] |= int(Attr.UNDERLINE)
+    grid.fg[0, hit_columns] = Ink.HIT
 
 
 def mark_at(marks: list[FindingMark], viewport: Viewport, column: int) -> FindingMark | None:
-    """The mark that is seen in ``column``, None where there is none."""
+    """The mark that is visible in ``column``; None without one."""
     seen = None
     for mark in _drawn(marks):
         first, last = range_columns(viewport, (mark.start, mark.end))
@@ -49,7 +49,7 @@ def mark_at(marks: list[FindingMark], viewport: Viewport, column: int) -> Findin
 
 
 def _drawn(marks: list[FindingMark]) -> list[FindingMark]:
-    """The marks in the order in which they are drawn, the gravest over the others."""
+    """The marks in drawing order, the most severe last and so on top."""
     return sorted(marks, key=lambda mark: list(_INKS).index(mark.severity), reverse=True)
 
 
@@ -58,7 +58,7 @@ _ROOMY = 16
 
 
 class TopRows:
-    """The steps of the top of one frame, about the trace number ``trace``; ``cursor`` is a column, None out of view."""
+    """Draws the top rows of a frame for the trace number ``trace``; ``cursor`` is a column, None out of view."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class TopRows:
         self.findings = False
 
     def draw(self) -> None:
-        """Draw all of them."""
+        """Draw all top rows and their gutter."""
         grid, gutter, view = self.frame.grid, self.frame.gutter, self.view
         minimap, ruler, strip = (grid.part(y, gutter, 1, view.width) for y in (_MINIMAP, _RULER, _STRIP))
         minimap.bg[:] = strip.bg[:] = Ink.BAND
@@ -111,9 +111,9 @@ class TopRows:
             self._heading(count, lost)
 
     def _pair_top(self, minimap: Grid) -> None:
-        """The places of the changes, or the minimap; names left of both."""
+        """Draw the marks of changes in view, or else the minimap, and their names in the gutter."""
         view, hits = self.local, self.scene.to_trace(self.trace, self.state.hits)
-        marks = [each for each in self.scene.findings[self.trace] if each.start < view.end and each.end > view.start]
+        marks = [mark for mark in self.scene.findings[self.trace] if mark.start < view.end and mark.end > view.start]
         if marks:
             self.frame.top = "findings"
             draw_findings(minimap, marks, view, hits)
@@ -124,25 +124,25 @@ class TopRows:
         left.write(_RULER, 1, points(self._anchor()), Ink.DIM)
 
     def _anchor(self) -> str:
-        """The time that the ruler's numbers are added to, else the length of the view."""
+        """The time that the ruler's labels count from, else the length of the view."""
         if self.ticks.anchor is not None and self.ticks.times.size:
             return anchor_text(self.ticks.anchor)
         return say("frame.view", span=duration_text(self.view.end - self.view.start, gap=""))
 
     def _overview(self, minimap: Grid) -> tuple[int, int, bool] | None:
-        """Lost time in its row, and minimap or findings; where all is in view lost time may take the minimap's place.
+        """Draw minimap or findings, and lost time in its row or, with a step or more in view, instead of the minimap.
 
-        Returns the row of lost time, its sum in view, and whether a launch starved; None where it has no row.
+        Returns the row of lost time, its sum in view (ns), and whether a launch starved; None if it has no row.
         """
-        # The columns' grid may begin or end a little inside of what was fitted.
+        # The column grid may begin or end up to a column inside the times that were fitted.
         column = self.view.span // self.view.width + 1
-        whole = self.cache.holds_step(self.trace, self.view.start - column, self.view.end + column)
+        shows_step = self.cache.holds_step(self.trace, self.view.start - column, self.view.end + column)
         index = self.cache.losses(self.trace)
-        found = self.scene.findings[self.trace]
+        findings = self.scene.findings[self.trace]
         view, hits = self.local, self.scene.to_trace(self.trace, self.state.hits)
-        marks = [mark for mark in found if mark.start < view.end and mark.end > view.start]
-        y = _LOSSES if self.frame.lanes_top > _LOSSES else _MINIMAP if whole and index else None
-        self.findings = bool(whole and marks and y != _MINIMAP)
+        marks = [mark for mark in findings if mark.start < view.end and mark.end > view.start]
+        y = _LOSSES if self.frame.lanes_top > _LOSSES else _MINIMAP if shows_step and index else None
+        self.findings = bool(shows_step and marks and y != _MINIMAP)
         self.frame.top = "findings" if self.findings else "losses" if y == _MINIMAP else "minimap"
         if self.findings:
             draw_findings(minimap, marks, view, hits)
@@ -158,15 +158,15 @@ class TopRows:
         return y, lost, starved
 
     def _heading(self, count: StripCount, lost: tuple[int, int, bool] | None) -> None:
-        """The gutter's cells beside the top rows: rank and duration, length of the view, links, lost time."""
+        """Draw the gutter beside the top rows: rank and duration, length of the view, links, lost time."""
         left = self.frame.grid.part(0, 0, self.frame.lanes_top, self.frame.gutter)
         rank = self.scene.traces[self.trace].rank if self.trace < len(self.scene.traces) else None
-        whole = duration_text(self.scene.lengths[self.trace] if self.scene.traces else 0, gap="")
-        title = f"{say('header.rank', rank=rank)} · {whole}" if rank is not None else whole
+        duration = duration_text(self.scene.lengths[self.trace] if self.scene.traces else 0, gap="")
+        title = f"{say('header.rank', rank=rank)} · {duration}" if rank is not None else duration
         if self.findings:
             title = say("frame.findings")
         if lost is None or lost[0] != _MINIMAP:
-            left.write(_MINIMAP, 1, points(title if cell_count(title) < left.width else whole), Ink.BRIGHT)
+            left.write(_MINIMAP, 1, points(title if cell_count(title) < left.width else duration), Ink.BRIGHT)
         if lost is not None:
             x = left.write(lost[0], 1, points(say("frame.lost")), Ink.DIM)
             ink = Ink.ALERT if lost[2] else Ink.TEXT
@@ -185,6 +185,6 @@ class TopRows:
 
 
 def _category(name: str) -> str:
-    """The short name of a link category, its own where there is none."""
+    """The short name of a link category, or the category itself."""
     key = f"category.{name}"
     return say(key) if knows(key) else drawable(name)

@@ -1,4 +1,4 @@
-"""A frame: every part of the timeline painted into one grid, and what lies under a cell."""
+"""Paints a frame: every part of the timeline in one grid; and finds what is under a cell."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _GRID_LINE, _RULE = ord("┊"), ord("─")
 
 
 def compose(scene: Scene, outline: list[ScreenRow], state: ViewState, width: int, height: int) -> Frame:
-    """One frame without keeping anything; a ``Painter`` draws the next ones faster."""
+    """One frame without any cache; a ``Painter`` draws several frames of a scene faster."""
     return Painter(scene).compose(outline, state, width, height)
 
 
 class Painter:
-    """Draws frames of one scene."""
+    """Draws frames of one scene and keeps what they share."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
@@ -56,7 +56,7 @@ class Painter:
         rows = max(height - top, 0)
         below = range(state.top, state.top + max(rows - state.pinned, 0))
         shown = [index if 0 <= index < len(outline) else -1 for index in (*range(min(state.pinned, rows)), *below)]
-        # Even a screen that is too small for its parts is drawn in full and then cut.
+        # A screen that is too small for its parts is drawn in full and then cut: no part checks for room.
         grid = Grid.blank(max(height, top), gutter + columns, Ink.TEXT, Ink.LANE)
         frame = Frame(grid, gutter, top, shown, [None] * rows, view, np.full((rows, columns), -1, np.int32))
         _Drawing(self._scene, self._cache, outline, state, frame).draw()
@@ -65,7 +65,7 @@ class Painter:
 
 
 class _Drawing:
-    """The steps of one frame."""
+    """Draws one frame, layer by layer: backgrounds, bars, time lines, curves, links, gutter, top rows."""
 
     def __init__(
         self, scene: Scene, cache: SceneCache, outline: list[ScreenRow], state: ViewState, frame: Frame
@@ -103,15 +103,15 @@ class _Drawing:
         TopRows(self.scene, self.cache, self.state, self.frame, self.trace, self.ticks, self.cursor).draw()
 
     def _ground(self) -> None:
-        """Backgrounds first: every part of a cell that no bar fills shows them."""
+        """Fill the backgrounds, which show wherever no bar fills a cell."""
         bg, view = self.lanes.bg, self.view
         edges = view.edges()
         bg[:, (edges[1:] <= self.scene.start) | (edges[:-1] >= max(self.scene.end, self.scene.start + 1))] = Ink.VOID
         if len(self.scene.traces) > 1:
             number = np.array([-1 if row is None else row.trace for row in self.rows])
             for trace, (local, length) in enumerate(zip(self.local, self.scene.lengths, strict=True)):
-                own = local.edges()
-                beyond = (own[1:] <= 0) | (own[:-1] >= max(length, 1))
+                trace_edges = local.edges()
+                beyond = (trace_edges[1:] <= 0) | (trace_edges[:-1] >= max(length, 1))
                 if beyond.any():
                     bg[(number == trace)[:, None] & beyond] = Ink.VOID
         if self.focus_y is not None:
@@ -130,13 +130,13 @@ class _Drawing:
         kind, other_kind = np.zeros(shape, np.int8), np.zeros(shape, np.int8)
         selected, other_selected = (np.zeros(shape, np.bool_) for _ in range(2))
         for number, trace in enumerate(self.scene.traces):
-            mine = np.flatnonzero(traces == number) if len(self.scene.traces) > 1 else slice(None)
+            of_trace = np.flatnonzero(traces == number) if len(self.scene.traces) > 1 else slice(None)
             if not len(trace.slices):
                 continue
-            item, other = cells.item[mine], cells.other[mine]
-            kind[mine], other_kind[mine] = trace.slices.op_class[item], trace.slices.op_class[other]
+            item, other = cells.item[of_trace], cells.other[of_trace]
+            kind[of_trace], other_kind[of_trace] = trace.slices.op_class[item], trace.slices.op_class[other]
             if self.selection is not None and self.selection.trace == number:
-                selected[mine], other_selected[mine] = item == self.selection.item, other == self.selection.item
+                selected[of_trace], other_selected[of_trace] = item == self.selection.item, other == self.selection.item
         look = Look(
             kind=kind,
             other_kind=other_kind,
@@ -157,19 +157,19 @@ class _Drawing:
         return painted
 
     def _hits(self, cells: Cells) -> Bools:
-        """The cells in which a search hit lies."""
-        found = np.zeros(cells.item.shape, np.bool_)
+        """The cells with a search hit."""
+        mask = np.zeros(cells.item.shape, np.bool_)
         if not self.state.hit_masks:
-            return found
+            return mask
         for y, row in enumerate(self.rows):
             if row is not None and row.rows is not None and len(row.rows.item):
                 before = self.cache.hits(row.rows, self.state.hit_masks[row.trace])
                 first = cells.first[y]
-                found[y] = before[first + cells.count[y]] > before[first]
-        return found
+                mask[y] = before[first + cells.count[y]] > before[first]
+        return mask
 
     def _mark_selected(self, painted: Painted) -> None:
-        """A selected slice inside one cell is a diamond, also where others share the cell."""
+        """Draw a selected slice inside one cell as a diamond, even if it shares the cell."""
         if self.selection is None:
             return
         start, end = self.scene.times(self.selection)
@@ -192,7 +192,7 @@ class _Drawing:
         return int(self.cache.places(self.outline).rows(selection.trace, lane, depth)[0])
 
     def _background_lines(self, painted: Painted) -> None:
-        # In a busy row a time line would be in shreds, and each of them costs two colour changes.
+        # In a busy row a time line would be cut to pieces, and each piece costs two colour changes.
         quiet = painted.free.mean(axis=1) > _QUIET if self.rows else np.zeros(0, np.bool_)
         columns = self.ticks.columns
         mask = np.zeros_like(painted.free)
@@ -262,7 +262,7 @@ class _Drawing:
         self.cache.gutter.put(drawn, gutter)
 
     def _share(self, row: ScreenRow, busy: int) -> float:
-        """Busy share of the lane in the part of the view that the trace covers; ``busy`` ns of this row are."""
+        """The busy share (0..1) of the lane in the visible part of the trace; ``busy`` ns is that of this row alone."""
         view = self.local[row.trace]
         low, high = max(view.start, 0), min(view.end, max(self.scene.lengths[row.trace], 1))
         if high <= low:
@@ -276,9 +276,9 @@ Part = Literal["minimap", "findings", "losses", "ruler", "strip", "gutter", "lan
 
 
 class Spot(Struct, frozen=True):
-    """``part`` of the frame, ``time`` ns (left edge of the column; None in the gutter), outline ``row``, slice.
+    """A place on screen: ``part`` of the frame, ``time`` ns (left edge of the column; None in the gutter), row, slice.
 
-    ``finding`` is the label of the finding that is drawn there.
+    ``row`` indexes the outline; ``finding`` is the label of the finding there.
     """
 
     part: Part
@@ -289,7 +289,7 @@ class Spot(Struct, frozen=True):
 
 
 def spot_at(frame: Frame, outline: list[ScreenRow], state: ViewState, scene: Scene, x: int, y: int) -> Spot:
-    """What is under column ``x`` and row ``y`` of ``frame``; the minimap's times span the whole scene."""
+    """The spot at column ``x`` and row ``y`` of ``frame``; times on the minimap span the scene."""
     column, line = x - frame.gutter, y - frame.lanes_top
     if x < 0 or y < 0 or column >= frame.viewport.width or line >= len(frame.lane_rows):
         return Spot("outside")
@@ -308,5 +308,5 @@ def spot_at(frame: Frame, outline: list[ScreenRow], state: ViewState, scene: Sce
     if line < 0:
         return Spot("ruler" if y == 1 else "strip", time)
     item = int(frame.items[line, column])
-    found = Selected(outline[row].trace, item) if row is not None and item >= 0 else None
-    return Spot("lanes", time, row, found)
+    selected = Selected(outline[row].trace, item) if row is not None and item >= 0 else None
+    return Spot("lanes", time, row, selected)

@@ -1,4 +1,4 @@
-"""What is drawn of two traces held against each other: marked slices, the lag, and where time was lost."""
+"""Drawing a comparison of two traces: marks on slices that differ, the lag, and where time was lost or gained."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ from npu_tui.view.viewport import Viewport
 I64 = npt.NDArray[np.int64]
 
 GONE, ADDED, DIFFERS = "−+≠"
-"""What stands at a slice that only the base has, that only the new trace has, and that differs."""
+"""Signs of a slice that only the base has, that only the new trace has, and that differs."""
 _BODY = ord("░")
 _GAIN, _LOSS, _REST = ord("−"), ord("+"), ord("·")
 _NOTICED = 0.002
-"""Share of the step from which a column is said to have lost or gained time."""
+"""A column has lost or gained time if the lag changes by this share of the step."""
 
 
 def draw_marks(
     pair: Pair, rows: list[ScreenRow | None], cells: Cells, cache: SceneCache, painted: Painted, grid: Grid
 ) -> None:
-    """Mark the slices of ``rows`` that have no counterpart or differ from it; ``painted`` are the bars drawn so far.
+    """Mark the slices of ``rows`` without a counterpart or different from it; ``painted`` are the bars drawn so far.
 
-    A slice of one side alone is hollow where its body shows, in its own colour on the ground of the lanes.
+    The body of a slice without a counterpart is hollow: a dotted pattern in its colour on the background.
     """
     groups: dict[tuple[int, int], list[int]] = {}
     for line, row in enumerate(rows):
         if row is not None and row.rows is not None and len(row.rows.item):
             groups.setdefault((row.trace, id(row.rows)), []).append(line)
     for (trace, _), members in groups.items():
-        own = rows[members[0]]
-        assert own is not None
-        assert own.rows is not None
+        row_of_group = rows[members[0]]
+        assert row_of_group is not None
+        assert row_of_group.rows is not None
         first, count = cells.first[members], cells.count[members]
         differs, alone = (
             before[first + count] > before[first]
-            for before in (cache.marked(own.rows, pair.marks[trace], mark) for mark in (CHANGED, ALONE))
+            for before in (cache.marked(row_of_group.rows, pair.marks[trace], mark) for mark in (CHANGED, ALONE))
         )
         if not (differs.any() or alone.any()):
             continue
         at = np.array(members)
-        # A slice that began left of the cell has its sign there; other cells tell of all that lies in them.
+        # A slice gets its sign in its first cell only; a cell with several slices stands for all of them.
         free = (~cells.from_left[at] | (count > 1)) & ~painted.named[at]
         if alone.any():
             item = cells.item[at]
@@ -63,18 +63,18 @@ def draw_marks(
             grid.char[y[hollow], x[hollow]] = _BODY
             grid.fg[y[bar], x[bar]] = ink[bar]
             grid.bg[y[bar], x[bar]] = Ink.LANE
-        for some, sign in ((differs, DIFFERS), (alone, (GONE, ADDED)[trace])):
-            y, x = np.nonzero(some & free)
+        for marked, sign in ((differs, DIFFERS), (alone, (GONE, ADDED)[trace])):
+            y, x = np.nonzero(marked & free)
             y = at[y]
-            bare = grid.bg[y, x] < Ink.LANE
-            grid.fg[y[bare], x[bare]] = Ink.LABEL
+            on_bar = grid.bg[y, x] < Ink.LANE
+            grid.fg[y[on_bar], x[on_bar]] = Ink.LABEL
             grid.char[y, x] = ord(sign)
             grid.attr[y, x] |= int(Attr.BOLD)
             painted.plain[y, x] = False
 
 
 def draw_lag(grid: Grid, pair: Pair, view: Viewport) -> None:
-    """The lag in the one-row ``grid``, as high as it is against its extremes; ``view`` is on the clock of the base."""
+    """Draw the lag into the one-row ``grid``, scaled to its extremes; ``view`` is on the clock of the base."""
     lag = pair.lag
     low, high = min(int(lag.min()), 0), max(int(lag.max()), 0)
     edges = view.edges()[1:]
@@ -87,7 +87,7 @@ def draw_lag(grid: Grid, pair: Pair, view: Viewport) -> None:
 
 
 def draw_lost(grid: Grid, pair: Pair, view: Viewport) -> int:
-    """Where the lag grows (+) or shrinks (−) in the one-row ``grid``; returns its growth over the view, ns."""
+    """Draw where the lag grows (+) or shrinks (−) into the one-row ``grid``; returns its growth over the view, ns."""
     edges = view.edges()
     start, end = pair.windows[BASE]
     value = np.interp(edges, pair.matched.base, pair.lag)
@@ -100,12 +100,12 @@ def draw_lost(grid: Grid, pair: Pair, view: Viewport) -> int:
 
 
 def lag_at(pair: Pair, when: int) -> int:
-    """The lag at ``when`` ns of the base."""
+    """The lag (ns) at ``when`` ns on the clock of the base."""
     return round(float(np.interp(when, pair.matched.base, pair.lag)))
 
 
 class PairRows(Struct, frozen=True):
-    """Where the rows above the lanes go: the lag, where time was lost (None: no room), the gutter left of all."""
+    """The rows above the lanes: the lag, its growth (None: no room), and the gutter to the left of both."""
 
     lag: Grid
     lost: Grid | None
@@ -116,7 +116,7 @@ _LAG_ROW, _LOST_ROW = 2, 3
 
 
 def draw_pair_rows(pair: Pair, rows: PairRows, view: Viewport, cursor: int) -> None:
-    """The lag and its growth; ``view`` and ``cursor`` are on the clock of the base."""
+    """Draw the lag and its growth; ``view`` and ``cursor`` are on the clock of the base."""
     draw_lag(rows.lag, pair, view)
     x = rows.left.write(_LAG_ROW, 1, points(say("frame.lag")), Ink.DIM)
     rows.left.write(_LAG_ROW, x + 1, points(change_text(lag_at(pair, cursor))), Ink.TEXT)
@@ -127,8 +127,9 @@ def draw_pair_rows(pair: Pair, rows: PairRows, view: Viewport, cursor: int) -> N
 
 
 def column_widths(view: Viewport, local: Sequence[Viewport], traces: I64) -> I64:
-    """How many ns each column lasts, (columns,); (rows, columns) where the rows of ``traces`` differ in that."""
-    if all(type(each) is Viewport for each in local):
+    """The widths of the columns, ns; (columns,), or (rows, columns) where they differ between ``traces``."""
+    # Only a warped viewport has columns of other widths than the scene's.
+    if all(type(view_of_trace) is Viewport for view_of_trace in local):
         return np.diff(view.edges())
-    widths = [np.diff(each.edges()) for each in local]
+    widths = [np.diff(view_of_trace.edges()) for view_of_trace in local]
     return np.array([widths[number] for number in traces.tolist()]).reshape(len(traces), view.width)

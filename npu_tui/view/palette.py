@@ -81,7 +81,7 @@ GROUNDS = frozenset(
         Ink.LABEL,
     }
 )
-"""The inks that lie under everything else: an encoder may keep them apart from those that are painted on them."""
+"""The inks of backgrounds; the encoder separates them from the inks that are painted on them."""
 
 
 class Palette(Struct, frozen=True):

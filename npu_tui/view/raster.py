@@ -1,4 +1,4 @@
-"""Rows of slices to cells: what every cell of the screen sums up, exact at any zoom."""
+"""Rows of slices to cells: the sums of every cell of the screen, exact at any zoom."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from npu_tui.view.viewport import Viewport
 def rasterise(
     wanted: list[tuple[Rows | None, int, Viewport]], width: int, levels: Callable[[Rows], Levels]
 ) -> Cells:  # fmt: skip
-    """The cells of the rows ``wanted`` as (rows, row, view), ``width`` columns each; without rows they stay empty.
+    """The cells of the ``wanted`` (rows, row, view), ``width`` columns each; a row without ``Rows`` is empty.
 
-    The view of a row tells its columns on the clock of its times. ``levels`` gives the longest-slice queries of a
-    ``Rows``, made when first asked for.
+    The view is on the clock of the row's trace. ``levels`` returns the (cached) longest-slice index of a ``Rows``.
     """
     groups: dict[tuple[int, Viewport], list[int]] = {}
     for y, (rows, row, view) in enumerate(wanted):

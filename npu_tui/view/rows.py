@@ -1,4 +1,4 @@
-"""The rows on the screen: which there are, in which order, and where the cursor stands."""
+"""The rows on the screen: their list with folds, pins and scrolling, and the row of every slice."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from npu_tui.trace.folded_rows import flat_rows, folded_row
 from npu_tui.trace.model import Lane, Rows
 from npu_tui.view.outline import Folds, default_folds, fold_to_fit, is_plane, lane_key, outline, workers_of
 from npu_tui.view.scene import Scene, ScreenRow, ViewState
-from npu_tui.view.stacked import Alike, Twins, paired_rows, stacked_rows
+from npu_tui.view.stacked import SharedLanes, Twins, paired_rows, stacked_rows
 from npu_tui.view.viewport import Viewport
 
 _MARGIN = 2
 """Rows kept visible above and below the cursor's row."""
 
 RowKey = tuple[int, int, int, int, int, int]
-"""What a row shows, whatever is folded: trace, layer, lane, depth, series, chart."""
+"""The content of a row, independent of folds: trace, layer, lane, depth, series, chart."""
 
 
 class RowList:
     """The outline of ``scene``; ``state.focus`` and ``state.top`` index its rows, ``height`` of which fit on screen.
 
-    With ``idle_away`` rows and lanes that have nothing in view are left out; ``only`` some (trace, lane, depth) are
-    shown unless it is None.
+    With ``idle_away`` rows and lanes without a slice in view are left out; unless ``only`` is None, it holds the
+    (trace, lane, depth) that are shown.
     """
 
     def __init__(self, scene: Scene, state: ViewState, height: int) -> None:
@@ -37,7 +37,7 @@ class RowList:
         self.rows: list[ScreenRow] = []
         self.idle_away = False
         self._restored: tuple[int | None, RowKey | None] | None = None
-        """What was to be shown when the list had another height: it is shown again until the user moves."""
+        """The first row and the focus that ``restore`` asked for: a resize applies them again until the user moves."""
         self._left: RowKey | None = None
         self.only: frozenset[tuple[int, int, int]] | None = None
         self._all: list[ScreenRow] = []
@@ -46,17 +46,17 @@ class RowList:
         self._height = max(height, 1)
         self._leaf = lru_cache(maxsize=None)(self._make_leaf)
         self._twins = Twins(scene) if scene.pair is not None else None
-        self._alike = Alike(scene) if scene.stacked and len(scene.traces) > 1 else None
+        self._shared = SharedLanes(scene) if scene.stacked and len(scene.traces) > 1 else None
         self._rebuild(None)
 
     def _make_leaf(self, trace: int, lanes: tuple[int, ...]) -> Rows:
         if len(lanes) > 1:
             return flat_rows([self._leaf(trace, (lane,)) for lane in lanes])
-        own = self._scene.traces[trace]
-        return folded_row(own, own.lanes[lanes[0]])
+        shown_trace = self._scene.traces[trace]
+        return folded_row(shown_trace, shown_trace.lanes[lanes[0]])
 
     def _unmade(self, trace: int, lanes: tuple[int, ...]) -> Rows:
-        """Stands for a leaf row where rows are only counted."""
+        """In place of ``_make_leaf`` where rows are only counted: a leaf row takes time to make."""
         del lanes
         return self._scene.traces[trace].rows
 
@@ -72,7 +72,7 @@ class RowList:
 
     @property
     def key(self) -> RowKey:
-        """What the cursor's row shows."""
+        """The key of the cursor's row."""
         row = self.focused
         return _key(row) if row else (0, -1, -1, 0, -1, -1)
 
@@ -90,15 +90,15 @@ class RowList:
 
     @property
     def own_folds(self) -> bool:
-        """Whether it is still the program that says what is folded."""
+        """Whether the program still decides what is folded."""
         return self._own_folds
 
     def keep_folds(self) -> None:
-        """From now on the user says what is folded."""
+        """Leave the folds to the user: nothing folds by itself any more."""
         self._own_folds = False
 
     def _fold_to_fit(self) -> None:
-        """Fold the deepest lanes, then layers, until what ran fits on screen, unless the user has taken over."""
+        """Fold the deepest lanes, then layers, until the rows fit, unless the user decides what is folded."""
         keep = self.focused
         if self._own_folds:
             self.folds = default_folds(self._scene)
@@ -129,19 +129,19 @@ class RowList:
         return True
 
     def refit(self) -> None:
-        """There are more rows now than were fitted: fold again what has to be, unless the user says what is folded."""
+        """Fold again after rows were added, unless the user decides what is folded."""
         self._fold_to_fit()
 
     def _is_worker(self, row: ScreenRow) -> bool:
-        """Whether a row is that of the workers of a layer, or of one of them."""
+        """Whether a row shows a worker thread, or the workers of a layer together."""
         return row.lane in workers_of(self._scene, row.trace, self._scene.traces[row.trace].layers[row.layer])
 
     def refold(self) -> None:
-        """Make the rows again after ``folds`` was changed."""
+        """Rebuild the rows after ``folds`` was changed."""
         self._rebuild(self.focused)
 
     def show_face(self, alike: bool) -> None:
-        """Show one side of a pair or both; with ``alike`` the rows stand where those of the other side stood."""
+        """Show the face that the pair has; with ``alike`` the rows take the places of those of the other side."""
         focus, top = self._state.focus, self._state.top
         keep = self.focused
         self._rebuild(None if alike else keep)
@@ -150,25 +150,25 @@ class RowList:
             self.reveal()
 
     def _layer_folds(self, row: ScreenRow) -> bool:
-        """Whether the layer of ``row`` can fold: Steps and single curves cannot."""
+        """Whether the layer of ``row`` can fold; Steps and single curves cannot."""
         trace = self._scene.traces[row.trace]
         if row.lane >= 0:
             return not trace.lanes[row.lane].derived
         return row.kind == "chart" or row.foldable or len(trace.layers[row.layer].series) > 1
 
     def _rebuild(self, keep: ScreenRow | None) -> None:
-        sides = self._twins or self._alike
+        sides = self._twins or self._shared
         if sides is not None and keep is not None:
             sides.mirror(self.folds, keep.trace)
         self._all = outline(self._scene, self.folds, self._leaf, self.heads) if self.only is None else self._chosen()
         if self._twins is not None and self._scene.pair is not None:
             self._all = paired_rows(self._scene.pair, self._twins, self._all)
-        elif self._alike is not None:
-            self._all = stacked_rows(self._alike, self._all)
+        elif self._shared is not None:
+            self._all = stacked_rows(self._shared, self._all)
         self._choose(None if keep is None else _key(keep))
 
     def _chosen(self) -> list[ScreenRow]:
-        """The rows of ``only``, whatever is folded, each with the name of its lane."""
+        """The rows of ``only`` regardless of folds, each with the name of its lane."""
         rows = outline(self._scene, Folds(), self._leaf, False)
         return [
             replace(row, opener=True, foldable=False)
@@ -177,14 +177,14 @@ class RowList:
         ]
 
     def show_only(self, rows: Iterable[tuple[int, int, int]] | None) -> None:
-        """Show nothing but some (trace, lane, depth), or again what is not folded."""
+        """Show only some (trace, lane, depth); None shows everything that is not folded."""
         self.only = None if rows is None else frozenset(rows)
         self._rebuild(self.focused)
 
     def _choose(self, keep: RowKey | None) -> None:
-        """Take the rows that are to be shown, with the cursor on the one that shows ``keep``."""
+        """Set the visible rows, with the cursor on the one of ``keep``."""
         rows = [row for row in self._all if self._in_use(row)] if self.idle_away else self._all
-        if rows != self.rows:  # drawing keeps what it has found out about a list
+        if rows != self.rows:  # drawing caches by the identity of the list
             self.rows = rows
         if keep is not None:
             self.focus_on(keep)
@@ -194,11 +194,11 @@ class RowList:
         if row.rows is None:
             return True
         view, rows = self._scene.local(row.trace, self._state.viewport), row.rows
-        # The first row of a lane stays as long as there is something below it.
+        # The first row of a lane stays as long as any row of the lane is busy.
         last = row.row
         if row.opener and row.kind == "slices":
             last += self._scene.traces[row.trace].lanes[row.lane].rows - 1
-        return any(self._is_busy(rows, each, view) for each in range(row.row, last + 1))
+        return any(self._is_busy(rows, number, view) for number in range(row.row, last + 1))
 
     @staticmethod
     def _is_busy(rows: Rows, row: int, view: Viewport) -> bool:
@@ -207,18 +207,18 @@ class RowList:
         return begun > int(np.searchsorted(rows.end[low:high], view.start))
 
     def look(self) -> None:
-        """The view has moved: choose the rows again where that depends on it."""
+        """Choose the rows again after the view has moved, if idle rows are left out."""
         if self.idle_away:
             self._choose(self.key)
 
     def toggle_idle(self) -> bool:
-        """Leave out the rows without a slice in view, or show them again; returns whether they are left out."""
+        """Leave out rows without a slice in view, or show them again; returns whether they are left out."""
         self.idle_away = not self.idle_away
         self._choose(self.key)
         return self.idle_away
 
     def toggle_pin(self) -> bool | None:
-        """Pin the lane or curve of the cursor on top, or put it back; whether it is pinned now, None without one."""
+        """Pin or unpin the lane or curve of the cursor; returns whether it is pinned, None without a lane or curve."""
         row = self.focused
         if row is None or row.kind in ("trace", "layer", "hidden"):
             return None
@@ -232,7 +232,7 @@ class RowList:
         return key in self.folds.pinned
 
     def hide(self) -> bool:
-        """Hide the lane or curve of the cursor; False where there is none."""
+        """Hide the lane or curve of the cursor; False without one, and for the last one."""
         row = self.focused
         if row is None or row.kind in ("trace", "layer", "hidden") or len({lane_key(other) for other in self._all}) < 2:
             return False
@@ -248,7 +248,7 @@ class RowList:
         return True
 
     def restore(self, top: int | None, focus: RowKey | None) -> None:
-        """Build the rows after ``folds`` changed, with the cursor on the row of ``focus`` and ``top`` the first one."""
+        """Rebuild the rows after ``folds`` changed, with the cursor on ``focus`` and ``top`` as the first one."""
         self._rebuild(self.focused)
         self._restored = top, focus
         self._put(top, focus)
@@ -262,7 +262,7 @@ class RowList:
         self._left = self.key
 
     def show_hidden(self, layer: tuple[int, int] | None = None) -> int:
-        """Show the hidden lanes of (trace, layer) again, of all layers if None; returns how many there were."""
+        """Show the hidden lanes of (trace, layer), or of all layers if None; returns how many there were."""
         shown = {key for key in self.folds.hidden if layer is None or key[:2] == layer}
         self.folds.hidden -= shown
         if shown:
@@ -270,7 +270,7 @@ class RowList:
         return len(shown)
 
     def focus_on(self, key: RowKey) -> None:
-        """Put the cursor on the row that shows what ``key`` names, else its lane, layer or trace, else the first."""
+        """Put the cursor on the row of ``key``, else on its lane, layer or trace, else on the first row."""
         trace, layer, lane, depth, series, chart = key
         best, score = 0, -1
         for i, row in enumerate(self.rows):
@@ -283,10 +283,10 @@ class RowList:
         self._state.focus = best
 
     def reveal(self) -> None:
-        """Scroll as little as brings the cursor's row on screen."""
+        """Scroll as little as possible to bring the cursor's row on screen."""
         state, last = self._state, max(len(self.rows) - 1, 0)
         state.focus = min(max(state.focus, 0), last)
-        # The pinned rows take at most half of the screen; more of them scroll like all others.
+        # Pinned rows take at most half of the screen; further ones scroll like any row.
         pinned = sum(row.pinned for row in self.rows)
         state.pinned = min(pinned, self._height // 2)
         height = self._height - state.pinned
@@ -316,7 +316,7 @@ class RowList:
             state.focus = min(max(state.focus, state.top), last)
 
     def to_top(self) -> None:
-        """Scroll until the cursor's row is the first one, or as far as there are rows below it."""
+        """Scroll the cursor's row to the top, as far as there are rows below it."""
         if self._state.focus >= self._state.pinned:
             self.scroll(self._state.focus - self._state.top)
 
@@ -335,9 +335,9 @@ class RowList:
         return next((i for i in reversed(firsts) if i < focus), 0)
 
     def open(self, index: int, lane: Lane) -> None:
-        """Open the layer and the group that hide ``lane`` of trace ``index``; rows shown alone give way to all."""
+        """Open what hides ``lane`` of trace ``index``: its layer, its group, or rows that are shown alone."""
         self._restored = None
-        if self.only is not None and not any((index, lane.index) == each[:2] for each in self.only):
+        if self.only is not None and not any((index, lane.index) == shown[:2] for shown in self.only):
             self.show_only(None)
         trace = self._scene.traces[index]
         key = (index, lane.layer, lane.index, -1, -1)
@@ -358,7 +358,7 @@ class RowList:
             self._rebuild(self.focused)
 
     def show_item(self, index: int, lane: Lane, item: int) -> None:
-        """Open ``lane`` of trace ``index`` where it is folded and its leaf row does not show slice ``item``."""
+        """Open ``lane`` of trace ``index`` if it is folded and its leaf row does not show slice ``item``."""
         depth = int(self._scene.traces[index].slices.depth[item])
         if self.only is not None and (index, lane.index, depth) not in self.only:
             self.show_only(None)
@@ -378,16 +378,16 @@ def _layer_of(row: ScreenRow) -> tuple[int, int]:
 
 
 class RowIndex:
-    """Looks up outline rows by trace, lane and depth for one outline."""
+    """Finds the rows of an outline by trace, lane and depth."""
 
     def __init__(self, scene: Scene, outline: list[ScreenRow]) -> None:
         lanes = [len(trace.lanes) for trace in scene.traces]
         self._base = np.cumsum([0, *lanes])
-        # One entry more than lanes: it is looked at for ends without a lane where there is none at all.
+        # One entry more than lanes: lane -1 is looked up too, even in a trace without lanes.
         self._head = np.full(int(self._base[-1]) + 1, -1, np.int64)
         self._deep = max((row.depth for row in outline), default=0) + 2
         self._stands = np.arange(int(self._base[-1]) + 1)
-        """The lane in whose row a lane is shown: workers share one."""
+        """The lane whose row shows a lane: workers share the row of the first one."""
         heads: dict[tuple[int, int], int] = {}
         keys: list[tuple[int, int]] = []
         for index, row in enumerate(outline):
@@ -410,15 +410,10 @@ class RowIndex:
     def rows(self, trace: int, lanes: I64, depths: I64) -> I64:
         """The outline index for each (lane, depth) of ``trace``.
 
-        A depth that is not shown stands in the nearest shown one above it, a folded lane in its one row, a plane of a
-        folded collective group in the group's row, a lane of a folded layer in the layer's head; -1 where nothing of
-        it is on screen, and for lane -1.
+        A depth without a row is in the nearest row above it, a folded lane in its single row, a plane of a folded group
+        in the group's row, a lane of a folded layer in the layer's head; -1 without any row, and for lane -1.
         """
-        if not len(self._head):
-            return np.full(lanes.shape, -1, np.int64)  # a trace of counters alone has no lanes
         known = lanes >= 0
-        if not len(self._head):
-            return np.full(len(lanes), -1, np.int64)
         lane = self._stands[np.where(known, lanes, 0) + self._base[trace]]
         if not len(self._key):
             return np.where(known, self._head[lane], -1)
@@ -426,9 +421,9 @@ class RowIndex:
         at = np.searchsorted(self._key, wanted, "right") - 1
         below = np.maximum(at, 0)
         above = np.minimum(at + 1, len(self._key) - 1)
-        found = np.where((at >= 0) & (self._key[below] // self._deep == lane), self._row[below], -1)
-        found = np.where((found < 0) & (self._key[above] // self._deep == lane), self._row[above], found)
+        row = np.where((at >= 0) & (self._key[below] // self._deep == lane), self._row[below], -1)
+        row = np.where((row < 0) & (self._key[above] // self._deep == lane), self._row[above], row)
         before = self._key[below] // self._deep
         group = (at >= 0) & self._group[lane] & self._group[before] & (self._head[before] == self._head[lane])
-        found = np.where((found < 0) & group, self._row[below], found)
-        return np.where(known, np.where(found < 0, self._head[lane], found), -1)
+        row = np.where((row < 0) & group, self._row[below], row)
+        return np.where(known, np.where(row < 0, self._head[lane], row), -1)

@@ -1,4 +1,8 @@
-"""The traces that a screen shows, their offsets, and how two of them are aligned."""
+"""The scene: the traces that a screen shows, their clocks and offsets, the rows and the state of the view.
+
+Each trace keeps its own clock. The scene's clock adds an offset per trace; in a comparison that aligns every operation
+the new trace is warped to the base.
+"""
 
 from __future__ import annotations
 
@@ -25,24 +29,24 @@ Face = Literal["both", "base", "new"]
 
 BASE, NEW = 0, 1
 SAME, ALONE, CHANGED = range(3)
-"""What is known of a slice: nothing worth a mark, only its own side has it, it differs from its counterpart."""
+"""Marks of a slice: equal to its counterpart, without a counterpart, different from it."""
 
 
 class Warp(Struct, frozen=True):
     """Matched times of the base and of the new trace, ns on their own clocks, ascending, of equal length (>= 2).
 
-    Between two of them time runs in proportion, outside of all it is shifted.
+    Times in between are interpolated, times outside are shifted.
     """
 
     base: I64
     new: I64
 
     def to_base(self, time: I64) -> I64:
-        """The times of the base at which the new trace stands at ``time``."""
+        """Times of the new trace on the clock of the base."""
         return _through(self.new, self.base, time)
 
     def to_new(self, time: I64) -> I64:
-        """The times of the new trace that stand at ``time`` of the base."""
+        """Times of the base on the clock of the new trace."""
         return _through(self.base, self.new, time)
 
 
@@ -53,7 +57,7 @@ def _through(known: I64, wanted: I64, time: I64) -> I64:
 
 
 class WarpedViewport(Viewport, frozen=True, dict=True):
-    """A viewport whose columns stand on the base's clock and are read on that of the new trace."""
+    """A viewport with columns on the base's clock whose edges are read on the clock of the new trace."""
 
     warp: Warp = field(default_factory=lambda: Warp(np.zeros(2, np.int64), np.zeros(2, np.int64)))
 
@@ -68,22 +72,22 @@ class WarpedViewport(Viewport, frozen=True, dict=True):
         return int(self.warp.to_new(np.array([Viewport.edge(self, column)]))[0])
 
     def edges(self) -> I64:
-        """All ``width + 1`` edges, ns of the new trace; where no time passes there, a column lasts 1 ns."""
+        """All ``width + 1`` edges, ns of the new trace; strictly ascending, so a column lasts 1 ns or more."""
         step = np.arange(self.width + 1)
-        found: I64 = np.maximum.accumulate(self.warp.to_new(Viewport.edges(self)) - step) + step
-        return found
+        edges: I64 = np.maximum.accumulate(self.warp.to_new(Viewport.edges(self)) - step) + step
+        return edges
 
     def column(self, time: int) -> int:
-        """The column that holds ``time`` of the new trace; outside it is below 0 or at least ``width``."""
+        """The column of ``time`` of the new trace; below 0 or at least ``width`` if it is outside."""
         return int(np.searchsorted(self.edges(), time, "right")) - 1
 
 
 class Pair(Struct):
-    """The base is trace 0 of the scene, the new one trace 1; everything of a trace is told in its own time.
+    """A comparison: the base is trace 0 of the scene, the new one trace 1; times are on the clock of their trace.
 
-    ``windows`` are the steps that are drawn, ``twins`` give for every slice its counterpart (-1: none), ``marks`` one
-    of ``SAME``, ``ALONE``, ``CHANGED``. ``lanes`` lead from a lane of the base to that of the new trace. ``matched``
-    are the times at which both do the same, from the start of the step to its end.
+    ``windows`` are the compared steps; ``twins`` is the counterpart of every slice (-1: none), ``marks`` is ``SAME``,
+    ``ALONE`` or ``CHANGED`` for every slice. ``matched`` are the times at which both do the same, from the start of the
+    step to its end.
     """
 
     windows: tuple[tuple[int, int], tuple[int, int]]
@@ -95,13 +99,13 @@ class Pair(Struct):
 
     @property
     def lag(self) -> I64:
-        """How much later the new trace is at each of the matched times, ns since the start of each step."""
-        found: I64 = (self.matched.new - self.matched.new[0]) - (self.matched.base - self.matched.base[0])
-        return found
+        """How much later the new trace is at each matched time, counted from the starts of the steps, ns."""
+        lag: I64 = (self.matched.new - self.matched.new[0]) - (self.matched.base - self.matched.base[0])
+        return lag
 
     @property
     def offsets(self) -> list[int]:
-        """What lays the starts of both steps at 0."""
+        """The offsets that put the starts of both steps at 0."""
         return [-self.windows[BASE][0], -self.windows[NEW][0]]
 
     def step(self, offsets: list[int]) -> tuple[int, int]:
@@ -115,7 +119,7 @@ class Pair(Struct):
 _ORDER: tuple[RoleKind, ...] = ("main", "backward", "queue", "compute", "communication", "copy", "plain", "worker")
 _STREAM = re.compile(r"(?:^|\b)stream (?P<number>\d+)$", re.IGNORECASE)
 _NUMBERED = re.compile(r"(?:thread )?\d+(?!\w)", re.IGNORECASE)
-"""What profilers call a thread that has no name of its own."""
+"""The name of a thread that the profiler found no name for."""
 _OVERLAP = {
     "Computing": "computing",
     "Communication": "all",
@@ -125,14 +129,14 @@ _OVERLAP = {
 
 
 class Role(Struct, frozen=True):
-    """What a lane is there for, and what it is called on screen."""
+    """The role of a lane, and its name on screen."""
 
     kind: RoleKind
     name: str
 
     @property
     def order(self) -> int:
-        """Lanes of a layer stand in this order, those of one kind in the profiler's."""
+        """The sort key of lanes in a layer; lanes of one role keep the profiler's order."""
         return _ORDER.index(self.kind)
 
 
@@ -168,7 +172,7 @@ LinkMode = Literal["off", "selection", "all"]
 
 
 class LinkShape(IntEnum):
-    """The shape of a link's line; PLAIN where the category has no dispatch classes."""
+    """The shape of a link's line; PLAIN for categories without dispatch classes."""
 
     PLAIN = 0
     NEAR_VERTICAL = 1
@@ -177,7 +181,7 @@ class LinkShape(IntEnum):
 
 
 class LinkClasses(Struct, frozen=True):
-    """Per link of one trace (same order as ``Trace.links``): its shape, lost time in ns, and whether it starved."""
+    """The shape, lost time (ns) and starvation of every link, in the order of ``Trace.links``."""
 
     shape: npt.NDArray[np.int8]
     lost: npt.NDArray[np.int64]
@@ -190,7 +194,7 @@ class LinkClasses(Struct, frozen=True):
 
 
 class StepFunction(Struct, frozen=True):
-    """A value over time: ``value[k]`` holds from ``time[k]`` on, the last to ``end`` (ns, strictly ascending)."""
+    """A value over time: ``value[k]`` holds from ``time[k]`` (ns, strictly ascending) on, the last one to ``end``."""
 
     time: npt.NDArray[np.int64]
     value: npt.NDArray[np.int64]
@@ -198,12 +202,11 @@ class StepFunction(Struct, frozen=True):
 
 
 class Chart(Struct, frozen=True):
-    """A derived lane of a device at the end of layer ``layer``; ``steps`` computes what it shows.
+    """A chart of a device at the end of layer ``layer``; ``function`` computes its values.
 
     ``lead`` is the signed lead of the host in ns, ``depth`` the number of launches in flight, ``memory`` bytes up to
-    ``top``, ``share`` 1 while something goes on and 0 else. Charts of memory are folded into the first of them until
-    that is opened. A ``ghost`` is 1 while ``lane`` would be busy in a run with something changed, and stands below that
-    lane.
+    ``top``, ``share`` 1 while something happens and 0 otherwise. Memory charts are folded into the first of them until
+    that is opened. A ``ghost`` is drawn below ``lane`` and is 1 while that would be busy in a what-if run.
     """
 
     kind: ChartKind
@@ -215,7 +218,7 @@ class Chart(Struct, frozen=True):
 
 
 class Losses(Struct, frozen=True):
-    """Start and end (ns) of every time an idle device waited for a launch, and whether that launch starved."""
+    """Start and end (ns) of each wait of an idle device for a launch, and whether that launch is starved."""
 
     start: npt.NDArray[np.int64]
     end: npt.NDArray[np.int64]
@@ -223,12 +226,12 @@ class Losses(Struct, frozen=True):
 
     @classmethod
     def none(cls) -> Losses:
-        """No launch was waited for."""
+        """No waits."""
         return cls(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_))
 
 
 class FindingMark(Struct, frozen=True):
-    """Where a finding lies: ``label`` (a number, mostly) over ``[start, end)`` ns."""
+    """The mark of a finding: its ``label`` (mostly a number) over ``[start, end)`` ns."""
 
     start: int
     end: int
@@ -241,9 +244,9 @@ class ScreenRow(Struct, frozen=True):
 
     ``trace``: head of a trace, where there are several. ``layer``: head of a layer. ``slices``: one depth row of a
     lane. ``leaf``: a folded lane, the deepest active slice at every instant. ``counter``: one series. ``chart``: one
-    of the trace's charts. ``hidden``: stands for the hidden rows of a layer. ``row`` is the row of ``rows`` that holds
-    its slices (-1 without). ``opener`` marks the first row of a lane or layer, which carries its name and fold mark,
-    ``pinned`` those on top. ``lanes`` are those that a folded layer or a row of workers stands for.
+    of the trace's charts. ``hidden``: a note on the hidden rows of a layer. ``row`` is the row of ``rows`` with its
+    slices (-1 without). ``opener`` marks the first row of a lane or layer, which has its name and fold mark, ``pinned``
+    the rows on top. ``lanes`` are those that a folded layer or a row of workers represents.
     """
 
     kind: RowKind
@@ -271,13 +274,12 @@ class Selected(Struct, frozen=True):
 
 
 class ViewState(Struct):
-    """Where the user looks: cursor (time and row), selection (one slice) and range (two times) are separate things.
+    """The state of a view. Cursor (time and row), selection (one slice) and range (two times) are independent.
 
-    All times are those of the scene's clock.
-    ``viewport`` covers the columns right of the gutter. ``focus`` and ``top`` are indices of screen rows: the cursor's
-    row, and the first row shown below the ``pinned`` ones, which never scroll. ``hits`` are the start times of search
-    hits, ascending, ``hit_masks`` one mask per trace over its slices that says which they are (none without a search);
-    with ``hits_only`` the rest is dimmed. ``flags`` are the times of flags.
+    All times are on the scene's clock. ``viewport`` covers the columns right of the gutter. ``focus`` and ``top`` index
+    the outline: the cursor's row, and the first row below the ``pinned`` ones, which never scroll. ``hits`` are the
+    start times of search hits, ascending; ``hit_masks`` has one mask per trace over its slices (empty without a
+    search); with ``hits_only`` other slices are dimmed. ``flags`` are the times of flags.
     """
 
     viewport: Viewport
@@ -296,27 +298,27 @@ class ViewState(Struct):
 
 
 def screen_line(state: ViewState, row: I64) -> I64:
-    """The line of the lane area on which each outline ``row`` stands; negative or after the end where it is not."""
+    """The line of each outline ``row`` in the lane area; negative or beyond the end if it is not on screen."""
     hidden = (row >= state.pinned) & (row < state.top)
     return np.where(row < state.pinned, row, np.where(hidden, row - state.top, row - state.top + state.pinned))
 
 
 def true_offsets(traces: list[Trace], lengths: list[int]) -> list[int]:
-    """How far the clock of the first trace is ahead of that of each: they lie where they were recorded.
+    """The offsets that put all traces where they were recorded, relative to the first one, ns.
 
-    A trace that lies farther from the first one than both last was recorded on its own: their starts are aligned.
+    A trace that is farther from the first one than both last is from another run: its start is aligned instead.
     """
-    found = []
+    offsets = []
     for trace, length in zip(traces, lengths, strict=True):
         offset = trace.start_ns - traces[0].start_ns
         away = max(offset - lengths[0], -offset - length)
-        found.append(offset if away <= lengths[0] + length else 0)
-    return found
+        offsets.append(offset if away <= lengths[0] + length else 0)
+    return offsets
 
 
-def _like(time: Time, found: I64) -> Time:
-    """``found`` as a number where ``time`` is one."""
-    return found if isinstance(time, np.ndarray) else int(found)
+def _like(time: Time, converted: I64) -> Time:
+    """``converted`` as a number where ``time`` is one."""
+    return converted if isinstance(time, np.ndarray) else int(converted)
 
 
 def letters(index: int) -> str:
@@ -326,14 +328,13 @@ def letters(index: int) -> str:
 
 
 class Scene(Struct):
-    """The traces on screen with the classes of their links, their charts, lost time and findings, one entry each.
+    """The traces on screen with the classes of their links, their charts, lost time and findings, one entry per trace.
 
-    Everything that belongs to a trace is told in its own time. ``offsets`` are the ns that the scene's clock is ahead
-    of that of each trace; unless they are given, the first trace has 0 and the others lie where they were recorded.
-    ``lengths`` are the ends of their last slices, of their last samples where there is no slice; ``roles`` say
-    what their lanes are there for. ``pair`` is there where the second trace is held against the first one. With
-    ``stacked`` the same lanes of all traces stand together. As long as nothing is ``measured``, classes of links and
-    lost time are not known and not shown.
+    Data of a trace is on its own clock. ``offsets`` (ns) lead from the clock of each trace to the scene's; by default
+    the first trace has 0 and the others are where they were recorded. ``lengths`` are the ends of their last slices, or
+    of their last samples; ``roles`` those of their lanes. ``pair`` is set if the second trace is compared with the
+    first. With ``stacked`` the same lanes of all traces are next to each other. Until the scene is ``measured``,
+    classes of links and lost time are unknown and not drawn.
     """
 
     traces: list[Trace]
@@ -350,7 +351,7 @@ class Scene(Struct):
 
     @classmethod
     def plain(cls, traces: list[Trace]) -> Scene:
-        """``traces`` with nothing that has to be computed of them first."""
+        """A scene of ``traces`` without anything that must be computed first."""
         return cls(traces, [LinkClasses.plain(len(trace.links)) for trace in traces], measured=False)
 
     def __post_init__(self) -> None:
@@ -364,24 +365,24 @@ class Scene(Struct):
         self.offsets = self.offsets or true_offsets(self.traces, self.lengths)
 
     def add_charts(self, index: int, charts: list[Chart]) -> None:
-        """Draw ``charts`` of trace number ``index``, too; one that has nothing else is as long as they are."""
+        """Add ``charts`` to trace number ``index``; a trace without slices and samples gets their length."""
         self.charts[index] += charts
         if not self.lengths[index]:
             self.lengths[index] = max((chart.function().end for chart in charts), default=0)
 
     @property
     def start(self) -> int:
-        """Where the first trace begins, on the scene's clock."""
+        """The start of the first trace on the scene's clock, ns."""
         return min(self.offsets, default=0)
 
     @property
     def end(self) -> int:
-        """Where the last trace ends, on the scene's clock."""
+        """The end of the last trace on the scene's clock, ns."""
         return max(map(sum, zip(self.offsets, self.lengths, strict=True)), default=0)
 
     @property
     def labels(self) -> list[str]:
-        """What tells the traces apart: their ranks, letters where those are not known or alike; nothing for one."""
+        """Short labels of the traces: ranks, or letters if ranks are unknown or equal; empty for a single trace."""
         if len(self.traces) < 2:
             return [""] * len(self.traces)
         if self.pair is not None:
@@ -406,8 +407,10 @@ class Scene(Struct):
     def local(self, trace: int, view: Viewport) -> Viewport:
         """``view`` of the scene on the clock of trace number ``trace``."""
         if self._warps(trace):
-            own = view.shifted(-self.offsets[BASE])
-            return WarpedViewport(own.first, own.span, own.width, own.origin, self._pair.matched)
+            base_view = view.shifted(-self.offsets[BASE])
+            return WarpedViewport(
+                base_view.first, base_view.span, base_view.width, base_view.origin, self._pair.matched
+            )
         return view.shifted(-self.offsets[trace])
 
     @property
@@ -416,38 +419,38 @@ class Scene(Struct):
         return self.pair
 
     def _warps(self, trace: int) -> bool:
-        """Whether every operation of trace number ``trace`` is drawn where the base has it."""
+        """Whether trace number ``trace`` is warped, so that every operation is drawn where the base has it."""
         return trace == NEW and self.pair is not None and self.pair.alignment == "every"
 
     def times(self, selected: Selected) -> tuple[int, int]:
-        """Start and end of a slice on the scene's clock."""
+        """Start and end of a slice on the scene's clock, ns."""
         slices = self.traces[selected.trace].slices
         start, end = (int(times[selected.item]) for times in (slices.start, slices.end))
         return self.to_scene(selected.trace, start), self.to_scene(selected.trace, end)
 
     def whole(self, width: int) -> Viewport:
-        """All of the scene over ``width`` columns."""
+        """A viewport over all of the scene, ``width`` columns wide."""
         return Viewport.around(0, max(self.end - self.start, 1), max(width, 1)).shifted(self.start)
 
     def steps(self, only: int | None = None) -> list[tuple[int, int, Selected]]:
-        """Start, end (ns of the scene's clock) and slice of every step of every trace, or of ``only`` one; by start."""
-        found: list[tuple[int, int, Selected]] = []
+        """Start, end (ns on the scene's clock) and slice of the steps of all traces, or of ``only`` one; by start."""
+        steps: list[tuple[int, int, Selected]] = []
         for index, trace in enumerate(self.traces):
             for lane in trace.lanes:
                 if lane.derived and only in (None, index):
-                    own = slice(*trace.rows.offset[[lane.first_row, lane.first_row + lane.rows]].tolist())
+                    rows_of_lane = slice(*trace.rows.offset[[lane.first_row, lane.first_row + lane.rows]].tolist())
                     times = (
-                        self.to_scene(index, trace.rows.start[own]).tolist(),
-                        self.to_scene(index, trace.rows.end[own]).tolist(),
-                        trace.rows.item[own].tolist(),
+                        self.to_scene(index, trace.rows.start[rows_of_lane]).tolist(),
+                        self.to_scene(index, trace.rows.end[rows_of_lane]).tolist(),
+                        trace.rows.item[rows_of_lane].tolist(),
                     )
-                    found += [(start, end, Selected(index, item)) for start, end, item in zip(*times, strict=True)]
-        return sorted(found, key=lambda step: step[0])
+                    steps += [(start, end, Selected(index, item)) for start, end, item in zip(*times, strict=True)]
+        return sorted(steps, key=lambda step: step[0])
 
     def step_at(self, when: int, only: int | None = None) -> tuple[int, int] | None:
-        """Start and end of the step around ``when``, else of the nearest one, or None without steps.
+        """Start and end of the step around ``when``, else of the nearest one; None without steps.
 
-        With ``only`` the steps of that trace, where it has any, else of all. Of a pair the steps that are compared.
+        With ``only`` that is a step of that trace, if it has any. Of a pair it is always the compared step.
         """
         if self.pair is not None:
             return self.pair.step(self.offsets)

@@ -1,4 +1,4 @@
-"""A screen without colour: shapes, textures and reverse video say what the inks say elsewhere."""
+"""A screen without colour: shapes, textures and reverse video replace the inks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TEXTURES: dict[OpClass, str] = {
     OpClass.OTHER: "-",
     OpClass.STEP: " ",
 }
-"""What fills the bars of a class; classes that share a lane differ."""
+"""The texture of the bars of each class; classes that share a lane differ."""
 
 _TEXTURE = np.array([ord(TEXTURES[OpClass(kind)]) for kind in range(len(OpClass))], np.uint32)
 _BARS = len(OpClass) * SHADES
@@ -38,14 +38,14 @@ _PLAIN_BAR = bar(OpClass.OP)
 def without_colour(grid: Grid) -> Grid:
     """``grid`` for a terminal of one colour: a bar is reverse video, filled with the texture of its class.
 
-    The cursor's column is a line, the range is dotted, the selected slice is the one bar that is not reversed but bold
-    and drawn as a line, starved launches and the cursor's row are reversed.
+    The cursor's column is a line, the range is dotted, the selected slice is a bold line instead of reverse video;
+    starved launches and the name of the cursor's row are reversed.
     """
     char, fg, bg, attr = grid.char.copy(), grid.fg.copy(), grid.bg.copy(), grid.attr.copy()
     blank = (char == SPACE) & (attr & _UNDERLINE == 0)
     bars = bg < _BARS
 
-    # Two bars in one cell are one bar with a tick, as both are of the same brightness.
+    # Two bars in one cell become one bar with a tick: both have the same brightness.
     char[bars & (fg < _BARS) & ~blank] = _TICK
     fg[bars & (char == _TICK)] = Ink.LANE
     body = bars & blank & ~_beside_text(grid)
@@ -62,7 +62,7 @@ def without_colour(grid: Grid) -> Grid:
     char[free & (bg == Ink.CURSOR)] = _CURSOR
     char[free & ((bg == Ink.RANGE) | (bg == Ink.RANGE_FOCUS))] = _RANGE
 
-    # A chart of lost time or lead speaks by its height, which reversing would turn over.
+    # The height of a chart is its meaning, and reverse video would turn it upside down.
     chart = (char >= _CHART[0]) & (char <= _CHART[1]) | np.isin(char, _HANGING)
     alarming = np.isin(fg, _ALERTS) & _GROUND[bg] & (char != SPACE) & ~chart
     alarming |= bg == Ink.NAME_FOCUS
@@ -71,7 +71,7 @@ def without_colour(grid: Grid) -> Grid:
 
 
 def without_shades(grid: Grid, palette: Palette) -> Grid:
-    """``grid`` for a terminal of 16 colours: where two bars of one colour meet in a cell, a tick parts them."""
+    """``grid`` for a terminal of 16 colours: a tick separates two bars of one colour that meet in a cell."""
     same = (grid.bg < _BARS) & (grid.fg < _BARS) & (palette.ansi[grid.fg] == palette.ansi[grid.bg])
     same &= grid.char != SPACE
     if not same.any():
@@ -82,7 +82,7 @@ def without_shades(grid: Grid, palette: Palette) -> Grid:
 
 
 def _beside_text(grid: Grid) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Cells that a name's own blanks may be in: those next to one of its characters."""
+    """Cells next to a character of a name: a blank there may belong to the name."""
     text = (grid.fg == Ink.LABEL) & (grid.char != SPACE)
     text |= grid.char == CONTINUED
     beside = np.zeros_like(text)

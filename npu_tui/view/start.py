@@ -1,4 +1,4 @@
-"""A place to open at, a view kept while the trace still loads, and the same time on another rank."""
+"""Places: where to open (options of the command line), a view kept while the trace loads, the same row elsewhere."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from npu_tui.view.scene import LinkMode, Scene, ScreenRow, Selected, true_offset
 
 BETWEEN = ".."
 NO_TAB = "none"
-"""Stands for a panel that is hidden."""
+"""The ``--tab`` of a hidden panel."""
 _TOKEN = re.compile(
     r"(?P<kind>[phn][lcg]|al|ar|ol|[fFxitr])(?:(?P<trace>\d{1,9}):)?(?P<index>\d{1,9})?(?:\.(?P<depth>\d{1,9}))?"
 )
 _JUMP_BEFORE, _JUMP_BEHIND = 9, 10
-"""What MindStudio Insight shows around a slice it jumps to, in lengths of the slice."""
+"""The view around a selected slice, in lengths of the slice, as in MindStudio Insight."""
 
 
 class Start(Struct, frozen=True):
-    """What the options say; times in ns, None or empty where nothing is said.
+    """A place to open at, from options of the command line; times in ns, None or empty where an option is not given.
 
-    ``view`` is the visible time, ``at`` the cursor, ``select`` a slice as ``slice_text`` writes it, ``rows`` what is
-    folded, pinned, hidden and scrolled as ``rows_text`` writes it, ``tab`` a tab of the panel or ``NO_TAB``,
-    ``finding`` the id of the finding whose evidence is gone to, ``offsets`` how far each trace is shifted. All other
-    times are those of the clock that this makes.
+    ``view`` is the visible time, ``at`` the cursor, ``select`` a slice as ``slice_text`` writes it, ``rows`` folds,
+    pins, hidden lanes and scrolling as ``rows_text`` writes them, ``tab`` a tab of the panel or ``NO_TAB``, ``finding``
+    the id of a finding to go to, ``offsets`` the shift of each trace. All other times are on the clock with these
+    offsets.
     """
 
     view: tuple[int, int] | None = None
@@ -48,7 +48,7 @@ class Start(Struct, frozen=True):
     offsets: tuple[int, ...] = ()
 
     def words(self) -> list[str]:
-        """The options of the command line that open here."""
+        """The command-line options that open this place."""
         spans = (("--view", self.view), ("--range", self.range))
         words = [word for option, span in spans if span is not None for word in (option, span_text(span))]
         if self.offsets:
@@ -56,58 +56,58 @@ class Start(Struct, frozen=True):
         if self.at is not None:
             words += ["--at", time_text(self.at)]
         texts = (("--select", self.select), ("--search", self.search), ("--links", self.links), ("--tab", self.tab))
-        # An option's own value may begin with a dash.
+        # With "=", as a value may begin with a dash.
         words += [f"{option}={text}" for option, text in (*texts, ("--rows", self.rows)) if text]
         return words
 
 
 def time_text(ns: int) -> str:
-    """A time as the options take it, with all its digits."""
+    """A time as the options accept it, with all digits."""
     return exact_text(ns).replace(" ", "")
 
 
 def span_text(span: tuple[int, int]) -> str:
-    """Two times as the options take them."""
+    """Two times as the options accept them."""
     return f"{time_text(span[0])}{BETWEEN}{time_text(span[1])}"
 
 
 def parse_span(text: str) -> tuple[int, int] | None:
-    """Two times such as ``12ms..14ms``; None if it is none."""
+    """The two times of a text such as ``12ms..14ms``; None if it is not one."""
     first, between, last = text.partition(BETWEEN)
     start, end = parse_duration(first), parse_duration(last)
     return None if not between or start is None or end is None or start >= end else (start, end)
 
 
 def parse_offsets(text: str) -> tuple[int, ...] | None:
-    """Times with commas between them; None if they are none."""
-    found = [parse_duration(word) for word in text.split(",")]
-    return None if None in found else tuple(each for each in found if each is not None)
+    """The times of a text such as ``0ms,1.5ms``; None if it is not one."""
+    offsets = [parse_duration(word) for word in text.split(",")]
+    return None if None in offsets else tuple(offset for offset in offsets if offset is not None)
 
 
 def offsets_of(scene: Scene) -> tuple[int, ...]:
-    """The offsets of the traces where the user has shifted one, else none."""
+    """The offsets of the traces if the user has shifted one, else empty."""
     return () if scene.offsets == true_offsets(scene.traces, scene.lengths) else tuple(scene.offsets)
 
 
 def slice_text(scene: Scene, selected: Selected) -> str:
-    """A slice as name and start, or as ``#`` and the number of its event where others share both."""
+    """A slice as ``name@start``, or as ``#`` and the number of its event where other slices share name and start."""
     trace = scene.traces[selected.trace]
     start, name = scene.times(selected)[0], trace.name_of(selected.item)
-    same = 0
+    matches = 0
     for index, other in enumerate(scene.traces):
         if len(other.slices):
-            here = other.slices.start == scene.to_trace(index, start)
-            same += np.count_nonzero(_named(other.names, name)[other.slices.name] & here)
-    if same == 1 and name.isprintable() and len(name) <= 200:
+            at_start = other.slices.start == scene.to_trace(index, start)
+            matches += np.count_nonzero(_named(other.names, name)[other.slices.name] & at_start)
+    if matches == 1 and name.isprintable() and len(name) <= 200:
         return f"{name}@{time_text(start)}"
     prefix = f"{selected.trace}:" if selected.trace else ""
     return f"#{prefix}{int(trace.slices.event[selected.item])}"
 
 
 def find_slice(scene: Scene, text: str, after: int, parts: bool = True) -> Selected | None:
-    """The slice that ``slice_text`` wrote; else the first one of that name from ``after`` ns on, round the end.
+    """The slice that ``slice_text`` wrote, or the first one of a name from ``after`` ns on, wrapping at the end.
 
-    With ``parts`` a part of a name will do where no slice has the whole.
+    With ``parts`` a part of a name matches if no slice has the complete name.
     """
     event = re.fullmatch(r"#(?:(\d{1,9}):)?(\d{1,18})", text)
     if event is not None and int(event[1] or 0) < len(scene.traces):
@@ -118,36 +118,37 @@ def find_slice(scene: Scene, text: str, after: int, parts: bool = True) -> Selec
     start = parse_duration(when) if name else None
     if start is None:
         name = text
-    for whole in (True, False) if parts else (True,):
-        found: list[tuple[bool, int, Selected]] = []
+    for exact in (True, False) if parts else (True,):
+        candidates: list[tuple[bool, int, Selected]] = []
         for index, trace in enumerate(scene.traces):
             if not len(trace.slices):
                 continue
-            items = np.flatnonzero(_named(trace.names, name, whole)[trace.slices.name])
+            items = np.flatnonzero(_named(trace.names, name, exact)[trace.slices.name])
             if start is not None:
                 items = items[trace.slices.start[items] == scene.to_trace(index, start)]
             starts = scene.to_scene(index, trace.slices.start[items])
             if len(items):
                 best = int(np.lexsort((starts, starts < after))[0])
-                found.append((bool(starts[best] < after), int(starts[best]), Selected(index, int(items[best]))))
-        if found:
-            return min(found, key=lambda place: place[:2])[2]
+                candidates.append((bool(starts[best] < after), int(starts[best]), Selected(index, int(items[best]))))
+        if candidates:
+            return min(candidates, key=lambda place: place[:2])[2]
     return None
 
 
-def _named(names: list[str], name: str, whole: bool = True) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    if whole:
+def _named(names: list[str], name: str, exact: bool = True) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    if exact:
         return np.array([other == name for other in names], np.bool_)
     return np.array([name.lower() in other.lower() for other in names], np.bool_)
 
 
 def rows_text(explorer: Explorer) -> str:
-    """Folds where the user made them, pins, hidden lanes, the cursor's row and what is scrolled.
+    """The user's folds, pins, hidden lanes, the cursor's row and the scrolling as a text: ``x,f3,pl1:4,nl5.2,t0``.
 
-    Tokens of letters and a number: after ``x`` only the traces ``r``, layers ``F`` and lanes ``f`` are folded; ``pl``
+    Tokens are letters and a number: after ``x`` only the traces ``r``, layers ``F`` and lanes ``f`` are folded; ``pl``
     ``pc`` ``pg`` pin a lane, curve or chart, ``hl`` ``hc`` ``hg`` hide it; ``i`` leaves out idle rows; ``nl`` ``nc``
-    ``ng`` are the cursor's lane and depth, curve or chart, ``al`` is its layer's head, ``ar`` its trace's; ``ol``
-    a lane and depth that are shown alone; ``t`` the first row below the pinned ones.
+    ``ng`` are the cursor's lane and depth, curve or chart, ``al`` is its layer's head, ``ar`` its trace's; ``ol`` is a
+    lane and depth that are shown alone; ``t`` is the first row below the pinned ones. A trace other than the first
+    stands before the number: ``1:4``.
     """
     folds, tokens = explorer.folds, []
     if not explorer.list.own_folds:
@@ -181,7 +182,7 @@ def _token(kind: str, trace: int, index: int) -> str:
 
 
 def apply_rows(explorer: Explorer, text: str) -> bool:
-    """Fold, pin, hide and scroll as ``rows_text`` wrote; False for what it did not write or another trace has."""
+    """Fold, pin, hide and scroll as in a text of ``rows_text``; False if it is not one or does not fit the traces."""
     scene, folds = explorer.scene, explorer.folds
     if "x" in text or "p" in text or "h" in text:
         explorer.list.keep_folds()
@@ -234,18 +235,18 @@ def apply_rows(explorer: Explorer, text: str) -> bool:
 
 
 def _lane_key(scene: Scene, trace: int, index: int, kind: str) -> LaneKey | None:
-    known = scene.traces[trace]
+    shown = scene.traces[trace]
     if kind == "g":
         charts = scene.charts[trace]
         return (trace, charts[index].layer, -1, -1, index) if index < len(charts) else None
     if kind == "c":
-        series = known.counters.series
+        series = shown.counters.series
         return (trace, series[index].layer, -1, index, -1) if index < len(series) else None
-    return (trace, known.lanes[index].layer, index, -1, -1) if index < len(known.lanes) else None
+    return (trace, shown.lanes[index].layer, index, -1, -1) if index < len(shown.lanes) else None
 
 
 def start_at(explorer: Explorer, start: Start) -> str:
-    """Show what ``start`` asks for but search and tab; returns the option that could not be followed, or nothing."""
+    """Go to ``start``, apart from its search and tab; returns the option that does not fit the scene, else empty."""
     state, scene, failed = explorer.state, explorer.scene, ""
     if len(start.offsets) == len(scene.traces):
         explorer.set_offsets(start.offsets)
@@ -255,13 +256,13 @@ def start_at(explorer: Explorer, start: Start) -> str:
         state.link_mode = start.links
     if start.select:
         after = start.at if start.at is not None else (start.view or start.range or (0, 0))[0]
-        found = find_slice(scene, start.select, after)
-        if found is None:
+        selected = find_slice(scene, start.select, after)
+        if selected is None:
             failed = "--select"
         else:
-            explorer.select(found)
+            explorer.select(selected)
             if start.view is None and start.range is None:
-                begin, end = scene.times(found)
+                begin, end = scene.times(selected)
                 length = end - begin
                 explorer.show(begin - _JUMP_BEFORE * max(length, 1), begin + _JUMP_BEHIND * max(length, 1))
     if start.range is not None:
@@ -277,10 +278,10 @@ def start_at(explorer: Explorer, start: Start) -> str:
 
 
 def take_over(before: Explorer, now: Explorer) -> None:
-    """Make ``now`` look at what ``before`` looks at: time, rows, folds, selection and range.
+    """Give ``now`` the view of ``before``: time, rows, folds, selection and range.
 
-    Both show one trace, ``now`` more of it: layers are told by process, lanes by thread, slices by their event. A view
-    that was never moved stays the one that opens.
+    Both show the same trace while it loads, ``now`` more of it. Layers are matched by process, lanes by thread, slices
+    by event. A view that the user never moved stays the opening one.
     """
     old, new = before.scene.traces[0], now.scene.traces[0]
     shift = old.start_ns - new.start_ns
@@ -306,10 +307,10 @@ def take_over(before: Explorer, now: Explorer) -> None:
 
 
 def _lanes(old: Trace, new: Trace) -> dict[int, int]:
-    """Lane of ``new`` by lane of ``old``."""
+    """The lane of ``new`` for each lane of ``old``."""
     place = {(new.layers[lane.layer].pid, lane.tid, lane.derived): lane.index for lane in new.lanes}
-    found = {lane.index: place.get((old.layers[lane.layer].pid, lane.tid, lane.derived)) for lane in old.lanes}
-    return {lane: other for lane, other in found.items() if other is not None}
+    lane_of = {lane.index: place.get((old.layers[lane.layer].pid, lane.tid, lane.derived)) for lane in old.lanes}
+    return {lane: other for lane, other in lane_of.items() if other is not None}
 
 
 def _layers(old: Trace, new: Trace) -> dict[int, int]:
@@ -319,32 +320,34 @@ def _layers(old: Trace, new: Trace) -> dict[int, int]:
 
 def _series(old: Trace, new: Trace) -> dict[int, int]:
     place = {
-        (new.layers[each.layer].pid, each.name, each.key, each.instance): each.index for each in new.counters.series
+        (new.layers[series.layer].pid, series.name, series.key, series.instance): series.index
+        for series in new.counters.series
     }
     keys = {
-        each.index: (old.layers[each.layer].pid, each.name, each.key, each.instance) for each in old.counters.series
+        series.index: (old.layers[series.layer].pid, series.name, series.key, series.instance)
+        for series in old.counters.series
     }
     return {index: place[key] for index, key in keys.items() if key in place}
 
 
 def _fold(before: Explorer, now: Explorer, lanes: dict[int, int], layers: dict[int, int]) -> None:
-    """Fold and open what the user folded and opened."""
+    """Fold and open what the user folded and opened, apart from the default folds."""
     usual = default_folds(before.scene)
-    for kept, held, at_first, wanted in (
+    for new_of_old, folded, at_first, wanted in (
         (lanes, before.folds.lanes, usual.lanes, now.folds.lanes),
         (layers, before.folds.layers, usual.layers, now.folds.layers),
     ):
-        for trace, old in held ^ at_first:
-            if old in kept:
-                change = wanted.add if (trace, old) in held else wanted.discard
-                change((trace, kept[old]))
+        for trace, old in folded ^ at_first:
+            if old in new_of_old:
+                change = wanted.add if (trace, old) in folded else wanted.discard
+                change((trace, new_of_old[old]))
     now.list.refold()
 
 
 def _set_aside(
     before: Explorer, now: Explorer, lanes: dict[int, int], layers: dict[int, int], series: dict[int, int]
 ) -> None:
-    """Pin, hide and leave out what the user did; what the user folded stays folded."""
+    """Pin and hide what the user pinned and hid."""
     if before.list.own_folds:
         return
 
@@ -366,8 +369,8 @@ def _same_row(key: RowKey, lanes: dict[int, int], layers: dict[int, int], series
 
 
 def _same_slice(old: Trace, new: Trace, selected: Selected) -> Selected | None:
-    found = np.flatnonzero(new.slices.event == old.slices.event[selected.item])
-    return Selected(0, int(found[0])) if len(found) else None
+    items = np.flatnonzero(new.slices.event == old.slices.event[selected.item])
+    return Selected(0, int(items[0])) if len(items) else None
 
 
 Edge = Literal["start", "end"]
@@ -390,24 +393,37 @@ def move_rank(explorer: Explorer, direction: int) -> bool:
 
 
 def same_row(row: ScreenRow, trace: Trace, other: Trace, index: int) -> RowKey:
-    """What trace number ``index``, ``other``, has where ``trace`` has ``row``: its layer, lane and depth, or series.
+    """The row of ``other`` (trace number ``index``) that corresponds to ``row`` of ``trace``.
 
-    Layers are told by kind and name; lanes by name, else by their place in the layer, as threads have other numbers in
-    every process.
+    Layers are matched by kind and name; lanes by name, else by their place in the layer, as thread ids differ between
+    processes.
     """
     if row.layer < 0:
         return index, -1, -1, 0, -1, -1
     layer = trace.layers[row.layer]
-    same = [each for each in other.layers if (each.kind, each.name) == (layer.kind, layer.name)]
+    same = [candidate for candidate in other.layers if (candidate.kind, candidate.name) == (layer.kind, layer.name)]
     if not same:
         return index, -1, -1, 0, -1, -1
     home, lane, series = same[0], -1, -1
     if row.lane >= 0:
-        own = trace.lanes[row.lane]
-        # Steps are no lane of their layer.
-        beside = [each for each in other.lanes if each.layer == home.index and each.derived == own.derived]
-        place = [each.index for each in trace.lanes if each.layer == own.layer and each.derived == own.derived]
-        lane = _same(own.name, place.index(own.index), [each.index for each in beside], lambda i: other.lanes[i].name)
+        lane_of_row = trace.lanes[row.lane]
+        # The derived Steps lane names a layer but is not one of its lanes.
+        beside = [
+            neighbour
+            for neighbour in other.lanes
+            if neighbour.layer == home.index and neighbour.derived == lane_of_row.derived
+        ]
+        place = [
+            neighbour.index
+            for neighbour in trace.lanes
+            if neighbour.layer == lane_of_row.layer and neighbour.derived == lane_of_row.derived
+        ]
+        lane = _same(
+            lane_of_row.name,
+            place.index(lane_of_row.index),
+            [neighbour.index for neighbour in beside],
+            lambda i: other.lanes[i].name,
+        )
     elif row.series >= 0:
         name = _series_name(trace, row.series)
         place = list(layer.series)
@@ -416,17 +432,17 @@ def same_row(row: ScreenRow, trace: Trace, other: Trace, index: int) -> RowKey:
 
 
 def _series_name(trace: Trace, series: int) -> str:
-    found = trace.counters.series[series]
-    return series_name(found.name, found.instance)
+    curve = trace.counters.series[series]
+    return series_name(curve.name, curve.instance)
 
 
 def _same(name: str, place: int, others: list[int], name_of: Callable[[int], str]) -> int:
-    named = [each for each in others if name_of(each) == name]
+    named = [number for number in others if name_of(number) == name]
     return named[0] if named else others[min(place, len(others) - 1)] if others else -1
 
 
 def mark_base(explorer: Explorer) -> bool:
-    """Make the selected slice the one that other traces are aligned with; False where none is selected."""
+    """Make the selected slice the base of ``align``; False if none is selected."""
     if explorer.state.selection is None:
         return False
     explorer.base = explorer.state.selection

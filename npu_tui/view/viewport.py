@@ -1,4 +1,4 @@
-"""The visible window of time, zooms and pans, and the way back."""
+"""The viewport, which maps times to columns, and the history of views."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.native.cells import I64, spread
+T = TypeVar("T")
+
+BURST_SECONDS = 0.3
+"""Moves within this time of each other are one entry of the history, as in MindStudio Insight."""
 
 
 class Viewport(Struct, frozen=True):
     """``width`` columns over ``span`` ns; column i covers ``[edge(i), edge(i + 1))``.
 
-    Edges lie on one grid of ``span / width`` ns through ``origin`` ns, so that panning by whole columns never changes
-    what a column sums up (no shimmer). ``first`` is the grid index of the left edge and may be negative.
+    Edges are on a grid of ``span / width`` ns through ``origin`` ns: panning by columns does not change the sums of a
+    column, so nothing shimmers. ``first`` is the grid index of the left edge and may be negative.
     """
 
     first: int
@@ -30,7 +33,7 @@ class Viewport(Struct, frozen=True):
         """The viewport of ``width`` columns whose left edge is the grid point at or before ``start``."""
         span = max(end - start, width, 1)
         first = start * width // span
-        # The next grid point may lie past ``start`` and yet round down to it.
+        # The next grid point may be after ``start`` but round down to it.
         return cls(first + ((first + 1) * span // width <= start), span, width)
 
     def edge(self, column: int) -> int:
@@ -48,11 +51,11 @@ class Viewport(Struct, frozen=True):
         return self.edge(self.width)
 
     def edges(self) -> npt.NDArray[np.int64]:
-        """All ``width + 1`` edges, ns, strictly ascending; read-only, as all who ask for the same ones share them."""
+        """All ``width + 1`` edges, ns, strictly ascending; a shared, read-only array."""
         return _edges(self)
 
     def column(self, time: int) -> int:
-        """The column that holds ``time``; below 0 or at least ``width`` when it is outside."""
+        """The column of ``time``; below 0 or at least ``width`` if it is outside."""
         column = (time - self.origin) * self.width // self.span - self.first
         while self.edge(column + 1) <= time:
             column += 1
@@ -69,7 +72,7 @@ class Viewport(Struct, frozen=True):
         return replace(self, first=self.first + columns)
 
     def shifted(self, by: int) -> Viewport:
-        """The same columns with all edges ``by`` ns later: what a clock that is ``by`` ns ahead shows in them."""
+        """The same columns with all edges ``by`` ns later, for a clock that is ``by`` ns ahead."""
         return replace(self, origin=self.origin + by)
 
     def resized(self, width: int) -> Viewport:
@@ -80,33 +83,24 @@ class Viewport(Struct, frozen=True):
 
 @lru_cache(maxsize=16)
 def _edges(view: Viewport) -> npt.NDArray[np.int64]:
-    # Whole and rest apart: the product of a grid index and the span need not fit 64 bits.
-    whole, rest = divmod(view.span, view.width)
+    # Quotient and remainder separately: the product of a grid index and the span may exceed 64 bits.
+    per_column, remainder = divmod(view.span, view.width)
     start, over = divmod(view.first * view.span, view.width)
     column = np.arange(view.width + 1, dtype=np.int64)
-    found: npt.NDArray[np.int64] = view.origin + start + column * whole + (over + column * rest) // view.width
-    found.setflags(write=False)
-    return found
-
-
-__all__ = ["I64", "spread"]
-
-
-T = TypeVar("T")
-
-BURST_SECONDS = 0.3
-"""Moves that follow each other within this time are one entry, as in MindStudio Insight."""
+    edges: npt.NDArray[np.int64] = view.origin + start + column * per_column + (over + column * remainder) // view.width
+    edges.setflags(write=False)
+    return edges
 
 
 class History(Struct, Generic[T]):
-    """``past`` and ``future`` places; the present one is the caller's."""
+    """The ``past`` and ``future`` places of undo and redo; the caller has the present one."""
 
     past: list[T] = []
     future: list[T] = []
     _last: float = float("-inf")
 
     def leave(self, place: T, now: float) -> None:
-        """Note that ``place`` is about to be left at ``now`` seconds; within a burst only its first place counts."""
+        """Record ``place``, which is left at ``now`` seconds; of a burst of moves only the first place is kept."""
         if now - self._last > BURST_SECONDS and (not self.past or self.past[-1] != place):
             self.past.append(place)
         self._last = now

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npu_tui.native.rows import slow_pieces as slow_pieces_of
-from npu_tui.trace import leaf
+from npu_tui.trace import folded_rows
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.folded_rows import flat_rows, folded_row, leaf_row
 from npu_tui.trace.model import Trace
@@ -90,7 +90,7 @@ def test_a_folded_row_is_made_once_whichever_threads_ask(monkeypatch: pytest.Mon
         assert go_on.wait(20)
         return slow_pieces_of(*given)
 
-    monkeypatch.setattr(leaf, "pieces_of", slowly)
+    monkeypatch.setattr(folded_rows, "pieces_of", slowly)
     with ThreadPoolExecutor(2) as pool:
         asked = [pool.submit(folded_row, trace, trace.lanes[0]) for _ in range(2)]
         go_on.set()
