@@ -222,12 +222,9 @@ def events_of(data: bytes) -> list[Message]:
 
 
 class LazyStrip(Strip):
-    """A row of ``width`` cells that is written as it is; ``pieces`` makes its segments where something cuts it."""
+    """A row that is written as it is; ``pieces`` makes its segments where something cuts it."""
 
     __slots__ = ()
-
-    def __init__(self, width: int) -> None:
-        super().__init__((), width)
 
     def pieces(self) -> list[Segment]:
         """The row in segments."""

@@ -66,10 +66,9 @@ class Pace:
             if not self._answered or self._losses >= _LOSSES:
                 self._asking = False
                 self._sent.clear()
-        # Before the first answer it is not known whether there will be any.
-        if not self._answered or len(self._sent) < self._most():
+        if not self._answered:  # it is not known yet whether there will be any answer
+            return 0.0
+        most = 1 if self._latency < _LATENCY else min(1 + int(self._latency / _LATENCY), _MOST)
+        if len(self._sent) < most:
             return 0.0
         return patience - (now - self._sent[0])
-
-    def _most(self) -> int:
-        return 1 if self._latency < _LATENCY else min(1 + int(self._latency / _LATENCY), _MOST)

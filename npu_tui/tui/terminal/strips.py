@@ -58,7 +58,7 @@ class AnsiStrip(LazyStrip):
         shown: Shown,
         last: bool = False,
     ) -> None:
-        super().__init__(width)
+        super().__init__((), width)
         self._row, self._version, self._base = row, version, base
         self._change, self._whole, self._runs, self._shown, self._last = change, whole, runs, shown, last
         self._made: list[Segment] | None = None

@@ -122,7 +122,8 @@ class Timeline(Drawing):
         self._pending = False
         rows, width = self._paint(), self.size.width
         if rows:
-            self.refresh(*(Region(0, y, width, 1) for y in rows))
+            regions = [Region(0, y, width, 1) for y in rows]
+            self.refresh(*regions)
 
     def _paint(self) -> list[int]:
         """Compose the frame; returns the rows that differ from the one before."""
