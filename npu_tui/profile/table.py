@@ -169,7 +169,7 @@ class Table(Struct, frozen=True):
 
     def rows(self, sheet: Sheet) -> list[Any]:
         """The rows of ``sheet`` as JSON has them, objects of the type ``row``."""
-        return list(map(self.row, *(_json(each.column, sheet.values(each.column.id)) for each in self.json)))
+        return list(map(self.row, *(_json(each.column, sheet) for each in self.json)))
 
     def records(self, part: Any, **options: Any) -> list[Any]:
         """The rows of JSON for ``part`` of a profile; ``options`` are those of ``make``."""
@@ -243,8 +243,13 @@ def _row(name: str, about: str, fields: Sequence[Field], types: dict[str, Any]) 
     return found
 
 
-def _json(column: Column, values: Sequence[Any]) -> Sequence[Any]:
-    """``values`` as JSON has them: times in us with three decimals, shares and speeds with six, harmless texts."""
+def _json(column: Column, sheet: Sheet) -> Sequence[Any]:
+    """The values of JSON: times in us with three decimals, shares and speeds with six, harmless texts."""
+    data = sheet.data.get(column.id)
+    if isinstance(data, Labels) and len(data.texts()) <= sheet.rows:  # a text of many rows is made harmless once
+        texts = [*map(printable, data.texts()), None]
+        return [texts[max(code, -1)] for code in data.part(0, sheet.rows).tolist()]
+    values = sheet.values(column.id)
     if column.kind == "label":
         return [None if each is None else printable(each) for each in values]
     if column.unit == "ns":
@@ -278,11 +283,12 @@ class Numbers(Struct, frozen=True):
     def values(self, first: int, last: int) -> list[Any]:
         """Those of the rows ``[first, last)``, None for null."""
         found = np.asarray(self.part(first, last))
-        if found.dtype.kind == "f":
-            return [None if each != each else each for each in found.tolist()]
-        if self.missing is None:
-            return list(found.tolist())
-        return [None if each == self.missing else each for each in found.tolist()]
+        values: list[Any] = found.tolist()
+        if found.dtype.kind != "f" and self.missing is None:
+            return values
+        for row in np.flatnonzero(np.isnan(found) if found.dtype.kind == "f" else found == self.missing).tolist():
+            values[row] = None
+        return values
 
 
 class Labels(Struct, frozen=True):
