@@ -21,6 +21,7 @@ I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 
 _ROUNDING_NS = 2
+"""Edges of Free slices are rounded by themselves: they may differ from those of busy slices by so much."""
 
 
 class Idles(Struct, frozen=True):
@@ -96,12 +97,14 @@ def idles(trace: Trace, device: DeviceSlices | None, lanes: OverlapLanes, pairs:
         near = (at < len(busy)) & (slices.start[following] <= end + _ROUNDING_NS)
         after[near] = following[near]
         ended = busy[np.argsort(slices.end[busy], kind="stable")]
+        # Sorted by end, the last slice that ended by the start of the free time is the one before it.
         last_ended = np.searchsorted(slices.end[ended], start + _ROUNDING_NS, "right") - 1
         before[last_ended >= 0] = ended[last_ended[last_ended >= 0]]
         pair_of = pair.of(following)
         linked = near & (pair_of >= 0)
         pair_of = pair_of[linked]
         link[linked] = links_of_pairs[pair_of]
+        # Launched before the free time: the device is at fault (0). Launched after it: the host was late throughout.
         late[linked] = np.clip(launch[pair_of], start[linked], end[linked]) - start[linked]
         ahead[linked] = launch[pair_of] - links.source_time[link[linked]]
     return Idles(lanes.device, start, end, late, linked, before, after, link, ahead)

@@ -13,6 +13,8 @@ from npu_tui.trace.classes import step_number
 from npu_tui.trace.intervals import clipped
 from npu_tui.trace.model import ASYNC_NPU, Lane, Trace
 
+I64 = npt.NDArray[np.int64]
+
 BLOCKING_OPERATIONS = frozenset(
     {"aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "Event::synchronize"}
 )
@@ -50,6 +52,7 @@ def apis(trace: Trace, window: Window) -> list[ApiSum]:
     if not len(items):
         return []
     name, code = distinct(slices.name[items])
+    # Group by name: the calls of each name become one run, and ``reduceat`` sums the runs.
     # Codes of 8 or 16 bits are sorted by radix: a trace has millions of calls of some hundred names.
     items = items[np.argsort(code.astype(np.min_scalar_type(len(name))), kind="stable")]
     count = np.bincount(code)
@@ -75,9 +78,6 @@ def apis(trace: Trace, window: Window) -> list[ApiSum]:
             )
         )
     return sorted(rows, key=lambda row: (-row.total, row.level, row.name))
-
-
-I64 = npt.NDArray[np.int64]
 
 
 class Call(Struct, frozen=True):
@@ -106,6 +106,7 @@ def own_times(trace: Trace, chosen: npt.NDArray[np.bool_], window: Window) -> tu
     self_time = total.copy()
     inner = np.flatnonzero(parent >= 0)
     np.subtract.at(self_time, parent[inner], total[inner])
+    # Children that cross each other are both subtracted in full, which may leave less than nothing.
     return items, total, np.maximum(self_time, 0), parent
 
 
@@ -185,6 +186,7 @@ def host_operators(trace: Trace) -> HostOperators:
     inner = np.flatnonzero(parent >= 0)
     np.subtract.at(host_self, parent[inner], total[inner])
     device_self = _launched_time(trace, item)
+    # Carry the device time of each operation up to all operations around it.
     device_total = device_self.copy()
     launching = np.flatnonzero(device_self)
     time, up = device_self[launching], parent[launching]

@@ -77,6 +77,7 @@ def chain_of(trace: Trace, item: int) -> Chain | None:
     if enqueue >= 0:
         stages.append(Stage("enqueue", enqueue, int(slices.start[enqueue]), int(slices.end[enqueue])))
         stages.append(Stage("queue", -1, int(slices.end[enqueue]), int(slices.start[dequeue])))
+    # Without CANN slices the link starts in the Dequeue slice itself, or in no slice.
     launched = int(slices.start[launch]) if launch >= 0 and launch != dequeue else point
     if dequeue >= 0:
         stages.append(Stage("dequeue", dequeue, int(slices.start[dequeue]), launched))
@@ -96,6 +97,7 @@ def _launch_link(trace: Trace, item: int) -> int | None:
     if len(arriving):
         return int(arriving[0])
     tid_of = np.array([lane.tid for lane in trace.lanes] + [-1], np.int64)
+    # CANN and Python show one thread as two lanes of the same tid: a launch inside counts on either.
     for _ in range(_HOPS):
         start, end, tid = int(slices.start[item]), int(slices.end[item]), int(tid_of[slices.lane[item]])
         same = tid_of[links.source_lane[launches]] == tid

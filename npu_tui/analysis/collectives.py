@@ -97,6 +97,7 @@ class Collective(Struct, frozen=True, gc=False):
     @property
     def neighbours_only(self) -> bool:
         """Whether each rank exchanges only with its neighbours (a ring): arrivals of other ranks are invisible."""
+        # ``MESH-RING`` is a mesh inside a server and a ring between servers: there all peers of the mesh are visible.
         return self.algorithm.upper().split("-")[-1] == "RING" and "MESH" not in self.algorithm.upper()
 
 
@@ -254,6 +255,7 @@ class Collectives(Sequence[Collective]):
     @overload
     def __getitem__(self, index: slice) -> list[Collective]: ...
     def __getitem__(self, index: int | slice) -> Collective | list[Collective]:
+        # One record of many thousands: do not make all of them for it.
         if isinstance(index, int) and not Collectives.rows.is_known(self):
             return self.taken(np.array([index])).rows[0]
         return self.rows[index]

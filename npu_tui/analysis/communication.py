@@ -85,6 +85,7 @@ def _tasks(trace: Trace, args: PlaneArgs, begin: I64, end: I64, groups: list[tup
     for numbers, lanes in groups:
         for number, plane in enumerate(lanes):
             time = slices.start[plane.first : plane.last]
+            # Plane tasks name no collective: those that start while it runs belong to it.
             low, high = np.searchsorted(time, begin[numbers]), np.searchsorted(time, end[numbers])
             count = np.maximum(high - low, 0)
             at = np.repeat(low - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
@@ -148,6 +149,7 @@ def _moved(tasks: _Tasks, links: list[str], count: int) -> Moved:
     """The traffic of each to other chips by type of link; no row where the size is unknown."""
     moving = np.flatnonzero((tasks.kind == _MOVING) & (tasks.size >= 0))
     kinds = max(len(links), 1)
+    # One number per (collective, link): equal numbers are summed.
     keys, code = distinct(tasks.owner[moving] * kinds + tasks.link[moving])
     size, length = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
     np.add.at(size, code, tasks.size[moving])
@@ -160,6 +162,7 @@ def _waits(trace: Trace, tasks: _Tasks, begin: I64, end: I64) -> Waits:
     """The longest wait of each; of equal ones that for the highest rank, then the last."""
     count = len(begin)
     waits = np.flatnonzero(tasks.kind == _WAITING)
+    # Narrow down in turn: the longest waits of each collective, of these the highest ranks, of these the last.
     waits = waits[_largest(tasks.owner[waits], tasks.length[waits])]
     waits = waits[_largest(tasks.owner[waits], tasks.target[waits])]
     waits = waits[np.flatnonzero(np.diff(tasks.owner[waits], append=-1))]

@@ -18,10 +18,11 @@ from npu_tui.trace.transfers import copy_marks, is_group_lane
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
 
 class Window(Struct, frozen=True):
-    """The time ``[start, end)`` in ns.
+    """The time ``[start, end)`` in ns, of a range or of a step.
 
     A range cuts slices at its edges. A step (``whole``) counts every slice that starts in it with its full length, as
     torch_npu's step_trace_time.csv does.
@@ -49,11 +50,10 @@ EVERYTHING = Window(-(2**62), 2**62, whole=True)
 """The whole trace."""
 
 
-Bools = npt.NDArray[np.bool_]
-
 COMPUTE_TASK_TYPES = frozenset({"AI_CORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV", "AI_CPU", "DSA_SQE"})
 """Task types of msprof's ``Ascend Hardware`` slices that compute."""
 
+# A trace without any of these has no task types for its kernels: then launches and names decide.
 _CORE_TASK_TYPES = frozenset({"AI_CORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV"})
 _ON_AI_CPU = re.compile(r"AiCpu(?![a-z])")
 """Part of the names of AI CPU kernels; older writers record no task type for them."""

@@ -17,6 +17,7 @@ from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
 
 def backlog(trace: Trace, pairs: Pairs) -> tuple[F64, I64, I64]:
@@ -28,6 +29,7 @@ def backlog(trace: Trace, pairs: Pairs) -> tuple[F64, I64, I64]:
     ends = trace.slices.end[trace.links.target_slice[pairs.link]].astype(np.float64)
     time = np.concatenate((pairs.arrival, ends))
     change = np.repeat([1, -1], len(ends))
+    # At one time ends (-1) come before arrivals (+1): a launch that arrives as another ends finds an empty queue.
     order = np.lexsort((change, time))
     return time[order], np.cumsum(change[order]), order % max(len(ends), 1)
 
@@ -48,16 +50,20 @@ def waiting(launches: Dispatch) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
     return launches.ready[has_lost], launches.ready[has_lost] + lost[has_lost], launches.starved[has_lost]
 
 
-Bools = npt.NDArray[np.bool_]
-
 Cause = Literal["sync", "communication", "copy", "aicpu", "compile", "memory", "gc", "dataloader", "python"]
 
 _DRAIN_NS = 100_000
+"""The shortest pause that counts as a drain."""
 _INTERRUPTED_FROM = 3
+"""Launches in flight that make a filled queue."""
 _BEFORE_NS = 2_000_000
+"""How long before a drain device work may have run that explains it."""
 _LONG_SYNC_NS = 100_000
+"""A shorter blocking operation did not wait."""
 _LONG_HEAD_NS = 1_000_000
+"""A shorter collective or event wait does not block its stream for long enough."""
 _LONG_COPY_NS = 200_000
+"""A shorter copy does not delay the kernels behind it."""
 
 _MEMORY_CALLS = ("aclrtMalloc", "aclMallocMem", "aclrtFree")
 
@@ -120,6 +126,7 @@ def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, st
     def length(items: I64) -> I64:
         return slices.end[items] - slices.start[items]
 
+    # A floor is launch latency plus clock offset: subtracted, it turns times of the device into times of the host.
     host_start, host_end = start - floor, end - floor
     issued = _issued(trace, link)
     waiting_calls = named_on(trace, ("cann", "python", "other"), is_blocking_call)
@@ -165,7 +172,9 @@ def _touches(trace: Trace, chosen: I64, low: F64, high: F64) -> Bools:
 
 
 _GAP_NS = 3_000_000
+"""Near-vertical launches farther apart than this belong to different ranges."""
 _FEWEST = 3
+"""Launches of the smallest range."""
 
 
 class DispatchRange(Struct, frozen=True):

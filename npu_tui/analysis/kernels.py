@@ -27,7 +27,7 @@ SIZES = {
 _WIDE = ("DOUBLE", "INT64", "UINT64", "COMPLEX64", "COMPLEX128")
 """Data types that few AI core operators support; others run on the AI CPU (msprof-analyze advisor: AICPU)."""
 
-_OUTLIER_CALLS = 5
+_OUTLIER_CALLS = 5  # see KernelTable.outliers
 _OUTLIER_RATIO = 1.5
 _OUTLIER_FENCE = 3.0
 
@@ -207,6 +207,7 @@ def tensor_bytes(shapes: str | None, dtypes: str | None) -> float:
     if shapes is None or dtypes is None:
         return float("nan")
     kinds, forms = dtypes.split(";"), shapes.split(";")
+    # A scalar has an empty shape but a type, and an optional input has neither: the lists must agree to be paired.
     if len(kinds) != len(forms):
         return float("nan")
     total = 0.0
@@ -287,8 +288,10 @@ def with_details(kernels: KernelTable, row: I64, columns: Sequence[str], cells: 
     ratios = {}
     for name, choices in RATIOS.items():
         choices_of_file = [number(column) for column in choices if column in columns]
+        # A kernel on both core types has two ratios: the busier pipe counts.
         ratios[name] = np.fmax.reduce(choices_of_file) if choices_of_file else np.full(len(row), np.nan)
     core, types = text("core"), text("type")
+    # A row without a type keeps the one from the kernel's name: codes of the file go after those of the names.
     type_code = np.where(types.code >= 0, types.code + len(kernels.type.values), kernels.type.code)
     details = {column: text(column) for column in columns if column not in ("start", "duration")}
     return KernelTable(

@@ -20,17 +20,21 @@ from npu_tui.trace.binding import LaneIndex
 from npu_tui.trace.model import ASYNC_NPU, HOST_TO_DEVICE, Trace
 from npu_tui.trace.once import of_trace
 
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+I32 = npt.NDArray[np.int32]
+
 NEAR_VERTICAL_US = Threshold("near_vertical_us", 30.0)
 STARVED_US = Threshold("starved_us", 10.0)
 
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 SHALLOW_NS = 100_000
+"""Above the clock floor: up to here a launch is shallow, beyond it is queued."""
 _TRUST_SPREAD_NS = 20_000
 _TRUST_SHARE = 0.05
 _UNTRUSTED_FLOOR_NS = 30_000.0
 _FEW_LINKS = 50
+"""See ``clock_floor``."""
 
 
 class ClockFloor(Struct, frozen=True):
@@ -122,11 +126,13 @@ def _dispatch_of(trace: Trace, device: DeviceSlices, limits: Thresholds) -> Disp
     floors: list[ClockFloor] = []
     floor = np.zeros(len(link))
     host = _host_process(trace, link)
+    # Every host process has its own clock offset against the device.
     for process in np.unique(host) if host.any() else host[:1]:
         of_process = host == process
         floors.append(clock_floor(latency[of_process]))
         floor[of_process] = floors[-1].floor
     ready = _ready(slices.start[busy], slices.end[busy], start)
+    # An idle device waits from when it is ready until the launch arrives; after that the delay is its own.
     arrival = np.minimum(source + floor, start)
     lost = np.where(ready >= 0, np.maximum(arrival - ready, 0.0), 0.0)
     near, starved = limits[NEAR_VERTICAL_US] * 1000, limits[STARVED_US] * 1000
@@ -154,9 +160,6 @@ def _ready(busy_start: I64, busy_end: I64, start: I64) -> I64:
     latest = np.maximum.accumulate(busy_end[order]) if len(order) else busy_end
     before = np.searchsorted(busy_start[order], start, "left")
     return np.where(before > 0, latest[np.maximum(before, 1) - 1], -1) if len(order) else np.full(len(start), -1)
-
-
-I32 = npt.NDArray[np.int32]
 
 
 class Around:
@@ -238,6 +241,7 @@ def dequeue_of(trace: Trace, link: I64) -> I64:
     python_lane = {
         trace.lanes[lane].tid: lane for layer in trace.layers if layer.kind == "python" for lane in layer.lanes
     }
+    # A launch is bound to the CANN lane of its thread; Dequeue slices are on the Python lane of the same tid.
     same_thread = np.array([python_lane.get(lane.tid, -1) for lane in trace.lanes] + [-1], np.int32)
     time = trace.links.source_time[link]
     return dequeues.find(same_thread[trace.links.source_lane[link]], time, time)

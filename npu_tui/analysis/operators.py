@@ -43,6 +43,7 @@ def operator_type(name: str, operation: str = "") -> str:
     """
     if name.rstrip("-0123456789_").lower() == "memset":
         return "MemSet"  # older chips write ``MEMSET`` or ``memset_1``
+    # ``aclnnMatmul_MatMulCommon_MatMulV2`` is a MatMulV2; ``Cast_12`` and ``Cast12`` are a Cast.
     words = name.split("_")
     while len(words) > 1 and words[-1].isdecimal():
         words.pop()
@@ -137,6 +138,8 @@ def operators(
     ]
     return sorted(rows, key=lambda row: (-row.total, row.type, row.core or ""))
 
+
+# --- Tables of groups ---
 
 By = Literal["type", "shapes", "name", "name_shapes", "core", "dtype", "kernel"]
 WAYS: tuple[By, ...] = "type", "shapes", "name", "name_shapes", "core", "dtype", "kernel"
@@ -238,7 +241,9 @@ def _keys(kernels: KernelTable, by: By) -> I64:
     key = np.zeros(len(kernels), np.int64)
     for coded in columns:
         key = key * (len(coded.values) + 1) + coded.code + 1
-        key = np.unique(key, return_inverse=True)[1].astype(np.int64)  # products of many texts would overflow
+        key = np.unique(key, return_inverse=True)[1].astype(
+            np.int64
+        )  # renumbered at once: products of several columns would overflow
     return key
 
 

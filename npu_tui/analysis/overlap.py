@@ -18,6 +18,9 @@ from npu_tui.trace.arrays import BySlice
 from npu_tui.trace.intervals import covered_before, difference, union
 from npu_tui.trace.model import MOST_DEVICES, Layer, Trace
 
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+
 COMPUTING = "Computing"
 COMMUNICATION = "Communication"
 NOT_OVERLAPPED = "Communication(Not Overlapped)"
@@ -70,13 +73,13 @@ def free_slices(trace: Trace) -> npt.NDArray[np.int64]:
     return items[np.argsort(trace.slices.start[items], kind="stable")]
 
 
-I64 = npt.NDArray[np.int64]
 Intervals = tuple[I64, I64]
 
 _NO_INTERVALS: Intervals = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 _COMMUNICATION_KERNELS = ("AicpuKernel", "AivKernel")
 """Suffixes of the names of kernels that communicate; msprof does not count them as Computing."""
 _ROUNDING_NS = 2
+"""How far rounding may move the edges of a Free slice against those of other slices."""
 
 
 class OverlapLanes(Struct, frozen=True):
@@ -137,6 +140,7 @@ def computed_lanes(trace: Trace, device: DeviceSlices) -> OverlapLanes:
     computing = union(start[compute], end[compute])
     communication = union(start[device.collective], end[device.collective])
     busy = union(np.concatenate((computing[0], communication[0])), np.concatenate((computing[1], communication[1])))
+    # Free is what lies between the busy intervals: from the end of each to the start of the next.
     free = (busy[1][:-1], busy[0][1:])
     return OverlapLanes(device.device, None, computing, communication, difference(*communication, *computing), free)
 
@@ -156,9 +160,6 @@ def disagreement(trace: Trace, lanes: OverlapLanes, device: DeviceSlices) -> tup
         rounding = _ROUNDING_NS * max(len(recorded[0]), len(computed[0]))
         excesses.append(excess if abs(excess) > rounding else 0)
     return excesses[0], excesses[1]
-
-
-F64 = npt.NDArray[np.float64]
 
 
 class FreeSplit(Struct, frozen=True):
@@ -223,6 +224,7 @@ def _split(free: Intervals, starts: _Starts | None) -> FreeSplit:
         return FreeSplit(start, end, late_until, linked)
     at = np.searchsorted(starts.start, start, "left")
     following = np.minimum(at, len(starts.start) - 1)
+    # A slice that starts after the free time did not end it.
     near = (at < len(starts.start)) & (starts.start[following] <= end + _ROUNDING_NS)
     launch_of = starts.launch[following]
     linked = near & ~np.isnan(launch_of)
@@ -240,6 +242,7 @@ def dequeue_idle_ratio(trace: Trace, split: FreeSplit, launches: Dispatch, windo
 
     None without Dequeue slices, without host-late time, or where several clock floors make the conversion ambiguous.
     """
+    # If the thread that dequeues is busy while the device starves, CANN is slow; if it is idle, Python is.
     dequeues = dequeue_slices(trace)
     floors = {floor.floor for floor in launches.floors}
     if not len(dequeues) or len(floors) != 1:

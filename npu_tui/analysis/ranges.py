@@ -19,6 +19,8 @@ from npu_tui.trace.model import FORWARD_BACKWARD, Lane, Trace
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
+# --- Phases of the training step ---
+
 PHASES = ("forward", "backward", "optimizer", "neither")
 _OPTIMIZER = "Optimizer."
 
@@ -94,6 +96,8 @@ def _stretches(start: I64, end: I64, target: I64) -> tuple[I64, I64]:
     first = np.array(heads)
     return start[first], np.maximum.reduceat(end, first)
 
+
+# --- Sums of a range ---
 
 By = Literal["name", "type", "layer", "phase"]
 
@@ -248,6 +252,9 @@ def self_time(trace: Trace, item: int) -> int:
     return end - start - int((ends - begins).sum())
 
 
+# --- What else happened, and how often ---
+
+
 class Meanwhile(Struct, frozen=True):
     """``names`` with the time (ns) in which each was the innermost call, most first; ``silent`` is time without any."""
 
@@ -274,6 +281,7 @@ def meanwhile(trace: Trace, lane: Lane, start: int, end: int) -> Meanwhile:
     low, high = clipped(slices.start[items], slices.end[items], start, end)
     depth = slices.depth[items]
     time = (high - low).astype(np.float64)
+    # A call is innermost where no deeper one runs: subtract, level by level, what deeper calls cover.
     for level in np.unique(depth).tolist():
         deeper, at_level = depth > level, depth == level
         edges = covered_before(

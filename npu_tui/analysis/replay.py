@@ -21,6 +21,8 @@ from npu_tui.native.replay import covered, passing
 from npu_tui.trace.intervals import difference, union
 
 I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+
 Span = tuple[I64, I64]
 
 ANY_THREAD = -1
@@ -102,8 +104,6 @@ def spans_by_cut(cuts: Iterable[HostCut]) -> list[tuple[int, float, Span]]:
         for (thread, keep), spans in sorted(spans_of.items(), key=lambda row: (row[0][1], row[0][0]))
     ]
 
-
-I32 = npt.NDArray[np.int32]
 
 CLOSE_ENOUGH = 0.02
 """A model whose unchanged run differs from the recorded length by a larger share is not used."""
@@ -233,6 +233,7 @@ class Replay:
     def _lags(self, change: Change, length: I64) -> I64:
         """The lags of all edges with ``change``, ns, followed by the two extra edges of ``_Rows``."""
         edges = self.model.edges
+        # Start from the lags of the unchanged run; a change touches few edges.
         lag: I64 = self._lag.copy()
         if change.host:
             edge, cut = self._cut_of(change)
@@ -273,6 +274,7 @@ class Replay:
         parts: list[tuple[I64, float, I64]] = []
         taken: dict[int, Span] = {}
         for thread, keep, span in spans_by_cut(change.host):
+            # Spans come with the smallest factor first, so a later cut only gets time that no earlier one has taken.
             before = taken.get(ANY_THREAD)
             if before is not None:
                 span = difference(*span, *before)
@@ -347,6 +349,7 @@ def _rows(source: I32, target: I32, nodes: int) -> _Rows:
     total = int(row[-1]) + 1
     nothing, no_time = len(source), len(source) + 1
     sources, numbers = np.zeros((2, total), np.int32), np.full((2, total), nothing, np.int32)
+    # A run is a loop over rows with two maxima each, which is short enough to be compiled (native/replay.c).
     # Of several edges the first two share a row; each further one follows that row.
     rank = np.arange(len(source)) - np.repeat(np.cumsum(edges_to) - edges_to, edges_to)
     at = np.repeat(row - rows_of + 1, edges_to) + np.maximum(rank - 1, 0)

@@ -264,6 +264,7 @@ def late_ranks(arrivals: Arrivals) -> frozenset[int]:
         ranks, code = np.unique(behind.rank, return_inverse=True)
         sums = np.zeros(len(ranks), np.int64)
         np.add.at(sums, code, behind.after)
+        # Blame the rank that was waited for longest, and look at what is left without it.
         late.add(int(ranks[np.argmax(sums)]))  # of equals the first, which is the lowest
     if late:
         longest = int(arrivals.after[arrivals.of(frozenset(late))].max())
@@ -275,6 +276,7 @@ def late_ranks(arrivals: Arrivals) -> frozenset[int]:
 
 
 _FEWEST_PASSES = 3
+"""Receives per step that show an interval: the first one, and two more."""
 
 
 def pipeline_fills(trace: Trace, collectives: Collectives, steps: int) -> dict[int, int]:

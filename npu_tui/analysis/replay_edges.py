@@ -227,6 +227,7 @@ def device_edges(
     previous = tasks.previous[known]
     ready = np.where(previous >= 0, tasks.end[np.maximum(previous, 0)] - floor, NEVER)
     arrival = tasks.launched[known]
+    # The stream was idle when the launch arrived: the launch decided when the task started.
     bound = ready < arrival
     late = bound & (start - arrival > _STAGED_NS)
     inner = np.full(len(known), -1, np.int64)
@@ -259,6 +260,7 @@ def device_edges(
     gap = tasks.start[follows] - tasks.end[before]
     queued = ~launch_bound[follows] & (gap >= 0) & (gap < _PAUSE_NS) & (tasks.kind[follows] == KERNEL)
     usual = int(np.median(gap[queued])) if queued.any() else 0
+    # Without its late launch such a task would follow the one before at the usual distance.
     gap = np.where(launch_bound[follows], np.minimum(gap, usual), gap)
     apart = ~launched[follows] & (gap >= _PAUSE_NS)
     near, far = follows[~apart], np.concatenate((follows[apart], np.flatnonzero((tasks.previous < 0) & ~launched)))

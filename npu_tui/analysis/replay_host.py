@@ -14,6 +14,9 @@ from npu_tui.trace.model import Trace
 from npu_tui.trace.once import of_trace
 
 I64 = npt.NDArray[np.int64]
+I8 = npt.NDArray[np.int8]
+Bools = npt.NDArray[np.bool_]
+
 
 _NONE = np.zeros(0, np.int64)
 
@@ -78,9 +81,6 @@ def _merged(parts: list[I64]) -> I64:
     """Sorted columns merged into one."""
     return parts[0] if len(parts) == 1 else np.sort(np.concatenate([*parts, _NONE]), kind="stable")
 
-
-I8 = npt.NDArray[np.int8]
-Bools = npt.NDArray[np.bool_]
 
 MARK, ENQUEUE, DEQUEUE, LAUNCH, WAIT_BEGIN, WAIT_END = range(6)
 
@@ -156,6 +156,7 @@ def waits_of(trace: Trace) -> I64:
     reach, last_thread = -1, -1
     columns = items, is_call, thread, slices.start[items], slices.end[items]
     for item, call, thread_number, start, end in zip(*(column.tolist() for column in columns), strict=True):
+        # Sorted by thread and start, with outer slices first: an operation waits for a call inside to replace it.
         inside = thread_number == last_thread and start < reach
         if not inside:
             if open_operation is not None:
@@ -190,6 +191,7 @@ def host_points(
     queue_threads = np.unique(number[np.flatnonzero(np.bincount(slices.lane[dequeues]))])
     serves = np.zeros(len(tids) + 1, np.bool_)  # the last entry answers for -1, "not a host thread"
     serves[queue_threads] = True
+    # A launch of the queue's thread belongs to its entry; other launches are points of their own.
     direct = ~serves[number[launch_lane]] & (number[launch_lane] >= 0)
     parts = (
         (ENQUEUE, enqueues, slices.end[enqueues], slices.start[enqueues]),

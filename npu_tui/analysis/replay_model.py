@@ -19,6 +19,8 @@ from npu_tui.trace.model import Trace
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
 
 _LEAST_NS = 200_000
 """A shorter silence of the host counts as work."""
@@ -127,10 +129,10 @@ def ahead_of_waits(trace: Trace, tasks: DeviceTasks, floor: int) -> int:
     return int(late[late <= usual + _CROWD_NS].max())
 
 
-Bools = npt.NDArray[np.bool_]
-
 _LEVELS = 64
+"""Nodes at one ns that an edge may push behind each other."""
 _ROUNDS = 400
+"""Rounds until edges that still lead back are left out."""
 
 
 class Model(Struct):
@@ -177,6 +179,7 @@ def build(
         return None
     tasks = device_tasks()
     floor = _floor(part.launches)
+    # An untrusted floor was capped at 30 us; waits of the host may show that it is larger.
     if not any(clock.trusted for clock in part.launches.floors):
         floor += ahead_of_waits(trace, tasks, floor)
     known = (tasks.launched >= 0) & (tasks.lane >= 0)

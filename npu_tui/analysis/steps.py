@@ -85,6 +85,7 @@ def _device_spans(trace: Trace, items: I64) -> list[tuple[int, int] | None]:
         link, dequeue = link[dequeue >= 0], dequeue[dequeue >= 0]
         launch_order, made_at, made = slices.correlation[dequeue], slices.start[enqueues], slices.correlation[enqueues]
         launched = among(made, launch_order)
+        # Entries that launch nothing, such as events, have no kernel.
         made_at, made = made_at[launched], made[launched]
     else:
         launch_order = made = links.source_time[link]
@@ -173,6 +174,8 @@ def _host_start(trace: Trace, step: Step) -> int | None:
     return int(operations.min()) if len(operations) else None
 
 
+# --- Steps that a rhythm shows ---
+
 _FEWEST = 4
 """Fewer repetitions are not a rhythm."""
 _FEWEST_KERNELS = 2
@@ -259,14 +262,19 @@ def _is_even(gaps: I64) -> bool:
     return usual >= _FEWEST_KERNELS and float(np.mean(np.abs(gaps - usual) <= max(1.0, _EVEN * usual))) >= _MOSTLY
 
 
+# --- Warm-up and spread ---
+
 FEWEST_STEPS = 3
 """With fewer steps none of them can be called slow."""
 _SLOWER = 1.2
 _FEW, _SLOWER_THAN_FEW = 4, 2.0
 """Up to this many later steps may be equal by chance: then a warm-up step must take twice as long."""
 _SPREADS = 5.0
+"""Median absolute deviations beyond the median that chance does not explain."""
 _AS_SLOW = 1 / 3
+"""A later step that is slower by this share of the warm-up's excess is slow as well."""
 _RARE = 0.1
+"""Share of later steps that may be slow."""
 
 
 def warm_up_steps(lengths: npt.NDArray[np.int64]) -> int:

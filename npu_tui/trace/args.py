@@ -14,6 +14,9 @@ from msgspec import Struct
 
 I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
+I32 = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+
 Index = I64 | npt.NDArray[np.bool_] | slice
 
 ABSENT, NUMBER, TEXT, OTHER = range(4)
@@ -176,10 +179,6 @@ class ArgReader(Protocol):
 
         Stops when ``go_on`` returns False.
         """
-
-
-I32 = npt.NDArray[np.int32]
-Bools = npt.NDArray[np.bool_]
 
 
 class PlaneArgs(Struct, frozen=True):

@@ -100,6 +100,7 @@ def lane_roles(trace: Trace) -> list[RoleKind]:
     """
     if trace.roles:
         return trace.roles
+    # CANN lanes get the role of the Python thread with the same tid.
     hosts = _threads(trace)
     launching = _ends(trace, HOST_TO_DEVICE, "source")
     launched = _ends(trace, HOST_TO_DEVICE, "target")
@@ -138,6 +139,7 @@ def _threads(trace: Trace) -> dict[int, RoleKind]:
         if counts[best.index] and best.tid not in roles:
             roles[best.tid] = "queue" if role == "queue" else "backward"
     unnamed = [lane for lane in python if lane.tid not in roles]
+    # The step slices, then the number of slices: a data loader thread may have more slices than the main thread.
     if unnamed:
         roles[max(unnamed, key=lambda lane: (_share(trace, lane, OpClass.STEP) > 0, lane.last - lane.first)).tid] = (
             "main"

@@ -17,12 +17,14 @@ def union(start: I64, end: I64) -> tuple[I64, I64]:
     lasting = end > start
     if not lasting.all():
         start, end = start[lasting], end[lasting]
+    # Slices of one row are disjoint and ascending already, which a look at the neighbours shows.
     if not len(start) or bool((start[1:] > end[:-1]).all()):
         return start, end
     order = np.argsort(start, kind="stable")
     start, end = start[order], end[order]
     reach = np.maximum.accumulate(end)
     opens = np.ones(len(start), np.bool_)
+    # A span opens where an interval starts after everything before it has ended; touching ones (==) merge.
     opens[1:] = start[1:] > reach[:-1]
     firsts = np.flatnonzero(opens)
     return start[firsts], reach[np.append(firsts[1:] - 1, len(start) - 1)]

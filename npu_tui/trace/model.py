@@ -13,6 +13,12 @@ from npu_tui.trace.args import ArgReader, CommunicationArgs, Copies
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import Known
 
+I8 = npt.NDArray[np.int8]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
 
 class Rows(Struct):
     """Row r holds the positions ``[offset[r], offset[r + 1])``, sorted by start and never overlapping.
@@ -43,12 +49,6 @@ def make_rows(
     np.cumsum(end - start, out=busy[1:])
     return Rows(offset, item, start, end, busy)
 
-
-I8 = npt.NDArray[np.int8]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 LayerKind = Literal["python", "cann", "hardware", "communication", "overlap", "counter", "other"]
 RoleKind = Literal["main", "backward", "queue", "compute", "communication", "copy", "plain", "worker"]

@@ -28,6 +28,7 @@ def whole_number(value: object) -> int | None:
 
 
 _ODD = re.compile(r"[^\x20-\x7e]")
+# Characters that Unicode calls letters or symbols but that terminals draw as nothing, and variation selectors.
 _INVISIBLE = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0") | {chr(code) for code in range(0xFE00, 0xFE10)}
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _MARKS = frozenset({"Mn", "Me"})
@@ -45,6 +46,7 @@ def _shown(match: re.Match[str]) -> str:
 
 
 def _is_tag(char: str) -> bool:
+    # Tag characters and further variation selectors: invisible, and they can hide text in names.
     return 0xE0000 <= ord(char) <= 0xE01EF
 
 

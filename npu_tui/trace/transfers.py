@@ -18,6 +18,8 @@ from npu_tui.trace.once import of_trace
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
 
 NO_RANK = 4_294_967_295
 """What msprof writes where a task has no such rank."""
@@ -104,14 +106,13 @@ def _codes(column: ArgColumn) -> I32:
 
 def _size(count: object, kind: object) -> int:
     """Bytes of ``count`` elements of a type such as ``FP32`` or ``INT8``; -1 where unknown."""
+    # ``BFP16`` has 2 bytes, ``INT8`` one; a 4-bit element counts as one.
     bits = _BITS.search(kind) if isinstance(kind, str) else None
     if bits is None or isinstance(count, bool) or not isinstance(count, int) or count <= 0:
         return -1
     size = count * max(int(bits[1]) // 8, 1)
     return size if size < _LARGEST else -1
 
-
-Bools = npt.NDArray[np.bool_]
 
 _TASK_TYPES = frozenset({"PCIE_DMA_SQE", "SDMA_SQE"})
 _NAME = "MEMCPY"
@@ -132,6 +133,7 @@ def copy_marks(trace: Trace) -> tuple[Bools, Bools]:
 
 def copy_slices(trace: Trace) -> I64:
     """The copies (slices) of all devices, ascending."""
+    # Some writers name a copy (``MEMCPY_ASYNC``), others only give its task type.
     named, typed = copy_marks(trace)
     parts = [np.zeros(0, np.int64)]
     for layer in trace.layers:

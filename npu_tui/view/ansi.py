@@ -14,6 +14,9 @@ from npu_tui.view.grid import CONTINUED, SPACE, Attr, Grid
 from npu_tui.view.palette import GROUNDS, Palette
 from npu_tui.view.shapes import without_colour, without_shades
 
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
 Rgb = tuple[int, int, int]
 Colour = Rgb | int | None
 """Red, green and blue, the number of a colour, or None for the terminal's default."""
@@ -22,8 +25,6 @@ Run = tuple[str, Colour, Colour, int, bool]
 Depth = Literal["truecolor", "256", "16", "none"]
 DEPTHS: tuple[Depth, ...] = get_args(Depth)
 
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 _RESET = "\x1b[0m"
 _SAME = 256
@@ -91,6 +92,7 @@ class Encoder:
                 same[:, 1:] &= same[:, :-1] | ~second[:, 1:]  # both cells of a wide character or none
                 same[:, :-1] &= same[:, 1:] | ~second[:, 1:]
             written = ~_long(same)
+        # The foreground of a blank is invisible: it may stay whatever it was.
         shown = written & ((char != SPACE) | (attr & int(Attr.UNDERLINE) != 0))
         reverse = ~_GROUND[grid.bg[pick]]
         paint = _inherited(np.where(reverse, bg, fg), shown | (written & reverse), _SAME)
@@ -105,6 +107,8 @@ class Encoder:
         else:
             new_paint = np.where(paint == _shifted(paint, _SAME), _SAME, paint)
             new_ground = np.where(ground == _shifted(ground, _SAME), _SAME, ground)
+        # One number per change of look: (old attributes, new attributes, new paint, new ground). Frames repeat the same
+        # few hundred changes, so each sequence is made once.
         key = ((old_attr * 16 + attr) * 257 + new_paint) * 257 + new_ground
         turn = (new_paint != _SAME) | (new_ground != _SAME) | (attr != old_attr)
         turn |= written != _shifted(written.astype(np.int64), -1).astype(np.bool_)

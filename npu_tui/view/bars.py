@@ -18,8 +18,10 @@ from npu_tui.view.grid import CONTINUED, SPACE, U8, U32, Attr, Grid
 from npu_tui.view.palette import LIT, SHADES, Ink
 
 RUNGS = 4
+"""Forms of a name at most, the full one included."""
 ELLIPSIS = "…"
 _LONGEST = 400
+"""Characters of a name that are looked at; no screen shows more."""
 _MISSING = -1
 
 _SOURCE = re.compile(r"^(?:.*/)?(?P<file>[^/()]+\.py)\((?P<line>\d+)\): (?P<function>.+)$")
@@ -146,7 +148,9 @@ _TICK = ord("▏")
 _THIN: U32 = np.array([ord(c) for c in "▏▏▏│││▕▕▕"], np.uint32)
 _EDGE, _WHOLE, _LEFT_HALF, _RIGHT_HALF, _STRONG = (ord(c) for c in "▕█▌▐┃")
 _LABEL_ROOM = 3
+"""The shortest run of cells that gets a label."""
 _GAP8 = 2
+"""Slices with a smaller gap, in eighths of a cell, are drawn as meeting."""
 
 
 class Look(Struct):
@@ -231,12 +235,15 @@ def _draw_single(cells: Cells, waits: Bools, ink: U8, fill: U8, ground: U8, grid
     starts, ends = one & ~cells.from_left, one & ~cells.to_right
     at_left, at_right = cells.start8 == 0, cells.end8 == 8
 
+    # A bar that starts at a cell's left edge gets a tick, which separates it from one that ends right there.
     solid = one & (~starts | at_left) & (~ends | at_right)
     grid.bg[solid] = fill[solid]
     tick = solid & starts
     grid.char[tick] = _TICK
     grid.fg[tick] = np.where(waits, ink, ground)[tick]
 
+    # Left blocks fill a cell from the left only. A bar that starts inside the cell is drawn the other way round: the
+    # block is the ground in front of it, and the bar is the background.
     opening = starts & ~ends & ~at_left
     blunt = opening & ~waits
     grid.char[blunt] = LEFT_EIGHTHS[np.minimum(cells.start8[blunt], 7)]
@@ -294,6 +301,7 @@ def _draw_meeting(meet: Bools, cells: Cells, look: Look, grid: Grid) -> None:
 
 def _draw_several(several: Bools, cells: Cells, ink: U8, fill: U8, width_ns: I64, grid: Grid) -> Bools:
     """Draw cells with several slices as columns of their busy share; returns those that are at least 7/8 busy."""
+    # ``▁`` to ``▇`` show one to seven eighths; anything busier is a full bar.
     full = several & (8 * cells.busy >= 7 * width_ns)
     grid.bg[full] = fill[full]
     part = several & ~full

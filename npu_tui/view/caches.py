@@ -26,6 +26,7 @@ I32 = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 
 _MOST_ROWS = 512
+"""Folded rows that keep their index; a trace with more lanes makes them again now and then."""
 
 
 class SceneCache:

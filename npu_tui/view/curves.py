@@ -43,6 +43,7 @@ class ColumnExtremes:
             self._extremes = Extremes(self._value, self._extreme)
         inner = self._time.searchsorted(edges)
         first, last = inner[:-1] - 1, inner[1:]
+        # The values of a column are those that begin in it, and the one that holds at its left edge.
         # The value at the left edge began before it, unless one begins exactly there.
         if len(self._time):
             at_edge = np.flatnonzero(self._time[np.minimum(inner[:-1], len(self._time) - 1)] == edges[:-1])
@@ -58,6 +59,7 @@ STARVING_NS = -10_000
 """A lead of this or less (ns) is drawn as an alert."""
 
 _GHOST_LEVEL = 4
+# Half decades: a lead of 3 us is one eighth high, one of 3 ms or more is full.
 _LEAD_BOUNDS = np.array([3, 10, 30, 100, 300, 1_000, 3_000], np.int64) * 1_000
 _UPPER = np.array([ord(char) for char in " ▔▔▔▀▀▀██"], np.uint32)
 

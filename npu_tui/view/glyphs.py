@@ -71,6 +71,7 @@ def stand_in(char: str, glyphs: GlyphSet) -> str:
         return ""
     if 0x2801 <= ord(char) < _TABLE_END:
         return _braille_slope(ord(char) - 0x2800)
+    # Decomposed, ``é`` is an e and ``Ａ`` (fullwidth) an A, which is a cell short: that becomes question marks.
     plain = unicodedata.normalize("NFKD", char).encode("ascii", "ignore").decode()
     width = max(char_cells(char), 1)
     return plain if len(plain) == width and plain.isprintable() else _UNKNOWN * width

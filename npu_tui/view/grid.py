@@ -68,6 +68,7 @@ class Grid(Struct):
         stop = min(x + len(text), self.width)
         if stop <= x or x < 0:
             return x
+        # A text that starts or ends inside a wide character leaves a half of it, which cannot be drawn.
         if self.char[y, x] == CONTINUED and x > 0:
             self.char[y, x - 1] = SPACE
         if stop < self.width and self.char[y, stop] == CONTINUED:

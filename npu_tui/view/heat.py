@@ -242,6 +242,7 @@ def _left(picture: HeatPicture, width: int) -> int:
 
 def _figures_shown(picture: HeatPicture, room: int) -> int:
     """How many figures fit beside the cells."""
+    # Two cells per column, or 12 in all, are worth more than another figure.
     need, shown = min(len(picture.columns) * 2, _LEAST_CELLS), 0
     for k in range(len(picture.heads)):
         room -= _figure_width(picture, k) + _GAP
@@ -275,6 +276,7 @@ def _labels(picture: HeatPicture, grid: Grid, places: Places) -> None:
         text = picture.columns[picture.column]
         start = places.left + wanted * places.cell
         taken = (start - 1, start + cell_count(text) + 1)
+    # Left to right, a label is skipped where it would touch the one before or the highlighted one.
     for at in range(places.bins):
         text = picture.columns[picture.column if at == wanted else at * count // places.bins]
         x = places.left + at * places.cell

@@ -59,6 +59,7 @@ class Extremes(Generic[Number]):
 
     def over(self, first: I64, last: I64) -> npt.NDArray[Number]:
         """The extreme of each range ``[first, last)``; ranges ascend, and none is empty."""
+        # Both ends of a range are covered by windows of up to 16 values, which may overlap: extremes do not mind.
         longest = int((last - first).max(initial=1))
         window = np.arange(min(longest, _BLOCK))
         begin, end = first[:, None], last[:, None]

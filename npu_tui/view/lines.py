@@ -79,6 +79,7 @@ def draw_lines(lines: Lines, grid: Grid, painted: Painted) -> None:
     top = np.where(down, 4 * (lines.y0 + 1), 4 * lines.y0 - 1).astype(np.float64)
     bottom = np.where(down, 4 * lines.y1 - 1, 4 * (lines.y1 + 1)).astype(np.float64)
     upright = lines.solid & (np.abs(lines.x1 - lines.x0) < _UPRIGHT)
+    # An upright line stands in the column of its target, where the kernel starts.
     column = np.floor(lines.x1)
     left = np.where(upright, 2 * column, 2 * lines.x0)
     right = np.where(upright, 2 * column, 2 * lines.x1)
@@ -131,6 +132,7 @@ def _draw_dots(lines: Lines, which: I64, span: _Span, part: tuple[F64, F64], gri
     for (row, column), bit in np.ndenumerate(_BITS):
         bits |= dots[row::4, column::2] * bit
     ink = np.zeros(grid.char.shape, np.uint8)
+    # A cell has one ink: lines are in drawing order, so that of the top line wins.
     ink[y >> 2, x >> 1] = lines.ink[which][owner]
     _put(bits > 0, bits + np.uint32(_BRAILLE), ink, grid, painted)
 

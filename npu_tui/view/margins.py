@@ -18,6 +18,7 @@ from npu_tui.view.scene import ScreenRow
 from npu_tui.view.viewport import Viewport
 
 _WIDE, _NORMAL = (160, 31), (100, 24)
+"""Columns of the screen from which the gutter has this width."""
 _NARROW = 16
 _LEAST_LANES = 4
 _STRIP, _FOLDED, _OPEN, _GUIDE = "▎", "▸", "▾", "│"
@@ -108,6 +109,7 @@ def _gutter_row(
     if focused:
         grid.bg[0, 1:] = Ink.NAME_FOCUS
     shift = grid.write(0, 1, points(label), Ink.DIM) - 1
+    # Rows below the first one of a lane show a guide, and their depth every five rows.
     if depth >= 0:
         text = _GUIDE if depth % _GUIDE_EVERY else str(depth)
         grid.write(0, shift + (4 if width > _NARROW else 3) - len(text) + 1, points(text), Ink.FAINT)

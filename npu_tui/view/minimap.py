@@ -92,6 +92,8 @@ class _Cumulated:
     def before(self, time: I64) -> I64:
         """The sum in ns. Products may overflow, but the difference of two sums is right modulo 2**64."""
         begun, over = self._start.searchsorted(time), self._end.searchsorted(time)
+        # Each interval that has begun adds time - start, each that is over takes back time - end: what remains of it is
+        # its length.
         return (begun * time - self._start_sum[begun]) - (over * time - self._end_sum[over])
 
 

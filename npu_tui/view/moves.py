@@ -28,6 +28,7 @@ def slice_at(row: ScreenRow | None, viewport: Viewport, when: int) -> Selected |
         return Selected(row.trace, int(rows.item[at]))
     column = viewport.column(when)
     left, right = viewport.edge(column), viewport.edge(column + 1)
+    # Between slices the nearer neighbour counts if the cursor's column shows it.
     near = [i for i in (at, at + 1) if low <= i < high and rows.start[i] < right and rows.end[i] >= left]
     if not near:
         return None
@@ -193,6 +194,7 @@ def _launched(trace: Trace, way: int) -> list[int]:
     links = trace.links
     same = (links.category == links.category[way]) & (links.target_slice >= 0)
     group = same & (links.key == links.key[way]) & (links.source_event == links.source_event[way])
+    # Links of one source slice are one launch too, even with ids of their own.
     if np.count_nonzero(group) < 2 and links.source_slice[way] >= 0:
         group = same & (links.source_slice == links.source_slice[way])
     targets = np.unique(links.target_slice[group])

@@ -189,7 +189,7 @@ def _layer_rows(
     for lane in ordered_lanes(scene, index, layer):
         if not is_plane(trace, trace.lanes[lane]):
             covered = (index, lane) in folds.lanes
-        elif covered:
+        elif covered:  # a folded group hides its planes
             continue
         if (index, layer.index, lane, -1, -1) in set_aside:
             continue
@@ -307,6 +307,7 @@ def fold_to_fit(scene: Scene, folds: Folds, height: int, heads: bool, leaf_rows:
         for lane in trace.lanes
         if lane.rows > 1 and not lane.derived and (index, lane.index) not in folds.lanes
     )
+    # A lane of n rows folds to one: it saves n - 1, and ``depth`` is -n.
     for depth, index, lane in deepest:
         if over <= 0:
             return

@@ -92,6 +92,7 @@ class _Drawing:
             self.view.width,
             self.cache.levels,
         )
+        # What the mouse finds under a cell is what was drawn there.
         self.frame.items = cells.item
         painted = self._bars(cells)
         self._background_lines(painted)

@@ -79,6 +79,7 @@ def draw_lag(grid: Grid, pair: Pair, view: Viewport) -> None:
     low, high = min(int(lag.min()), 0), max(int(lag.max()), 0)
     edges = view.edges()[1:]
     start, end = pair.windows[BASE]
+    # Between two matched times the lag is taken to change evenly.
     value = np.interp(edges, pair.matched.base, lag)
     inside = (edges > start) & (view.edges()[:-1] < end)
     levels = np.clip(np.rint(7 * (value - low) / max(high - low, 1)).astype(np.int64) + 1, 1, 8)

@@ -398,6 +398,7 @@ class RowIndex:
                     self._stands[np.array(row.lanes) + self._base[row.trace]] = row.lane + self._base[row.trace]
                 keys.append(((int(self._base[row.trace]) + row.lane) * self._deep + row.depth, index))
         keys.sort()
+        # One number per (lane, depth), sorted: a binary search finds the nearest shown row above any depth.
         self._key = np.array([key for key, _ in keys], np.int64)
         self._row = np.array([index for _, index in keys], np.int64)
         self._group = np.zeros(int(self._base[-1]) + 1, np.bool_)

@@ -32,6 +32,9 @@ SAME, ALONE, CHANGED = range(3)
 """Marks of a slice: equal to its counterpart, without a counterpart, different from it."""
 
 
+# --- Comparing two traces ---
+
+
 class Warp(Struct, frozen=True):
     """Matched times of the base and of the new trace, ns on their own clocks, ascending, of equal length (>= 2).
 
@@ -61,6 +64,7 @@ class WarpedViewport(Viewport, frozen=True, dict=True):
 
     warp: Warp = field(default_factory=lambda: Warp(np.zeros(2, np.int64), np.zeros(2, np.int64)))
 
+    # Viewports are keys of caches: a warp is compared by identity, as its arrays are long.
     def __hash__(self) -> int:
         return hash((self.first, self.span, self.width, self.origin, id(self.warp)))
 
@@ -128,6 +132,9 @@ _OVERLAP = {
 }
 
 
+# --- Names and roles of lanes ---
+
+
 class Role(Struct, frozen=True):
     """The role of a lane, and its name on screen."""
 
@@ -162,6 +169,8 @@ def _name(lane: Lane, role: RoleKind) -> str:
         return say(f"lane.{role}", number=stream["number"])
     return lane.name
 
+
+# --- What is drawn ---
 
 Time = TypeVar("Time", int, I64)
 

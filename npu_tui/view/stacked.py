@@ -81,6 +81,7 @@ class Twins:
 def matched(base: Iterable[Named], new: Iterable[Named]) -> dict[int, int]:
     """The number in ``new`` of each of ``base``: that of the same kind and name, else the next one of its kind."""
     left, right, pairs = list(base), list(new), {}
+    # Equal names first. What is left pairs up in order: threads and streams have other numbers in another run.
     for exact in (True, False):
         waiting: dict[object, list[Named]] = {}
         for item in right:

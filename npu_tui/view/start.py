@@ -277,6 +277,9 @@ def start_at(explorer: Explorer, start: Start) -> str:
     return failed
 
 
+# --- The view of a trace that is still loading ---
+
+
 def take_over(before: Explorer, now: Explorer) -> None:
     """Give ``now`` the view of ``before``: time, rows, folds, selection and range.
 
@@ -372,6 +375,8 @@ def _same_slice(old: Trace, new: Trace, selected: Selected) -> Selected | None:
     items = np.flatnonzero(new.slices.event == old.slices.event[selected.item])
     return Selected(0, int(items[0])) if len(items) else None
 
+
+# --- Other traces of the scene ---
 
 Edge = Literal["start", "end"]
 Refusal = Literal["one_rank", "no_base", "no_slice", "same_rank"]

@@ -57,6 +57,7 @@ class Viewport(Struct, frozen=True):
     def column(self, time: int) -> int:
         """The column of ``time``; below 0 or at least ``width`` if it is outside."""
         column = (time - self.origin) * self.width // self.span - self.first
+        # Edges round down, so the quotient may be one column off.
         while self.edge(column + 1) <= time:
             column += 1
         while self.edge(column) > time:
