@@ -1,5 +1,5 @@
 """``python -m npu_tui``."""
 
-from npu_tui.cli import main
+from npu_tui.cli.main import main
 
 raise SystemExit(main())

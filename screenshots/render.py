@@ -7,7 +7,7 @@ from pathlib import Path
 
 from walk import walk
 
-from npu_tui.ingest.opening import Opening
+from npu_tui.load.load import Opening
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import speaking
 from npu_tui.tui.picture import picture

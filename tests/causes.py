@@ -28,8 +28,8 @@ from jobs import measured, rule  # noqa: E402
 from measured import profile_at  # noqa: E402
 from uneven_jobs import UNEVEN  # noqa: E402
 
-from npu_tui.ingest.errors import InputError  # noqa: E402
-from npu_tui.rules.facts.facts import Facts  # noqa: E402
+from npu_tui.load.errors import InputError  # noqa: E402
+from npu_tui.rules.facts import Facts  # noqa: E402
 from npu_tui.rules.gains import scale_of  # noqa: E402
 from npu_tui.rules.model import Finding  # noqa: E402
 from npu_tui.rules.rule import Draft  # noqa: E402

@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from npu_tui.ingest.load import load
+from npu_tui.load.load import load
 from npu_tui.strings import ENGLISH, speak
 from npu_tui.trace.model import Trace
 
@@ -112,7 +112,7 @@ def _as_started() -> Iterator[None]:
     """No test leaves its language or its keys to the next."""
     yield
     speak(ENGLISH)
-    if keymap := sys.modules.get("npu_tui.tui.keys.keymap"):
+    if keymap := sys.modules.get("npu_tui.tui.keymap"):
         keymap.use_keys({})
 
 

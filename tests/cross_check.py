@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from npu_tui.ingest.opening import opening_of
+from npu_tui.load.load import opening_of
 from npu_tui.profile.checks import checks_of
 from npu_tui.profile.profile import Profile
 

@@ -22,11 +22,11 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "ingest" / 
 from beside import profile_with_files  # noqa: E402 - its folder is no package
 from same_answers import exported  # noqa: E402
 
-from npu_tui.ingest.errors import InputError  # noqa: E402
-from npu_tui.ingest.opening import opening_of  # noqa: E402
+from npu_tui.load.errors import InputError  # noqa: E402
+from npu_tui.load.load import opening_of  # noqa: E402
+from npu_tui.output.formats import json_report  # noqa: E402
+from npu_tui.output.report import report  # noqa: E402
 from npu_tui.profile.profile import Profile  # noqa: E402
-from npu_tui.report.pages.json_report import json_report  # noqa: E402
-from npu_tui.report.report import report  # noqa: E402
 from npu_tui.strings import words  # noqa: E402
 
 Damage = Callable[[Path, bytes], AbstractContextManager[None]]

@@ -20,14 +20,17 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "fixtures")]
 
 from beside import profile_with_files  # noqa: E402 - its folder is no package
 
-from npu_tui.ingest.companions.files import Companions  # noqa: E402
-from npu_tui.ingest.companions.reading import Reading, find_file  # noqa: E402
-from npu_tui.ingest.companions.schema import Schema  # noqa: E402
-from npu_tui.ingest.load import load  # noqa: E402
-from npu_tui.ingest.source.find import find_source  # noqa: E402
+from npu_tui.load.companion_schema import (  # noqa: E402
+    Reading,
+    Schema,  # noqa: E402
+    find_file,
+)
+from npu_tui.load.companions import Companions  # noqa: E402
+from npu_tui.load.find import find_source  # noqa: E402
+from npu_tui.load.load import load  # noqa: E402
+from npu_tui.output.formats import json_report  # noqa: E402
+from npu_tui.output.report import report  # noqa: E402
 from npu_tui.profile.profile import Profile  # noqa: E402
-from npu_tui.report.pages.json_report import json_report  # noqa: E402
-from npu_tui.report.report import report  # noqa: E402
 from npu_tui.strings import words  # noqa: E402
 from npu_tui.trace.model import Trace  # noqa: E402
 

@@ -16,10 +16,10 @@ sys.path.insert(0, str(FIXTURES))
 from malformed import MALFORMATIONS  # noqa: E402 - its folder is no package
 from small_trace import SLICES, small_trace  # noqa: E402
 
-from npu_tui.ingest.errors import InputError  # noqa: E402
-from npu_tui.ingest.load import load  # noqa: E402
+from npu_tui.load.errors import InputError  # noqa: E402
+from npu_tui.load.load import load  # noqa: E402
+from npu_tui.output.report_tables import health_lines  # noqa: E402
 from npu_tui.profile.profile import Profile  # noqa: E402
-from npu_tui.report.health import health_lines  # noqa: E402
 from npu_tui.strings import words  # noqa: E402
 from npu_tui.trace.model import Trace  # noqa: E402
 

@@ -28,16 +28,15 @@ from functools import cache
 from pathlib import Path
 from types import FrameType
 
-from npu_tui.ingest.args.json_args import json_args
-from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.json.decoding.chunks import ChunkReader, array_start
-from npu_tui.ingest.json.decoding.events import Event, decode_events
-from npu_tui.ingest.json.decoding.lenient import strict_json
-from npu_tui.ingest.load import load
+from npu_tui.load.args import json_args
+from npu_tui.load.errors import InputError
+from npu_tui.load.json_chunks import ChunkReader, array_start
+from npu_tui.load.json_events import Event, decode_events, strict_json
+from npu_tui.load.load import load
+from npu_tui.output.report import report
 from npu_tui.output.report_document import report_document
 from npu_tui.output.text import text
 from npu_tui.profile.profile import Profile
-from npu_tui.report.report import report
 from npu_tui.strings import words
 from npu_tui.trace.model import Trace
 

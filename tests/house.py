@@ -106,7 +106,7 @@ def command_walk(checkout: Path, words: list[str]) -> list[object]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "walk.json")
         body = (
-            "from npu_tui.cli import main\nimport contextlib, io\nbegin()\n"
+            "from npu_tui.cli.main import main\nimport contextlib, io\nbegin()\n"
             "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
             f"    main({words!r})\nend()\n"
         )
@@ -120,7 +120,7 @@ def load_walk(checkout: Path, profile: Path) -> list[object]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "walk.json")
         body = (
-            "try:\n    from npu_tui.ingest.opening import opening_of\n"
+            "try:\n    from npu_tui.load.load import opening_of\n"
             "except ImportError:\n    from npu_tui.load.opening import opening_of\n"
             f"from pathlib import Path\nbegin()\nopening_of(Path({str(profile)!r}), cached=False).trace()\nend()\n"
         )
@@ -134,7 +134,7 @@ def key_walk(checkout: Path, profile: Path, key: bytes, before: bytes = b"") -> 
         out = Path(folder, "walk.json")
         body = (
             "signal.signal(signal.SIGUSR1, begin)\nsignal.signal(signal.SIGUSR2, end)\n"
-            f"from npu_tui.cli import main\nmain([{str(profile)!r}])\n"
+            f"from npu_tui.cli.main import main\nmain([{str(profile)!r}])\n"
         )
         pid, terminal = pty.fork()
         if not pid:

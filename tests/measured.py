@@ -11,14 +11,14 @@ import orjson
 from npu_tui.analysis.device import device_slices
 from npu_tui.analysis.launches import Dispatch, dispatch
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.load import load
-from npu_tui.ingest.source.find import find_source
+from npu_tui.load.errors import InputError
+from npu_tui.load.find import find_source
+from npu_tui.load.load import load
+from npu_tui.output.formats import json_report
+from npu_tui.output.report import report
+from npu_tui.output.report_schema import Report
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.selection import WHOLE_TRACE, Selection
-from npu_tui.report.pages.json_report import json_report
-from npu_tui.report.report import report
-from npu_tui.report.schema import Report
 from npu_tui.rules.model import Findings
 from npu_tui.trace.model import Trace
 from npu_tui.tui.session import Session, make_session

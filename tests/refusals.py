@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from npu_tui.ingest.errors import InputError
+from npu_tui.load.errors import InputError
 from npu_tui.strings import words
 from npu_tui.trace.model import Trace
 

@@ -25,10 +25,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "ingest" / "database")]
 
 from export import export, export_analysis, nanoseconds  # noqa: E402 - its folder is no package
 
-from npu_tui.ingest.opening import opening_of  # noqa: E402
+from npu_tui.load.load import opening_of  # noqa: E402
+from npu_tui.output.formats import json_report  # noqa: E402
+from npu_tui.output.report import report  # noqa: E402
 from npu_tui.profile.profile import Profile  # noqa: E402
-from npu_tui.report.pages.json_report import json_report  # noqa: E402
-from npu_tui.report.report import report  # noqa: E402
 
 SHARE = 0.002
 LEAST_US = 0.01

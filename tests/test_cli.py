@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from npu_tui import __version__
-from npu_tui.cli import main
+from npu_tui.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[1]
 HEALTHY = ROOT / "fixtures" / "healthy"
@@ -48,9 +48,7 @@ def test_help_of_a_command(command, capsys):
 
 
 def test_help_imports_nothing_heavy():
-    code = (
-        "import sys, npu_tui.cli; print(sorted({'numpy', 'textual', 'polars', 'rich', 'msgspec'} & set(sys.modules)))"
-    )
+    code = "import sys, npu_tui.cli.main; print(sorted({'numpy', 'textual', 'polars', 'rich', 'msgspec'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -172,7 +170,7 @@ def test_interrupted(monkeypatch):
     def interrupt(path, *rest, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("npu_tui.commands.explore.explore", interrupt)
+    monkeypatch.setattr("npu_tui.cli.explore.explore", interrupt)
     assert main([str(HEALTHY)]) == 130
 
 
@@ -206,7 +204,7 @@ def test_want_of_memory_is_one_line(monkeypatch, capsys):
     def exhausted(parser, options):
         raise MemoryError
 
-    monkeypatch.setattr("npu_tui.commands.report.run", exhausted)
+    monkeypatch.setattr("npu_tui.cli.report.run", exhausted)
     assert main(["report", str(HEALTHY)]) == 3
     assert capsys.readouterr().err.startswith("npu-tui: not enough memory")
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from argcomplete.lexers import split_line
 
-from npu_tui.cli import main
-from npu_tui.commands.completion import Finder
-from npu_tui.commands.tree import COMMANDS
+from npu_tui.cli.completion import Finder
+from npu_tui.cli.main import main
+from npu_tui.cli.parser import COMMANDS
 from npu_tui.manual.pages import TOPICS
-from npu_tui.report.explain import finding_ids
+from npu_tui.output.explain import finding_ids
+from npu_tui.query.frames import TABLES
 from npu_tui.strings import LANGUAGES, say
-from npu_tui.tables.schema import TABLES
 
 
 def finder(line: str) -> tuple[Finder, list[str]]:

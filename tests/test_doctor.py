@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.cli import main
-from npu_tui.commands import doctor
+from npu_tui.cli import doctor
+from npu_tui.cli.main import main
 
 TMUX = """#!/bin/sh
 case "$*" in

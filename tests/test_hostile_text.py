@@ -26,10 +26,10 @@ from measured import part_of, profile_of, session_of  # noqa: E402
 from refusals import said  # noqa: E402
 from written import html_report, markdown_report, text_report  # noqa: E402
 
-from npu_tui.ingest.errors import InputError  # noqa: E402
-from npu_tui.ingest.load import load  # noqa: E402
-from npu_tui.report.health import health_lines  # noqa: E402
-from npu_tui.report.report import report  # noqa: E402
+from npu_tui.load.errors import InputError  # noqa: E402
+from npu_tui.load.load import load  # noqa: E402
+from npu_tui.output.report import report  # noqa: E402
+from npu_tui.output.report_tables import health_lines  # noqa: E402
 from npu_tui.trace.model import Trace  # noqa: E402
 from npu_tui.tui.picture import picture  # noqa: E402
 from npu_tui.tui.tabs import TABS  # noqa: E402

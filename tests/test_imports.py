@@ -75,13 +75,13 @@ def test_the_core_needs_no_screen_and_polars_is_imported_only_where_it_is_used(r
 
 
 def test_the_command_line_is_light() -> None:
-    loaded = modules_after("import npu_tui.cli")
+    loaded = modules_after("import npu_tui.cli.main")
     assert not loaded & {"numpy", "polars", "textual", "rich", "msgspec", "orjson", "platformdirs"}
 
 
 def test_completing_a_command_is_light() -> None:
     line = "Finder(None)._get_completions(['npu-tui', 'report', '--format'], '', '', None)"
-    loaded = modules_after(f"from npu_tui.commands.completion import Finder; {line}")
+    loaded = modules_after(f"from npu_tui.cli.completion import Finder; {line}")
     assert not loaded & {"numpy", "polars", "textual", "rich", "orjson"}
 
 
@@ -101,7 +101,7 @@ def test_completing_a_command_is_light() -> None:
     ],
 )
 def test_help_is_light(words: list[str]) -> None:
-    call = f"import npu_tui.cli; npu_tui.cli.main({words!r})"
+    call = f"import npu_tui.cli.main; npu_tui.cli.main.main({words!r})"
     statement = f"import contextlib\nwith contextlib.suppress(SystemExit):\n    {call}\n"
     loaded = modules_after(f"exec({statement!r})")
     assert not loaded & {"numpy", "polars", "textual", "rich"}

@@ -9,8 +9,8 @@ import pytest
 
 _SCRIPT = """
 import atexit, os, signal, sys, time
-import npu_tui.cli
-import npu_tui.commands.report
+import npu_tui.cli.main
+import npu_tui.cli.report
 
 def press():
     os.kill(os.getpid(), signal.SIGINT)
@@ -21,9 +21,9 @@ def run(parser, options):
     return 0
 
 {before}
-npu_tui.commands.report.run = run
+npu_tui.cli.report.run = run
 sys.argv = ["npu-tui", "report", "x"]
-sys.exit(npu_tui.cli.main())
+sys.exit(npu_tui.cli.main.main())
 """
 _TIDY = """
     try:
@@ -54,7 +54,7 @@ _IMPORTING = """
 _NOTHING = """
     print("done", flush=True)
 """
-_EARLY = "npu_tui.cli.choose_language = lambda *given: press()"
+_EARLY = "npu_tui.cli.main.choose_language = lambda *given: press()"
 _LATE = "atexit.register(press)"
 _IGNORED = "signal.signal(signal.SIGINT, signal.SIG_IGN)"
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.cli import main
-from npu_tui.commands.language import choose_language, language_of_locale
-from npu_tui.commands.tree import given
+from npu_tui.cli.main import main
+from npu_tui.cli.parser import choose_language, given, language_of_locale
 from npu_tui.output.document import Cell, Table
 from npu_tui.output.text import table_lines
 from npu_tui.strings import language, say, speaking, table

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.cli import main
-from npu_tui.commands.parser import parser_of
-from npu_tui.commands.tree import given
+from npu_tui.cli.main import main
+from npu_tui.cli.parser import given, parser_of
 from npu_tui.manual.pages import TOPICS, drawn, page, title
 from npu_tui.strings import LANGUAGES
-from npu_tui.tui.keys.commands import markdown_table
+from npu_tui.tui.commands import markdown_table
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "npu_tui" / "manual"

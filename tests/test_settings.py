@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.cli import main
+from npu_tui.cli.main import main
 from npu_tui.settings import Known, Settings, SettingsError, load_settings, parse_settings, settings_path, settings_text
-from npu_tui.tui.keys.commands import COMMANDS
+from npu_tui.tui.commands import COMMANDS
 
 KNOWN = Known(
     commands=("zoom_in", "zoom_out", "quit"),
@@ -158,7 +158,7 @@ def test_only_a_file_with_thresholds_imports_the_rules(text: str, loaded: bool, 
     file = tmp_path / "settings.toml"
     file.write_text(text, encoding="utf-8")
     code = (
-        "import sys; from npu_tui.commands.settings_file import thresholds_of; thresholds_of(sys.argv[1]); "
+        "import sys; from npu_tui.cli.options import thresholds_of; thresholds_of(sys.argv[1]); "
         "print('npu_tui.rules.find' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=True)

@@ -14,19 +14,17 @@ from npu_tui import strings
 from npu_tui.analysis.drains import Cause
 from npu_tui.analysis.steps import Unit
 from npu_tui.compare.steps import PARTS
-from npu_tui.gate.baseline import PLACES
-from npu_tui.gate.job_checks import JOB_LIMITS
-from npu_tui.gate.limits import LIMITS
-from npu_tui.gate.measures import BASELINE_MEASURES
-from npu_tui.ingest.companions.reading import State
+from npu_tui.gate.checks import JOB_LIMITS
+from npu_tui.gate.measures import BASELINE_MEASURES, LIMITS, PLACES
 from npu_tui.jobs import tables as job_tables
 from npu_tui.jobs.heat import AXES, METRICS
 from npu_tui.jobs.links import Verdict
+from npu_tui.load.companion_schema import State
+from npu_tui.output.explain import KINDS
 from npu_tui.profile import file_tables, finding_tables, launch_tables, trace_tables, work_tables
 from npu_tui.profile.companions import FILES
 from npu_tui.profile.profile import SourceKind
 from npu_tui.profile.table import Table
-from npu_tui.report.explain import KINDS
 from npu_tui.rules.config import ENVIRONMENT
 from npu_tui.rules.find import RULES, THRESHOLDS
 from npu_tui.rules.model import SEVERITIES, Confidence, FindingClass
@@ -34,8 +32,8 @@ from npu_tui.strings import LANGUAGES, ROOMS, say, table, words
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE
-from npu_tui.tui.keys.commands import COMMANDS, GROUPS, JOB_TABS
-from npu_tui.tui.keys.footer import HINTS
+from npu_tui.tui.commands import COMMANDS, GROUPS, JOB_TABS
+from npu_tui.tui.footer import HINTS
 from npu_tui.tui.tabs import COMPARED_TABS, TABS
 from npu_tui.view.explorer import _MODES
 from npu_tui.view.scene import Alignment, Face, LinkShape

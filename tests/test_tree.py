@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.cli import main
-from npu_tui.commands.tree import COMMANDS, given, meant, told
+from npu_tui.cli.main import main
+from npu_tui.cli.parser import COMMANDS, given, meant, told
 from npu_tui.strings import LANGUAGES, say, speaking
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 def test_each_command_has_a_place_help_and_a_line_in_every_language(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert callable(import_module(f"npu_tui.commands.{name}").run)
+    assert callable(import_module(f"npu_tui.cli.{name}").run)
     for language in LANGUAGES:
         with speaking(language):
             assert f"  {name} " in told(400)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.cli import main
+from npu_tui.cli.main import main
 from npu_tui.whole_file import write_file
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from npu_tui.compare.picture import Picture
 from npu_tui.jobs.job import Job
 from npu_tui.output.compare_document import compare_document
+from npu_tui.output.compare_report import Compared
 from npu_tui.output.html import html
 from npu_tui.output.job_document import RANKS, job_document
+from npu_tui.output.job_report import JobReport
 from npu_tui.output.markdown import markdown
 from npu_tui.output.report_document import report_document
+from npu_tui.output.report_schema import Report
 from npu_tui.output.text import text
 from npu_tui.profile.profile import Profile
-from npu_tui.report.compared.schema import Compared
-from npu_tui.report.job.schema import JobReport
-from npu_tui.report.schema import Report
 
 
 def text_report(report: Report) -> str:

@@ -28,7 +28,7 @@ from npu_tui.analysis.collectives import (
 from npu_tui.analysis.operators import collective_type, collective_types
 from npu_tui.analysis.overlap import Intervals
 from npu_tui.compare.steps import StepWindow
-from npu_tui.ingest.errors import InputError
+from npu_tui.load.errors import InputError
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.model import Trace
 from npu_tui.trace.transfers import groups_of, rank_numbers

@@ -30,7 +30,7 @@ from npu_tui.compare.steps import (
     step_windows,
     within,
 )
-from npu_tui.ingest.errors import InputError
+from npu_tui.load.errors import InputError
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.intervals import covered, difference, intersection
 from npu_tui.trace.once import once

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from npu_tui.gate.checks import Check
 from npu_tui.output.document import Block, Cell, Document, Paragraph, Table
-from npu_tui.report.wording import share_text, time_text
+from npu_tui.output.values import share_text, time_text
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 

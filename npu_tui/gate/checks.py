@@ -1,18 +1,30 @@
-"""Each thing a gate asks of a profile, and the answer."""
+"""A report held against limits, a baseline and another profile, with the evidence each check needs."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct, to_builtins
 
-from npu_tui.gate.baseline import NOISE, PLACES, TOLERANCE
-from npu_tui.gate.evidence import Evidence
-from npu_tui.gate.limits import Limit, allowed
-from npu_tui.gate.measures import BASELINE_MEASURES, Measures
-from npu_tui.report.schema import Report
+from npu_tui.compare.comparison import Comparison, PartChange
+from npu_tui.compare.statistics import Judgement
+from npu_tui.compare.steps import PARTS
+from npu_tui.gate.measures import (
+    BASELINE_MEASURES,
+    NOISE,
+    PLACES,
+    TOLERANCE,
+    Evidence,
+    Limit,
+    Measures,
+    allowed,
+    parse_share,
+)
+from npu_tui.jobs.job import Job
+from npu_tui.output.report_schema import Report
 from npu_tui.strings import say
+from npu_tui.trace.text import parse_duration
 
 SEVERITIES = ("high", "medium", "low")
 """What ``--fail-on`` takes, the gravest first; a finding that only informs fails nothing."""
@@ -159,3 +171,91 @@ def differences(report: Report, base: dict[str, Any]) -> list[str]:
     if to_builtins(report.selection) != base.get("selection"):
         notes.append(say("gate.differs.selection"))
     return notes
+
+
+JOB_LIMITS = {"max_rank_wait": "rank_wait", "max_own_excess": "own_excess"}
+"""The measure that each option limits: what the job waits for one rank, and what one works longer than its peers."""
+
+Most = tuple[float | None, float | None]
+"""The most a measure may be: a share of the job's time, or a time in us."""
+
+
+def parse_most(text: str) -> Most | None:
+    """The limit in ``text``, such as ``2%`` or ``5ms``; None if it is none."""
+    share = parse_share(text)
+    time = parse_duration(text) if share is None and text.strip()[-1:].isalpha() else None
+    if share is None and (time is None or time < 0):
+        return None
+    return share, None if time is None else time / 1000
+
+
+def job_checks(job: Job, limits: dict[str, Most]) -> list[Check]:
+    """A check for each of ``limits`` by measure; one that nothing was measured for does not pass."""
+    return [_checked(job, measure, share, time) for measure, (share, time) in limits.items()]
+
+
+def _checked(job: Job, measure: str, share: float | None, time: float | None) -> Check:
+    length = job.length / 1e3
+    if not job.blamed or not length:
+        return Check("limit", measure, "not_measured", text=say("gate.job.nothing"))
+    if measure == "own_excess" and all(arrival.own is None for each in job.blamed for arrival in each.arrivals):
+        return Check("limit", measure, "not_measured", text=say("gate.job.no_peers"))
+    value, rank = max(((own.cost if measure == "rank_wait" else own.own) / 1e3, own.rank) for own in job.sums)
+    most = time if share is None else share * length
+    status = "pass" if most is not None and value <= most else "fail"
+    text = say("gate.job.rank", rank=rank)
+    return Check("limit", measure, status, round(value, 3), most, value / length, share, text=text)  # type: ignore[arg-type]
+
+
+AGAINST_MEASURES = ("step", "computing", *(part for part in PARTS if part != "computing"))
+"""What a tolerance may be given for; parts of the step are checked only then, as single samples of them are noisy."""
+JUDGED = ("step", "computing")
+VERDICTS = ("slower", "unsure")
+"""What may fail."""
+
+_ROUNDING = 0.5
+
+
+def against_checks(
+    comparison: Comparison, tolerances: Mapping[str, float], fail_on: Collection[str] = VERDICTS
+) -> list[Check]:
+    """One check for the step and its computing time, and one for each part of it that ``tolerances`` name.
+
+    What is unsure has not been measured; with ``fail_on`` without it, it passes.
+    """
+    lenient = "unsure" not in fail_on
+    checks = [_judged("step", comparison.step, comparison.tolerance.step, lenient)]
+    if comparison.computing is not None:
+        checks.append(_judged("computing", comparison.computing, comparison.tolerance.computing, lenient))
+    parts = {row.part: row for row in comparison.parts}
+    for name, tolerance in tolerances.items():
+        if name not in JUDGED:
+            checks.append(_part(name, parts.get(name), tolerance))  # type: ignore[call-overload]
+    return checks
+
+
+def _judged(name: str, found: Judgement, tolerance: float, lenient: bool) -> Check:
+    base, new = float(found.base.mean()), float(found.new.mean())
+    known: dict[str, Status] = {"slower": "fail", "faster": "pass", "same": "pass"}
+    status = known.get(found.verdict, "pass" if lenient else "not_measured")
+    if found.verdict == "incomparable":
+        status = "not_measured"
+    words = say(f"gate.against.{found.verdict}")
+    most = base * (1 + tolerance)
+    return Check("compared", name, status, _us(new), _us(most), base_us=_us(base), tolerance=tolerance, text=words)
+
+
+def _part(name: str, row: PartChange | None, tolerance: float) -> Check:
+    if row is None:
+        return Check("compared", name, "not_measured", tolerance=tolerance, text=say("gate.against.unknown"))
+    most = row.base * (1 + tolerance)
+    status: Status = "pass" if row.new <= most + _ROUNDING else "fail"
+    verdict = "slower" if status == "fail" else "faster" if row.new < row.base * (1 - tolerance) else "same"
+    words = say(f"gate.against.{verdict}")
+    return Check(
+        "compared", name, status, _us(row.new), _us(most), base_us=_us(row.base), tolerance=tolerance, text=words
+    )
+
+
+def _us(ns: float) -> float:
+    return round(ns / 1000, 3)

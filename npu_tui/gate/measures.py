@@ -1,15 +1,73 @@
-"""The figures that limits and baselines speak of, taken from a report."""
+"""What is measured, the limits a user may set, and the baseline file."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
-from msgspec import Struct
+import orjson
+from msgspec import Struct, to_builtins
 
-from npu_tui.gate.evidence import Evidence
-from npu_tui.report.schema import Report
+from npu_tui import __version__
+from npu_tui.analysis.health import TraceHealth
+from npu_tui.load.errors import InputError
+from npu_tui.output.report_schema import Report
 from npu_tui.strings import say
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.text import parse_duration
+from npu_tui.whole_file import write_file
+
+Evidence = Literal["slices", "links"]
+
+_SLICES: frozenset[Evidence] = frozenset({"slices"})
+_LINKS: frozenset[Evidence] = frozenset({"links"})
+_BOTH = _SLICES | _LINKS
+_LOST: dict[str, frozenset[Evidence]] = {
+    "skip.slice_time": _SLICES,
+    "skip.slice_duration": _SLICES,
+    "skip.mark_time": _SLICES,
+    "skip.lone_begin": _SLICES,
+    "skip.lone_end": _SLICES,
+    "skip.not_event": _SLICES,
+    "skip.malformed": _SLICES,
+    "skip.launch_id": _LINKS,
+    "skip.link_time": _LINKS,
+    "skip.lone_source": _LINKS,
+    "skip.lone_target": _LINKS,
+    "odd.args": _SLICES,
+    "odd.no_duration": _SLICES,
+    "odd.no_name": _SLICES,
+    "odd.no_process": _SLICES,
+    "odd.no_thread": _SLICES,
+    "odd.devices": _BOTH,
+    "odd.db_locked": _BOTH,
+    "odd.db_written": _BOTH,
+    "odd.db_tables": _BOTH,
+    "odd.db_tables_more": _BOTH,
+    "odd.db_texts": _SLICES,
+    "input.too_long_later": _BOTH,
+}
+"""What is said in ``TraceHealth`` by what it takes away; what was never shown takes nothing away."""
+
+_PHASES = frozenset("NODSTpFcVva()=,n")
+"""Phases of the Trace Event Format that are no slices, samples or links; any other is a damaged one of these."""
+
+
+def unread(health: TraceHealth) -> frozenset[Evidence]:
+    """What is incomplete by what ``health`` says."""
+    lost: set[Evidence] = set()
+    for each in (*(reason for reason, _ in health.skipped), *health.warnings):
+        lost |= _taken(each)
+    return frozenset(lost)
+
+
+def _taken(said: Message) -> frozenset[Evidence]:
+    if said.code == "skip.phase":
+        return frozenset() if said.args["phase"] in _PHASES else _BOTH
+    return _LOST.get(said.code, frozenset())
+
 
 BASELINE_MEASURES = ("step_p50", "step_p99", "device", "computing", "exposed_communication", "free", "lost")
 """The measures of a baseline; all but the step's percentiles are per step."""
@@ -80,3 +138,124 @@ def measures(report: Report, incomplete: Collection[Evidence] = ()) -> Measures:
 
 def _percentile(lengths: list[float], rank: int) -> float | None:
     return round(float(np.percentile(lengths, rank)), 3) if lengths else None
+
+
+LIMITS = {
+    "max_free": "free",
+    "max_host_late": "host_late",
+    "max_lost": "lost",
+    "max_exposed_communication": "exposed_communication",
+    "max_step": "step_p99",
+}
+"""The measure that each option limits."""
+
+SHARED = ("max_free", "max_host_late", "max_lost", "max_exposed_communication")
+"""The options that take a share too; a step is no part of anything."""
+
+
+class Limit(Struct, frozen=True):
+    """The most that ``measure`` may be: ``share`` of the device time (0..1), or ``time`` in µs."""
+
+    measure: str
+    share: float | None = None
+    time: float | None = None
+
+
+_MOST_PERCENT = 1e9
+
+
+def parse_share(text: str) -> float | None:
+    """0.1 for ``10%``; None if it is no percentage from 0."""
+    number, sign, rest = text.strip().partition("%")
+    try:
+        value = float(number)
+    except ValueError:
+        return None
+    return value / 100 if sign and not rest and 0 <= value <= _MOST_PERCENT else None
+
+
+def parse_limit(option: str, text: str) -> Limit | None:
+    """The limit in the value of ``option``; None if it is none. A number without a unit is none: it may mean either."""
+    measure, share = LIMITS[option], parse_share(text)
+    if share is not None:
+        return Limit(measure, share=share) if option in SHARED else None
+    time = parse_duration(text) if text.strip()[-1:].isalpha() else None
+    return None if time is None or time < 0 else Limit(measure, time=time / 1000)
+
+
+def allowed(limit: Limit, measured: Measures) -> float | None:
+    """The most µs that ``limit`` allows on this profile, None where the device time it is a share of is unknown."""
+    if limit.share is None:
+        return limit.time
+    return limit.share * measured.total if measured.total else None
+
+
+KIND = "npu-tui baseline"
+SCHEMA_VERSION = 1
+TOLERANCE = 0.05
+"""A p99 of the step above 1.05 times the baseline's is a regression: the rule of Ascend's tuning guide, step 20."""
+
+NOISE = 0.001
+"""What changes by less than this share of the baseline's device time is no regression, whatever its own share."""
+
+PLACES = ("rank", "device", "profiler_level", "step_count")
+"""Facts of the source that should be the same on both sides."""
+
+
+def baseline(report: Report, measured: Measures, tolerances: dict[str, float]) -> dict[str, Any]:
+    """The object of a baseline file: times in µs, ``tolerances`` as shares for each measure."""
+    return {
+        "kind": KIND,
+        "schema_version": SCHEMA_VERSION,
+        "written_by": f"npu-tui {__version__}",
+        "source": {name: getattr(report.source, name) for name in ("path", *PLACES)},
+        "selection": to_builtins(report.selection),
+        "definitions": {name: say(f"gate.definition.{name}") for name in (*BASELINE_MEASURES, "tolerances")},
+        "tolerances": {name: tolerances.get(name, TOLERANCE) for name in BASELINE_MEASURES},
+        "measures_us": {name: measured.per_step(name) for name in BASELINE_MEASURES},
+    }
+
+
+def write_baseline(path: Path, content: dict[str, Any]) -> None:
+    """Write ``content`` to ``path`` in one go. Raises ``OSError``."""
+    write_file(path, orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+
+
+def read_baseline(path: Path) -> dict[str, Any]:
+    """The baseline in ``path``. Raises ``InputError`` for anything else than a baseline of this schema."""
+    try:
+        found = orjson.loads(path.read_bytes())
+    except OSError as error:
+        raise _refused(path, "gate.unreadable", words=error.strerror) from None
+    except orjson.JSONDecodeError as error:
+        raise _refused(path, "gate.no_json", words=str(error)) from None
+    if not isinstance(found, dict) or found.get("kind") != KIND:
+        raise _refused(path, "gate.no_baseline")
+    if found.get("schema_version") != SCHEMA_VERSION:
+        raise _refused(path, "gate.other_schema", version=found.get("schema_version"), known=SCHEMA_VERSION)
+    for table, unknown in (("measures_us", True), ("tolerances", False)):
+        values = found.get(table)
+        if not isinstance(values, dict) or not all(
+            name in values and _is_size(values[name], unknown) for name in BASELINE_MEASURES
+        ):
+            raise _refused(path, "gate.bad_table", table=table)
+    if all(value is None for value in found["measures_us"].values()):
+        raise _refused(path, "gate.empty_baseline")
+    if not isinstance(found.get("source"), dict):
+        raise _refused(path, "gate.bad_table", table="source")
+    return found
+
+
+_MOST_US = 1e15
+"""Thirty years: no profile lasts as long, and what is larger is no number of this file."""
+
+
+def _refused(path: Path, code: str, **args: object) -> InputError:
+    return InputError(message("gate.refused", path=str(path), why=message(code, **args)))
+
+
+def _is_size(value: object, unknown: bool) -> bool:
+    """Whether ``value`` is a number from 0, or None where that is allowed."""
+    if value is None:
+        return unknown
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST_US

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from npu_tui.ingest.companions.files import Companions
-from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.source.find import Source, find_sources
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import Calls, RankProfile
 from npu_tui.jobs.rank_files import companion_rank
+from npu_tui.load.companions import Companions
+from npu_tui.load.errors import InputError
+from npu_tui.load.find import Source, find_sources
 from npu_tui.trace.message import Message, message
 
 SUFFIX = ".rank.parquet"
@@ -139,7 +139,7 @@ def _companions(source: Source) -> Companions:
     if source.folder is None:
         raise InputError(message("input.nothing", path=str(source.path), folder=""))
     if source.kind == "database":
-        from npu_tui.ingest.database.beside import DatabaseCompanions  # most profiles are text
+        from npu_tui.load.database_companions import DatabaseCompanions  # most profiles are text
 
         return DatabaseCompanions(source.folder, source.path)
     return Companions(source.folder)

@@ -15,11 +15,17 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.ingest.companions.communication import COMMUNICATION, MATRIX, communication_links, communication_spans
-from npu_tui.ingest.companions.files import Companions, level_in
-from npu_tui.ingest.companions.reading import State
-from npu_tui.ingest.source.find import Source
 from npu_tui.jobs.model import NO_ORDINAL, NO_PAIR, Calls, Layout, LinkUse, RankProfile, StepTime, is_message, pair_of
+from npu_tui.load.companion_schema import State
+from npu_tui.load.companions import (
+    COMMUNICATION,
+    MATRIX,
+    Companions,
+    communication_links,
+    communication_spans,
+    level_in,
+)
+from npu_tui.load.find import Source
 from npu_tui.trace.message import Message, message
 
 _NAME = re.compile(r"(?:hcom_)?(?P<type>[A-Za-z]+?)_{1,3}(?P<hash>\d+)_(?P<ordinal>\d+)(?:_\d+)*")

@@ -10,8 +10,6 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import losing_launches
-from npu_tui.ingest.load import load
-from npu_tui.ingest.source.find import Source
 from npu_tui.jobs.model import (  # fmt: skip
     Busy,
     Call,
@@ -26,6 +24,8 @@ from npu_tui.jobs.model import (  # fmt: skip
     pair_of,
 )
 from npu_tui.jobs.rank_files import call_name
+from npu_tui.load.find import Source
+from npu_tui.load.load import load
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.intervals import intersection, union
 from npu_tui.trace.transfers import NO_RANK, plane_tasks

@@ -15,11 +15,10 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from npu_tui import __version__
-from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.source.content import content_of
-from npu_tui.ingest.source.find import Source, find_sources
 from npu_tui.jobs.opening import SUFFIX, UNKNOWN, read_rank
 from npu_tui.jobs.summary import FORMAT, write_broken, write_summary
+from npu_tui.load.errors import InputError
+from npu_tui.load.find import Source, content_of, find_sources
 from npu_tui.trace.message import Message
 
 _BESIDE = ("communication.json", "communication_matrix.json", "step_trace_time.csv", "analysis.db")

@@ -17,9 +17,9 @@ import numpy.typing as npt
 import orjson
 import polars as pl
 
-from npu_tui.ingest.errors import InputError
 from npu_tui.jobs.model import Busy, Calls, Layout, Line, LinkUse, Names, RankProfile, StepTime, Told, Work
 from npu_tui.jobs.notifies import Notifies, Sightings
+from npu_tui.load.errors import InputError
 from npu_tui.trace.message import Message, message
 
 _NULLABLE = frozenset({"broken", "boot", "counter", "level", "layout", "busy_start", "busy_end", "kernels", "computing",

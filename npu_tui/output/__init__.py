@@ -1,1 +1,3 @@
-"""What is said of profiles, jobs and comparisons: documents, and one writer for each format."""
+"""Results for people and programs: documents with one writer per format, JSON, pictures."""
+
+from __future__ import annotations

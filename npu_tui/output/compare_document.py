@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from npu_tui.compare.picture import Picture as Pair
 from npu_tui.compare.picture import compared_scene
+from npu_tui.output import compare_report as schema
 from npu_tui.output.document import (
     Block,
     Cell,
@@ -23,10 +24,8 @@ from npu_tui.output.document import (
     Table,
 )
 from npu_tui.output.rendered import time_cell
+from npu_tui.output.report_tables import SEVERITY_ORDER, severity_word
 from npu_tui.output.timeline import scene_timeline
-from npu_tui.report.compared import schema
-from npu_tui.report.finding_words import severity_word
-from npu_tui.report.pages.tables import SEVERITY_ORDER
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, change_text, mean_count_text, share_change_text, share_text
 

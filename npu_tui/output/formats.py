@@ -1,8 +1,19 @@
-"""The formats that a document is written in, by name."""
+"""The report as JSON.
+
+The formats that a document is written in, by name.
+"""
 
 from __future__ import annotations
 
+import msgspec
+
 from npu_tui.output.document import Document
+from npu_tui.output.report_schema import Report
+
+
+def json_report(report: Report) -> bytes:
+    """``report`` as UTF-8 text with a line end; the fields are those of ``npu_tui.output.report_schema``, in their order."""
+    return msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
 
 
 def written(document: Document, form: str, rows: int | None = None) -> str:

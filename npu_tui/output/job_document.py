@@ -28,10 +28,10 @@ from npu_tui.output.document import (
     Table,
     Tip,
 )
+from npu_tui.output.job_report import ClockBend, ClockRow, JobFindingRow, JobReport, RankRow
 from npu_tui.output.rendered import rendered, time_cell
+from npu_tui.output.report_tables import severity_word
 from npu_tui.output.svg import CELL_HEIGHT, CELL_WIDTH, row_shapes
-from npu_tui.report.finding_words import severity_word
-from npu_tui.report.job.schema import ClockBend, ClockRow, JobFindingRow, JobReport, RankRow
 from npu_tui.strings import say
 from npu_tui.trace.text import cell_count, drawable, duration_text, padded, share_text
 

@@ -20,16 +20,24 @@ from npu_tui.output.document import (
     Proof,
     Tip,
 )
+from npu_tui.output.report import finding_row
+from npu_tui.output.report_schema import DispatchPart, EvidenceRow, FindingRow, MemoryPart, OverlapPart, Report
+from npu_tui.output.report_tables import (
+    class_word,
+    data_tables,
+    findings_table,
+    gain_words,
+    overlap_table,
+    profile_again,
+    ranges_table,
+    severity_word,
+    verdict,
+)
 from npu_tui.output.text import finding_lines
 from npu_tui.output.timeline import timeline
+from npu_tui.output.values import count_text, moment, or_unknown, share_text, size_text, time_text
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Record
-from npu_tui.report.advice import profile_again, verdict
-from npu_tui.report.finding_words import class_word, gain_words, severity_word
-from npu_tui.report.pages.tables import data_tables, findings_table, overlap_table, ranges_table
-from npu_tui.report.parts.findings_part import finding_row
-from npu_tui.report.schema import DispatchPart, EvidenceRow, FindingRow, MemoryPart, OverlapPart, Report
-from npu_tui.report.wording import count_text, moment, or_unknown, share_text, size_text, time_text
 from npu_tui.rules.ladder import SUMMING_UP
 from npu_tui.rules.model import Finding as FoundByRule
 from npu_tui.strings import say

@@ -9,8 +9,8 @@ from npu_tui.analysis.device import EVERYTHING
 from npu_tui.analysis.joins import Check, Figures, Key, cross_check
 from npu_tui.analysis.memory import APP, MemoryCurve
 from npu_tui.analysis.operators import kernel_groups
-from npu_tui.ingest.companions.schemas import ALLOCATIONS, API_CALLS, KERNELS, OPERATOR_TYPES, STEPS
-from npu_tui.ingest.errors import InputError
+from npu_tui.load.companion_schema import ALLOCATIONS, API_CALLS, KERNELS, OPERATOR_TYPES, STEPS
+from npu_tui.load.errors import InputError
 from npu_tui.profile.companions import Tables
 from npu_tui.profile.profile import Profile
 

@@ -25,17 +25,7 @@ from npu_tui.analysis.joins import (
 from npu_tui.analysis.kernels import Coded
 from npu_tui.analysis.memory import AMOUNTS, BEFORE, NEVER, Allocations, Amount, Memory, MemoryCurve, memory_curve
 from npu_tui.analysis.overlap import Overlap
-from npu_tui.ingest.companions.communication import (
-    communication_bandwidth,
-    communication_matrix,
-    communication_packets,
-    communication_times,
-)
-from npu_tui.ingest.companions.documents import Document
-from npu_tui.ingest.companions.files import Companions
-from npu_tui.ingest.companions.reading import Reading, State
-from npu_tui.ingest.companions.schema import Schema
-from npu_tui.ingest.companions.schemas import (
+from npu_tui.load.companion_schema import (
     ALLOCATIONS,
     DATA_PREPROCESS,
     KERNELS,
@@ -44,8 +34,19 @@ from npu_tui.ingest.companions.schemas import (
     MODULES,
     SCHEMAS,
     STEPS,
+    Reading,
+    Schema,
+    State,
 )
-from npu_tui.rules.facts.inputs import Setup
+from npu_tui.load.companions import (
+    Companions,
+    Document,
+    communication_bandwidth,
+    communication_matrix,
+    communication_packets,
+    communication_times,
+)
+from npu_tui.rules.inputs import Setup
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
@@ -332,7 +333,7 @@ class Tables:
 
 def absent(schema: Schema) -> Reading:
     """The reading of a table that is not there."""
-    from npu_tui.ingest.companions.csv_table import empty_frame
+    from npu_tui.load.csv_table import empty_frame
 
     return Reading(f"{schema.stem}.csv", "missing", empty_frame(schema))
 

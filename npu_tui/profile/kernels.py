@@ -13,9 +13,9 @@ from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.joins import rows_of_tasks
 from npu_tui.analysis.kernels import RATIOS, Coded, KernelTable, from_trace, waits, with_details
 from npu_tui.analysis.operators import kernel_types
-from npu_tui.ingest.companions.schemas import KERNELS, L2_CACHE
-from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.times import INVALID
+from npu_tui.load.companion_schema import KERNELS, L2_CACHE
+from npu_tui.load.errors import InputError
+from npu_tui.load.times import INVALID
 from npu_tui.profile.companions import Tables
 from npu_tui.trace.model import Trace
 

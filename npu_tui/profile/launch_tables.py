@@ -25,7 +25,7 @@ from npu_tui.profile.table import (
     optional,
     table,
 )
-from npu_tui.rules.facts.facts import Facts
+from npu_tui.rules.facts import Facts
 from npu_tui.trace.once import once
 
 _CLASSES = ["near-vertical", "shallow", "queued"]

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.device import EVERYTHING, Window
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.ingest.source.find import Source
+from npu_tui.load.find import Source
 from npu_tui.profile.selection import WHOLE_TRACE, Selection
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import Trace
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from npu_tui.analysis.replay_device import DeviceTasks
     from npu_tui.analysis.search import Searchable
     from npu_tui.analysis.steps import Step, StepSums
-    from npu_tui.ingest.companions.files import Companions
+    from npu_tui.load.companions import Companions
     from npu_tui.profile.companions import Tables
     from npu_tui.profile.kernels import Kernels
-    from npu_tui.rules.facts.facts import Facts
-    from npu_tui.rules.facts.inputs import Inputs, Setup
+    from npu_tui.rules.facts import Facts
+    from npu_tui.rules.inputs import Inputs, Setup
     from npu_tui.rules.model import Findings
 
 I64 = npt.NDArray[np.int64]
@@ -164,7 +164,7 @@ class Profile:
 
     def large_tables(self) -> list[tuple[str, int]]:
         """The files beside the trace that take a while to read, largest first: name and bytes."""
-        from npu_tui.ingest.companions.files import large_tables
+        from npu_tui.load.companions import large_tables
 
         if self.source is None or self.source.folder is None or self.source.kind == "database":
             return []
@@ -173,12 +173,12 @@ class Profile:
     @shared
     def companions(self) -> Companions | None:
         """The files beside the trace, None where there is no folder to look into."""
-        from npu_tui.ingest.companions.files import Companions
+        from npu_tui.load.companions import Companions
 
         if self.source is None or self.source.folder is None:
             return None
         if self.source.kind == "database":
-            from npu_tui.ingest.database.beside import DatabaseCompanions  # most traces are JSON
+            from npu_tui.load.database_companions import DatabaseCompanions  # most traces are JSON
 
             return DatabaseCompanions(self.source.folder, self.source.path)
         return Companions(self.source.folder)
@@ -461,7 +461,7 @@ class Profile:
     @once
     def inputs(self) -> Inputs:
         """What the rules are given of the selection."""
-        from npu_tui.rules.facts.inputs import Inputs
+        from npu_tui.rules.inputs import Inputs
 
         return Inputs(
             self.trace,
@@ -485,7 +485,7 @@ class Profile:
     @once
     def facts(self) -> list[Facts]:
         """What the rules read of every device, in the order of ``devices``."""
-        from npu_tui.rules.facts.facts import Facts
+        from npu_tui.rules.facts import Facts
 
         return [Facts(device, self.inputs) for device in self.devices]
 
@@ -493,7 +493,7 @@ class Profile:
     def _judged(self) -> list[Facts]:
         """What the rules read: of all devices that did anything, or of tables where there is no trace."""
         from npu_tui.analysis.overlap import DevicePart
-        from npu_tui.rules.facts.facts import Facts
+        from npu_tui.rules.facts import Facts
 
         devices = [facts for facts in self.facts if facts.has("overlap")]
         if devices or len(self.trace.slices) or self.companions is None:

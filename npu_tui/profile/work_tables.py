@@ -17,7 +17,7 @@ from npu_tui.analysis.device import Window
 from npu_tui.analysis.kernels import RATIOS, Coded
 from npu_tui.analysis.operators import By, collective_type, kernel_groups
 from npu_tui.analysis.steps import Step, StepSums
-from npu_tui.ingest.companions.schemas import API_CALLS, OPERATOR_TYPES
+from npu_tui.load.companion_schema import API_CALLS, OPERATOR_TYPES
 from npu_tui.profile.columns import UNKNOWN, devices_of, lanes_of, names_of, rank_of, slowest, steps_at, times, where
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (

@@ -13,11 +13,10 @@ from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.facts.facts import Facts
-from npu_tui.rules.facts.spans import I64, Bools
+from npu_tui.rules.facts import Facts
+from npu_tui.rules.inputs import I64, Bools
 from npu_tui.rules.model import Evidence, Severity
-from npu_tui.rules.phrases import line_of, sentences
-from npu_tui.rules.rule import Draft, Rule
+from npu_tui.rules.rule import Draft, Rule, line_of, sentences
 from npu_tui.rules.sequences import (
     ATEN,
     BETWEEN_ATEN,

@@ -13,12 +13,11 @@ from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.replay_device import UNKNOWN
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.facts.facts import Facts
-from npu_tui.rules.facts.late import SEVERAL, Case, Late, fill_span, fills, late, unknown_span
-from npu_tui.rules.facts.spans import NOTHING, Span, both, largest, length_of, without
+from npu_tui.rules.blame import SEVERAL, Case, Late, fill_span, fills, late, unknown_span
+from npu_tui.rules.facts import Facts
+from npu_tui.rules.inputs import NOTHING, Span, both, largest, length_of, without
 from npu_tui.rules.model import Evidence, Severity
-from npu_tui.rules.phrases import advise, runs_of, sentences
-from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, severity_of
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, runs_of, sentences, severity_of
 from npu_tui.trace.arrays import in_groups
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief

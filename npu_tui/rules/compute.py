@@ -19,12 +19,23 @@ from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.facts.blame import LINKS_FEWEST, compile_calls
-from npu_tui.rules.facts.facts import Facts
-from npu_tui.rules.facts.spans import I64, Span, length_of, without
+from npu_tui.rules.blame import LINKS_FEWEST, compile_calls
+from npu_tui.rules.facts import Facts
+from npu_tui.rules.inputs import I64, Span, length_of, without
 from npu_tui.rules.model import Evidence, Severity
-from npu_tui.rules.phrases import advise, counted, line_of, sentences, timed
-from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Skipped, severity_of
+from npu_tui.rules.rule import (
+    SEVERITY_HIGH,
+    SEVERITY_MEDIUM,
+    Draft,
+    Rule,
+    Skipped,
+    advise,
+    counted,
+    line_of,
+    sentences,
+    severity_of,
+    timed,
+)
 from npu_tui.trace.arrays import BySlice
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief

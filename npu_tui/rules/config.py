@@ -13,13 +13,18 @@ import numpy as np
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.facts.blame import LINKS_FEWEST, queue_is_off
-from npu_tui.rules.facts.facts import Facts
-from npu_tui.rules.facts.pauses import PROFILER_GAP_HIGH_US, PROFILER_GAP_LOW_US, PROFILER_SHARE, fixed_pauses
-from npu_tui.rules.facts.spans import largest, length_of
+from npu_tui.rules.blame import (
+    LINKS_FEWEST,
+    PROFILER_GAP_HIGH_US,
+    PROFILER_GAP_LOW_US,
+    PROFILER_SHARE,
+    fixed_pauses,
+    queue_is_off,
+)
+from npu_tui.rules.facts import Facts
+from npu_tui.rules.inputs import largest, length_of
 from npu_tui.rules.model import Evidence
-from npu_tui.rules.phrases import sentences
-from npu_tui.rules.rule import SEVERITY_HIGH, Draft, Rule, Skipped, severity_of
+from npu_tui.rules.rule import SEVERITY_HIGH, Draft, Rule, Skipped, sentences, severity_of
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief, whole_number

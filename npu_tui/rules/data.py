@@ -10,7 +10,7 @@ import numpy as np
 from npu_tui.analysis.replay import ANY_THREAD, Change, HostCut, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.facts.blame import (
+from npu_tui.rules.blame import (
     LOADER_LEAST_MS,
     SYNC_SHARE,
     cache_drops,
@@ -20,13 +20,11 @@ from npu_tui.rules.facts.blame import (
     starving,
     sync_calls,
 )
-from npu_tui.rules.facts.facts import Facts
-from npu_tui.rules.facts.slices import GARBAGE_COLLECTION
-from npu_tui.rules.facts.spans import I64, Span, both, largest, length_of, together, without
+from npu_tui.rules.facts import Facts
 from npu_tui.rules.gains import without_calls
+from npu_tui.rules.inputs import GARBAGE_COLLECTION, I64, Span, both, largest, length_of, together, without
 from npu_tui.rules.model import Evidence, Severity
-from npu_tui.rules.phrases import advise, sentences
-from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, severity_of
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, sentences, severity_of
 from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief

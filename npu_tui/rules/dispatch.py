@@ -11,13 +11,11 @@ import numpy as np
 from npu_tui.analysis.overlap import slow_stage
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.facts.blame import SYNC_BLOCKING, blamed_calls, compile_calls, launch_blocking, queue_is_off
-from npu_tui.rules.facts.facts import Facts
-from npu_tui.rules.facts.pauses import fixed_pauses
-from npu_tui.rules.facts.spans import I64, NOTHING, Span, both, largest, length_of, together, without
+from npu_tui.rules.blame import SYNC_BLOCKING, blamed_calls, compile_calls, fixed_pauses, launch_blocking, queue_is_off
+from npu_tui.rules.facts import Facts
+from npu_tui.rules.inputs import I64, NOTHING, Span, both, largest, length_of, together, without
 from npu_tui.rules.model import Evidence, Severity
-from npu_tui.rules.phrases import advise, sentences
-from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Skipped, severity_of
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Skipped, advise, sentences, severity_of
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.thresholds import AnyThreshold
 from npu_tui.rules import FAMILIES
-from npu_tui.rules.facts.facts import Facts
-from npu_tui.rules.facts.inputs import Input
+from npu_tui.rules.facts import Facts
+from npu_tui.rules.inputs import Input
 from npu_tui.rules.ladder import COMPUTE_HIDDEN, SUMMING_UP, Candidate, climb
 from npu_tui.rules.model import SEVERITIES, Finding, Findings
 from npu_tui.rules.rule import Draft, Rule, Skipped

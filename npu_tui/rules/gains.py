@@ -13,8 +13,8 @@ from typing import Protocol
 import numpy as np
 
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, Replay
-from npu_tui.rules.facts.facts import Facts
-from npu_tui.rules.facts.spans import I64, Span, both, length_of, together
+from npu_tui.rules.facts import Facts
+from npu_tui.rules.inputs import I64, Span, both, length_of, together
 from npu_tui.rules.rule import Draft
 
 

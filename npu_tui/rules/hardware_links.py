@@ -14,12 +14,11 @@ from npu_tui.analysis.collectives import Moved
 from npu_tui.analysis.communication import ON_CHIP
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.facts.facts import Facts
-from npu_tui.rules.facts.late import late
-from npu_tui.rules.facts.spans import I64, NOTHING, Bools, both, length_of, without
+from npu_tui.rules.blame import late
+from npu_tui.rules.facts import Facts
+from npu_tui.rules.inputs import I64, NOTHING, Bools, both, length_of, without
 from npu_tui.rules.model import SEVERITIES, Severity
-from npu_tui.rules.phrases import sentences
-from npu_tui.rules.rule import SEVERITY_MEDIUM, Draft, Rule
+from npu_tui.rules.rule import SEVERITY_MEDIUM, Draft, Rule, sentences
 from npu_tui.trace.intervals import touches
 from npu_tui.trace.message import Message, message
 

@@ -14,11 +14,10 @@ from npu_tui.analysis.kernels import KernelTable, is_half, is_wide, matrix_flops
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.compute import AI_CPU_US, MTE2_CUBE, MTE2_VECTOR
-from npu_tui.rules.facts.facts import PEAK_TFLOPS, Facts
-from npu_tui.rules.facts.spans import I64
+from npu_tui.rules.facts import PEAK_TFLOPS, Facts
+from npu_tui.rules.inputs import I64
 from npu_tui.rules.model import Evidence
-from npu_tui.rules.phrases import advise, timed
-from npu_tui.rules.rule import Draft, Rule
+from npu_tui.rules.rule import Draft, Rule, advise, timed
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 

@@ -11,12 +11,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.thresholds import Threshold
-from npu_tui.rules.facts.facts import Facts
-from npu_tui.rules.facts.spans import NOTHING, Span, length_of
+from npu_tui.rules.facts import Facts
 from npu_tui.rules.gains import Scale, scale_of
+from npu_tui.rules.inputs import NOTHING, Span, length_of
 from npu_tui.rules.model import SEVERITIES, Finding
-from npu_tui.rules.phrases import advise, sentences
-from npu_tui.rules.rule import Draft, Rule
+from npu_tui.rules.rule import Draft, Rule, advise, sentences
 from npu_tui.trace.intervals import covered_before, union
 from npu_tui.trace.message import Message, message
 

@@ -14,14 +14,13 @@ from npu_tui.analysis.code_lines import stack_of, user_line
 from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
+from npu_tui.rules.blame import LINKS_FEWEST, SYNC_SHARE, compile_calls, starving
 from npu_tui.rules.dispatch import STAGE_SHARE
-from npu_tui.rules.facts.blame import LINKS_FEWEST, SYNC_SHARE, compile_calls, starving
-from npu_tui.rules.facts.facts import Facts
-from npu_tui.rules.facts.spans import I64, NOTHING, length_of
+from npu_tui.rules.facts import Facts
 from npu_tui.rules.gains import without_calls
+from npu_tui.rules.inputs import I64, NOTHING, length_of
 from npu_tui.rules.model import Severity
-from npu_tui.rules.phrases import counted, line_of, sentences
-from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, severity_of
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, counted, line_of, sentences, severity_of
 from npu_tui.trace.message import Said, message
 
 _OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")

@@ -11,11 +11,10 @@ import numpy.typing as npt
 from npu_tui.analysis.memory import Allocations, holders
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.facts.facts import Facts
-from npu_tui.rules.facts.spans import I64
+from npu_tui.rules.facts import Facts
+from npu_tui.rules.inputs import I64
 from npu_tui.rules.model import Evidence
-from npu_tui.rules.phrases import advise, counted
-from npu_tui.rules.rule import Draft, Rule
+from npu_tui.rules.rule import Draft, Rule, advise, counted
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 

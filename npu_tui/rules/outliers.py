@@ -8,8 +8,8 @@ import numpy.typing as npt
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.facts.facts import Facts
-from npu_tui.rules.facts.spans import I64
+from npu_tui.rules.facts import Facts
+from npu_tui.rules.inputs import I64
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, severity_of
 from npu_tui.trace.arrays import distinct
 from npu_tui.trace.intervals import union

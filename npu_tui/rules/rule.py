@@ -1,8 +1,12 @@
-"""What a rule is made of: inputs, thresholds, check, advice, pages; and the draft of a finding that it returns."""
+"""What a rule is made of: inputs, thresholds, check, advice, pages; and the draft of a finding that it returns.
+
+What several rules say in the same way: places in the code, lists, sentences one after another.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import PurePosixPath
 from typing import Literal
 
 from msgspec import Struct
@@ -10,11 +14,11 @@ from msgspec import Struct
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.replay import Change
 from npu_tui.analysis.thresholds import AnyThreshold, Threshold
-from npu_tui.rules.facts.facts import Facts
-from npu_tui.rules.facts.inputs import Input
-from npu_tui.rules.facts.spans import Span
+from npu_tui.rules.facts import Facts
+from npu_tui.rules.inputs import Input, Span
 from npu_tui.rules.model import Confidence, Evidence, FindingClass, Kind, Severity
-from npu_tui.trace.message import Message
+from npu_tui.trace.message import Message, Said, message
+from npu_tui.trace.text import brief
 
 SEVERITY_MEDIUM = Threshold("severity_medium", 0.03)
 SEVERITY_HIGH = Threshold("severity_high", 0.05)
@@ -77,3 +81,63 @@ def severity_of(facts: Facts, share: float) -> Severity:
     """The severity of something that takes ``share`` of the device's time, as msprof-analyze's advisor has it."""
     limits = facts.limits
     return "high" if share >= limits[SEVERITY_HIGH] else "medium" if share >= limits[SEVERITY_MEDIUM] else "low"
+
+
+def sentences(*parts: Said) -> Message:
+    """Sentences one after another; empty ones are left out."""
+    return message("list.sentences", parts=[each for each in parts if each])
+
+
+def advise(*keys: str) -> tuple[Message, ...]:
+    """Advice without numbers by the ends of its keys."""
+    return tuple(message(f"finding.advice.{key}") for key in keys)
+
+
+def line_of(code: CodeLine) -> Said:
+    """A line of code: ``main.py:354 in train()``; a frame of the module itself has no function."""
+    place = f"{_file(code.file)}:{code.line}"
+    if not code.function or code.function.startswith("<"):
+        return brief(place)
+    return message("finding.place", place=brief(place), function=brief(code.function))
+
+
+def lines_of(file: str, lines: Sequence[int]) -> Message:
+    """Lines of one file: ``main.py:358–361``; those next to each other but one are drawn together."""
+    parts: list[list[int]] = []
+    for line in sorted(set(lines)):
+        if parts and line - parts[-1][1] <= 2:
+            parts[-1][1] = line
+        else:
+            parts.append([line, line])
+    return message("finding.lines", file=brief(_file(file)), lines=[str(a) if a == b else f"{a}–{b}" for a, b in parts])
+
+
+def _file(path: str) -> str:
+    return PurePosixPath(path.replace("\\", "/")).name
+
+
+def runs_of(numbers: Sequence[int]) -> list[str]:
+    """Numbers with runs of three or more drawn together: ``0–4``, ``6``, ``7``."""
+    parts: list[str] = []
+    ordered = sorted(set(numbers))
+    at = 0
+    while at < len(ordered):
+        last = at
+        while last + 1 < len(ordered) and ordered[last + 1] == ordered[last] + 1:
+            last += 1
+        if last - at >= 2:
+            parts.append(f"{ordered[at]}–{ordered[last]}")
+        else:
+            parts += [str(each) for each in ordered[at : last + 1]]
+        at = last + 1
+    return parts
+
+
+def timed(name: str, time: float) -> Message:
+    """A name of the trace with how long it took, ns."""
+    return message("finding.timed", name=brief(name), time=time)
+
+
+def counted(name: str, count: int) -> Message:
+    """A name of the trace with how often it occurs."""
+    return message("finding.counted", name=brief(name), count=count)

@@ -10,7 +10,7 @@ import numpy as np
 from npu_tui.analysis.collectives import Preprocessing, Transfer
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.facts.facts import Facts
+from npu_tui.rules.facts import Facts
 from npu_tui.rules.hardware_links import (
     ALIGNMENT_BYTES,
     CONTENTION_GB_S,
@@ -19,8 +19,7 @@ from npu_tui.rules.hardware_links import (
     SMALL_PACKET_SHARE,
 )
 from npu_tui.rules.model import Evidence
-from npu_tui.rules.phrases import advise, sentences
-from npu_tui.rules.rule import Draft, Rule
+from npu_tui.rules.rule import Draft, Rule, advise, sentences
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
 

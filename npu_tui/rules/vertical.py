@@ -11,21 +11,22 @@ from msgspec import Struct
 from npu_tui.analysis.launches import NEAR_VERTICAL_US, STARVED_US
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
+from npu_tui.rules.blame import LINKS_FEWEST, SYNC_SHARE, SyncSite, blamed_calls, compile_calls, starving, sync_site
 from npu_tui.rules.dispatch import FREE_SHARE, MOST_LINES, blamed_stage, caveat, main_stream, stage_advice, stage_name
-from npu_tui.rules.facts.blame import (
-    LINKS_FEWEST,
-    SYNC_SHARE,
-    SyncSite,
-    blamed_calls,
-    compile_calls,
-    starving,
-    sync_site,
-)
-from npu_tui.rules.facts.facts import Facts
-from npu_tui.rules.facts.spans import Bools, Span, both, length_of
+from npu_tui.rules.facts import Facts
+from npu_tui.rules.inputs import Bools, Span, both, length_of
 from npu_tui.rules.model import Evidence
-from npu_tui.rules.phrases import line_of, lines_of, sentences
-from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Skipped, severity_of
+from npu_tui.rules.rule import (
+    SEVERITY_HIGH,
+    SEVERITY_MEDIUM,
+    Draft,
+    Rule,
+    Skipped,
+    line_of,
+    lines_of,
+    sentences,
+    severity_of,
+)
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 

@@ -13,25 +13,36 @@ from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, Task
 from npu_tui.analysis.replay_host import waits_of
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.facts.blame import (
+from npu_tui.rules.blame import (
+    STEP_START_SHARE,
     SYNC_BLOCKING,
     SYNC_SHARE,
+    before_first_kernels,
     launch_blocking,
     runtime_calls,
+    start_share,
     sync_calls,
     sync_operations,
     sync_site,
     sync_span,
     waits_after_launches,
 )
-from npu_tui.rules.facts.facts import Facts
-from npu_tui.rules.facts.pauses import STEP_START_SHARE, before_first_kernels, start_share
-from npu_tui.rules.facts.spans import I64, Span, both, length_of, together, without
+from npu_tui.rules.facts import Facts
 from npu_tui.rules.gains import without_work
+from npu_tui.rules.inputs import I64, Span, both, length_of, together, without
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.pauses import PAUSE_MS, at_the_end
-from npu_tui.rules.phrases import advise, line_of, lines_of, sentences
-from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, severity_of
+from npu_tui.rules.rule import (
+    SEVERITY_HIGH,
+    SEVERITY_MEDIUM,
+    Draft,
+    Rule,
+    advise,
+    line_of,
+    lines_of,
+    sentences,
+    severity_of,
+)
 from npu_tui.trace.intervals import covered_before, touches, union
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief

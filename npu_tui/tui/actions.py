@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from npu_tui.strings import say
-from npu_tui.tui.keys.commands import JOB_TABS, TAB_COMMAND, TAB_KEYS, VIEW_KEYS, Command, Group, Where
+from npu_tui.tui.commands import JOB_TABS, TAB_COMMAND, TAB_KEYS, VIEW_KEYS, Command, Group, Where
 
 if TYPE_CHECKING:  # who only prints the table of keys waits for none of these
-    from npu_tui.tui.job.screen import JobScreen
+    from npu_tui.tui.job_screen import JobScreen
     from npu_tui.tui.panel_screen import PanelScreen
-    from npu_tui.tui.picker.screen import PickerScreen
+    from npu_tui.tui.picker import PickerScreen
     from npu_tui.tui.screen import MainScreen
 
 _ZOOM, _ZOOM_FAST = 1.25, 4.0

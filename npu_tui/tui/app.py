@@ -1,4 +1,4 @@
-"""The application: load, then explore."""
+"""The Textual application: which screen opens, what the terminal can do, threads that post messages."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import asyncio
 import gc
 import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from rich.console import Console, RenderableType
 from rich.text import Text
@@ -19,30 +22,65 @@ from textual.message import Message
 from textual.screen import Screen
 
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.opening import Opening, opening_of
+from npu_tui.load.errors import InputError
+from npu_tui.load.load import Opening, opening_of
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
-from npu_tui.tui.garbage import settle
-from npu_tui.tui.keys.bindings import quit_bindings
-from npu_tui.tui.loader import Advanced, Crashed, Early, Ended, Heard, Loader, Make
-from npu_tui.tui.loading import LoadingScreen
+from npu_tui.tui.keymap import quit_bindings
+from npu_tui.tui.loading import Advanced, Crashed, Early, Ended, Heard, Loader, LoadingScreen, Make
 from npu_tui.tui.panel_screen import PanelScreen
 from npu_tui.tui.screen import MainScreen
-from npu_tui.tui.session import Session
-from npu_tui.tui.sheets.modal import Palette
-from npu_tui.tui.terminal.clipboard import to_tmux
+from npu_tui.tui.session import Session, settle
+from npu_tui.tui.sheets import Palette
 from npu_tui.tui.terminal.internals import PlainApp, after, driver, events_of
-from npu_tui.tui.terminal.repaint import Repaint
-from npu_tui.tui.terminal.terminal import Terminal
+from npu_tui.tui.terminal.pace import Repaint
+from npu_tui.tui.terminal.terminal import Terminal, to_tmux
 from npu_tui.tui.terminal.theme import THEMES
-from npu_tui.tui.threads import Beside
-from npu_tui.tui.widgets.timeline import Timeline
+from npu_tui.tui.timeline import Timeline
 from npu_tui.view.start import Start
 
-if TYPE_CHECKING:  # only who opens a job needs what it is drawn with
-    from npu_tui.tui.job.screen import JobScreen
-    from npu_tui.tui.picker.screen import PickerScreen
+if TYPE_CHECKING:
+    from npu_tui.tui.job_screen import JobScreen
+    from npu_tui.tui.picker import PickerScreen
+
+
+_NICE = 10
+"""Where there are fewer processors than threads, a frame that is due would wait for its turn, 4 ms each time."""
+
+
+class Beside(ThreadPoolExecutor):
+    """The threads of the event loop, of lower priority than its own.
+
+    What still runs when the loop ends is left behind, not waited for.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(thread_name_prefix="beside", initializer=_give_way)
+        self._under_way: set[Future[Any]] = set()
+
+    def submit(self, work: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
+        """Run ``work`` in a thread."""
+        future = super().submit(work, *args, **named)
+        self._under_way.add(future)
+        future.add_done_callback(self._under_way.discard)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more work; ``wait`` is what the event loop asks for, and not granted."""
+        super().shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something still runs."""
+        return bool(self._under_way)
+
+
+def _give_way() -> None:
+    """Lower the priority of this thread and of those it will start; only Linux has priorities of threads."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), os.getpriority(os.PRIO_PROCESS, 0) + _NICE)
+
 
 _DEBUG = "NPU_TUI_DEBUG"
 _LAST_ANSWER_SECONDS = 0.4
@@ -385,6 +423,6 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
 
 
 def _job_screen(path: Path) -> JobScreen:
-    from npu_tui.tui.job.screen import JobScreen
+    from npu_tui.tui.job_screen import JobScreen
 
     return JobScreen(path)

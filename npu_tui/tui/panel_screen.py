@@ -15,27 +15,19 @@ from textual.message import Message
 from textual.screen import Screen
 
 from npu_tui.strings import say
-from npu_tui.tui.explore.first_run import FirstRun
-from npu_tui.tui.explore.palette import CommandProvider, Entry
-from npu_tui.tui.explore.record import record
-from npu_tui.tui.keys.bindings import ASKING, screen_bindings
-from npu_tui.tui.keys.commands import BY_ID, Where, commands_of
-from npu_tui.tui.keys.footer import Place
-from npu_tui.tui.keys.key_names import is_han
-from npu_tui.tui.sheets.help import Focus
-from npu_tui.tui.sheets.help_sheet import HelpSheet
-from npu_tui.tui.sheets.modal import Palette
-from npu_tui.tui.sheets.sheet import Sheet
-from npu_tui.tui.tabs.table.tab import Row, Table
-from npu_tui.tui.tabs.table.table_text import as_csv, as_text
-from npu_tui.tui.terminal.clipboard import MOST_BYTES, cut
+from npu_tui.tui.commands import BY_ID, Where, commands_of, is_han
+from npu_tui.tui.contents import record
+from npu_tui.tui.footer import Place
+from npu_tui.tui.head import FirstRun, StatusLine
+from npu_tui.tui.keymap import ASKING, screen_bindings
+from npu_tui.tui.palette import CommandProvider, Entry
+from npu_tui.tui.panel import Filtering, Panel, TabLine
+from npu_tui.tui.prompt import Kind, Prompt
+from npu_tui.tui.sheets import Focus, HelpSheet, Palette, Sheet
+from npu_tui.tui.tabs.table import Row, Table, as_csv, as_text
 from npu_tui.tui.terminal.internals import bind
-from npu_tui.tui.widgets.drawing import Drawing
-from npu_tui.tui.widgets.filtering import Filtering
-from npu_tui.tui.widgets.header import StatusLine
-from npu_tui.tui.widgets.panel import Panel
-from npu_tui.tui.widgets.prompt import Kind, Prompt
-from npu_tui.tui.widgets.tab_line import TabLine
+from npu_tui.tui.terminal.terminal import MOST_BYTES, cut
+from npu_tui.tui.timeline import Drawing
 
 Drawn = TypeVar("Drawn", bound=Drawing)
 

@@ -15,8 +15,8 @@ from npu_tui.output.svg import Piece, svg
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.text import drawable, printable
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.job.screen import JobScreen
-from npu_tui.tui.keys.key_names import find_key
+from npu_tui.tui.commands import find_key
+from npu_tui.tui.job_screen import JobScreen
 from npu_tui.tui.session import make_session
 from npu_tui.tui.terminal.internals import strips_of
 from npu_tui.tui.terminal.terminal import Terminal

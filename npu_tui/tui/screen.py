@@ -15,46 +15,31 @@ from textual.timer import Timer
 
 from npu_tui.analysis.code_lines import line_of
 from npu_tui.jobs.blame import Blamed
-from npu_tui.report.health import health_lines
+from npu_tui.output.report_tables import health_lines
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
-from npu_tui.tui.compared.head import ComparedHead
-from npu_tui.tui.explore.asking import Asking
-from npu_tui.tui.explore.completion import Candidate
-from npu_tui.tui.explore.contents import Computed, Contents
-from npu_tui.tui.explore.disabled import why_not
-from npu_tui.tui.explore.editor import open_line
-from npu_tui.tui.explore.examine import Examined, Measured, Remembered, examine
-from npu_tui.tui.explore.finder import Finder, Found
-from npu_tui.tui.explore.first_run import FirstRun
-from npu_tui.tui.explore.flag_marks import Choice, FlagMarks, FlagSheet
-from npu_tui.tui.explore.head import Head
-from npu_tui.tui.explore.palette import Entry
-from npu_tui.tui.explore.querying import Querying
-from npu_tui.tui.explore.ranks import Ranks, apart_words
-from npu_tui.tui.explore.shell_command import command_here, is_piped
-from npu_tui.tui.explore.sides import Sides
-from npu_tui.tui.explore.supposing import Supposed, Supposing
-from npu_tui.tui.explore.walk import Walk
-from npu_tui.tui.flags import Flags
-from npu_tui.tui.garbage import collect_at_rest
-from npu_tui.tui.heights import PANEL_FROM
-from npu_tui.tui.hits import Hits
-from npu_tui.tui.keys.commands import Where
-from npu_tui.tui.keys.footer import Place
-from npu_tui.tui.keys.keymap import words_at_start
+from npu_tui.tui.commands import Where
+from npu_tui.tui.contents import Computed, Contents
+from npu_tui.tui.examine import Examined, Measured, Remembered, examine, open_line
+from npu_tui.tui.finder import Finder, Found
+from npu_tui.tui.first_picture import PANEL_FROM
+from npu_tui.tui.flags import Choice, FlagMarks, Flags, FlagSheet
+from npu_tui.tui.footer import Place
+from npu_tui.tui.head import FirstRun, Head
+from npu_tui.tui.keymap import words_at_start
+from npu_tui.tui.palette import Entry, why_not
+from npu_tui.tui.panel import Panel, TabLine
 from npu_tui.tui.panel_screen import PanelScreen
-from npu_tui.tui.session import Session
-from npu_tui.tui.sheets.help import Focus
-from npu_tui.tui.sheets.sheet import Sheet
-from npu_tui.tui.tabs.table.tab import Row, Table
-from npu_tui.tui.tabs.table.table_text import row_cells
+from npu_tui.tui.prompt import Kind, Prompt
+from npu_tui.tui.prompts import Asking, Candidate, Querying, Supposed, Supposing, command_here, is_piped
+from npu_tui.tui.ranks import ComparedHead, Ranks, Sides, apart_words
+from npu_tui.tui.session import Hits, Session, collect_at_rest
+from npu_tui.tui.sheets import Focus, Sheet
+from npu_tui.tui.tabs.table import Row, Table, row_cells
 from npu_tui.tui.terminal.internals import after
 from npu_tui.tui.terminal.terminal import Terminal
-from npu_tui.tui.widgets.panel import Panel
-from npu_tui.tui.widgets.prompt import Kind, Prompt
-from npu_tui.tui.widgets.tab_line import TabLine
-from npu_tui.tui.widgets.timeline import Timeline
+from npu_tui.tui.timeline import Timeline
+from npu_tui.tui.walk import Walk
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import Selected
 from npu_tui.view.start import NO_TAB, Start, start_at, take_over

@@ -15,7 +15,7 @@ from npu_tui.analysis.device import DeviceSlices, device_slices
 from npu_tui.analysis.launches import Dispatch, Pairs, busy_pairs, dispatch
 from npu_tui.analysis.overlap import FreeSplit, OverlapLanes, free_splits, overlap_lanes
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.ingest.load import load
+from npu_tui.load.load import load
 from npu_tui.trace.model import Trace
 
 

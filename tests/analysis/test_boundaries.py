@@ -12,7 +12,7 @@ from samples import parts_of
 
 from npu_tui.analysis.drains import drains
 from npu_tui.analysis.overlap import disagreement
-from npu_tui.ingest.load import load
+from npu_tui.load.load import load
 from npu_tui.strings import words
 from npu_tui.trace.model import Trace
 

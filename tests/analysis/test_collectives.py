@@ -10,7 +10,7 @@ import pytest
 from npu_tui.analysis.collectives import Collectives, with_ranks_of_job
 from npu_tui.analysis.communication import collectives
 from npu_tui.analysis.operators import collective_type
-from npu_tui.ingest.load import load
+from npu_tui.load.load import load
 from npu_tui.trace.arrays import in_groups
 from npu_tui.trace.model import Trace
 from npu_tui.trace.transfers import communication_args

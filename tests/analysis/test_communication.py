@@ -10,7 +10,7 @@ import pytest
 
 from npu_tui.analysis.collectives import Collective
 from npu_tui.analysis.communication import collectives
-from npu_tui.ingest.load import load
+from npu_tui.load.load import load
 from npu_tui.trace.model import Trace
 from npu_tui.trace.transfers import communication_args
 

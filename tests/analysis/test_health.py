@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from npu_tui.analysis.health import TraceHealth, far_slices, trace_health
-from npu_tui.ingest.load import load
+from npu_tui.load.load import load
 from npu_tui.trace.model import Trace
 
 DAY_US = 24 * 3600 * 10**6

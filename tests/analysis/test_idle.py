@@ -11,7 +11,7 @@ from measured import profile_of
 from npu_tui.analysis.bubbles import sync_sums, waits
 from npu_tui.analysis.device import EVERYTHING, Window
 from npu_tui.analysis.ranges import meanwhile
-from npu_tui.ingest.load import load
+from npu_tui.load.load import load
 from npu_tui.profile.profile import Profile
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from npu_tui.analysis.joins import kernels_allocated_for, rows_of_kernels, rows_of_tasks
-from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.load import load
-from npu_tui.ingest.source.find import find_source
+from npu_tui.load.errors import InputError
+from npu_tui.load.find import find_source
+from npu_tui.load.load import load
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import words
 

@@ -12,7 +12,7 @@ import pytest
 from npu_tui.analysis.distribution import histogram
 from npu_tui.analysis.kernels import Coded, Groups, KernelTable, tensor_bytes, waits
 from npu_tui.analysis.operators import WAYS, kernel_groups
-from npu_tui.ingest.opening import opening_of
+from npu_tui.load.load import opening_of
 from npu_tui.profile.profile import Profile
 
 TRACES = os.environ.get("NPU_TUI_TRACES")

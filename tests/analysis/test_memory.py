@@ -14,7 +14,7 @@ from npu_tui.analysis.joins import cross_check
 from npu_tui.analysis.kernels import Coded
 from npu_tui.analysis.memory import BEFORE, NEVER, Allocations, Memory, holders, memory_curve
 from npu_tui.analysis.steps import step_spread
-from npu_tui.ingest.opening import opening_of
+from npu_tui.load.load import opening_of
 from npu_tui.profile.checks import checks_of
 from npu_tui.profile.profile import Profile
 from npu_tui.view.curves import StepCurve

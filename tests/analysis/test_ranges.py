@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from measured import dispatch_of, profile_of
 
 from npu_tui.analysis.ranges import edge_at, launch_count, range_sums, self_time
-from npu_tui.ingest.load import load
+from npu_tui.load.load import load
 from npu_tui.trace.model import Trace
 
 NESTED = [

@@ -19,10 +19,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "ingest"))
 
 from equality import assert_same, assert_same_folds
 
-from npu_tui.ingest.copy.container import DamagedError, opened_path, read_container, write_container
-from npu_tui.ingest.copy.sketch import sketch_of
-from npu_tui.ingest.load import load
-from npu_tui.ingest.source.find import Source, find_source
+from npu_tui.load.copy_container import DamagedError, opened_path, read_container, sketch_of, write_container
+from npu_tui.load.find import Source, find_source
+from npu_tui.load.load import load
 from npu_tui.trace.model import Trace
 
 ROOT = Path(__file__).resolve().parents[2]

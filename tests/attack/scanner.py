@@ -23,11 +23,11 @@ from pathlib import Path
 
 import numpy as np
 
-from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.json.columns.whole_columns import WholeColumns
-from npu_tui.ingest.load import load
-from npu_tui.ingest.scanner.elements import Elements
-from npu_tui.ingest.scanner.reading import read_scanned
+from npu_tui.load.args import Elements
+from npu_tui.load.errors import InputError
+from npu_tui.load.fast_reader import read_scanned
+from npu_tui.load.json_reader import WholeColumns
+from npu_tui.load.load import load
 from npu_tui.native.library import library
 from npu_tui.strings import words
 from npu_tui.trace.model import Trace

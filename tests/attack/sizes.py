@@ -21,9 +21,9 @@ _RUN = """
 import os, resource, sys
 from pathlib import Path
 os.environ["NPU_TUI_CACHE_MB"] = "0"
-from npu_tui.ingest.load import load
+from npu_tui.load.load import load
 from npu_tui.profile.profile import Profile
-from npu_tui.report.report import report
+from npu_tui.output.report import report
 from npu_tui.output.report_document import report_document
 from npu_tui.output.text import text
 from npu_tui.output.timeline import timeline_files

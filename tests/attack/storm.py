@@ -32,8 +32,8 @@ sys.path.insert(0, str(ROOT / "fixtures"))
 from large_trace import write_large_trace  # noqa: E402
 from storm_terminal import TELL, StormTerminal  # noqa: E402
 
-from npu_tui.cli import guarded_main  # noqa: E402
-from npu_tui.ingest.load import load  # noqa: E402
+from npu_tui.cli.main import guarded_main  # noqa: E402
+from npu_tui.load.load import load  # noqa: E402
 from npu_tui.profile.profile import Profile  # noqa: E402
 from npu_tui.tui.app import NpuTui  # noqa: E402
 from npu_tui.tui.session import make_session  # noqa: E402

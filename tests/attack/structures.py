@@ -30,9 +30,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from shapes import SHAPES
 
-from npu_tui.cli import main as program
-from npu_tui.commands import profile_options
-from npu_tui.commands.profile_options import opened_profile
+from npu_tui.cli import options as profile_options
+from npu_tui.cli.main import main as program
+from npu_tui.cli.options import opened_profile
 from npu_tui.profile.profile import Profile
 
 PATIENCE = 5.0

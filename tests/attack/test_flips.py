@@ -12,9 +12,9 @@ from flips import run_flips
 SHORTENED = """
 import os, sys
 from pathlib import Path
-from npu_tui.ingest.copy import cache
-from npu_tui.ingest.load import load
-from npu_tui.ingest.source.find import find_source
+from npu_tui.load.copy import cache
+from npu_tui.load.load import load
+from npu_tui.load.find import find_source
 from npu_tui.output.report_document import report_document
 from npu_tui.output.text import text
 

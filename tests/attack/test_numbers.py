@@ -9,8 +9,8 @@ import pytest
 from shapes import device, link_end, named, slice_event, thread
 
 from npu_tui.analysis.search_language import SearchError, parse_search
-from npu_tui.cli import main
-from npu_tui.ingest.load import load
+from npu_tui.cli.main import main
+from npu_tui.load.load import load
 from npu_tui.trace.text import parse_duration
 
 HUGE = (

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.ingest.copy import cache
-from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.load import load
-from npu_tui.ingest.opening import opening_of
-from npu_tui.ingest.source.find import find_source
-from npu_tui.tui.explore.first_run import FirstRun
+from npu_tui.load import copy as cache
+from npu_tui.load.errors import InputError
+from npu_tui.load.find import find_source
+from npu_tui.load.load import load, opening_of
 from npu_tui.tui.flags import Flags
+from npu_tui.tui.head import FirstRun
 
 NOWHERE = "a" * 300
 """A name that the system refuses to look up, as it does what lies below a folder that may not be searched."""

@@ -8,10 +8,10 @@ import pytest
 from shapes import SHAPES, write_shape
 from written import text_report
 
-from npu_tui.ingest.load import load
+from npu_tui.load.load import load
+from npu_tui.output.report import report
 from npu_tui.output.timeline import timeline_files
 from npu_tui.profile.profile import Profile
-from npu_tui.report.report import report
 from npu_tui.trace.message import message
 from npu_tui.trace.model import MOST_DEVICES
 

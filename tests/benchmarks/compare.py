@@ -16,12 +16,12 @@ from pathlib import Path
 from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.measured import Side
 from npu_tui.compare.picture import Picture, compared_scene
-from npu_tui.ingest.opening import opening_of
+from npu_tui.load.load import opening_of
 from npu_tui.output.compare_document import compare_document
+from npu_tui.output.compare_report import compared, profile_findings
 from npu_tui.output.text import text
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.scene import make_scene
-from npu_tui.report.compared.build import compared, profile_findings
 from npu_tui.view.caches import lanes_top
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.margins import gutter_width

@@ -133,7 +133,7 @@ def measured(path: Path) -> dict[str, float]:
 
 def load_and_tell(path: Path) -> None:
     """Load ``path`` and print what it took as JSON."""
-    from npu_tui.ingest.load import load
+    from npu_tui.load.load import load
 
     path.read_bytes()  # into the page cache
     wall, cpu = time.perf_counter(), sum(os.times()[:4])

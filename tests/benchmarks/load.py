@@ -53,16 +53,16 @@ order = np.lexsort((start, tid, pid))
 """
 _LOADER = """
 from pathlib import Path
-import npu_tui.ingest.load as loading
-from npu_tui.ingest.load import load
+import npu_tui.load.load as loading
+from npu_tui.load.load import load
 """
 _ALONE = """
-import npu_tui.ingest.load as loading
+import npu_tui.load.load as loading
 os.environ["NPU_TUI_SCANNER"] = "off"
 trace = loading.load(path)
 """
 _SCANNED = """
-from npu_tui.ingest.scanner import reading
+from npu_tui.load.scanner import reading
 assert loading.library() is not None, "there is no compiled scanner for this machine"
 {threads}
 trace = loading.load(path)
@@ -74,8 +74,8 @@ assert trace is not None
 """
 _CACHE = """
 from pathlib import Path
-from npu_tui.ingest.copy import cache
-from npu_tui.ingest.source.find import find_source
+from npu_tui.load.copy import cache
+from npu_tui.load.find import find_source
 """
 _REPORT = """
 told, sys.stdout = sys.stdout, open(os.devnull, "w")
@@ -90,7 +90,7 @@ PROGRAMS = {
     "npu-tui, 1 thread": (_LOADER, _SCANNED.format(threads="reading.thread_count = lambda size: 1")),
     "npu-tui without the scanner": (_LOADER, _ALONE),
     "npu-tui, from the parsed copy": (_CACHE, _REOPEN),
-    "npu-tui report, findings and imports included": ("from npu_tui.cli import main", _REPORT),
+    "npu-tui report, findings and imports included": ("from npu_tui.cli.main import main", _REPORT),
 }
 PERFETTO = "Perfetto's trace processor (WASM in node)"
 LOADS = "orjson.loads alone"
@@ -192,8 +192,8 @@ def table(name: str, path: Path, rounds: int, programs: list[str], environment: 
 
 _STAGES = """
 import json, os, sys, time
-import npu_tui.ingest.load as loading
-from npu_tui.ingest.build import depth, trace
+import npu_tui.load.load as loading
+from npu_tui.load.build import depth, trace
 found = {}
 def timed(room, name):
     inner = getattr(room, name)

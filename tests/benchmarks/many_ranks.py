@@ -86,12 +86,12 @@ def write_job(folder: Path, world: int, steps: int, calls: int, slow: int) -> No
 
 def stages(folder: Path) -> dict[str, float]:
     """The seconds of processor time that each stage takes in this process."""
-    from npu_tui.ingest.source.find import find_sources
     from npu_tui.jobs.findings import job_findings
     from npu_tui.jobs.opening import job_of, read_rank
+    from npu_tui.load.find import find_sources
     from npu_tui.output.job_document import job_document
+    from npu_tui.output.job_report import job_report
     from npu_tui.output.text import text
-    from npu_tui.report.job.build import job_report
 
     found: dict[str, float] = {}
 

@@ -25,8 +25,8 @@ QUERIES = {
 
 PROGRAM = """
 import json, resource, sys, time
-from npu_tui.tables.opened import opened_tables
-from npu_tui.tables.query import query
+from npu_tui.query.query import opened_tables
+from npu_tui.query.query import query
 from npu_tui.analysis.thresholds import Thresholds
 import polars
 begun, used = time.perf_counter(), time.process_time()

@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from npu_tui.analysis.search import Searchable
 from npu_tui.analysis.search_language import parse_search
-from npu_tui.ingest.opening import Opening
+from npu_tui.load.load import Opening
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.model import Trace
-from npu_tui.tui.hits import make_hits
+from npu_tui.tui.session import make_hits
 from npu_tui.view.scene import Scene
 
 I64 = npt.NDArray[np.int64]

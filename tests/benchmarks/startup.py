@@ -21,7 +21,7 @@ from pathlib import Path
 
 from terminal import KEYS, Terminal, npu_tui
 
-from npu_tui.ingest.copy.cache import LEAST_BYTES
+from npu_tui.load.copy import LEAST_BYTES
 
 PAINT_S, REOPEN_S, EARLY_S, HELP_S = 0.35, 0.4, 1.0, 0.1
 RUNS = 10
@@ -43,10 +43,10 @@ class Bare(App):
 Bare().run()
 """]  # fmt: skip
 PARTS = {
-    "before the first lanes": "import npu_tui.cli, npu_tui.commands.explore, npu_tui.settings, npu_tui.ingest.opening,"
-    "npu_tui.tui.loader, npu_tui.tui.first_picture, npu_tui.view.ansi, npu_tui.view.painter,"
+    "before the first lanes": "import npu_tui.cli.main, npu_tui.cli.explore, npu_tui.settings, npu_tui.load.load,"
+    "npu_tui.tui.loading, npu_tui.tui.first_picture, npu_tui.view.ansi, npu_tui.view.painter,"
     "npu_tui.view.explorer",
-    "before the application draws": "import npu_tui.commands.explore, npu_tui.tui.app",
+    "before the application draws": "import npu_tui.cli.explore, npu_tui.tui.app",
 }
 
 

@@ -21,7 +21,7 @@ from pairs import (
 from workload import LAYER, Kernel, Operator
 
 from npu_tui.compare.differences import differences
-from npu_tui.report.compared.build import compared as typed
+from npu_tui.output.compare_report import compared as typed
 
 _HOST = replace(BASE, kernel_ns=18_000, host_op_ns=90_000)
 

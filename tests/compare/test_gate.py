@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.cli import main
+from npu_tui.cli.main import main
 
 _FIXTURES = Path(__file__).parents[2] / "fixtures"
 _BASE, _NEW = _FIXTURES / "healthy", _FIXTURES / "dispatch_bound"

@@ -12,9 +12,9 @@ from npu_tui.compare.differences import differences
 from npu_tui.compare.measured import Side
 from npu_tui.compare.picture import Picture, compared_scene
 from npu_tui.compare.steps import kernel_type
-from npu_tui.ingest.opening import opening_of
+from npu_tui.load.load import opening_of
+from npu_tui.output.compare_report import compared as typed
 from npu_tui.profile.profile import Profile
-from npu_tui.report.compared.build import compared as typed
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.painter import Painter
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from pairs import BASE, compared, profile, replace
 
-from npu_tui.cli import main
+from npu_tui.cli.main import main
 from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.differences import DIFFERENCES
 from npu_tui.compare.measured import Side
-from npu_tui.output.explain_document import findings_document
+from npu_tui.output.explain import findings_document
 from npu_tui.output.text import text
 
 _FIXTURES = Path(__file__).parents[2] / "fixtures"

@@ -8,13 +8,13 @@ import msgspec
 import pytest
 from written import markdown_comparison, text_comparison
 
-from npu_tui.cli import main
+from npu_tui.cli.main import main
 from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.differences import differences
 from npu_tui.compare.measured import Side
-from npu_tui.ingest.opening import opening_of
+from npu_tui.load.load import opening_of
+from npu_tui.output.compare_report import compared as typed
 from npu_tui.profile.profile import Profile
-from npu_tui.report.compared.build import compared as typed
 
 _FIXTURES = Path(__file__).parents[2] / "fixtures"
 _NAMES = sorted(

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from pairs import BASE, Trouble, compared, profile, replace
 
-from npu_tui.report.compared.build import compared as typed
+from npu_tui.output.compare_report import compared as typed
 
 _HOST = replace(BASE, kernel_ns=18_000, host_op_ns=90_000)
 _SHIFT_US = 86_400_000_000

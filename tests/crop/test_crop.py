@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from measured import answers
 
-from npu_tui.cli import main
-from npu_tui.ingest.load import load
+from npu_tui.cli.main import main
+from npu_tui.load.load import load
 from npu_tui.profile.selection import parse_range
 from npu_tui.trace.model import Trace
 

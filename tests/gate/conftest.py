@@ -12,7 +12,7 @@ import pytest
 from measured import profile_at
 from msgspec import to_builtins
 
-from npu_tui.report.report import report
+from npu_tui.output.report import report
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

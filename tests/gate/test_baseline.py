@@ -7,10 +7,17 @@ import pytest
 from measured import report_of
 from refusals import refused, said
 
-from npu_tui.gate.baseline import TOLERANCE, baseline, read_baseline, write_baseline
 from npu_tui.gate.checks import baseline_checks, differences
-from npu_tui.gate.measures import BASELINE_MEASURES, Measures, measures
-from npu_tui.ingest.errors import InputError
+from npu_tui.gate.measures import (
+    BASELINE_MEASURES,
+    TOLERANCE,
+    Measures,
+    baseline,
+    measures,
+    read_baseline,
+    write_baseline,
+)
+from npu_tui.load.errors import InputError
 
 
 def scaled(measured: Measures, name: str, factor: float) -> Measures:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.cli import main
+from npu_tui.cli.main import main
 
 SCRIPT = """
 set -u

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.cli import main
-from npu_tui.commands import check
-from npu_tui.report import report
+from npu_tui.cli import check
+from npu_tui.cli.main import main
+from npu_tui.output import report
 
 PROFILE = Path("fixtures/dispatch_bound/ASCEND_PROFILER_OUTPUT/trace_view.json")
 

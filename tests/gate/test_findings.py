@@ -9,8 +9,8 @@ from msgspec.structs import fields
 
 from npu_tui.gate.answer import Answer, answer_document, answer_object
 from npu_tui.gate.checks import Check, finding_checks
+from npu_tui.output.report_schema import FindingRow, NotChecked, OverlapPart
 from npu_tui.output.text import text as text_of
-from npu_tui.report.schema import FindingRow, NotChecked, OverlapPart
 
 ROWS = [
     finding("DISPATCH.FREE", "high", gain_us=2500.0),

@@ -7,8 +7,7 @@ import pytest
 from measured import report_of
 
 from npu_tui.gate.checks import limit_checks
-from npu_tui.gate.limits import LIMITS, SHARED, Limit, parse_limit, parse_share
-from npu_tui.gate.measures import measures
+from npu_tui.gate.measures import LIMITS, SHARED, Limit, measures, parse_limit, parse_share
 
 KEYS = {
     "max_free": "free_us",

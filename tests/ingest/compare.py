@@ -6,7 +6,7 @@ from collections import Counter
 
 from reference import Reference, Slice
 
-from npu_tui.ingest.json.decoding.events import named
+from npu_tui.load.json_events import named
 from npu_tui.trace.model import Lane, Trace
 
 

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from npu_tui.ingest.args.json_args import json_args
+from npu_tui.load.args import json_args
 from npu_tui.trace.model import Trace
 
 LAID_OUT = ("chunks", "files", "path", "args", "folded", "known", "roles", "communication", "copies")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from npu_tui.ingest.args import json_args as arg_scan
-from npu_tui.ingest.args.json_args import json_args
-from npu_tui.ingest.load import load
+from npu_tui.load import args as arg_scan
+from npu_tui.load.args import json_args
+from npu_tui.load.load import load
 from npu_tui.trace.args import Arg, always
 from npu_tui.trace.text import on_one_line
 

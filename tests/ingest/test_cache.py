@@ -19,13 +19,13 @@ from equality import assert_same, assert_same_events, assert_same_folds
 from measured import answers
 from refusals import refused
 
-from npu_tui.ingest.args.json_args import json_args
-from npu_tui.ingest.copy import cache, container
-from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.load import load
-from npu_tui.ingest.opening import Opening
-from npu_tui.ingest.source import unpack
-from npu_tui.ingest.source.find import Source, find_source
+from npu_tui.load import copy as cache
+from npu_tui.load import copy_container as container
+from npu_tui.load import unpack
+from npu_tui.load.args import json_args
+from npu_tui.load.errors import InputError
+from npu_tui.load.find import Source, find_source
+from npu_tui.load.load import Opening, load
 from npu_tui.strings import words
 from npu_tui.trace.folded_rows import DEEP, leaf_row
 from npu_tui.trace.message import Message
@@ -308,8 +308,8 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
 def test_processes_side_by_side_all_get_the_trace(tmp_path: Path) -> None:
     path = traces_of(1, tmp_path)[0]
     program = (
-        "import sys; from pathlib import Path; from npu_tui.ingest.copy import cache; cache.LEAST_BYTES = 1;"
-        "from npu_tui.ingest.opening import Opening; print(len(Opening(Path(sys.argv[1])).trace().slices))"
+        "import sys; from pathlib import Path; from npu_tui.load.copy import cache; cache.LEAST_BYTES = 1;"
+        "from npu_tui.load.load import Opening; print(len(Opening(Path(sys.argv[1])).trace().slices))"
     )
     running = [
         subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True)
@@ -322,7 +322,7 @@ def test_processes_side_by_side_all_get_the_trace(tmp_path: Path) -> None:
 
 
 def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from npu_tui.cli import main
+    from npu_tui.cli.main import main
 
     path = traces_of(1, tmp_path)[0]
     assert main(["cache"]) == 0
@@ -345,7 +345,7 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 def test_index_tells_the_truth_of_every_path(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from npu_tui.cli import main
+    from npu_tui.cli.main import main
 
     path, other = traces_of(2, tmp_path)
     monkeypatch.setenv(cache.VARIABLE, "0")
@@ -369,8 +369,8 @@ def test_index_tells_the_truth_of_every_path(
 def test_a_trace_that_changes_while_it_is_indexed_is_not_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from npu_tui.cli import main
-    from npu_tui.ingest import load as loading
+    from npu_tui.cli.main import main
+    from npu_tui.load import load as loading
 
     path = traces_of(1, tmp_path)[0]
 
@@ -388,7 +388,7 @@ def test_a_trace_that_changes_while_it_is_indexed_is_not_kept(
 def test_what_cannot_be_cleared_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from npu_tui.cli import main
+    from npu_tui.cli.main import main
 
     kept(traces_of(1, tmp_path)[0])
 
@@ -423,7 +423,7 @@ def test_a_copy_too_large_to_keep_is_told(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_no_cache_makes_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from npu_tui.cli import main
+    from npu_tui.cli.main import main
 
     path = traces_of(1, tmp_path)[0]
     assert main(["report", str(path), "--no-cache"]) == 0

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import read
 
-from npu_tui.ingest.args.json_args import json_args
-from npu_tui.ingest.json.decoding.chunks import Chunk, ChunkReader, array_start, candidate, object_spans
-from npu_tui.ingest.json.decoding.events import decode_events
-from npu_tui.ingest.load import load
+from npu_tui.load.args import json_args
+from npu_tui.load.json_chunks import Chunk, ChunkReader, array_start, candidate, object_spans
+from npu_tui.load.json_events import decode_events
+from npu_tui.load.load import load
 from npu_tui.trace.message import message
 
 SIZES = st.integers(16, 400) | st.sampled_from([16, 17, 64, 1 << 16])

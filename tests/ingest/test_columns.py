@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npu_tui.ingest.json.columns.codes import Codes
-from npu_tui.ingest.json.columns.event_columns import Columns
-from npu_tui.ingest.json.columns.link_ends import LinkEnds
-from npu_tui.ingest.json.decoding.events import Event
+from npu_tui.load.json_columns import Codes, LinkEnds
+from npu_tui.load.json_events import Event
+from npu_tui.load.json_reader import Columns
 
 PHASES = st.sampled_from(["X", "C", "s", "t", "f", "M", "i", "", "XX", "é", "\0", ",", "f,s"])
 

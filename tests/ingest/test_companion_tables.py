@@ -10,18 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.ingest.companions import csv_blocks, documents
-from npu_tui.ingest.companions.communication import (
+from npu_tui.load import companions as documents
+from npu_tui.load import csv_table as csv_blocks
+from npu_tui.load.companion_schema import API_CALLS, KERNELS, MEMORY, SCHEMAS, STEPS, column_name
+from npu_tui.load.companions import (
+    Companions,
     communication_bandwidth,
     communication_matrix,
     communication_packets,
     communication_times,
+    large_tables,
+    read_document,
 )
-from npu_tui.ingest.companions.csv_table import read_table, table_of
-from npu_tui.ingest.companions.documents import read_document
-from npu_tui.ingest.companions.files import Companions, large_tables
-from npu_tui.ingest.companions.schema import column_name
-from npu_tui.ingest.companions.schemas import API_CALLS, KERNELS, MEMORY, SCHEMAS, STEPS
+from npu_tui.load.csv_table import read_table, table_of
 from npu_tui.strings import words
 
 HEADER = "Step Id,Device_id,Name,Type,Accelerator Core,Start Time(us),Duration(us),Input Shapes,aic_mte2_ratio"

@@ -11,8 +11,8 @@ import pytest
 from measured import profile_at
 
 from npu_tui.analysis.device import device_slices
-from npu_tui.ingest.companions.files import Companions
-from npu_tui.ingest.load import load
+from npu_tui.load.companions import Companions
+from npu_tui.load.load import load
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from refusals import said
 
-from npu_tui.ingest.args.json_args import json_args
-from npu_tui.ingest.errors import Cancelled, InputError
-from npu_tui.ingest.load import load
+from npu_tui.load.args import json_args
+from npu_tui.load.errors import Cancelled, InputError
+from npu_tui.load.load import load
 
 EVENT = b'{"ph": "X", "name": "op", "pid": 1, "tid": 2, "ts": "1.000", "dur": 1}'
 

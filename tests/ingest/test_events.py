@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import skipped
 
-from npu_tui.ingest.args.json_args import json_args
-from npu_tui.ingest.json.decoding.events import decode_events
-from npu_tui.ingest.load import load
+from npu_tui.load.args import json_args
+from npu_tui.load.json_events import decode_events
+from npu_tui.load.load import load
 from npu_tui.trace.model import Trace
 
 BASE: Event = {"ph": "X", "name": "op", "pid": 1, "tid": 2, "ts": "1736405443863674.400", "dur": 1.5, "cat": "cpu_op"}

@@ -12,7 +12,7 @@ from measured import dispatch_of
 from reference import Reference
 from refusals import skipped
 
-from npu_tui.ingest.load import load
+from npu_tui.load.load import load
 from npu_tui.trace.model import Layer, Trace
 
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from npu_tui.ingest.build import layers
-from npu_tui.ingest.build.layers import thread_label
-from npu_tui.ingest.json.columns.metadata import Metadata
+from npu_tui.load import layers
+from npu_tui.load.json_events import Metadata
+from npu_tui.load.layers import thread_label
 
 OS_PID = 3016828
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.ingest.load import load
+from npu_tui.load.load import load
 from npu_tui.trace.model import Trace
 
 TRACES = os.environ.get("NPU_TUI_TRACES")

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from compare import assert_equal
 
-from npu_tui.ingest.args.json_args import json_args
-from npu_tui.ingest.load import load
+from npu_tui.load.args import json_args
+from npu_tui.load.load import load
 from npu_tui.trace.model import HOST_TO_DEVICE, Trace
 
 if TYPE_CHECKING:

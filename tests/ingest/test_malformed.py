@@ -19,15 +19,17 @@ from refusals import refused  # noqa: E402
 from small_trace import SLICES, small_trace  # noqa: E402
 from written import text_report  # noqa: E402
 
-from npu_tui.ingest.args.json_args import json_args  # noqa: E402
-from npu_tui.ingest.errors import InputError  # noqa: E402
-from npu_tui.ingest.json.decoding import chunks  # noqa: E402
-from npu_tui.ingest.json.decoding.chunks import ChunkReader  # noqa: E402
-from npu_tui.ingest.json.decoding.events import decode_events  # noqa: E402
-from npu_tui.ingest.json.decoding.lenient import strict_json  # noqa: E402
-from npu_tui.ingest.load import load  # noqa: E402
-from npu_tui.report.health import health_lines  # noqa: E402
-from npu_tui.report.report import report  # noqa: E402
+from npu_tui.load import json_chunks as chunks  # noqa: E402
+from npu_tui.load.args import json_args  # noqa: E402
+from npu_tui.load.errors import InputError  # noqa: E402
+from npu_tui.load.json_chunks import ChunkReader  # noqa: E402
+from npu_tui.load.json_events import (
+    decode_events,  # noqa: E402
+    strict_json,  # noqa: E402
+)
+from npu_tui.load.load import load  # noqa: E402
+from npu_tui.output.report import report  # noqa: E402
+from npu_tui.output.report_tables import health_lines  # noqa: E402
 from npu_tui.strings import words  # noqa: E402
 
 EVENT = b'{"ph": "X", "name": "op", "pid": 1, "tid": 2, "ts": "1.000", "dur": 1}'
@@ -197,7 +199,7 @@ def _peak(path: Path) -> tuple[int, str]:
     """Kilobytes that refusing ``path`` takes in a process of its own, and what is said."""
     program = (
         "import resource, sys\n"
-        "from npu_tui.ingest.errors import InputError\nfrom npu_tui.ingest.load import load\n"
+        "from npu_tui.load.errors import InputError\nfrom npu_tui.load.load import load\n"
         "from npu_tui.strings import words\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "try:\n    load(sys.argv[1])\nexcept InputError as error:\n    said = words(error.message)\n"

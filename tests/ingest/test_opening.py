@@ -15,11 +15,10 @@ import pytest
 from equality import assert_same, assert_same_events
 from refusals import refused
 
-from npu_tui.ingest.errors import Cancelled
-from npu_tui.ingest.load import load
-from npu_tui.ingest.opening import Opening
-from npu_tui.ingest.source.find import PIPED
-from npu_tui.ingest.source.unpack import spooled
+from npu_tui.load.errors import Cancelled
+from npu_tui.load.find import PIPED
+from npu_tui.load.load import Opening, load
+from npu_tui.load.unpack import spooled
 
 TRACE = Path("fixtures/two_ranks/rank1_ascend_pt/ASCEND_PROFILER_OUTPUT/trace_view.json")
 WAYS = ["report", "--format", "json"]
@@ -94,6 +93,6 @@ def test_no_room_for_a_pipe_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None
     def full(stream: object, advance: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("npu_tui.ingest.opening.spooled", full)
+    monkeypatch.setattr("npu_tui.load.load.spooled", full)
     with refused(r"^-: no room in .*TMPDIR"):
         piped(b"[]").trace()

@@ -16,11 +16,11 @@ from reference import read
 from refusals import refused
 from scanning import threads, without_scanner
 
-from npu_tui.ingest import load as loading
-from npu_tui.ingest.args.json_args import json_args
-from npu_tui.ingest.errors import Cancelled
-from npu_tui.ingest.load import load
-from npu_tui.ingest.scanner.reading import ALONE_BYTES, range_cuts
+from npu_tui.load import load as loading
+from npu_tui.load.args import json_args
+from npu_tui.load.errors import Cancelled
+from npu_tui.load.fast_reader import ALONE_BYTES, range_cuts
+from npu_tui.load.load import load
 from npu_tui.trace.model import Trace
 
 FIXTURES = ["dispatch_bound", "healthy", "msprof_two_devices", "kineto", "mindspore", "level0"]

@@ -14,9 +14,10 @@ from types import SimpleNamespace
 import pytest
 from refusals import refused
 
-from npu_tui.ingest.load import load
-from npu_tui.ingest.source import scratch, unpack
-from npu_tui.ingest.source.scratch import Scratch, scratch_folder
+from npu_tui.load import unpack
+from npu_tui.load import unpack as scratch
+from npu_tui.load.load import load
+from npu_tui.load.unpack import Scratch, scratch_folder
 
 TRACE = Path("fixtures/healthy/ASCEND_PROFILER_OUTPUT/trace_view.json")
 
@@ -81,7 +82,7 @@ def test_on_a_small_disk_a_share_of_it_is_left(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_killed_program_leaves_nothing(tmp_path: Path) -> None:
     program = (
-        "import os, signal; from npu_tui.ingest.source.scratch import Scratch; s = Scratch(); s.write(bytes(9000));"
+        "import os, signal; from npu_tui.load.unpack import Scratch; s = Scratch(); s.write(bytes(9000));"
         "s.finish(); os.kill(os.getpid(), signal.SIGKILL)"
     )
     done = subprocess.run([sys.executable, "-c", program], env=os.environ | {"TMPDIR": str(tmp_path)})

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from refusals import refused, said
 
-from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.load import load
-from npu_tui.ingest.source import unpack
-from npu_tui.ingest.source.find import SQLITE, Form, find_source
+from npu_tui.load import unpack
+from npu_tui.load.errors import InputError
+from npu_tui.load.find import SQLITE, Form, find_source
+from npu_tui.load.load import load
 from npu_tui.strings import words
 
 EVENT = b'{"ph": "X", "name": "op", "pid": 1, "tid": 2, "ts": "1.000", "dur": 1}'

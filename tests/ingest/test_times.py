@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from npu_tui.ingest.times import INVALID, nanoseconds, parse_time, parse_times
+from npu_tui.load.times import INVALID, nanoseconds, parse_time, parse_times
 
 EARLIEST, LATEST = -(2**60), 2**62
 DIGITS = st.text("0123456789", min_size=1, max_size=45)

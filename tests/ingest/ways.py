@@ -10,10 +10,9 @@ from pathlib import Path
 
 from scanning import threads, without_scanner
 
-from npu_tui.ingest.copy.container import read_container, write_container
-from npu_tui.ingest.load import load
-from npu_tui.ingest.opening import Opening
-from npu_tui.ingest.source.find import PIPED, find_source
+from npu_tui.load.copy_container import read_container, write_container
+from npu_tui.load.find import PIPED, find_source
+from npu_tui.load.load import Opening, load
 from npu_tui.trace.model import Trace
 
 THREADS = (1, 2, 4)

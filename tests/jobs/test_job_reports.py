@@ -12,13 +12,12 @@ from made_jobs import simulated
 from msgspec.structs import replace
 from written import html_job, job_markdown, job_text
 
-from npu_tui.cli import main
+from npu_tui.cli.main import main
 from npu_tui.jobs import findings
 from npu_tui.jobs.findings import JOB_FINDINGS
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import Busy
-from npu_tui.report.job.build import job_report
-from npu_tui.report.job.schema import ClockBend
+from npu_tui.output.job_report import ClockBend, job_report
 
 MS = 1_000_000
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from npu_tui.cli import main
-from npu_tui.ingest.load import load
-from npu_tui.ingest.source.find import find_sources
+from npu_tui.cli.main import main
 from npu_tui.jobs.blame import excess
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.model import Call, Layout, RankProfile, call_table
 from npu_tui.jobs.opening import open_job
+from npu_tui.load.find import find_sources
+from npu_tui.load.load import load
 from npu_tui.profile.profile import Profile
 
 

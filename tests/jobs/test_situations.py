@@ -12,7 +12,7 @@ from made_jobs import simulated
 from msgspec.structs import replace
 from simulations import simulate
 
-from npu_tui.cli import main
+from npu_tui.cli.main import main
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import Call, RankProfile

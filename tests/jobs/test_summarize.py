@@ -15,11 +15,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from npu_tui.cli import main
-from npu_tui.ingest.errors import InputError
+from npu_tui.cli.main import main
 from npu_tui.jobs.opening import open_job
 from npu_tui.jobs.summarize import in_process, sources_of
 from npu_tui.jobs.summary import SCHEMA, read_summaries
+from npu_tui.load.errors import InputError
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from many_ranks import write_job

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from npu_tui.ingest.scanner.state import State
+from npu_tui.load.fast_state import State
 from npu_tui.native import library as libraries
 from npu_tui.native.layout import DONE, NUMBER, REGION, WORDS
 

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from npu_tui.ingest.load import load
+from npu_tui.load.load import load
 from npu_tui.native import build
 from npu_tui.native import library as libraries
 from npu_tui.native.layout import NUMBER, REGION, WORDS

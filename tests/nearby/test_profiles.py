@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.cli import main
-from npu_tui.nearby.profiles import are_runs, in_order, matching, nearby
-from npu_tui.nearby.verdicts import verdicts
+from npu_tui.cli.main import main
+from npu_tui.nearby import are_runs, in_order, matching, nearby, verdicts
 from npu_tui.strings import words
 
 _FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -70,7 +69,7 @@ def test_a_folder_that_may_not_be_read_hides_no_other(folder):
 
 
 def test_each_says_what_its_report_says(folder):
-    from npu_tui.ingest.opening import Opening
+    from npu_tui.load.load import Opening
     from npu_tui.profile.profile import Profile
 
     (folder / "bare" / "trace_view.json").write_text("no trace")

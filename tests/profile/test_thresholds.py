@@ -17,8 +17,8 @@ from driving import opened
 from written import html_report
 
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.cli import main
-from npu_tui.report.report import report
+from npu_tui.cli.main import main
+from npu_tui.output.report import report
 from npu_tui.tui.session import make_session
 
 PROFILE = Path(__file__).resolve().parents[2] / "fixtures" / "dispatch_bound"

@@ -7,12 +7,11 @@ import sys
 import pytest
 
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.cli import main
-from npu_tui.commands.streams import DONE, USAGE
-from npu_tui.output.explain_document import WIDTH, explain_document, findings_document
+from npu_tui.cli.main import main
+from npu_tui.cli.streams import DONE, USAGE
+from npu_tui.output.explain import WIDTH, explain_document, findings_document, kind_of, nearest, unknown
 from npu_tui.output.text import ALL
 from npu_tui.output.text import text as text_of
-from npu_tui.report.explain import kind_of, nearest, unknown
 from npu_tui.rules.explanation import document_title
 from npu_tui.rules.find import RULES
 from npu_tui.rules.model import Kind
@@ -81,7 +80,7 @@ def test_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_explaining_loads_no_screen() -> None:
     code = (
-        "import sys; from npu_tui.cli import main; main(['explain']); "
+        "import sys; from npu_tui.cli.main import main; main(['explain']); "
         "sys.exit(any(name.startswith(('textual', 'polars')) for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, check=False).returncode == 0

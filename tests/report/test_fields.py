@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.cli import main
+from npu_tui.cli.main import main
 
 PROFILE = str(Path(__file__).resolve().parents[2] / "fixtures" / "dispatch_bound")
 

@@ -9,9 +9,9 @@ from typing import Any
 from measured import part_of, profile_of
 from written import text_report
 
-from npu_tui.ingest.load import load
-from npu_tui.report.health import health_lines
-from npu_tui.report.report import report
+from npu_tui.load.load import load
+from npu_tui.output.report import report
+from npu_tui.output.report_tables import health_lines
 
 
 def lines_of(tmp_path: Path, *events: dict[str, Any], end: str = "]") -> list[str]:

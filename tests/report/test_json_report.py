@@ -11,10 +11,10 @@ import pytest
 from measured import answers, part_of, profile_of
 from written import text_report
 
-from npu_tui.ingest.load import load
+from npu_tui.load.load import load
+from npu_tui.output.formats import json_report
+from npu_tui.output.report import report
 from npu_tui.profile.selection import parse_range, select_step
-from npu_tui.report.pages.json_report import json_report
-from npu_tui.report.report import report
 from npu_tui.rules.model import SEVERITIES
 
 if TYPE_CHECKING:

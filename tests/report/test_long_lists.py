@@ -16,7 +16,7 @@ from measured import profile_at, report_of
 from written import html_report, markdown_report, text_report
 
 from npu_tui.output.document import Cell, Table
-from npu_tui.report.report import report
+from npu_tui.output.report import report
 
 PROFILE = Path(__file__).resolve().parents[2] / "fixtures" / "dispatch_bound"
 STEPS, LONG, RANGES = 1_512, 1_400, 40

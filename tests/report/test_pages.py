@@ -23,12 +23,12 @@ from measured import profile_at, report_of
 from written import html_report, markdown_report
 
 from npu_tui import __version__
-from npu_tui.cli import main
+from npu_tui.cli.main import main
 from npu_tui.output.html import TEMPLATES
 from npu_tui.output.markdown import code, plain
+from npu_tui.output.report import report
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.selection import WHOLE_TRACE
-from npu_tui.report.report import report
 from npu_tui.strings import words as in_words
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"

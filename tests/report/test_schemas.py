@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from npu_tui.cli import main
-from npu_tui.report.schemas import REPORTS
+from npu_tui.cli.main import main
+from npu_tui.output.schemas import REPORTS
 
 if sys.version_info >= (3, 11):
     import tomllib

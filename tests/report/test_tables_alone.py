@@ -9,9 +9,9 @@ from beside import profile_with_files
 from measured import profile_at
 from written import html_report, markdown_report, text_report
 
+from npu_tui.output.report import report
+from npu_tui.output.report_schema import Report
 from npu_tui.profile.profile import Profile
-from npu_tui.report.report import report
-from npu_tui.report.schema import Report
 
 HEALTHY = Path(__file__).resolve().parents[2] / "fixtures" / "healthy"
 

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from reference import read
 from ways import every_way
 
-from npu_tui.ingest.args.json_args import json_args
-from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.load import load
+from npu_tui.load.args import json_args
+from npu_tui.load.errors import InputError
+from npu_tui.load.load import load
+from npu_tui.output.formats import json_report
+from npu_tui.output.report import report
 from npu_tui.profile import profile as measuring
 from npu_tui.profile.profile import Profile
-from npu_tui.report.pages.json_report import json_report
-from npu_tui.report.report import report
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 ANY = SLICE | LINK_END | SAMPLE | NAME | FOREIGN

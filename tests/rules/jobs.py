@@ -18,20 +18,18 @@ from troubled import TROUBLED
 
 from npu_tui.analysis.memory import Memory
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.ingest.build.trace import build_trace
-from npu_tui.ingest.companions.csv_table import table_of
-from npu_tui.ingest.companions.files import Companions
-from npu_tui.ingest.companions.reading import Reading
-from npu_tui.ingest.companions.schema import Schema
-from npu_tui.ingest.companions.schemas import KERNELS, MEMORY
-from npu_tui.ingest.json.columns.whole_columns import WholeColumns
+from npu_tui.load.build import build_trace
+from npu_tui.load.companion_schema import KERNELS, MEMORY, Reading, Schema
+from npu_tui.load.companions import Companions
+from npu_tui.load.csv_table import table_of
+from npu_tui.load.json_reader import WholeColumns
 from npu_tui.profile.companions import Tables, memory_of
 from npu_tui.profile.kernels import kernels_of
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.selection import WHOLE_TRACE, Selection
-from npu_tui.rules.facts.facts import Facts
-from npu_tui.rules.facts.inputs import Setup
+from npu_tui.rules.facts import Facts
 from npu_tui.rules.find import RULES
+from npu_tui.rules.inputs import Setup
 from npu_tui.rules.model import Finding, Findings
 from npu_tui.rules.rule import Draft, Rule, Skipped
 from npu_tui.trace.model import Health

@@ -6,8 +6,8 @@ import pytest
 from causes import ALL, outcome
 from jobs import facts_of, job
 
-from npu_tui.rules.facts.blame import launch_blocking
-from npu_tui.rules.facts.inputs import Setup
+from npu_tui.rules.blame import launch_blocking
+from npu_tui.rules.inputs import Setup
 from npu_tui.strings import words
 
 #: One of each kind; ``python tests/causes.py`` tries all of them with many seeds.

@@ -15,7 +15,7 @@ from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules import affinity, hardware_links
 from npu_tui.rules import find as finding
 from npu_tui.rules.dispatch import stage_advice
-from npu_tui.rules.facts.facts import Facts
+from npu_tui.rules.facts import Facts
 from npu_tui.rules.ladder import climb
 from npu_tui.rules.rule import Draft
 from npu_tui.strings import words

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npu_tui.rules.facts.spans import length_of, together
 from npu_tui.rules.gains import Intervals
+from npu_tui.rules.inputs import length_of, together
 from npu_tui.rules.ladder import Candidate, Rung, _ladder
 from npu_tui.rules.rule import Draft, Reach, Rule
 

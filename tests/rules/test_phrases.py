@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from npu_tui.analysis.code_lines import CodeLine
-from npu_tui.rules.phrases import advise, line_of, lines_of, runs_of, sentences, timed
+from npu_tui.rules.rule import advise, line_of, lines_of, runs_of, sentences, timed
 from npu_tui.strings import words
 from npu_tui.trace.message import message
 

@@ -17,11 +17,11 @@ from troubled import TROUBLED
 
 from npu_tui.analysis.device import Window
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.ingest.load import load
+from npu_tui.load.load import load
 from npu_tui.profile.selection import Selection
 from npu_tui.rules import FAMILIES
-from npu_tui.rules.facts.inputs import Setup
 from npu_tui.rules.find import RULES, THRESHOLDS
+from npu_tui.rules.inputs import Setup
 from npu_tui.rules.rule import Draft, Rule, Skipped
 from npu_tui.strings import table, words
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from measured import profile_at
 
-from npu_tui.tables.query import query
-from npu_tui.tables.tables import ProfileTables, tables_of
+from npu_tui.query.frames import ProfileTables, tables_of
+from npu_tui.query.query import query
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "fixtures"

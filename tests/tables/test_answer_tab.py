@@ -7,11 +7,11 @@ from typing import Any
 from asking import FIXTURES
 from measured import session_of
 
-from npu_tui.ingest.load import load
-from npu_tui.tables.schema import ONE_PROFILE
+from npu_tui.load.load import load
+from npu_tui.query.frames import ONE_PROFILE
 from npu_tui.tui.tabs.answer import answered
 from npu_tui.tui.tabs.lines import LinesTab
-from npu_tui.tui.tabs.table.tab import Context, Stretch, Table
+from npu_tui.tui.tabs.table import Context, Stretch, Table
 from npu_tui.view.scene import Selected
 
 

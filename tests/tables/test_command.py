@@ -16,9 +16,9 @@ import polars as pl
 import pytest
 from asking import FIXTURES, ROOT
 
-from npu_tui.cli import main
-from npu_tui.tables.examples import EXAMPLES
-from npu_tui.tables.schema import TABLES
+from npu_tui.cli.main import main
+from npu_tui.query.examples import EXAMPLES
+from npu_tui.query.frames import TABLES
 
 PROFILE = str(FIXTURES / "dispatch_bound")
 SQL = "SELECT type, count(*) AS calls, sum(duration) AS total FROM kernels GROUP BY type ORDER BY total DESC, type"
@@ -128,8 +128,8 @@ def test_a_folder_of_ranks_has_rows_of_all(capfd: pytest.CaptureFixture[str]) ->
 
 ENDLESS = """
 import sys
-import npu_tui.tables.query as tables
-from npu_tui.cli import main
+import npu_tui.query.query as tables
+from npu_tui.cli.main import main
 own = tables.query
 def query(*words):
     print("begun", flush=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from npu_tui.tables.naming import possible_names
-from npu_tui.tables.schema import ONE_PROFILE, TABLES
+from npu_tui.query.frames import ONE_PROFILE, TABLES, possible_names
 
 
 def words(sql: str) -> list[str]:

@@ -9,8 +9,8 @@ import pytest
 from asking import FIXTURES, rows, tables_at
 from measured import answers, profile_at
 
-from npu_tui.report.report import report
-from npu_tui.tables.tables import tables_of
+from npu_tui.output.report import report
+from npu_tui.query.frames import tables_of
 
 if TYPE_CHECKING:
     from conftest import Sample

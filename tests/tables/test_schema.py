@@ -13,9 +13,9 @@ from measured import profile_at
 from msgspec import structs
 
 from npu_tui.manual.pages import page
+from npu_tui.query.frames import TABLES
+from npu_tui.query.query import listing_object, listing_text, table_listing
 from npu_tui.strings import LANGUAGES, say, speaking
-from npu_tui.tables.listing import listing_object, listing_text, table_listing
-from npu_tui.tables.schema import TABLES
 from npu_tui.trace.text import cell_count
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def test_the_manual_names_every_time_that_is_a_fraction(language: str) -> None:
 
 
 def test_rank_tells_profiles_apart() -> None:
-    from npu_tui.tables.tables import ProfileTables
+    from npu_tui.query.frames import ProfileTables
 
     profiles = [profile_at(FIXTURES / name) for name in ("healthy", "dispatch_bound")]
     tables = ProfileTables(lambda: profiles)

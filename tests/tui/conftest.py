@@ -11,7 +11,7 @@ from beside import profile_with_files
 from measured import profile_at, session_of
 from msgspec.structs import replace
 
-from npu_tui.ingest.load import load
+from npu_tui.load.load import load
 from npu_tui.profile.checks import checks_of
 from npu_tui.tui import screen
 from npu_tui.tui.session import Session, make_session

@@ -16,13 +16,13 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from npu_tui.tui.app import NpuTui
+from npu_tui.tui.panel import Panel
+from npu_tui.tui.prompt import Prompt
+from npu_tui.tui.rows import Rows
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.session import Session
 from npu_tui.tui.terminal.internals import strips_of
-from npu_tui.tui.widgets.panel import Panel
-from npu_tui.tui.widgets.prompt import Prompt
-from npu_tui.tui.widgets.rows import Rows
-from npu_tui.tui.widgets.timeline import Timeline
+from npu_tui.tui.timeline import Timeline
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import ViewState
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from npu_tui.tui.keys.commands import commands_of
+from npu_tui.tui.commands import commands_of
 
 LEGACY, KITTY, TWIN = "legacy", "kitty", "input method"
 _ESCAPED = re.compile(r"\x1b\[(27;\d+;\d+~|[\d;]+u)")

@@ -22,8 +22,7 @@ from key_bytes import KeyBytes, cases
 from terminals import PATIENCE, Terminal
 from watched import FENCE, READY
 
-from npu_tui.tui.keys.commands import commands_of
-from npu_tui.tui.keys.key_names import delivered, key_label
+from npu_tui.tui.commands import commands_of, delivered, key_label
 
 ROOT = Path(__file__).resolve().parents[2]
 WATCHED = Path(__file__).resolve().parent / "watched.py"

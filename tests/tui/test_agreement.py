@@ -12,27 +12,25 @@ import orjson
 import pytest
 from rich.text import Text
 
-from npu_tui.ingest.opening import Opening
+from npu_tui.load.load import Opening
+from npu_tui.output.formats import json_report
+from npu_tui.output.report import report
 from npu_tui.output.report_document import worth_work
+from npu_tui.output.report_schema import FindingRow
 from npu_tui.profile.profile import Profile
-from npu_tui.report.pages.json_report import json_report
-from npu_tui.report.report import report
-from npu_tui.report.schema import FindingRow
 from npu_tui.rules.model import Findings
 from npu_tui.strings import say, words
 from npu_tui.trace.model import HOST_TO_DEVICE
 from npu_tui.trace.text import duration_text
-from npu_tui.tui.hits import NO_HITS
-from npu_tui.tui.session import Session, make_session
+from npu_tui.tui.head import device_line, headline, measure, step_line
+from npu_tui.tui.session import NO_HITS, Session, make_session
 from npu_tui.tui.tabs.bubbles import bubbles
+from npu_tui.tui.tabs.communication import CommunicationTab
 from npu_tui.tui.tabs.findings import FindingsTab
 from npu_tui.tui.tabs.lines import lines
-from npu_tui.tui.tabs.table.tab import Context, Table
-from npu_tui.tui.tabs.work.communication import CommunicationTab
-from npu_tui.tui.tabs.work.operators import OperatorsTab
-from npu_tui.tui.tabs.work.range import RangeTab
-from npu_tui.tui.widgets.bars import device_line, measure, step_line
-from npu_tui.tui.widgets.header import headline
+from npu_tui.tui.tabs.operators import OperatorsTab
+from npu_tui.tui.tabs.range import RangeTab
+from npu_tui.tui.tabs.table import Context, Table
 from npu_tui.view.grid import Grid
 from npu_tui.view.links import LinkIndex, StripCount, draw_strip
 from npu_tui.view.palette import Ink

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from measured import answers, profile_of
 
-from npu_tui.ingest.load import load
-from npu_tui.tui.widgets.bars import device_line, measure, nearest_step, step_line
+from npu_tui.load.load import load
+from npu_tui.tui.head import device_line, measure, nearest_step, step_line
 
 WIDTH = 160
 

@@ -8,9 +8,7 @@ import pytest
 from driving import Driver, opened
 
 from npu_tui.strings import table
-from npu_tui.tui.job.screen import JobScreen
-from npu_tui.tui.keys.bindings import screen_bindings
-from npu_tui.tui.keys.commands import (
+from npu_tui.tui.commands import (
     BY_ID,
     COMMANDS,
     GROUPS,
@@ -19,13 +17,15 @@ from npu_tui.tui.keys.commands import (
     Command,
     Where,
     commands_of,
+    delivered,
     keys_label,
     markdown_table,
     set_keys,
 )
-from npu_tui.tui.keys.footer import HINTS
-from npu_tui.tui.keys.key_names import delivered
-from npu_tui.tui.picker.screen import PickerScreen
+from npu_tui.tui.footer import HINTS
+from npu_tui.tui.job_screen import JobScreen
+from npu_tui.tui.keymap import screen_bindings
+from npu_tui.tui.picker import PickerScreen
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.tabs import COMPARED_TABS, TABS
 from npu_tui.view.scene import Selected

@@ -13,9 +13,9 @@ from driving import opened
 
 from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.measured import Side
-from npu_tui.ingest.opening import opening_of
+from npu_tui.load.load import opening_of
 from npu_tui.profile.profile import Profile
-from npu_tui.tui.compared.opening import compared_session
+from npu_tui.tui.ranks import compared_session
 from npu_tui.tui.session import Session
 from npu_tui.view.scene import ALONE, BASE, NEW, Selected
 

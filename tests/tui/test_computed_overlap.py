@@ -9,7 +9,7 @@ import pytest
 from driving import opened
 from measured import profile_of, session_of
 
-from npu_tui.ingest.load import load
+from npu_tui.load.load import load
 from npu_tui.view.curves import StepCurve
 from npu_tui.view.viewport import Viewport
 

@@ -7,7 +7,7 @@ import time
 import pytest
 from terminals import PROGRAM, Terminal, answering
 
-from npu_tui.commands import look
+from npu_tui.cli import options as look
 from npu_tui.settings import GLYPHS
 from npu_tui.trace.text import cell_count
 from npu_tui.tui.terminal import terminal as module

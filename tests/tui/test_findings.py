@@ -7,15 +7,15 @@ from driving import Driver, opened
 from msgspec.structs import replace
 
 from npu_tui.output.report_document import finding_text
-from npu_tui.report.finding_words import gain_words
+from npu_tui.output.report_tables import gain_words
 from npu_tui.rules.model import Finding, Findings
 from npu_tui.strings import say, words
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.explore.examine import Examined
-from npu_tui.tui.heights import verdict_lines, verdict_rows
-from npu_tui.tui.sheets.sheet import Sheet
-from npu_tui.tui.widgets.panel import Panel
-from npu_tui.tui.widgets.verdict import Verdict
+from npu_tui.tui.examine import Examined
+from npu_tui.tui.first_picture import verdict_lines, verdict_rows
+from npu_tui.tui.head import Verdict
+from npu_tui.tui.panel import Panel
+from npu_tui.tui.sheets import Sheet
 from npu_tui.view.scene import Selected
 from npu_tui.view.start import Start
 

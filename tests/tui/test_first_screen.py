@@ -9,7 +9,7 @@ import pytest
 from driving import opened
 from measured import session_of
 
-from npu_tui.ingest.load import load
+from npu_tui.load.load import load
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ("healthy", "older_chip", "level0", "newest_torch_npu", "mindspore", "interrupted")

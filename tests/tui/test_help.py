@@ -10,11 +10,10 @@ from rich.console import Console
 from textual.containers import Vertical, VerticalScroll
 
 from npu_tui.strings import speaking
-from npu_tui.tui.keys.commands import commands_of
-from npu_tui.tui.keys.keymap import use_keys
+from npu_tui.tui.commands import commands_of
+from npu_tui.tui.keymap import use_keys
 from npu_tui.tui.screen import MainScreen
-from npu_tui.tui.sheets.help import entries, help_text
-from npu_tui.tui.sheets.help_sheet import HelpSheet
+from npu_tui.tui.sheets import HelpSheet, entries, help_text
 
 
 def shown(driver) -> list[str]:

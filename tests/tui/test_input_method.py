@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from driving import keys_of, opened
 
-from npu_tui.tui.keys.commands import commands_of
-from npu_tui.tui.keys.key_names import delivered, is_han
+from npu_tui.tui.commands import commands_of, delivered, is_han
 
 TWINS = dict(zip("，。【】、？：｛｝（）《》／．ｗＷ０", ",.[]/?:{}()<>/.wW0", strict=True))
 

@@ -17,18 +17,17 @@ from test_golden import SIZES, compare
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "jobs"))
 from made_jobs import simulated
 
-from npu_tui.cli import main
-from npu_tui.commands.explore import is_job
-from npu_tui.ingest.opening import opening_of
+from npu_tui.cli.explore import is_job
+from npu_tui.cli.main import main
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import Layout
 from npu_tui.jobs.opening import open_job
+from npu_tui.load.load import opening_of
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.job.overview import Examined
-from npu_tui.tui.job.reading import examined_jobs
-from npu_tui.tui.job.screen import JobScreen
+from npu_tui.tui.job_overview import Examined
+from npu_tui.tui.job_screen import JobScreen, examined_jobs
 from npu_tui.tui.screen import MainScreen
-from npu_tui.tui.sheets.help_sheet import HelpSheet
+from npu_tui.tui.sheets import HelpSheet
 from npu_tui.tui.terminal.internals import strips_of
 
 FOLDER = Path(__file__).resolve().parent / "golden_job"

@@ -8,7 +8,7 @@ from key_bytes import KeyBytes, cases, sequences
 from key_table import parsed
 from textual.command import CommandPalette
 
-from npu_tui.tui.keys.commands import commands_of
+from npu_tui.tui.commands import commands_of
 from npu_tui.tui.screen import MainScreen
 
 

@@ -8,7 +8,7 @@ import pytest
 from key_bytes import KITTY, LEGACY, TWIN, KeyBytes, cases
 from key_table import EXTENDED, measured, parsed, table
 
-from npu_tui.tui.keys.commands import commands_of
+from npu_tui.tui.commands import commands_of
 
 in_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 

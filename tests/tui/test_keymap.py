@@ -8,16 +8,16 @@ import pytest
 from driving import SIZE, opened
 from textual.command import CommandPalette
 
-from npu_tui.cli import main
-from npu_tui.commands.settings_file import known_settings
+from npu_tui.cli.main import main
+from npu_tui.cli.options import known_settings
 from npu_tui.manual.pages import page
 from npu_tui.settings import load_settings
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.keys.commands import BY_ID, COMMANDS, text_table
-from npu_tui.tui.keys.keymap import KeymapError, key_name, use_keys, use_settings, words_at_start
+from npu_tui.tui.commands import BY_ID, COMMANDS, text_table
+from npu_tui.tui.head import StatusLine
+from npu_tui.tui.keymap import KeymapError, key_name, use_keys, use_settings, words_at_start
 from npu_tui.tui.picture import unknown_keys
-from npu_tui.tui.sheets.help_sheet import HelpSheet
-from npu_tui.tui.widgets.header import StatusLine
+from npu_tui.tui.sheets import HelpSheet
 
 
 @pytest.mark.parametrize(

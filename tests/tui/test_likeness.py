@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from textual.fuzzy import FuzzySearch
 
-from npu_tui.tui.explore.palette import likeness
-from npu_tui.tui.keys.commands import COMMANDS
+from npu_tui.tui.commands import COMMANDS
+from npu_tui.tui.palette import likeness
 
 TITLES = sorted({command.title for command in COMMANDS})
 

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.opening import Opening
+from npu_tui.load.errors import InputError
+from npu_tui.load.load import Opening
 from npu_tui.trace.message import message
-from npu_tui.tui import loader as loading
-from npu_tui.tui import session
+from npu_tui.tui import loading, session
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.loader import Advanced, Crashed, Early, Ended, Heard, Loader
+from npu_tui.tui.loading import Advanced, Crashed, Early, Ended, Heard, Loader
 from npu_tui.tui.session import Session
 from npu_tui.view.painter import Painter
 

@@ -14,7 +14,7 @@ from rich.color import ColorType
 from textual.command import CommandPalette
 from textual.scrollbar import ScrollBarRender
 
-from npu_tui.ingest.load import load
+from npu_tui.load.load import load
 from npu_tui.output.svg import svg
 from npu_tui.strings import say
 from npu_tui.trace.model import HOST_TO_DEVICE

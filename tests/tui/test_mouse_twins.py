@@ -13,9 +13,9 @@ from textual import events
 from npu_tui.strings import say
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.flags import Flag
+from npu_tui.tui.panel import TabLine
+from npu_tui.tui.rows import Rows
 from npu_tui.tui.tabs import TABS
-from npu_tui.tui.widgets.rows import Rows
-from npu_tui.tui.widgets.tab_line import TabLine
 
 Act = Callable[[Driver], Awaitable[None]]
 SLICE = "ProfilerStep#20"

@@ -12,16 +12,15 @@ from pathlib import Path
 import pytest
 from driving import opened
 
-from npu_tui.commands.place import add_place, place_of
-from npu_tui.ingest.load import load
+from npu_tui.cli.options import add_place, place_of
+from npu_tui.load.load import load
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.explore.flag_marks import FlagSheet
-from npu_tui.tui.explore.shell_command import command_here, quoted
-from npu_tui.tui.flags import Flag, Flags, identity_of
+from npu_tui.tui.flags import Flag, Flags, FlagSheet, identity_of
+from npu_tui.tui.head import StatusLine
+from npu_tui.tui.prompts import command_here, quoted
 from npu_tui.tui.screen import MainScreen
-from npu_tui.tui.tabs.table.tab import Table
-from npu_tui.tui.terminal.clipboard import to_tmux
-from npu_tui.tui.widgets.header import StatusLine
+from npu_tui.tui.tabs.table import Table
+from npu_tui.tui.terminal.terminal import to_tmux
 from npu_tui.view.start import NO_TAB
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from npu_tui.tui.tabs.table.order import Order, arranged, numeric, sortable
-from npu_tui.tui.tabs.table.tab import Row, Table
+from npu_tui.tui.tabs.table import Order, Row, Table, arranged, numeric, sortable
 
 ROWS = [
     Row(("3 ms", "b"), values=(3, "b")),

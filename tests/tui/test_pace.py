@@ -7,8 +7,8 @@ from driving import Driver, keys_of, opened
 from textual import events
 from textual.drivers.headless_driver import HeadlessDriver
 
+from npu_tui.tui import timeline
 from npu_tui.tui.terminal.pace import QUESTION, Pace
-from npu_tui.tui.widgets import timeline
 
 
 class Clock:

@@ -5,9 +5,9 @@ from driving import opened
 
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import duration_text
+from npu_tui.tui.head import StatusLine
+from npu_tui.tui.panel import TabLine
 from npu_tui.tui.tabs import TABS
-from npu_tui.tui.widgets.header import StatusLine
-from npu_tui.tui.widgets.tab_line import TabLine
 from npu_tui.view.scene import Selected
 
 

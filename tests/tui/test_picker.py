@@ -5,17 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.nearby.profiles import nearby
-from npu_tui.nearby.verdicts import Told
+from npu_tui.nearby import Told, nearby
 from npu_tui.strings import speaking
 from npu_tui.trace.text import cell_count
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.job.screen import JobScreen
-from npu_tui.tui.keys.keymap import use_keys
-from npu_tui.tui.picker.rows import Choice, columns, foot_lines, head_line, row_line, title_line
-from npu_tui.tui.picker.screen import PickerScreen
+from npu_tui.tui.job_screen import JobScreen
+from npu_tui.tui.keymap import use_keys
+from npu_tui.tui.picker import Choice, PickerScreen, columns, foot_lines, head_line, row_line, title_line
 from npu_tui.tui.screen import MainScreen
-from npu_tui.tui.sheets.help_sheet import HelpSheet
+from npu_tui.tui.sheets import HelpSheet
 from tests.tui.driving import Driver
 
 _FIXTURES = Path(__file__).parents[2] / "fixtures"

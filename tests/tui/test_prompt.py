@@ -6,9 +6,9 @@ import pytest
 from driving import opened
 from textual.widgets import Input, Label
 
-from npu_tui.tui.keys.commands import BY_ID, commands_of
+from npu_tui.tui.commands import BY_ID, commands_of
+from npu_tui.tui.head import StatusLine
 from npu_tui.tui.screen import MainScreen
-from npu_tui.tui.widgets.header import StatusLine
 
 
 def typed(driver) -> str:

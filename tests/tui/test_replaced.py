@@ -8,11 +8,11 @@ import pytest
 from driving import opened
 from measured import session_of
 
-from npu_tui.ingest import load as loading
-from npu_tui.ingest.load import load
+from npu_tui.load import load as loading
+from npu_tui.load.load import load
 from npu_tui.trace.model import Trace
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.explore.contents import Computed
+from npu_tui.tui.contents import Computed
 from npu_tui.tui.session import Session
 
 PATH = "fixtures/dispatch_bound"

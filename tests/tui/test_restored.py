@@ -28,7 +28,7 @@ def compose(*words):
         {what}
     return real(*words)
 Painter.compose = compose
-from npu_tui.cli import main
+from npu_tui.cli.main import main
 sys.exit(main([{path!r}]))
 """
 
@@ -101,7 +101,7 @@ class Waiting:
         if name == "textual":
             time.sleep(20)
 sys.meta_path.insert(0, Waiting())
-from npu_tui.cli import main
+from npu_tui.cli.main import main
 sys.exit(main([{path!r}]))
 """
 """The program, whose first picture stands long, as importing what draws the others takes its time."""
@@ -145,7 +145,7 @@ def test_without_threads_one_line_says_so():
         "import threading\n"
         'def refuse(self): raise RuntimeError("can\'t start new thread")\n'
         "threading.Thread.start = refuse\n"
-        "import sys; from npu_tui.cli import main\n"
+        "import sys; from npu_tui.cli.main import main\n"
         f"sys.exit(main(['--theme', 'dark', '--glyphs', 'ascii', {PROFILE!r}]))"
     )
     terminal = Terminal([sys.executable, "-c", code])

@@ -11,15 +11,14 @@ from measured import session_of
 from textual.command import CommandList, CommandPalette
 from textual.widgets import Input
 
-from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.load import load
-from npu_tui.ingest.opening import Opening
+from npu_tui.load.errors import InputError
+from npu_tui.load.load import Opening, load
 from npu_tui.trace.message import message
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.keys.commands import commands_of
+from npu_tui.tui.commands import commands_of
 from npu_tui.tui.loading import LoadingScreen
 from npu_tui.tui.screen import MainScreen
-from npu_tui.tui.sheets.help_sheet import HelpSheet
+from npu_tui.tui.sheets import HelpSheet
 from npu_tui.tui.terminal.internals import strips_of
 
 FIXTURE = Path("fixtures/dispatch_bound")
@@ -179,7 +178,7 @@ async def test_escape_cancels_loading(monkeypatch):
         progress(1, 2, 3)
         raise AssertionError("loading goes on after it was cancelled")
 
-    monkeypatch.setattr("npu_tui.ingest.opening.Opening.trace", slow)
+    monkeypatch.setattr("npu_tui.load.load.Opening.trace", slow)
     app = NpuTui([Opening(FIXTURE, cached=False)])
     async with app.run_test():
         await until(reached.is_set)
@@ -201,7 +200,7 @@ async def test_the_loading_screen_tells_how_far_it_is(monkeypatch):
         go_on.wait(10)
         raise InputError(message("input.memory", path="p"))
 
-    monkeypatch.setattr("npu_tui.ingest.opening.Opening.trace", slow)
+    monkeypatch.setattr("npu_tui.load.load.Opening.trace", slow)
     app = NpuTui([Opening(FIXTURE, cached=False)])
     async with app.run_test(size=(80, 24)) as pilot:
         await until(reached.is_set)

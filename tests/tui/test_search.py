@@ -7,8 +7,8 @@ import pytest
 from driving import opened
 from textual.widgets import Label
 
-from npu_tui.tui.widgets.header import StatusLine
-from npu_tui.tui.widgets.prompt import Prompt
+from npu_tui.tui.head import StatusLine
+from npu_tui.tui.prompt import Prompt
 from npu_tui.view.palette import Ink
 
 

@@ -10,8 +10,8 @@ import pytest
 from driving import opened
 from terminals import PROGRAM, Terminal
 
+from npu_tui.tui.rows import Rows
 from npu_tui.tui.terminal.internals import strips_of
-from npu_tui.tui.widgets.rows import Rows
 
 PROFILE = "fixtures/dispatch_bound"
 KEYS = [

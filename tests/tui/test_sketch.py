@@ -10,14 +10,14 @@ import numpy.typing as npt
 import pytest
 from msgspec import structs
 
-from npu_tui.ingest.copy import cache, sketch
-from npu_tui.ingest.copy.sketch import sketch_of
-from npu_tui.ingest.load import load
-from npu_tui.ingest.opening import Opening
-from npu_tui.ingest.source.find import find_source
+from npu_tui.load import copy as cache
+from npu_tui.load import copy_container as sketch
+from npu_tui.load.copy_container import sketch_of
+from npu_tui.load.find import find_source
+from npu_tui.load.load import Opening, load
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Trace, make_rows
-from npu_tui.tui.loader import Early, Ended, Loader
+from npu_tui.tui.loading import Early, Ended, Loader
 from npu_tui.view.caches import lanes_top
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.grid import Grid

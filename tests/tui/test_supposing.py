@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from measured import profile_at
 
-from npu_tui.tui.explore.supposing import Supposed, Supposing
+from npu_tui.tui.prompts import Supposed, Supposing
 
 HEALTHY = Path(__file__).resolve().parents[2] / "fixtures" / "healthy"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from npu_tui.tui.tabs.table.table_text import _inert
+from npu_tui.tui.tabs.table import _inert
 
 
 @pytest.mark.parametrize("cell", ["=1+1", "@SUM(A1)", "+cmd|' /C calc'!A0", "-1+1|x", "\t=1", "-x"])

@@ -10,9 +10,9 @@ from driving import opened
 from measured import session_of
 
 from npu_tui.analysis.code_lines import CodeLine, line_of
-from npu_tui.ingest.load import load
-from npu_tui.tui.explore import editor
-from npu_tui.tui.widgets.bars import Bars
+from npu_tui.load.load import load
+from npu_tui.tui import examine as editor
+from npu_tui.tui.head import Bars
 from npu_tui.view.scene import Selected
 
 

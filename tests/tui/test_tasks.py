@@ -8,7 +8,7 @@ import pytest
 from driving import opened
 from measured import session_of
 
-from npu_tui.ingest.load import load
+from npu_tui.load.load import load
 from npu_tui.strings import say
 from npu_tui.trace.text import duration_text
 from npu_tui.tui.session import Session

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from npu_tui.tui.threads import Beside
+from npu_tui.tui.app import Beside
 
 
 def test_the_event_loop_ends_while_a_thread_works():

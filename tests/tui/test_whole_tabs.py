@@ -11,12 +11,11 @@ from measured import profile_at
 
 from npu_tui.analysis.collectives import pair_sums
 from npu_tui.trace.model import HOST_TO_DEVICE
-from npu_tui.tui.hits import NO_HITS
-from npu_tui.tui.session import make_session
-from npu_tui.tui.tabs.table.spread import bar, spark
-from npu_tui.tui.tabs.table.tab import Context, Table
-from npu_tui.tui.tabs.work.communication import link_table
-from npu_tui.tui.tabs.work.summary import SummaryTab
+from npu_tui.tui.session import NO_HITS, make_session
+from npu_tui.tui.tabs.communication import link_table
+from npu_tui.tui.tabs.spread import bar, spark
+from npu_tui.tui.tabs.summary import SummaryTab
+from npu_tui.tui.tabs.table import Context, Table
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "ingest" / "database"))
 

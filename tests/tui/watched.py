@@ -12,9 +12,9 @@ import sys
 from textual.binding import Binding, BindingType
 
 import npu_tui.tui.panel_screen
-from npu_tui.cli import main
+from npu_tui.cli.main import main
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.keys.commands import Where
+from npu_tui.tui.commands import Where
 from npu_tui.tui.screen import MainScreen
 
 READY, FENCE, FENCE_KEY = "ready", "-", "f12"

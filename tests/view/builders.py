@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from npu_tui.ingest.args.json_args import JsonArgs
+from npu_tui.load.args import JsonArgs
 from npu_tui.native.cells import Levels
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.ingest.load import load
+from npu_tui.load.load import load
 from npu_tui.trace.model import Trace
 
 ORDER = ("Python", "CANN", "Ascend Hardware", "HCCL", "AI Core Freq", "HBM", "Overlap Analysis")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from measured import profile_of
 
-from npu_tui.ingest.load import load
+from npu_tui.load.load import load
 from npu_tui.profile.scene import make_scene
 from npu_tui.trace.model import Trace
 from npu_tui.view.explorer import Explorer

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.load import load
+from npu_tui.load.errors import InputError
+from npu_tui.load.load import load
 from npu_tui.trace.folded_rows import flat_rows, leaf_row
 from npu_tui.trace.model import Trace
 from npu_tui.view.explorer import Explorer

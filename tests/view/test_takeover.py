@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from npu_tui.ingest import load as loading
-from npu_tui.ingest.load import load
+from npu_tui.load import load as loading
+from npu_tui.load.load import load
 from npu_tui.trace.model import Trace
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import LinkClasses, Scene, Selected

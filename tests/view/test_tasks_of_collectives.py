@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from npu_tui.ingest.load import load
+from npu_tui.load.load import load
 from npu_tui.view.moves import task_beside
 from npu_tui.view.outline import is_plane
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.cli import main
-from npu_tui.commands.watch import Watch
+from npu_tui.cli.main import main
+from npu_tui.cli.watch import Watch
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 

@@ -1,28 +1,26 @@
-"""The texts of ``npu-tui compare``: what changed between two profiles."""
+"""Two profiles beside each other.
+
+Adding a language: copy ``en``, translate the right side of every line, and name the folder in ``LANGUAGES``.
+
+A value stands in braces, ``{lost:time}``: its name is fixed, its kind (after the colon) says how it is written, and its
+place in the sentence is yours. ``{count:launch|launches}`` is a number with what is counted, one or many. ``{press[zoom_in]}``
+is the key of a command. A test compares keys and placeholders of the languages.
+"""
 
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    # ``npu-tui compare``: what changed between two profiles
     "compare.description": "what changed from BASE to NEW: the step class by class, kernels, code lines, collectives",
-    "compare.epilog": (
-        "Exit codes: 0 done, 1 --fail-on holds, 2 wrong usage, 3 an input is not readable. A verdict needs four steps on each side; "
-        "with fewer, the computing time is judged and the step is unsure."
-    ),
+    "compare.epilog": "Exit codes: 0 done, 1 --fail-on holds, 2 wrong usage, 3 an input is not readable. A verdict needs four steps on each side; with fewer, the computing time is judged and the step is unsure.",
     "compare.base": "the profile to compare with",
     "compare.new": "the profile that changed",
     "compare.format": "text, markdown, json or html; without it a terminal shows the comparison, anything else gets text",
     "compare.step": "the steps to compare, by number: 7, 5..9 or all (by default all but the first step and outliers; long steps that recur on one side count)",
     "compare.rank_option": "compare rank R of both jobs, or rank R of BASE with rank S of NEW, where a PATH holds several ranks",
-    "compare.needs_two": (
-        "npu-tui compare: two profiles are needed, the one before and the one after: npu-tui compare BASE NEW"
-    ),
-    "compare.needs_new": (
-        "npu-tui compare: {path} is one profile; which one is it held against? npu-tui compare {path} NEW"
-    ),
-    "compare.needs_new_ranks": (
-        "npu-tui compare: {path} is one job; two are needed: npu-tui compare {path} NEW. Two ranks of it: "
-        "npu-tui compare {path} {path} --rank {ranks}. All its ranks: npu-tui ranks {path}"
-    ),
+    "compare.needs_two": "npu-tui compare: two profiles are needed, the one before and the one after: npu-tui compare BASE NEW",
+    "compare.needs_new": "npu-tui compare: {path} is one profile; which one is it held against? npu-tui compare {path} NEW",
+    "compare.needs_new_ranks": "npu-tui compare: {path} is one job; two are needed: npu-tui compare {path} NEW. Two ranks of it: npu-tui compare {path} {path} --rank {ranks}. All its ranks: npu-tui ranks {path}",
     "compare.bad_rank": "--rank needs a rank such as 3, or two such as 0:3; not {text}",
     "compare.no_rank": "{path} has no rank {rank}; it has {ranks}",
     "compare.no_ranks": "nothing in {path} says that it is rank {rank}",
@@ -234,4 +232,78 @@ TEXTS: dict[str, str] = {
     "explain.DIFF.INCOMPARABLE": "Nothing ran on the device of one side, or less than a fifth of the work has a counterpart: no difference means anything.",
     "diff.incomparable": "These profiles cannot be compared",
     "finding.advice.DIFF.INCOMPARABLE": "Record the same program on both sides; --map A=B tells names that were changed.",
+    # the screen that compares two profiles
+    "command.align_sides": "align both sides: step starts, the selected slice, every operation",
+    "command.counterpart": "go to the same slice on the other side",
+    "command.sides": "show the base, the new profile or both",
+    "command.tab_changes": "Changes: what differs, and what it costs a step",
+    "tab.changes": "Changes",
+    "tab.changes.short": "Chg",
+    "footer.change": "change",
+    "footer.other": "other side",
+    "footer.align": "align",
+    "footer.sides": "one side",
+    "footer.steps": "steps",
+    "changes.number": "#",
+    "changes.delta": "per step",
+    "changes.share": "share",
+    "changes.what": "what changed",
+    "changes.p": "p",
+    "changes.of": "change {n:count} of {count:count}: {title}",
+    "changes.none": "no change worth a look",
+    "compared.none": "only a comparison has this: npu-tui compare BASE NEW",
+    "compared.title": "COMPARE",
+    "compared.level": "level {level}",
+    "compared.alignment.step": "= step start",
+    "compared.alignment.operation": "= this operation",
+    "compared.alignment.every": "= every operation, N warped",
+    "compared.face.base": "base only",
+    "compared.face.new": "new only",
+    "compared.step": "step {base:time} → {new:time}, {delta:change} ({share:share_change})",
+    "compared.interval": "95%: {low:change} … {high:change}, p {p}",
+    "compared.few": "too few steps for a verdict",
+    "compared.computing.slower": "computing {delta:change}: slower",
+    "compared.computing.faster": "computing {delta:change}: faster",
+    "compared.computing.same": "computing {delta:change}: the same",
+    "compared.computing.unsure": "computing {delta:change}: unsure",
+    "compared.visible": "visible from {share:share}",
+    "compared.matched": "operations matched {share:share}",
+    "compared.no_parts": "every part of the step takes as long as before",
+    "compared.part.prep": "prep",
+    "compared.part.prep.short": "prep",
+    "compared.part.computing": "compute",
+    "compared.part.computing.short": "comp",
+    "compared.part.wait": "wait for a peer",
+    "compared.part.wait.short": "wait",
+    "compared.part.transfer": "transfer",
+    "compared.part.transfer.short": "xfer",
+    "compared.part.exposed": "exposed comm.",
+    "compared.part.exposed.short": "comm",
+    "compared.part.host_late": "host late",
+    "compared.part.host_late.short": "host",
+    "compared.part.device_side": "device side",
+    "compared.part.device_side.short": "dev",
+    "compared.part.unlinked": "idle, no link",
+    "compared.part.unlinked.short": "idle",
+    "compared.part.tail": "tail",
+    "compared.part.tail.short": "tail",
+    "compared.part.others": "rest",
+    "compared.rest": "not in a row",
+    "compared.not_judged": "not judged: {what}",
+    "compared.place": "{name}: {base} → {new}",
+    "compared.absent": "none",
+    "compared.told.delta": "{delta:change} per step; the step changed by {step:change}",
+    "compared.told.part_of": "counted in {id}",
+    "compared.told.p": "p {p}, after Benjamini-Hochberg",
+    "compared.told.severity": "severity: {severity}",
+    "compared.told.place": "{side} at {at:time} of the step, {length:time}: {name}",
+    "compared.aligned.step": "both steps begin together",
+    "compared.aligned.operation": "{name} begins together on both sides; N moved by {by}",
+    "compared.aligned.every": "every operation of N is drawn where B has it; time in N is stretched",
+    "compared.no_twin": "the {side} profile has no such slice",
+    "compared.twin": "{name}: {base:time} → {new:time}, {delta:change}",
+    "compared.shown.both": "both sides",
+    "compared.shown.base": "the base alone",
+    "compared.shown.new": "the new profile alone",
+    "compared.steps": "step {base} → step {new}: {base_wall:time} → {new_wall:time}, {delta:change}",
 }

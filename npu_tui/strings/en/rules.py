@@ -1,14 +1,72 @@
-"""The texts of the findings of one profile: a block a rule, and before them what rules share.
+"""Findings of one profile: what findings share, then a block a rule.
 
-For translators: a block is everything that a user reads of one finding. ``explain.<id>`` says what it means and how it
-is found, ``finding.*`` are title, details, places and the line of the verdict, ``finding.advice.*`` what to do, and
-``threshold.*`` what a number gates, with its unit and the source of its default. Placeholders such as ``{time:time}``
-stay as they are; their order is free.
+A block is everything that a user reads of one finding: ``explain.<id>`` says what it means and how it is found,
+``finding.*`` are title, details, places and the line of the verdict, ``finding.advice.*`` what to do, ``threshold.*`` what a
+number gates, with its unit and the source of its default.
+
+Adding a language: copy ``en``, translate the right side of every line, and name the folder in ``LANGUAGES``.
+
+A value stands in braces, ``{lost:time}``: its name is fixed, its kind (after the colon) says how it is written, and its
+place in the sentence is yours. ``{count:launch|launches}`` is a number with what is counted, one or many. ``{press[zoom_in]}``
+is the key of a command. A test compares keys and placeholders of the languages.
 """
 
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    # texts that findings share: verdicts, outlook, where and when, what a rule lacks
+    "finding.between": "between {start:time} and {end:time}",
+    "finding.place": "{place} in {function}()",
+    "finding.lines": "{file}:{lines:and}",
+    "finding.timed": "{name} {time:time}",
+    "finding.counted": "{name} {count:count}",
+    "finding.steps.every": "It shows in every step.",
+    "finding.steps.one": "It shows in step {step} only, of {first}–{last}.",
+    "finding.steps.some": "It shows in {count:count} of {all:count} steps: {steps:and}.",
+    "finding.outlook.rest": "After fix 1, fixing it makes each {unit} {gain:time} shorter.",
+    "finding.outlook.rest_many": "After fixes 1–{above}, fixing it makes each {unit} {gain:time} shorter.",
+    "finding.outlook.step": "Fixing it makes each {unit} {gain:time} shorter.",
+    "finding.outlook.less": "The rest of its {time:time} per {unit} is hidden: other work takes as long.",
+    "finding.gain_after": "{gain} after 1",
+    "finding.gain_after_many": "{gain} after 1–{after}",
+    "finding.outlook.next": "Each {unit} then takes about {step:time}, and {following} leads.",
+    "finding.outlook.last": "Each {unit} then takes about {step:time}.",
+    "finding.outlook.part": "Part of {whole}.",
+    "finding.outlook.idle": "Fixing it gains nothing: something else takes as long at the same time.",
+    "finding.outlook.held": "By itself it gains {alone:time}: the findings above take as long at the same time.",
+    "finding.outlook.held_entirely": "By itself it gains nothing: the findings above take as long at the same time.",
+    "finding.outlook.intervals": "This run cannot be replayed, so gains are lengths of intervals.",
+    "finding.over.step": "{text} in {count:step|steps}",
+    "finding.over.token": "{text} in {count:token|tokens}",
+    "finding.over.iteration": "{text} in {count:iteration|iterations}",
+    "finding.unit.step": "step",
+    "finding.unit.token": "token",
+    "finding.unit.iteration": "iteration",
+    "finding.unknown": "unknown",
+    "finding.nothing": "the end",
+    "finding.rank": "rank {rank} was",
+    "finding.ranks": "ranks {ranks:and} were",
+    "finding.speed": "at {speed:speed}",
+    "finding.speeds": "at {low:speed} to {high:speed}",
+    "finding.device": "device {device}: {text}",
+    "finding.class.dispatch": "DISPATCH",
+    "finding.class.compute": "COMPUTE",
+    "finding.class.communication": "COMMUNICATION",
+    "finding.class.memory": "MEMORY",
+    "finding.class.config": "SETTINGS",
+    "finding.class.data": "DATA",
+    "finding.verdict.then": "then {line}",
+    "finding.verdict.line": "{what}: {title}",
+    "finding.verdict.healthy": "No significant bottleneck: the device computes for {compute:share} of {total:time}; {free:share} is free.",
+    "finding.verdict.no_device": "No device time in this trace, so there is nothing to judge.",
+    "finding.kind.dispatch": "dispatch",
+    "finding.kind.compute": "compute",
+    "finding.kind.communication": "communication",
+    "finding.kind.memory": "memory",
+    "finding.kind.config": "config",
+    "finding.kind.data": "data",
+    "finding.verdict.tables": "Of {total:time} by step_trace_time.csv the device computes {compute:share}, communicates alone {exposed:share} and is free {free:share}; without a trace nothing tells why.",
+    # the findings of one profile: a block a rule, and before them what rules share
     # npu-tui explain
     "explain.list": "Findings by class (npu-tui explain ID shows one in full):",
     "explain.unknown": "there is no finding {id}; did you mean {near}?",

@@ -1,13 +1,18 @@
-"""The texts of ``npu-tui compare``: what changed between two profiles."""
+"""Two profiles beside each other.
+
+Adding a language: copy ``en``, translate the right side of every line, and name the folder in ``LANGUAGES``.
+
+A value stands in braces, ``{lost:time}``: its name is fixed, its kind (after the colon) says how it is written, and its
+place in the sentence is yours. ``{count:launch|launches}`` is a number with what is counted, one or many. ``{press[zoom_in]}``
+is the key of a command. A test compares keys and placeholders of the languages.
+"""
 
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    # ``npu-tui compare``: what changed between two profiles
     "compare.description": "从 BASE 到 NEW 有什么变化：step 的各个部分、kernel、代码行、集合通信",
-    "compare.epilog": (
-        "退出码：0 完成，1 命中 --fail-on，2 用法错误，3 输入不可读。每一侧至少四个 step 才能下结论；不足时只"
-        "判断计算时间，step 为不确定。"
-    ),
+    "compare.epilog": "退出码：0 完成，1 命中 --fail-on，2 用法错误，3 输入不可读。每一侧至少四个 step 才能下结论；不足时只判断计算时间，step 为不确定。",
     "compare.base": "作为比较基准的 profile",
     "compare.new": "变化后的 profile",
     "compare.format": "text、markdown、json 或 html；不给出时终端显示对比界面，否则输出文本",
@@ -15,10 +20,7 @@ TEXTS: dict[str, str] = {
     "compare.rank_option": "PATH 中有多张卡时：比较两个作业的 rank R，或 BASE 的 rank R 与 NEW 的 rank S",
     "compare.needs_two": "npu-tui compare：需要两份 profile，改动前和改动后：npu-tui compare BASE NEW",
     "compare.needs_new": "npu-tui compare：{path} 只是一份 profile，还缺与之对比的一份：npu-tui compare {path} NEW",
-    "compare.needs_new_ranks": (
-        "npu-tui compare：{path} 只是一个任务，需要两个：npu-tui compare {path} NEW。对比其中两张卡："
-        "npu-tui compare {path} {path} --rank {ranks}。查看全部卡：npu-tui ranks {path}"
-    ),
+    "compare.needs_new_ranks": "npu-tui compare：{path} 只是一个任务，需要两个：npu-tui compare {path} NEW。对比其中两张卡：npu-tui compare {path} {path} --rank {ranks}。查看全部卡：npu-tui ranks {path}",
     "compare.bad_rank": "--rank 需要一个 rank（如 3）或两个（如 0:3），而不是 {text}",
     "compare.no_rank": "{path} 没有 rank {rank}；有 {ranks}",
     "compare.no_ranks": "{path} 中没有说明哪个是 rank {rank}",
@@ -153,36 +155,23 @@ TEXTS: dict[str, str] = {
     "finding.advice.DIFF.KERNEL.GONE": "若非有意，请比较两侧下发它们的算子。",
     # DIFF.KERNEL.SLOWER
     "explain.DIFF.KERNEL.SLOWER": "同一 kernel 单次耗时变长。对两侧的全部调用做检验（Mann-Whitney），所有 kernel 的检验一起校正（Benjamini-Hochberg，0.1）；调用少于四次时变化须超过 15%，因为相同的两次运行之间单次调用就有这么大的波动。",
-    "diff.slower": (
-        "{kernel}{attributes} 变慢：每次 {base_median:time} → {new_median:time}，每个 step {new_count:mean_count} 次"
-    ),
+    "diff.slower": "{kernel}{attributes} 变慢：每次 {base_median:time} → {new_median:time}，每个 step {new_count:mean_count} 次",
     "finding.advice.DIFF.KERNEL.SLOWER": "检查两侧的格式、频率，以及 CANN 和算子包的版本。",
     # DIFF.KERNEL.FASTER
     "explain.DIFF.KERNEL.FASTER": "同一 kernel 单次耗时变短，判断方法与变慢相同。",
-    "diff.faster": (
-        "{kernel}{attributes} 变快：每次 {base_median:time} → {new_median:time}，每个 step {new_count:mean_count} 次"
-    ),
+    "diff.faster": "{kernel}{attributes} 变快：每次 {base_median:time} → {new_median:time}，每个 step {new_count:mean_count} 次",
     "finding.advice.DIFF.KERNEL.FASTER": "保留该改动；确认 shape 和数据类型仍符合预期。",
     # DIFF.KERNEL.MORE
     "explain.DIFF.KERNEL.MORE": "同一 kernel 每个 step 的次数变多。差异分为次数变化和单次变化两部分。",
-    "diff.more": (
-        "{kernel}{attributes} 的次数变多：每个 step {base_count:mean_count} → {new_count:mean_count} 次，每"
-        "次 {new_median:time}"
-    ),
+    "diff.more": "{kernel}{attributes} 的次数变多：每个 step {base_count:mean_count} → {new_count:mean_count} 次，每次 {new_median:time}",
     "finding.advice.DIFF.KERNEL.MORE": "查找新增的循环、层或重计算。",
     # DIFF.KERNEL.FEWER
     "explain.DIFF.KERNEL.FEWER": "同一 kernel 每个 step 的次数变少。",
-    "diff.fewer": (
-        "{kernel}{attributes} 的次数变少：每个 step {base_count:mean_count} → {new_count:mean_count} 次，每"
-        "次 {base_median:time}"
-    ),
+    "diff.fewer": "{kernel}{attributes} 的次数变少：每个 step {base_count:mean_count} → {new_count:mean_count} 次，每次 {base_median:time}",
     "finding.advice.DIFF.KERNEL.FEWER": "若非有意，请查找不再执行到的层或分支。",
     # DIFF.KERNEL.CHANGED
     "explain.DIFF.KERNEL.CHANGED": "已匹配的算子下发了同类型的 kernel，但数据类型、shape、格式或核不同：这是一个改变的 kernel，而不是一消失一新增。",
-    "diff.changed": (
-        "{kernel} 改变了{what}：{base_count:mean_count} 次 × {base_median:time} → {new_count:mean_count} 次 ×"
-        " {new_median:time}"
-    ),
+    "diff.changed": "{kernel} 改变了{what}：{base_count:mean_count} 次 × {base_median:time} → {new_count:mean_count} 次 × {new_median:time}",
     "diff.attribute.dtypes": "数据类型，{base} → {new}",
     "diff.attribute.shapes": "shape，{base} → {new}",
     "diff.attribute.formats": "格式，{base} → {new}",
@@ -207,10 +196,7 @@ TEXTS: dict[str, str] = {
     "finding.advice.DIFF.COMM.EXPOSED": "两侧都用 Level1 采集，才能看出是对端晚到还是传输慢。",
     # DIFF.COMM.LATE_RANK
     "explain.DIFF.COMM.LATE_RANK": "某次集合通信（按类型、通信域和在 step 中的位置）等待对端的时间变长或变短，或等待的对端变了。等待到最长的 Notify_Wait 结束为止。",
-    "diff.late_rank": (
-        "{group} 的第 {ordinal} 个 {type} 等待的是 rank {new_peer}，而不是 rank {base_peer}：{base_wait:time}"
-        " → {new_wait:time}"
-    ),
+    "diff.late_rank": "{group} 的第 {ordinal} 个 {type} 等待的是 rank {new_peer}，而不是 rank {base_peer}：{base_wait:time} → {new_wait:time}",
     "diff.wait": "{group} 的第 {ordinal} 个 {type} 等待 rank {new_peer}：{base_wait:time} → {new_wait:time}",
     "finding.advice.DIFF.COMM.LATE_RANK": "看它等待的那张卡：npu-tui ranks 显示谁晚到、为什么。",
     # DIFF.COMM.BANDWIDTH
@@ -219,9 +205,7 @@ TEXTS: dict[str, str] = {
     "finding.advice.DIFF.COMM.BANDWIDTH": "比较两侧的数据量和链路；可能有别的任务共用链路。",
     # DIFF.COMPILE
     "explain.DIFF.COMPILE": "Host 上 aclopCompileAndExecute 的时间变多或变少：step 执行中编译算子，原因是新的 shape 或没有缓存。代价按其中设备空闲的部分计。",
-    "diff.compile": (
-        "算子编译：每个 step {base_count:mean_count} → {new_count:mean_count} 次，Host 耗时 {base:time} → {new:time}"
-    ),
+    "diff.compile": "算子编译：每个 step {base_count:mean_count} → {new_count:mean_count} 次，Host 耗时 {base:time} → {new:time}",
     "finding.advice.DIFF.COMPILE": "使用 torch_npu.npu.set_compile_mode(jit_compile=False)，或保持 shape 不变。",
     # DIFF.LOADER
     "explain.DIFF.LOADER": "Host 取一批数据时设备空闲的时间变长或变短：名称含 dataloader 的片段中，设备既不计算也不通信的部分。",
@@ -248,4 +232,78 @@ TEXTS: dict[str, str] = {
     "explain.DIFF.INCOMPARABLE": "某一侧的设备上没有任何执行，或不到五分之一的工作有对应项：任何差异都没有意义。",
     "diff.incomparable": "这两份 profile 无法比较",
     "finding.advice.DIFF.INCOMPARABLE": "两侧采集同一个程序；名称改过时用 --map A=B 说明。",
+    # the screen that compares two profiles
+    "command.align_sides": "对齐两侧：step 起点、所选片段、每个算子",
+    "command.counterpart": "跳到另一侧的对应片段",
+    "command.sides": "只看基线、只看新 profile 或两者都看",
+    "command.tab_changes": "变化：哪里不同，每个 step 代价多少",
+    "tab.changes": "变化",
+    "tab.changes.short": "变化",
+    "footer.change": "变化",
+    "footer.other": "另一侧",
+    "footer.align": "对齐",
+    "footer.sides": "单侧",
+    "footer.steps": "step",
+    "changes.number": "#",
+    "changes.delta": "每 step",
+    "changes.share": "占比",
+    "changes.what": "变化内容",
+    "changes.p": "p",
+    "changes.of": "第 {n:count} 处变化，共 {count:count} 处：{title}",
+    "changes.none": "没有值得关注的变化",
+    "compared.none": "仅对比时可用：npu-tui compare BASE NEW",
+    "compared.title": "对比",
+    "compared.level": "level {level}",
+    "compared.alignment.step": "= step 起点",
+    "compared.alignment.operation": "= 所选算子",
+    "compared.alignment.every": "= 每个算子，N 被拉伸",
+    "compared.face.base": "只看基线",
+    "compared.face.new": "只看新 profile",
+    "compared.step": "step {base:time} → {new:time}，{delta:change}（{share:share_change}）",
+    "compared.interval": "95%：{low:change} … {high:change}，p {p}",
+    "compared.few": "step 太少，无法判定",
+    "compared.computing.slower": "计算 {delta:change}：变慢",
+    "compared.computing.faster": "计算 {delta:change}：变快",
+    "compared.computing.same": "计算 {delta:change}：不变",
+    "compared.computing.unsure": "计算 {delta:change}：不确定",
+    "compared.visible": "可见变化从 {share:share} 起",
+    "compared.matched": "算子匹配 {share:share}",
+    "compared.no_parts": "step 的每个部分耗时都与之前相同",
+    "compared.part.prep": "准备",
+    "compared.part.prep.short": "准备",
+    "compared.part.computing": "计算",
+    "compared.part.computing.short": "计算",
+    "compared.part.wait": "等待对端",
+    "compared.part.wait.short": "等待",
+    "compared.part.transfer": "传输",
+    "compared.part.transfer.short": "传输",
+    "compared.part.exposed": "未掩盖通信",
+    "compared.part.exposed.short": "通信",
+    "compared.part.host_late": "host 下发晚",
+    "compared.part.host_late.short": "host",
+    "compared.part.device_side": "device 侧",
+    "compared.part.device_side.short": "device",
+    "compared.part.unlinked": "空闲，无连线",
+    "compared.part.unlinked.short": "空闲",
+    "compared.part.tail": "收尾",
+    "compared.part.tail.short": "收尾",
+    "compared.part.others": "其余",
+    "compared.rest": "未列出",
+    "compared.not_judged": "未判定：{what}",
+    "compared.place": "{name}：{base} → {new}",
+    "compared.absent": "无",
+    "compared.told.delta": "每个 step {delta:change}；step 共变化 {step:change}",
+    "compared.told.part_of": "已计入 {id}",
+    "compared.told.p": "p {p}（Benjamini-Hochberg 校正后）",
+    "compared.told.severity": "严重程度：{severity}",
+    "compared.told.place": "{side} 在 step 的 {at:time} 处，{length:time}：{name}",
+    "compared.aligned.step": "两侧的 step 从同一处开始",
+    "compared.aligned.operation": "{name} 在两侧同时开始；N 移动了 {by}",
+    "compared.aligned.every": "N 的每个算子画在 B 的位置上；N 的时间被拉伸",
+    "compared.no_twin": "{side} profile 里没有对应片段",
+    "compared.twin": "{name}：{base:time} → {new:time}，{delta:change}",
+    "compared.shown.both": "两侧都显示",
+    "compared.shown.base": "只显示基线",
+    "compared.shown.new": "只显示新 profile",
+    "compared.steps": "step {base} → step {new}：{base_wall:time} → {new_wall:time}，{delta:change}",
 }

@@ -1,13 +1,72 @@
-"""单个 profile 诊断的文本：每条规则一段，其前为规则共用的文本。
+"""Findings of one profile: what findings share, then a block a rule.
 
-致译者：一段包含用户所见一条诊断的全部文字。``explain.<id>`` 说明含义与判断方法，``finding.*`` 是标题、详情、位置与结论，
-``finding.advice.*`` 是建议，``threshold.*`` 说明阈值控制什么、单位及默认值的来源。``{time:time}`` 一类的占位符保持原样，
-次序可变。
+A block is everything that a user reads of one finding: ``explain.<id>`` says what it means and how it is found,
+``finding.*`` are title, details, places and the line of the verdict, ``finding.advice.*`` what to do, ``threshold.*`` what a
+number gates, with its unit and the source of its default.
+
+Adding a language: copy ``en``, translate the right side of every line, and name the folder in ``LANGUAGES``.
+
+A value stands in braces, ``{lost:time}``: its name is fixed, its kind (after the colon) says how it is written, and its
+place in the sentence is yours. ``{count:launch|launches}`` is a number with what is counted, one or many. ``{press[zoom_in]}``
+is the key of a command. A test compares keys and placeholders of the languages.
 """
 
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    # texts that findings share: verdicts, outlook, where and when, what a rule lacks
+    "finding.between": "在 {start:time} 到 {end:time} 之间",
+    "finding.place": "{place} {function}()",
+    "finding.lines": "{file}:{lines:and}",
+    "finding.timed": "{name} {time:time}",
+    "finding.counted": "{name} {count:count}",
+    "finding.steps.every": "每个 step 都出现。",
+    "finding.steps.one": "只出现在 step {step}（{first}–{last}）。",
+    "finding.steps.some": "出现在 {all:count} 个 step 中的 {count:count} 个：{steps:and}。",
+    "finding.outlook.rest": "解决第 1 条之后，再解决它可使每个 {unit} 缩短 {gain:time}。",
+    "finding.outlook.rest_many": "解决第 1–{above} 条之后，再解决它可使每个 {unit} 缩短 {gain:time}。",
+    "finding.outlook.step": "解决它可使每个 {unit} 缩短 {gain:time}。",
+    "finding.outlook.less": "其余部分（每个 {unit} 共 {time:time}）被同时进行的其他工作掩盖。",
+    "finding.gain_after": "{gain}（1 后）",
+    "finding.gain_after_many": "{gain}（1–{after} 后）",
+    "finding.outlook.next": "之后每个 {unit} 约为 {step:time}，首要问题变为 {following}。",
+    "finding.outlook.last": "之后每个 {unit} 约为 {step:time}。",
+    "finding.outlook.part": "包含在 {whole} 中。",
+    "finding.outlook.idle": "单独解决它没有收益：同一时间还有别的任务一样长。",
+    "finding.outlook.held": "单独解决它只减少 {alone:time}：上面的问题同时也占用这么久。",
+    "finding.outlook.held_entirely": "单独解决它没有收益：上面的问题同时也占用这么久。",
+    "finding.outlook.intervals": "这次运行无法重放，因此收益按区间长度计算。",
+    "finding.over.step": "{text}（{count:count} 个 step 合计）",
+    "finding.over.token": "{text}（{count:count} 个 token 合计）",
+    "finding.over.iteration": "{text}（{count:count} 次迭代合计）",
+    "finding.unit.step": "step",
+    "finding.unit.token": "token",
+    "finding.unit.iteration": "迭代",
+    "finding.unknown": "未知",
+    "finding.nothing": "结束",
+    "finding.rank": "rank {rank}",
+    "finding.ranks": "rank {ranks:and}",
+    "finding.speed": "带宽 {speed:speed}",
+    "finding.speeds": "带宽 {low:speed} 到 {high:speed}",
+    "finding.device": "设备 {device}：{text}",
+    "finding.class.dispatch": "下发",
+    "finding.class.compute": "计算",
+    "finding.class.communication": "通信",
+    "finding.class.memory": "内存",
+    "finding.class.config": "配置",
+    "finding.class.data": "数据",
+    "finding.verdict.then": "其次，{line}",
+    "finding.verdict.line": "{what}：{title}",
+    "finding.verdict.healthy": "没有明显瓶颈：设备在 {total:time} 中有 {compute:share} 用于计算，{free:share} 空闲。",
+    "finding.verdict.no_device": "这个 trace 没有设备时间，无法判断。",
+    "finding.kind.dispatch": "下发",
+    "finding.kind.compute": "计算",
+    "finding.kind.communication": "通信",
+    "finding.kind.memory": "内存",
+    "finding.kind.config": "配置",
+    "finding.kind.data": "数据",
+    "finding.verdict.tables": "据 step_trace_time.csv，{total:time} 中设备计算 {compute:share}，仅通信 {exposed:share}，空闲 {free:share}；没有 trace，无法得知原因。",
+    # 单个 profile 诊断的文本：每条规则一段，其前为规则共用的文本。
     # npu-tui explain
     "explain.list": "诊断列表，按类别（npu-tui explain ID 查看详情）：",
     "explain.unknown": "没有名为 {id} 的诊断；是不是 {near}？",

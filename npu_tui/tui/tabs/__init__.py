@@ -1,19 +1,19 @@
-"""The tabs of the panel, in their order. A new tab is a module here and an entry below."""
+"""The tabs of the panel: tables of the profile with the places of their rows."""
 
 from __future__ import annotations
 
 from npu_tui.tui.tabs.changes import ChangesTab
+from npu_tui.tui.tabs.communication import CommunicationTab
 from npu_tui.tui.tabs.details import DetailsTab
 from npu_tui.tui.tabs.findings import FindingsTab
 from npu_tui.tui.tabs.lines import LinesTab
 from npu_tui.tui.tabs.links import LinksTab
+from npu_tui.tui.tabs.memory import MemoryTab
+from npu_tui.tui.tabs.operators import OperatorsTab
+from npu_tui.tui.tabs.range import RangeTab
 from npu_tui.tui.tabs.search import SearchTab
-from npu_tui.tui.tabs.table.tab import Tab
-from npu_tui.tui.tabs.work.communication import CommunicationTab
-from npu_tui.tui.tabs.work.memory import MemoryTab
-from npu_tui.tui.tabs.work.operators import OperatorsTab
-from npu_tui.tui.tabs.work.range import RangeTab
-from npu_tui.tui.tabs.work.summary import SummaryTab
+from npu_tui.tui.tabs.summary import SummaryTab
+from npu_tui.tui.tabs.table import Tab
 
 COMPARED_TABS: tuple[type[Tab], ...] = (ChangesTab,)
 """The tabs that only a comparison has; they stand before the others."""

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from npu_tui.query.frames import ONE_PROFILE, TABLES, tables_of
+from npu_tui.query.query import QueryError, about, query
 from npu_tui.strings import say, words
-from npu_tui.tables.listing import about
-from npu_tui.tables.query import QueryError, query
-from npu_tui.tables.schema import ONE_PROFILE, TABLES
-from npu_tui.tables.tables import tables_of
 from npu_tui.trace.text import brief, printable
-from npu_tui.tui.tabs.table.tab import GAP, Content, Context, Place, Row, Stretch, Table, known_columns
+from npu_tui.tui.tabs.table import GAP, Content, Context, Place, Row, Stretch, Table, known_columns
 from npu_tui.view.scene import Selected
 
 _MOST = 1000

@@ -1,25 +1,172 @@
-"""The times in which a device was idle as a table, the longest first."""
+"""Why the device idles: the bubbles, and the answer for one of them."""
 
 from __future__ import annotations
 
 from functools import partial
+from pathlib import PurePath
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from npu_tui.analysis.bubbles import Idles
+from npu_tui.analysis.code_lines import line_of
+from npu_tui.analysis.device import Window
 from npu_tui.analysis.ranges import meanwhile
 from npu_tui.profile.launch_tables import FREE
+from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Sheet, labels, numbers
 from npu_tui.strings import say
-from npu_tui.trace.text import brief, duration_text, printable
-from npu_tui.tui.tabs.table.scope import nothing, scope_note
-from npu_tui.tui.tabs.table.shown import shown
-from npu_tui.tui.tabs.table.tab import GAP, Content, Context, Row, Stretch
-from npu_tui.tui.tabs.why import host_threads, verdict
+from npu_tui.trace.model import Lane, Trace
+from npu_tui.trace.text import brief, duration_text, exact_text, printable, share_text
+from npu_tui.tui.tabs.declared import shown
+from npu_tui.tui.tabs.table import GAP, Content, Context, Row, Stretch, nothing, scope_note
+from npu_tui.view.scene import Role
+
+_NAMES = 4
+_LONGEST_NAME = 60
+_SILENT = 0.005
+"""A backward thread that did nothing for all but this share of the time is not shown."""
+
+
+class Thread(Struct, frozen=True):
+    """A lane of the host and what it is called."""
+
+    lane: Lane
+    name: str
+
+
+def idle_at(profile: Profile, when: int) -> tuple[Idles, int] | None:
+    """The free time of a device around ``when`` ns, as position in its ``Idles``; None where all devices are busy."""
+    for found in profile.idles:
+        at = int(np.searchsorted(found.start, when, "right")) - 1
+        if at >= 0 and when < found.end[at]:
+            return found, at
+    return None
+
+
+def why_text(now: Context, index: int, found: Idles, at: int) -> list[RenderableType]:
+    """Why the device was free for the time ``at``; ``index`` is the number of its trace."""
+    profile, offset = now.session.profiles[index], now.session.scene.offsets[index]
+    start, end = int(found.start[at]), int(found.end[at])
+    head = Text.assemble((say("idle.for", length=duration_text(end - start)), "bold"))
+    head.append(f"   {exact_text(start + offset)} … {exact_text(end + offset)}", style="dim")
+    parts: list[RenderableType] = [head, _labelled("idle.why", verdict(found, at)), *_around(profile.trace, found, at)]
+    return [*parts, *_threads(now, index, found, at, start, end)]
+
+
+def range_text(now: Context, index: int, window: Window) -> list[RenderableType]:
+    """Why the devices of a trace were free within ``window``: the sums, the longest time, the threads of the host."""
+    profile = now.session.profiles[index]
+    parts: list[RenderableType] = []
+    for every in profile.idles:
+        found = every.within(window)
+        if not len(found):
+            continue
+        length = int(found.length.sum())
+        late, linked = float(found.late.sum()), int(found.length[found.linked].sum())
+        line = say(
+            "idle.sums",
+            length=duration_text(length),
+            share=share_text(length / max(window.end - window.start, 1)),
+            count=len(found),
+            late=duration_text(late),
+            side=duration_text(linked - late),
+        )
+        parts.append(Text(line, style="bold"))
+        at = int(found.longest()[0])
+        parts.append(_labelled("idle.longest", f"{duration_text(int(found.length[at]))}: {verdict(found, at)}"))
+        parts += [*_around(profile.trace, found, at), *_threads(now, index, found, at, window.start, window.end)]
+    return parts
+
+
+def verdict(found: Idles, at: int) -> str:
+    """Who was late, in one line."""
+    length, late = int(found.length[at]), float(found.late[at])
+    if not found.linked[at]:
+        return say("idle.unlinked")
+    if late <= 0:
+        return say("idle.device")
+    key = "idle.host" if late >= 0.995 * length else "idle.both"
+    return say(key, late=duration_text(late), share=share_text(late / length), side=duration_text(length - late))
+
+
+def _labelled(key: str, words: str) -> Text:
+    return Text.assemble((f"{say(key)} ", "dim"), words, overflow="fold")
+
+
+def _around(trace: Trace, found: Idles, at: int) -> list[RenderableType]:
+    """The slices before and after, and the line that launched the latter."""
+    parts: list[RenderableType] = []
+    for key, item in (("idle.next", int(found.after[at])), ("idle.before", int(found.before[at]))):
+        if item < 0:
+            continue
+        length = duration_text(int(trace.slices.end[item] - trace.slices.start[item]))
+        line = _labelled(key, brief(printable(trace.name_of(item)), _LONGEST_NAME))
+        line.append(f"   {length}   ", style="dim")
+        code = line_of(trace, item) if key == "idle.next" else None
+        if code is not None:
+            place = say("lines.place", file=brief(PurePath(code.file).name), line=code.line)
+            line.append(say("details.code_line", place=place, function=brief(code.function)), style="bold")
+        parts.append(line)
+    return parts
+
+
+def host_threads(trace: Trace, roles: list[Role], link: int) -> list[Thread]:
+    """Main, backward and task queue thread of the framework, and the thread of CANN that ``link`` was launched on."""
+    found = []
+    for kind in ("main", "backward", "queue"):
+        lane = next(
+            (
+                each
+                for each in trace.file_lanes
+                if roles[each.index].kind == kind and trace.layers[each.layer].kind in ("python", "other")
+            ),
+            None,
+        )
+        if lane is not None:
+            found.append(Thread(lane, roles[lane.index].name))
+    source = int(trace.links.source_lane[link]) if link >= 0 else -1
+    if source >= 0 and all(source != each.lane.index for each in found):
+        lane = trace.lanes[source]
+        found.append(Thread(lane, f"{trace.layers[lane.layer].name} {roles[source].name}"))
+    return found
+
+
+def _threads(now: Context, index: int, found: Idles, at: int, start: int, end: int) -> list[RenderableType]:
+    """What the threads of the host did in ``[start, end)`` ns of the device, side by side."""
+    trace, roles = now.session.profiles[index].trace, now.session.scene.roles[index]
+    ahead = round(float(found.ahead[at]))
+    low, high = start - ahead, end - ahead
+    grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    columns: list[list[Text]] = []
+    for thread in host_threads(trace, roles, int(found.link[at])):
+        done = meanwhile(trace, thread.lane, low, high)
+        if done.silent >= (1 - _SILENT) * (high - low) and roles[thread.lane.index].kind == "backward":
+            continue
+        lines = [(time, brief(printable(name), _LONGEST_NAME)) for name, time in done.names[:_NAMES]]
+        if done.silent > 0:
+            lines.append((done.silent, say("idle.silent")))
+            lines.sort(key=lambda line: -line[0])
+        cells = [Text(thread.name, style="bold", no_wrap=True, overflow="ellipsis")]
+        for time, name in lines[:_NAMES]:
+            cell = Text(f"{time / (high - low):>4.0%} ", no_wrap=True, overflow="ellipsis")
+            cells.append(cell.append(name, style="dim" if name == say("idle.silent") else ""))
+        columns.append(cells)
+    if not columns:
+        return []
+    for _ in columns:
+        grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+    for k in range(max(map(len, columns))):
+        grid.add_row(*(cells[k] if k < len(cells) else Text() for cells in columns))
+    return [Text(say("idle.meanwhile"), style="dim"), grid]
+
 
 _SHOWN_ROWS = 300
-_LONGEST_NAME = 30
+_BUBBLES_LONGEST_NAME = 30
 _THREADS = ("main", "queue")
 
 
@@ -60,7 +207,7 @@ def _with_threads(now: Context, sheet: Sheet, idles: list[tuple[Idles, int]]) ->
                 texts.append(f"{done.silent / (end - start):.0%} {say('idle.silent')}")
             else:
                 name, time = done.names[0]
-                texts.append(f"{time / (end - start):.0%} {brief(printable(name), _LONGEST_NAME)}")
+                texts.append(f"{time / (end - start):.0%} {brief(printable(name), _BUBBLES_LONGEST_NAME)}")
     begin = np.array(sheet.values("start")) + now.session.scene.offsets[now.trace]
     added = {kind: labels(texts) for kind, texts in doing.items()} | {"start": numbers(begin)}
     return replace(sheet, data=sheet.data | added)

@@ -12,7 +12,7 @@ from npu_tui.compare.picture import BothPlaces, Picture
 from npu_tui.strings import say, words
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import change_text, duration_text, printable, share_text
-from npu_tui.tui.tabs.table.tab import Content, Context, Row, Stretch, Tab, Table
+from npu_tui.tui.tabs.table import Content, Context, Row, Stretch, Tab, Table
 from npu_tui.tui.terminal.theme import ALERT
 from npu_tui.view.scene import BASE, NEW
 

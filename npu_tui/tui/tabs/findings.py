@@ -15,8 +15,8 @@ from npu_tui.rules.ladder import SUMMING_UP
 from npu_tui.rules.model import SEVERITIES, Finding
 from npu_tui.strings import say, words
 from npu_tui.trace.text import duration_text
-from npu_tui.tui.tabs.table.shown import shown
-from npu_tui.tui.tabs.table.tab import Content, Context, Tab, Table
+from npu_tui.tui.tabs.declared import shown
+from npu_tui.tui.tabs.table import Content, Context, Tab, Table
 from npu_tui.tui.terminal.theme import ALERT
 
 

@@ -11,10 +11,9 @@ from npu_tui.strings import say
 from npu_tui.trace.text import duration_text
 from npu_tui.tui.tabs.answer import answered
 from npu_tui.tui.tabs.bubbles import bubbles
-from npu_tui.tui.tabs.table.scope import ComputedTab, nothing, scope_note
-from npu_tui.tui.tabs.table.shown import shown
-from npu_tui.tui.tabs.table.tab import GAP, Content, Context
-from npu_tui.tui.tabs.work.host_tables import calls, host_ops, syncs
+from npu_tui.tui.tabs.declared import shown
+from npu_tui.tui.tabs.host_tables import calls, host_ops, syncs
+from npu_tui.tui.tabs.table import GAP, ComputedTab, Content, Context, nothing, scope_note
 
 VIEWS: dict[str, Callable[[Context], Content]] = {
     "lines": lambda now: lines(now),

@@ -1,19 +1,21 @@
-"""The Links tab: every link of the selected slice, with where it leads."""
+"""Links of the selection, and the legend of links and colours."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from rich.console import RenderableType
 from rich.text import Text
 
 from npu_tui.analysis.launches import Dispatch
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
+from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import duration_text, printable
-from npu_tui.tui.tabs.table.tab import Content, Context, Row, Tab, Table
-from npu_tui.tui.terminal.theme import ALERT
+from npu_tui.tui.tabs.table import Content, Context, Row, Tab, Table
+from npu_tui.tui.terminal.theme import ALERT, class_style
 from npu_tui.view.links import SHAPE_GLYPHS
 from npu_tui.view.moves import inner_links, links_of
 from npu_tui.view.scene import LinkClasses, LinkShape, Role, Selected
@@ -116,3 +118,27 @@ def shape_text(shape: LinkShape, starved: bool) -> Text:
     if starved:
         return Text(f"{SHAPE_GLYPHS[shape]} {word}{say('list.comma')}{say('shape.starved')}", style="bold " + ALERT)
     return Text(f"{SHAPE_GLYPHS[shape]} {word}")
+
+
+def legend() -> list[RenderableType]:
+    """What colours, textures and lines mean."""
+    classes = Text(say("details.legend"), style="dim")
+    for op_class in OpClass:
+        classes.append("  ")
+        classes.append("╱╱" if op_class == OpClass.WAIT else "  ", style=class_style(op_class))
+        classes.append(f" {class_name(op_class)}")
+    lines = Text.assemble((say("details.lines"), "dim"))
+    for shape, starved in (
+        (LinkShape.NEAR_VERTICAL, True),
+        (LinkShape.NEAR_VERTICAL, False),
+        (LinkShape.SHALLOW, False),
+        (LinkShape.QUEUED, False),
+    ):
+        lines.append("  ")
+        lines.append_text(shape_text(shape, starved))
+    return [classes, lines]
+
+
+def class_name(op_class: OpClass) -> str:
+    """The word for a class of slices."""
+    return say(f"class.{op_class.name.lower()}")

@@ -11,11 +11,10 @@ from npu_tui.analysis.distribution import Distribution, by_code, distribution
 from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, duration_text, exact_text, printable
-from npu_tui.tui.keys.commands import BY_ID, keys_label
+from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.session import Session
-from npu_tui.tui.tabs.table.scope import Ranked
-from npu_tui.tui.tabs.table.spread import spread, spread_picture, spread_words, sum_words
-from npu_tui.tui.tabs.table.tab import GAP, Content, Context, Row, Tab, Table
+from npu_tui.tui.tabs.spread import spread, spread_picture, spread_words, sum_words
+from npu_tui.tui.tabs.table import GAP, Content, Context, Ranked, Row, Tab, Table
 from npu_tui.view.scene import Selected
 
 I64 = npt.NDArray[np.int64]

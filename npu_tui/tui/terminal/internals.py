@@ -31,9 +31,8 @@ from textual.timer import Timer, TimerCallback
 from textual.widgets import DataTable
 from textual.widgets.data_table import Column, RowKey
 
-from npu_tui.tui.terminal.browser import in_browser
 from npu_tui.tui.terminal.sequences import Cutter, Piece, within
-from npu_tui.tui.terminal.terminal import Guard
+from npu_tui.tui.terminal.terminal import Guard, in_browser
 
 Result = TypeVar("Result")
 

@@ -1,8 +1,4 @@
-"""What the terminal can show, found out once before anything is drawn; and that it is left as it was.
-
-Sources: the ``NO_COLOR`` convention (no-color.org), ``COLORTERM`` and ``TERM``, the locale, and the terminal itself,
-asked with CSI 6 n for the cursor's place and with OSC 11 for its background (xterm's control sequences).
-"""
+"""The terminal: what it can do, asked and restored; the clipboard; the program in a browser."""
 
 from __future__ import annotations
 
@@ -11,6 +7,7 @@ import os
 import re
 import select
 import signal
+import subprocess
 import sys
 import termios
 import threading
@@ -24,10 +21,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.trace.text import cell_count
-from npu_tui.tui.terminal.browser import in_browser
 from npu_tui.view.ansi import Depth
 from npu_tui.view.glyphs import GLYPH_SETS, PROBE, GlyphSet
 from npu_tui.view.palette import DARK, LIGHT, PALETTES, Palette
+
+
+def in_browser() -> bool:
+    """Whether a server draws this program in a browser (``textual serve``): it names Textual's driver for it."""
+    return bool(os.environ.get("TEXTUAL_DRIVER"))
+
 
 AUTO = "auto"
 THEME_NAMES = (AUTO, *PALETTES)
@@ -331,3 +333,35 @@ def _tell(text: str) -> None:
     screen = sys.__stderr__
     if screen is not None and screen.isatty():
         os.write(screen.fileno(), text.encode())
+
+
+MOST_BYTES = 74_994
+"""hterm and others drop an OSC 52 sequence of more than 100,000 characters, which is this many bytes in base64."""
+
+_TMUX_SECONDS = 2.0
+
+
+def to_tmux(text: str) -> bool:
+    """Give ``text`` to the tmux that the program runs in, and through it to the terminal; False if that did not work.
+
+    As tmux comes, it drops OSC 52 from the programs in it (``set-clipboard external``) but sends its own.
+    """
+    if not os.environ.get("TMUX"):
+        return False
+    command = ["tmux", "load-buffer", "-w", "-"]
+    try:
+        done = subprocess.run(command, input=text.encode(), capture_output=True, timeout=_TMUX_SECONDS, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return done.returncode == 0  # before tmux 3.2 there is no -w
+
+
+def cut(lines: list[str]) -> tuple[str, int]:
+    """As many whole lines as terminals take, and how many those are."""
+    size = kept = 0
+    for line in lines:
+        size += len(line.encode()) + 1
+        if size > MOST_BYTES:
+            break
+        kept += 1
+    return "".join(f"{line}\n" for line in lines[:kept]), kept

@@ -18,9 +18,8 @@ from troubled import TROUBLED
 
 from npu_tui.analysis.ranges import range_sums
 from npu_tui.analysis.what_if import UnknownChangeError, asked
-from npu_tui.cli import main
-from npu_tui.output.whatif_document import whatif_document
-from npu_tui.report.whatif import whatif
+from npu_tui.cli.main import main
+from npu_tui.output.whatif import whatif, whatif_document
 
 if TYPE_CHECKING:
     from conftest import Sample

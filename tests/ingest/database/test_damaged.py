@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from small import SMALL, small_database
 
-from npu_tui.ingest.copy import cache
-from npu_tui.ingest.database.load import load_database
-from npu_tui.ingest.database.tables.connect import header_of, open_database
-from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.load import load
-from npu_tui.ingest.source.find import find_source
+from npu_tui.load import copy as cache
+from npu_tui.load.database import load_database
+from npu_tui.load.database_rows import header_of, open_database
+from npu_tui.load.errors import InputError
+from npu_tui.load.find import find_source
+from npu_tui.load.load import load
 from npu_tui.trace.model import Trace
 
 

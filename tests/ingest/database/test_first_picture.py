@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from small import LAUNCHES, small_database
 
-from npu_tui.ingest.database import load as loading
-from npu_tui.ingest.progress import Watcher
+from npu_tui.load import database as loading
+from npu_tui.load.errors import Watcher
 from npu_tui.trace.model import Trace
 
 FEW = 15

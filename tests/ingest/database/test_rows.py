@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from npu_tui.ingest.database.tables import rows as reading
-from npu_tui.ingest.database.tables.connect import header_of, opened
-from npu_tui.ingest.database.tables.rows import ABSENT, HIGHEST, LOWEST, Rows, Tables
+from npu_tui.load import database_rows as reading
+from npu_tui.load.database_rows import ABSENT, HIGHEST, LOWEST, Rows, Tables, header_of, opened
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "attack"))
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from npu_tui.ingest.database.args import DatabaseArgs
-from npu_tui.ingest.database.load import load_database
-from npu_tui.ingest.load import load
+from npu_tui.load.database import load_database
+from npu_tui.load.database_args import DatabaseArgs
+from npu_tui.load.load import load
 from npu_tui.trace.model import HOST_TO_DEVICE, Trace
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
@@ -66,7 +66,7 @@ def test_reading_counters_and_links_beside_the_rest_changes_nothing(
     same_run: tuple[Path, Path], both: tuple[Trace, Trace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, alone = both
-    monkeypatch.setattr("npu_tui.ingest.database.load._WORTH_A_THREAD", 0)
+    monkeypatch.setattr("npu_tui.load.database._WORTH_A_THREAD", 0)
     for _ in range(3):
         assert_same(alone, of(same_run[1]))
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npu_tui.ingest.args.json_args import JsonArgs
-from npu_tui.ingest.scanner import chosen
+from npu_tui.load import args as chosen
+from npu_tui.load.args import JsonArgs
 from npu_tui.native.library import VARIABLE, library
 from npu_tui.trace.args import ArgColumn
 from npu_tui.trace.model import Chunks, EventFile

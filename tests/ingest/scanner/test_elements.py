@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npu_tui.ingest.load import load
-from npu_tui.ingest.scanner.elements import Elements
+from npu_tui.load.args import Elements
+from npu_tui.load.load import load
 from npu_tui.native.library import VARIABLE, library
 
 pytestmark = pytest.mark.skipif(library() is None, reason="no compiled library for this machine")

@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scanning import threads, without_scanner
 
-from npu_tui.ingest.json.columns.whole_columns import WholeColumns
-from npu_tui.ingest.load import load
-from npu_tui.ingest.scanner.reading import read_scanned
-from npu_tui.ingest.scanner.scanner import Scanner
+from npu_tui.load.fast_reader import Scanner, read_scanned
+from npu_tui.load.json_reader import WholeColumns
+from npu_tui.load.load import load
 from npu_tui.native.library import library
 from npu_tui.trace.message import message
 from npu_tui.trace.model import Trace

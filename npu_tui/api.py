@@ -1,0 +1,452 @@
+"""What ``import npu_tui`` offers: profiles, jobs, their tables, reports and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html import escape
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from npu_tui.strings import say, words
+from npu_tui.trace.once import once
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from npu_tui.compare.comparison import Comparison as Compared
+    from npu_tui.load.find import Form
+    from npu_tui.output.compare_report import Compared as ComparedReport
+    from npu_tui.output.job_report import JobReport
+    from npu_tui.output.report_schema import Report as Said
+    from npu_tui.profile.profile import Profile as Measured
+    from npu_tui.profile.profile import Profile as MeasuredProfile
+    from npu_tui.query.frames import ProfileTables
+
+
+class Error(Exception):
+    """A profile that cannot be read or a question that cannot be answered; its text is one line that says why."""
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """What goes wrong inside is an ``Error`` with its text."""
+    from npu_tui.load.errors import InputError
+    from npu_tui.query.query import QueryError
+
+    try:
+        yield
+    except (InputError, QueryError) as error:
+        raise Error(words(error.message)) from None
+
+
+class Tables:
+    """The tables, as lazy frames of polars: ``.collect()`` makes the columns and rows that are asked for.
+
+    Times are int64 ns since the first slice of the trace, ``start_ns`` since 1970; null is unknown, never 0. Texts are
+    ``Enum``; ``.cast(pl.String)`` makes them plain.
+    """
+
+    _tables: ProfileTables
+
+    def sql(self, query: str) -> pl.DataFrame:
+        """The answer to ``query``, SQL of polars over the tables; (rows of the answer, its columns).
+
+        Raises ``Error`` for a wrong query, with the nearest name of a table or column.
+        """
+        from npu_tui.query.query import query as answer
+
+        with told():
+            return answer(self._tables, query)
+
+    def table(self, name: str) -> pl.LazyFrame:
+        """The table ``name``. Raises ``Error`` where there is none, or where it needs a file that is gone."""
+        from npu_tui.query.query import no_table
+
+        with told():
+            if name not in self._tables.names:
+                raise no_table(name, self._tables)
+            return self._tables.lazy(name)
+
+    @property
+    def tables(self) -> list[str]:
+        """The names of all tables."""
+        return self._tables.names
+
+    @property
+    def slices(self) -> pl.LazyFrame:
+        """Every slice (X event) of the trace; 20 columns."""
+        return self.table("slices")
+
+    @property
+    def links(self) -> pl.LazyFrame:
+        """Every link (flow), one row per pair of source and target; 12 columns."""
+        return self.table("links")
+
+    @property
+    def launches(self) -> pl.LazyFrame:
+        """Every launch of the device with its way from the operation to the kernel; 31 columns."""
+        return self.table("launches")
+
+    @property
+    def kernels(self) -> pl.LazyFrame:
+        """Every kernel with its row of kernel_details.csv; its PMU columns follow; 25 columns and those of the file."""
+        return self.table("kernels")
+
+    @property
+    def operators(self) -> pl.LazyFrame:
+        """Kernels by type and core, as in op_statistic.csv; 9 columns."""
+        return self.table("operators")
+
+    @property
+    def host_operators(self) -> pl.LazyFrame:
+        """Every operation of the framework, as in operator_details.csv; 10 columns."""
+        return self.table("host_operators")
+
+    @property
+    def collectives(self) -> pl.LazyFrame:
+        """Every collective, as in communication.json; 20 columns."""
+        return self.table("collectives")
+
+    @property
+    def arrivals(self) -> pl.LazyFrame:
+        """When every rank of a collective was there, seen from this rank; 7 columns."""
+        return self.table("arrivals")
+
+    @property
+    def counters(self) -> pl.LazyFrame:
+        """Every sample of every counter; 9 columns."""
+        return self.table("counters")
+
+    @property
+    def steps(self) -> pl.LazyFrame:
+        """Every step by device, as in step_trace_time.csv; 18 columns."""
+        return self.table("steps")
+
+    @property
+    def free(self) -> pl.LazyFrame:
+        """Every time a device was free, and who was late; 15 columns."""
+        return self.table("free")
+
+    @property
+    def findings(self) -> pl.LazyFrame:
+        """The findings in the order of work; 17 columns."""
+        return self.table("findings")
+
+    @property
+    def evidence(self) -> pl.LazyFrame:
+        """Every place that proves a finding; 11 columns."""
+        return self.table("evidence")
+
+    @property
+    def memory(self) -> pl.LazyFrame:
+        """Every record of device memory; 6 columns."""
+        return self.table("memory")
+
+    @property
+    def allocations(self) -> pl.LazyFrame:
+        """Every allocation of operator_memory.csv; 8 columns."""
+        return self.table("allocations")
+
+    @property
+    def apis(self) -> pl.LazyFrame:
+        """Calls of CANN by level and name, as in api_statistic.csv; 9 columns."""
+        return self.table("apis")
+
+    @property
+    def code_lines(self) -> pl.LazyFrame:
+        """Lost time by line of user code; 7 columns."""
+        return self.table("code_lines")
+
+
+class Report:
+    """All that is said about a profile, or a range or step of it; printed as text, shown as a page in a notebook."""
+
+    def __init__(self, part: MeasuredProfile) -> None:
+        from npu_tui.output.report import report
+
+        self._part = part
+        self.data: Said = report(part)
+        """The report, schema 1: a struct with the fields of ``npu-tui report --format json``."""
+
+    @property
+    def verdict(self) -> list[str]:
+        """What is wrong, in lines."""
+        return self.data.verdict
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``npu-tui report --format json`` prints, as an object."""
+        return _object(self.data)
+
+    def json(self) -> bytes:
+        """What ``npu-tui report --format json`` prints."""
+        from npu_tui.output.formats import json_report
+
+        return json_report(self.data)
+
+    def text(self) -> str:
+        """The report as text."""
+        return self._written("text")
+
+    def markdown(self) -> str:
+        """The report as Markdown."""
+        return self._written("markdown")
+
+    def html(self) -> str:
+        """The report as one HTML page that loads nothing."""
+        with told():
+            return self._written("html")
+
+    def _written(self, form: str) -> str:
+        from npu_tui.output.formats import written
+        from npu_tui.output.report_document import report_document
+
+        return written(report_document(self.data, self._part if form == "html" else None), form)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return _framed(self.html())
+
+
+class Comparison:
+    """A profile against a base; printed as text, shown as a page with both timelines in a notebook."""
+
+    def __init__(self, compared: Compared) -> None:
+        from npu_tui.output.compare_report import compared as said
+
+        self._compared = compared
+        self.data: ComparedReport = said(compared)
+        """The comparison: a struct with the fields of ``npu-tui compare --format json``."""
+
+    @property
+    def verdict(self) -> str:
+        """What became of the step: slower, faster, same, unsure or incomparable."""
+        return self.data.step.verdict
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``npu-tui compare --format json`` prints, as an object."""
+        return _object(self.data)
+
+    def text(self) -> str:
+        """The comparison as text."""
+        from npu_tui.output.compare_document import compare_document
+        from npu_tui.output.text import text
+
+        return text(compare_document(self.data))
+
+    def html(self) -> str:
+        """The comparison as one HTML page that loads nothing."""
+        from npu_tui.compare.picture import Picture
+        from npu_tui.output.compare_document import compare_document
+        from npu_tui.output.html import html
+
+        with told():
+            return html(compare_document(self.data, Picture(self._compared)))
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return _framed(self.html())
+
+
+class Timeline:
+    """The lanes of a profile as a picture; a notebook shows it."""
+
+    def __init__(self, svg: str) -> None:
+        self.svg = svg
+        """The picture, a whole SVG document."""
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the picture to ``path``. Raises ``OSError``."""
+        Path(path).write_text(self.svg, encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return f'<div style="overflow-x: auto">{self.svg}</div>'
+
+
+def _object(data: Any) -> dict[str, Any]:
+    import msgspec
+
+    found: dict[str, Any] = msgspec.to_builtins(data)
+    return found
+
+
+def _framed(page: str) -> str:
+    """A whole page inside that of a notebook, which neither can style the other."""
+    style = "width: 100%; height: 640px; border: 0"
+    return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{escape(page)}"></iframe>'
+
+
+Span = str | tuple[int | None, int | None]
+"""A range of time: a text such as ``"12ms..14ms"``, or start and end in ns, None for an open end."""
+
+
+class Profile(Tables):
+    """One rank of one run; what is asked of it is computed once. ``open`` makes one."""
+
+    def __init__(self, measured: Measured) -> None:
+        from npu_tui.query.frames import tables_of
+
+        self.measured = measured
+        self._tables = tables_of(measured)
+
+    @property
+    def path(self) -> str:
+        """What was opened."""
+        return self.measured.path
+
+    @property
+    def rank(self) -> int | None:
+        """The rank, None where nothing tells it."""
+        return self.measured.trace.rank
+
+    @property
+    def start_ns(self) -> int:
+        """What all times are relative to, ns since 1970."""
+        return self.measured.tables.start_ns
+
+    @property
+    def span(self) -> int:
+        """From the first slice to the end of the last, ns."""
+        return self.measured.trace.end
+
+    @property
+    def verdict(self) -> str:
+        """What is wrong, in a line or a few. Raises ``Error`` if the file of the trace is gone."""
+        with told():
+            return "\n".join(words(each) for each in self.measured.findings.verdict)
+
+    def report(self, range: Span | None = None, step: int | None = None) -> Report:
+        """The report about all of it, about a ``range`` of time, or about ``ProfilerStep#step`` on the device.
+
+        Raises ``Error`` for a range or step that is not there.
+        """
+        with told():
+            return Report(self._part(range, step))
+
+    def compare(self, other: Profile) -> Comparison:
+        """``other`` against this one as the base: differences are other minus this, per step where both have steps."""
+        from npu_tui.compare.comparison import Comparison as Compare
+        from npu_tui.compare.measured import Side
+
+        with told():
+            return Comparison(Compare(Side(self.measured), Side(other.measured)))
+
+    def timeline(self, range: Span | None = None, step: int | None = None, dark: bool = False) -> Timeline:
+        """The lanes as a picture: a ``range`` of time, ``ProfilerStep#step``, or the first step; at most 60 rows."""
+        from npu_tui.output.timeline import timeline_files
+
+        with told():
+            return Timeline(timeline_files(self._part(range, step))[dark])
+
+    def _part(self, span: Span | None, step: int | None) -> Measured:
+        from npu_tui.analysis.device import EVERYTHING, Window
+        from npu_tui.profile.selection import WHOLE_TRACE, Selection, parse_range, select_step
+
+        selection: Selection | None = WHOLE_TRACE
+        if span is not None and step is not None:
+            raise Error(say("query.both"))
+        if isinstance(span, str):
+            selection = parse_range(span)
+        elif span is not None:
+            start, end = (bound if given is None else int(given)
+                          for given, bound in zip(span, (EVERYTHING.start, EVERYTHING.end), strict=True))  # fmt: skip
+            selection = Selection(Window(start, end)) if start < end else None
+        if selection is None:
+            raise Error(say("cli.bad_range"))
+        if step is not None:
+            selection = select_step(self.measured.steps, step)
+            if selection is None:
+                raise Error(say("cli.no_step", step=step))
+        return self.measured.part(selection)
+
+    def __repr__(self) -> str:
+        trace = self.measured.trace
+        rank = "" if self.rank is None else f", rank {self.rank}"
+        return f"<Profile {self.path}{rank}: {len(trace.slices):,} slices, {len(trace.links):,} links, {self.span} ns>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the verdict above the lanes."""
+        lines = "".join(f"<p>{escape(line)}</p>" for line in self.verdict.splitlines())
+        return f"<p><code>{escape(repr(self))}</code></p>{lines}{self.timeline()._repr_html_()}"
+
+
+def open(path: str | PathLike[str], *, cached: bool = True, source: Form | None = None) -> Profile:
+    """The profile at ``path``: ``trace_view.json[.gz]``, a ``*_ascend_pt`` directory, a database.
+
+    ``cached`` uses its parsed copy, or makes one; ``source`` is ``"text"`` or ``"db"`` where both lie side by side.
+    Raises ``Error`` if there is none, if there are several (see ``open_job``), or if it cannot be read.
+    """
+    from npu_tui.load.load import opening_of
+    from npu_tui.profile.profile import Profile as Measure
+
+    with told():
+        opening = opening_of(fspath(path), cached, source)
+        return Profile(Measure(opening.trace(), opening.source))
+
+
+class Job(Tables):
+    """The ranks of one run; its tables have the rows of all ranks, told apart by ``rank``. ``open_job`` makes one."""
+
+    def __init__(self, tables: ProfileTables) -> None:
+        self._tables = tables
+
+    @once
+    def profiles(self) -> list[Profile]:
+        """The profile of every rank, by rank."""
+        with told():
+            return [Profile(each) for each in self._tables.profiles]
+
+    @property
+    def ranks(self) -> pl.LazyFrame:
+        """What ``npu-tui ranks`` says of every rank: who is slow of its own, who came last, what the job would gain."""
+        return self.table("ranks")
+
+    @once
+    def data(self) -> JobReport:
+        """The report about the job; the fields are those of ``npu-tui ranks --format json``."""
+        from npu_tui.output.job_report import job_report
+
+        with told():
+            return job_report(self._tables.job)
+
+    def report(self) -> str:
+        """The report about the job as text."""
+        from npu_tui.output.job_document import RANKS, job_document
+        from npu_tui.output.text import text
+
+        return text(job_document(self.data), RANKS)
+
+    def __repr__(self) -> str:
+        return f"<Job {self.data.source.path}: {self.data.source.ranks} ranks>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return f"<pre>{escape(self.report())}</pre>"
+
+
+def open_job(path: str | PathLike[str], *, cached: bool = True) -> Job:
+    """The job whose ranks lie in the folder ``path``, with traces or with the files beside them alone.
+
+    Nothing is read before it is asked for. Raises ``Error`` if nothing is there.
+    """
+    from npu_tui.analysis.thresholds import Thresholds
+    from npu_tui.load.find import find_sources
+    from npu_tui.query.query import job_tables
+
+    with told():
+        find_sources(Path(path))
+        return Job(job_tables(Path(path), Thresholds(), cached))
+
+
+__all__ = ["SCHEMA_VERSION", "Comparison", "Error", "Job", "Profile", "Report", "Timeline", "open", "open_job"]
+
+SCHEMA_VERSION = 1
+"""Of tables and of ``Report.data``."""

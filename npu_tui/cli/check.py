@@ -1,0 +1,234 @@
+"""``npu-tui check``: its options, and the order in which they are answered."""
+
+from __future__ import annotations
+
+import argparse
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from npu_tui.cli.options import REPORTING, add_profile, opened_profile, part_of, thresholds_of
+from npu_tui.cli.parser import Parser
+from npu_tui.cli.streams import drop_output, write
+from npu_tui.strings import ENGLISH, say, speak, speaking
+
+if TYPE_CHECKING:
+    from npu_tui.gate.answer import Answer
+    from npu_tui.gate.checks import Check
+    from npu_tui.profile.profile import Profile
+
+PASSED, FAILED = 0, 1
+
+
+def run(parser: Parser, options: argparse.Namespace) -> int:
+    """Answer the check that ``options`` ask for; returns the exit code.
+
+    Raises ``InputError``, ``SettingsError`` and ``OSError`` for a profile, settings or a baseline that cannot be read
+    or written, ``SystemExit`` (2) for wrong usage.
+    """
+    if options.format == "json":
+        speak(ENGLISH)
+    if options.max_rank_wait is not None or options.max_own_excess is not None:
+        return _check_job(parser, options)
+    from npu_tui.gate.measures import LIMITS, SHARED, parse_limit
+
+    limits = []
+    for option in LIMITS:
+        text = getattr(options, option)
+        if text is None:
+            continue
+        limit = parse_limit(option, text)
+        if limit is None:
+            key = "gate.bad_share" if option in SHARED else "gate.bad_time"
+            parser.error(say(key, option=f"--{option.replace('_', '-')}", text=text))
+        limits.append(limit)
+    tolerances = _tolerances(parser, options.tolerance, options.against is not None)
+    only, ignore = _ids(parser, options.only), _ids(parser, options.ignore)
+    severity, verdicts = _failing(parser, options)
+    _refuse_useless(parser, options, severity)
+    if not (limits or severity or options.baseline or options.write_baseline or options.against):
+        parser.error(say("gate.nothing"))
+
+    from npu_tui.gate.measures import baseline, read_baseline, write_baseline
+
+    base = read_baseline(Path(options.baseline)) if options.baseline else None
+    part = part_of(parser, options, REPORTING)
+    from npu_tui.gate.answer import Answer
+    from npu_tui.gate.checks import baseline_checks, differences, finding_checks, limit_checks, trace_checks
+    from npu_tui.gate.measures import measures, unread
+    from npu_tui.output.report import report
+
+    found, incomplete = report(part), unread(part.health)
+    measured = measures(found, incomplete)
+    checks = trace_checks(found) + limit_checks(measured, limits)
+    checks += finding_checks(found, severity, only, ignore, incomplete)
+    if options.against:
+        checks += _against(part.whole, options, tolerances, verdicts)
+    notes = []
+    if base is not None:
+        checks += baseline_checks(measured, base, tolerances)
+        notes += differences(found, base)
+    rules = sum(each.id.isupper() for each in found.not_checked)
+    if severity and rules and not only:
+        notes.append(say("gate.not_checked", count=rules))
+    answer = Answer(options.path, checks, notes, options.allow_unmeasured)
+    if options.write_baseline:
+        if answer.passed:
+            with speaking(ENGLISH):
+                write_baseline(Path(options.write_baseline), baseline(found, measured, tolerances))
+        notes.append(say("gate.wrote" if answer.passed else "gate.kept", path=options.write_baseline))
+    return _told(answer, options.format)
+
+
+def _told(answer: Answer, form: str) -> int:
+    """Print ``answer`` as text or JSON; the exit code."""
+    from npu_tui.gate.answer import answer_document, answer_object
+
+    if form == "json":
+        import orjson
+
+        text = orjson.dumps(answer_object(answer), option=orjson.OPT_INDENT_2).decode() + "\n"
+    else:
+        from npu_tui.output.text import ALL
+        from npu_tui.output.text import text as as_text
+
+        text = as_text(answer_document(answer), rows=ALL)
+    try:
+        write(text)
+    except BrokenPipeError:  # the reader has seen enough; the answer stays the same
+        drop_output()
+    return PASSED if answer.passed else FAILED
+
+
+def _check_job(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    """Answer the limits on a job; those on one profile do not go with them."""
+    from npu_tui.gate.answer import Answer
+    from npu_tui.gate.checks import JOB_LIMITS, job_checks, parse_most
+    from npu_tui.jobs.opening import open_job
+
+    others = ("max_free", "max_host_late", "max_lost", "max_exposed_communication", "max_step", "fail_on", "against",
+              "baseline", "write_baseline", "range", "step")  # fmt: skip
+    for option in others:
+        if getattr(options, option) is not None:
+            parser.error(say("gate.job.alone", option=f"--{option.replace('_', '-')}"))
+    limits = {}
+    for option, measure in JOB_LIMITS.items():
+        text = getattr(options, option)
+        most = None if text is None else parse_most(text)
+        if text is not None and most is None:
+            parser.error(say("gate.bad_share", option=f"--{option.replace('_', '-')}", text=text))
+        if most is not None:
+            limits[measure] = most
+    checks = job_checks(open_job(Path(options.path)), limits)
+    measured = [each for each in checks if each.status != "not_measured"]
+    notes = [say("gate.job.most", what=say(f"gate.measure.{each.id}"), rank=each.text) for each in measured]
+    return _told(Answer(options.path, checks, notes, options.allow_unmeasured), options.format)
+
+
+def parser() -> Parser:
+    """Its arguments and options."""
+    options = Parser(prog="npu-tui check", description=say("gate.description"), epilog=say("gate.epilog"))
+    add_profile(options)
+    options.add_argument("--max-free", metavar="LIMIT", help=say("gate.max_free"))
+    options.add_argument("--max-host-late", metavar="LIMIT", help=say("gate.max_host_late"))
+    options.add_argument("--max-lost", metavar="LIMIT", help=say("gate.max_lost"))
+    options.add_argument("--max-exposed-communication", metavar="LIMIT", help=say("gate.max_exposed_communication"))
+    options.add_argument("--max-step", metavar="TIME", help=say("gate.max_step"))
+    options.add_argument("--max-rank-wait", metavar="LIMIT", help=say("gate.max_rank_wait"))
+    options.add_argument("--max-own-excess", metavar="LIMIT", help=say("gate.max_own_excess"))
+    options.add_argument("--fail-on", metavar="WHAT", help=say("gate.fail_on"))
+    options.add_argument("--against", metavar="BASE", help=say("gate.against"))
+    options.add_argument("--only", action="append", default=[], metavar="IDS", help=say("gate.only"))
+    options.add_argument("--ignore", action="append", default=[], metavar="IDS", help=say("gate.ignore"))
+    options.add_argument("--baseline", metavar="FILE", help=say("gate.baseline_option"))
+    options.add_argument("--write-baseline", metavar="FILE", help=say("gate.write_baseline"))
+    options.add_argument("--tolerance", action="append", default=[], metavar="SHARE", help=say("gate.tolerance"))
+    options.add_argument("--allow-unmeasured", action="store_true", help=say("gate.allow_unmeasured"))
+    options.add_argument("--format", choices=("text", "json"), default="text", help=say("gate.format"))
+    return options
+
+
+def _failing(parser: argparse.ArgumentParser, options: argparse.Namespace) -> tuple[str | None, list[str]]:
+    """The least severity of findings and the verdicts of a comparison that fail."""
+    from npu_tui.gate.checks import SEVERITIES, VERDICTS
+
+    named = [each.strip() for each in (options.fail_on or "").split(",") if each.strip()]
+    graves = [each for each in named if each in SEVERITIES]
+    verdicts = [each for each in named if each in VERDICTS]
+    if options.fail_on is not None and (len(graves) + len(verdicts) != len(named) or not named or len(graves) > 1):
+        parser.error(say("gate.bad_fail_on", text=options.fail_on))
+    if verdicts and options.against is None:
+        parser.error(say("gate.useless", option=f"--fail-on {verdicts[0]}", other="--against"))
+    return graves[0] if graves else None, verdicts or list(VERDICTS)
+
+
+def _against(
+    profile: Profile, options: argparse.Namespace, tolerances: dict[str, float], verdicts: list[str]
+) -> list[Check]:
+    """The checks of ``profile`` against the one that ``options`` name."""
+    from npu_tui.compare.comparison import Comparison, Tolerance
+    from npu_tui.compare.measured import Side
+    from npu_tui.gate.checks import JUDGED, against_checks
+
+    thresholds = thresholds_of(options.config)
+    base = opened_profile(options.against, not options.no_cache, thresholds, options.source)
+    known = {name: tolerances[name] for name in JUDGED if name in tolerances}
+    return against_checks(Comparison(Side(base), Side(profile), Tolerance(**known)), tolerances, verdicts)
+
+
+def _refuse_useless(parser: argparse.ArgumentParser, options: argparse.Namespace, severity: str | None) -> None:
+    """An option that changes nothing is a gate that does not do what its writer thinks."""
+    for option in ("only", "ignore"):
+        if getattr(options, option) and not severity:
+            parser.error(say("gate.useless", option=f"--{option}", other="--fail-on"))
+    if options.only and not set(_ids(parser, options.only)) - set(_ids(parser, options.ignore)):
+        parser.error(say("gate.only_ignored"))
+    if options.against and (options.range or options.step is not None):
+        parser.error(say("gate.against_part"))
+    if options.tolerance and not (options.baseline or options.write_baseline or options.against):
+        parser.error(say("gate.useless", option="--tolerance", other="--baseline"))
+
+
+def _tolerances(parser: argparse.ArgumentParser, texts: list[str], against: bool) -> dict[str, float]:
+    """The tolerance of every measure that is given one; a later word counts, and one measure goes before all.
+
+    With ``against`` the parts of a step are measures too; a tolerance for all is one of the step and its computing.
+    """
+    from npu_tui.gate.checks import AGAINST_MEASURES, JUDGED
+    from npu_tui.gate.measures import BASELINE_MEASURES, parse_share
+
+    names = tuple(dict.fromkeys((*BASELINE_MEASURES, *(AGAINST_MEASURES if against else ()))))
+    every: dict[str, float] = {}
+    single: dict[str, float] = {}
+    for text in texts:
+        name, sign, value = text.rpartition("=")
+        share = parse_share(value)
+        if share is None:
+            parser.error(say("gate.bad_tolerance", text=text))
+        if sign and name not in names:
+            words = say("gate.bad_measure", name=name, names=", ".join(names))
+            parser.error(words + _nearest(name, names))
+        if sign:
+            single[name] = share
+        else:
+            every = dict.fromkeys((*BASELINE_MEASURES, *(JUDGED if against else ())), share)
+    return every | single
+
+
+def _ids(parser: argparse.ArgumentParser, texts: list[str]) -> list[str]:
+    """The ids of findings in ``texts``; a misspelt one would let the gate pass in silence."""
+    if not texts:
+        return []
+    from npu_tui.rules.find import RULES
+
+    known = tuple(rule.id for rule in RULES)
+    found = [each.strip().upper() for text in texts for each in text.split(",") if each.strip()]
+    for each in found:
+        if each not in known:
+            parser.error(say("gate.bad_finding", name=each) + _nearest(each, known))
+    return found
+
+
+def _nearest(name: str, names: tuple[str, ...]) -> str:
+    near = get_close_matches(name, names, 1, 0.5)
+    return say("settings.nearest", name=near[0]) if near else ""

@@ -1,0 +1,212 @@
+"""``npu-tui compare``: its options, the two profiles, and the form of the answer."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from npu_tui.cli.options import add_look, add_opening, add_place, refuse_terminal, thresholds_of
+from npu_tui.cli.parser import Parser
+from npu_tui.cli.streams import DONE, FAILED, USAGE, write
+from npu_tui.strings import ENGLISH, say, speak
+
+if TYPE_CHECKING:
+    from npu_tui.compare.comparison import Comparison, Tolerance
+    from npu_tui.compare.measured import Side
+    from npu_tui.profile.profile import Profile
+
+_VERDICTS = ("slower", "faster", "unsure", "incomparable")
+_SPAN = re.compile(r"(\d{1,18})(?:\.\.(\d{1,18}))?")
+_RANKS = re.compile(r"(\d{1,9})(?::(\d{1,9}))?")
+_SHARE = re.compile(r"(?:(step|computing)=)?(\d{1,6}(?:\.\d{1,6})?)%")
+
+
+def run(parser: Parser, options: argparse.Namespace) -> int:
+    """Print the comparison that ``options`` ask for; returns the exit code, 1 where ``--fail-on`` holds.
+
+    Raises ``InputError`` for a profile that cannot be read, ``SettingsError``, ``OSError`` of stdout.
+    """
+    if options.new is None:
+        print(_one_path(options.base), file=sys.stderr)
+        return USAGE
+    if options.format == "json":
+        speak(ENGLISH)
+    failing = _failing(parser, options.fail_on)
+    tolerance = _tolerance(parser, options.tolerance)
+    ignored = _ignored(parser, options.ignore)
+    renamed = _renamed(parser, options.map)
+    _choose_ranks(parser, options)
+    from npu_tui.compare.comparison import Comparison
+    from npu_tui.output.compare_report import compared, profile_findings
+
+    def compare(profiles: Sequence[Profile]) -> Comparison:
+        sides = [
+            _side(parser, options, profile, path)
+            for profile, path in zip(profiles, (options.base, options.new), strict=True)
+        ]
+        return Comparison(sides[0], sides[1], tolerance, renamed)
+
+    from npu_tui.cli.explore import explore, on_terminal
+
+    paths = [options.base, options.new]
+    for path in paths:
+        refuse_terminal(parser, path)
+    if options.format is None and options.fail_on is None and on_terminal():
+        return explore([Path(path) for path in paths], parser, options, not options.no_cache, compare)
+    from npu_tui.cli.options import opened_profile
+
+    thresholds = thresholds_of(options.config)
+    cached, form = not options.no_cache, options.source
+    from npu_tui.load.errors import InputError, SeveralError
+    from npu_tui.trace.message import message
+
+    try:
+        comparison = compare([opened_profile(path, cached, thresholds, form) for path in paths])
+    except SeveralError as error:
+        raise InputError(message("compare.several", text=error.message)) from error
+    form = options.format or "text"
+    found = compared(comparison, single=form != "text")
+    found.findings = [each for each in found.findings if each.id not in ignored]
+    if form == "json":
+        import msgspec
+
+        write(msgspec.json.encode(found) + b"\n")
+    else:
+        from npu_tui.compare.picture import Picture
+        from npu_tui.output.compare_document import compare_document, known_table
+        from npu_tui.output.formats import written
+        from npu_tui.output.text import text_lines
+
+        write(written(compare_document(found, Picture(comparison) if form == "html" else None), form))
+        # The findings of the single profiles take longer than all the rest, so a reader gets the rest first.
+        if form == "text" and (known := known_table(profile_findings(comparison))).rows:
+            write("\n" + "\n".join(text_lines([known])) + "\n")
+    verdict = found.step.verdict
+    if verdict in failing or ("unsure" in failing and verdict == "incomparable"):
+        if form != "text":
+            print(say(f"compare.verdict.{verdict}"), file=sys.stderr)
+        return FAILED
+    return DONE
+
+
+def parser() -> Parser:
+    """Its arguments and options."""
+    options = Parser(prog="npu-tui compare", description=say("compare.description"), epilog=say("compare.epilog"))
+    options.add_argument("base", metavar="BASE", nargs="?", help=say("compare.base")).required = True
+    options.add_argument("new", metavar="NEW", nargs="?", help=say("compare.new")).required = True
+    options.add_argument("--format", choices=("text", "markdown", "json", "html"), help=say("compare.format"))
+    options.add_argument("--step", metavar="N", help=say("compare.step"))
+    options.add_argument("--rank", metavar="R[:S]", help=say("compare.rank_option"))
+    options.add_argument("--map", action="append", default=[], metavar="A=B", help=say("compare.map"))
+    options.add_argument("--tolerance", metavar="SHARE", help=say("compare.tolerance"))
+    options.add_argument("--fail-on", metavar="VERDICTS", help=say("compare.fail_on"))
+    options.add_argument("--ignore", metavar="IDS", help=say("compare.ignore"))
+    options.add_argument("--config", metavar="FILE", help=say("cli.config"))
+    add_opening(options)
+    add_look(options)
+    add_place(options)
+    return options
+
+
+def _failing(parser: argparse.ArgumentParser, text: str | None) -> frozenset[str]:
+    verdicts = [each.strip() for each in (text or "").split(",") if each.strip()]
+    if any(each not in _VERDICTS for each in verdicts) or (text is not None and not verdicts):
+        parser.error(say("compare.bad_fail_on", text=text))
+    return frozenset(verdicts)
+
+
+def _tolerance(parser: argparse.ArgumentParser, text: str | None) -> Tolerance:
+    from npu_tui.compare.comparison import Tolerance
+
+    shares: dict[str, float] = {}
+    for each in (text or "").split(",") if text is not None else []:
+        match = _SHARE.fullmatch(each.strip())
+        if match is None:
+            parser.error(say("compare.bad_tolerance", text=text))
+        for name in (match[1],) if match[1] else ("step", "computing"):
+            shares[name] = float(match[2]) / 100
+    return Tolerance(**shares)
+
+
+def _renamed(parser: argparse.ArgumentParser, texts: Sequence[str]) -> dict[str, str]:
+    """What operations and kernels of the base are called in the new profile."""
+    found: dict[str, str] = {}
+    for text in texts:
+        before, sign, after = (part.strip() for part in text.partition("="))
+        if not (before and sign and after):
+            parser.error(say("compare.bad_map", text=text))
+        found[before] = after
+    return found
+
+
+def _one_path(path: str | None) -> str:
+    """What to tell where the second profile is missing; of a job, how its ranks are compared.
+
+    Raises ``InputError`` if there is no profile at ``path``.
+    """
+    if path is None:
+        return say("compare.needs_two")
+    from npu_tui.load.find import find_sources
+
+    ranks = sorted({each.rank for each in find_sources(Path(path)) if each.rank is not None})
+    if len(ranks) < 2:
+        return say("compare.needs_new", path=path)
+    return say("compare.needs_new_ranks", path=path, ranks=f"{ranks[0]}:{ranks[1]}")
+
+
+def _choose_ranks(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """With ``--rank`` every path of a job becomes that of one of its ranks: the second number is for NEW."""
+    if options.rank is None:
+        return
+    match = _RANKS.fullmatch(options.rank)
+    if match is None:
+        parser.error(say("compare.bad_rank", text=options.rank))
+    base, new = int(match[1]), int(match[2] or match[1])
+    options.base = _of_rank(parser, options.base, base)
+    options.new = _of_rank(parser, options.new, new)
+
+
+def _of_rank(parser: argparse.ArgumentParser, path: str, rank: int) -> str:
+    """Where in the job at ``path`` the profile of ``rank`` lies. Raises ``InputError`` if nothing is there."""
+    from npu_tui.load.find import find_sources
+
+    sources = find_sources(Path(path))
+    own = [each for each in sources if each.rank == rank]
+    if not own:
+        ranks = ", ".join(str(each.rank) for each in sources if each.rank is not None)
+        key = "compare.no_rank" if ranks else "compare.no_ranks"
+        parser.error(say(key, path=path, rank=rank, **({"ranks": ranks} if ranks else {})))
+    return str(own[0].opened)
+
+
+def _ignored(parser: argparse.ArgumentParser, text: str | None) -> frozenset[str]:
+    from npu_tui.compare.differences import DIFFERENCES
+
+    known = [kind.id for kind in DIFFERENCES]
+    names = [each.strip() for each in (text or "").split(",") if each.strip()]
+    for each in names:
+        if each not in known:
+            parser.error(say("compare.bad_finding", name=each, names=", ".join(known)))
+    return frozenset(names)
+
+
+def _side(parser: argparse.ArgumentParser, options: argparse.Namespace, profile: Profile, path: str) -> Side:
+    from npu_tui.compare.measured import Side
+
+    side = Side(profile)
+    if options.step is None:
+        return side
+    numbers = [each.number for each in side.profile.steps if each.number is not None]
+    if options.step != "all":
+        match = _SPAN.fullmatch(options.step)
+        if match is None:
+            parser.error(say("compare.bad_step", text=options.step))
+        low, high = int(match[1]), int(match[2] or match[1])
+        numbers = [each for each in numbers if low <= each <= high]
+    if not numbers:
+        parser.error(say("compare.no_step", path=path, text=options.step))
+    return Side(side.profile, numbers)

@@ -1,0 +1,162 @@
+"""``npu-tui doctor``: what the program finds around it, and what to change where something is in its way."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from npu_tui.cli.parser import Parser
+from npu_tui.cli.streams import DONE, write
+from npu_tui.cli.version import version_line
+from npu_tui.strings import ENGLISH, say, speak
+from npu_tui.trace.text import cell_count, padded, printable, wrapped
+
+_LIBRARIES = ("textual", "polars", "numpy", "msgspec", "orjson", "rich")
+_TRANSLATED = frozenset({"libraries", "machine", "colours", "locale", "answers", "copies", "settings"})
+"""Names that are words; the others are names of things."""
+_ROOM_LEAST = 1 << 30
+_ESCAPE_MOST_MS = 100
+_TMUX_SECONDS = 2.0
+
+
+class Found(Struct, frozen=True):
+    """``name`` of what was looked at, the ``value`` found, and ``advice``, empty where all is well."""
+
+    name: str
+    value: str
+    advice: str = ""
+
+
+def parser() -> Parser:
+    """Its arguments and options."""
+    options = Parser(prog="npu-tui doctor", description=say("tree.doctor"))
+    options.add_argument("--format", choices=("text", "json"), default="text", help=say("doctor.format"))
+    return options
+
+
+def run(parser: Parser, options: argparse.Namespace) -> int:
+    """Print what is found; returns the exit code."""
+    form = options.format
+    if form == "json":
+        speak(ENGLISH)
+    found = [*_program(), *_terminal(), *_tmux(), *_disk(), _settings()]
+    if form == "json":
+        import orjson
+
+        write(orjson.dumps([asdict(each) for each in found], option=orjson.OPT_INDENT_2) + b"\n")
+        return DONE
+    names = [say(f"doctor.name.{each.name}") if each.name in _TRANSLATED else each.name for each in found]
+    room = max(map(cell_count, names)) + 2
+    width = max(shutil.get_terminal_size().columns - room, 30)
+    for name, each in zip(names, found, strict=True):
+        lines = wrapped(printable(each.value), width)
+        if each.advice:
+            lines += wrapped("-> " + each.advice, width)
+        write("\n".join(padded(name if not k else "", room) + line for k, line in enumerate(lines)) + "\n")
+    count = sum(bool(each.advice) for each in found)
+    write((say("doctor.sum", count=count) if count else say("doctor.none")) + "\n")
+    return DONE
+
+
+def _program() -> list[Found]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    libraries = []
+    for name in _LIBRARIES:
+        try:
+            libraries.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            libraries.append(f"{name} -")
+    system = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return [
+        Found("npu-tui", f"{version_line()}, {sys.prefix}"),
+        Found("python", system),
+        Found("libraries", ", ".join(libraries)),
+        Found("machine", say("doctor.machine", cores=cores, size=memory)),
+    ]
+
+
+def _terminal() -> list[Found]:
+    from npu_tui.tui.terminal.terminal import ask, asks_colours, colour_depth, glyphs_of_width, is_utf8
+
+    term, depth = os.environ.get("TERM", ""), colour_depth(os.environ)
+    utf8 = is_utf8(os.environ)
+    size = shutil.get_terminal_size()
+    colours = "" if depth == "truecolor" or os.environ.get("NO_COLOR") else say("doctor.colours")
+    rows = [
+        Found("TERM", f"{term or '-'}, {size.columns}x{size.lines}"),
+        Found("colours", depth, colours),
+        Found("locale", "UTF-8" if utf8 else say("doctor.locale"), "" if utf8 else say("doctor.no_utf8")),
+    ]
+    if not sys.stdout.isatty() or not os.isatty(0):
+        return [*rows, Found("answers", say("doctor.no_terminal"))]
+    answers = ask(True, asks_colours(os.environ, depth))
+    width, light = answers.width, answers.light
+    silent = width is None and light is None
+    shade = say("doctor.unsaid" if light is None else "doctor.light" if light >= 0.5 else "doctor.dark")
+    told = say("doctor.silent") if silent else say("doctor.answers", glyphs=glyphs_of_width(width, utf8), shade=shade)
+    return [*rows, Found("answers", told, say("doctor.is_silent") if silent else "")]
+
+
+def _tmux() -> list[Found]:
+    if not os.environ.get("TMUX"):
+        return []
+    version = _told_by_tmux("-V")
+    rows = [Found("tmux", version.removeprefix("tmux ") or say("doctor.silent"))]
+    escape = _told_by_tmux("show-options", "-sv", "escape-time")
+    if escape.isdigit():
+        rows.append(Found("escape-time", f"{escape} ms", say("doctor.escape") * (int(escape) > _ESCAPE_MOST_MS)))
+    keys = _told_by_tmux("show-options", "-sv", "extended-keys")
+    rows.append(Found("extended-keys", keys or "-", say("doctor.extended") * (keys not in ("on", "always"))))
+    clipboard = _told_by_tmux("show-options", "-sv", "set-clipboard")
+    rows.append(Found("set-clipboard", clipboard or "-", say("doctor.clipboard") * (clipboard == "off")))
+    return rows
+
+
+def _told_by_tmux(*words: str) -> str:
+    """What tmux says to ``words``; empty where it says nothing in time."""
+    try:
+        done = subprocess.run(["tmux", *words], capture_output=True, timeout=_TMUX_SECONDS, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.decode("utf-8", "replace").strip()
+
+
+def _disk() -> list[Found]:
+    from npu_tui.load import copy as cache
+
+    copies, room = cache.directory(), Path(tempfile.gettempdir())
+    kept = cache.limit()
+    shown = say("doctor.copies", path=copies, size=kept) if kept else say("doctor.no_copies", variable=cache.VARIABLE)
+    place = next(path for path in (copies, *copies.parents) if path.exists())
+    writable = os.access(place, os.W_OK | os.X_OK)
+    free = shutil.disk_usage(room).free
+    return [
+        Found("copies", shown, "" if writable or not kept else say("doctor.no_cache", path=printable(str(place)))),
+        Found("TMPDIR", say("doctor.room", path=room, size=free), say("doctor.little") * (free < _ROOM_LEAST)),
+    ]
+
+
+def _settings() -> Found:
+    from npu_tui.cli.options import known_settings
+    from npu_tui.settings import SettingsError, load_settings, settings_path
+    from npu_tui.tui.keymap import use_settings
+
+    path = str(settings_path())
+    try:
+        settings = load_settings(None, known_settings())
+        use_settings(settings)
+    except SettingsError as error:
+        return Found("settings", path, str(error))
+    return Found("settings", say("cli.settings.none" if settings.path is None else "cli.settings.good", path=path))

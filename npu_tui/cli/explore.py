@@ -1,0 +1,248 @@
+"""``npu-tui PATH``: the explorer, or the report where stdout is no terminal."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from npu_tui.cli.options import (
+    add_look,
+    add_opening,
+    add_place,
+    look_of,
+    place_of,
+    read_settings,
+    refuse_terminal,
+    thresholds_of,
+)
+from npu_tui.cli.parser import Parser
+from npu_tui.cli.ranks import write_job
+from npu_tui.cli.streams import DONE, USAGE, end_process, refuse, write, write_list
+from npu_tui.cli.version import version_line
+from npu_tui.strings import say
+
+if TYPE_CHECKING:
+    from npu_tui.analysis.thresholds import Thresholds
+    from npu_tui.compare.comparison import Comparison
+    from npu_tui.load.load import Opening
+    from npu_tui.profile.profile import Profile
+    from npu_tui.settings import Settings
+    from npu_tui.tui.job_screen import JobScreen
+    from npu_tui.tui.loading import Loader
+    from npu_tui.tui.session import Session
+    from npu_tui.tui.terminal.terminal import Terminal
+
+_PICTURE_SECONDS = 0.5
+"""So long a first picture is waited for that should be there at once."""
+
+
+def parser() -> Parser:
+    """Its arguments and options."""
+    options = Parser(
+        prog="npu-tui",
+        description=say("cli.description"),
+        epilog=say("cli.epilog"),
+        usage=say("cli.usage"),
+        commands=True,
+    )
+    options.add_argument("paths", nargs="*", metavar="PATH", help=say("cli.paths"))
+    options.add_argument("-V", "--version", action=_Version, nargs=0, help=say("argparse.version"))
+    add_opening(options)
+    add_look(options)
+    add_place(options)
+    options.add_argument("--traces", action="store_true", default=None, help=say("job.traces"))
+    return options
+
+
+def run(parser: Parser, options: argparse.Namespace) -> int:
+    """Open what ``options`` name; returns the exit code."""
+    for path in options.paths:
+        refuse_terminal(parser, path)
+    paths = [Path(path) for path in options.paths or ["."]]
+    return explore(paths, parser, options, not options.no_cache, chosen=not options.paths)
+
+
+class _Version(argparse.Action):
+    """Prints the version and ends."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        write(version_line() + "\n")
+        parser.exit()
+
+
+def explore(
+    paths: Sequence[Path],
+    parser: argparse.ArgumentParser,
+    options: argparse.Namespace,
+    cached: bool = True,
+    compare: Callable[[Sequence[Profile]], Comparison] | None = None,
+    chosen: bool = False,
+) -> int:
+    """The explorer on ``paths``, one below the other, or their reports where stdout is no terminal.
+
+    ``options`` say how to draw and where. With ``compare`` the second of two is held against the first. Where several
+    lie at the one path, they are listed if a profile is to be ``chosen`` or if they are no ranks of one job.
+    """
+    if sys.stdout.isatty():
+        gc.disable()  # until the trace is there: a collection during imports walks what stays
+    from npu_tui.load.load import opening_of
+
+    start = place_of(parser, options)
+    openings = [opening_of(path, cached, getattr(options, "source", None)) for path in paths]
+    if not on_terminal():  # from here on the keys are where something may have been piped
+        gc.enable()
+        from npu_tui.output.report import report
+        from npu_tui.output.report_document import report_document
+        from npu_tui.output.text import text
+        from npu_tui.profile.profile import Profile
+
+        thresholds = thresholds_of(None)
+        for path, opening in zip(paths, openings, strict=True):
+            if not is_job(opening):
+                whole = Profile(opening.trace(), opening.source, thresholds)
+                write(text(report_document(report(whole))))
+            elif is_listed(opening, chosen):
+                write_list(path)
+            else:
+                write_job(path)
+        return DONE
+
+    from npu_tui.tui.terminal.terminal import Asked, Guard
+
+    with Guard() as guard:
+        job = len(openings) == 1 and compare is None and is_job(openings[0])
+        chosen = job and is_listed(openings[0], chosen)
+        if not job:
+            openings[0].source  # noqa: B018 - what is not there is said before Textual is imported
+        settings = read_settings()
+        if settings is None:
+            return USAGE
+        from npu_tui.tui.terminal.terminal import in_browser
+
+        if not in_browser() and (sys.__stderr__ is None or not sys.__stderr__.isatty()):
+            sys.__stderr__ = sys.__stdout__  # type: ignore[misc]  # Textual draws on stderr
+        asked = Asked(*look_of(options, settings))  # the terminal answers while the trace is read and the rest imported
+        loader = None if job else _started(openings, settings, compare, asked.terminal)
+        from npu_tui.tui.app import NpuTui
+        from npu_tui.tui.flags import default_notes
+
+        terminal = asked.terminal()
+        from npu_tui.analysis.thresholds import Thresholds
+
+        notes = Path(options.notes) if options.notes else default_notes()
+
+        def overview(path: Path) -> JobScreen:
+            from npu_tui.tui.job_screen import JobScreen  # only who opens a job needs it
+
+            return JobScreen(path, terminal, getattr(options, "traces", None), cached)
+
+        picker = None
+        if chosen:
+            from npu_tui.tui.picker import PickerScreen
+
+            picker = PickerScreen(paths[0], cached)
+
+        app = NpuTui(
+            terminal=terminal,
+            thresholds=Thresholds(**settings.thresholds),
+            start=start,
+            notes=notes,
+            seen=default_notes().with_name("seen"),
+            job=overview(paths[0]) if job and not chosen else None,
+            picker=picker,
+            make_job=overview,
+            cached=cached,
+            loader=loader,
+        )
+        guard.draws(app.leave)
+        failure = app.run()
+    code = app.return_code or DONE if failure is None else refuse(failure)
+    if app.beside.is_busy or app.is_loading:
+        end_process(code)
+    return code
+
+
+def _started(
+    openings: Sequence[Opening],
+    settings: Settings,
+    compare: Callable[[Sequence[Profile]], Comparison] | None,
+    terminal: Callable[[], Terminal],
+) -> Loader:
+    """What loads ``openings`` from now on and draws the first picture, awaited where it is there sooner than Textual.
+
+    Importing Textual meanwhile would hold it up.
+    """
+    from npu_tui.tui.first_picture import FirstPicture
+    from npu_tui.tui.loading import Loader
+    from npu_tui.tui.terminal.terminal import Guard
+
+    def limits() -> Thresholds:
+        from npu_tui.analysis.thresholds import Thresholds
+
+        return Thresholds(**settings.thresholds)
+
+    picture = FirstPicture(terminal)
+    Guard.picture = picture.end
+    loader = Loader(openings, limits, None if compare is None else _compared(compare), picture.draw)
+    loader.start()
+    if len(openings) == 1 and openings[0].is_quick:
+        picture.done.wait(_PICTURE_SECONDS)
+    return loader
+
+
+def _compared(compare: Callable[[Sequence[Profile]], Comparison]) -> Callable[[Sequence[Profile]], Session]:
+    def make(profiles: Sequence[Profile]) -> Session:
+        from npu_tui.tui.ranks import compared_session
+
+        return compared_session(compare, profiles)
+
+    return make
+
+
+def is_job(opening: Opening) -> bool:
+    """Whether a job, or summaries of one, lies where ``opening`` looks. Raises ``InputError`` if nothing does."""
+    from npu_tui.jobs.opening import summaries_in
+    from npu_tui.load.errors import SeveralError
+
+    if summaries_in(opening.path):
+        return True
+    try:
+        _ = opening.source
+    except SeveralError:
+        return True
+    return False
+
+
+def is_listed(opening: Opening, chosen: bool) -> bool:
+    """Whether several profiles lie where ``opening`` looks, one of which is to be ``chosen`` or that are no job."""
+    from npu_tui.jobs.opening import summaries_in
+    from npu_tui.nearby import are_runs
+
+    return is_job(opening) and not summaries_in(opening.path) and (chosen or are_runs(opening.path))
+
+
+def on_terminal() -> bool:
+    """Whether there is a terminal to explore in, or a browser that draws in its place."""
+    from npu_tui.tui.terminal.terminal import in_browser
+
+    return in_browser() or (sys.stdout.isatty() and _has_keys())
+
+
+def _has_keys() -> bool:
+    """Whether keys can be read: where stdin is no terminal it is made to be the one the program runs in."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        return True
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR)
+    except OSError:
+        return False
+    os.dup2(terminal, 0)
+    if terminal:
+        os.close(terminal)
+    sys.stdin = sys.__stdin__ = open(0, closefd=False)  # type: ignore[misc]  # noqa: SIM115 - open as long as the program
+    return True

@@ -1,0 +1,205 @@
+"""Parsers of commands, the list of commands, and the language they speak."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from typing import NamedTuple
+
+from npu_tui.manual.pages import TOPICS
+from npu_tui.settings import settings_path
+from npu_tui.strings import ENGLISH, LANGUAGES, language, room, say
+from npu_tui.trace.text import padded, wrapped
+
+EXPLORE = "explore"
+"""What runs where the words name no command."""
+
+AUTO = "auto"
+"""The ``--lang`` that the settings file and the locale decide."""
+
+_GROUPS = {
+    "look": ("demo", "report", "compare", "ranks", "query", "whatif", "screenshot", "watch"),
+    "gate": ("check",),
+    "files": ("index", "cache", "crop", "summarize"),
+    "words": ("explain", "keys", "settings", "schema", "doctor", "completion", "help", "version"),
+}
+COMMANDS = tuple(name for names in _GROUPS.values() for name in names)
+"""All commands. Each is a module here: its ``parser()`` reads the words, its ``run(parser, options)`` does it."""
+
+_FLAGS = ("--no-cache",)
+_VALUED = ("--config", "--theme", "--glyphs", "--source", "--lang")
+"""Options that may stand before a command, without a value and with one."""
+
+_ALIKE = 0.7
+
+
+class Given(NamedTuple):
+    """What the words of a command line say before a parser reads them.
+
+    The ``command`` is empty without one; ``words`` are all others in their order. ``lang`` is what ``--lang`` asks for:
+    texts need a language before there is a parser. A ``--lang`` that is none stays, so that the parser says so.
+    ``config`` is the settings file that may name the language.
+    """
+
+    command: str
+    words: list[str]
+    lang: str | None
+    config: str | None
+
+
+def given(words: list[str]) -> Given:
+    """Look through ``words`` once; a command counts before the first word that is for one itself."""
+    command, lang, config, rest = "", None, None, []
+    leads, at = True, 0
+    while at < len(words):
+        if words[at] == "--":
+            rest += words[at:]
+            break
+        name, sign, value = words[at].partition("=")
+        length = 2 if name in _VALUED and not sign else 1
+        taken, at = words[at : at + length], at + length
+        if length == 2:
+            value = taken[-1]
+        if name == "--lang" and value in (AUTO, *LANGUAGES):
+            lang = lang or value
+            continue
+        if name == "--config":
+            config = config or value
+        if leads and taken[0] in COMMANDS:
+            command, leads = taken[0], False
+            continue
+        leads = leads and (taken[0] in _FLAGS or name in _VALUED)
+        rest += taken
+    return Given(command, rest, lang, config)
+
+
+def meant(word: str) -> str:
+    """The command that ``word`` is nearly the name of, empty where it may be a path."""
+    if word.startswith("-") or os.sep in word or "." in word or os.path.lexists(word):
+        return ""
+    return nearest_word(word, COMMANDS)
+
+
+def nearest_word(word: str, words: Iterable[str]) -> str:
+    """Which of ``words`` is nearly ``word``, empty where none is."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word.lower(), tuple(words), 1, _ALIKE)), "")
+
+
+def told(width: int) -> str:
+    """All commands with a line each, in groups, in lines of ``width`` columns."""
+    room = max(map(len, COMMANDS)) + 4
+    lines = []
+    for group, names in _GROUPS.items():
+        lines.append(say(f"tree.{group}"))
+        for name in names:
+            first, *rest = wrapped(say(f"tree.{name}"), max(width - room, 20))
+            lines.append("  " + padded(name, room - 2) + first)
+            lines += [" " * room + line for line in rest]
+        lines.append("")
+    lines += [say("tree.pages"), *("  " + line for line in wrapped(", ".join(TOPICS), max(width - 2, 20))), ""]
+    return "\n".join(lines)
+
+
+def parser_of(command: str) -> Parser:
+    """The parser of ``command``, that of the explorer where it is empty."""
+    parser: Parser = import_module(f"npu_tui.cli.{command or EXPLORE}").parser()
+    return parser
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that speaks the language of the user; ``--lang`` itself is taken before it (``tree.given``).
+
+    With ``commands`` its help lists all commands.
+    """
+
+    def __init__(
+        self,
+        prog: str,
+        description: str,
+        epilog: str | None = None,
+        usage: str | None = None,
+        commands: bool = False,
+    ) -> None:
+        # What argparse says itself it asks gettext for, by its English text.
+        said = {text: room("argparse", language())[key] for key, text in room("argparse", ENGLISH).items()}
+        argparse._ = lambda text: said.get(text, text)  # type: ignore[attr-defined]
+        super().__init__(
+            prog=prog,
+            description=description,
+            epilog=epilog,
+            usage=usage,
+            formatter_class=_Help,
+            allow_abbrev=False,
+        )
+        self._commands = commands
+        self.add_argument("--lang", choices=(AUTO, *LANGUAGES), help=say("cli.lang"))
+
+    def format_help(self) -> str:
+        """The help; where all commands belong to it, they come after what the program is."""
+        text = super().format_help()
+        if not self._commands:
+            return text
+        head, _, rest = text.partition("\n\n")
+        description, _, rest = rest.partition("\n\n")
+        return f"{head}\n\n{description}\n\n{told(_columns())}\n{rest}"
+
+
+def _columns() -> int:
+    """Columns that argparse itself fills."""
+    return shutil.get_terminal_size().columns - 2
+
+
+class _Help(argparse.HelpFormatter):
+    """Help whose lines are as wide as the terminal, whatever the width of its characters."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return wrapped(" ".join(text.split()), width)
+
+    def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
+        """What is needed stands without brackets, also where the command itself tells that it is missing."""
+        text = super()._format_args(action, default_metavar)
+        needed = action.required and action.nargs == argparse.OPTIONAL and not action.option_strings
+        return text[1:-1] if needed else text
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        lines = [wrapped(" ".join(line.split()), width - len(indent)) for line in text.splitlines()]
+        return "\n".join(indent + line for each in lines for line in each)
+
+
+_LOCALE = ("LC_ALL", "LC_MESSAGES", "LANG")
+"""The variables of POSIX that name the language of texts; the first one that is set counts."""
+
+
+def choose_language(lang: str | None, config: str | None) -> str:
+    """The language that ``--lang`` asks for, else the settings file (``--config`` may name it), else the locale."""
+    wanted = lang or _of_settings(config)
+    if wanted in LANGUAGES:
+        return wanted
+    # The fonts of the Linux console have no Han characters.
+    console = os.environ.get("TERM") == "linux" and sys.stdout is not None and sys.stdout.isatty()
+    return ENGLISH if console else language_of_locale(os.environ)
+
+
+def language_of_locale(variables: Mapping[str, str]) -> str:
+    """The language of the locale that ``variables`` name, English where there are no texts in it."""
+    locale = next((variables[name] for name in _LOCALE if variables.get(name)), "")
+    found = locale.replace("-", "_").partition("_")[0].partition(".")[0].lower()
+    return found if found in LANGUAGES else ENGLISH
+
+
+def _of_settings(config: str | None) -> str | None:
+    """What the settings file says; whatever is wrong with it the command itself tells."""
+    if not settings_path(config).is_file():  # reading one takes imports that only a file is worth
+        return None
+    from npu_tui.settings import SettingsError, load_settings
+
+    try:
+        return load_settings(config).language
+    except SettingsError:
+        return None

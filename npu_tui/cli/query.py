@@ -1,0 +1,163 @@
+"""``npu-tui query``: the profile as tables, from the shell."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from npu_tui.cli.options import add_opening, refuse_terminal, thresholds_of
+from npu_tui.cli.parser import Parser
+from npu_tui.cli.streams import DONE, INTERRUPTED, USAGE, end_process, refuse, write
+from npu_tui.strings import ENGLISH, say, speak
+from npu_tui.trace.text import whole_number
+
+if TYPE_CHECKING:
+    from npu_tui.profile.table import Kind
+
+T = TypeVar("T")
+
+_SHOWN = 100
+"""Rows of a table that people read, unless they ask for more."""
+
+_STDIN = "-"
+
+
+def run(parser: Parser, options: argparse.Namespace) -> int:
+    """Answer the query in ``options``, or list tables and columns; returns the exit code, 2 for a wrong query.
+
+    Raises ``InputError`` for a profile that cannot be read, ``SettingsError``, ``OSError`` of stdout or a file.
+    """
+    from npu_tui.query.export import ENDINGS
+
+    if options.examples:
+        write(_examples())
+        return DONE
+    sql = _sql(parser, options)
+    form = options.format or (ENDINGS.get(Path(options.output).suffix.lower(), "csv") if options.output else None)
+    if form is None:
+        form = "table" if sys.stdout.isatty() or sql is None or sql.isidentifier() else "csv"
+    if form in ("parquet", "arrow") and options.output is None and sys.stdout.isatty():
+        parser.error(say("query.no_terminal"))
+    limit = None if options.limit is None else whole_number(options.limit)
+    if options.limit is not None and (limit is None or limit < 0):
+        parser.error(say("query.bad_limit"))
+    refuse_terminal(parser, options.path)
+    if form in ("json", "ndjson"):
+        speak(ENGLISH)
+    return _answer(options, sql, form, limit)
+
+
+def _answer(options: argparse.Namespace, sql: str | None, form: str, limit: int | None) -> int:
+    from npu_tui.query.frames import TABLES
+    from npu_tui.query.query import QueryError, opened_tables, query
+
+    tables = opened_tables(options.path, thresholds_of(options.config), not options.no_cache, options.source)
+    if sql is None or sql in TABLES:
+        return _listed(options, tables.names if sql is None else [sql], form, lambda: tables.columns(str(sql)))
+    shown = _SHOWN if limit is None and form == "table" else limit or None
+    try:
+        # One row more than is shown tells whether there are more.
+        frame = _interruptible(lambda: query(tables, sql, None if shown is None else shown + 1))
+    except QueryError as error:
+        return refuse(error, USAGE)
+    if shown is not None and len(frame) > shown:
+        frame = frame.head(shown)
+        if limit is None:
+            print(say("query.more", shown=shown), file=sys.stderr)
+    from npu_tui.query.export import written
+
+    _put(options, written(frame, form))
+    return DONE
+
+
+def _listed(options: argparse.Namespace, names: list[str], form: str, columns: Callable[[], Mapping[str, Kind]]) -> int:
+    from npu_tui.query.query import listing_object, listing_text, table_listing
+
+    if form == "json":
+        import msgspec
+
+        _put(options, msgspec.json.encode(listing_object(names)) + b"\n")
+    elif len(names) == 1:
+        _put(options, table_listing(names[0], columns()).encode())
+    else:
+        _put(options, listing_text(names).encode())
+        print(say("query.hint", path=options.path), file=sys.stderr)
+    return DONE
+
+
+def _put(options: argparse.Namespace, content: bytes) -> None:
+    if options.output is None:
+        write(content)
+    else:
+        from npu_tui.whole_file import write_file
+
+        write_file(Path(options.output), content)
+
+
+def _interruptible(work: Callable[[], T]) -> T:
+    """What ``work`` gives; Ctrl+C ends the process at once, whatever polars is busy with."""
+    box: list[T] = []
+    failure: list[BaseException] = []
+
+    def worked() -> None:
+        try:
+            box.append(work())
+        except BaseException as error:
+            failure.append(error)
+
+    thread = threading.Thread(target=worked, daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(0.05)
+    except KeyboardInterrupt:
+        end_process(INTERRUPTED)
+    if failure:
+        raise failure[0]
+    return box[0]
+
+
+def _sql(parser: argparse.ArgumentParser, options: argparse.Namespace) -> str | None:
+    """The query, of the command line, a file or standard input; None where there is none."""
+    if options.sql is not None and options.file is not None:
+        parser.error(say("query.two"))
+    alone = options.sql is None and options.file is None
+    if alone and options.path.lower().startswith(("select ", "with ")) and not Path(options.path).exists():
+        options.path, options.sql = ".", options.path
+    if options.file is None:
+        found: str | None = options.sql
+        return found
+    try:
+        content = sys.stdin.buffer.read() if options.file == _STDIN else Path(options.file).read_bytes()
+        return content.decode("utf-8-sig")
+    except OSError as error:
+        parser.error(say("query.unreadable", path=options.file, why=error.strerror or str(error)))
+    except UnicodeDecodeError:
+        parser.error(say("query.not_text", path=options.file))
+
+
+def _examples() -> str:
+    from npu_tui.query.examples import EXAMPLES
+
+    return "\n".join(f"-- {say(f'query.example.{name}')}\n{sql};\n" for name, sql in EXAMPLES.items())
+
+
+def parser() -> Parser:
+    """Its arguments and options."""
+    options = Parser(prog="npu-tui query", description=say("query.description"), epilog=say("query.epilog"))
+    options.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("query.path"))
+    options.add_argument("sql", nargs="?", metavar="SQL", help=say("query.sql"))
+    options.add_argument("--file", metavar="FILE", help=say("query.file"))
+    options.add_argument(
+        "--format", choices=("table", "csv", "json", "ndjson", "parquet", "arrow"), help=say("query.format")
+    )
+    options.add_argument("-o", "--output", metavar="FILE", help=say("query.output"))
+    options.add_argument("--limit", metavar="N", help=say("query.limit"))
+    options.add_argument("--examples", action="store_true", help=say("query.examples"))
+    options.add_argument("--config", metavar="FILE", help=say("cli.config"))
+    add_opening(options)
+    return options

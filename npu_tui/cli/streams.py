@@ -1,0 +1,77 @@
+"""Where a command writes, what interrupts it, and lists on a terminal."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import shlex
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import NoReturn
+
+from npu_tui.strings import say, words
+from npu_tui.trace.text import cell_count, padded, printable, size_text
+
+DONE, FAILED, USAGE, UNREADABLE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 70, 130
+DEBUG = "NPU_TUI_DEBUG"
+"""The variable of the environment that asks for a whole traceback after an internal error."""
+
+
+def write(text: str | bytes) -> None:
+    """Write to stdout, whatever characters its encoding has; bytes as they are."""
+    if isinstance(text, bytes):
+        sys.stdout.buffer.write(text)
+    else:
+        encoding = sys.stdout.encoding or "utf-8"
+        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+    sys.stdout.flush()
+
+
+def drop_output() -> None:
+    """What still waits to be written to stdout is not tried again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def refuse(error: Exception | str, code: int = UNREADABLE) -> int:
+    """Say ``error`` on stderr in one line; returns ``code``."""
+    line = words(getattr(error, "message", str(error)))
+    if isinstance(error, OSError):
+        line = f"{error.filename or say('cli.stdout')}: {error.strerror or error}"
+    print(f"npu-tui: {printable(line)}", file=sys.stderr)
+    return code
+
+
+def end_process(code: int) -> NoReturn:
+    """End at once, without waiting for threads."""
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(code)
+
+
+def write_list(folder: Path) -> None:
+    """Write the profiles below ``folder`` to stdout, the newest first, each job before its ranks."""
+    from npu_tui.nearby import Nearby, nearby
+
+    def cells(each: Nearby) -> list[str]:
+        rank = "" if each.rank is None else str(each.rank)
+        return [
+            say("picker.ranks", count=len(each.ranks)) if each.is_job else rank,
+            datetime.fromtimestamp(each.time).strftime("%Y-%m-%d %H:%M") if each.time else "",
+            size_text(each.bytes),
+            "" if each.level is None else str(each.level),
+            shlex.quote(printable(str(each.path))),
+        ]
+
+    found = nearby(folder)
+    names = [say(f"picker.{name}") for name in ("rank", "time", "size", "level")]
+    table = [[*names, "PATH"], *map(cells, found)]
+    widths = [max(cell_count(row[at]) for row in table) for at in range(4)]
+    count = sum(not each.is_job for each in found)
+    write(say("picker.list", count=count, path=printable(str(folder.absolute()))) + "\n\n")
+    for row in table:
+        own = [padded(cell, width, right=at != 1) for at, (cell, width) in enumerate(zip(row, widths, strict=False))]
+        write("  ".join([*own, row[-1]]) + "\n")

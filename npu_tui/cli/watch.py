@@ -1,0 +1,274 @@
+"""``npu-tui watch``: new profiles below a folder, one verdict each, for a training loop in the pane beside it."""
+
+from __future__ import annotations
+
+import argparse
+import select
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from npu_tui.cli.options import thresholds_of
+from npu_tui.cli.parser import Parser
+from npu_tui.cli.streams import DONE, write
+from npu_tui.strings import say, words
+from npu_tui.trace.text import drawable, printable, shortened, whole_number
+
+if TYPE_CHECKING:
+    from npu_tui.analysis.thresholds import Thresholds
+    from npu_tui.load.find import Source
+    from npu_tui.profile.profile import Profile
+
+Look = tuple[tuple[str, int, int], ...]
+"""Name, size and time of change of every file of a profile: what is written changes it."""
+
+_PATIENCE = 10
+"""So many times as long a profile that does not end as it should is waited for."""
+
+_TAIL = 256
+
+
+class Watched(Struct):
+    """A profile that is not told yet: how it looked, and since when."""
+
+    look: Look
+    since: float
+
+
+class Watch(Struct):
+    """What has become of the profiles below ``folder``; one is complete when it has not changed for ``settle`` s."""
+
+    folder: Path
+    settle: float
+    known: set[Path] = set()
+    waiting: dict[Path, Watched] = {}
+
+    def complete(self, now: float) -> list[Source]:
+        """The profiles that have become complete by ``now``, in seconds of any clock; each once, by change."""
+        found = {source.path: source for source in _sources(self.folder)}
+        for path in self.waiting.keys() - found.keys():
+            del self.waiting[path]
+        done: list[tuple[int, Source]] = []
+        for path, source in found.items():
+            if path in self.known:
+                continue
+            look = look_of(source)
+            seen = self.waiting.get(path)
+            if seen is None or seen.look != look:
+                self.waiting[path] = Watched(look, now)
+                continue
+            waited = now - seen.since
+            if look and waited >= self.settle and (ends_well(source) or waited >= _PATIENCE * self.settle):
+                self.known.add(path)
+                del self.waiting[path]
+                done.append((max(change for _, _, change in look), source))
+        return [source for _, source in sorted(done, key=lambda each: (each[0], str(each[1].path)))]
+
+
+def _sources(folder: Path) -> list[Source]:
+    from npu_tui.load.errors import InputError
+    from npu_tui.load.find import find_sources
+
+    try:
+        return find_sources(folder)
+    except InputError:  # nothing yet
+        return []
+
+
+def look_of(source: Source) -> Look:
+    """How the files of ``source`` look, those beside the trace with them; empty where they are gone."""
+    found = []
+    try:
+        folder = source.folder or source.path.parent
+        for file in sorted({*source.files, *(each for each in folder.iterdir() if each.is_file())}):
+            told = file.stat()
+            found.append((file.name, told.st_size, told.st_mtime_ns))
+    except OSError:
+        return ()
+    return tuple(found)
+
+
+def ends_well(source: Source) -> bool:
+    """Whether the files of ``source`` end as they do when they are whole, as far as their last bytes tell."""
+    if source.kind == "database":
+        return not any(Path(f"{source.path}{end}").exists() for end in ("-journal", "-wal"))
+    for file in source.files:
+        if file.suffix == ".gz":
+            continue
+        try:
+            with file.open("rb") as stream:
+                stream.seek(max(stream.seek(0, 2) - _TAIL, 0))
+                if not stream.read().rstrip().endswith((b"]", b"}")):
+                    return False
+        except OSError:
+            return False
+    return True
+
+
+def parser() -> Parser:
+    """Its arguments and options."""
+    options = Parser(prog="npu-tui watch", description=say("watch.description"), epilog=say("watch.epilog"))
+    options.add_argument("path", nargs="?", default=".", metavar="DIR", help=say("watch.path"))
+    options.add_argument("--settle", default="3", metavar="SECONDS", help=say("watch.settle"))
+    options.add_argument("--count", metavar="N", help=say("watch.count"))
+    options.add_argument("--all", action="store_true", help=say("watch.all"))
+    options.add_argument("--config", metavar="FILE", help=say("cli.config"))
+    return options
+
+
+def run(parser: Parser, options: argparse.Namespace) -> int:
+    """Watch as ``options`` say until Ctrl+C, or until so many profiles are told; returns the exit code.
+
+    Raises ``InputError`` where there is no folder, ``SettingsError``, ``OSError`` of stdout.
+    """
+    settle = whole_number(options.settle)
+    count = None if options.count is None else whole_number(options.count)
+    if settle is None or settle < 1:
+        parser.error(say("watch.bad_number", option="--settle"))
+    if options.count is not None and (count is None or count < 1):
+        parser.error(say("watch.bad_number", option="--count"))
+    _refuse_no_folder(Path(options.path))
+    return _watch(options, float(settle), count)
+
+
+def _refuse_no_folder(path: Path) -> None:
+    from npu_tui.load.errors import InputError
+    from npu_tui.trace.message import message
+
+    if not path.is_dir():
+        raise InputError(message("watch.no_folder", path=str(path)))
+
+
+def _watch(options: argparse.Namespace, settle: float, count: int | None) -> int:
+    watch = Watch(Path(options.path), settle)
+    teller = _Teller(watch.folder, thresholds_of(options.config))
+    status = _Status(watch.folder)
+    if not options.all:
+        for source in sorted(_sources(watch.folder), key=lambda each: max((c for *_, c in look_of(each)), default=0)):
+            watch.known.add(source.path)
+            teller.seen(source)
+    keys = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+    begun = say("watch.begun", path=options.path, count=len(watch.known))
+    print(say("watch.enter", begun=begun) if keys else begun, file=sys.stderr, flush=True)
+    told = 0
+    while count is None or told < count:
+        for source in watch.complete(time.monotonic()):
+            line = teller.line(source)
+            status.clear()
+            write(line + "\n")
+            if sys.stderr.isatty():
+                print("\a", end="", file=sys.stderr, flush=True)
+            told += 1
+        if count is None or told < count:
+            status.show(watch.waiting)
+            _wait(min(settle / 3, 1.0), teller if keys else None, status)
+    return DONE
+
+
+def _wait(seconds: float, teller: _Teller | None, status: _Status) -> None:
+    """Wait; Enter opens the newest profile meanwhile."""
+    if teller is None:
+        time.sleep(seconds)
+    elif select.select([sys.stdin], [], [], seconds)[0]:
+        sys.stdin.readline()
+        status.clear()
+        if teller.newest is None:
+            print(say("watch.none"), file=sys.stderr, flush=True)
+        else:
+            subprocess.run([sys.executable, "-m", "npu_tui", str(teller.newest)], check=False)
+
+
+class _Status:
+    """One line of a terminal below all others: which profile is being written."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._shown = ""
+        self._on = sys.stderr is not None and sys.stderr.isatty()
+
+    def show(self, waiting: dict[Path, Watched]) -> None:
+        """Name the newest of the profiles ``waiting``, and how large it is so far."""
+        if not self._on:
+            return
+        text = ""
+        if waiting:
+            path, seen = max(waiting.items(), key=lambda each: max((change for *_, change in each[1].look), default=0))
+            size = sum(size for _, size, _ in seen.look) / 1e6
+            name = drawable(printable(str(_below(self._folder, path.parent))))
+            text = say("watch.writing", name=name, size=f"{size:.1f}")
+            text = shortened(text, max(shutil.get_terminal_size().columns - 1, 1))
+        if text != self._shown:
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+            self._shown = text
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            self._shown = ""
+
+
+class _Teller:
+    """Says what a profile is like, and how it differs from the one before it of its rank."""
+
+    def __init__(self, folder: Path, thresholds: Thresholds) -> None:
+        self._folder = folder
+        self._thresholds = thresholds
+        self._before: dict[int | None, Path] = {}
+        self.newest: Path | None = None
+
+    def seen(self, source: Source) -> None:
+        """``source`` is the newest of its rank."""
+        self._before[source.rank] = self.newest = source.path
+
+    def line(self, source: Source) -> str:
+        """The line about ``source``."""
+        from npu_tui.cli.options import opened_profile
+        from npu_tui.load.errors import InputError
+
+        before = self._before.get(source.rank)
+        clock, name = time.strftime("%H:%M:%S"), drawable(printable(str(_below(self._folder, _shown(source)))))
+        try:
+            profile = opened_profile(str(source.path), True, self._thresholds)
+            said = next((words(each) for each in profile.findings.verdict), say("watch.no_verdict"))
+            change = "" if before is None else self._change(before, profile)
+        except InputError as error:
+            return f"{clock}  {name}  {printable(words(error.message))}"
+        self.seen(source)
+        rank = "" if source.rank is None else "  " + say("watch.rank", rank=source.rank)
+        return "  ".join(part for part in (clock, name + rank, change, said) if part)
+
+    def _change(self, before: Path, profile: Profile) -> str:
+        """What became of the step since the profile at ``before``."""
+        from npu_tui.cli.options import opened_profile
+        from npu_tui.compare.comparison import Comparison
+        from npu_tui.compare.measured import Side
+        from npu_tui.load.errors import InputError
+        from npu_tui.output.compare_report import compared
+
+        try:
+            found = compared(Comparison(Side(opened_profile(str(before), True, self._thresholds)), Side(profile))).step
+        except InputError:  # it is gone meanwhile
+            return ""
+        if found.delta_us is None or found.verdict == "incomparable":
+            return say("watch.incomparable")
+        return say(f"watch.{found.verdict}", change=found.delta_us * 1000)
+
+
+def _below(folder: Path, path: Path) -> Path:
+    """``path`` as seen from ``folder``, where it lies below."""
+    for end in ("ASCEND_PROFILER_OUTPUT", "mindstudio_profiler_output"):
+        if path.name == end:
+            path = path.parent
+    return path.relative_to(folder) if path != folder and path.is_relative_to(folder) else path
+
+
+def _shown(source: Source) -> Path:
+    """What a user calls the profile: its directory, for a trace alone its file."""
+    folder = source.folder or source.path
+    return folder.parent if folder.name in ("ASCEND_PROFILER_OUTPUT", "mindstudio_profiler_output") else source.path

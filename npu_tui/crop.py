@@ -1,0 +1,326 @@
+"""A smaller trace: the events of a range, written so that Insight and Perfetto open them."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.analysis.device import EVERYTHING, Window
+from npu_tui.analysis.launches import Around, dequeue_of, enqueue_of
+from npu_tui.load.args import JsonArgs
+from npu_tui.load.json_events import Event, decode_events
+from npu_tui.load.times import INVALID, parse_time
+from npu_tui.load.unpack import plain_path
+from npu_tui.trace.model import HOST_TO_DEVICE, TASK_QUEUE, Trace
+from npu_tui.trace.transfers import groups_of
+
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+class Wanted(Struct, frozen=True):
+    """What to keep: slices that touch ``window``, on ``lanes`` (None: all), whose name contains one of ``names``.
+
+    With ``clip`` slices are cut at the edges of the window, and nothing outside of it is kept.
+    """
+
+    window: Window = EVERYTHING
+    lanes: frozenset[int] | None = None
+    names: tuple[str, ...] = ()
+    clip: bool = False
+
+
+class Chosen(Struct, frozen=True):
+    """Masks over the slices and the links of a trace that are kept; (slices,) and (links,)."""
+
+    wanted: Wanted
+    slices: Bools
+    links: Bools
+
+    def events(self, trace: Trace) -> Bools:
+        """Which events are kept because of a slice or a link, by ordinal; (events,)."""
+        kept = np.zeros(sum(trace.events.values()), np.bool_)
+        kept[trace.slices.event[self.slices]] = True
+        kept[trace.links.source_event[self.links]] = True
+        kept[trace.links.target_event[self.links]] = True
+        return kept
+
+
+def lanes_named(trace: Trace, words: Sequence[str]) -> frozenset[int]:
+    """The lanes whose name, or whose layer's name, contains one of ``words``; case does not count."""
+    found = set()
+    for lane in trace.file_lanes:
+        texts = (lane.name.lower(), trace.layers[lane.layer].name.lower())
+        if any(word.strip().lower() in text for word in words for text in texts):
+            found.add(lane.index)
+    return frozenset(found)
+
+
+def chosen(trace: Trace, wanted: Wanted) -> Chosen:
+    """What of ``trace`` is kept as ``wanted`` says.
+
+    A link stays with its target, a collective has its tasks with it. Unless slices are clipped a link brings the slice
+    at its source, and a launch its way through the task queue, wherever they are: without them nothing tells who
+    launched what is kept.
+    """
+    links = trace.links
+    touched, allowed = _touched(trace, wanted), _on_lanes(trace, wanted)
+    if not wanted.clip and not wanted.names:
+        touched |= _tasks(trace, touched) & allowed
+    target, source = links.target_slice, links.source_slice
+    free_ends = not wanted.names
+    inside = wanted.window.holds(links.target_time)
+    to_kept = np.append(touched, False)[target]
+    to_kept |= (target < 0) & inside & free_ends & _lanes_kept(wanted, links.target_lane)
+    from_there = np.append(touched if wanted.clip else allowed, False)[source]
+    from_there |= (source < 0) & _lanes_kept(wanted, links.source_lane)
+    kept = to_kept & from_there
+    if wanted.clip:
+        kept &= inside & wanted.window.holds(links.source_time)
+    pulled = np.zeros(len(touched), np.bool_)
+    pulled[source[kept & (source >= 0)]] = True
+    if not wanted.clip:
+        launches = np.intersect1d(np.flatnonzero(kept), trace.links_of(HOST_TO_DEVICE))
+        dequeue = dequeue_of(trace, launches)
+        queued = np.concatenate([dequeue, enqueue_of(trace, dequeue)])
+        pulled[queued[queued >= 0]] = True
+        pulled |= _around(trace, pulled & ~touched)
+        pulled &= allowed
+        queue = trace.links_of(TASK_QUEUE)
+        both = np.append(touched | pulled, False)
+        kept[queue[both[target[queue]] & both[source[queue]]]] = True
+    return Chosen(wanted, touched | pulled, kept)
+
+
+def _tasks(trace: Trace, kept: Bools) -> Bools:
+    """The tasks on planes of the collectives among ``kept``: a collective that is kept whole keeps all of them."""
+    slices = trace.slices
+    found = np.zeros(len(kept), np.bool_)
+    for group, planes in groups_of(trace):
+        own = group.first + np.flatnonzero(kept[group.first : group.last])
+        if not len(own):
+            continue
+        latest = np.maximum.accumulate(slices.end[own])
+        for plane in planes:
+            start = slices.start[plane.first : plane.last]
+            at = np.searchsorted(slices.start[own], start, "right") - 1
+            found[plane.first : plane.last] = (at >= 0) & (start < latest[np.maximum(at, 0)])
+    return found
+
+
+def _touched(trace: Trace, wanted: Wanted) -> Bools:
+    slices, window = trace.slices, wanted.window
+    kept = _on_lanes(trace, wanted)
+    if window != EVERYTHING:
+        kept &= ((slices.end > window.start) & (slices.start < window.end)) | window.holds(slices.start)
+    if wanted.names:
+        lowered = [word.lower() for word in wanted.names]
+        named = np.array([any(word in name.lower() for word in lowered) for name in trace.names] + [False])
+        kept &= named[slices.name]
+    return kept
+
+
+def _on_lanes(trace: Trace, wanted: Wanted) -> Bools:
+    if wanted.lanes is None:
+        return np.ones(len(trace.slices), np.bool_)
+    mask = np.zeros(len(trace.slices), np.bool_)
+    for lane in wanted.lanes:
+        mask[trace.lanes[lane].first : trace.lanes[lane].last] = True
+    return mask
+
+
+def _lanes_kept(wanted: Wanted, lane: npt.NDArray[np.int32]) -> Bools:
+    if wanted.lanes is None:
+        return np.ones(len(lane), np.bool_)
+    found: Bools = np.isin(lane, np.array(sorted(wanted.lanes), np.int32))
+    return found
+
+
+def _around(trace: Trace, inner: Bools) -> Bools:
+    """The slices that hold the slices ``inner`` on their lanes."""
+    found = np.zeros(len(inner), np.bool_)
+    at = np.flatnonzero(inner)
+    parent = Around(trace, np.ones(len(inner), np.bool_)).parents() if len(at) else at
+    while len(at):
+        at = np.unique(parent[at])
+        at = at[at >= 0]
+        at = at[~found[at]]
+        found[at] = True
+    return found
+
+
+_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_OPEN, _CLOSE = {"B": "E", "b": "e"}, {"E", "e"}
+
+
+def kept_events(trace: Trace, reader: JsonArgs, chosen: Chosen) -> Iterator[bytes]:
+    """The text of every event that is kept, in the order of the file.
+
+    Metadata is kept as it is, samples of counters and instants if they lie in the range. Raises ``InputError`` if the
+    file is gone or has changed.
+    """
+    return _Keeping(trace, reader, chosen).events()
+
+
+class _Keeping:
+    def __init__(self, trace: Trace, reader: JsonArgs, chosen: Chosen) -> None:
+        self._trace = trace
+        self._reader = reader
+        self._window = chosen.wanted.window
+        self._clip = chosen.wanted.clip
+        self._kept = chosen.events(trace)
+        self._slice_of = _slices_by_event(trace) if self._clip else None
+        lanes = chosen.wanted.lanes
+        self._pids = None if lanes is None else {trace.layers[trace.lanes[lane].layer].pid for lane in lanes}
+        self._named = bool(chosen.wanted.names)
+        self._open: defaultdict[tuple[object, ...], list[bool]] = defaultdict(list)
+
+    def events(self) -> Iterator[bytes]:
+        for first, texts in self._reader.texts():
+            kept = self._kept[first : first + len(texts)]
+            try:
+                heads = decode_events(b"[%b]" % b",".join(texts))
+            except ValueError:
+                continue  # alone in its chunk, and no event for us either
+            for number, (text, head) in enumerate(zip(texts, heads, strict=True)):
+                if head.ph == "X":
+                    if kept[number]:
+                        yield self._cut(first + number, text) if self._clip else text
+                elif self._keeps(head, bool(kept[number])):
+                    yield text
+
+    def _keeps(self, head: Event, bound: bool) -> bool:
+        phase = head.ph
+        if phase == "M":
+            return True
+        if phase in _OPEN:
+            self._open[_key(_OPEN[phase], head)].append(bound)
+            return bound
+        if phase in _CLOSE:
+            opened = self._open[_key(phase, head)]
+            return opened.pop() if opened else False
+        if phase in ("s", "t", "f"):
+            return bound
+        if self._named or (self._pids is not None and head.pid not in self._pids):
+            return False
+        time = parse_time(head.ts)
+        return time != INVALID and bool(self._window.start <= time - self._trace.start_ns < self._window.end)
+
+    def _cut(self, ordinal: int, text: bytes) -> bytes:
+        """The slice of event ``ordinal`` with what of it lies in the range; as it stands if that is all of it."""
+        assert self._slice_of is not None
+        item = int(self._slice_of[ordinal])
+        start, end = int(self._trace.slices.start[item]), int(self._trace.slices.end[item])
+        low, high = max(start, self._window.start), min(end, self._window.end)
+        if (low, high) == (start, end):
+            return text
+        fields = _object(text)
+        fields["ts"] = msgspec.Raw(_like(fields.get("ts"), self._trace.start_ns + low))
+        fields["dur"] = msgspec.Raw(_like(fields.get("dur"), max(high - low, 0)))
+        return msgspec.json.encode(fields)
+
+
+def _slices_by_event(trace: Trace) -> np.ndarray:
+    found = np.full(sum(trace.events.values()), -1, np.int64)
+    found[trace.slices.event] = np.arange(len(trace.slices))
+    return found
+
+
+def _key(phase: str, head: Event) -> tuple[object, ...]:
+    """What the two ends of a slice have in common."""
+    return (phase, head.pid, head.tid) if phase == "E" else (phase, head.pid, head.cat, head.id, head.name)
+
+
+def microseconds(ns: int) -> bytes:
+    """``ns`` as microseconds with three decimals."""
+    sign, ns = ("-" if ns < 0 else ""), abs(ns)
+    return f"{sign}{ns // 1000}.{ns % 1000:03d}".encode()
+
+
+def _like(before: msgspec.Raw | None, ns: int) -> bytes:
+    """``ns`` in microseconds, a text in quotes where the value ``before`` is one."""
+    quoted = before is not None and bytes(before).lstrip().startswith(b'"')
+    return b'"%b"' % microseconds(ns) if quoted else microseconds(ns)
+
+
+_LONGEST = 16 << 20
+"""What stands around the events is not kept if it is longer."""
+
+Frame = tuple[bytes, bytes]
+BARE: Frame = (b"[\n", b"\n]\n")
+"""What stands before and after the events where nothing else does."""
+
+
+def frame_of(trace: Trace) -> Frame:
+    """What stands before and after the events of ``trace``: settings of the profiler beside ``traceEvents``."""
+    chunks = trace.chunks
+    if len(trace.files) != 1 or not len(chunks.offset):
+        return BARE
+    first, last = int(chunks.offset[0]), int(chunks.offset[-1] + chunks.length[-1])
+    try:
+        with open(plain_path(trace.files[0]), "rb") as file:
+            if first > _LONGEST or os.fstat(file.fileno()).st_size - last > _LONGEST:
+                return BARE
+            head = file.read(first)
+            file.seek(last)
+            tail = file.read()
+    except OSError:
+        return BARE
+    try:
+        found = msgspec.json.decode(head + tail)
+    except ValueError:
+        return BARE
+    events = found.get("traceEvents") if isinstance(found, dict) else found
+    return (head, tail) if events == [] else BARE
+
+
+def write_events(path: Path, events: Iterable[bytes], frame: Frame) -> int:
+    """Write ``events`` to ``path``, packed if its name ends with ``.gz``; returns how many there are.
+
+    The file is there as a whole or not at all, and may be the one that the events are read from. Raises ``OSError``
+    that names ``path``.
+    """
+    folder = path.resolve().parent
+    try:
+        descriptor, name = tempfile.mkstemp(".part", f".{path.name[:100]}.", folder)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    try:
+        with ExitStack() as stack:
+            out: BinaryIO = stack.enter_context(open(descriptor, "wb"))
+            if path.suffix == ".gz":
+                out = stack.enter_context(gzip.GzipFile("", "wb", 6, out, 0))  # type: ignore[assignment]
+            count = _written(out, events, frame)
+        os.umask(mask := os.umask(0o077))
+        os.chmod(name, 0o666 & ~mask)
+        os.replace(name, path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        with suppress(OSError):
+            os.unlink(name)
+    return count
+
+
+def _written(out: BinaryIO, events: Iterable[bytes], frame: Frame) -> int:
+    head, tail = frame
+    out.write(head)
+    count = 0
+    for event in events:
+        if count:
+            out.write(b",\n")
+        out.write(event)
+        count += 1
+    out.write(tail)
+    return count

@@ -1,1 +1,0 @@
-"""Bytes on disk to a Trace."""

@@ -1,1 +1,0 @@
-"""The args of events, which stay in the file."""

@@ -1,1 +1,0 @@
-"""Columns to a Trace: order, rows, links."""

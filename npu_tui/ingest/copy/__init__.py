@@ -1,1 +1,0 @@
-"""Parsed copies of traces."""

@@ -1,1 +1,0 @@
-"""Rows of a database as the columns of a trace."""

@@ -1,1 +1,0 @@
-"""The tables of a database: connection, rows, texts, joins."""

@@ -1,1 +1,0 @@
-"""A file of events to columns: chunks, events, columns, in parallel."""

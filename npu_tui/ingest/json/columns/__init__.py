@@ -1,1 +1,0 @@
-"""Events of a file as columns: of one range, then of the whole file."""

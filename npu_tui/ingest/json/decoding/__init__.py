@@ -1,1 +1,0 @@
-"""Bytes of a file to events."""

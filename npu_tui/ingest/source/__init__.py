@@ -1,1 +1,0 @@
-"""Which files belong together, and their plain bytes."""

@@ -1,0 +1,1 @@
+"""Bytes on disk to a ``Trace`` and the tables beside it."""

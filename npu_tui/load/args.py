@@ -1,0 +1,502 @@
+"""The args of events, read again from their bytes when they are asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.load.errors import InputError
+from npu_tui.load.json_events import loose_value
+from npu_tui.load.unpack import at_hand, plain_path
+from npu_tui.native.layout import CHOSEN_REGION, CHOSEN_UNREAD, CHOSEN_WORD, PADDING
+from npu_tui.native.library import Library, library
+from npu_tui.trace.args import Arg, ArgColumn, Matches, always, as_number, column_of, joined
+from npu_tui.trace.message import message
+from npu_tui.trace.model import Chunks, EventFile, Trace
+from npu_tui.trace.text import on_one_line
+
+I64 = npt.NDArray[np.int64]
+
+
+class Elements:
+    """Room for pieces of a trace, read into ``view`` one after the other."""
+
+    def __init__(self, library: Library, most_bytes: int, most_events: int) -> None:
+        """For pieces of at most so many bytes and events."""
+        self._library = library
+        self.text = np.zeros(most_bytes + PADDING, np.uint8)
+        self.found = np.empty((most_events, 2), np.int64)
+        self.view = self.text.data
+        """Where the bytes of a piece are to be written."""
+
+    def bounds(self, length: int, count: int, offset: int = 0) -> I64 | None:
+        """Begin and end of each of the ``count`` events in ``length`` bytes of ``view`` from ``offset`` on, (n, 2).
+
+        None if there are others. The next call overwrites them. Only quotes and brackets are looked at.
+        """
+        text = self.text[offset:]
+        known = self._library.elements(text, length, len(text), self.found, len(self.found))
+        return self.found[:count] if known == count else None
+
+
+U8 = npt.NDArray[np.uint8]
+
+_WORD_BYTES = 8
+_TEXTS = 1 << 11
+_HEAP = 1 << 18
+"""So many different texts and bytes of them; events with more are left unread."""
+
+
+class ChosenArgs:
+    """The args ``keys`` of events in ``pieces`` of the file, ``most`` of which are read at a time.
+
+    There is a row for each event; ``positions`` (n,) are those in their pieces. ``values`` and ``kinds``
+    (``CHOSEN_ABSENT`` and the others) are (keys, n).
+    """
+
+    def __init__(self, library: Library, pieces: Elements, most: int, keys: Sequence[str], positions: I64) -> None:
+        self._library = library
+        names = [key.encode() for key in keys]
+        places = np.cumsum([0] + [len(name) for name in names])
+        rows = len(positions)
+        self.values = np.zeros((len(keys), rows), np.int64)
+        self.kinds = np.zeros((len(keys), rows), np.uint8)
+        self._entries, self._heap = np.zeros((_TEXTS, 3), np.int64), np.zeros(_HEAP, np.uint8)
+        self._pieces = np.zeros((most, 4), np.int64)
+        self._arrays: dict[str, npt.NDArray[Any]] = {
+            "text": pieces.text,
+            "pieces": self._pieces,
+            "bounds": pieces.found,
+            "positions": np.ascontiguousarray(positions, np.int64),
+            "keys": np.array([[at, len(name)] for at, name in zip(places[:-1].tolist(), names, strict=True)], np.int64),
+            "letters": np.frombuffer(b"".join(names) + bytes(_WORD_BYTES), np.uint8),
+            "values": self.values,
+            "kinds": self.kinds,
+            "slots": np.zeros(2 * _TEXTS, np.int32),
+            "entries": self._entries,
+            "heap": self._heap,
+        }
+        self._plan = np.zeros(2 * len(CHOSEN_REGION) + len(CHOSEN_WORD), np.int64)
+        for name, word in CHOSEN_REGION.items():
+            self._plan[word : word + 2] = self._arrays[name].ctypes.data, self._arrays[name].nbytes
+        self._plan[CHOSEN_WORD["count"]], self._plan[CHOSEN_WORD["rows"]] = len(keys), rows
+
+    def take(self, first: int, pieces: I64) -> I64:
+        """Read the rows from ``first`` on of ``pieces`` that lie in the text; those that are left unread.
+
+        Each piece is its offset in the text, its length, how many events it has, and the row after its last; (n, 4).
+        """
+        self._pieces[: len(pieces)] = pieces
+        self._plan[CHOSEN_WORD["asked"]] = len(pieces)
+        if not self._library.chosen(self._plan, self._plan.nbytes, first):
+            return np.zeros(0, np.int64)
+        return first + np.flatnonzero(self.kinds[0, first : int(pieces[-1, 3])] == CHOSEN_UNREAD)
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts that values of ``CHOSEN_TEXT`` are the places of."""
+        known = self._entries[: int(self._plan[CHOSEN_WORD["known"]])]
+        data = self._heap[: int(self._plan[CHOSEN_WORD["used"]])].tobytes()
+        return [data[at : at + length].decode() for _, at, length in known.tolist()]
+
+
+BLOCK = 1 << 20
+"""Bytes that a scan reads and searches at a time."""
+
+_GAP = 32 << 10
+"""So many bytes between chunks are read sooner than skipped."""
+_TOGETHER = 256 << 10
+"""Bytes of chunks that are read at a time; they stay in the cache."""
+_SHARE = 1024
+"""Chunks that a thread reads before it takes others."""
+_THREADS = 4
+
+_SAFE = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789 !#$%&'()*+,-.:;<=>?@[]^_`{|}~")
+"""Lower-case characters that every JSON writer leaves as they are."""
+
+
+class _Args(msgspec.Struct, gc=False):
+    args: msgspec.Raw = msgspec.Raw(b"")
+
+
+_raws = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_events = msgspec.json.Decoder(list[_Args]).decode
+_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_text = msgspec.json.Decoder(str).decode
+
+
+class JsonArgs:
+    """The ``ArgReader`` of the events in ``files``, ``count`` of them, that ``chunks`` finds again.
+
+    ``path`` is what an error names.
+    """
+
+    def __init__(self, path: str, files: tuple[EventFile, ...], chunks: Chunks, count: int) -> None:
+        self._path = path
+        self._files = files
+        self._chunks = chunks
+        self._count = count
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether every file is unpacked."""
+        return all(at_hand(file) for file in self._files)
+
+    def one(self, ordinal: int) -> dict[str, Any]:
+        """All args of an event; empty if it has none."""
+        args = self.event(ordinal).get("args")
+        return args if isinstance(args, dict) else {}
+
+    def event(self, ordinal: int) -> dict[str, Any]:
+        """The whole event ``ordinal``; empty if that element of the file is no object."""
+        try:
+            event = loose_value(self.event_bytes(ordinal))
+        except ValueError:
+            raise self._changed() from None
+        return event if isinstance(event, dict) else {}
+
+    def event_bytes(self, ordinal: int) -> bytes:
+        """The text of event ``ordinal`` as it stands in the file."""
+        at = int(np.searchsorted(self._chunks.first_event, ordinal, "right")) - 1
+        return self._texts(at, [int(ordinal - self._chunks.first_event[at])])[0]
+
+    def texts(self) -> Iterator[tuple[int, list[bytes]]]:
+        """The events as they stand in the file, chunk by chunk: the ordinal of the first, and the text of each."""
+        bounds = [*self._chunks.first_event.tolist(), self._count]
+        for first, last in self._blocks(np.arange(len(bounds) - 1)):
+            data, base = self._read(first, last), int(self._chunks.offset[first])
+            for at in range(first, last + 1):
+                begin = int(self._chunks.offset[at]) - base
+                own = data[begin : begin + int(self._chunks.length[at])]
+                yield bounds[at], self._texts_of(own, at, list(range(bounds[at + 1] - bounds[at])))
+
+    def many(self, ordinals: I64, keys: Sequence[str]) -> list[list[Any]]:
+        """The args ``keys`` of many events."""
+        return [column.objects for column in self.columns(ordinals, keys)]
+
+    def columns(self, ordinals: I64, keys: Sequence[str]) -> list[ArgColumn]:
+        """The same as columns; a chunk that holds several of the events is read once, several chunks at a time."""
+        order = np.argsort(ordinals, kind="stable")
+        chunk = np.searchsorted(self._chunks.first_event, ordinals[order], "right") - 1
+        position = ordinals[order] - self._chunks.first_event[chunk]
+        firsts = np.flatnonzero(np.diff(chunk, prepend=-1))
+        bounds = np.append(firsts, len(order))
+        numbers = chunk[firsts]
+
+        def taken(own: range) -> list[ArgColumn]:
+            rows = slice(int(bounds[own.start]), int(bounds[own.stop]))
+            groups = bounds[own.start : own.stop + 1] - rows.start
+            return self._taken(numbers[own.start : own.stop], groups, position[rows], tuple(keys))
+
+        parts = _shares(len(numbers))
+        if len(parts) == 1:
+            found = [taken(parts[0])]
+        else:
+            from concurrent.futures import ThreadPoolExecutor  # a first picture needs no args
+
+            with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
+                found = list(pool.map(taken, parts))
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return [joined([part[k] for part in found])[back] for k in range(len(keys))]
+
+    def scan(self, ordinals: I64, wanted: Sequence[Arg], go_on: Callable[[], bool] = always) -> Iterator[Matches]:
+        """Which events match, block by block: bytes are searched first, then the events are decoded."""
+        bounds = np.append(np.searchsorted(ordinals, self._chunks.first_event), len(ordinals))
+        needles = [needle for needle in map(_needle, wanted) if needle]
+        blocks = self._blocks(np.flatnonzero(np.diff(bounds)))
+        for number, (first, last) in enumerate(blocks):
+            if not go_on():
+                return
+            places = self._in_block(first, last, ordinals, bounds, needles, wanted)
+            yield Matches(places, (number + 1) / len(blocks))
+
+    def _taken(self, chunks: I64, bounds: I64, positions: I64, keys: tuple[str, ...]) -> list[ArgColumn]:
+        """The args ``keys`` of the events at ``positions`` of ``chunks``; ``bounds`` part the events by chunk."""
+        if not len(chunks):
+            return [column_of([]) for _ in keys]
+        compiled = library()
+        if compiled is None:
+            rows = [
+                row
+                for at, (low, high) in zip(chunks.tolist(), pairwise(bounds.tolist()), strict=True)
+                for row in _values(self._texts(at, positions[low:high].tolist()), keys)
+            ]
+            return [column_of(values) for values in zip(*rows, strict=True)]
+        table = self._chunks
+        events = self._following(chunks) - table.first_event[chunks]
+        blocks = self._near(chunks)
+        begin = table.offset[chunks[[block.start for block in blocks]]]  # of each block
+        begin = np.repeat(begin, list(map(len, blocks)))
+        places = np.stack((table.offset[chunks] - begin, table.length[chunks], events, bounds[1:]), axis=1)
+        most_bytes = max(self._bytes_of(int(chunks[own.start]), int(chunks[own.stop - 1])) for own in blocks)
+        pieces = Elements(compiled, most_bytes, int(events.max()))
+        chosen = ChosenArgs(compiled, pieces, max(map(len, blocks)), keys, positions)
+        unread: list[int] = []
+        values: list[tuple[Any, ...]] = []
+        with ExitStack() as opened:
+            files = _Files(self, opened)
+            for block in blocks:
+                low, high = block.start, block.stop
+                files.read(int(chunks[low]), int(chunks[high - 1]), pieces.view)
+                left = chosen.take(int(bounds[low]), places[low:high])
+                if len(left):
+                    unread += left.tolist()
+                    values += self._left_in(pieces, chunks[low:high], places[low:high], left, positions, keys)
+        known = chosen.texts
+        if not unread:
+            return [ArgColumn(kind, value, known, ()) for kind, value in zip(chosen.kinds, chosen.values, strict=True)]
+        # The rows that were left are read one after the other and take the place of their own.
+        index = np.arange(len(positions))
+        index[unread] = len(positions) + np.arange(len(unread))
+        rest = list(zip(*values, strict=True)) or [()] * len(keys)
+        return [
+            joined([ArgColumn(kind, value, known, ()), column_of(others)])[index]
+            for kind, value, others in zip(chosen.kinds, chosen.values, rest, strict=True)
+        ]
+
+    def _left_in(
+        self, pieces: Elements, chunks: I64, here: I64, rows: I64, positions: I64, keys: tuple[str, ...]
+    ) -> list[tuple[Any, ...]]:
+        """The args ``keys`` of the events of ``rows`` in ``chunks``, which lie in ``pieces`` as ``here`` tells."""
+        values: list[tuple[Any, ...]] = []
+        owner = np.searchsorted(here[:, 3], rows, "right")
+        for number in np.unique(owner).tolist():
+            wanted = positions[rows[owner == number]].tolist()
+            offset, length, count, _ = here[number].tolist()
+            found = pieces.bounds(length, count, offset)
+            if found is None:
+                texts = self._texts(int(chunks[number]), wanted)
+            else:
+                ends = (offset + found[wanted]).tolist()
+                texts = [bytes(pieces.view[low:high]) for low, high in ends]
+            values += _values(texts, keys)
+        return values
+
+    def _following(self, chunks: I64) -> I64:
+        """The ordinal behind the last event of each of ``chunks``; (n,)."""
+        firsts = self._chunks.first_event
+        last = chunks == len(firsts) - 1
+        return np.where(last, self._count, firsts[np.where(last, 0, chunks + 1)])
+
+    def _near(self, chunks: I64) -> list[range]:
+        """Which of the ascending ``chunks`` are read together: no more than a few bytes lie between them."""
+        table = self._chunks
+        begin, end, file = table.offset[chunks], table.offset[chunks] + table.length[chunks], table.file[chunks]
+        apart = (file[1:] != file[:-1]) | (begin[1:] - end[:-1] > _GAP) | (begin[1:] < end[:-1])
+        found = [0]
+        for at, is_apart in enumerate(apart.tolist(), 1):
+            if is_apart or end[at] - begin[found[-1]] > _TOGETHER:
+                found.append(at)
+        return [range(low, high) for low, high in pairwise([*found, len(chunks)])]
+
+    def _read(self, first: int, last: int) -> bytes:
+        """The bytes from chunk ``first`` to chunk ``last`` of the same file."""
+        data = bytearray(self._bytes_of(first, last))
+        self._read_into(first, last, memoryview(data))
+        return bytes(data)
+
+    def _bytes_of(self, first: int, last: int) -> int:
+        return int(self._chunks.offset[last] + self._chunks.length[last] - self._chunks.offset[first])
+
+    def _read_into(self, first: int, last: int, view: memoryview) -> None:
+        """Write the bytes from chunk ``first`` to chunk ``last`` of the same file into ``view``."""
+        with ExitStack() as opened:
+            _Files(self, opened).read(first, last, view)
+
+    def _texts(self, at: int, positions: list[int]) -> list[bytes]:
+        """The texts of the events at ``positions`` of chunk ``at``."""
+        return self._texts_of(self._read(at, at), at, positions)
+
+    def _texts_of(self, data: bytes, at: int, positions: list[int]) -> list[bytes]:
+        """The texts of the events at ``positions`` of chunk ``at``, whose bytes are ``data``."""
+        firsts = self._chunks.first_event
+        following = int(firsts[at + 1]) if at + 1 < len(firsts) else self._count
+        if following - int(firsts[at]) == 1:
+            return [data.strip()] * len(positions)  # alone in its chunk, perhaps because no strict parser takes it
+        try:
+            raws = _raws(b"[%b]" % data)
+            return [bytes(raws[position]) for position in positions]
+        except (ValueError, IndexError, RecursionError):
+            raise self._changed() from None
+
+    def _blocks(self, chunks: I64) -> list[tuple[int, int]]:
+        """First and last chunk of every block: neighbours in a file, together no longer than ``BLOCK`` if they can."""
+        table = self._chunks
+        blocks: list[tuple[int, int]] = []
+        for chunk in chunks.tolist():
+            if blocks:
+                first, last = blocks[-1]
+                end = int(table.offset[chunk] + table.length[chunk])
+                if chunk == last + 1 and table.file[chunk] == table.file[first] and end - table.offset[first] <= BLOCK:
+                    blocks[-1] = (first, chunk)
+                    continue
+            blocks.append((chunk, chunk))
+        return blocks
+
+    def _in_block(
+        self, first: int, last: int, ordinals: I64, bounds: I64, needles: list[bytes], wanted: Sequence[Arg]
+    ) -> I64:
+        table = self._chunks
+        data, base = self._read(first, last), int(table.offset[first])
+        offset, length = table.offset[first : last + 1] - base, table.length[first : last + 1]
+        found: list[int] = []
+        for number in _chunks_with(needles, data.lower(), offset, length):
+            low, high = bounds[first + number : first + number + 2].tolist()
+            if high > low:
+                own = data[int(offset[number]) : int(offset[number] + length[number])]
+                begin = int(table.first_event[first + number])
+                found += [low + place for place in self._in_chunk(own, begin, ordinals[low:high], needles, wanted)]
+        return np.array(found, np.int64)
+
+    def _in_chunk(
+        self, data: bytes, first_event: int, ordinals: I64, needles: list[bytes], wanted: Sequence[Arg]
+    ) -> list[int]:
+        try:
+            events = _events(b"[%b]" % data)
+        except (ValueError, RecursionError):
+            return [place for place, ordinal in enumerate(ordinals.tolist()) if self._matches_loose(ordinal, wanted)]
+        found = []
+        for place, position in enumerate((ordinals - first_event).tolist()):
+            raw = bytes(events[position].args)
+            lowered = raw.lower()
+            if all(needle in lowered for needle in needles) and _matches(raw, wanted):
+                found.append(place)
+        return found
+
+    def _matches_loose(self, ordinal: int, wanted: Sequence[Arg]) -> bool:
+        pairs = [(str(key).lower(), on_one_line(str(value)).lower()) for key, value in self.one(ordinal).items()]
+        return all(any(one.holds(key, value) for key, value in pairs) for one in wanted)
+
+    def _changed(self) -> InputError:
+        return InputError(message("input.changed", path=self._path))
+
+    def _gone(self, error: OSError) -> InputError:
+        return InputError(message("input.gone", path=self._path, why=error.strerror or str(error)))
+
+
+class _Files:
+    """The files of ``args``, each opened once until ``opened`` is left."""
+
+    def __init__(self, args: JsonArgs, opened: ExitStack) -> None:
+        self._args = args
+        self._opened = opened
+        self._descriptors: dict[int, int] = {}
+
+    def read(self, first: int, last: int, view: memoryview) -> int:
+        """Write the bytes from chunk ``first`` to chunk ``last`` of the same file into ``view``; how many they are.
+
+        Raises ``InputError`` if the file is gone or has changed.
+        """
+        args = self._args
+        number, length = int(args._chunks.file[first]), args._bytes_of(first, last)
+        try:
+            descriptor = self._descriptors.get(number)
+            if descriptor is None:
+                descriptor = os.open(plain_path(args._files[number]), os.O_RDONLY)
+                self._opened.callback(os.close, descriptor)
+                self._descriptors[number] = descriptor
+            size = os.fstat(descriptor).st_size
+            got = os.preadv(descriptor, [view[:length]], int(args._chunks.offset[first]))
+        except OSError as error:
+            raise args._gone(error) from error
+        if size != args._files[number].size or got != length:
+            raise args._changed()
+        return length
+
+
+def _shares(groups: int) -> list[range]:
+    """So many groups in shares that threads take one after the other; few of them are not worth a thread."""
+    if groups < 2 * _SHARE:
+        return [range(groups)]
+    return [range(low, min(low + _SHARE, groups)) for low in range(0, groups, _SHARE)]
+
+
+def json_args(trace: Trace) -> JsonArgs:
+    """The reader of a trace that was loaded from JSON."""
+    return JsonArgs(trace.path, trace.files, trace.chunks, sum(trace.events.values()))
+
+
+def _values(texts: list[bytes], keys: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    """The args ``keys`` of every event."""
+    found = _strict_values(texts, keys)
+    return [_tolerated(text, keys) for text in texts] if found is None else found
+
+
+def _strict_values(texts: Sequence[bytes], keys: tuple[str, ...]) -> list[tuple[Any, ...]] | None:
+    """The args ``keys`` of every event, None if one of them is not quite the profiler's."""
+    try:
+        events = _decoder(keys)(b"[%b]" % b",".join(texts))
+    except (ValueError, RecursionError):
+        return None
+    return [msgspec.structs.astuple(event.args) for event in events]
+
+
+@lru_cache(maxsize=16)
+def _decoder(keys: tuple[str, ...]) -> Callable[[bytes], list[Any]]:
+    """Decodes events of which nothing but the args ``keys`` is kept."""
+    named = [(f"arg_{number}", Any, msgspec.field(name=key, default=None)) for number, key in enumerate(keys)]
+    args = msgspec.defstruct("_Chosen", named, gc=False)
+    event = msgspec.defstruct("_Event", [("args", args, msgspec.field(default_factory=args))], gc=False)
+    return msgspec.json.Decoder(list[event]).decode  # type: ignore[valid-type]
+
+
+def _tolerated(text: bytes, keys: tuple[str, ...]) -> tuple[Any, ...]:
+    """The same of one event that is not quite the profiler's."""
+    try:
+        event = loose_value(text)
+    except ValueError:
+        event = None
+    args = event.get("args") if isinstance(event, dict) else None
+    return tuple(args.get(key) for key in keys) if isinstance(args, dict) else (None,) * len(keys)
+
+
+def _needle(wanted: Arg) -> bytes:
+    """The longest bytes that stand in the file wherever ``wanted`` matches; empty if none are sure to."""
+    # A number may be written in more than one way.
+    exact = wanted.sign == "~" or (wanted.sign == "=" and as_number(wanted.text) is None)
+    texts = [wanted.key, *wanted.text.split()] if exact else [wanted.key]
+    safe = [text.encode() for text in texts if set(text.encode()) <= _SAFE]
+    return max(safe, key=len, default=b"")
+
+
+def _chunks_with(needles: list[bytes], lowered: bytes, offset: I64, length: I64) -> list[int]:
+    """Which chunks of a block hold all of ``needles``; what lies between chunks belongs to none."""
+    chosen = set(range(len(offset)))
+    for needle in needles:
+        having: set[int] = set()
+        at = lowered.find(needle)
+        while at >= 0:
+            number = int(np.searchsorted(offset, at, "right")) - 1
+            end = int(offset[number] + length[number])
+            if at + len(needle) <= end:
+                having.add(number)
+            at = lowered.find(needle, max(end, at + 1))
+        chosen &= having
+    return sorted(chosen)
+
+
+def _matches(raw: bytes, wanted: Sequence[Arg]) -> bool:
+    try:
+        args = [(key.lower(), _value_text(value)) for key, value in _object(raw).items()]
+    except (ValueError, RecursionError):
+        return False
+    return all(any(one.holds(key, value) for key, value in args) for one in wanted)
+
+
+def _value_text(raw: msgspec.Raw) -> str:
+    """A value as it is shown: a text without its quotes, everything else as it stands in the file."""
+    data = bytes(raw)
+    try:
+        text = _text(data) if data.startswith(b'"') else data.decode(errors="replace")
+    except ValueError:
+        text = str(loose_value(data))
+    return on_one_line(text).lower()

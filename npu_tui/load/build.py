@@ -1,0 +1,422 @@
+"""Columns to a ``Trace``: sorted, placed in rows, links bound, counters in order."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.load.args import JsonArgs
+from npu_tui.load.json_events import NO_PROCESS, NO_THREAD
+from npu_tui.load.json_reader import WholeColumns
+from npu_tui.load.layers import PairedEnds, ProcessPlan, bound_links, paired_ends, plan_layers, thread_label
+from npu_tui.load.times import INVALID
+from npu_tui.native.library import library
+from npu_tui.native.rows import first_fit
+from npu_tui.trace.arrays import sort_slices
+from npu_tui.trace.classes import classify, step_number
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.model import Counters, EventFile, Health, Lane, Layer, Rows, Series, Slices, Trace, make_rows
+from npu_tui.trace.text import brief
+
+T = TypeVar("T")
+
+
+class Background(Generic[T]):
+    """``compute`` in a thread that starts at once, or if it is not ``worth`` one, when the result is asked for."""
+
+    def __init__(self, compute: Callable[[], T], worth: bool) -> None:
+        self._compute = compute
+        self._found: list[T] = []
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True) if worth else None
+        if self._thread is not None:
+            self._thread.start()
+
+    def result(self) -> T:
+        """What was computed; raises what ``compute`` raised."""
+        if self._thread is not None:
+            self._thread.join()
+        elif not self._found and self._error is None:
+            self._run()
+        if self._error is not None:
+            raise self._error
+        return self._found[0]
+
+    def _run(self) -> None:
+        try:
+            self._found.append(self._compute())
+        except BaseException as error:  # it is raised where the result is asked for
+            self._error = error
+
+
+I32 = npt.NDArray[np.int32]
+
+
+def sorted_counters(whole: WholeColumns, plans: list[ProcessPlan], start_ns: int) -> tuple[Counters, int]:
+    """The samples of ``whole`` by series and time, in ns after ``start_ns``, and how many have no time."""
+    layer_of = {plan.pid: i for i, plan in enumerate(plans)}
+    declared = list(whole.series)
+    rank = sorted(range(len(declared)), key=lambda code: (layer_of[declared[code][0]], code))
+    series = [
+        Series(i, layer_of[pid], name, key, instance)
+        for i, (pid, name, key, instance) in enumerate(declared[code] for code in rank)
+    ]
+    new_code = np.empty(len(declared), np.int32)
+    new_code[rank] = np.arange(len(declared))
+    time, value = whole.column("c_time", np.int64), whole.column("c_value", np.float64)
+    code = whole.column("c_series", np.int32)
+    timed = time != INVALID
+    if not timed.all():
+        time, value, code = time[timed], value[timed], code[timed]
+    time -= start_ns
+    code = np.take(new_code, code)
+    offset = np.append(0, np.cumsum(np.bincount(code, minlength=len(series)))).astype(np.int64)
+    order = sort_slices(code, time, time)
+    return Counters(np.take(time, order), np.take(value, order), offset, series), len(timed) - len(time)
+
+
+I64 = npt.NDArray[np.int64]
+
+STEPS_LANE = "Steps"
+
+_SHOWN = frozenset("XCstfMBEbe")
+_INSTANTS = frozenset("iInRP")
+
+_SIDE_BY_SIDE = 1 << 16
+"""Fewer slices than this are put in order before another thread would have begun with the counters."""
+
+_BLOCK = 1 << 16
+"""Slices at a time whose keys stay in the processor's cache."""
+
+_IDS: tuple[tuple[str, type[np.signedinteger[Any]]], ...] = (
+    ("task_type", np.int32),
+    ("stream", np.int64),
+    ("correlation", np.int64),
+    ("stack", np.int32),
+    ("event", np.int64),
+)
+"""Columns of slices that nothing here looks at."""
+
+_TABLE = 1 << 24
+"""Codes below this are counted in a table, others sorted."""
+
+
+def build_trace(
+    whole: WholeColumns,
+    path: str,
+    files: tuple[EventFile, ...],
+    rank: int | None,
+    health: Health,
+    link: Callable[[], None] | None = None,
+) -> Trace:
+    """The trace of what was ``whole``, which is used up; what cannot be placed is counted in ``health``.
+
+    ``link`` takes links into ``whole`` that are not there yet, between threads that have slices.
+    """
+    whole.close()
+    large = whole.slices >= _SIDE_BY_SIDE
+
+    def pair() -> PairedEnds:
+        if link is not None:
+            link()
+        return paired_ends(whole)
+
+    linked = _processes_of_links(whole) if link is None else set()
+    pairing = Background(pair, large or link is not None)
+    start, end, usable = _slice_times(whole)
+    kept = None if usable.all() else np.flatnonzero(usable)
+    start, end = _of(start, kept), _of(end, kept)
+    start_ns = int(start.min()) if len(start) else _first_sample(whole)
+    start -= start_ns
+    end -= start_ns
+    thread, category = (
+        _of(whole.column("x_thread", np.int32), kept),
+        _of(whole.column("x_category", np.int32), kept),
+    )
+    plans = plan_layers(
+        whole.metadata,
+        _categories_by_thread(whole, thread, category),
+        {pid for pid, _, _, _ in whole.series},
+        linked,
+    )
+    counting = Background(lambda: sorted_counters(whole, plans, start_ns), large)
+    lane_of = _lane_codes(plans, whole.threads)
+    lane = lane_of[thread] if len(thread) else np.zeros(0, np.int32)
+    order = sort_slices(lane, start, end)
+    kept = order if kept is None else kept[order]
+    gathering = Background(lambda: {name: _sorted(whole, name, dtype, kept) for name, dtype in _IDS}, large)
+    lane, start, end = np.take(lane, order), np.take(start, order), np.take(end, order)
+    packing = _packing(lane, start, end, large)
+    slices = _slices(whole, plans, kept, lane, start, end, np.take(category, order))
+    bounds = np.searchsorted(lane, np.arange(max(sum(len(plan.threads) for plan in plans), 1) + 1))
+
+    def place() -> tuple[Rows, list[Lane]]:
+        slices.depth = packing.result()
+        return _rows_and_lanes(whole, plans, slices, bounds, rank)
+
+    placing = Background(place, large)
+    python = {plan.pid for plan in plans if plan.kind == "python"}
+    links = bound_links(whole, pairing.result(), lane_of, python, bounds, slices, start_ns, health)
+    rows, lanes = placing.result()
+    for name, column in gathering.result().items():
+        setattr(slices, name, column)
+    counters, untimed = counting.result()
+    health.skip(message("skip.sample_time"), untimed)
+    layers = _layers(plans, lanes, counters, rank)
+    for reason, count in sorted(whole.skipped.items()):  # whoever met which first
+        if not reason.startswith("odd."):
+            health.skip(message(reason), count)
+        elif count:
+            health.warnings.append(message(reason, count=count))
+    _skip_unshown(whole, health)
+    health.warnings += _oddities(whole, plans, lanes, slices)
+    chunks = whole.chunks()
+    return Trace(
+        path=path,
+        files=files,
+        rank=rank,
+        start_ns=start_ns,
+        end=int(slices.end.max()) if len(slices) else 0,
+        names=whole.names.values_in_order,
+        categories=whole.categories.values_in_order,
+        task_types=whole.task_types.values_in_order,
+        stacks=whole.stacks.values_in_order,
+        layers=layers,
+        lanes=lanes,
+        slices=slices,
+        rows=rows,
+        links=links,
+        link_categories=whole.link_categories.values_in_order,
+        counters=counters,
+        events=dict(whole.phases),
+        chunks=chunks,
+        health=health,
+        args=JsonArgs(path, files, chunks, whole.phases.total()),
+    )
+
+
+def _packing(lane: I32, start: I64, end: I64, large: bool) -> Background[I32]:
+    """The row of every slice within its lane, slices in the order of ``sort_slices``."""
+    # Without the library a thread would only take turns with this one.
+    return Background(lambda: first_fit(lane, start, end), large and library() is not None)
+
+
+def _of(values: Any, kept: I64 | None) -> Any:
+    return values if kept is None else values[kept]
+
+
+def _slice_times(whole: WholeColumns) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
+    """Absolute start and end of every slice, ns, and which of them are usable; (n,) each.
+
+    Slices without a time or with a negative or endless duration are counted as skipped.
+    """
+    start, duration = whole.column("x_time", np.int64), whole.column("x_duration", np.int64)
+    timed, lasting = start != INVALID, duration >= 0
+    whole.skipped["skip.slice_time"] += int(np.count_nonzero(~timed))
+    whole.skipped["skip.slice_duration"] += int(np.count_nonzero(timed & ~lasting))
+    duration += start
+    return start, duration, timed & lasting
+
+
+def _distinct(code: npt.NDArray[Any], size: int) -> I64:
+    """The values among ``code``, ascending; all lie in ``[0, size)``."""
+    if size > _TABLE:
+        return np.unique(code).astype(np.int64)
+    seen = np.zeros(size, np.bool_)
+    seen[code] = True
+    return np.flatnonzero(seen)
+
+
+def _processes_of_links(whole: WholeColumns) -> set[int]:
+    threads = whole.threads.values_in_order
+    return {threads[code][0] for code in _distinct(whole.peek("l_thread", np.int32), len(threads)).tolist()}
+
+
+def _skip_unshown(whole: WholeColumns, health: Health) -> None:
+    """Count the events whose phase has no place on any lane."""
+    instants = sum(whole.phases[phase] for phase in _INSTANTS)
+    health.skip(message("skip.not_event"), whole.phases[""])
+    health.skip(message("skip.instant"), instants)
+    for phase, count in whole.phases.items():
+        if phase and phase not in _SHOWN and phase not in _INSTANTS:
+            health.skip(message("skip.phase", phase=brief(phase)), count)
+
+
+def _oddities(whole: WholeColumns, plans: list[ProcessPlan], lanes: list[Lane], slices: Slices) -> list[Message]:
+    """What is odd about processes with several names, and slices without a name, a process or a thread."""
+    named = whole.metadata.process_name
+    found = [
+        message("odd.process_names", pid=pid, first=brief(named[pid]), other=brief(other))
+        for pid, other in whole.metadata.other_names.items()
+    ]
+    names = whole.names.values_in_order
+    counts = {
+        "odd.no_process": sum(lane.last - lane.first for lane in lanes if plans[lane.layer].pid == NO_PROCESS),
+        "odd.no_thread": sum(
+            lane.last - lane.first for lane in lanes if lane.tid == NO_THREAD and plans[lane.layer].pid != NO_PROCESS
+        ),
+        "odd.no_name": int(np.isin(slices.name, [k for k, name in enumerate(names) if not name]).sum()),
+    }
+    return found + [message(code, count=count) for code, count in counts.items() if count]
+
+
+def _categories_by_thread(whole: WholeColumns, thread: I32, category: I32) -> dict[tuple[int, int], set[str]]:
+    """The (pid, tid) of every thread with slices, and the categories of these."""
+    threads, categories = whole.threads.values_in_order, whole.categories.values_in_order
+    found: dict[tuple[int, int], set[str]] = {}
+    key = thread.astype(np.int64) * len(categories) + category
+    for code in _distinct(key, len(threads) * len(categories)).tolist():
+        found.setdefault(threads[code // len(categories)], set()).add(categories[code % len(categories)])
+    return found
+
+
+def _first_sample(whole: WholeColumns) -> int:
+    times = whole.peek("c_time", np.int64)
+    times = times[times != INVALID]
+    return int(times.min()) if len(times) else 0
+
+
+def _lane_codes(plans: list[ProcessPlan], threads: dict[tuple[int, int], int]) -> I32:
+    """Lane index by thread code, -1 for threads without slices; (threads,) int32."""
+    lane_of = np.full(len(threads), -1, np.int32)
+    lane = 0
+    for plan in plans:
+        for tid in plan.threads:
+            lane_of[threads[plan.pid, tid]] = lane
+            lane += 1
+    return lane_of
+
+
+def _slices(
+    whole: WholeColumns, plans: list[ProcessPlan], kept: I64, lane: I32, start: I64, end: I64, category: I32
+) -> Slices:
+    """The columns in the order of ``kept``; depth and ``_IDS`` are still to be found."""
+    name = _sorted(whole, "name", np.int32, kept)
+    later: Any = np.zeros(0, np.int32)
+    return Slices(
+        start=start,
+        end=end,
+        lane=lane,
+        depth=later,
+        name=name,
+        category=category,
+        op_class=_classes(whole, plans, lane, category, name),
+        task_type=later,
+        stream=later,
+        connection=_sorted(whole, "connection", np.int64, kept),
+        correlation=later,
+        stack=later,
+        event=later,
+    )
+
+
+def _sorted(whole: WholeColumns, name: str, dtype: npt.DTypeLike, kept: I64) -> Any:
+    """The column ``name`` of slices in the order of ``kept``."""
+    return np.take(whole.column(f"x_{name}", dtype), kept)
+
+
+def _classes(
+    whole: WholeColumns, plans: list[ProcessPlan], lane: I32, category: I32, name: I32
+) -> npt.NDArray[np.int8]:
+    """The class of every slice, decided once per (layer, category, name)."""
+    layer_of_lane = np.array([i for i, plan in enumerate(plans) for _ in plan.threads], np.int64)
+    if not len(lane):
+        return np.zeros(0, np.int8)
+    names, categories = whole.names.values_in_order, whole.categories.values_in_order
+    size = len(plans) * len(categories) * len(names)
+    begin = layer_of_lane * (len(categories) * len(names))
+
+    def keys(part: slice) -> I64:
+        return np.take(begin, lane[part]) + category[part].astype(np.int64) * len(names) + name[part]
+
+    def classes(distinct: I64) -> npt.NDArray[np.int8]:
+        found = np.empty(len(distinct), np.int8)
+        for i, code in enumerate(distinct.tolist()):
+            rest, name_code = divmod(code, len(names))
+            layer, category_code = divmod(rest, len(categories))
+            found[i] = classify(plans[layer].kind, categories[category_code], names[name_code])
+        return found
+
+    if size > _TABLE:
+        key = keys(slice(None))
+        distinct = np.unique(key)
+        return np.take(classes(distinct), np.searchsorted(distinct, key))
+    blocks = [slice(at, at + _BLOCK) for at in range(0, len(lane), _BLOCK)]
+    seen = np.zeros(size, np.bool_)
+    for block in blocks:
+        seen[keys(block)] = True
+    distinct = np.flatnonzero(seen)
+    table = np.empty(size, np.int8)
+    table[distinct] = classes(distinct)
+    op_class = np.empty(len(lane), np.int8)
+    for block in blocks:
+        op_class[block] = np.take(table, keys(block))
+    return op_class
+
+
+def _rows_and_lanes(
+    whole: WholeColumns, plans: list[ProcessPlan], slices: Slices, bounds: I64, rank: int | None
+) -> tuple[Rows, list[Lane]]:
+    """One row per (lane, depth) in lane order, the rows of the derived Steps lane last."""
+    height = np.maximum.reduceat(slices.depth, bounds[:-1]).astype(np.int64) + 1 if len(slices) else bounds[:-1]
+    first_row = np.concatenate(([0], np.cumsum(height)))
+    lanes: list[Lane] = []
+    for i, plan in enumerate(plans):
+        for tid in plan.threads:
+            at = len(lanes)
+            label = thread_label(whole.metadata, plan.pid, tid)
+            first, last = int(bounds[at]), int(bounds[at + 1])
+            lanes.append(Lane(at, i, tid, label, rank, first, last, int(first_row[at]), int(height[at])))
+    few = first_row[-1] <= 1 << 16
+    row = np.take(first_row.astype(np.int32), slices.lane) + slices.depth
+    item = np.argsort(row.astype(np.uint16) if few else row, kind="stable").astype(np.int32)
+    offset = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=int(first_row[-1])))))
+    steps, depths = _steps(whole, plans, slices)
+    if len(steps):
+        kind = next(i for i, plan in enumerate(plans) if plan.kind == "python")
+        rows_used = int(depths.max()) + 1
+        by_row = np.argsort(depths, kind="stable")
+        item = np.concatenate((item, steps[by_row]))
+        counts = np.bincount(depths, minlength=rows_used)
+        offset = np.concatenate((offset, offset[-1] + np.cumsum(counts)))
+        lanes.append(Lane(len(lanes), kind, -1, STEPS_LANE, rank, 0, 0, int(first_row[-1]), rows_used, derived=True))
+    item = item.astype(np.int32, copy=False)
+    return make_rows(offset.astype(np.int64), item, slices.start[item], slices.end[item]), lanes
+
+
+def _steps(whole: WholeColumns, plans: list[ProcessPlan], slices: Slices) -> tuple[I64, I32]:
+    """The ``ProfilerStep#N`` slices of the Python layers by start, and their rows in the derived lane."""
+    python = [i for i, plan in enumerate(plans) if plan.kind == "python"]
+    codes = [code for name, code in whole.names.items() if step_number(name) is not None]
+    layer_of_lane = np.array([i for i, plan in enumerate(plans) for _ in plan.threads], np.int64)
+    found = np.flatnonzero(np.isin(slices.name, codes)) if codes and python else np.zeros(0, np.int64)
+    found = found[np.isin(layer_of_lane[slices.lane[found]], python)]
+    found = found[np.lexsort((-slices.end[found], slices.start[found]))]
+    return found, first_fit(np.zeros(len(found), np.int32), slices.start[found], slices.end[found])
+
+
+def _layers(plans: list[ProcessPlan], lanes: list[Lane], counters: Counters, rank: int | None) -> list[Layer]:
+    lanes_of: list[list[int]] = [[] for _ in plans]
+    for lane in lanes:
+        if not lane.derived:
+            lanes_of[lane.layer].append(lane.index)
+    series_of: list[list[int]] = [[] for _ in plans]
+    for series in counters.series:
+        series_of[series.layer].append(series.index)
+    return [
+        Layer(
+            index=i,
+            pid=plan.pid,
+            name=plan.name,
+            kind=plan.kind,
+            rank=rank,
+            device=plan.device,
+            lanes=tuple(lanes_of[i]),
+            series=tuple(series_of[i]),
+        )
+        for i, plan in enumerate(plans)
+    ]

@@ -1,0 +1,336 @@
+"""A CSV file in blocks of whole rows, whatever its size, encoding and line ends.
+
+A companion file in CSV to a frame of typed columns.
+
+Written by several programs of several versions: cells end in tabs, lack a value (empty or ``N/A``), stand in quotes
+over several lines; rows are too short, too long or cut off.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npu_tui.load.companion_schema import Column, Kind, Reading, Schema, State, column_name, find_file, reason
+from npu_tui.load.times import INVALID, parse_times
+from npu_tui.trace.text import printable
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+BLOCK = 4 << 20
+"""Bytes read at a time."""
+
+_LONGEST_ROW = 64 << 20
+_BOM = b"\xef\xbb\xbf"
+_BLANK = b" \t\r\n\0"
+
+
+class Blocks:
+    """Iterates over the rows of ``path`` as UTF-8, some megabytes at a time; the header is no row.
+
+    Afterwards ``cut_off`` says whether the file ends within a row: that row is left out if cells are missing, else its
+    last cell is, as it may be shorter than it was. Raises ``OSError`` if the file cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.header: list[str] = []
+        self.cut_off = False
+        self.is_blank = False
+        self._stream = path.open("rb")
+        self._rest = b""
+        self._chinese = False
+        first = next(self._whole_rows(), b"")
+        first = first.removeprefix(_BOM)
+        self.is_blank = not first.strip(_BLANK)
+        end = _row_end(first)
+        self.header = next(iter(parsed_rows(self._text(first[:end]))), [])
+        self._first = first[end:]
+
+    def __iter__(self) -> Iterator[bytes]:
+        with self._stream:
+            if self._first.strip(_BLANK):
+                yield self._text(self._first)
+            for block in self._whole_rows():
+                if block.strip(_BLANK):
+                    yield self._text(block)
+
+    def _whole_rows(self) -> Iterator[bytes]:
+        """The bytes of whole rows."""
+        while data := self._stream.read(BLOCK):
+            data = self._rest + data
+            end = _last_row_end(data)
+            self._rest = data[end:]
+            if end:
+                yield data[:end]
+            elif len(data) > _LONGEST_ROW:
+                self.cut_off = True  # a quote without a partner makes one cell of all that follows
+                self._rest = b""
+                return
+        last, self._rest = self._rest, b""
+        if last.strip(_BLANK):
+            yield self._last_rows(last)
+
+    def _last_rows(self, data: bytes) -> bytes:
+        """What is left at the end of the file, which has no line end of its own."""
+        self.cut_off = True
+        if data.count(b'"') % 2:
+            return b""
+        rows = list(parsed_rows(self._text(data)))
+        if not self.header or not rows or len(rows[-1]) < len(self.header):
+            return data if not self.header else b""
+        out = io.StringIO()
+        csv.writer(out).writerows([*rows[:-1], [*rows[-1][:-1], ""]])
+        return out.getvalue().encode()
+
+    def _text(self, data: bytes) -> bytes:
+        """``data`` in UTF-8: what is not is GBK, the encoding of many a host."""
+        if not self._chinese:
+            try:
+                data.decode()
+                return data
+            except UnicodeDecodeError as error:
+                if self.cut_off and error.start >= len(data) - 3:
+                    return data.decode(errors="ignore").encode()
+                self._chinese = True
+        return data.decode("gb18030", "replace").encode()
+
+
+def _row_end(data: bytes) -> int:
+    """Where the first row ends."""
+    at = -1
+    quotes = 0
+    while (end := data.find(b"\n", at + 1)) >= 0:
+        quotes += data.count(b'"', at + 1, end)
+        if quotes % 2 == 0:
+            return end + 1
+        at = end
+    return len(data)
+
+
+def _last_row_end(data: bytes) -> int:
+    """Where the last whole row of ``data`` ends, which begins with a row; 0 if none does."""
+    is_open = data.count(b'"') % 2
+    end = len(data)
+    while (at := data.rfind(b"\n", 0, end)) >= 0:
+        is_open = (is_open + data.count(b'"', at, end)) % 2
+        if not is_open:
+            return at + 1
+        end = at
+    return 0
+
+
+def parsed_rows(text: bytes) -> Iterator[list[str]]:
+    """The rows of ``text`` by Python's own reader, which stops at nothing."""
+    csv.field_size_limit(_LONGEST_ROW)
+    rows = csv.reader(io.StringIO(text.decode(errors="replace").replace("\0", ""), newline=""))
+    while True:
+        try:
+            yield next(rows)
+        except StopIteration:
+            return
+        except csv.Error:
+            continue
+
+
+MISSING = ("", "N/A", "NA", "n/a", "None", "null", "-")
+"""What writers put where there is no value."""
+
+_USUAL_TIME = r"^-?\d{1,15}\.\d{3}$"
+
+
+def read_table(folder: Path, schema: Schema) -> Reading:
+    """The file of ``schema`` in ``folder``, read in blocks; what cannot be read of it is told by the ``Reading``."""
+    name = f"{schema.stem}.csv"
+    try:
+        path = find_file(folder, schema.stem, schema.others)
+        name = path.name
+        if not path.exists():
+            return Reading(name, "missing", empty_frame(schema))
+        blocks = Blocks(path)
+        if blocks.is_blank:  # also where the quotes of the header are not closed
+            return Reading(name, "cut_off" if blocks.cut_off else "empty", empty_frame(schema))
+        typed = _Typed(schema, blocks.header)
+        if not typed.is_of_kind and blocks.cut_off:
+            return Reading(name, "cut_off", empty_frame(schema))
+        if not typed.is_of_kind:
+            return Reading(name, "unreadable", empty_frame(schema), why=typed.odd)
+        for block in blocks:
+            typed.add(_cells(block, blocks.header))
+    except OSError as error:
+        return Reading(name, "unreadable", empty_frame(schema), why=reason(error))
+    return typed.reading(name, blocks.cut_off)
+
+
+def table_of(schema: Schema, rows: Iterable[Mapping[str, Any]]) -> Reading:
+    """The same of rows of cells by their headings, from whatever source."""
+    import polars as pl
+
+    held = list(rows)
+    header = list(dict.fromkeys(heading for row in held for heading in row))
+    typed = _Typed(schema, header)
+    if held and typed.is_of_kind:
+        cells = {
+            heading: [None if (value := row.get(heading)) is None else str(value) for row in held] for heading in header
+        }
+        typed.add(pl.DataFrame(cells, schema=dict.fromkeys(header, pl.String)))
+    return typed.reading(schema.stem, cut_off=False)
+
+
+def table_of_columns(schema: Schema, name: str, columns: Mapping[str, pl.Series], lost: bool = False) -> Reading:
+    """The same of ``columns`` by their names in ``schema``, in its types; ``lost`` says that rows are missing."""
+    import polars as pl
+
+    frame = pl.DataFrame(dict(columns))
+    missing = [column for column in schema.columns if column.name not in columns]
+    frame = frame.with_columns(
+        pl.Series(column.name, [None], dtype=_type_of(column.kind)).new_from_index(0, len(frame)) for column in missing
+    )
+    state: State = "cut_off" if lost else "read" if len(frame) else "empty"
+    return Reading(name, state, frame, tuple(columns) if len(frame) else ())
+
+
+def _cells(block: bytes, header: Sequence[str]) -> pl.DataFrame:
+    """The rows of ``block`` as texts."""
+    import polars as pl
+
+    names = [f"{number}" for number in range(len(header))]
+    try:
+        return pl.read_csv(
+            block,
+            has_header=False,
+            schema=dict.fromkeys(names, pl.String),
+            infer_schema=False,
+            truncate_ragged_lines=True,
+        )
+    except (pl.exceptions.PolarsError, ValueError):
+        rows = [[*row[: len(names)], *[None] * (len(names) - len(row))] for row in parsed_rows(block) if row]
+        return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
+
+
+def empty_frame(schema: Schema) -> pl.DataFrame:
+    """No rows, all columns."""
+    import polars as pl
+
+    return pl.DataFrame(schema={column.name: _type_of(column.kind) for column in schema.columns})
+
+
+def _type_of(kind: Kind) -> Any:
+    import polars as pl
+
+    types = {"text": pl.String, "shapes": pl.String, "label": pl.Categorical, "real": pl.Float64}
+    return types.get(kind, pl.Int64)
+
+
+class _Typed:
+    """The blocks of a table so far, in the types of ``schema``."""
+
+    def __init__(self, schema: Schema, header: Sequence[str]) -> None:
+        self._schema = schema
+        self._lost: dict[str, int] = {}
+        self._frames: list[pl.DataFrame] = []
+        known = schema.by_heading()
+        self._columns: list[Column] = []
+        taken: set[str] = set()
+        for number, heading in enumerate(header):
+            name = column_name(heading)
+            column = known.get(name) or Column(name or f"column_{number}", "text", (heading,))
+            if column.name in taken:
+                column = Column(f"{column.name}_{number}", column.kind, column.headings)
+            taken.add(column.name)
+            self._columns.append(column)
+        self._own = {column.name for column in schema.columns}
+        self.is_of_kind = set(schema.key) <= taken
+        self._known = taken & self._own
+        self._header = header
+
+    @property
+    def odd(self) -> str:
+        """Why this is no table of the kind: the columns it lacks, or that it has none of them."""
+        if not self._known:
+            return f"unknown columns: {printable(','.join(self._header))[:80]}"
+        lacking = [each.headings[0] for each in self._schema.columns if each.name in self._schema.key]
+        lacking = [each for each in lacking if column_name(each) not in map(column_name, self._header)]
+        return f"no column {', '.join(lacking)}"
+
+    def add(self, cells: pl.DataFrame) -> None:
+        """Take in rows of texts, whose columns are those of the header."""
+        import polars as pl
+
+        found = []
+        for column, texts in zip(self._columns, cells.get_columns(), strict=True):
+            text = texts.str.strip_chars()
+            text = text.set(text.is_in(MISSING).fill_null(True), None)
+            found.append(self._converted(column, text).alias(column.name))
+        frame = pl.DataFrame(found)
+        self._frames.append(frame.filter(~pl.all_horizontal(pl.all().is_null())))
+
+    def _converted(self, column: Column, text: pl.Series) -> pl.Series:
+        import polars as pl
+
+        if column.kind == "text":
+            return text
+        values: pl.Series
+        if column.kind == "label":
+            values = text.cast(pl.Categorical)
+            return values
+        if column.kind == "shapes":
+            values = text.str.replace_all(r'["\r\n]', "").str.strip_chars()
+            return values
+        if column.kind == "real":
+            values = text.cast(pl.Float64, strict=False)
+            values = values.set(~values.is_finite().fill_null(True), None)
+        elif column.kind == "whole":
+            values = text.cast(pl.Int64, strict=False)
+            if values.null_count() > text.null_count():
+                values = values.fill_null(text.cast(pl.Float64, strict=False).round().cast(pl.Int64, strict=False))
+        else:
+            values = _nanoseconds(text)
+        if lost := values.null_count() - text.null_count():
+            self._lost[column.name] = self._lost.get(column.name, 0) + lost
+        return values
+
+    def reading(self, name: str, cut_off: bool) -> Reading:
+        """All of it."""
+        import polars as pl
+
+        if not self._frames:
+            return Reading(name, "cut_off" if cut_off else "empty", empty_frame(self._schema))
+        frame = pl.concat(self._frames)  # not copied into one piece, which would take as much memory again
+        missing = [column for column in self._schema.columns if column.name not in frame.columns]
+        frame = frame.with_columns(pl.lit(None, _type_of(column.kind)).alias(column.name) for column in missing)
+        if self._schema.measured:
+            frame = frame.with_columns(self._measured(frame))
+        headings = tuple(column.name for column in self._columns)
+        return Reading(name, "cut_off" if cut_off else "read", frame, headings, self._lost or None)
+
+    def _measured(self, frame: pl.DataFrame) -> list[pl.Series]:
+        """The columns that are not of the schema and hold numbers only."""
+        import polars as pl
+
+        found = []
+        for name in set(frame.columns) - self._own:
+            numbers = frame[name].cast(pl.Float64, strict=False)
+            if numbers.null_count() == frame[name].null_count():
+                found.append(numbers)
+        return found
+
+
+def _nanoseconds(text: pl.Series) -> pl.Series:
+    """Microseconds as text to whole ns, exactly; null where it is no number."""
+    import polars as pl
+
+    usual = text.str.contains(_USUAL_TIME).fill_null(False)
+    values: pl.Series = text.set(~usual, None).str.replace(".", "", literal=True).cast(pl.Int64, strict=False)
+    others = np.flatnonzero((~usual & text.is_not_null()).to_numpy())
+    if len(others):
+        parsed = parse_times(text[others].to_list())
+        good = parsed != INVALID
+        values = values.scatter(others[good], parsed[good])
+    return values

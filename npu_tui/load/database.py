@@ -1,0 +1,148 @@
+"""A database to a Trace."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from npu_tui.load.build import Background, build_trace
+from npu_tui.load.database_args import DatabaseArgs
+from npu_tui.load.database_columns import Whole
+from npu_tui.load.database_device import read_collectives, read_device, read_overlap
+from npu_tui.load.database_host import read_host
+from npu_tui.load.database_links import read_counters, read_links
+from npu_tui.load.database_rows import UNREADABLE, Database, Tables, open_database
+from npu_tui.load.database_texts import Connections, Texts
+from npu_tui.load.errors import InputError, Watcher
+from npu_tui.load.json_reader import WholeColumns
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.model import EventFile, Health, Trace
+
+_MINDSPORE = "ascend_mindspore_profiler"
+_LISTED = 4
+_WORTH_A_THREAD = 8 << 20
+_WORTH_A_PICTURE = 64 << 20
+"""Bytes of a database that takes longer than anybody waits for a first picture."""
+
+_FIRST_ROWS = 20_000
+"""Of each table, for that picture."""
+
+
+def load_database(path: Path, rank: int | None, watcher: Watcher | None = None) -> Trace:
+    """The trace in the database at ``path``; ``rank`` counts where it is known already.
+
+    The ``watcher`` hears of slices and samples as they come, and is shown the device, which is read first. Raises
+    ``InputError`` if the database cannot be read or holds no event, ``Cancelled`` if the watcher says to stop,
+    ``OSError`` where there is no room for a private copy.
+    """
+    database = open_database(path)
+    try:
+        return _Loading(path, database, rank, watcher or Watcher()).trace()
+    finally:
+        database.close()
+
+
+class _Loading:
+    """One loading of ``database``, which lies at ``path``."""
+
+    def __init__(self, path: Path, database: Database, rank: int | None, watcher: Watcher) -> None:
+        self._path = path
+        self._database = database
+        self._watcher = watcher
+        self._early = watcher.early
+        self._columns = WholeColumns()
+        self._tables = Tables(database, self._advanced)
+        self._whole = Whole(self._tables, self._columns)
+        self._rank = _rank_of(self._tables, path) if rank is None else rank
+        self._file = EventFile(str(database.path), database.size, database.copy)
+
+    def _advanced(self, share: float) -> None:
+        size = self._database.size
+        self._watcher.report(int(size * share), size, self._columns.count)
+
+    def trace(self) -> Trace:
+        """Read all tables and put the trace together."""
+        tables, whole = self._tables, self._whole
+        texts = Texts(tables)
+        link = self._read(texts)
+        if not whole.columns.count:
+            raise InputError(_empty(self._path, tables))
+        self._advanced(1.0)
+        health = Health(truncated=self._database.cut)
+        health.warnings += self._database.notes + _losses(tables, texts)
+        if self._database.copy is None and self._database.changed():
+            health.warnings.append(message("odd.db_written"))
+        return self._built(whole.columns, health, link)
+
+    def _read(self, texts: Texts) -> Callable[[], None]:
+        """Take all tables in; what takes the links in is left to be called."""
+        tables, whole = self._tables, self._whole
+        self._shown_first(texts)
+        connections = Connections(tables)
+        tasks = read_device(tables, texts, whole)
+        beside = tasks is not None and self._database.size >= _WORTH_A_THREAD  # else the process is not known yet
+        counting = Background(lambda: read_counters(tables, texts, whole), beside)
+        collectives = read_collectives(tables, texts, whole, tasks)
+        read_overlap(tables, whole, tasks, collectives)
+        if not beside or (self._early is not None and self._database.size >= _WORTH_A_PICTURE):
+            counting.result()
+            self._shown_early()
+        python = "MindSpore" if self._path.name.startswith(_MINDSPORE) else "Python"
+        host = read_host(tables, texts, whole, connections, python)
+        counting.result()
+        rest = [(host, connections, tasks, collectives)]
+        return lambda: read_links(whole, *rest.pop())  # nobody else keeps them
+
+    def _shown_first(self, texts: Texts) -> None:
+        """The first tasks of the device, before anything is read whole."""
+        if self._early is None or self._database.size < _WORTH_A_PICTURE:
+            return
+        columns = WholeColumns()
+        tables = Tables(self._database, most=_FIRST_ROWS)
+        if read_device(tables, texts, Whole(tables, columns)) is not None and columns.phases["X"]:
+            self._early(self._built(columns, Health()))
+
+    def _shown_early(self) -> None:
+        columns = self._whole.columns
+        if self._early is not None and self._database.size >= _WORTH_A_PICTURE and columns.phases["X"]:
+            self._early(self._built(columns.so_far(), Health()))
+
+    def _built(self, whole_columns: WholeColumns, health: Health, link: Callable[[], None] | None = None) -> Trace:
+        trace = build_trace(whole_columns, str(self._path), (self._file,), self._rank, health, link=link)
+        trace.args = DatabaseArgs(trace.path, self._file, trace.chunks)
+        return trace
+
+
+def _losses(tables: Tables, texts: Texts) -> list[Message]:
+    """What of the database could not be read."""
+    found: list[Message] = []
+    if tables.damaged:
+        shown, rest = ", ".join(tables.damaged[:_LISTED]), len(tables.damaged) - _LISTED
+        code, args = ("odd.db_tables", {}) if rest <= 0 else ("odd.db_tables_more", {"rest": rest})
+        found.append(Message(code, {"tables": shown, **args}))
+    if texts.missing:
+        found.append(message("odd.db_texts", count=len(texts.missing)))
+    return found
+
+
+def _empty(path: Path, tables: Tables) -> Message:
+    if tables.database.cut:
+        return message("input.db_cut", path=str(path), byte=tables.database.size)
+    if tables.find("StepTraceTime", "CommAnalyzerTime"):
+        return message("input.db_statistics", path=str(path))
+    return message("input.db_nothing", path=str(path))
+
+
+def _rank_of(tables: Tables, path: Path) -> int | None:
+    """The rank that the database names, else the one in its file name; None without either."""
+    table = tables.find("RANK_DEVICE_MAP")
+    try:
+        named = [row[0] for row in tables.cells(table, "rankId")] if table else []
+    except UNREADABLE:
+        named = []
+    ranks = [rank for rank in named if isinstance(rank, int) and rank >= 0]
+    if ranks:
+        return ranks[0]
+    match = re.search(r"_(\d{1,5})\.db$", path.name)
+    return int(match[1]) if match and not path.name.startswith("msprof_") else None

@@ -1,0 +1,393 @@
+"""The args that a text trace would have, read from the tables of a database."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.load.database_columns import COLLECTIVE, ROW, ROW_BITS, TABLES
+from npu_tui.load.database_device import TASK_TYPES
+from npu_tui.load.database_rows import ABSENT, UNREADABLE, Table, Tables, as_text, opened, plain
+from npu_tui.load.database_texts import FRAMES, NOT_APPLICABLE, enumeration
+from npu_tui.load.errors import InputError
+from npu_tui.trace.args import Arg, ArgColumn, Matches, always, column_of
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.model import Chunks, EventFile
+from npu_tui.trace.text import on_one_line
+
+_TID = (1 << 32) - 1
+_DIMS = re.compile(r"[\d,;\s-]*")
+_QUEUE, _OP, _NODE = 50002, 50001, 10000
+_ITEMS = (_NODE, COLLECTIVE)
+
+_MOST_FRAMES = 1 << 14
+_KEPT = 1 << 16
+
+Cells = dict[str, Any]
+"""The cells of one row by the plain names of their columns."""
+
+
+class ArgOf(Struct, frozen=True):
+    """An arg of the rows of a table: the columns it is made of and how; None where a row has none."""
+
+    columns: tuple[str, ...]
+    value: Callable[[Look, Cells], Any]
+
+
+class Look:
+    """Looks up what the cells of ``tables`` point to; each text is read once."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self._texts: dict[int, str | None] = {}
+        self._enums: dict[str, dict[int, str]] = {}
+        self._found: dict[tuple[str, str, Any], Cells] = {}
+
+    def text(self, number: Any) -> str | None:
+        """The text of ``number`` in ``STRING_IDS``."""
+        if not isinstance(number, int) or number == ABSENT:
+            return None
+        if number not in self._texts:
+            if len(self._texts) >= _KEPT:
+                self._texts.clear()
+            cells = self.cells("STRING_IDS", "id", number)
+            self._texts[number] = as_text(cells["value"]) if "value" in cells else None
+        return self._texts[number]
+
+    def named(self, enum: str, number: Any) -> str | None:
+        """The name of ``number`` in the table ``enum``; tables older than that have a text instead."""
+        if enum not in self._enums:
+            self._enums[enum] = enumeration(self.tables, enum)
+        return self._enums[enum].get(number) if self._enums[enum] else self.text(number)
+
+    def cells(self, name: str, key: str, value: Any) -> Cells:
+        """The first row of table ``name`` whose column ``key`` is ``value``; empty without one."""
+        place = (name, key, value)
+        if place not in self._found:
+            if len(self._found) >= _KEPT:
+                self._found.clear()
+            self._found[place] = next(iter(self.all_cells(name, key, value, 1)), {})
+        return self._found[place]
+
+    def all_cells(self, name: str, key: str, value: Any, most: int = _MOST_FRAMES) -> list[Cells]:
+        """All rows of table ``name`` whose column ``key`` is ``value``."""
+        table = self.tables.find(name)
+        return self.tables.where(table, key, value, most) if table and isinstance(value, int) else []
+
+
+def _plain(column: str) -> ArgOf:
+    key = plain(column)
+    return ArgOf((column,), lambda look, cells: cells.get(key))
+
+
+def _text(column: str) -> ArgOf:
+    key = plain(column)
+    return ArgOf((column,), lambda look, cells: look.text(cells.get(key)))
+
+
+def _named(column: str, enum: str) -> ArgOf:
+    key = plain(column)
+    return ArgOf((column,), lambda look, cells: look.named(enum, cells.get(key)))
+
+
+def _only(kind: int, column: str, then: Callable[[Look, Cells], Any]) -> ArgOf:
+    """An arg of the rows of one kind; tables without kinds have it in every row that has the cell."""
+    key = plain(column)
+
+    def value(look: Look, cells: Cells) -> Any:
+        if cells.get(key) is None or cells.get("type", kind) != kind:
+            return None
+        return then(look, cells)
+
+    return ArgOf((column, "type"), value)
+
+
+def _both(wanted: bool) -> ArgOf:
+    """Shapes (``wanted``) or types of the inputs: torch_npu 2.1 to 2.5 writes each into the column of the other."""
+
+    def value(look: Look, cells: Cells) -> str | None:
+        shapes, types = look.text(cells.get("inputshapes")), look.text(cells.get("inputdtypes"))
+        if shapes is None or types is None:
+            return shapes if wanted else types
+        if not _DIMS.fullmatch(shapes) and _DIMS.fullmatch(types):
+            shapes, types = types, shapes
+        return shapes if wanted else types
+
+    return ArgOf(("inputShapes", "inputDtypes"), value)
+
+
+def _stack(look: Look, cells: Cells) -> str | None:
+    frames = look.all_cells("PYTORCH_CALLCHAINS", "id", cells["callchainid"])
+    frames.sort(key=lambda frame: frame.get("stackdepth") or 0)
+    return FRAMES.join(look.text(frame.get("stack")) or "" for frame in frames) or None
+
+
+def _correlation(look: Look, cells: Cells) -> Any:
+    found = look.cells("CONNECTION_IDS", "id", cells["connectionid"])
+    return found.get("connectionid", cells["connectionid"])
+
+
+def _of_task(column: str) -> ArgOf:
+    """A cell of the device task that carried a part of a collective out."""
+    key = plain(column)
+    return ArgOf(
+        ("globalTaskId",), lambda look, cells: look.cells("TASK", "globalTaskId", cells.get("globaltaskid")).get(key)
+    )
+
+
+def _bandwidth(look: Look, cells: Cells) -> float | None:
+    """Bytes per nanosecond, as msprof computes it where it does not keep it."""
+    task = look.cells("TASK", "globalTaskId", cells.get("globaltaskid"))
+    size, lasted = cells.get("size"), (task.get("endns") or 0) - (task.get("startns") or 0)
+    return size / lasted if isinstance(size, int) and size >= 0 and lasted > 0 else None
+
+
+def _task_type(look: Look, cells: Cells) -> str | None:
+    """What the host knows of the task, in the words of a text trace."""
+    known = look.text(look.cells("COMPUTE_TASK_INFO", "globalTaskId", cells.get("globaltaskid")).get("tasktype"))
+    word = known if known and known != NOT_APPLICABLE else look.text(cells.get("tasktype"))
+    return TASK_TYPES.get(word, word) if word else None
+
+
+def _copied(what: str) -> ArgOf:
+    def value(look: Look, cells: Cells) -> Any:
+        info = look.cells("MEMCPY_INFO", "globalTaskId", cells.get("globaltaskid"))
+        if not info:
+            return None
+        if what == "operation":
+            return look.named("ENUM_MEMCPY_OPERATION", info.get("memcpyoperation"))
+        lasted = (cells.get("endns") or 0) - (cells.get("startns") or 0)
+        size = info.get("size")
+        return size if what == "size" or size is None else size / lasted if lasted > 0 else None
+
+    return ArgOf(("globalTaskId", "startNs", "endNs"), value)
+
+
+def _call(look: Look, cells: Cells) -> str | None:
+    return look.text(cells.get("name"))
+
+
+def _item(look: Look, cells: Cells) -> str | None:
+    """What a call is about: the kernel that a node launches, the work of the library of collectives."""
+    if cells.get("type") == COLLECTIVE:
+        return _call(look, cells)
+    if cells.get("type") != _NODE:
+        return None
+    task = look.cells("TASK", "connectionId", cells.get("connectionid"))
+    return look.text(look.cells("COMPUTE_TASK_INFO", "globalTaskId", task.get("globaltaskid")).get("name"))
+
+
+_CANN = {
+    "Thread Id": ArgOf(("globalTid",), lambda look, cells: (cells.get("globaltid") or 0) & _TID),
+    "level": _named("type", "ENUM_API_TYPE"),
+    "Mode": ArgOf(("type", "name"), lambda look, cells: _call(look, cells) if cells.get("type") == _NODE else None),
+    "id": ArgOf(("type", "name"), lambda look, cells: None if cells.get("type") in _ITEMS else _call(look, cells)),
+    "item_id": ArgOf(("type", "name", "connectionId"), _item),
+    "connection_id": _plain("connectionId"),
+}
+
+ARGS: dict[str, dict[str, ArgOf]] = {
+    "PYTORCH_API": {
+        "Sequence number": _only(_OP, "sequenceNumber", lambda look, cells: cells["sequencenumber"]),
+        "Fwd thread id": _only(_OP, "fwdThreadId", lambda look, cells: cells["fwdthreadid"]),
+        "Input Dims": _both(wanted=True),
+        "Input type": _both(wanted=False),
+        "Call stack": _only(_OP, "callchainId", _stack),
+        "correlation_id": _only(_QUEUE, "connectionId", _correlation),
+    },
+    "CANN_API": _CANN,
+    "API": _CANN,
+    "TASK": {
+        "Model Id": _plain("modelId"),
+        "Task Type": ArgOf(("taskType", "globalTaskId"), _task_type),
+        "Physic Stream Id": _plain("streamId"),
+        "Task Id": _plain("taskId"),
+        "Subtask Id": _plain("contextId"),
+        "connection_id": _plain("connectionId"),
+        "size(B)": _copied("size"),
+        "bandwidth(GB/s)": _copied("bandwidth"),
+        "operation": _copied("operation"),
+    },
+    "COMMUNICATION_OP": {
+        "connection_id": _plain("connectionId"),
+        "data_type": _named("dataType", "ENUM_HCCL_DATA_TYPE"),
+        "alg_type": _text("algType"),
+        "count": _plain("count"),
+        "relay": _plain("relay"),
+        "retry": _plain("retry"),
+    },
+    "COMMUNICATION_TASK_INFO": {
+        "notify_id": ArgOf(("notifyId",), lambda look, cells: as_text(cells.get("notifyid")) or None),
+        "stream id": _of_task("streamId"),
+        "task id": _of_task("taskId"),
+        "context id": _of_task("contextId"),
+        "task type": _text("taskType"),
+        "src rank": _plain("srcRank"),
+        "dst rank": _plain("dstRank"),
+        "transport type": _named("transportType", "ENUM_HCCL_TRANSPORT_TYPE"),
+        "size(Byte)": _plain("size"),
+        "data type": _named("dataType", "ENUM_HCCL_DATA_TYPE"),
+        "link type": _named("linkType", "ENUM_HCCL_LINK_TYPE"),
+        "bandwidth(GB/s)": ArgOf(("size", "globalTaskId"), _bandwidth),
+        "model id": _of_task("modelId"),
+    },
+    "MSTX_EVENTS": {
+        "event_type": _named("eventType", "ENUM_MSTX_EVENT_TYPE"),
+        "Category": _plain("category"),
+        "domain": ArgOf(("domainId",), lambda look, cells: look.text(cells.get("domainid")) or cells.get("domainid")),
+        "connection_id": _plain("connectionId"),
+    },
+}
+"""The args of the rows of each table, by the names of a text trace."""
+
+
+def columns_of(table: Table, args: dict[str, ArgOf]) -> list[str]:
+    """The columns of ``table``, by their plain names, that ``args`` are made of."""
+    wanted = dict.fromkeys(plain(column) for arg in args.values() for column in arg.columns)
+    return [column for column in wanted if column in table.columns]
+
+
+I64 = npt.NDArray[np.int64]
+
+_BATCH = 1 << 12
+"""Rows that a scan reads and searches at a time."""
+
+
+class DatabaseArgs:
+    """The ``ArgReader`` of the rows of the database ``file`` that ``chunks`` finds again.
+
+    ``path`` is what an error names.
+    """
+
+    def __init__(self, path: str, file: EventFile, chunks: Chunks) -> None:
+        self._path = path
+        self._file = file
+        self._chunks = chunks
+
+    @property
+    def is_ready(self) -> bool:
+        """A database is never packed."""
+        return True
+
+    def one(self, ordinal: int) -> dict[str, Any]:
+        """All args of a row; empty for a slice that was computed."""
+        with self._opened() as look:
+            for _, args, rows in self._rows(look, np.array([ordinal]), lambda args: args):
+                return _values(look, args, rows[0])
+        return {}
+
+    def objects(self, ordinals: I64) -> Iterator[tuple[int, dict[str, Any]]]:
+        """All args of many rows, each with its place in ``ordinals``; rows without any are left out."""
+        with self._opened() as look:
+            for first in range(0, len(ordinals), _BATCH):
+                for places, args, rows in self._rows(look, ordinals[first : first + _BATCH], lambda args: args):
+                    for place, cells in zip(places, rows, strict=True):
+                        yield first + place, _values(look, args, cells)
+
+    def many(self, ordinals: I64, keys: Sequence[str]) -> list[list[Any]]:
+        """The args ``keys`` of many rows."""
+        found: list[list[Any]] = [[None] * len(ordinals) for _ in keys]
+        with self._opened() as look:
+            wanted = frozenset(keys)
+            for places, args, rows in self._rows(look, ordinals, lambda args: _those(args, wanted.__contains__)):
+                for number, key in enumerate(keys):
+                    if key in args:
+                        value = args[key].value
+                        for place, cells in zip(places, rows, strict=True):
+                            found[number][place] = value(look, cells)
+        return found
+
+    def columns(self, ordinals: I64, keys: Sequence[str]) -> list[ArgColumn]:
+        """The same as columns."""
+        return [column_of(values) for values in self.many(ordinals, keys)]
+
+    def scan(self, ordinals: I64, wanted: Sequence[Arg], go_on: Callable[[], bool] = always) -> Iterator[Matches]:
+        """Which rows match, batch by batch; only args of a name that is asked for are looked at."""
+
+        def asked(args: dict[str, ArgOf]) -> dict[str, ArgOf]:
+            names = [[name for name in args if one.key in name.lower()] for one in wanted]
+            return _those(args, set().union(*names).__contains__) if all(names) else {}
+
+        with self._opened() as look:
+            for first in range(0, len(ordinals), _BATCH):
+                if not go_on():
+                    return
+                places: list[int] = []
+                batch = ordinals[first : first + _BATCH]
+                for own, args, rows in self._rows(look, batch, asked):
+                    matching = (_matches(_values(look, args, cells), wanted) for cells in rows)
+                    places += [first + place for place, yes in zip(own, matching, strict=True) if yes]
+                yield Matches(np.array(sorted(places), np.int64), min((first + _BATCH) / len(ordinals), 1.0))
+
+    def _opened(self) -> _Opened:
+        return _Opened(self._path, self._file)
+
+    def _rows(
+        self, look: Look, ordinals: I64, chosen: Callable[[dict[str, ArgOf]], dict[str, ArgOf]]
+    ) -> Iterator[tuple[list[int], dict[str, ArgOf], list[Cells]]]:
+        """By table the places of its ``ordinals``, those of its args that ``chosen`` wants, and the rows."""
+        chunks = self._chunks
+        at = np.searchsorted(chunks.first_event, ordinals, "right") - 1
+        numbers = (chunks.offset[at] & ROW) + (ordinals - chunks.first_event[at])
+        kinds = chunks.offset[at] >> ROW_BITS
+        for kind in np.unique(kinds).tolist():
+            table = look.tables.find(TABLES[kind])
+            args = chosen(ARGS.get(TABLES[kind], {}))
+            if table is None or not args:
+                continue
+            places = np.flatnonzero(kinds == kind)
+            rows = look.tables.rows(table, columns_of(table, args), numbers[places].tolist())
+            if any(row is None for row in rows):
+                raise InputError(_changed(self._path))
+            yield places.tolist(), args, [row for row in rows if row is not None]
+
+
+class _Opened:
+    """The database while args are read. Raises ``InputError`` if it is gone or is not the one that was loaded."""
+
+    def __init__(self, path: str, file: EventFile) -> None:
+        self._path = path
+        self._file = file
+
+    def __enter__(self) -> Look:
+        path = Path(self._file.path)
+        try:
+            size = os.stat(path).st_size
+        except OSError as error:
+            raise InputError(message("input.gone", path=self._path, why=error.strerror or str(error))) from error
+        if self._file.copy is None and size != self._file.size:
+            raise InputError(_changed(self._path))
+        self._database = opened(path)
+        return Look(Tables(self._database.__enter__()))
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        self._database.__exit__(None, None, None)
+        if isinstance(error, UNREADABLE):
+            raise InputError(
+                message("input.db_row", path=self._path, why=str(error) or type(error).__name__)
+            ) from error
+
+
+def _those(args: dict[str, ArgOf], wanted: Callable[[str], bool]) -> dict[str, ArgOf]:
+    return {name: arg for name, arg in args.items() if wanted(name)}
+
+
+def _values(look: Look, args: dict[str, ArgOf], cells: Cells) -> dict[str, Any]:
+    found = ((name, arg.value(look, cells)) for name, arg in args.items())
+    return {name: value for name, value in found if value is not None}
+
+
+def _matches(args: dict[str, Any], wanted: Sequence[Arg]) -> bool:
+    texts = [(name.lower(), on_one_line(str(value)).lower()) for name, value in args.items()]
+    return all(any(one.holds(name, value) for name, value in texts) for one in wanted)
+
+
+def _changed(path: str) -> Message:
+    return message("input.db_changed", path=path)

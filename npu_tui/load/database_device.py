@@ -1,0 +1,390 @@
+"""Tasks, collectives and the overlap analysis of a profiler database as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.load.database_columns import Ends, Whole
+from npu_tui.load.database_host import valid_connections
+from npu_tui.load.database_rows import ABSENT, Rows, Tables
+from npu_tui.load.database_texts import NOT_APPLICABLE, Texts, enumeration, matched, numbered
+from npu_tui.load.times import INVALID
+from npu_tui.trace.intervals import difference, union
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+NO_CONTEXT = (1 << 32) - 1
+
+TASK_TYPES = {
+    "KERNEL_AICORE": "AI_CORE",
+    "KERNEL_AIVEC": "AI_VECTOR_CORE",
+    "AIV": "AI_VECTOR_CORE",
+    "KERNEL_MIX_AIC": "MIX_AIC",
+    "KERNEL_MIX_AIV": "MIX_AIV",
+    "KERNEL_AICPU": "AI_CPU",
+    "STARS_COMMON": "DSA_SQE",
+    "EVENT_RECORD": "EVENT_RECORD_SQE",
+    "EVENT_WAIT": "EVENT_WAIT_SQE",
+    "PROFILING_ENABLE": "PLACE_HOLDER_SQE",
+    "PROFILING_DISABLE": "PLACE_HOLDER_SQE",
+}
+"""Task types of a text trace by the host's type of a task."""
+
+_COPY = "MEMCPY_ASYNC"
+_ON_CHIP = frozenset({"device to device", "addr device to device"})
+_UNLINKED = ("EVENT_RECORD", "EVENT_WAIT", "PROFILING_ENABLE", "PROFILING_DISABLE", "PLACE_HOLDER_SQE")
+_OF_COLLECTIVES = ("AicpuKernel", "AivKernel")
+
+
+class Tasks(Struct):
+    """Device tasks that are shown; (n,) each, but those called ``all``, which are those of every task.
+
+    ``is_kernel`` says that the host knows what it computes, ``is_linked`` that a launch is drawn to it.
+    """
+
+    ends: Ends
+    until: I64
+    device: I64
+    connection: I64
+    is_kernel: Bools
+    is_linked: Bools
+    all_task_id: I64
+    all_start: I64
+    all_end: I64
+    all_device: I64
+    all_connection: I64
+
+
+def read_device(tables: Tables, texts: Texts, whole: Whole) -> Tasks | None:
+    """Take the tasks on the streams of all devices in; None without any."""
+    table = tables.find("TASK")
+    if table is None:
+        return None
+    wanted = ("startNs", "endNs", "deviceId", "connectionId", "globalTaskId", "globalPid", "taskType", "contextId")
+    every = tables.read(table, (*wanted, "streamId", "taskId"))
+    if not len(every):
+        return None
+    kernel = _known(tables, "COMPUTE_TASK_INFO", every, "name", "taskType")
+    scheduled = _known(tables, "COMMUNICATION_SCHEDULE_TASK_INFO", every, "name", "taskType")
+    collective = _known(tables, "COMMUNICATION_TASK_INFO", every)
+    connection = valid_connections(every["connectionId"])
+    shown = ~_parents(every, connection, kernel.there)
+    whole.os_pid = whole.os_pid or int(every["globalPid"].max(initial=0))
+    rows = every.where(shown)
+    whole_columns = whole.columns
+    name = texts.codes(rows["taskType"], whole_columns.names)
+    for known in (scheduled, kernel):
+        own = known.there[shown]
+        name[own] = texts.codes(known.columns["name"][shown][own], whole_columns.names)
+    task_type = _task_types(tables, texts, whole, rows, [known.where(shown) for known in (scheduled, kernel)])
+    event, start, end = whole.events(rows), rows.time("startNs"), rows.time("endNs")
+    thread = _streams(whole, rows)
+    whole.slices(
+        event, thread, start, end, name, whole_columns.categories[""], task_type, rows["streamId"], connection[shown]
+    )
+    computes = kernel.there[shown]
+    named = np.array([word.endswith(_OF_COLLECTIVES) for word in whole_columns.names.values_in_order], np.bool_)
+    return Tasks(
+        ends=Ends(thread, start),
+        until=end,
+        device=np.maximum(rows["deviceId"], 0),
+        connection=connection[shown],
+        is_kernel=computes & ~named[name],
+        is_linked=~collective.there[shown] & ~texts.which(rows["taskType"], *_UNLINKED),
+        all_task_id=every["globalTaskId"],
+        all_start=every.time("startNs"),
+        all_end=every.time("endNs"),
+        all_device=np.maximum(every["deviceId"], 0),
+        all_connection=connection,
+    )
+
+
+class _Known(Struct):
+    """What another table says of tasks: whether it knows them, and its columns; (n,) each."""
+
+    there: Bools
+    columns: dict[str, I64]
+
+    def where(self, kept: Bools) -> _Known:
+        return _Known(self.there[kept], {name: values[kept] for name, values in self.columns.items()})
+
+
+def _known(tables: Tables, name: str, tasks: Rows, *columns: str) -> _Known:
+    table = tables.find(name)
+    if table is None:
+        return _Known(np.zeros(len(tasks), np.bool_), {column: np.full(len(tasks), ABSENT) for column in columns})
+    rows = tables.read(table, ("globalTaskId", *columns))
+    at = matched(rows["globalTaskId"], tasks["globalTaskId"])
+    there = at >= 0
+    return _Known(there, {column: np.where(there, _taken(rows[column], at), ABSENT) for column in columns})
+
+
+def _taken(values: I64, at: I64) -> I64:
+    return values[at] if len(values) else np.full(len(at), ABSENT)
+
+
+def _parents(rows: Rows, connection: I64, is_kernel: Bools) -> Bools:
+    """Which tasks only stand for others: FFTS+ tasks whose subtasks, which have a context, are there; (n,)."""
+    context = rows["contextId"]
+    whole = (context == NO_CONTEXT) | (context < 0)
+    if whole.all():
+        return np.zeros(len(rows), np.bool_)
+    key = np.zeros(len(rows), np.int64)
+    for values in (rows["deviceId"], rows["streamId"], rows["taskId"], connection):
+        distinct, place = numbered(values)
+        key = numbered(key * len(distinct) + place)[1]
+    divided = np.zeros(int(key.max()) + 1, np.bool_)
+    divided[key[~whole]] = True
+    found: Bools = whole & divided[key] & ~is_kernel
+    return found
+
+
+def _task_types(tables: Tables, texts: Texts, whole: Whole, rows: Rows, known: list[_Known]) -> I32:
+    """The codes of task types in the words of a text trace; (n,)."""
+    codes = whole.columns.task_types
+
+    def of(numbers: I64) -> I32:
+        distinct, place = numbered(numbers)
+        words = [texts[number] for number in distinct.tolist()]
+        own = np.array([codes[TASK_TYPES.get(word, word)] for word in words], np.int32)
+        return own[place] if len(own) else np.zeros(0, np.int32)
+
+    task_type = of(rows["taskType"])
+    for source in known:
+        told = source.there & ~texts.which(source.columns["taskType"], NOT_APPLICABLE, "")
+        task_type[told] = of(source.columns["taskType"][told])
+    copies = tables.find("MEMCPY_INFO")
+    if copies is not None:
+        info = tables.read(copies, ("globalTaskId", "memcpyOperation"))
+        names = enumeration(tables, "ENUM_MEMCPY_OPERATION")
+        at = matched(info["globalTaskId"], rows["globalTaskId"])
+        there = np.flatnonzero((at >= 0) & texts.which(rows["taskType"], _COPY))
+        direction = _taken(info["memcpyOperation"], at[there])
+        on_chip = np.isin(direction, [number for number, name in names.items() if name in _ON_CHIP])
+        task_type[there] = np.where(on_chip, codes["SDMA_SQE"], codes["PCIE_DMA_SQE"])
+    return task_type
+
+
+def _streams(whole: Whole, rows: Rows) -> I32:
+    """The thread codes of the streams; (n,)."""
+    devices, place = numbered(np.maximum(rows["deviceId"], 0))
+    thread = np.zeros(len(rows), np.int32)
+    for number, device in enumerate(devices.tolist()):
+        own = place == number if len(devices) > 1 else np.ones(len(rows), np.bool_)
+        pid = whole.process("Ascend Hardware", device)
+        streams, at = numbered(rows["streamId"][own])
+        codes = [whole.thread(pid, stream, f"Stream {stream}") for stream in streams.tolist()]
+        thread[own] = np.array(codes, np.int32)[at]
+    return thread
+
+
+_MOST_PLANES = 1 << 12
+"""Level 0 writes 4294967295 or 65534 for a plane."""
+
+
+class Collectives(Struct):
+    """Collectives of all groups; (n,) each."""
+
+    ends: Ends
+    until: I64
+    device: I64
+    connection: I64
+
+
+class _Lanes(Struct):
+    """The lanes of groups on their devices: each group has a block of thread numbers, its own lane and its planes."""
+
+    whole: Whole
+    process: str
+    first: dict[tuple[int, int], int]
+    order: dict[tuple[int, int], int]
+
+    def group(self, device: int, group: int) -> int:
+        tid = self.first[device, group]
+        pid = self.whole.process(self.process, device)
+        return self.whole.thread(pid, tid, f"Group {self.order[device, group]} Communication")
+
+    def plane(self, device: int, group: int, plane: int) -> int:
+        tid = self.first[device, group] + 1 + plane
+        return self.whole.thread(self.whole.process(self.process, device), tid, f"Plane {plane}")
+
+
+def read_collectives(tables: Tables, texts: Texts, whole: Whole, tasks: Tasks | None) -> Collectives | None:
+    """Take the collectives and their tasks in; None without any collective."""
+    ops, parts = _ops(tables, tasks), _parts(tables, tasks)
+    if not len(ops.rows) and not len(parts.rows):
+        return None
+    lanes = _lanes(whole, "HCCL" if whole.is_older else "Communication", ops, parts)
+    found = _read_ops(texts, whole, lanes, ops) if len(ops.rows) else None
+    if len(parts.rows):
+        _read_parts(texts, whole, lanes, parts)
+    return found
+
+
+class _Placed(Struct):
+    """Rows with the device they belong to and their times; (n,) each."""
+
+    rows: Rows
+    device: I64
+    start: I64
+    end: I64
+
+    def where(self, kept: npt.NDArray[np.bool_]) -> _Placed:
+        return _Placed(self.rows.where(kept), self.device[kept], self.start[kept], self.end[kept])
+
+
+def _none() -> _Placed:
+    nothing = np.zeros(0, np.int64)
+    columns = dict.fromkeys(("groupName", "planeId"), nothing)
+    return _Placed(Rows("", nothing, columns), nothing, nothing, nothing)
+
+
+def _ops(tables: Tables, tasks: Tasks | None) -> _Placed:
+    table = tables.find("COMMUNICATION_OP")
+    if table is None:
+        return _none()
+    rows = tables.read(table, ("opName", "startNs", "endNs", "connectionId", "groupName", "deviceId"))
+    device = rows["deviceId"]
+    if "deviceid" not in table.columns:
+        device = np.zeros(len(rows), np.int64)
+        if tasks is not None:
+            at = matched(tasks.all_connection, valid_connections(rows["connectionId"]))
+            usual = int(tasks.all_device[0]) if len(tasks.all_device) else 0
+            device = np.where(at >= 0, tasks.all_device[at], usual)
+    return _Placed(rows, np.maximum(device, 0), rows.time("startNs"), rows.time("endNs"))
+
+
+def _parts(tables: Tables, tasks: Tasks | None) -> _Placed:
+    """The tasks of collectives on a plane, with the times of their device tasks."""
+    table = tables.find("COMMUNICATION_TASK_INFO")
+    if table is None or tasks is None:
+        return _none()
+    rows = tables.read(table, ("globalTaskId", "taskType", "planeId", "groupName"))
+    plane = rows["planeId"]
+    rows = rows.where((plane >= 0) & (plane < _MOST_PLANES))
+    at = matched(tasks.all_task_id, rows["globalTaskId"])
+    rows, at = rows.where(at >= 0), at[at >= 0]
+    return _Placed(rows, tasks.all_device[at], tasks.all_start[at], tasks.all_end[at])
+
+
+def _lanes(whole: Whole, process: str, *placed: _Placed) -> _Lanes:
+    """Groups in the order of their first collective; a block of threads is as long as the group has planes."""
+    begun: dict[tuple[int, int], int] = {}
+    planes: dict[tuple[int, int], int] = {}
+    for some in placed:
+        groups, place = numbered(some.rows["groupName"])
+        devices, at = numbered(some.device)
+        key = at * max(len(groups), 1) + place
+        for code in np.unique(key).tolist():
+            own = key == code
+            group = (int(devices[code // len(groups)]), int(groups[code % len(groups)]))
+            start = int(some.start[own].min())
+            begun[group] = min(begun.get(group, start), start)
+            if "planeId" in some.rows.columns:
+                planes[group] = max(planes.get(group, 1), int(some.rows["planeId"][own].max()) + 1)
+    lanes = _Lanes(whole, process, {}, {})
+    count: dict[int, int] = {}
+    free: dict[int, int] = {}
+    for group in sorted(begun, key=lambda group: (begun[group], group)):
+        device = group[0]
+        lanes.order[group], lanes.first[group] = count.get(device, 0), free.get(device, 0)
+        count[device] = count.get(device, 0) + 1
+        free[device] = lanes.first[group] + 1 + planes.get(group, 1)
+    return lanes
+
+
+def _read_ops(texts: Texts, whole: Whole, lanes: _Lanes, ops: _Placed) -> Collectives:
+    rows = ops.rows
+    thread = _by_lane(ops, [rows["groupName"]], lanes.group)
+    event = whole.events(rows)
+    connection = valid_connections(rows["connectionId"])
+    names = texts.codes(rows["opName"], whole.columns.names)
+    category = whole.columns.categories[""]
+    whole.slices(event, thread, ops.start, ops.end, names, category, connection=connection)
+    return Collectives(Ends(thread, ops.start), ops.end, ops.device, connection)
+
+
+def _read_parts(texts: Texts, whole: Whole, lanes: _Lanes, parts: _Placed) -> None:
+    rows = parts.rows
+    thread = _by_lane(parts, [rows["groupName"], rows["planeId"]], lanes.plane)
+    names = texts.codes(rows["taskType"], whole.columns.names)
+    whole.slices(whole.events(rows), thread, parts.start, parts.end, names, whole.columns.categories[""])
+
+
+def _by_lane(placed: _Placed, columns: list[I64], lane: Callable[..., int]) -> I32:
+    """The thread codes that ``lane`` gives for a device and the values of ``columns``; (n,)."""
+    distinct = [numbered(values) for values in (placed.device, *columns)]
+    key = np.zeros(len(placed.device), np.int64)
+    for values, place in distinct:
+        key = key * len(values) + place
+    found, at = numbered(key)
+    codes = []
+    for code in found.tolist():
+        own = []
+        for values, _ in reversed(distinct):
+            code, which = divmod(code, len(values))
+            own.append(int(values[which]))
+        codes.append(lane(*reversed(own)))
+    return np.array(codes, np.int32)[at]
+
+
+NAMES = ("Computing", "Communication", "Communication(Not Overlapped)", "Free")
+
+
+def read_overlap(tables: Tables, whole: Whole, tasks: Tasks | None, collectives: Collectives | None) -> None:
+    """Take the four lanes of every device in."""
+    if not _kept(tables, whole):
+        _computed(whole, tasks, collectives)
+
+
+def _kept(tables: Tables, whole: Whole) -> bool:
+    """Whether ``OVERLAP_ANALYSIS`` was there and taken in; its types are the numbers of the lanes."""
+    table = tables.find("OVERLAP_ANALYSIS")
+    rows = tables.read(table, ("deviceId", "startNs", "endNs", "type")) if table else None
+    if rows is None:
+        return False
+    rows = rows.where((rows["type"] >= 0) & (rows["type"] < len(NAMES)))
+    event, start, end = whole.events(rows), rows.time("startNs"), rows.time("endNs")
+    for device in np.unique(rows["deviceId"]).tolist():
+        for lane in range(len(NAMES)):
+            own = np.flatnonzero((rows["deviceId"] == device) & (rows["type"] == lane))
+            _take(whole, max(device, 0), lane, event[own], start[own], end[own])
+    return len(rows) > 0
+
+
+def _computed(whole: Whole, tasks: Tasks | None, collectives: Collectives | None) -> None:
+    """Unions and differences of kernels and collectives, from the first of them to the last."""
+    nothing = np.zeros(0, np.int64)
+    devices = np.zeros(0, np.int64) if tasks is None else tasks.device
+    for device in np.unique(devices).tolist():
+        assert tasks is not None
+        on = (tasks.device == device) & (tasks.ends.time != INVALID) & (tasks.until != INVALID)
+        kernels = np.flatnonzero(on & tasks.is_kernel)
+        computing = union(tasks.ends.time[kernels], tasks.until[kernels])
+        communication = (nothing, nothing)
+        if collectives is not None:
+            own = np.flatnonzero((collectives.device == device) & (collectives.ends.time != INVALID))
+            communication = union(collectives.ends.time[own], collectives.until[own])
+        starts, ends = (np.concatenate(both) for both in zip(computing, communication, strict=True))
+        if not len(starts):
+            continue
+        free = difference(np.array([starts.min()]), np.array([ends.max()]), starts, ends)
+        lanes = (computing, communication, difference(*communication, *computing), free)
+        for lane, (start, end) in enumerate(lanes):
+            if len(start):
+                _take(whole, device, lane, whole.computed(len(start)), start, end)
+
+
+def _take(whole: Whole, device: int, lane: int, event: I64, start: I64, end: I64) -> None:
+    if not len(start):
+        return
+    whole_columns = whole.columns
+    code = whole.thread(whole.process("Overlap Analysis", device), lane, NAMES[lane])
+    names = np.full(len(start), whole_columns.names[NAMES[lane]], np.int32)
+    whole.slices(event, np.full(len(start), code, np.int32), start, end, names, whole_columns.categories[""])

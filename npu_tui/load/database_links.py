@@ -1,0 +1,343 @@
+"""Links and counters of a profiler database as columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.load.database_columns import F64, Ends, Whole
+from npu_tui.load.database_device import Collectives, Tasks
+from npu_tui.load.database_host import OP, QUEUE, Calls, Host
+from npu_tui.load.database_rows import Rows, Table, Tables, plain
+from npu_tui.load.database_texts import Connections, Texts, expanded, matched, numbered
+from npu_tui.load.times import INVALID
+from npu_tui.trace.binding import LaneIndex
+from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE
+
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+MARKS = "MsTx"
+
+
+def read_links(
+    whole: Whole, host: Host, connections: Connections, tasks: Tasks | None, collectives: Collectives | None
+) -> None:
+    """Take the links in: task queue, forward to backward, host to device, operation to device."""
+    framework = _together(host.framework)
+    if framework is not None:
+        _queues(whole, framework)
+        _backward(whole, framework, connections)
+    targets = _targets(tasks, collectives)
+    if targets is None:
+        return
+    ends, connection = targets
+    for marks in host.marks:
+        source, target = expanded(connection, marks.connection)
+        whole.links(MARKS, source, marks.ends[source], ends[target])
+    cann = _together(host.cann)
+    launches: tuple[I64, I64] = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+    if cann is not None:
+        source, target = expanded(connection, cann.connection)
+        launches = (source, target)
+        whole.links(HOST_TO_DEVICE, source, cann.ends[source], ends[target])
+    if framework is not None:
+        _operations(whole, framework, connections, ends, connection, cann, launches)
+
+
+def _together(calls: list[Calls]) -> Calls | None:
+    """All ``calls`` as one; None without any."""
+    if len(calls) < 2:
+        return calls[0] if calls else None
+    return Calls(
+        Ends(
+            np.concatenate([one.ends.thread for one in calls]),
+            np.concatenate([one.ends.time for one in calls]),
+        ),
+        *(
+            np.concatenate([getattr(one, name) for one in calls])
+            for name in ("until", "kind", "connection", "is_dequeue", "tid")
+        ),
+    )
+
+
+def _targets(tasks: Tasks | None, collectives: Collectives | None) -> tuple[Ends, I64] | None:
+    """What launches lead to, by time, and the connection ids: linked tasks and collectives as a whole."""
+    found: list[tuple[Ends, I64]] = []
+    if tasks is not None:
+        linked = tasks.is_linked & (tasks.connection >= 0) & (tasks.ends.time != INVALID)
+        if collectives is not None:
+            linked &= matched(collectives.connection, tasks.connection) < 0  # the tasks that carry them out
+        kept = np.flatnonzero(linked)
+        found.append((tasks.ends[kept], tasks.connection[kept]))
+    if collectives is not None:
+        kept = np.flatnonzero((collectives.connection >= 0) & (collectives.ends.time != INVALID))
+        found.append((collectives.ends[kept], collectives.connection[kept]))
+    if not found:
+        return None
+    ends = Ends(
+        np.concatenate([one.thread for one, _ in found]),
+        np.concatenate([one.time for one, _ in found]),
+    )
+    order = np.argsort(ends.time, kind="stable")
+    return ends[order], np.concatenate([connection for _, connection in found])[order]
+
+
+def _queues(whole: Whole, calls: Calls) -> None:
+    """From each enqueue to the dequeue with the same number."""
+    queue = calls.kind == QUEUE
+    source, target = np.flatnonzero(queue & ~calls.is_dequeue), np.flatnonzero(queue & calls.is_dequeue)
+    at = matched(calls.connection[target], calls.connection[source])
+    paired = at >= 0
+    number = np.arange(np.count_nonzero(paired))
+    whole.links(TASK_QUEUE, number, calls.ends[source[paired]], calls.ends[target[at[paired]]])
+
+
+def _backward(whole: Whole, calls: Calls, connections: Connections) -> None:
+    """From each forward operation to the backward one on another thread that shares a number with it."""
+    place, value = _operation_numbers(calls, connections)
+    if not len(place):
+        return
+    order = np.lexsort((calls.ends.time[place], value))
+    place, value = place[order], value[order]
+    same = (value[1:] == value[:-1]) & (calls.tid[place[1:]] != calls.tid[place[:-1]])
+    first = np.flatnonzero(same)
+    whole.links(FORWARD_BACKWARD, np.arange(len(first)), calls.ends[place[first]], calls.ends[place[first + 1]])
+
+
+def _operation_numbers(calls: Calls, connections: Connections) -> tuple[I64, I64]:
+    """All pairs of an operation and a number of it."""
+    ops = np.flatnonzero((calls.kind == OP) & (calls.connection >= 0))
+    place, value = connections.all_of(calls.connection[ops])
+    return ops[place], value
+
+
+def _operations(
+    whole: Whole,
+    calls: Calls,
+    connections: Connections,
+    ends: Ends,
+    connection: I64,
+    cann: Calls | None,
+    launches: tuple[I64, I64],
+) -> None:
+    """From each operation to what it launched, the first slice of each launch.
+
+    Newer tables leave the launches of copies out; torch_npu finds the operation of a launch by the queue, and so do we.
+    """
+    place, value = _operation_numbers(calls, connections)
+    distinct, at = numbered(value)
+    alone = (np.bincount(at, minlength=len(distinct)) == 1)[at]  # others are those from forward to backward
+    place, value = place[alone], value[alone]
+    target = matched(connection, value)
+    place, target = place[target >= 0], target[target >= 0]
+    if cann is not None:
+        source, to = launches
+        first = np.flatnonzero(np.diff(source, prepend=-1))
+        missing = first[~np.isin(connection[to[first]], connection[target])]
+        owner = _owners(calls, cann.tid[source[missing]], cann.ends.time[source[missing]])
+        place = np.concatenate((place, owner[owner >= 0]))
+        target = np.concatenate((target, to[missing][owner >= 0]))
+    whole.links(ASYNC_NPU, np.arange(len(place)), calls.ends[place], ends[target])
+
+
+def _owners(calls: Calls, tid: I64, time: I64) -> I64:
+    """The operation that a launch on thread ``tid`` at ``time`` belongs to, -1 for none; (n,).
+
+    A launch inside a dequeue belongs to the operation around the enqueue with the same number, any other to the
+    operation around it on its own thread.
+    """
+    dequeues = np.flatnonzero((calls.kind == QUEUE) & calls.is_dequeue)
+    enqueues = np.flatnonzero((calls.kind == QUEUE) & ~calls.is_dequeue)
+    inside = _innermost(calls, dequeues, tid, time)
+    queued = inside >= 0
+    own = np.where(queued, inside, 0)
+    at = np.full(len(time), -1, np.int64)
+    if len(enqueues):
+        at = np.where(queued, matched(calls.connection[enqueues], calls.connection[own]), -1)
+        begun = enqueues[np.maximum(at, 0)]
+        tid = np.where(at >= 0, calls.tid[begun], tid)
+        time = np.where(at >= 0, calls.ends.time[begun], time)
+    ops = np.flatnonzero(calls.kind == OP)
+    return np.where(~queued | (at >= 0), _innermost(calls, ops, tid, time), -1)
+
+
+def _innermost(calls: Calls, among: I64, tid: I64, time: I64) -> I64:
+    """The innermost of the slices ``among`` that is open at ``time`` on thread ``tid``, -1 without one; (n,)."""
+    among = among[calls.ends.time[among] != INVALID]
+    if not len(among):
+        return np.full(len(time), -1, np.int64)
+    threads, lane = numbered(calls.tid[among])
+    start, end = calls.ends.time[among], calls.until[among]
+    order = np.lexsort((-end, start, lane))
+    bounds = np.searchsorted(lane[order], np.arange(len(threads) + 1))
+    index = LaneIndex(bounds[:-1], bounds[1:], start[order], end[order])
+    found = index.innermost(matched(threads, tid).astype(np.int32), time)
+    return np.where(found >= 0, among[order][np.maximum(found, 0)], -1)
+
+
+_KB, _MB, _PERCENT = 1 / 1024, 1 / (1 << 20), 0.01
+
+
+class Curve(Struct, frozen=True):
+    """One value of a row: ``name`` and ``key`` of the curve (with the columns in braces), its columns (summed), and
+    what to multiply with.
+
+    ``instance`` tells curves of the same name apart.
+    """
+
+    name: str
+    key: str
+    columns: tuple[str, ...]
+    factor: float = 1.0
+    instance: str = ""
+
+
+class SampleTable(Struct, frozen=True):
+    """A table of samples: its layer, its curves, the columns that tell rows apart, and those of them that are texts."""
+
+    layer: str
+    curves: tuple[Curve, ...]
+    apart: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+
+
+def _port(way: str, columns: str) -> tuple[Curve, ...]:
+    """The curves of a network port: ``way`` is Rx or Tx."""
+    name = f"Port {{funcId}}/{way}"
+    return (
+        Curve(name, f"{way} Bandwidth(MB/s)", (f"{columns}ByteRate",), _MB),
+        Curve(name, f"{way} Packets/s", (f"{columns}PacketRate",)),
+        Curve(name, f"{way} Errors", (f"{columns}Errors",)),
+        Curve(name, f"{way} Dropped", (f"{columns}Dropped",)),
+    )
+
+
+_NETWORK = (*_port("Rx", "rx"), *_port("Tx", "tx"))
+
+KNOWN: dict[str, SampleTable] = {
+    "AICORE_FREQ": SampleTable("AI Core Freq", (Curve("AI Core Freq", "MHz", ("freq",)),)),
+    "NPU_MEM": SampleTable(
+        "NPU MEM",
+        (
+            Curve("{type}/DDR", "KB", ("ddr",), _KB),
+            Curve("{type}/HBM", "KB", ("hbm",), _KB),
+            Curve("{type}/Memory", "KB", ("ddr", "hbm"), _KB),
+        ),
+        ("type",),
+        ("type",),
+    ),
+    "HBM": SampleTable(
+        "HBM", (Curve("HBM {hbmId}/{type}", "{type}(MB/s)", ("bandwidth",), _MB),), ("hbmId", "type"), ("type",)
+    ),
+    "DDR": SampleTable(
+        "DDR",
+        (Curve("DDR/Read", "Read(MB/s)", ("read",), _MB), Curve("DDR/Write", "Write(MB/s)", ("write",), _MB)),
+    ),
+    "LLC": SampleTable(
+        "LLC",
+        (
+            Curve("LLC {llcId} {mode}/Throughput", "Throughput(MB/s)", ("throughput",), _MB),
+            Curve("LLC {llcId} {mode}/Hit Rate", "Hit Rate(%)", ("hitRate",), _PERCENT),
+        ),
+        ("llcId", "mode"),
+        ("mode",),
+    ),
+    "SOC_BANDWIDTH_LEVEL": SampleTable(
+        "Stars Soc Info",
+        (
+            Curve("Mata Bw Level", "Mata Bw Level", ("mataBwLevel",)),
+            Curve("L2 Buffer Bw Level", "L2 Buffer Bw Level", ("l2BufferBwLevel",)),
+        ),
+    ),
+    "ACC_PMU": SampleTable(
+        "Acc PMU",
+        (
+            Curve("read_bandwidth", "value", ("readBwLevel",), instance="acc_id {accId}"),
+            Curve("write_bandwidth", "value", ("writeBwLevel",), instance="acc_id {accId}"),
+            Curve("read_ost", "value", ("readOstLevel",), instance="acc_id {accId}"),
+            Curve("write_ost", "value", ("writeOstLevel",), instance="acc_id {accId}"),
+        ),
+        ("accId",),
+    ),
+    "QOS": SampleTable(
+        "QoS", (Curve("QoS {eventName}", "value", ("bandwidth",), _MB),), ("eventName",), ("eventName",)
+    ),
+    "HCCS": SampleTable(
+        "HCCS",
+        (Curve("Tx", "Tx(MB/s)", ("txThroughput",), _MB), Curve("Rx", "Rx(MB/s)", ("rxThroughput",), _MB)),
+    ),
+    "NIC": SampleTable("NIC", _NETWORK, ("funcId",)),
+    "ROCE": SampleTable("RoCE", _NETWORK, ("funcId",)),
+    "CPU_USAGE": SampleTable("CPU Usage", (Curve("CPU {cpuId}", "Usage(%)", ("usage",)),), ("cpuId",)),
+    "HOST_MEM_USAGE": SampleTable("Memory Usage", (Curve("Memory Usage", "Usage(%)", ("usage",)),)),
+    "HOST_DISK_USAGE": SampleTable("Disk Usage", (Curve("Disk Usage", "Usage(%)", ("usage",)),)),
+    "HOST_NETWORK_USAGE": SampleTable("Network Usage", (Curve("Network Usage", "Usage(%)", ("usage",)),)),
+}
+
+_LAYERS = {"PCIE": "PCIe"}
+_TIME = "timestampNs"
+_NO_CURVE = frozenset({plain(_TIME), "deviceid"})
+_TABLES_OF_THEIR_OWN = frozenset(map(plain, ("NPU_MODULE_MEM", "NPU_OP_MEM", "MEMORY_RECORD", "OP_MEMORY")))
+
+
+def read_counters(tables: Tables, texts: Texts, whole: Whole) -> None:
+    """Take every table of samples in, also one that no version knows yet: its columns are its curves."""
+    for key, name in list(tables.names.items()):
+        table = tables.find(name)
+        if table is None or plain(_TIME) not in table.columns or key in _TABLES_OF_THEIR_OWN:
+            continue
+        known = next((samples for known, samples in KNOWN.items() if plain(known) == key), None)
+        _read(tables, texts, whole, table, known or _unknown(table))
+
+
+def _unknown(table: Table) -> SampleTable:
+    """Every column is a curve, and every column of an id tells curves apart."""
+    apart = [
+        name for column, name in table.columns.items() if column.endswith(("id", "type")) and column not in _NO_CURVE
+    ]
+    own = [name for column, name in table.columns.items() if name not in apart and column not in _NO_CURVE]
+    suffix = "".join(f" {{{name}}}" for name in apart)
+    curves = tuple(Curve(f"{name}{suffix}", name, (name,)) for name in own)
+    return SampleTable(_LAYERS.get(table.name, table.name), curves, tuple(apart))
+
+
+def _read(tables: Tables, texts: Texts, whole: Whole, table: Table, samples: SampleTable) -> None:
+    columns = tuple(dict.fromkeys(column for curve in samples.curves for column in curve.columns))
+    there = tuple(column for column in columns if plain(column) in table.columns)
+    rows = tables.read(table, (_TIME, "deviceId", *samples.apart), there)
+    on_device = "deviceid" in table.columns
+    keys = [("deviceId", rows["deviceId"]), *((name, rows[name]) for name in samples.apart)]
+    for values, own in _apart([values for _, values in keys]):
+        device = max(values[0], 0) if on_device else -1
+        words = {name: str(value) for (name, _), value in zip(keys, values, strict=True)}
+        for name in samples.texts:
+            words[name] = _title(texts[int(words[name])])
+        pid = whole.process(samples.layer, device, label="NPU" if on_device and device < 0 else "")
+        time = rows.time(_TIME)[own]
+        for curve in samples.curves:
+            if set(curve.columns) <= set(there):
+                name, key, instance = (each.format(**words) for each in (curve.name, curve.key, curve.instance))
+                whole.samples(pid, name, key, instance, time, _value(rows, curve)[own])
+
+
+def _value(rows: Rows, curve: Curve) -> F64:
+    total = sum((rows.real(column) for column in curve.columns[1:]), rows.real(curve.columns[0]))
+    return total * curve.factor
+
+
+def _apart(columns: list[np.ndarray]) -> list[tuple[list[int], np.ndarray]]:
+    """The distinct values of ``columns`` together, each with the places of its rows."""
+    key = np.zeros(len(columns[0]), np.int64)
+    for values in columns:
+        distinct, place = numbered(values)
+        key = numbered(key * max(len(distinct), 1) + place)[1]
+    order = np.argsort(key, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(key[order])) + 1) if len(order) else []
+    return [([int(values[own[0]]) for values in columns], own) for own in groups]
+
+
+def _title(word: str) -> str:
+    """``app`` is ``APP`` in a text trace, ``read`` is ``Read``."""
+    return word.upper() if word == "app" else word[:1].upper() + word[1:]

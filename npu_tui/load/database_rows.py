@@ -1,0 +1,513 @@
+"""A profiler database: opened read-only through SQLite, its tables and columns in bulk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.load.errors import InputError
+from npu_tui.load.times import INVALID
+from npu_tui.load.unpack import scratch_folder
+from npu_tui.trace.message import Message, message
+
+MAGIC = b"SQLite format 3\0"
+_HEADER = 100
+_WAL = 2
+_PATIENCE_SECONDS = 1.0
+_locked: set[Path] = set()
+"""What was locked when it was last opened: a file is opened many times, and waited for once."""
+
+_SIDECARS = ("-wal", "-journal")
+
+UNREADABLE = (sqlite3.DatabaseError, MemoryError)
+"""What SQLite raises for a damaged page; where one makes believe that a row is huge, memory is said to be out."""
+
+
+class Header(Struct, frozen=True):
+    """What the first 100 bytes say (https://www.sqlite.org/fileformat.html, 1.3).
+
+    ``pages`` is 0 where the writer did not keep it.
+    """
+
+    page_bytes: int
+    pages: int
+    write_ahead: bool
+    changes: int
+
+    @property
+    def size(self) -> int:
+        """How long the whole file is, in bytes; 0 where it does not say."""
+        return self.page_bytes * self.pages
+
+
+class Database(Struct):
+    """An open ``connection`` to the file at ``path``; ``notes`` are whole sentences on what was in the way.
+
+    ``copy`` keeps a private copy alive, where changes that lie beside the file had to be taken in first.
+    """
+
+    path: Path
+    connection: sqlite3.Connection
+    header: Header
+    size: int
+    notes: list[Message] = []
+    copy: object = None
+
+    def close(self) -> None:
+        """Close the file."""
+        self.connection.close()
+
+    @property
+    def cut(self) -> bool:
+        """Whether the file is shorter than its header says."""
+        return self.size < self.header.size
+
+    def changed(self) -> bool:
+        """Whether somebody wrote to the file since it was opened."""
+        try:
+            return header_of(self.path).changes != self.header.changes or self.path.stat().st_size != self.size
+        except (OSError, InputError):
+            return True
+
+
+def header_of(path: Path) -> Header:
+    """The header of the database at ``path``.
+
+    Raises ``InputError`` if it is none, ``OSError`` if it cannot be read.
+    """
+    with path.open("rb", buffering=0) as stream:
+        head = stream.read(_HEADER)
+    if not head:
+        raise InputError(message("input.empty", path=str(path)))
+    if not head.startswith(MAGIC):
+        if MAGIC.startswith(head[: len(MAGIC)]):
+            raise InputError(message("input.db_header", path=str(path), byte=len(head)))
+        raise InputError(message("input.db_magic", path=str(path)))
+    if len(head) < _HEADER:
+        raise InputError(message("input.db_header", path=str(path), byte=len(head)))
+    size = int.from_bytes(head[16:18], "big")
+    changes = int.from_bytes(head[24:28], "big")
+    known = changes == int.from_bytes(head[92:96], "big")  # else an old library wrote it, which kept no page count
+    pages = int.from_bytes(head[28:32], "big") if known else 0
+    return Header(1 << 16 if size == 1 else size, pages, _WAL in head[18:20], changes)
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[Database]:
+    """The database at ``path``, closed at the end. Raises ``InputError`` if there is none that can be read."""
+    database = open_database(path)
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def open_database(path: Path) -> Database:
+    """The database at ``path``; whoever opens it closes its connection.
+
+    What a writer left beside it (a write-ahead log, a journal to be rolled back) is taken in from a private copy. A
+    database that is locked is read as it lies on disk, and so is one that is cut off, as far as it goes. Raises
+    ``InputError`` if there is none that can be read.
+    """
+    given = path
+    try:
+        header, size = header_of(path), path.stat().st_size
+        copy: object = None
+        notes: list[Message] = []
+        if size < header.size:
+            connection = _connected(path, "mode=ro&immutable=1")
+        elif header.write_ahead:
+            if changes_beside(path):
+                path, copy = _private_copy(path)
+                connection = _connected(path, "mode=rw")
+            else:
+                connection = _connected(path, "mode=ro&immutable=1")  # else a log would be made beside it
+        else:
+            try:
+                connection = _connected(path, "mode=ro", 0.0 if path in _locked else _PATIENCE_SECONDS)
+                _locked.discard(path)
+            except sqlite3.OperationalError:
+                _locked.add(path)
+                if changes_beside(path):
+                    path, copy = _private_copy(path)
+                    connection = _connected(path, "mode=rw")
+                else:
+                    connection = _connected(path, "mode=ro&immutable=1")
+                    notes.append(message("odd.db_locked"))
+        return Database(path, connection, header, size, notes, copy)
+    except sqlite3.DatabaseError as error:
+        raise InputError(message("input.db_tables", path=str(given), why=str(error))) from error
+    except OSError as error:
+        raise InputError(message("input.db_unreadable", path=str(given), why=error.strerror or str(error))) from error
+
+
+def is_whole(path: Path) -> bool:
+    """Whether the file at ``path`` is all of a database: not cut off, and nothing beside it still to be taken in."""
+    try:
+        return path.stat().st_size >= header_of(path).size and not changes_beside(path)
+    except (OSError, InputError):
+        return False
+
+
+def changes_beside(path: Path) -> list[Path]:
+    """The files with changes that are not in the database yet. Raises ``OSError`` if nobody may look."""
+    files = [path.with_name(path.name + suffix) for suffix in _SIDECARS]
+    return [file for file in files if file.is_file() and file.stat().st_size]
+
+
+def _connected(path: Path, how: str, patience: float = 0.0) -> sqlite3.Connection:
+    """Raises ``OperationalError`` where it is locked for ``patience`` seconds, ``DatabaseError`` where it is none."""
+    connection = sqlite3.connect(
+        f"file:{quote(os.path.abspath(path))}?{how}",
+        uri=True,
+        timeout=patience,
+        check_same_thread=False,
+        isolation_level=None,
+    )
+    try:
+        connection.text_factory = bytes
+        connection.execute("PRAGMA writable_schema=ON")  # else one damaged table, or a cut, hides all others
+        connection.execute("PRAGMA query_only=ON")
+        connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _private_copy(path: Path) -> tuple[Path, object]:
+    """The database with what lies beside it in a folder of our own, which goes with the object returned."""
+    folder = tempfile.TemporaryDirectory(prefix="npu-tui-", dir=scratch_folder(), ignore_cleanup_errors=True)
+    copy = Path(folder.name) / path.name
+    shutil.copyfile(path, copy)
+    for file in changes_beside(path):
+        shutil.copyfile(file, Path(folder.name) / file.name)
+    return copy, folder
+
+
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+
+ABSENT = -1
+"""Stands for a cell that is empty, and for all of a column that is not there."""
+
+LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
+"""The numbers that a row may have."""
+
+_STEP = 1 << 18
+"""Rows at a time: few enough to be cancelled in between, and so that no text becomes too long for SQLite."""
+
+_LATEST = 1 << 62
+_MOST_VARIABLES = 500
+_ROW_BYTES = 32
+"""About what a row of the profiler's tables takes in the file; two whole databases have 40 and 42."""
+
+
+class Table(Struct, frozen=True):
+    """A table or view by its own ``name``; ``columns`` gives those of the file by their plain names.
+
+    ``key`` is the column that is the row number, if there is one.
+    """
+
+    name: str
+    columns: dict[str, str]
+    key: str = ""
+
+
+class Rows(Struct):
+    """Columns of ``table`` in the order of its rows; ``number`` is the row number of each.
+
+    Every array is (n,): int64, or float64 for those asked for as real. An empty cell is ``ABSENT`` or NaN.
+    """
+
+    table: str
+    number: I64
+    columns: dict[str, npt.NDArray[Any]]
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def __getitem__(self, column: str) -> I64:
+        return self.columns[column]
+
+    def real(self, column: str) -> F64:
+        """A column that was asked for as real."""
+        return self.columns[column]
+
+    def time(self, column: str) -> I64:
+        """Times in ns since 1970, ``INVALID`` where there is none; (n,), not to be written to."""
+        values = self.columns[column]
+        if not len(values) or (values.min() > 0 and values.max() < _LATEST):
+            return values
+        return np.where((values > 0) & (values < _LATEST), values, INVALID)
+
+    def where(self, kept: npt.NDArray[Any]) -> Rows:
+        """Those of the rows that ``kept`` picks, as numpy does."""
+        columns = {name: values[kept] for name, values in self.columns.items()}
+        return Rows(self.table, self.number[kept], columns)
+
+
+def plain(name: str) -> str:
+    """A name as all schemas write it: older ones have ``start_ns`` where newer ones have ``startNs``."""
+    return name.replace("_", "").lower()
+
+
+class Tables:
+    """The tables of ``database`` by name, whatever its schema is.
+
+    ``damaged`` are the tables of which not all could be read. Threads may read side by side; they take turns.
+    """
+
+    def __init__(self, database: Database, advance: Callable[[float], None] | None = None, most: int = HIGHEST) -> None:
+        """``advance`` is told how much of all tables has been read, 0..1; ``read`` gives the ``most`` first rows."""
+        self.database = database
+        self._lock = threading.RLock()
+        self._advance = advance
+        self._done = 0
+        self._most = most
+        self.damaged: list[str] = []
+        self._connection = database.connection
+        self.names = {plain(name): name for name in _names(self._connection)}
+        self._tables: dict[str, Table | None] = {}
+        self._indexes: dict[tuple[str, str], tuple[I64, I64]] = {}
+
+    def find(self, *names: str) -> Table | None:
+        """The first of the tables ``names`` that is there and has columns."""
+        for name in names:
+            key = plain(name)
+            with self._lock:
+                if key in self.names and key not in self._tables:
+                    self._tables[key] = self._described(self.names[key])
+            if (table := self._tables.get(key)) is not None:
+                return table
+        return None
+
+    @cached_property
+    def _total(self) -> int:
+        """About how many rows all tables have."""
+        total = 0
+        for name in self.names.values():
+            with contextlib.suppress(*UNREADABLE):
+                (last,) = self._connection.execute(f"SELECT max(rowid) FROM {quoted(name)} NOT INDEXED").fetchone()
+                total += last if isinstance(last, int) and last > 0 else 0
+        return min(total, self.database.size // _ROW_BYTES)  # the numbers of rows may leave gaps
+
+    def _described(self, name: str) -> Table | None:
+        try:
+            info = self._connection.execute(f"PRAGMA table_info({quoted(name)})").fetchall()
+        except UNREADABLE:
+            info = []
+        columns = {plain(text): text for _, column, *_ in info if (text := as_text(column))}
+        if not columns:
+            self.damaged.append(name)
+        keys = [
+            as_text(column) for _, column, kind, _, _, place in info if place and as_text(kind).upper() == "INTEGER"
+        ]
+        alone = len(keys) == 1 and sum(bool(place) for *_, place in info) == 1
+        return Table(name, columns, keys[0] if alone else "") if columns else None
+
+    def read(self, table: Table, whole: Sequence[str], real: Sequence[str] = ()) -> Rows:
+        """The columns ``whole`` as whole numbers and ``real`` as real ones; one that is not there is all ``ABSENT``.
+
+        A damaged table is read as far as SQLite comes, and noted in ``damaged``.
+        """
+        names = {name: table.columns[plain(name)] for name in (*whole, *real) if plain(name) in table.columns}
+        query = _Query(
+            self._connection,
+            table.name,
+            [quoted(names[name]) for name in whole if name in names],
+            [quoted(names[name]) for name in real if name in names],
+        )
+        pieces = [query.nothing()]
+        lowest, step = LOWEST, min(_STEP, self._most)
+        with self._lock, self._unchanged():
+            while lowest <= HIGHEST and step:
+                try:
+                    piece = query.piece(lowest, step)
+                except UNREADABLE:
+                    self._note_damage(table)
+                    step //= 2  # the rows before the damaged page are still there
+                    continue
+                if piece is None:
+                    break
+                pieces.append(piece)
+                self._advanced(len(piece[0]))
+                if self._most < HIGHEST:
+                    break
+                lowest = int(piece[0][-1]) + 1
+        number, *there = (parts[-1] if len(parts) < 3 else np.concatenate(parts) for parts in zip(*pieces, strict=True))
+        given = iter(there)
+        columns: dict[str, npt.NDArray[Any]] = {}
+        for name in (*whole, *real):
+            absent = ABSENT if name in whole else np.nan
+            columns[name] = next(given) if name in names else np.full(len(number), absent)
+        return Rows(table.name, number, columns)
+
+    @contextlib.contextmanager
+    def _unchanged(self) -> Iterator[None]:
+        """Nobody writes to the database meanwhile."""
+        self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            if self._connection.in_transaction:  # an error may have ended it
+                self._connection.execute("ROLLBACK")
+
+    def _note_damage(self, table: Table) -> None:
+        if table.name not in self.damaged:
+            self.damaged.append(table.name)
+
+    def texts(self, table: Table, key: str, value: str) -> dict[int, str]:
+        """The texts in column ``value`` by the number in column ``key``."""
+        if not {plain(key), plain(value)} <= table.columns.keys():
+            return {}
+        with self._lock:
+            pairs = self.cells(table, key, value)
+            texts = {number: as_text(text) for number, text in pairs if isinstance(number, int)}
+            self._advanced(len(texts))
+        return texts
+
+    def _advanced(self, count: int) -> None:
+        self._done += count
+        if self._advance is not None:
+            self._advance(min(self._done / max(self._total, 1), 1.0))
+
+    def cells(self, table: Table, *columns: str) -> Iterator[tuple[Any, ...]]:
+        """The cells row by row, as SQLite has them (texts as bytes, None where there is none)."""
+        wanted = ", ".join(
+            quoted(table.columns[key]) if (key := plain(name)) in table.columns else "NULL" for name in columns
+        )
+        try:
+            # A damaged table may lead in a circle: none has more rows than the file has bytes.
+            query = f"SELECT {wanted} FROM {quoted(table.name)} NOT INDEXED LIMIT {self.database.size}"
+            yield from self._connection.execute(query)
+        except UNREADABLE:
+            self._note_damage(table)
+
+    def rows(self, table: Table, columns: Sequence[str], numbers: Sequence[int]) -> list[dict[str, Any] | None]:
+        """The cells of ``columns`` (plain names) in the rows of ``numbers``; None for a row that is not there.
+
+        Raises one of ``UNREADABLE`` if they cannot be read.
+        """
+        names = "".join(f", {quoted(table.columns[column])}" for column in columns)
+        found: dict[int, dict[str, Any]] = {}
+        for first in range(0, len(numbers), _MOST_VARIABLES):
+            batch = numbers[first : first + _MOST_VARIABLES]
+            marks = ",".join("?" * len(batch))
+            query = f"SELECT rowid{names} FROM {quoted(table.name)} WHERE rowid IN ({marks})"
+            for number, *cells in self._connection.execute(query, batch):
+                found[number] = dict(zip(columns, cells, strict=True))
+        return [found.get(number) for number in numbers]
+
+    def where(self, table: Table, key: str, value: int, most: int = 1) -> list[dict[str, Any]]:
+        """The first ``most`` rows of ``table`` whose column ``key`` is ``value``, by plain names of columns.
+
+        The profiler keeps no index by most numbers, so one is made when the first row is asked for. Raises
+        one of ``UNREADABLE`` if they cannot be read.
+        """
+        if plain(key) not in table.columns:
+            return []
+        if table.columns[plain(key)] == table.key:
+            numbers = [value]
+        else:
+            ordered, rows = self._index(table, key)
+            first, last = np.searchsorted(ordered, [value, value + 1]).tolist()
+            numbers = sorted(rows[first:last].tolist())[:most]
+        found = self.rows(table, list(table.columns), numbers)
+        return [row for row in found if row is not None]
+
+    def _index(self, table: Table, key: str) -> tuple[I64, I64]:
+        """The numbers in column ``key``, ascending, and the rows they stand in."""
+        place = (table.name, plain(key))
+        if place not in self._indexes:
+            rows = self.read(table, (key,))
+            order = np.argsort(rows[key], kind="stable")
+            self._indexes[place] = rows[key][order], rows.number[order]
+        return self._indexes[place]
+
+
+class _Query:
+    """The rows of ``table`` as columns, a piece at a time: ``whole`` and ``real`` are its columns as SQL has them.
+
+    SQLite joins each column of a piece into one text of numbers, which NumPy parses: faster than a Python object for
+    each cell. Reals come as objects, since SQLite writes them with 15 digits.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, table: str, whole: Sequence[str], real: Sequence[str]) -> None:
+        self._connection = connection
+        self._counts = len(whole), len(real)
+        rows = f"FROM {quoted(table)} NOT INDEXED WHERE rowid"
+        # A cell that is no number is what SQLite makes of it: '12' is 12, 2.7 is 2, a word is 0.
+        cells = "".join(f", ifnull(CAST({name} AS INTEGER), {ABSENT}) AS c{i}" for i, name in enumerate(whole))
+        texts = "".join(f", group_concat(c{i})" for i in range(len(whole)))
+        piece = f"SELECT rowid AS number{cells} {rows} >= ? ORDER BY rowid LIMIT ?"
+        self._whole = f"SELECT count(*), min(number), max(number){texts} FROM ({piece})"
+        self._number = f"SELECT group_concat(number) FROM (SELECT rowid AS number {rows} >= ? ORDER BY rowid LIMIT ?)"
+        reals = ", ".join(f"CAST({name} AS REAL)" for name in real)
+        self._real = f"SELECT {reals} {rows} BETWEEN ? AND ? ORDER BY rowid LIMIT ?"
+
+    def nothing(self) -> list[npt.NDArray[Any]]:
+        """The columns of no row."""
+        whole, real = self._counts
+        return [np.zeros(0, kind) for kind in (*[np.int64] * (1 + whole), *[np.float64] * real)]
+
+    def piece(self, lowest: int, most: int) -> list[npt.NDArray[Any]] | None:
+        """Row numbers and columns of the first ``most`` rows from number ``lowest`` on, ascending; None without any.
+
+        Raises one of ``UNREADABLE`` if they cannot be read.
+        """
+        count, first, last, *texts = self._connection.execute(self._whole, (lowest, most)).fetchone()
+        if not count:
+            return None
+        columns: list[npt.NDArray[Any]] = [np.fromstring(text, np.int64, sep=",") for text in texts]
+        number = np.arange(first, last + 1) if last - first + 1 == count else self._numbers(lowest, most)
+        if self._counts[1]:
+            reals = self._connection.execute(self._real, (first, last, count)).fetchall()
+            columns += list(np.ascontiguousarray(np.array(reals, np.float64).reshape(-1, self._counts[1]).T))
+        # Damaged pages may lead in a circle, or give other rows to the second query.
+        if any(len(column) != count for column in (number, *columns)) or (number[1:] <= number[:-1]).any():
+            raise sqlite3.DatabaseError("row numbers out of order")
+        return [number, *columns]
+
+    def _numbers(self, lowest: int, most: int) -> I64:
+        (text,) = self._connection.execute(self._number, (lowest, most)).fetchone()
+        return np.fromstring(text or b"", np.int64, sep=",")
+
+
+def quoted(name: str) -> str:
+    """A name as SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def as_text(value: Any) -> str:
+    """A cell as text; bytes that are no UTF-8 are those of a Chinese locale."""
+    if not isinstance(value, bytes):
+        return "" if value is None else str(value)
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("gb18030", errors="replace")
+
+
+def _names(connection: sqlite3.Connection) -> list[str]:
+    """The tables that the list of them still names."""
+    names: list[str] = []
+    try:
+        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"):
+            names.append(as_text(name))
+    except UNREADABLE:
+        pass
+    return [name for name in names if name and not name.startswith("sqlite_")]

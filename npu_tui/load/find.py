@@ -1,0 +1,414 @@
+"""Which files belong together: the profile, trace or database that a path means, and profiles below a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from npu_tui.load.errors import InputError, SeveralError
+from npu_tui.trace.message import Message, message
+
+_WHOLE = 8 << 20
+"""Bytes up to which a file is known by all its content, a larger one by its size, its time and samples."""
+
+_EDGE = 64 * 1024
+_SAMPLES, _SAMPLE = 64, 4096
+
+
+def content_of(file: Path) -> bytes:
+    """A digest of ``file``, wherever it lies. Raises ``OSError`` if it cannot be read."""
+    with file.open("rb", buffering=0) as stream:
+        status = os.fstat(stream.fileno())
+        digest = hashlib.blake2b(f"{status.st_size} ".encode(), digest_size=16)
+        if status.st_size <= _WHOLE:
+            digest.update(stream.readall())
+            return digest.digest()
+        digest.update(f"{status.st_mtime_ns} ".encode())
+        # A profiler writes the whole file anew: size, time, both ends and some of the middle tell two runs apart.
+        digest.update(os.pread(stream.fileno(), _EDGE, 0))
+        digest.update(os.pread(stream.fileno(), _EDGE, status.st_size - _EDGE))
+        for number in range(1, _SAMPLES):
+            digest.update(os.pread(stream.fileno(), _SAMPLE, number * (status.st_size // _SAMPLES)))
+    return digest.digest()
+
+
+_OUTPUT = "ASCEND_PROFILER_OUTPUT"
+_MSPROF_OUTPUT = "mindstudio_profiler_output"
+OUTPUTS = (_OUTPUT, _MSPROF_OUTPUT)
+"""The folders of a profile that hold what was parsed."""
+_TRACE = re.compile(r"trace_view\.json(?:\.gz)?")
+_MSPROF = re.compile(r"msprof_\d+\.json(?:\.gz)?")
+_SLICE = re.compile(r"msprof_slice_(\d+)_(\d+)\.json(?:\.gz)?")
+_KINETO = re.compile(r".*\.pt\.trace\.json(?:\.gz)?")
+_DATABASE = re.compile(r"(?:ascend_pytorch_profiler|ascend_mindspore_profiler)(?:_(\d{1,5}))?\.db")
+_MSPROF_DATABASE = re.compile(r"(?:msprof|msmonitor)_[\d_-]+\.db")
+_INFO = re.compile(r"profiler_info_(\d{1,5})\.json")
+_LISTED = 8
+_LEVELS = 3
+MOST_FOLDERS = 1000
+"""Folders that are looked through for profiles."""
+SQLITE = b"SQLite format 3\0"
+"""How every database begins (https://www.sqlite.org/fileformat.html)."""
+
+_TABLES = (
+    "kernel_details.csv", "step_trace_time.csv", "op_statistic.csv", "api_statistic.csv", "operator_details.csv",
+    "communication.json", "communication_matrix.json", "memory_record.csv", "operator_memory.csv", "npu_module_mem.csv",
+)  # fmt: skip
+"""Companion files of which any one makes a profile without a trace."""
+
+_RAW_TORCH = "FRAMEWORK"
+_RAW_MSPROF = re.compile(r"PROF_\d+_.*")
+
+
+Kind = Literal["trace_view_json", "msprof_json", "json", "database", "companions", "pipe"]
+"""What the files of a source are, as their names tell; ``json`` are events under any other name.
+
+``companions`` are tables without a trace: there are no files of events, and ``path`` is their folder.
+"""
+
+Form = Literal["text", "db"]
+"""The two forms in which the profilers export a trace."""
+
+
+class Source(Struct, frozen=True):
+    """What discovery found at ``opened``, which is what the user gave.
+
+    ``files`` hold one trace together (several only for sliced msprof exports), ``path`` is the one that stands for
+    them; ``rank`` is None where nothing beside them tells it. ``twin`` is the same trace in the other form, where both
+    lie side by side.
+    """
+
+    opened: Path
+    path: Path
+    files: tuple[Path, ...]
+    rank: int | None
+    kind: Kind
+    twin: Path | None = None
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether a directory was opened, not a file in it."""
+        return self.opened != self.path
+
+    @property
+    def folder(self) -> Path | None:
+        """Where companion files lie; None where there is no folder."""
+        if self.kind == "companions":
+            return self.path
+        return self.files[0].parent if self.files else None
+
+
+PIPED = Path("-")
+"""Stands for the trace that comes through standard input."""
+
+PIPE = Source(PIPED, PIPED, (), None, "pipe")
+"""Nothing lies beside what comes through a pipe, and nothing tells what it is."""
+
+
+def find_source(path: Path, form: Form | None = None) -> Source:
+    """The trace at ``path``: a file, or a directory of the profiler that holds one, in ``form`` if it matters.
+
+    Where both forms lie side by side the text is taken. A slice of an msprof export stands for all slices of that
+    export beside it. Raises ``InputError`` if nothing is there, or a directory holds no or several traces, or only data
+    that were never parsed.
+    """
+    try:
+        if not path.exists():
+            raise InputError(message("input.missing", path=str(path)))
+        if not (path.is_dir() or path.is_file()):
+            raise InputError(message("input.stream", path=str(path)))
+        if not path.is_dir():
+            return _source(path, path, _whole_export(path)) if form in (None, form_of(path)) else _beside(path, form)
+        found = _traces_in(path, form)
+        if not found and not (form is None and _is_job_of_tables(path)):
+            found = _traces_below(path, form, several=True)
+    except OSError as error:
+        raise InputError(message("input.unreadable_place", path=str(path), why=error.strerror or str(error))) from error
+    if len(found) == 1:
+        return _source(path, found[0][0], found[0])
+    if found:
+        raise SeveralError(_several(path, [trace[0] for trace in found]))
+    tables = _tables_in(path) if form is None else None
+    if tables is not None:
+        return Source(path, tables, (), _rank_of(tables / _OUTPUT), "companions")
+    below = _tables_below(path) if form is None else []
+    if below:
+        raise SeveralError(_several(path, below, "input.tables"))
+    raise InputError(_nothing_in(path, form))
+
+
+def find_sources(path: Path) -> list[Source]:
+    """Every profile at ``path`` or below it, by path: of each its trace, or its tables where it has no trace.
+
+    Raises ``InputError`` if nothing is there or it cannot be read.
+    """
+    try:
+        if not path.is_dir():
+            return [find_source(path)]
+        found = [source for folder in (path, *folders_in(path)) for source in sources_in(folder)]
+        if not found:
+            found = [_source(files[0], files[0], files) for files in _traces_below(path, None)]
+    except OSError as error:
+        raise InputError(message("input.unreadable_place", path=str(path), why=error.strerror or str(error))) from error
+    if not found:
+        raise InputError(_nothing_in(path, None))
+    return sorted(found, key=lambda source: source.path)
+
+
+def sources_in(profile: Path) -> list[Source]:
+    """What the profile at ``profile`` holds; nothing where it may not be read."""
+    try:
+        traces = _traces_in(profile)
+        tables = None if traces else _tables_in(profile)
+        if tables is not None:
+            return [Source(profile, tables, (), _rank_of(tables / _OUTPUT), "companions")]
+        return [_source(profile, files[0], files) for files in traces]
+    except OSError:
+        return []
+
+
+def _tables_below(path: Path) -> list[Path]:
+    """The profiles in ``path`` that hold tables and no trace."""
+    try:
+        return [child for child in folders_in(path) if _tables_in(child) is not None]
+    except OSError:
+        return []
+
+
+def _is_job_of_tables(path: Path) -> bool:
+    """Whether the first two folders in ``path`` are profiles that hold tables and no trace."""
+    first = folders_in(path)[:2]
+    return len(first) == 2 and all(_tables_in(child) is not None and not _traces_in(child) for child in first)
+
+
+def _tables_in(path: Path) -> Path | None:
+    """The folder of the profile at ``path`` that holds tables, though no trace; None without one."""
+    for folder in (path / _OUTPUT, path, path / _MSPROF_OUTPUT):
+        if any((folder / name).exists() for name in _TABLES):
+            return folder
+    return None
+
+
+def form_of(file: Path) -> Form:
+    """What a file is, by its name, else by its first bytes."""
+    if file.suffix == ".db":
+        return "db"
+    if not file.is_file():  # what is no file can be read only once
+        return "text"
+    with file.open("rb", buffering=0) as stream:
+        return "db" if stream.read(len(SQLITE)) == SQLITE else "text"
+
+
+def _beside(path: Path, form: Form) -> Source:
+    """The trace in ``form`` that lies beside the file ``path``."""
+    found = _traces_in(path.parent, form)
+    if len(found) == 1:
+        return _source(path, found[0][0], found[0])
+    raise InputError(message(f"input.no_{form}_beside", path=str(path)))
+
+
+def _source(opened: Path, path: Path, files: tuple[Path, ...]) -> Source:
+    kind = _kind_of(path)
+    rank = _rank_of(files[0])
+    if kind == "database" and rank is None and (match := _DATABASE.fullmatch(path.name)) and match[1]:
+        rank = int(match[1])
+    return Source(opened, path, files, rank, kind, _twin_of(path, kind))
+
+
+def _twin_of(path: Path, kind: Kind) -> Path | None:
+    """The only trace beside the file ``path`` that has the other form; None without one."""
+    try:
+        others = _traces_in(path.parent, "text" if kind == "database" else "db") if path.is_file() else []
+    except OSError:
+        return None
+    return others[0][0] if len(others) == 1 else None
+
+
+def _kind_of(file: Path) -> Kind:
+    """What a file is, by the name the profilers give it."""
+    if form_of(file) == "db":
+        return "database"
+    if file.name.startswith("msprof"):
+        return "msprof_json"
+    return "trace_view_json" if file.name.startswith("trace_view.") else "json"
+
+
+def _traces_in(folder: Path, form: Form | None = None) -> list[tuple[Path, ...]]:
+    """The traces that lie in ``folder`` as the profilers lay them out; the most processed form wins."""
+    for place in (folder / _OUTPUT, folder, folder / _MSPROF_OUTPUT):
+        if not place.is_dir():
+            continue
+        names = sorted(os.listdir(place))
+        found = _texts_of(place, names) if form != "db" else []
+        if found := found or (_databases_of(place, names) if form != "text" else []):
+            return found
+    return [trace for child in folders_in(folder, "PROF_*") for trace in _traces_in(child, form)]
+
+
+def _texts_of(folder: Path, names: list[str]) -> list[tuple[Path, ...]]:
+    for pattern in (_TRACE, _MSPROF):
+        if named := _files(folder, names, pattern):
+            return [(file,) for file in _newest(named)]
+    exports = {match[2]: file for file in _files(folder, names, _SLICE) if (match := _SLICE.fullmatch(file.name))}
+    if exports:
+        return [_whole_export(exports[max(exports)])]
+    return [(file,) for file in _files(folder, names, _KINETO)]
+
+
+def _databases_of(folder: Path, names: list[str]) -> list[tuple[Path, ...]]:
+    """One of the framework's profiler has all that msprof's has, of which the last one counts."""
+    found = _files(folder, names, _DATABASE) or _files(folder, names, _MSPROF_DATABASE)[-1:]
+    return [(file,) for file in found]
+
+
+def _files(folder: Path, names: list[str], pattern: re.Pattern[str]) -> list[Path]:
+    """The files in ``folder`` whose whole name is ``pattern``, as ``names`` are ordered; only they are looked at."""
+    return [file for name in names if pattern.fullmatch(name) and (file := folder / name).is_file()]
+
+
+def _traces_below(folder: Path, form: Form | None, several: bool = False) -> list[tuple[Path, ...]]:
+    """The traces in the folders below ``folder``, some levels down; a profile is not searched for others.
+
+    Raises ``InputError`` where there are too many folders to look through; with ``several`` it is enough then if two
+    traces were found.
+    """
+    found: list[tuple[Path, ...]] = []
+    level, looked = [folder], 0
+    for _ in range(_LEVELS):
+        deeper: list[Path] = []
+        for child in (child for parent in level for child in folders_in(parent) if not child.name.startswith(".")):
+            looked += 1
+            if looked > MOST_FOLDERS and several and len(found) > 1:
+                return found
+            if looked > MOST_FOLDERS:
+                raise InputError(message("input.many_folders", path=str(folder), most=MOST_FOLDERS))
+            try:
+                traces = _traces_in(child, form)
+            except OSError:  # not ours to read
+                continue
+            found += traces
+            if not traces:
+                deeper.append(child)
+        level = deeper
+    return found
+
+
+def folders_in(folder: Path, pattern: str = "*") -> list[Path]:
+    """The folders in ``folder``, by name."""
+    return [child for child in sorted(folder.glob(pattern)) if child.is_dir()]
+
+
+def _newest(files: list[Path]) -> list[Path]:
+    """An unpacked file before its packed twin, and of several msprof exports the last one."""
+    plain = [file for file in files if file.suffix != ".gz"] or files
+    return plain[-1:] if _MSPROF.fullmatch(plain[0].name) else plain[:1]
+
+
+def _whole_export(file: Path) -> tuple[Path, ...]:
+    """All slices of the msprof export that ``file`` is a slice of, in their order; any other file alone."""
+    match = _SLICE.fullmatch(file.name)
+    if match is None:
+        return (file,)
+    slices: dict[int, Path] = {}
+    for sibling in sorted(file.parent.iterdir(), reverse=True):  # an unpacked slice comes after its packed twin
+        other = _SLICE.fullmatch(sibling.name)
+        if other and other[2] == match[2] and sibling.is_file():
+            slices[int(other[1])] = sibling
+    return tuple(slices[number] for number in sorted(slices))
+
+
+def _several(path: Path, files: list[Path], code: str = "input.several") -> Message:
+    """What names the profiles of ``files``, or the files themselves, to be copied to a command line."""
+    shown = []
+    for file in files[:_LISTED]:
+        profile = file if file.is_dir() else file.parent
+        profile = profile.parent if profile.name in OUTPUTS else profile
+        alone = sum(other.is_relative_to(profile) for other in files) == 1
+        shown.append(shlex.quote(str(profile if alone else file)))
+    rest = len(files) - len(shown)
+    args: dict[str, object] = {"path": str(path), "count": len(files), "names": "  ".join(shown)}
+    return Message(f"{code}_more", args | {"rest": rest}) if rest else Message(code, args)
+
+
+def _nothing_in(path: Path, form: Form | None) -> Message:
+    """What is said of a directory without a trace, with the command that makes one out of raw data."""
+    if form is not None and (_traces_in(path) or _traces_below(path, None)):
+        return message(f"input.no_{form}_in", path=str(path))
+    if any(_RAW_MSPROF.fullmatch(child.name) for child in path.iterdir()):
+        if (path / _RAW_TORCH).is_dir():
+            code = f"from torch_npu.profiler.profiler import analyse; analyse({str(path)!r})"
+            how = f"python3 -c {shlex.quote(code)}"
+        else:
+            how = _export(path)
+        return message("input.raw", path=str(path), command=how)
+    if _RAW_MSPROF.fullmatch(path.name):
+        return message("input.raw", path=str(path), command=_export(path))
+    if any(path.glob("*.db")) or any((path / _OUTPUT).glob("*.db")):
+        return message("input.databases", path=str(path))
+    return message("input.nothing", path=str(path), folder=_OUTPUT)
+
+
+def _export(path: Path) -> str:
+    return f"msprof --export=on {shlex.quote(f'--output={path}')}"
+
+
+def _rank_of(file: Path) -> int | None:
+    """The rank named by the first ``profiler_info_<rank>.json`` two directories up, as torch_npu lays profiles out."""
+    try:
+        above = os.listdir(file.resolve().parent.parent)
+        found = sorted((name, int(match[1])) for name in above if (match := _INFO.fullmatch(name)))
+    except OSError:
+        return None
+    return found[0][1] if found else None
+
+
+_REACH_LEVELS = 4
+
+
+def sources_below(folder: Path) -> Iterator[Source]:
+    """The profiles in ``folder`` and some levels down; one is not searched for others.
+
+    Of a tree of very many folders only the first ones, level by level, are looked into.
+    """
+    level, looked = [folder], 0
+    for _ in range(_REACH_LEVELS):
+        deeper: list[Path] = []
+        for place in level:
+            looked += 1
+            if looked > MOST_FOLDERS:
+                return
+            found = sources_in(place)
+            yield from found
+            if not found or place == folder:
+                deeper += [child for child in _children(place) if child.name not in OUTPUTS]
+        level = deeper
+
+
+def _children(place: Path) -> list[Path]:
+    try:
+        return [child for child in folders_in(place) if not child.name.startswith(".")]
+    except OSError:  # not ours to read
+        return []
+
+
+def home_of(source: Source) -> Path:
+    """What opens ``source`` and names it best: the folder of its profile, or its file where that is one of several."""
+    if source.kind == "companions":
+        return source.opened
+    file = source.path
+    home = file.parent.parent if file.parent.name in OUTPUTS else file.parent
+    above = home.parent
+    for place in ([above] if home.name.startswith("PROF_") else []) + [home]:
+        try:
+            if find_source(place).files == source.files:
+                return place
+        except (InputError, OSError):  # several, none, or not to be read: the file itself names it
+            continue
+    return file

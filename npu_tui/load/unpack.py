@@ -1,0 +1,345 @@
+"""Compressed traces, standard input and links as plain files, and the scratch folder they need."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import select
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from msgspec import Struct
+
+from npu_tui.load.errors import InputError
+from npu_tui.trace.message import message
+from npu_tui.trace.model import EventFile
+
+_NAMED = ("TMPDIR", "TEMP", "TMP")
+_ON_DISK = "/var/tmp"
+_MEMORY = ("tmpfs", "ramfs")
+_MOUNTS = Path("/proc/mounts")
+_ROOM_EVERY = 32 << 20
+_LEFT_FREE = 64 << 20
+_LEFT_SHARE = 20
+"""A twentieth of the disk stays free, at most ``_LEFT_FREE``: others write there, too."""
+
+
+def scratch_folder() -> str:
+    """Where the files lie: what ``TMPDIR`` names, else a temporary directory on a disk rather than in memory."""
+    import tempfile  # most traces are plain files
+
+    usual = tempfile.gettempdir()
+    if any(os.environ.get(name) for name in _NAMED) or not _in_memory(usual):
+        return usual
+    return _ON_DISK if os.access(_ON_DISK, os.W_OK) and not _in_memory(_ON_DISK) else usual
+
+
+def _in_memory(folder: str) -> bool:
+    """Whether the file system of ``folder`` is kept in memory, as far as the system tells."""
+    try:
+        mounts = [line.split()[1:3] for line in _MOUNTS.read_text("utf-8", "replace").splitlines()]
+    except OSError:
+        return False
+    real = os.path.realpath(folder)
+    over = [(len(place), kind) for place, kind in mounts if os.path.commonpath((real, place)) == place]
+    return max(over, default=(0, ""), key=lambda found: found[0])[1] in _MEMORY
+
+
+class Scratch:
+    """An empty file that vanishes with this process, whatever ends it; ``path`` opens it again, also elsewhere.
+
+    ``needed`` are the bytes that are sure to come. Everything here raises ``OSError`` (``ENOSPC``, the folder as its
+    file name) before the disk is full.
+    """
+
+    def __init__(self, needed: int = 0) -> None:
+        import tempfile
+
+        self._folder = scratch_folder()
+        self._check(needed)
+        plain = tempfile.TemporaryFile(prefix="npu-tui-", dir=self._folder)  # noqa: SIM115 - it lives as long as the trace
+        self.path = f"/proc/{os.getpid()}/fd/{plain.fileno()}"
+        if not os.path.exists(self.path):
+            plain.close()
+            plain = tempfile.NamedTemporaryFile(prefix="npu-tui-", suffix=".json", dir=self._folder)  # type: ignore[assignment]  # noqa: SIM115
+            self.path = plain.name
+        self.stream = cast(BinaryIO, plain)
+        self.size = 0
+        self._checked = 0
+
+    def write(self, data: bytes) -> None:
+        """Append ``data``."""
+        if self.size - self._checked >= _ROOM_EVERY:
+            self._check(0)
+            self._checked = self.size
+        try:
+            self.stream.write(data)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self._folder) from error
+        self.size += len(data)
+
+    def finish(self) -> BinaryIO:
+        """The file with all that was written, at its start."""
+        try:
+            self.stream.flush()
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self._folder) from error
+        self.stream.seek(0)
+        return self.stream
+
+    def close(self) -> None:
+        """Give up what was written; a full disk must not say so twice."""
+        with contextlib.suppress(OSError):
+            self.stream.close()
+
+    def _check(self, needed: int) -> None:
+        disk = os.statvfs(self._folder)
+        left = min(_LEFT_FREE, disk.f_blocks * disk.f_frsize // _LEFT_SHARE)
+        if disk.f_bavail * disk.f_frsize < needed + left:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._folder)
+
+
+MAGIC = b"\x1f\x8b"
+"""The first bytes of a gzip."""
+
+_BLOCK = 1 << 20
+_SUSPICIOUS_BYTES = 64 << 20
+_SUSPICIOUS_RATIO = 300
+"""A profile shrinks 10 to 30 times; what shrinks more than this is blanks."""
+_USUAL_RATIO = 50
+"""What a gzip tells of its length is taken for true up to this: the last bytes of one that is cut off are anything."""
+
+_TICK_SECONDS = 0.1
+
+Advance = Callable[[int], None]
+"""Called with the number of bytes taken in so far; raises to cancel."""
+
+
+class Plain(Struct):
+    """Readable plain bytes: the file itself, or an unpacked copy that vanishes when it is closed.
+
+    ``path`` opens the same bytes again; ``cut`` says whether the packed file ends too early.
+    """
+
+    stream: BinaryIO
+    path: str
+    size: int
+    unpacked: bool
+    cut: bool
+
+
+def _arriving(stream: BinaryIO) -> Iterator[bytes]:
+    """What ``stream`` brings as it comes, and nothing now and then while it brings nothing."""
+    try:
+        descriptor = stream.fileno()
+    except OSError:  # it has none
+        while data := stream.read(_BLOCK):
+            yield data
+        return
+    while True:
+        if not select.select([descriptor], [], [], _TICK_SECONDS)[0]:
+            yield b""
+        elif data := os.read(descriptor, _BLOCK):
+            yield data
+        else:
+            return
+
+
+def spooled(stream: BinaryIO, advance: Advance | None = None) -> tuple[BinaryIO, str]:
+    """What ``stream`` brings, in a file that vanishes when it is closed, and a path that opens it again.
+
+    ``advance`` is called several times a second, also while no bytes come. Raises ``OSError`` if there is no room.
+    """
+    copy, told = Scratch(), float("-inf")
+    try:
+        for data in _arriving(stream):
+            copy.write(data)
+            if advance is not None and time.monotonic() - told >= _TICK_SECONDS:
+                told = time.monotonic()
+                advance(copy.size)
+        return copy.finish(), copy.path
+    except BaseException:
+        copy.close()
+        raise
+
+
+def open_plain(file: Path, advance: Advance | None = None) -> Plain:
+    """``file`` opened for reading, unpacked to a temporary file first if it is gzip.
+
+    ``advance`` is called with the number of packed bytes done. Raises ``InputError`` for what is no gzip after its
+    first bytes, or would unpack without end; ``OSError`` if a file cannot be read or the copy cannot be written.
+    """
+    stream = file.open("rb")
+    if stream.read(2) != MAGIC:
+        stream.seek(0, 2)
+        size = stream.tell()
+        stream.seek(0)
+        return Plain(stream, str(file), size, unpacked=False, cut=False)
+    with stream:
+        return _unpacked_fast(file, stream, advance) or _unpacked(file, stream, advance)
+
+
+def _unpacked_fast(file: Path, packed: BinaryIO, advance: Advance | None) -> Plain | None:
+    """The plain bytes of a gzip without a fault; None for any other, and where the faster library is not there.
+
+    What of a damaged or cut one can be read is for ``_unpacked`` to say.
+    """
+    try:
+        from isal import isal_zlib
+    except ImportError:
+        return None
+    packed.seek(0)
+    copy = Scratch(plain_bytes(packed.fileno()))
+    inflate = isal_zlib.decompressobj(wbits=31)
+    taken = 0
+    try:
+        while data := packed.read(_BLOCK):
+            taken += len(data)
+            while data := (data.lstrip(b"\0") if inflate.eof else data):
+                if inflate.eof:
+                    inflate = isal_zlib.decompressobj(wbits=31)  # another member follows
+                copy.write(inflate.decompress(data, _BLOCK))
+                _check(file, taken, copy.size)
+                data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
+            if advance is not None:
+                advance(taken)
+        if inflate.eof and copy.size:
+            return Plain(copy.finish(), copy.path, copy.size, unpacked=True, cut=False)
+    except isal_zlib.error:
+        pass
+    except BaseException:
+        copy.close()
+        raise
+    copy.close()
+    return None
+
+
+def _unpacked(file: Path, packed: BinaryIO, advance: Advance | None) -> Plain:
+    packed.seek(0)
+    copy = Scratch(plain_bytes(packed.fileno()))
+    inflate = zlib.decompressobj(wbits=31)
+    taken = 0
+    whole = damaged = False
+    try:
+        while data := packed.read(_BLOCK):
+            taken += len(data)
+            while data := (data.lstrip(b"\0") if inflate.eof else data):
+                if inflate.eof:
+                    inflate = zlib.decompressobj(wbits=31)  # another member follows
+                before = inflate.copy()
+                try:
+                    plain = inflate.decompress(data, _BLOCK)
+                except zlib.error as error:
+                    copy.write(_readable(before, data))
+                    if not copy.size:
+                        raise InputError(message("input.gzip_damaged", path=str(file), why=str(error))) from error
+                    damaged = True
+                    break
+                copy.write(plain)
+                _check(file, taken, copy.size)
+                whole = whole or inflate.eof
+                data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
+            if damaged:
+                break
+            if advance is not None:
+                advance(taken)
+        else:
+            copy.write(inflate.flush())
+            whole = inflate.eof
+        if not copy.size:
+            raise InputError(message("input.gzip_empty", path=str(file), byte=taken))
+        return Plain(copy.finish(), copy.path, copy.size, unpacked=True, cut=not whole)
+    except BaseException:
+        copy.close()
+        raise
+
+
+def plain_bytes(descriptor: int) -> int:
+    """How many plain bytes a file holds at least as far as it tells: its own if it is not packed.
+
+    A gzip tells the length of its last member, less whole multiples of 4 GiB.
+    """
+    size = os.fstat(descriptor).st_size
+    if os.pread(descriptor, 2, 0) != MAGIC:
+        return size
+    told = int.from_bytes(os.pread(descriptor, 4, max(size - 4, 0)), "little")
+    return max(size, told if told <= size * _USUAL_RATIO else 0)
+
+
+class Unpacking:
+    """The plain bytes of the gzip ``file``, ``size`` of them, unpacked when they are first asked for."""
+
+    def __init__(self, file: Path, size: int) -> None:
+        self._file = file
+        self._size = size
+        self._lock = threading.Lock()
+        self._plain: Plain | None = None
+        self._failed: OSError | InputError | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether ``path`` answers at once."""
+        return self._plain is not None or self._failed is not None
+
+    def begin(self) -> None:
+        """Unpack them beside everything else, so that nobody waits for them later."""
+        threading.Thread(target=self._ahead, daemon=True).start()
+
+    def _ahead(self) -> None:
+        with contextlib.suppress(OSError, InputError):  # whoever asks for them is told
+            self.path()
+
+    def path(self) -> str:
+        """What opens them. Raises ``OSError`` and ``InputError`` as ``open_plain`` does."""
+        with self._lock:
+            if self._failed is not None:
+                raise self._failed
+            if self._plain is None:
+                try:
+                    self._plain = self._unpacked()
+                except (OSError, InputError) as error:
+                    self._failed = error
+                    raise
+            return self._plain.path
+
+    def _unpacked(self) -> Plain:
+        plain = open_plain(self._file)
+        if plain.size != self._size:
+            raise InputError(message("input.changed", path=str(self._file)))
+        return plain
+
+
+def at_hand(file: EventFile) -> bool:
+    """Whether ``plain_path`` answers at once."""
+    return not isinstance(file.copy, Unpacking) or file.copy.is_over
+
+
+def plain_path(file: EventFile) -> str:
+    """What opens the plain bytes of ``file``, which may have to be unpacked first.
+
+    Raises ``OSError`` and ``InputError`` as ``open_plain`` does.
+    """
+    return file.copy.path() if isinstance(file.copy, Unpacking) else file.path
+
+
+def _readable(inflate: zlib._Decompress, data: bytes) -> bytes:
+    """What ``data`` unpacks to before its first damage."""
+    found, at, step = bytearray(), 0, len(data)
+    while step and at < len(data):
+        before = inflate.copy()
+        try:
+            found += inflate.decompress(data[at : at + step])
+            at += step
+        except zlib.error:
+            inflate, step = before, step // 2
+    return bytes(found)
+
+
+def _check(file: Path, taken: int, written: int) -> None:
+    if written > _SUSPICIOUS_BYTES and written > taken * _SUSPICIOUS_RATIO:
+        raise InputError(message("input.gzip_endless", path=str(file), ratio=_SUSPICIOUS_RATIO))

@@ -1,0 +1,243 @@
+"""The profiles below a folder: which there are, and what each one says in a line."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+
+from msgspec import Struct
+
+from npu_tui.load import copy as cache
+from npu_tui.load.companions import Companions
+from npu_tui.load.errors import Cancelled, InputError
+from npu_tui.load.find import Source, home_of, sources_below
+from npu_tui.load.load import Opening
+from npu_tui.strings import words
+from npu_tui.trace.text import printable
+
+_NAMED = re.compile(r"(?P<worker>.*?)(?:_(?P<time>\d{14,17}))?_ascend_(?:pt|ms)")
+_MSPROF = re.compile(r"PROF_\d+_(?P<time>\d{14,17})_.*")
+
+
+class Nearby(Struct, frozen=True):
+    """A profile, or with ``ranks`` the job that several make up.
+
+    ``path`` opens it. ``name`` is where it lies below the folder, its profile's name shortened to the worker. ``time``
+    is when it was recorded, in seconds since 1970: by its name, which is the time of day where it was recorded, else
+    when its file was written. ``bytes`` are those of its traces, or of its tables where there is none.
+    """
+
+    path: Path
+    name: str
+    rank: int | None
+    time: float
+    bytes: int
+    level: int | None = None
+    source: Source | None = None
+    ranks: tuple[Nearby, ...] = ()
+
+    @property
+    def is_job(self) -> bool:
+        """Whether this is a folder of ranks."""
+        return bool(self.ranks)
+
+
+def nearby(folder: Path) -> list[Nearby]:
+    """The profiles below ``folder``, the newest first, each job before its ranks."""
+    return in_order(profile_of(source, folder) for source in sources_below(folder))
+
+
+def are_runs(folder: Path) -> bool:
+    """Whether two profiles or more of one rank lie below ``folder`` and none of another: no job, but one run each."""
+    first, count = None, 0
+    for source in sources_below(folder):
+        if source.rank is None:
+            continue
+        if count and source.rank != first:
+            return False
+        first, count = source.rank, count + 1
+    return count > 1
+
+
+def profile_of(source: Source, folder: Path) -> Nearby:
+    """What is told of the profile ``source`` without reading its trace."""
+    path = home_of(source)
+    name = (_NAMED.fullmatch(path.name) or _MSPROF.fullmatch(path.name)) if path.is_dir() else None
+    size, written = _measured(source)
+    worker = name["worker"] if name is not None and name.re is _NAMED and name["worker"] else path.name
+    stamp = name["time"] if name is not None else None
+    return Nearby(
+        path,
+        printable(_below(path, folder, worker)),
+        source.rank,
+        _stamped(stamp) or written,
+        size,
+        _level(source),
+        source,
+    )
+
+
+def _below(path: Path, folder: Path, worker: str) -> str:
+    """Where ``path`` lies below ``folder``, its last part called ``worker``."""
+    try:
+        parts = path.relative_to(folder).parts
+    except ValueError:
+        parts = path.parts
+    return "/".join([*parts[:-1], worker]) if parts else worker or "."
+
+
+def _measured(source: Source) -> tuple[int, float]:
+    """Bytes of the files of ``source`` and when the last one was written."""
+    files: Iterable[Path] = source.files
+    size, written = 0, 0.0
+    try:
+        if source.kind == "companions":
+            files = [file for file in source.path.iterdir() if file.suffix in (".csv", ".json", ".db")]
+        for file in files:
+            status = file.stat()
+            size, written = size + status.st_size, max(written, status.st_mtime)
+    except OSError:  # what can be told of it is told
+        pass
+    return size, written
+
+
+def _stamped(digits: str | None) -> float | None:
+    """The time that 14 to 17 ``digits`` name; None where they name none."""
+    if digits is None:
+        return None
+    try:
+        return datetime.strptime(digits[:14], "%Y%m%d%H%M%S").timestamp() + float(f"0.{digits[14:] or 0}")
+    except (ValueError, OverflowError):
+        return None
+
+
+def _level(source: Source) -> int | None:
+    """The level that it was recorded at; None where nothing beside it tells."""
+    if source.folder is None:
+        return None
+    if source.kind == "database":
+        from npu_tui.load.database_companions import DatabaseCompanions  # most traces are JSON
+
+        return DatabaseCompanions(source.folder, source.path).profiler_level
+    return Companions(source.folder).profiler_level
+
+
+def in_order(profiles: Iterable[Nearby]) -> list[Nearby]:
+    """``profiles`` with the newest first; those of one folder that are different ranks follow their job, by rank."""
+    folders: dict[Path, list[Nearby]] = defaultdict(list)
+    for profile in profiles:
+        folders[profile.path.parent].append(profile)
+    blocks: list[tuple[float, list[Nearby]]] = []
+    for folder, found in folders.items():
+        known = {profile.rank for profile in found if profile.rank is not None}
+        if len(known) == len(found) > 1:
+            ranks = sorted(found, key=lambda profile: profile.rank or 0)
+            blocks.append((max(profile.time for profile in ranks), [_job(folder, ranks), *ranks]))
+        else:
+            blocks += [(profile.time, [profile]) for profile in found]
+    return [each for _, block in sorted(blocks, key=lambda block: (-block[0], block[1][0].name)) for each in block]
+
+
+def _job(folder: Path, ranks: list[Nearby]) -> Nearby:
+    levels = {profile.level for profile in ranks}
+    where = ranks[0].name.rpartition("/")[0]
+    return Nearby(
+        folder,
+        f"{where or '.'}/",
+        None,
+        max(profile.time for profile in ranks),
+        sum(profile.bytes for profile in ranks),
+        levels.pop() if len(levels) == 1 else None,
+        ranks=tuple(ranks),
+    )
+
+
+def matching(listed: Iterable[Nearby], wanted: str, verdicts: dict[Path, str] | None = None) -> Iterator[Nearby]:
+    """Those whose name, rank or verdict holds ``wanted``, capital letters or not; a job with any such rank."""
+    low, told = wanted.casefold(), verdicts or {}
+
+    def holds(each: Nearby) -> bool:
+        rank = "" if each.rank is None else f"rank{each.rank}"
+        text = f"{each.name}\n{each.path.name}\n{rank}\n{told.get(each.path, '')}"
+        return low in text.casefold() or any(map(holds, each.ranks))
+
+    return (each for each in listed if holds(each))
+
+
+LARGEST = 512 << 20
+"""Bytes of a trace without a parsed copy up to which it is read only to know what it says."""
+
+MOST = 2 << 30
+"""Bytes of all of them together."""
+
+
+class Told(Struct, frozen=True):
+    """What the profile or job at ``path`` says first; ``grave`` where it is a large share of the run.
+
+    ``failed`` where it cannot be read, and ``text`` says why.
+    """
+
+    path: Path
+    text: str
+    grave: bool = False
+    failed: bool = False
+
+
+def verdicts(listed: Iterable[Nearby], cached: bool, go_on: Callable[[], bool]) -> Iterator[Told]:
+    """What each of ``listed`` says: first those with parsed copies, then the smaller before the larger.
+
+    Ends as soon as ``go_on`` says so. What is too large to be read for one line is left out.
+    """
+    read = 0
+    for has_copy, each in sorted(
+        _weighed(listed, cached), key=lambda pair: (not pair[0], pair[1].is_job, pair[1].bytes)
+    ):
+        if not go_on():
+            return
+        if not has_copy and not each.is_job:
+            if each.bytes > LARGEST or read + each.bytes > MOST:
+                continue
+            read += each.bytes
+        try:
+            yield _job_verdict(each, go_on) if each.is_job else _verdict(each, cached, go_on)
+        except Cancelled:
+            return
+        except InputError as error:
+            yield Told(each.path, words(error.message), failed=True)
+        except (OSError, MemoryError) as error:
+            yield Told(each.path, str(error) or type(error).__name__, failed=True)
+
+
+def _weighed(listed: Iterable[Nearby], cached: bool) -> Iterator[tuple[bool, Nearby]]:
+    """Each with whether it has a parsed copy."""
+    for each in listed:
+        key = cache.key_of(each.source) if cached and each.source is not None and each.source.files else None
+        yield key is not None and cache.has(key), each
+
+
+def _verdict(each: Nearby, cached: bool, go_on: Callable[[], bool]) -> Told:
+    from npu_tui.profile.profile import Profile
+
+    opening = Opening(each.path, cached)
+    if not (cached and opening.has_copy):
+        opening = Opening(each.path, False)  # nobody asked for a copy
+    trace = opening.trace(lambda *_: go_on())
+    found = Profile(trace, opening.source).findings
+    leading = next((one for one in found.findings if one.step_after_ns is not None and one.part_of is None), None)
+    text = words(found.verdict[0]) if found.verdict else ""
+    return Told(each.path, text, leading is not None and leading.severity == "high")
+
+
+def _job_verdict(each: Nearby, go_on: Callable[[], bool]) -> Told:
+    from npu_tui.jobs.opening import open_job
+    from npu_tui.output.job_report import job_report
+
+    def stop(*_: object) -> None:
+        if not go_on():
+            raise Cancelled
+
+    found = job_report(open_job(each.path, progress=stop))
+    return Told(each.path, found.verdict, bool(found.findings) and found.findings[0].severity == "high")

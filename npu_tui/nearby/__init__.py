@@ -1,1 +1,0 @@
-"""The profiles below a folder: which there are, and what each says."""

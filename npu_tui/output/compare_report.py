@@ -1,0 +1,256 @@
+"""The JSON document of a comparison."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from npu_tui.compare import tables
+from npu_tui.compare.comparison import Comparison
+from npu_tui.compare.differences import Difference, differences
+from npu_tui.compare.measured import Side as MeasuredSide
+from npu_tui.compare.statistics import Judgement
+from npu_tui.compare.steps import StepWindow
+from npu_tui.load.errors import InputError
+from npu_tui.output.values import text
+from npu_tui.profile.table import Record, us
+from npu_tui.strings import words
+from npu_tui.trace.message import Message
+
+if TYPE_CHECKING:  # the type of a row is made of the columns of its table
+    Collective = Record
+    Group = Record
+    GroupSide = Record
+    Line = Record
+    Part = Record
+    Setting = Record
+else:
+    Collective, Group, Line, Part, Setting = (
+        each.row for each in (tables.COLLECTIVES, tables.GROUPS, tables.LINES, tables.PARTS, tables.CONFIG)
+    )
+    GroupSide = tables.GroupSide
+
+
+class ComparedStep(msgspec.Struct):
+    """A step of one side: its number and how long it took; ``reason`` says why it is left out."""
+
+    step: int | None
+    wall_us: float
+    reason: str | None = None
+
+
+class Source(msgspec.Struct):
+    """One profile."""
+
+    path: str
+    kind: str
+    rank: int | None
+    profiler_level: int | None
+
+
+class Side(msgspec.Struct):
+    """One profile with the steps that are compared and those that are not."""
+
+    source: Source
+    steps: list[ComparedStep]
+    left_out: list[ComparedStep]
+
+
+class Note(msgspec.Struct):
+    """A circumstance that limits the comparison."""
+
+    id: str
+    text: str
+
+
+class Comparable(msgspec.Struct):
+    """How much alike the profiles are: ``verdict`` is same_job, comparable, partly or incomparable."""
+
+    verdict: str
+    notes: list[Note]
+    ops_matched: float | None
+    kernels_matched: float | None
+    rungs: dict[str, float]
+
+
+class Judged(msgspec.Struct):
+    """A time per step on both sides: ``shift_us`` and ``ci_us`` are Hodges-Lehmann, ``p`` an exact rank test.
+
+    ``visible_us`` is the smallest change that these samples would show; ``verdict`` slower, faster, same, unsure or
+    incomparable.
+    """
+
+    base_us: list[float]
+    new_us: list[float]
+    delta_us: float
+    shift_us: float | None
+    ci_us: tuple[float, float] | None
+    p: float | None
+    visible_us: float | None
+    verdict: str
+
+
+class Place(msgspec.Struct):
+    """Where a finding is to be seen, on one side, µs since the start of that side's trace."""
+
+    side: str
+    start_us: float
+    end_us: float
+    lane: str | None
+    name: str
+
+
+class Finding(msgspec.Struct):
+    """One change; ``delta_us`` is what it adds to a step."""
+
+    id: str
+    cls: str = msgspec.field(name="class")
+    severity: str = ""
+    title: str = ""
+    delta_us: float | None = None
+    evidence: list[Place] = []
+    advice: list[str] = []
+    part_of: str | None = None
+
+
+class KnownFinding(msgspec.Struct):
+    """A finding that only one of the two profiles has on its own: ``change`` is new or solved, between ranks of one
+    job only_new or only_base.
+    """
+
+    id: str
+    change: str
+    title: str
+
+
+class Compared(msgspec.Struct):
+    """The whole comparison."""
+
+    schema_version: int
+    kind: str
+    base: Side
+    new: Side
+    comparability: Comparable
+    step: Judged
+    computing: Judged | None
+    parts: list[Part]
+    groups: list[Group]
+    stream_overlap_us: float
+    lines: list[Line]
+    collectives: list[Collective]
+    config: list[Setting]
+    findings: list[Finding]
+    profile_findings: list[KnownFinding]
+    not_judged: list[Note]
+
+
+SCHEMA = 1
+_DIGITS = 6
+
+
+def compared(comparison: Comparison, single: bool = True) -> Compared:
+    """Everything that is known of the change from base to new; the findings of each profile only if ``single``."""
+    circumstances = comparison.comparability
+    return Compared(
+        schema_version=SCHEMA,
+        kind="compare",
+        base=_side(comparison.base),
+        new=_side(comparison.new),
+        comparability=Comparable(
+            circumstances.verdict,
+            [_note(each) for each in circumstances.notes],
+            _share(circumstances.operations),
+            _share(circumstances.kernels),
+            {rung: round(share, _DIGITS) for rung, share in comparison.rungs.items()},
+        ),
+        step=_judged(comparison.step),
+        computing=None if comparison.computing is None else _judged(comparison.computing),
+        parts=tables.PARTS.records(comparison),
+        groups=tables.GROUPS.records(comparison),
+        stream_overlap_us=us(comparison.stream_overlap),
+        lines=tables.LINES.records(comparison),
+        collectives=tables.COLLECTIVES.records(comparison),
+        config=tables.CONFIG.records(comparison),
+        findings=[_finding(comparison, each) for each in differences(comparison)],
+        profile_findings=profile_findings(comparison) if single else [],
+        not_judged=[_note(each) for each in circumstances.not_judged],
+    )
+
+
+def _share(value: float | None) -> float | None:
+    return None if value is None else round(float(value), _DIGITS)
+
+
+def _note(each: Message) -> Note:
+    return Note(each.code.rpartition(".")[2], words(each))
+
+
+def _side(side: MeasuredSide) -> Side:
+    profile = side.profile
+    return Side(
+        Source(
+            text(profile.path) or "",
+            "profile" if profile.source is None else profile.source.kind,
+            side.trace.rank,
+            profile.profiler_level,
+        ),
+        [_step(each) for each in side.windows],
+        [_step(each, reason) for each, reason in side.sample.left_out],
+    )
+
+
+def _step(window: StepWindow, reason: str | None = None) -> ComparedStep:
+    return ComparedStep(window.number, us(window.wall), reason)
+
+
+def _judged(found: Judgement) -> Judged:
+    shift = found.shift
+    return Judged(
+        [us(value) for value in found.base.tolist()],
+        [us(value) for value in found.new.tolist()],
+        us(found.delta),
+        us(shift.estimate) if shift else None,
+        (us(shift.low), us(shift.high)) if shift else None,
+        _share(shift.p) if shift else None,
+        us(found.visible),
+        found.verdict,
+    )
+
+
+def _finding(comparison: Comparison, found: Difference) -> Finding:
+    traces = {"base": comparison.base.trace, "new": comparison.new.trace}
+    return Finding(
+        found.id,
+        found.cls,
+        found.severity,
+        words(found.title),
+        us(found.delta),
+        [
+            Place(
+                place.side,
+                us(place.start),
+                us(place.end),
+                None if place.lane is None else text(traces[place.side].lanes[place.lane].name),
+                text(place.name) or "",
+            )
+            for place in found.places
+        ],
+        [words(each) for each in found.advice],
+        found.part_of,
+    )
+
+
+def profile_findings(comparison: Comparison) -> list[KnownFinding]:
+    """The findings above info that only one side has, of the rules that could be applied to both.
+
+    Between two ranks of one job nothing came or went: one of them has it.
+    """
+    try:
+        (base, base_silent), (now, new_silent) = (side.profile.titles for side in comparison.sides)
+    except InputError:
+        return []
+    own = [{key: title for key, title in of.items() if key not in base_silent | new_silent} for of in (base, now)]
+    names = ("only_new", "only_base") if comparison.comparability.same_job else ("new", "solved")
+    new = [KnownFinding(key, names[0], words(title)) for key, title in own[1].items() if key not in own[0]]
+    return new + [KnownFinding(key, names[1], words(title)) for key, title in own[0].items() if key not in own[1]]

@@ -1,0 +1,351 @@
+"""The report of one profile: every part of it measured and put into its JSON document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from msgspec import UNSET, UnsetType, structs
+
+from npu_tui import __version__
+from npu_tui.analysis.device import EVERYTHING
+from npu_tui.analysis.launches import Dispatch
+from npu_tui.analysis.overlap import DevicePart, slow_stage
+from npu_tui.output.report_schema import (
+    DispatchPart,
+    EvidenceRow,
+    FindingRow,
+    HealthPart,
+    MemoryPart,
+    NotChecked,
+    OverlapPart,
+    PlaceRow,
+    Report,
+    SelectionPart,
+    SkippedRow,
+    SourcePart,
+    TracePart,
+)
+from npu_tui.output.values import ratio, text
+from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
+from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
+from npu_tui.profile.profile import Profile
+from npu_tui.profile.selection import Selection
+from npu_tui.profile.table import us
+from npu_tui.profile.trace_tables import LAYERS, LINK_CATEGORIES, OPERATIONS, distinct_events
+from npu_tui.profile.work_tables import APIS, COLLECTIVES, KERNEL_GROUPS, OPERATORS, OVERLAP, STEPS
+from npu_tui.rules.facts import Facts
+from npu_tui.rules.model import Finding, Findings
+from npu_tui.strings import say, words
+from npu_tui.trace.model import Trace
+
+
+def overlap_part(part: Profile) -> OverlapPart:
+    """Sums over all devices, with one object per device where there are several."""
+    sheet = OVERLAP.make(part)
+    rows = [
+        dict(zip(_SUMS, values, strict=True)) for values in zip(*(sheet.values(name) for name in _SUMS), strict=True)
+    ]
+    total: dict[str, float | None] = dict.fromkeys(_SUMS)
+    if rows:
+        total = {name: None if None in (values := [row[name] for row in rows]) else sum(values) for name in _SUMS}
+    if len(rows) < 2:
+        return overlap_object(total)
+    devices = [overlap_object(row, device) for device, row in zip(sheet.values("device"), rows, strict=True)]
+    return structs.replace(overlap_object(total), devices=devices)
+
+
+_SUMS = ("total", "computing", "communication", "not_overlapped", "free", "host_late", "device_side", "unlinked")
+
+
+def overlap_object(sums: Mapping[str, float | None], device: int | UnsetType | None = UNSET) -> OverlapPart:
+    """The part of the report for ``sums`` in ns, by total, computing, communication, not_overlapped and free."""
+    communication, exposed = sums["communication"], sums["not_overlapped"]
+    return OverlapPart(
+        device=device,
+        total_us=us(sums["total"]),
+        computing_us=us(sums["computing"]),
+        communication_us=us(communication),
+        communication_not_overlapped_us=us(exposed),
+        overlapped_us=None if communication is None or exposed is None else us(communication - exposed),
+        free_us=us(sums["free"]),
+        computing_ratio=ratio(sums["computing"], sums["total"]),
+        communication_not_overlapped_ratio=ratio(exposed, sums["total"]),
+        free_ratio=ratio(sums["free"], sums["total"]),
+        free_host_late_us=us(sums["host_late"]),
+        free_device_side_us=us(sums["device_side"]),
+        free_unlinked_us=us(sums["unlinked"]),
+    )
+
+
+def dispatch_part(part: Profile) -> DispatchPart | list[DispatchPart]:
+    """The launches: one object, or a list by device where several have any."""
+    found = [_dispatch_object(part, facts, facts.launches) for facts in part.facts if facts.launches is not None]
+    if not found:
+        return DispatchPart(device=None, links=0)
+    return found[0] if len(found) == 1 else found
+
+
+def _dispatch_object(part: Profile, facts: Facts, launches: Dispatch) -> DispatchPart:
+    floor = launches.floors[0] if len(launches.floors) == 1 else None
+    near = int(np.count_nonzero(launches.near_vertical))
+    return DispatchPart(
+        device=facts.part.device,
+        links=len(launches.link),
+        clock_floor_us=us(floor.floor) if floor else None,
+        clock_floor_trusted=all(each.trusted for each in launches.floors),
+        threshold_us=us(launches.near_limit),
+        near_vertical=near,
+        near_vertical_ratio=ratio(near, len(launches.link)),
+        shallow=int(np.count_nonzero(launches.shallow)),
+        queued=int(np.count_nonzero(launches.queued)),
+        starved=int(np.count_nonzero(launches.starved)),
+        lost_us=us(launches.lost.sum()),
+        ranges=RANGES.records(part, facts=facts),
+        code_lines=CODE_LINES.records(part, devices=[facts]),
+        drains=DRAINS.records(part, facts=facts),
+        slow_stage=slow_stage(facts.dequeue_idle),
+        dequeue_idle_ratio=ratio(facts.dequeue_idle, 1),
+    )
+
+
+_LONGEST_LIST = 5
+_WIDTH = 118
+
+
+def findings_part(trace: Trace, found: Findings) -> list[FindingRow]:
+    """The findings in the order of work."""
+    return [finding_row(trace, each) for each in found.findings]
+
+
+def finding_row(trace: Trace, each: Finding) -> FindingRow:
+    """One finding about ``trace``."""
+    return FindingRow(
+        id=each.id,
+        cls=each.cls,
+        severity=each.severity,
+        title=words(each.title),
+        detail=words(each.detail),
+        evidence=[
+            EvidenceRow(
+                start_us=us(place.start),
+                end_us=us(place.end),
+                lane=None if place.lane is None else text(trace.lanes[place.lane].name),
+                name=words(place.name),
+                note=words(place.note),
+            )
+            for place in each.evidence
+        ],
+        advice=[words(said) for said in each.advice],
+        gain_us=us(each.gain_ns),
+        gain_after=each.gain_after,
+        step_after_us=us(each.step_after_ns),
+        part_of=each.part_of,
+        steps=list(each.steps),
+        hidden=each.hidden,
+        confidence=each.confidence,
+        code_lines=[
+            PlaceRow(file=text(code.file), line=code.line, function=text(code.function)) for code in each.code_lines
+        ],
+        sources=list(each.sources),
+    )
+
+
+_ORDER = (
+    "device",
+    "overlap",
+    "overlap.lanes",
+    "overlap.free",
+    "steps",
+    "steps.window",
+    "dispatch",
+    "dispatch.clock_floor",
+    "dispatch.clock_floors",
+    "dispatch.code_lines",
+    "dispatch.slow_stage",
+    "dispatch.drains.cause",
+    "apis",
+    "host_operators",
+    "operators.core",
+    "communication.planes",
+    "communication.timing",
+    "source.rank",
+    "source.device",
+    "source.profiler_level",
+)
+
+
+def not_checked(profile: Profile, report: Report) -> list[NotChecked]:
+    """The reasons that apply to the ``report`` about ``profile``, which has none yet."""
+    trace, parts = profile.trace, profile.devices
+    applies = {
+        **_of_source(report),
+        **_of_devices(trace, parts, report),
+        **_of_dispatch(trace, parts, report),
+        **_of_communication(report),
+    }
+    return [NotChecked(id=each, reason=say(f"not_checked.{each}")) for each in _ORDER if applies.get(each, False)]
+
+
+def _of_source(report: Report) -> dict[str, bool]:
+    source = report.source
+    return {
+        "source.rank": source.rank is None,
+        "source.device": source.device is None,
+        "source.profiler_level": source.profiler_level is None,
+        "steps": source.step_count == 0,
+        "apis": not report.apis,
+        "host_operators": not report.host_operators,
+        "operators.core": any(row.core is None for row in report.operators),
+    }
+
+
+def _of_devices(trace: Trace, parts: list[DevicePart], report: Report) -> dict[str, bool]:
+    measured = [part.lanes for part in parts if part.lanes is not None]
+    steps = report.steps if report.source.step_count else []
+    return {
+        "device": not parts,
+        "overlap": bool(parts) and not measured,
+        "overlap.lanes": any(lanes.layer is None for lanes in measured),
+        "overlap.free": bool(measured) and report.overlap.free_host_late_us is None,
+        "steps.window": bool(measured) and any(step.stage_us is None for step in steps),
+    }
+
+
+def _of_dispatch(trace: Trace, parts: list[DevicePart], report: Report) -> dict[str, bool]:
+    launches = [part.launches for part in parts if part.launches is not None]
+    found = report.dispatches
+    layers = {layer.kind for layer in trace.layers if layer.lanes}
+    return {
+        "dispatch": not launches,
+        "dispatch.clock_floor": any(not floor.trusted for each in launches for floor in each.floors),
+        "dispatch.clock_floors": any(len(each.floors) > 1 for each in launches),
+        "dispatch.code_lines": bool(launches) and not bool((trace.slices.stack >= 0).any()),
+        "dispatch.slow_stage": bool(launches) and any(each.slow_stage is None for each in found),
+        "dispatch.drains.cause": bool(launches) and "cann" not in layers,
+    }
+
+
+def _of_communication(report: Report) -> dict[str, bool]:
+    rows = report.communication
+    untimed = [row for row in rows if row.wait_us is None]
+    return {
+        "communication.planes": any(row.longest_wait_us is None for row in untimed),
+        "communication.timing": any(row.longest_wait_us is not None for row in untimed),
+    }
+
+
+def report(part: Profile) -> Report:
+    """All that is said about ``part``. Raises ``InputError`` if the file of the trace is gone or has changed."""
+    profile, trace, selection = part.whole, part.trace, part.selection
+    part.compute_ahead()
+    found = Report(
+        selection=_selection(selection),
+        source=_source(profile),
+        trace=_trace(trace),
+        layers=LAYERS.records(part),
+        overlap=overlap_part(part),
+        steps=STEPS.records(part, together=True),
+        links=LINK_CATEGORIES.records(part),
+        dispatch=dispatch_part(part),
+        operators=OPERATORS.records(part),
+        kernel_groups=KERNEL_GROUPS.records(part),
+        memory=_memory(part),
+        cross_check=CHECKS.records(part),
+        files=FILES.records(part),
+        link_matrix=LINK_MATRIX.records(part),
+        communication=COLLECTIVES.records(part),
+        apis=APIS.records(part),
+        host_operators=OPERATIONS.records(part),
+        verdict=[words(said) for said in part.findings.verdict],
+        findings=findings_part(trace, part.findings),
+        not_checked=[],
+        health=_health(profile),
+    )
+    unapplied = [NotChecked(id=rule, reason=words(reason)) for rule, reason in part.findings.not_checked]
+    return structs.replace(found, not_checked=not_checked(profile, found) + unapplied)
+
+
+def _selection(selection: Selection) -> SelectionPart | None:
+    if selection.window == EVERYTHING:
+        return None
+    window = selection.window
+    return SelectionPart(
+        start_us=us(window.start) if window.start > EVERYTHING.start else None,
+        end_us=us(window.end) if window.end < EVERYTHING.end else None,
+        step=selection.step,
+    )
+
+
+def _source(profile: Profile) -> SourcePart:
+    return SourcePart(
+        path=text(profile.path),
+        kind=profile.kind,
+        bytes=profile.trace.size,
+        rank=profile.trace.rank,
+        device=profile.device,
+        profiler_level=profile.profiler_level,
+        step_count=sum(number is not None for number in STEPS.make(profile, together=True).values("step")),
+        tool_version=__version__,
+    )
+
+
+def _trace(trace: Trace) -> TracePart:
+    return TracePart(
+        start_ns=trace.start_ns,
+        span_us=us(trace.end),
+        events=sum(trace.events.values()),
+        slices=len(trace.slices),
+        links=len(trace.links),
+        counters=_counter_events(trace),
+        lanes=len(trace.file_lanes),
+    )
+
+
+def _counter_events(trace: Trace) -> int:
+    """Counter events that were kept: one with several values gives a sample to as many curves."""
+    if not any(reason.code.startswith("skip.sample") for reason in trace.health.skipped):
+        return trace.events.get("C", 0)
+    counters, most = trace.counters, dict[tuple[int, str, str], int]()
+    for series, count in zip(counters.series, np.diff(counters.offset).tolist(), strict=True):
+        key = series.layer, series.name, series.instance
+        most[key] = max(most.get(key, 0), count)
+    return sum(most.values())
+
+
+def _memory(part: Profile) -> MemoryPart | None:
+    """None without files that tell of it."""
+    memory = part.memory
+    if not memory.is_known:
+        return None
+    gap, kept = memory.fragmented(), memory.allocations.kept
+    return MemoryPart(
+        peaks=MEMORY_PEAKS.records(part),
+        gap_bytes=None if gap is None else gap[1],
+        gap_at_us=None if gap is None else us(gap[0]),
+        allocations=len(memory.allocations),
+        never_released=len(kept),
+        never_released_bytes=int(memory.allocations.size[kept].sum()),
+    )
+
+
+def _health(profile: Profile) -> HealthPart:
+    health, trace = profile.health, profile.trace
+    links = trace.links
+    warnings = [words(warning) for warning in health.warnings]
+    warnings += [words(problem) for each in profile.tables.files for problem in each.problems]
+    warnings += [
+        say("report.health.disagrees", lane=lane, excess=excess / 1000) for lane, excess in profile.lane_excess
+    ]
+    if health.far:
+        warnings.append(say("report.health.far", far=health.far, hours=health.far_gap / 3.6e12))
+    return HealthPart(
+        events=health.events,
+        skipped=[SkippedRow(reason=text(words(reason)), count=count) for reason, count in health.skipped],
+        unbound_sources=distinct_events(trace, links.source_event[links.source_slice < 0]),
+        unbound_targets=distinct_events(trace, links.target_event[links.target_slice < 0]),
+        crossing_slices=health.crossing,
+        negative_links=sum(link.negative for link in health.links),
+        truncated=health.truncated,
+        warnings=[text(warning) for warning in warnings],
+    )

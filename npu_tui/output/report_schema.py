@@ -1,0 +1,249 @@
+"""The JSON document of one profile."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET, Struct, UnsetType, field
+
+from npu_tui.analysis.overlap import SlowStage
+from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
+from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
+from npu_tui.profile.profile import SourceKind
+from npu_tui.profile.table import Record
+from npu_tui.profile.trace_tables import LAYERS, LINK_CATEGORIES, OPERATIONS
+from npu_tui.profile.work_tables import APIS, COLLECTIVES, KERNEL_GROUPS, OPERATORS, STEPS
+from npu_tui.rules.model import Confidence, FindingClass, Severity
+
+if TYPE_CHECKING:  # the type of a row is made of the columns of its table
+    ApiRow = Record
+    CodeLineRow = Record
+    CollectiveRow = Record
+    CrossCheckRow = Record
+    FileRow = Record
+    HostOperatorRow = Record
+    KernelGroupRow = Record
+    MemoryPeakRow = Record
+    OperatorRow = Record
+    PairRow = Record
+    StepRow = Record
+    DrainRow = Record
+    LayerRow = Record
+    LinkRow = Record
+    RangeRow = Record
+else:
+    ApiRow, CodeLineRow, CollectiveRow, CrossCheckRow, FileRow, HostOperatorRow, KernelGroupRow, MemoryPeakRow = (
+        each.row for each in (APIS, CODE_LINES, COLLECTIVES, CHECKS, FILES, OPERATIONS, KERNEL_GROUPS, MEMORY_PEAKS)
+    )
+    OperatorRow, PairRow, StepRow, DrainRow, LayerRow, LinkRow, RangeRow = (
+        each.row for each in (OPERATORS, LINK_MATRIX, STEPS, DRAINS, LAYERS, LINK_CATEGORIES, RANGES)
+    )
+
+SCHEMA_VERSION = 1
+
+
+class SelectionPart(Struct, frozen=True, kw_only=True):
+    """The range or step that the report is about; an end that is open is None, and so is ``step`` of a range."""
+
+    start_us: float | None
+    end_us: float | None
+    step: int | None
+
+
+class SourcePart(Struct, frozen=True, kw_only=True):
+    """What was read: ``path`` as the user gave it, ``bytes`` of its events unpacked.
+
+    ``device`` is None where there are several; ``step_count`` counts ``ProfilerStep#N``; ``tool_version`` is that of
+    the program that says so.
+    """
+
+    path: str
+    kind: SourceKind
+    bytes: int
+    rank: int | None
+    device: int | None
+    profiler_level: int | None
+    step_count: int
+    tool_version: str
+
+
+class TracePart(Struct, frozen=True, kw_only=True):
+    """The whole trace; ``start_ns`` is the time since the epoch of its first slice."""
+
+    start_ns: int
+    span_us: float
+    events: int
+    slices: int
+    links: int
+    counters: int
+    lanes: int
+
+
+class OverlapPart(Struct, frozen=True, kw_only=True):
+    """How the devices spent their time, in sum; ratios are over ``total_us``. All None without a device.
+
+    ``free_host_late_us``, ``free_device_side_us`` and ``free_unlinked_us`` split Free; None without launches. Where
+    there are several devices, ``devices`` has the same of each with its ``device``; both are left out elsewhere.
+    """
+
+    device: int | UnsetType | None = UNSET
+    total_us: float | None
+    computing_us: float | None
+    communication_us: float | None
+    communication_not_overlapped_us: float | None
+    overlapped_us: float | None
+    free_us: float | None
+    computing_ratio: float | None
+    communication_not_overlapped_ratio: float | None
+    free_ratio: float | None
+    free_host_late_us: float | None
+    free_device_side_us: float | None
+    free_unlinked_us: float | None
+    devices: list[OverlapPart] | UnsetType = UNSET
+
+
+class DispatchPart(Struct, frozen=True, kw_only=True):
+    """The launches of one device; all but ``links`` None without any.
+
+    ``clock_floor_us`` is None where several host processes have their own; ``slow_stage`` and ``dequeue_idle_ratio``
+    are None where nothing tells, the latter left out without launches.
+    """
+
+    device: int | None
+    links: int
+    clock_floor_us: float | None = None
+    clock_floor_trusted: bool | None = None
+    threshold_us: float | None = None
+    near_vertical: int | None = None
+    near_vertical_ratio: float | None = None
+    shallow: int | None = None
+    queued: int | None = None
+    starved: int | None = None
+    lost_us: float | None = None
+    ranges: list[RangeRow] = []
+    code_lines: list[CodeLineRow] = []
+    drains: list[DrainRow] = []
+    slow_stage: SlowStage | None = None
+    dequeue_idle_ratio: float | UnsetType | None = UNSET
+
+
+class MemoryPart(Struct, frozen=True, kw_only=True):
+    """Memory by the files beside the trace; None where they do not tell.
+
+    ``peaks`` are those of the allocators, the process and the components that hold any. ``gap_bytes`` is the most that
+    was reserved and not allocated.
+    """
+
+    peaks: list[MemoryPeakRow]
+    gap_bytes: int | None
+    gap_at_us: float | None
+    allocations: int
+    never_released: int
+    never_released_bytes: int
+
+
+class EvidenceRow(Struct, frozen=True, kw_only=True):
+    """A place that proves a finding; ``lane`` is None where it is on none."""
+
+    start_us: float
+    end_us: float
+    lane: str | None
+    name: str
+    note: str
+
+
+class PlaceRow(Struct, frozen=True, kw_only=True):
+    """A line of code."""
+
+    file: str
+    line: int
+    function: str
+
+
+class FindingRow(Struct, frozen=True, kw_only=True):
+    """A finding; ``gain_us`` is what the step would lose in length, None where it cannot be told.
+
+    ``step_after_us`` is None for what is no step of the ladder, ``part_of`` for what no other finding contains.
+    ``gain_after`` is how many findings above must be fixed first for the gain, as they take as long at the same time.
+    ``steps`` are the numbers of the steps it shows in.
+    """
+
+    id: str
+    cls: FindingClass = field(name="class")
+    severity: Severity
+    title: str
+    detail: str
+    evidence: list[EvidenceRow]
+    advice: list[str]
+    gain_us: float | None
+    gain_after: int = 0
+    step_after_us: float | None
+    part_of: str | None
+    steps: list[int] = field(default_factory=list)
+    hidden: bool
+    confidence: Confidence
+    code_lines: list[PlaceRow]
+    sources: list[str]
+
+
+class NotChecked(Struct, frozen=True, kw_only=True):
+    """A field or a finding that is not known, and why."""
+
+    id: str
+    reason: str
+
+
+class SkippedRow(Struct, frozen=True, kw_only=True):
+    """Events that were skipped for one reason."""
+
+    reason: str
+    count: int
+
+
+class HealthPart(Struct, frozen=True, kw_only=True):
+    """What could not be placed as it stands, in the whole file."""
+
+    events: int
+    skipped: list[SkippedRow]
+    unbound_sources: int
+    unbound_targets: int
+    crossing_slices: int
+    negative_links: int
+    truncated: bool
+    warnings: list[str]
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """Everything that is said about a profile, or about a range or step of it.
+
+    ``source``, ``trace``, ``layers`` and ``health`` are those of the whole file whatever the selection. ``dispatch`` is
+    a list where several devices have launches.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    selection: SelectionPart | None
+    source: SourcePart
+    trace: TracePart
+    layers: list[LayerRow]
+    overlap: OverlapPart
+    steps: list[StepRow]
+    links: list[LinkRow]
+    dispatch: DispatchPart | list[DispatchPart]
+    operators: list[OperatorRow]
+    kernel_groups: list[KernelGroupRow] = []
+    memory: MemoryPart | None = None
+    cross_check: list[CrossCheckRow] = []
+    files: list[FileRow] = []
+    link_matrix: list[PairRow] = []
+    communication: list[CollectiveRow]
+    apis: list[ApiRow]
+    host_operators: list[HostOperatorRow]
+    verdict: list[str]
+    findings: list[FindingRow]
+    not_checked: list[NotChecked]
+    health: HealthPart
+
+    @property
+    def dispatches(self) -> list[DispatchPart]:
+        """The launches of every device, one entry also where there are none."""
+        return self.dispatch if isinstance(self.dispatch, list) else [self.dispatch]

@@ -1,0 +1,236 @@
+"""The tables of a report, and its words for findings, advice and health."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from statistics import median
+
+from msgspec.structs import replace
+
+from npu_tui.output.document import Cell, Table
+from npu_tui.output.rendered import name_cell, rendered
+from npu_tui.output.report_schema import CodeLineRow, FindingRow, OverlapPart, RangeRow, Report, StepRow
+from npu_tui.output.values import count_text, share_text, time_text
+from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
+from npu_tui.profile.launch_tables import CODE_LINES, RANGES
+from npu_tui.profile.profile import Profile
+from npu_tui.profile.table import Record
+from npu_tui.profile.work_tables import COLLECTIVES, KERNEL_GROUPS, OPERATORS, STEPS
+from npu_tui.strings import say, words
+from npu_tui.trace.text import brief, duration_text
+
+
+def severity_word(severity: str) -> str:
+    """A severity in words."""
+    return say(f"severity.{severity}")
+
+
+def class_word(cls: str) -> str:
+    """A class of findings in words."""
+    return say(f"finding.kind.{cls}")
+
+
+def overlap_title(overlap: OverlapPart) -> str:
+    """The title of how the device spent its time: of several devices, that it is their sum."""
+    if not overlap.devices:
+        return say("report.overlap")
+    return say("report.overlap.sum", count=len(overlap.devices))
+
+
+def line_place(line: CodeLineRow) -> str:
+    """Where a line of code stands, or that no call stack tells."""
+    if line.file is None:
+        return say("report.lines.none")
+    return say("report.lines.place", file=line.file, line=line.line, function=line.function)
+
+
+def gain_words(gain: str, after: int) -> str:
+    """``gain`` with the findings that must be fixed before it is gained: the first ``after`` ones."""
+    if not after:
+        return gain
+    if after == 1:
+        return say("finding.gain_after", gain=gain)
+    return say("finding.gain_after_many", gain=gain, after=after)
+
+
+def step_length(step: StepRow) -> float:
+    """How long ``step`` takes on the device, on the host where that is not known, in us."""
+    return step.stage_us if step.stage_us is not None else step.duration_us or 0.0
+
+
+def shorter_steps(steps: Sequence[StepRow], hidden: int) -> str:
+    """That so many of ``steps`` are not shown, none of which takes longer than those that are."""
+    return say("report.steps.more", count=hidden, length=time_text(median(map(step_length, steps))))
+
+
+_NEEDS = (
+    ("again.level", ("apis", "communication.planes", "communication.timing", "dispatch.drains.cause")),
+    ("again.stack", ("dispatch.code_lines",)),
+    ("again.steps", ("steps", "steps.window")),
+    ("again.directory", ("source.rank", "source.profiler_level", "operators.core")),
+)
+"""What to change for which missing answers."""
+
+_FEW_STEPS = 3
+
+
+def profile_again(report: Report) -> list[str]:
+    """What to collect next time, from what this report could not check, then what always holds."""
+    missing = {each.id for each in report.not_checked}
+    lines = [say(key) for key, ids in _NEEDS if missing.intersection(ids)]
+    if 0 < report.source.step_count < _FEW_STEPS:
+        lines.append(say("again.few", steps=report.source.step_count))
+    return [*lines, say("again.overhead"), say("again.compare")]
+
+
+def verdict(report: Report) -> list[str]:
+    """The verdict in one or a few lines; empty where the report has none."""
+    return report.verdict or [each.title for each in report.findings if each.id == "VERDICT"]
+
+
+def health_lines(profile: Profile) -> list[str]:
+    """What was skipped and why, ends without a slice, crossings, clocks, and counters outside the slices."""
+    trace, health = profile.trace, profile.health
+    lines = [say("health.events", events=f"{health.events:,}", kept=f"{len(trace.slices):,}")]
+    if health.is_clean:
+        lines.append(say("health.clean"))
+    if health.truncated:
+        lines.append(say("health.truncated", events=f"{health.events:,}"))
+    lines += [say("health.skipped", count=f"{count:,}", reason=why) for why, count in health.skipped]
+    if health.far:
+        lines.append(say("health.far", count=f"{health.far:,}", gap=duration_text(health.far_gap)))
+    lines += [brief(words(warning), 1_000) for warning in health.warnings]
+    for link in health.links:
+        for key, count in (
+            ("health.unbound_sources", link.unbound_sources),
+            ("health.unbound_targets", link.unbound_targets),
+            ("health.negative", link.negative),
+        ):
+            if count:
+                total = f"{link.links:,}"
+                lines.append(say(key, count=f"{count:,}", category=brief(link.category), links=total))
+    if health.crossing:
+        lines.append(say("health.crossing", count=f"{health.crossing:,}"))
+    devices = profile.dispatch
+    for device in devices:
+        prefix = f"{say('header.device', device=device.device)}: " if len(devices) > 1 else ""
+        for floor in device.floors:
+            key = "health.clock" if floor.trusted else "health.clock_untrusted"
+            lines.append(prefix + say(key, floor=duration_text(floor.floor)))
+    if health.samples_outside:
+        lines.append(say("health.outside", count=f"{health.samples_outside:,}"))
+    return lines
+
+
+SEVERITY_ORDER = {"high": 0, "medium": 1, "low": 2, "info": 3}
+
+
+def overlap_table(report: Report) -> Table | None:
+    """How the time of the device was spent, and whose fault Free is; None without a device."""
+    overlap = report.overlap
+    if overlap.total_us is None:
+        return None
+    parts = [
+        ("computing", overlap.computing_us),
+        ("exposed", overlap.communication_not_overlapped_us),
+        ("free", overlap.free_us),
+    ]
+    split = [
+        ("late", overlap.free_host_late_us),
+        ("side", overlap.free_device_side_us),
+        ("unlinked", overlap.free_unlinked_us),
+    ]
+    rows = [(say(f"report.overlap.{name}"), time) for name, time in parts]
+    rows += [
+        (f"{say('report.overlap.free')}: {say(f'report.free.{name}')}", time)
+        for name, time in split
+        if time is not None
+    ]
+    total = overlap.total_us
+    cells = [
+        [Cell(name), _time(value), _share(value / total if total and value is not None else None)]
+        for name, value in rows
+    ]
+    cells.append([Cell(say("table.total")), _time(total), _share(1.0 if total else None)])
+    return replace(
+        _table("overlap", ("part", "time", "share"), (False, True, True), cells), title=overlap_title(overlap)
+    )
+
+
+def data_tables(report: Report) -> list[Table]:
+    """Code lines, steps, operators and collectives, those without a row left out."""
+    lines = [line for each in report.dispatches for line in each.code_lines]
+    longest = sorted(report.communication, key=lambda each: -each.elapsed_us)
+    steps = [step for step in report.steps if step.computing_us is not None]
+    shaped = any(each.shapes is not None for each in report.kernel_groups)
+    peaks = report.memory.peaks if report.memory is not None else []
+    tables = [
+        rendered(CODE_LINES, lines, "lines", place=lambda each: Cell(line_place(each), name=each.file is not None)),
+        replace(
+            rendered(STEPS, steps, step=lambda each: name_cell(each.name, "report.steps.none")),
+            weights=tuple(map(step_length, steps)),
+            more=partial(shorter_steps, steps),
+        ),
+        rendered(OPERATORS, report.operators),
+        rendered(KERNEL_GROUPS, report.kernel_groups if shaped else [], "shapes"),
+        rendered(MEMORY_PEAKS, peaks, "memory"),
+        rendered(CHECKS, report.cross_check),
+        replace(
+            rendered(FILES, report.files, rows=lambda each: Cell(_rows_of(each), each.rows)),
+            # What is damaged comes first; a missing file is named elsewhere.
+            weights=tuple({"missing": 0, "read": 1}.get(file.state, 2) for file in report.files),
+        ),
+        rendered(LINK_MATRIX, report.link_matrix, route=lambda each: Cell(_route(each))),
+        rendered(COLLECTIVES, longest, "communication"),
+    ]
+    return [table for table in tables if table.rows]
+
+
+def _rows_of(each: Record) -> str:
+    """How many rows a file has; settings have none."""
+    return "" if each.rows is None else count_text(each.rows)
+
+
+def _route(each: Record) -> str:
+    return say("links_between.pair", source=each.source, target=each.target)
+
+
+def ranges_table(ranges: list[RangeRow]) -> Table:
+    """Where launches starve; of many ranges those count that lose most."""
+    return replace(
+        rendered(RANGES, ranges),
+        weights=tuple(row.lost_us for row in ranges),
+        more=lambda hidden: say("report.ranges.more", count=hidden),
+    )
+
+
+def findings_table(report: Report) -> Table:
+    """All findings in the order of work."""
+    rows = [_finding(number, each) for number, each in enumerate(report.findings, 1)]
+    return _table(
+        "findings", ("number", "severity", "class", "gain", "finding"), (True, False, False, True, False), rows
+    )
+
+
+def _table(name: str, columns: tuple[str, ...], numeric: tuple[bool, ...], rows: list[list[Cell]]) -> Table:
+    return Table(name, say(f"table.{name}"), tuple(say(f"column.{each}") for each in columns), numeric, rows)
+
+
+def _time(us: float | None) -> Cell:
+    return Cell(time_text(us), us)
+
+
+def _share(value: float | None) -> Cell:
+    return Cell(share_text(value), value)
+
+
+def _finding(number: int, each: FindingRow) -> list[Cell]:
+    severity = each.severity
+    return [
+        Cell(str(number), number, link=f"finding-{number}"),
+        Cell(severity_word(severity), SEVERITY_ORDER.get(severity)),
+        Cell(class_word(each.cls)),
+        Cell(say("page.no_gain"), 0) if each.gain_us == 0 else _time(each.gain_us),
+        Cell(each.title),
+    ]

@@ -1,0 +1,263 @@
+"""What a change of the run would gain: the answer, its JSON and its document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+
+import numpy as np
+from msgspec import Struct
+
+from npu_tui.analysis.replay import NO_CHANGE, Change, Replay, Run
+from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
+from npu_tui.analysis.what_if import Asked, UnknownChangeError, asked
+from npu_tui.output.document import Block, Cell, Document, Paragraph, Table
+from npu_tui.profile.profile import Profile
+from npu_tui.profile.table import us
+from npu_tui.rules.facts import Facts
+from npu_tui.strings import say
+from npu_tui.trace.intervals import covered_before
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.text import brief, duration_text
+
+SCHEMA_VERSION = 1
+_CELLS = 64
+
+
+class NoReplayError(ValueError):
+    """A run that cannot be replayed; ``said`` says why."""
+
+    def __init__(self, said: Message) -> None:
+        super().__init__(said.code)
+        self.said = said
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """One change: by how much it shortens a step ``alone`` and after those before it, and the step then."""
+
+    text: str
+    matches: int
+    alone_us: float
+    gain_us: float
+    step_us: float
+
+
+class Ghost(Struct, frozen=True, kw_only=True):
+    """A stream: how busy it is as recorded and as predicted, each 0 to 1 in equal parts of the recorded length."""
+
+    stream: str
+    recorded: tuple[float, ...]
+    predicted: tuple[float, ...]
+
+
+class WhatIf(Struct, frozen=True, kw_only=True):
+    """Lengths are means over the steps; ``error`` is by how much of it the unchanged replay misses the recording."""
+
+    schema_version: int
+    kind: str
+    path: str
+    device: int | None
+    steps: int
+    recorded_us: float
+    replayed_us: float
+    error: float
+    step_us: float
+    step_after_us: float
+    gain_us: float
+    changes: tuple[Row, ...]
+    timeline: tuple[Ghost, ...]
+
+
+def whatif(profile: Profile, texts: Sequence[str], cells: int = _CELLS) -> WhatIf:
+    """The run of the first device of ``profile`` that can be replayed, with ``texts`` changed one after another.
+
+    Raises ``NoReplayError``, ``UnknownChangeError`` for a text that means nothing here, and ``InputError`` if the file
+    has changed.
+    """
+    device, replay = replay_of(profile)
+    rows: list[Row] = []
+    change = NO_CHANGE
+    count = replay.steps
+    for each in (asked(replay.model, text, profile.types_of) for text in texts):
+        alone, after = replay.gain(each.change), replay.length(change | each.change)
+        gain = replay.length(change) - after
+        change = change | each.change
+        rows.append(_row(each, alone / count, gain / count, after / count))
+    run = replay.run(change)
+    after = replay.length(change)
+    return WhatIf(
+        schema_version=SCHEMA_VERSION,
+        kind="whatif",
+        path=profile.path,
+        device=device,
+        steps=count,
+        recorded_us=us(replay.recorded),
+        replayed_us=us(replay.replayed),
+        error=round(replay.error, 6),
+        step_us=us(replay.replayed / count),
+        step_after_us=us(after / count),
+        gain_us=us((replay.replayed - after) / count),
+        changes=tuple(rows),
+        timeline=_timeline(replay, run, change, cells),
+    )
+
+
+def predicted(profile: Profile, texts: Sequence[str]) -> Run:
+    """The run of that device with all of ``texts`` changed; raises what ``whatif`` does."""
+    _, replay = replay_of(profile)
+    change = NO_CHANGE
+    for text in texts:
+        change = change | asked(replay.model, text, profile.types_of).change
+    return replay.run(change)
+
+
+def _row(each: Asked, alone: float, gain: float, after: float) -> Row:
+    return Row(text=each.text, matches=each.matches, alone_us=us(alone), gain_us=us(gain), step_us=us(after))
+
+
+def replay_of(profile: Profile) -> tuple[int | None, Replay]:
+    """The first device that can be replayed with the model of its run; raises ``NoReplayError`` without one."""
+    found = [(part.device, replay) for part, replay in profile.replays if replay is not None]
+    if not found:
+        raise NoReplayError(message("whatif.no_model"))
+    for device, replay in found:
+        if replay.trusted:
+            return device, replay
+    raise NoReplayError(message("whatif.not_close", error=found[0][1].error))
+
+
+def _timeline(replay: Replay, run: Run, change: Change, cells: int) -> tuple[Ghost, ...]:
+    """The streams by how long they are busy as recorded, most first."""
+    tasks, trace = replay.model.tasks, replay.model.trace
+    busy = np.flatnonzero(np.isin(tasks.kind, (KERNEL, COLLECTIVE)))
+    first, length = (
+        min(int(tasks.start[busy].min()), int(run.starts[busy].min())),
+        max(replay.recorded, replay.length(change)),
+    )
+    edges = first + np.linspace(0, length, cells + 1)
+    found: list[tuple[int, Ghost]] = []
+    for stream in np.unique(tasks.stream[busy]).tolist():
+        own = busy[tasks.stream[busy] == stream]
+        shares = []
+        for start, end in ((tasks.start[own], tasks.end[own]), (run.starts[own], run.ends[own])):
+            before = covered_before(start, end, edges)
+            shares.append(tuple(round(float(each), 4) for each in np.clip(np.diff(before) / (length / cells), 0, 1)))
+        name = brief(trace.lanes[stream].name)
+        found.append(
+            (
+                -int((tasks.end[own] - tasks.start[own]).sum()),
+                Ghost(stream=name, recorded=shares[0], predicted=shares[1]),
+            )
+        )
+    return tuple(ghost for _, ghost in sorted(found, key=lambda row: row[0]))
+
+
+_LINES, _KERNELS, _RANKS = 4, 3, 3
+
+
+def remedies(profile: Profile) -> tuple[Row, ...]:
+    """Changes of the first device of ``profile`` that can be replayed, the one that shortens its step most first.
+
+    Lines of code that lose time, the waits of the host, late ranks, and kernels that take long. Raises
+    ``NoReplayError``, and ``InputError`` if the file has changed.
+    """
+    device, replay = replay_of(profile)
+    facts = next(each for each in profile.facts if each.part.device == device)
+    found, count = [], replay.steps
+    for text in _texts(facts, replay):
+        try:
+            each = asked(replay.model, text, profile.types_of)
+        except UnknownChangeError:
+            continue
+        gain = replay.gain(each.change) / count
+        after = us(replay.replayed / count - gain)
+        if gain > 0:
+            found.append(Row(text=text, matches=each.matches, alone_us=us(gain), gain_us=us(gain), step_us=after))
+    return tuple(sorted(found, key=lambda row: -row.alone_us))
+
+
+def _texts(facts: Facts, replay: Replay) -> Iterator[str]:
+    for loss in facts.lines[:_LINES]:
+        if loss.code is not None:
+            yield f"line {PurePosixPath(loss.code.file.replace(chr(92), '/')).name}:{loss.code.line} x0"
+    yield "no .item()"
+    yield "no sync"
+    late = sorted(rank for rank in replay.late if rank >= 0)
+    yield from (f"rank {rank} in time" for rank in late[:_RANKS])
+    if len(late) != 1:
+        yield "ranks in time"
+    yield from (f"kernel {name} x0.5" for name in list(facts.time_by_type)[:_KERNELS])
+
+
+_LEVELS = " ▁▂▃▄▅▆▇█"
+_LONGEST = 60
+"""Characters of a change as the user wrote it."""
+
+
+def whatif_document(answer: WhatIf) -> Document:
+    """What ``answer`` says."""
+    replayed = say(
+        "whatif.replayed",
+        replayed=1000 * answer.replayed_us,
+        recorded=1000 * answer.recorded_us,
+        error=answer.error,
+        steps=answer.steps,
+    )
+    scale = say("whatif.scale", length=1000 * max(answer.recorded_us, answer.step_after_us * answer.steps))
+    changes = _changes("changes", answer.changes, ordered=True)
+    blocks: list[Block] = [Paragraph((replayed,)), changes, Paragraph((scale,)), *map(_stream, answer.timeline)]
+    return Document(_head(answer), blocks)
+
+
+def remedies_document(changes: tuple[Row, ...]) -> Document:
+    """Changes that would shorten the step, each by itself."""
+    if not changes:
+        return Document(say("whatif.no_remedies"), [])
+    return Document(say("whatif.remedies"), [_changes("remedies", changes, ordered=False)])
+
+
+def _head(answer: WhatIf) -> str:
+    """The step before and after in one line."""
+    before, after = 1000 * answer.step_us, 1000 * answer.step_after_us
+    gain = before - after
+    if abs(gain) < 1e-4 * before:
+        return say("whatif.head.same", before=before)
+    share = abs(gain) / before if before else 0.0
+    code = "whatif.head" if gain > 0 else "whatif.head.longer"
+    return say(code, before=before, after=after, gain=abs(gain), share=share)
+
+
+def _changes(id: str, changes: tuple[Row, ...], ordered: bool) -> Table:
+    """A row for each change; where they apply one after another, what each adds to those above it."""
+    names = ("change", "matches", "alone", "gain", "after") if ordered else ("change", "matches", "alone", "after")
+    rows = [
+        [
+            Cell(brief(row.text, _LONGEST), name=True),
+            Cell(str(row.matches), row.matches),
+            _gain(row.alone_us),
+            *([_gain(row.gain_us)] if ordered else []),
+            Cell(duration_text(1000 * row.step_us), row.step_us),
+        ]
+        for row in changes
+    ]
+    columns = tuple(say(f"whatif.column.{name}") for name in names)
+    numeric = (False, *[True] * (len(names) - 1))
+    return Table(id, "", columns, numeric, rows, sortable=False)
+
+
+def _gain(us: float) -> Cell:
+    return Cell(duration_text(1000 * us) if us else say("whatif.no_gain"), us)
+
+
+def _stream(ghost: Ghost) -> Table:
+    """How busy a stream is over the run: a row as recorded, and one as predicted below it."""
+    rows = [
+        [Cell(say(f"whatif.{name}")), Cell(_bar(shares))]
+        for name, shares in (("recorded", ghost.recorded), ("predicted", ghost.predicted))
+    ]
+    return Table("stream", ghost.stream, ("", ""), (False, False), rows, sortable=False)
+
+
+def _bar(shares: Sequence[float]) -> str:
+    """How busy, a character per part; a part that is busy at all is never blank."""
+    return "".join(_LEVELS[0 if not share else max(1, round(share * (len(_LEVELS) - 1)))] for share in shares)

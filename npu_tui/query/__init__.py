@@ -1,0 +1,1 @@
+"""SQL over profiles: tables as polars frames."""

@@ -1,0 +1,309 @@
+"""The tables of profiles as lazy polars frames; a column is made when a query names it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from msgspec import Struct
+
+from npu_tui.jobs.tables import RANKS
+from npu_tui.profile.file_tables import ALLOCATIONS, MEMORY
+from npu_tui.profile.finding_tables import EVIDENCE, FINDINGS
+from npu_tui.profile.launch_tables import CODE_LINES, FREE, LAUNCHES
+from npu_tui.profile.profile import Profile
+from npu_tui.profile.table import Array, Column, Kind, Labels, Numbers, Sheet, Table
+from npu_tui.profile.trace_tables import COUNTERS, HOST_OPERATORS, LINKS, OVERVIEW, SLICES
+from npu_tui.profile.work_tables import APIS, ARRIVALS, COLLECTIVES, KERNELS, OPERATORS, STEPS
+from npu_tui.trace.once import once
+from npu_tui.trace.text import printable
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from npu_tui.jobs.job import Job
+
+
+TABLES: dict[str, Table] = {
+    each.id: each
+    for each in (
+        SLICES, LINKS, LAUNCHES, KERNELS, OPERATORS, HOST_OPERATORS, COLLECTIVES, ARRIVALS, COUNTERS, STEPS, FREE,
+        FINDINGS, EVIDENCE, MEMORY, ALLOCATIONS, APIS, CODE_LINES, OVERVIEW, RANKS,
+    )
+}  # fmt: skip
+"""Every table by name."""
+
+ONE_PROFILE = tuple(name for name in TABLES if name != RANKS.id)
+"""The tables of one profile."""
+
+
+_ROWS = 1 << 20
+"""Rows that are made at a time, so that a filter keeps memory small."""
+
+
+class Scan:
+    """The ``sheets`` (one per profile) of the table called ``name``, one below the other, with the same columns."""
+
+    def __init__(self, name: str, sheets: Sequence[Sheet], kinds: dict[str, Kind]) -> None:
+        self.name = name
+        self.sheets = sheets
+        self.kinds = kinds
+
+    @once
+    def words(self) -> dict[str, Words]:
+        """The texts of every column that has texts."""
+        return {name: self._words(name) for name, kind in self.kinds.items() if kind == "label"}
+
+    def _words(self, name: str) -> Words:
+        return Words([column.texts() for sheet in self.sheets if isinstance(column := sheet.data[name], Labels)])
+
+    @once
+    def schema(self) -> dict[str, Any]:
+        """The types of polars by column."""
+        import polars as pl
+
+        types = {"whole": pl.Int64(), "real": pl.Float64(), "flag": pl.Boolean()}
+        return {name: self.words[name].type if kind == "label" else types[kind] for name, kind in self.kinds.items()}
+
+    def lazy(self) -> pl.LazyFrame:
+        """All of it, nothing made yet."""
+        from polars.io.plugins import register_io_source
+
+        return register_io_source(self._frames, schema=self.schema, is_pure=True, explain_name=self.name)
+
+    def _frames(
+        self, columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, batch: int | None
+    ) -> Iterator[pl.DataFrame]:
+        import polars as pl
+
+        wanted = list(self.kinds) if columns is None else columns
+        left = rows
+        for number, sheet in enumerate(self.sheets):
+            for first in range(0, max(sheet.rows, 1), _ROWS):
+                last = min(first + _ROWS, sheet.rows)
+                if left is not None:
+                    last = min(last, first + left)
+                frame = pl.DataFrame([self._column(name, number, sheet, first, last) for name in wanted])
+                if not wanted:
+                    frame = pl.DataFrame(height=last - first)
+                if left is not None:
+                    left -= last - first
+                yield frame if predicate is None else frame.filter(predicate)
+                if left == 0:
+                    return
+
+    def _column(self, name: str, number: int, sheet: Sheet, first: int, last: int) -> pl.Series:
+        column = sheet.data[name]
+        if isinstance(column, Labels):
+            return self.words[name].series(name, number, column.part(first, last))
+        assert isinstance(column, Numbers)  # SQL has no rows within rows
+        return _series(name, column, first, last)
+
+
+def kinds_of(table: Table, sheets: Sequence[Sheet]) -> dict[str, Kind]:
+    """The kinds of the columns of ``table`` by name, and of what ``sheets`` have beyond them if it is extended."""
+    kinds: dict[str, Kind] = {column.id: column.kind for column in table.sql}
+    for sheet in sheets if table.extended else ():
+        for name, data in sheet.data.items():
+            kinds.setdefault(name, "label" if isinstance(data, Labels) else "real")
+    return kinds
+
+
+def filled(sheets: Sequence[Sheet], kinds: dict[str, Kind]) -> list[Sheet]:
+    """``sheets`` with the columns ``kinds``, nulls for what only others have."""
+    return [Sheet(each.rows, {name: each.data.get(name) or _nothing(kind) for name, kind in kinds.items()})
+            for each in sheets]  # fmt: skip
+
+
+def _nothing(kind: Kind) -> Labels | Numbers:
+    if kind == "label":
+        return Labels(lambda: (), partial(_full, np.int64, -1))
+    return Numbers(partial(_full, np.float64, np.nan)) if kind == "real" else Numbers(partial(_full, np.int64, -1), -1)
+
+
+def _full(kind: Any, value: float, first: int, last: int) -> Any:
+    return np.full(last - first, value, kind)
+
+
+class Words:
+    """The distinct texts of one column of several sheets, sorted; every character of them is harmless."""
+
+    def __init__(self, parts: Sequence[Sequence[str]]) -> None:
+        import polars as pl
+
+        shown = [[printable(text) for text in part] for part in parts]
+        self._places: list[Array] = []
+        whole = pl.Series("", [text for part in shown for text in part], pl.String)
+        distinct = whole.unique().sort()
+        self.type = pl.Enum(distinct)
+        place = distinct.search_sorted(whole).to_numpy() if len(whole) else np.zeros(0, np.int64)
+        at = 0
+        for part in shown:
+            self._places.append(np.append(place[at : at + len(part)], 0).astype(np.uint32))
+            at += len(part)
+
+    def series(self, name: str, sheet: int, codes: Array) -> pl.Series:
+        """The texts of ``codes`` of the sheet number ``sheet``."""
+        import polars as pl
+
+        column = pl.Series(name, self._places[sheet][codes])
+        if not len(self.type.categories):
+            return pl.Series(name, [None] * len(codes), self.type)
+        missing = codes < 0
+        if missing.any():
+            column = column.set(pl.Series(missing), None)
+        return column.cat.to(self.type)
+
+
+def _series(name: str, column: Numbers, first: int, last: int) -> pl.Series:
+    """The rows ``[first, last)`` of a column of numbers; whole ones are 64 bits wide."""
+    import polars as pl
+
+    values = column.part(first, last)
+    if values.dtype == np.bool_:
+        return pl.Series(name, values)
+    if values.dtype.kind == "f":
+        return pl.Series(name, np.ascontiguousarray(values, np.float64), nan_to_null=True)
+    whole = np.ascontiguousarray(values, np.int64)
+    found = pl.Series(name, whole)
+    if column.missing is not None and (gone := whole == column.missing).any():
+        return found.set(pl.Series(gone), None)
+    return found
+
+
+_WORD = re.compile(r"(?:(?P<of>[A-Za-z_]\w*)\.)?(?P<word>[A-Za-z_]\w*)?\Z")
+_TABLE_NEXT = re.compile(r"\b(?:from|join)\s+(?:\w+(?:\s+(?:as\s+)?\w+)?\s*,\s*)*\Z", re.IGNORECASE)
+_ALIAS_NEXT = re.compile(r"\b(?:from|join)\s+(?:\w+(?:\s+(?:as\s+)?\w+)?\s*,\s*)*\w+\s+(?:as\s+)?\Z", re.IGNORECASE)
+_NAMED = re.compile(r"\b(?:from|join)\s+(\w+)(?:\s+(?:as\s+)?(\w+))?", re.IGNORECASE)
+_LISTED = re.compile(r",\s*(\w+)(?:\s+(?:as\s+)?(\w+))?")
+_QUOTED = re.compile(r"'(?:[^']|'')*'")
+_NO_ALIAS = ("where", "join", "on", "order", "group", "limit", "left", "right", "inner", "full", "cross", "union",
+             "having", "qualify", "using", "as", "asof")  # fmt: skip
+
+
+class Name(Struct, frozen=True):
+    """A table or a column that the last word may become; ``text`` is the whole query with it, ``key`` says what it is.
+
+    ``unit`` is that of a column's numbers, empty otherwise.
+    """
+
+    word: str
+    text: str
+    key: str
+    unit: str = ""
+
+
+def possible_names(sql: str, names: Sequence[str]) -> list[Name]:
+    """What the last word of ``sql`` may become, those that begin with it first; ``names`` are the tables there are.
+
+    After FROM and JOIN tables, elsewhere columns of the tables that the query names, of all where it names none yet;
+    the first word of all may be a table. Nothing inside of a quoted text, where an alias stands, and for a whole word.
+    """
+    if _QUOTED.sub("", sql).count("'") % 2:
+        return []
+    found = _WORD.search(sql)
+    if found is None:  # pragma: no cover - it matches the empty word
+        return []
+    of, word = found["of"], (found["word"] or "").lower()
+    before = sql[: found.start("word") if found["word"] else len(sql)]
+    if of is None and (_TABLE_NEXT.search(before) or (word and not before.strip())):
+        return _fitting(word, ((name, before + name, f"tables.{name}", "") for name in names))
+    if of is None and (not word or _ALIAS_NEXT.search(before)):
+        return []
+    told = _tables_of(sql, names)
+    tables = [told[of]] if of in told else [] if of is not None else list(dict.fromkeys(told.values())) or list(names)
+    columns: dict[str, Column] = {}
+    for table in tables:
+        for column in TABLES[table].sql:
+            columns.setdefault(column.id, column)
+    return _fitting(word, ((each.id, before + each.id, each.about, each.unit) for each in columns.values()))
+
+
+def _fitting(word: str, names: Iterable[tuple[str, str, str, str]]) -> list[Name]:
+    """Those of ``names`` with ``word`` in them, those that begin with it first; none if one is ``word`` itself."""
+    found = [Name(*each) for each in names if word in each[0]]
+    if any(each.word == word for each in found):
+        return []
+    return sorted(found, key=lambda each: not each.word.startswith(word))
+
+
+def _tables_of(sql: str, names: Sequence[str]) -> dict[str, str]:
+    """The tables that ``sql`` names, by their names and by what it calls them."""
+    plain = _QUOTED.sub("''", sql)
+    found: dict[str, str] = {}
+    for begin in _NAMED.finditer(plain):
+        pairs = [begin.groups()]
+        at = begin.end()
+        while follows := _LISTED.match(plain, at):
+            pairs.append(follows.groups())
+            at = follows.end()
+        for table, alias in pairs:
+            if table in names:
+                found[table] = table
+                if alias and alias.lower() not in _NO_ALIAS:
+                    found[alias] = table
+    return found
+
+
+class ProfileTables:
+    """The tables of ``profiles``, which are opened when a query needs them; ``job`` tells of several ranks.
+
+    A table has the rows of all profiles one below the other; ``rank`` tells them apart. ``ranks`` is there with ``job``
+    only. Where a table needs args and the file of the trace is gone, asking for it raises ``InputError``.
+    """
+
+    def __init__(self, profiles: Callable[[], Sequence[Profile]], job: Callable[[], Job] | None = None) -> None:
+        self._profiles = profiles
+        self._made_job = job
+        self._scans: dict[str, Scan] = {}
+        self._lock = Lock()
+
+    @once
+    def profiles(self) -> Sequence[Profile]:
+        """The profiles."""
+        return self._profiles()
+
+    @once
+    def job(self) -> Job:
+        """The job; raises ``KeyError`` for one profile alone."""
+        if self._made_job is None:
+            raise KeyError(RANKS.id)
+        return self._made_job()
+
+    @property
+    def names(self) -> list[str]:
+        """The tables that are there, in the order of the schema."""
+        return list(ONE_PROFILE if self._made_job is None else TABLES)
+
+    def lazy(self, name: str) -> pl.LazyFrame:
+        """The table ``name``, one of ``names``, as a lazy frame; a column is made when a query needs it."""
+        return self._scan(name).lazy()
+
+    def rows(self, name: str) -> int:
+        """How many rows the table ``name`` has."""
+        return sum(sheet.rows for sheet in self._scan(name).sheets)
+
+    def columns(self, name: str) -> dict[str, Kind]:
+        """The columns of the table ``name`` with their kinds, those from files beside the trace last."""
+        return self._scan(name).kinds
+
+    def _scan(self, name: str) -> Scan:
+        with self._lock:
+            if name not in self._scans:
+                sheets = self._sheets(name)
+                kinds = kinds_of(TABLES[name], sheets)
+                self._scans[name] = Scan(name, filled(sheets, kinds), kinds)
+            return self._scans[name]
+
+    def _sheets(self, name: str) -> list[Sheet]:
+        table = TABLES[name]
+        return [table.make(self.job)] if table is RANKS else [table.make(each) for each in self.profiles]
+
+
+def tables_of(profile: Profile) -> ProfileTables:
+    """The tables of one profile."""
+    return ProfileTables(lambda: [profile])

@@ -1,0 +1,228 @@
+"""SQL over the tables: profiles opened for it, and the tables listed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from npu_tui.profile.table import NAMES, Column, Kind, Table
+from npu_tui.query.frames import TABLES, ProfileTables
+from npu_tui.strings import say
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.text import brief, cell_count, padded, wrapped
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from npu_tui.analysis.thresholds import Thresholds
+    from npu_tui.jobs.job import Job
+    from npu_tui.load.find import Form
+    from npu_tui.profile.profile import Profile
+
+
+def opened_tables(
+    path: str | Path, thresholds: Thresholds, cached: bool = True, form: Form | None = None
+) -> ProfileTables:
+    """The tables of what lies at ``path``, nothing read yet that no query needs.
+
+    A folder that holds several ranks has the tables of all of them, and ``ranks``. Raises ``InputError`` if there is
+    nothing, or where one profile cannot be read.
+    """
+    from npu_tui.load.errors import SeveralError
+    from npu_tui.load.load import opening_of
+    from npu_tui.profile.profile import Profile
+
+    opening = opening_of(path, cached, form)
+    try:
+        source = opening.source
+    except SeveralError:
+        return job_tables(Path(path), thresholds, cached)
+    profile = Profile(opening.trace(), source, thresholds)
+    return ProfileTables(lambda: [profile])
+
+
+def job_tables(path: Path, thresholds: Thresholds, cached: bool = True) -> ProfileTables:
+    """The tables of all ranks in the folder ``path``, read when a query needs them."""
+    return ProfileTables(_ranks(path, thresholds, cached), _job(path))
+
+
+def _ranks(path: Path, thresholds: Thresholds, cached: bool) -> Callable[[], list[Profile]]:
+    def profiles() -> list[Profile]:
+        from npu_tui.load.find import find_sources
+        from npu_tui.load.load import opening_of
+        from npu_tui.profile.profile import Profile
+
+        openings = [opening_of(source.path, cached) for source in find_sources(path)]
+        found = [Profile(opening.trace(), opening.source, thresholds) for opening in openings]
+        return sorted(found, key=lambda each: (each.trace.rank is None, each.trace.rank or 0, each.path))
+
+    return profiles
+
+
+def _job(path: Path) -> Callable[[], Job]:
+    def job() -> Job:
+        from npu_tui.jobs.opening import open_job
+
+        return open_job(path)
+
+    return job
+
+
+_NO_TABLE = re.compile(r"relation '(.+?)' was not found", re.DOTALL)
+_NO_COLUMN = re.compile(r"""unable to find column "(.+?)"|no column named '(.+?)' found""", re.DOTALL)
+_VALID = re.compile(r"valid columns: \[(.*?)\]", re.DOTALL)
+_NO_FUNCTION = re.compile(r"unsupported function '(.+?)'", re.DOTALL)
+_IN_FRONT = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*", re.DOTALL)
+_STATEMENTS = ("select", "with", "from", "explain", "show", "values")
+_MOST_NAMES = 12
+"""Columns up to which all are listed where one is unknown; of more the ``_NEAREST`` ones."""
+_NEAREST = 6
+_LONGEST = 300
+
+
+class QueryError(Exception):
+    """A query that cannot be answered; ``message`` is one line that says why."""
+
+    def __init__(self, message: Message) -> None:
+        super().__init__(message.code)
+        self.message = message
+
+
+def query(tables: ProfileTables, sql: str, limit: int | None = None) -> pl.DataFrame:
+    """The answer to ``sql``, at most ``limit`` rows of it; only the tables and columns that it names are made.
+
+    Raises ``QueryError`` if it is no query or asks for what is not there, ``InputError`` where a table needs the file
+    of the trace and that is gone.
+    """
+    import polars as pl
+
+    word = sql[_IN_FRONT.match(sql).end() :].split(None, 1)  # type: ignore[union-attr]
+    if not word or word[0].lower().rstrip("(;") not in _STATEMENTS:
+        raise QueryError(message("query.no_select", word=brief(word[0], 40) if word else ""))
+    known: dict[str, pl.LazyFrame] = {}
+    try:
+        try:
+            return _answer(tables, sql, limit, known, as_texts=False)
+        except (pl.exceptions.SchemaError, pl.exceptions.InvalidOperationError, pl.exceptions.ComputeError):
+            # LIKE, upper() and their like want texts, which cost more than the codes that are enough for all else.
+            known.clear()
+            return _answer(tables, sql, limit, known, as_texts=True)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise QueryError(_told(str(error), tables, known)) from None
+
+
+def _answer(
+    tables: ProfileTables, sql: str, limit: int | None, known: dict[str, pl.LazyFrame], as_texts: bool
+) -> pl.DataFrame:
+    """The answer; tables are added to ``known`` as the query is found to name them."""
+    import polars as pl
+
+    while True:
+        try:
+            found = pl.SQLContext(frames=known, register_globals=False).execute(sql, eager=False)
+            return (found if limit is None else found.head(limit)).collect()
+        except pl.exceptions.SQLInterfaceError as error:
+            missing = _NO_TABLE.search(str(error))
+            if missing is None or missing[1] not in tables.names or missing[1] in known:
+                raise
+            frame = tables.lazy(missing[1])
+            known[missing[1]] = frame.with_columns(pl.col(pl.Enum).cast(pl.String)) if as_texts else frame
+
+
+def _told(text: str, tables: ProfileTables, known: Iterable[str]) -> Message:
+    """What polars says in one line, names with the nearest ones there are."""
+    if found := _NO_TABLE.search(text):
+        return no_table(found[1], tables).message
+    if found := _NO_COLUMN.search(text):
+        valid = _VALID.search(text)
+        told = re.findall(r'"((?:[^"\\]|\\.)*)"', valid[1]) if valid else []
+        columns = told or [column for table in known for column in tables.columns(table)]
+        if not columns:  # such as "SELECT start, end FROM slices", which SQL ends in front of the keyword
+            return message("query.no_from")
+        return _unknown("query.no_column", found[1] or found[2], columns)
+    if found := _NO_FUNCTION.search(text):
+        return message("query.no_function", name=brief(found[1], 60))
+    line = next((line for line in text.splitlines() if line.strip()), "")
+    return message("query.wrong", why=brief(line.removeprefix("sql parser error: "), _LONGEST))
+
+
+def no_table(name: str, tables: ProfileTables) -> QueryError:
+    """What is said of a table ``name`` that is not there."""
+    return QueryError(_unknown("query.no_table", name, tables.names))
+
+
+def _unknown(code: str, name: str, names: Iterable[str]) -> Message:
+    """``name`` is not one of ``names``: the nearest one, else all of them, of many columns those most like it."""
+    names = list(dict.fromkeys(names))
+    lowered = {each.lower(): each for each in names}
+    near = get_close_matches(name.lower(), lowered, 1, 0.6)
+    shown = brief(name, 60)
+    if near:
+        return message(f"{code}.near", name=shown, near=lowered[near[0]])
+    if code != "query.no_column" or len(names) <= _MOST_NAMES:
+        return message(code, name=shown, names=", ".join(names))
+    word = name.lower()
+    parts = set(word.split("_"))
+    alike = [each for each in lowered if word in each or each in word or parts & set(each.split("_"))]
+    alike += [each for each in get_close_matches(word, lowered, _NEAREST, 0.0) if each not in alike]
+    nearest = ", ".join(lowered[each] for each in alike[:_NEAREST])
+    return message("query.no_column.several", name=shown, names=nearest, count=len(names))
+
+
+_WIDTH = 118
+
+
+def listing_text(names: Iterable[str]) -> str:
+    """The tables ``names`` with their columns and units, in lines."""
+    lines: list[str] = []
+    for name in names:
+        columns = ", ".join(_with_unit(column) for column in TABLES[name].sql)
+        lines += ["", f"{name}: {about(name)}", *wrapped(columns, _WIDTH, "    ", "    ")]
+    return "\n".join(lines[1:]) + "\n"
+
+
+def _with_unit(column: Column) -> str:
+    return f"{column.id}[{column.unit}]" if column.unit else column.id
+
+
+def about(table: str) -> str:
+    """What the rows of ``table`` are."""
+    return say(f"tables.{table}")
+
+
+def table_listing(name: str, kinds: Mapping[str, Kind]) -> str:
+    """What every column of the table ``name`` means, with type and unit, in lines; ``kinds`` are its columns."""
+    table = TABLES[name]
+    known = {column.id: column for column in table.sql}
+    rows = [_row(known.get(column), column, kind) for column, kind in kinds.items()]
+    widths = [max(cell_count(row[k]) for row in rows) for k in range(3)]
+    lines = [f"{name}: {about(name)}", ""]
+    for row in rows:
+        cells = [padded(cell, width) for cell, width in zip(row, widths, strict=False)]
+        lines.append("  ".join(["  " + cells[0], cells[1], cells[2], row[3]]).rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def _row(column: Column | None, name: str, kind: Kind) -> tuple[str, str, str, str]:
+    if column is None:
+        return name, NAMES[kind], "", say("query.from_file")
+    return name, column.type, column.unit, say(column.about)
+
+
+def listing_object(names: Iterable[str]) -> list[dict[str, Any]]:
+    """The tables ``names`` as an object for JSON: ``table``, ``about``, ``columns`` with name, type, unit, about."""
+    return [_table_object(TABLES[name]) for name in names]
+
+
+def _table_object(table: Table) -> dict[str, Any]:
+    return {
+        "table": table.id,
+        "about": about(table.id),
+        "columns": [
+            {"name": column.id, "type": column.type, "unit": column.unit or None, "about": say(column.about)}
+            for column in table.sql
+        ],
+    }

@@ -1,1 +1,0 @@
-"""Results to text and pictures."""

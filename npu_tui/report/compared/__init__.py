@@ -1,1 +1,0 @@
-"""A comparison as text, Markdown, JSON and HTML."""

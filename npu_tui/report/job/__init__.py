@@ -1,1 +1,0 @@
-"""The report about a job of several ranks."""

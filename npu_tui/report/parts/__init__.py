@@ -1,1 +1,0 @@
-"""The parts that a report is made of."""

@@ -1,0 +1,431 @@
+"""Who a device waits for: calls of the host, its pauses, late launches."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.analysis.calls import BLOCKING_OPERATIONS, is_blocking_call
+from npu_tui.analysis.code_lines import CodeLine, stack_of, user_lines
+from npu_tui.analysis.collectives import Collective
+from npu_tui.analysis.launches import enqueue_slices, operation_of
+from npu_tui.analysis.replay_device import fill_of, late_arrivals, late_ranks, pipeline_fills, unknown_waits
+from npu_tui.analysis.thresholds import Threshold
+from npu_tui.rules.facts import Facts
+from npu_tui.rules.inputs import NOTHING, Span, both, length_of, together, without
+from npu_tui.trace.arrays import BySlice, distinct
+from npu_tui.trace.intervals import covered_before, union
+
+LINKS_FEWEST = Threshold("links_fewest", 20)
+SYNC_SHARE = Threshold("sync_share", 0.01)
+SYNC_BLOCKING = Threshold("sync_blocking", 0.5)
+LOADER_LEAST_MS = Threshold("loader_least_ms", 1.0)
+
+I64 = npt.NDArray[np.int64]
+
+_COMPILE = "aclopCompileAndExecute"
+_MEMORY_CALLS = ("aclMallocMemInner", "aclrtMalloc", "aclrtMallocPhysical", "aclrtFreePhysical", "aclrtFree")
+_LEAST_SHARE = 0.02
+_WHOLE_LOOP = 0.5
+_GRAPH = 3
+"""So many kernels for a launch are those of graphs."""
+Function = tuple[str, str]
+
+
+def compile_calls(facts: Facts) -> I64:
+    """The calls that compile an operator before they launch it."""
+    return facts.named(("cann",), lambda name: name.endswith(_COMPILE))
+
+
+def memory_calls(facts: Facts) -> dict[str, I64]:
+    """The calls that take memory from the device or give it back, by name."""
+    found = facts.named(("cann",), lambda name: name.rpartition("@")[2] in _MEMORY_CALLS)
+    names = np.array([facts.trace.name_of(item).rpartition("@")[2] for item in found.tolist()])
+    return {name: found[names == name] for name in _MEMORY_CALLS if len(names) and (names == name).any()}
+
+
+def cache_drops(facts: Facts) -> int:
+    """How often the program gave its cached memory back: frames of ``empty_cache``."""
+    named = facts.named(("python", "other"), lambda name: name.rpartition(": ")[2] == "empty_cache")
+    return len(facts.outermost(named))
+
+
+def sync_calls(facts: Facts) -> I64:
+    """The calls of CANN that block the host until the device is done."""
+    return facts.kept(_sync_calls)
+
+
+def _sync_calls(facts: Facts) -> I64:
+    return facts.named(("cann",), is_blocking_call)
+
+
+def launch_blocking(facts: Facts) -> float:
+    """Share of the launches that a wait for the stream follows at once: what ASCEND_LAUNCH_BLOCKING=1 does.
+
+    1 where the environment says so, 0 for graphs: one wait after each of them is a read-back.
+    """
+    return facts.kept(_launch_blocking)
+
+
+def _launch_blocking(facts: Facts) -> float:
+    if (facts.setup.environment or {}).get("ASCEND_LAUNCH_BLOCKING", "").strip() == "1":
+        return 1.0
+    own = facts.launches
+    if own is None or len(own.link) < facts.limits[LINKS_FEWEST]:
+        return 0.0
+    if facts.part.pairs is not None and len(facts.part.pairs.link) > _GRAPH * len(own.link):
+        return 0.0
+    return len(waits_after_launches(facts, sync_calls(facts))) / len(own.link)
+
+
+def queue_is_off(facts: Facts) -> bool:
+    """Whether torch operations launched kernels and none went through the task queue."""
+    if not (facts.has("python") and facts.has("links")) or len(enqueue_slices(facts.trace)):
+        return False
+    torch = np.array([name.startswith("aten::") for name in facts.trace.names] + [False])
+    return bool(torch[facts.trace.slices.name[facts.hosts.item]].any()) and len(facts.target) > 0
+
+
+def waits_after_launches(facts: Facts, calls: I64) -> I64:
+    """Those of ``calls`` that wait for a stream and follow a launch with no other wait between."""
+    if facts.launches is None:
+        return calls[:0]
+    named = np.array(["SynchronizeStream" in name for name in facts.trace.names] + [False])
+    streams = calls[named[facts.trace.slices.name[calls]]]
+    launched = facts.trace.links.source_time[facts.launches.link]
+    item = np.concatenate((np.full(len(launched), -1, np.int64), streams))
+    item = item[np.argsort(np.concatenate((launched, facts.trace.slices.start[streams])), kind="stable")]
+    follows = np.flatnonzero((item[1:] >= 0) & (item[:-1] < 0)) + 1
+    found: I64 = item[follows]
+    return found
+
+
+def sync_operations(facts: Facts) -> I64:
+    """The operations of the framework that wait for the device, without those inside another."""
+    return facts.kept(_sync_operations)
+
+
+def _sync_operations(facts: Facts) -> I64:
+    return facts.outermost(facts.named(("python", "other"), BLOCKING_OPERATIONS.__contains__))
+
+
+def starving(facts: Facts, items: I64) -> Span:
+    """When the idle device waited for a launch while the host was in one of ``items``."""
+    return both(facts.lost, facts.on_device(facts.span_of(items)))
+
+
+class Blamed(Struct, frozen=True):
+    """A call of CANN that ran while the device starved, for ``time`` ns of it, in ``count`` calls."""
+
+    name: str
+    time: int
+    count: int
+
+
+def runtime_calls(facts: Facts) -> I64:
+    """The calls of the CANN runtime that are inside no other."""
+    return facts.kept(_runtime_calls)
+
+
+def _runtime_calls(facts: Facts) -> I64:
+    return facts.outermost(facts.named(("cann",), lambda name: name.startswith("AscendCL@")))
+
+
+def blamed_calls(facts: Facts, span: Span, most: int = 3) -> list[Blamed]:
+    """The outermost calls of CANN that ran the longest within ``span`` of the device, at least 2 % of it."""
+    calls = runtime_calls(facts)
+    if not len(calls) or not len(span[0]):
+        return []
+    start, end = facts.trace.slices.start[calls] + facts.floor, facts.trace.slices.end[calls] + facts.floor
+    shared = covered_before(*span, end.astype(np.float64)) - covered_before(*span, start.astype(np.float64))
+    name = facts.trace.slices.name[calls]
+    names, code = distinct(name)
+    sums, counts = np.bincount(code, shared, len(names)), np.bincount(code, shared > 0, len(names))
+    rows = [
+        Blamed(facts.trace.names[names[k]].rpartition("@")[2], round(sums[k]), int(counts[k]))
+        for k in np.argsort(-sums, kind="stable")[:most].tolist()
+    ]
+    return [row for row in rows if row.time >= _LEAST_SHARE * length_of(span)]
+
+
+class SyncSite(Struct, frozen=True):
+    """Lines of one function below which the host waits for the device again and again.
+
+    ``tasks`` launches of these lines run ``device`` ns on the device, which waits ``lost`` ns for them.
+    """
+
+    file: str
+    function: str
+    lines: tuple[int, ...]
+    tasks: int
+    device: int
+    lost: int
+    span: Span
+
+
+def sync_site(facts: Facts) -> SyncSite | None:
+    """The lines with waiting operations below them whose launches cost more than they compute.
+
+    The lines are those of the innermost user function that every launch and every wait comes from, the training loop.
+    None without call stacks, without such lines, or where they launch most of the job, as the only line of a trainer.
+    """
+    return facts.kept(_sync_site)
+
+
+def _sync_site(facts: Facts) -> SyncSite | None:
+    operations = sync_operations(facts)
+    if facts.launches is None or not len(operations):
+        return None
+    launched_by = stack_of(facts.trace, operation_of(facts.trace, facts.target))
+    waiting = stack_of(facts.trace, operations)
+    there = np.zeros(len(facts.trace.stacks) + 1, np.bool_)
+    there[launched_by] = there[waiting] = True
+    frames = {number: user_lines(facts.trace.stacks[number]) for number in np.flatnonzero(there[:-1]).tolist()}
+    frames = {number: lines for number, lines in frames.items() if lines}
+    loop = _shared_function(list(frames.values()))
+    if loop is None:
+        return None
+    line_of = {number: _line_in(lines, loop) for number, lines in frames.items()}
+    waits_at = {line_of[number] for number in waiting.tolist() if number in line_of}
+    line_of_stack = np.full(len(facts.trace.stacks) + 1, -1, np.int64)  # the last one is that of no stack
+    line_of_stack[list(line_of)] = list(line_of.values())
+    row_line = line_of_stack[launched_by]
+    length = facts.length(facts.target)
+    chosen = []
+    for line in sorted(waits_at):
+        own = row_line == line
+        if own.any() and facts.launches.lost[own].sum() > length[own].sum():
+            chosen.append(line)
+    own = np.isin(row_line, chosen)
+    if not chosen or np.count_nonzero(own) > _WHOLE_LOOP * len(own):
+        return None
+    return SyncSite(
+        loop[0],
+        loop[1],
+        tuple(chosen),
+        int(own.sum()),
+        int(length[own].sum()),
+        round(float(facts.launches.lost[own].sum())),
+        facts.lost_span(own),
+    )
+
+
+def _shared_function(stacks: list[list[CodeLine]]) -> Function | None:
+    """The innermost function that all ``stacks`` (innermost frame first) have in common."""
+    if not stacks:
+        return None
+    shared = set.intersection(*({(line.file, line.function) for line in lines} for lines in stacks))
+    return next(((line.file, line.function) for line in stacks[0] if (line.file, line.function) in shared), None)
+
+
+def _line_in(lines: list[CodeLine], function: Function) -> int:
+    return next(line.line for line in lines if (line.file, line.function) == function)
+
+
+def fetches(facts: Facts) -> I64:
+    """The outermost slices in which the host fetches a batch for longer than the iterator's own work takes."""
+    items = facts.outermost(facts.named(("python", "other"), lambda name: "dataloader" in name.lower()))
+    return items[facts.length(items) >= facts.limits[LOADER_LEAST_MS] * 1e6]
+
+
+def sync_span(facts: Facts, site: SyncSite | None) -> Span:
+    """When the device starved because the host had waited for it: by line of code, and by the cause of its drains.
+
+    What a slow fetch after the wait adds is not the wait's fault.
+    """
+    causes = [each for each in facts.drains if each.cause == "sync"]
+    drained = NOTHING
+    if causes:
+        low, high = np.array([each.start for each in causes]), np.array([each.end for each in causes])
+        drained = both(facts.lost, (low.astype(np.int64), high.astype(np.int64)))
+    found = together(drained, site.span) if site is not None else drained
+    return without(found, facts.on_device(facts.span_of(fetches(facts))))
+
+
+SEVERAL = 3
+"""So many late ranks take turns, where none is late in most cases."""
+_IN_MOST = 0.5
+
+
+class Case(Struct, frozen=True):
+    """A collective at which only late ranks were missing: ``rank`` came last, ``excess`` ns after all in time."""
+
+    collective: Collective
+    rank: int
+    excess: int
+
+
+class Late(Struct, frozen=True):
+    """``ranks`` that come late, the one that was waited for longest first, in ``cases``.
+
+    ``span`` is the exposed time in which nobody else was missing. ``wandering`` tells that none of them is late in most
+    cases, ``neighbours`` that this rank sees only those beside it.
+    """
+
+    ranks: tuple[int, ...]
+    cases: tuple[Case, ...]
+    span: Span
+    wandering: bool
+    neighbours: bool
+
+
+def late(facts: Facts) -> Late | None:
+    """Who is late; None where no task names a peer or nobody is."""
+    return facts.kept(_late)
+
+
+def _late(facts: Facts) -> Late | None:
+    slices, found = facts.trace.slices, facts.collectives
+    fill = fill_of(fills(facts), found.item)
+    seen = found.arrivals
+    arrivals = late_arrivals(seen, found.elapsed, fill)
+    ranks = late_ranks(arrivals)
+    others = np.maximum(seen.taken(~seen.of(ranks)).latest(), fill)
+    last = arrivals.last()
+    last = last.taken(last.of(ranks) & (last.after > others[last.owner]))
+    if not len(last.rank):
+        return None
+    begin = slices.start[found.item[last.owner]]
+    low, high = begin + others[last.owner], begin + last.after
+    rows = found.at(last.owner), last.rank.tolist(), (high - low).tolist()
+    cases = [Case(each, rank, excess) for each, rank, excess in zip(*rows, strict=True)]
+    waited: dict[int, int] = {}
+    for case in cases:
+        waited[case.rank] = waited.get(case.rank, 0) + case.excess
+    lateness = {rank: int(arrivals.after[arrivals.rank == rank].sum()) for rank in ranks}
+    order = tuple(sorted(ranks, key=lambda rank: (-waited.get(rank, 0), -lateness[rank], rank)))
+    total = sum(waited.values())
+    return Late(
+        order,
+        tuple(cases),
+        both((low, high), facts.exposed),
+        len(order) >= SEVERAL and waited.get(order[0], 0) < _IN_MOST * total,
+        sum(case.excess for case in cases if case.collective.neighbours_only) > _IN_MOST * total,
+    )
+
+
+def fills(facts: Facts) -> dict[int, int]:
+    """How long first receives wait for a pipeline to fill, ns by slice: nobody's fault."""
+    return facts.kept(_fills)
+
+
+def _fills(facts: Facts) -> dict[int, int]:
+    return pipeline_fills(facts.trace, facts.collectives, len(facts.steps))
+
+
+def fill_span(facts: Facts) -> Span:
+    """The exposed time in which first receives wait for a pipeline to fill."""
+    filling = fills(facts)
+    start = facts.trace.slices.start[list(filling)].astype(np.int64)
+    return both((start, start + np.array(list(filling.values()), np.int64)), facts.exposed)
+
+
+def unknown_span(facts: Facts) -> Span:
+    """The exposed time in which collectives of unknown arrivals waited, by what their siblings take."""
+    found = unknown_waits(facts.trace, facts.collectives)
+    if not found:
+        return NOTHING
+    start = facts.trace.slices.start[list(found)]
+    span = both((start, start + np.array(list(found.values()), np.int64)), facts.exposed)
+    return span if length_of(span) else NOTHING
+
+
+STEP_START_SHARE = Threshold("step_start_share", 0.05)
+
+
+def before_first_kernels(facts: Facts) -> Span:
+    """From the start of each step to the first compute slice or collective after it, where the device is idle."""
+    start = facts.working[0]
+    items = np.array([step.item for step in facts.steps], np.int64)
+    begin = facts.trace.slices.start[items] + facts.clocks_apart
+    at = np.searchsorted(start, begin)
+    there = at < len(start)
+    return without((begin[there], start[at[there]]), facts.working)
+
+
+def start_share(facts: Facts, starts: Span) -> float:
+    """The share of a step that passes before its first kernel, which are ``starts``."""
+    return length_of(starts) / facts.count / facts.step_ns if facts.step_ns else 0.0
+
+
+def before_late_copies(facts: Facts) -> Span:
+    """Free up to a copy of unknown launch, as older chips have them, where what follows it was launched later.
+
+    The host launches in order: such a copy had not been launched before either.
+    """
+    split, device, pairs = facts.part.gaps, facts.part.slices, facts.part.pairs
+    if split is None or device is None or pairs is None:
+        return NOTHING
+    own = np.flatnonzero(~split.linked)
+    if not len(own):
+        return NOTHING
+    slices, links = facts.trace.slices, facts.trace.links
+    busy = np.flatnonzero(device.busy)
+    busy = busy[np.argsort(slices.start[busy], kind="stable")]
+    pair = BySlice(links.target_slice[pairs.link], np.arange(len(pairs.link))).of(busy)
+    launch = np.append(pairs.launch, np.nan)[pair]
+    known, launch = busy[~np.isnan(launch)], launch[~np.isnan(launch)]
+    at, behind = (np.searchsorted(slices.start[each], split.start[own]) for each in (busy, known))
+    there = (at < len(busy)) & (behind < len(known))
+    own, at, behind = own[there], at[there], behind[there]
+    begin = slices.start[busy[at]]
+    late = device.copy[busy[at]] & (begin <= split.end[own]) & (launch[behind] >= begin)
+    return facts.cut((split.start[own[late]], begin[late]))
+
+
+PROFILER_GAP_LOW_US = Threshold("profiler_gap_low_us", 80.0)
+PROFILER_GAP_HIGH_US = Threshold("profiler_gap_high_us", 115.0)
+PROFILER_SHARE = Threshold("profiler_share", 0.03)
+
+_NO_GAP_FROM_US = 5.0
+_CROWD = 0.5
+
+
+class FixedPauses(Struct, frozen=True):
+    """``count`` pauses of ``all`` after kernels are of nearly one length, ``median`` ns; ``span`` is when they are."""
+
+    count: int
+    all: int
+    median: float
+    span: Span
+
+
+def fixed_pauses(facts: Facts) -> FixedPauses | None:
+    """The pauses of the window, None where they do not crowd or take too little to speak of."""
+    return facts.kept(_fixed_pauses)
+
+
+def _fixed_pauses(facts: Facts) -> FixedPauses | None:
+    limits = facts.limits
+    if facts.launches is None or facts.part.slices is None:
+        return None
+    gap, before, after = _gaps(facts)
+    low, high = limits[PROFILER_GAP_LOW_US] * 1000, limits[PROFILER_GAP_HIGH_US] * 1000
+    crowd = (gap >= low) & (gap <= high)
+    between = (gap >= _NO_GAP_FROM_US * 1000) & (gap < low)
+    count = int(crowd.sum())
+    # A cluster, not the tail of something else: most of the tasks, and hardly any between zero and it.
+    if count < limits[LINKS_FEWEST] or count < _CROWD * len(gap) or between.sum() > 0.05 * count:
+        return None
+    span = facts.cut(union(facts.trace.slices.end[before[crowd]], facts.trace.slices.start[after[crowd]]))
+    if facts.share(length_of(span)) < limits[PROFILER_SHARE]:
+        return None
+    return FixedPauses(count, len(gap), float(np.median(gap[crowd])), span)
+
+
+def _gaps(facts: Facts) -> tuple[I64, I64, I64]:
+    """Pauses (ns) before kernels that were launched while the one ahead on their stream ran, and both kernels."""
+    slices, own = facts.trace.slices, facts.launches
+    device = facts.part.slices
+    assert own is not None
+    assert device is not None
+    busy = np.flatnonzero(device.compute | device.copy)  # by lane and start, as all slices
+    same = slices.lane[busy[1:]] == slices.lane[busy[:-1]]
+    target = facts.target
+    before = BySlice(busy[1:][same], busy[:-1][same]).of(target)
+    arrival = facts.trace.links.target_time[own.link] - own.relative
+    known = (before >= 0) & device.compute[np.maximum(before, 0)]
+    known &= arrival <= slices.end[np.maximum(before, 0)]
+    target, before = target[known], before[known]
+    return np.maximum(slices.start[target] - slices.end[before], 0), before, target

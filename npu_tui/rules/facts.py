@@ -1,0 +1,389 @@
+"""What the rules read: everything known of one device and of the host behind it, each thing computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from npu_tui.analysis.code_lines import LineLoss, losing_launches
+from npu_tui.analysis.collectives import Preprocessing, Transfer
+from npu_tui.analysis.device import EVERYTHING, named_in
+from npu_tui.analysis.drains import DispatchRange, Drain, dispatch_ranges, drains, launches_in
+from npu_tui.analysis.kernels import KernelTable, peak_of
+from npu_tui.analysis.launches import Dispatch
+from npu_tui.analysis.memory import Memory
+from npu_tui.analysis.operators import kernel_types
+from npu_tui.analysis.overlap import Overlap, dequeue_idle_ratio
+from npu_tui.analysis.replay import NO_CHANGE, Change, Replay
+from npu_tui.analysis.replay_device import KERNEL, DeviceTasks
+from npu_tui.analysis.steps import Rhythm, rhythm
+from npu_tui.analysis.thresholds import Threshold
+from npu_tui.rules.inputs import I64, NOTHING, Bools, Input, Span, WithinWindow, both, foreign_threads
+from npu_tui.trace.arrays import distinct
+from npu_tui.trace.intervals import clipped, union
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.model import HOST_TO_DEVICE, LayerKind
+from npu_tui.trace.once import once
+
+PEAK_TFLOPS = Threshold("peak_tflops", 0.0)
+
+T = TypeVar("T")
+
+_APART_NS = 200_000
+"""A launch that needs no waiting is never longer on its way."""
+
+
+class Facts(WithinWindow):
+    """One device of a trace within a window, ns."""
+
+    def kept(self, told: Callable[[Facts], T]) -> T:
+        """``told(self)``, for several rules computed once."""
+        return self._kept.value(told, lambda: told(self))
+
+    # What the profile has.
+
+    def has(self, needed: Input) -> bool:
+        """Whether the profile has the input ``needed``; raises what ``planes`` does where that is asked for."""
+        return self._kept.value(needed, lambda: _HAS[needed](self))
+
+    def has_layer(self, kind: LayerKind) -> bool:
+        """Whether the trace has events on a layer of ``kind``."""
+        return any(layer.kind == kind and layer.lanes for layer in self.trace.layers)
+
+    # Lengths.
+
+    @once
+    def sums(self) -> Overlap:
+        """Computing, communication and free time of the window, without a trace those of step_trace_time.csv."""
+        return self._inputs.table_sums() if self.part.lanes is None else self.part.lanes.sums(self.window)
+
+    @property
+    def total(self) -> int:
+        """Time of the device in the window: what shares are of, ns."""
+        return self.sums.total
+
+    @once
+    def rhythm(self) -> Rhythm | None:
+        """What repeats in a run without steps; None with steps, or of a part of the run."""
+        if self.window != EVERYTHING or self.part.slices is None:
+            return None
+        if any(each.number is not None for each in self._inputs.steps):
+            return None
+        links = self.trace.links
+        link = self.trace.links_of(HOST_TO_DEVICE)
+        link = link[links.target_slice[link] >= 0]
+        launched = np.full(len(self.trace.slices), -1, np.int64)
+        launched[links.target_slice[link]] = links.source_time[link]
+        return rhythm(self.trace, self.kernels, launched[self.kernels])
+
+    @property
+    def unit(self) -> Message:
+        """What times are spread over, in words: a step, or what repeats in a run without steps."""
+        return message(f"finding.unit.{self.rhythm.unit if self.rhythm is not None else 'step'}")
+
+    @property
+    def count(self) -> int:
+        """Over how many steps times are spread to speak of one step."""
+        if self.rhythm is not None:
+            return self.rhythm.count
+        return max(len(self.steps), 1) if self.whole_steps else 1
+
+    @once
+    def step_ns(self) -> float:
+        """Mean length of the steps: on the host, or on the device where that takes longer; of a range its length.
+
+        A host that runs ahead ends its steps long before the device does.
+        """
+        if not self.whole_steps:
+            return float(min(self.window.end, self.trace.end) - max(self.window.start, 0))
+        if not self.steps:
+            whole = self.total if self.replay is None else self.replay.recorded
+            return float(self.total) if self.rhythm is None else whole / self.rhythm.count
+        if self.replay is not None and self._inputs.step is None and not self.warm_up:
+            return self.replay.recorded / self.count
+        items = [each.item for each in self.steps]
+        on_host = float(np.mean(self.trace.slices.end[items] - self.trace.slices.start[items]))
+        return max(on_host, self.total / self.count)
+
+    def share(self, length: float) -> float:
+        """``length`` (ns) of the device's time, 0 to 1 (or more)."""
+        return length / self.total if self.total else 0.0
+
+    # Spans of the device's time, each disjoint and ascending.
+
+    def cut(self, span: Span) -> Span:
+        """``span`` within the window. A step owns what lies between the end of the one before and its own.
+
+        Without a step that is chosen what starts in the window belongs to it as a whole.
+        """
+        start, end = span
+        if self._inputs.step is not None:
+            low, high = clipped(start, end, self._since, self.window.end)
+            return low[high > low], high[high > low]
+        if self.window.whole:
+            own = self.window.holds(start)
+            return start[own], end[own]
+        low, high = clipped(start, end, self.window.start, self.window.end)
+        return low[high > low], high[high > low]
+
+    @once
+    def free(self) -> Span:
+        """Free, as Overlap Analysis has it."""
+        return self.cut(self.part.lanes.free) if self.part.lanes is not None else NOTHING
+
+    @once
+    def exposed(self) -> Span:
+        """Communication that no computing hides."""
+        return self.cut(self.part.lanes.not_overlapped) if self.part.lanes is not None else NOTHING
+
+    @once
+    def computing(self) -> Span:
+        """When the device computes, as Overlap Analysis has it."""
+        return self.cut(self.part.lanes.computing) if self.part.lanes is not None else NOTHING
+
+    @once
+    def communicating(self) -> Span:
+        """When collectives run, hidden or not."""
+        return self.cut(self.part.lanes.communication) if self.part.lanes is not None else NOTHING
+
+    @once
+    def working(self) -> Span:
+        """Compute or a collective, in the whole trace."""
+        device = self.part.slices
+        return NOTHING if device is None else self.span_of(np.flatnonzero(device.compute | device.collective))
+
+    @once
+    def busy(self) -> Span:
+        """When the device computes, communicates or copies, in the whole trace."""
+        device = self.part.slices
+        return NOTHING if device is None else self.span_of(np.flatnonzero(device.busy))
+
+    @once
+    def host_late(self) -> Span:
+        """Free without copies in which the launch that ended it had not been made yet."""
+        split = self.part.gaps
+        if split is None:
+            return NOTHING
+        late = split.linked & (split.late_until > split.start)
+        return self.cut((split.start[late], split.late_until[late].astype(np.int64)))
+
+    @once
+    def device_side(self) -> Span:
+        """Free without copies in which the launch that ended it had already been made."""
+        split = self.part.gaps
+        if split is None:
+            return NOTHING
+        side = split.linked & (split.late_until < split.end)
+        return self.cut((split.late_until[side].astype(np.int64), split.end[side]))
+
+    def lost_span(self, chosen: Bools | None = None) -> Span:
+        """When the idle device waited for the launches of the window, or for those of them that are ``chosen``."""
+        own = self.launches
+        if own is None:
+            return NOTHING
+        losing = own.lost > 0 if chosen is None else (own.lost > 0) & chosen
+        return union(own.ready[losing], (own.ready[losing] + own.lost[losing]).astype(np.int64))
+
+    @once
+    def lost(self) -> Span:
+        """When the idle device waited for any launch of the window."""
+        return self.lost_span()
+
+    # Launches.
+
+    @once
+    def launches(self) -> Dispatch | None:
+        """The launches whose target starts in the window."""
+        whole = self.part.launches
+        return None if whole is None else launches_in(self.trace, whole, self.window)
+
+    @once
+    def target(self) -> I64:
+        """The first busy slice of every launch of the window."""
+        assert self.launches is not None
+        return self.trace.links.target_slice[self.launches.link].astype(np.int64)
+
+    @property
+    def floor(self) -> int:
+        """Device clock minus host clock as far as it is known, ns: what takes a time of the host to the device."""
+        floors = self.part.launches.floors if self.part.launches is not None else ()
+        return round(min((each.floor for each in floors), default=0.0))
+
+    @property
+    def clocks_apart(self) -> int:
+        """``floor`` where it is more than the way of a launch: the clocks of host and device are not the same, ns."""
+        return self.floor if abs(self.floor) > _APART_NS else 0
+
+    @once
+    def ranges(self) -> list[DispatchRange]:
+        """Clusters of near-vertical launches."""
+        if self.launches is None or self.part.slices is None:
+            return []
+        return dispatch_ranges(self.trace, self.part.slices, self.launches)
+
+    @once
+    def losing(self) -> list[tuple[LineLoss, I64]]:
+        """Lost time by line of code, with the positions in ``launches`` of those that lost it."""
+        return [] if self.launches is None else losing_launches(self.trace, self.launches)
+
+    @property
+    def lines(self) -> list[LineLoss]:
+        """Lost time by line of code."""
+        return [loss for loss, _ in self.losing]
+
+    @once
+    def drains(self) -> list[Drain]:
+        """Times without any launch in flight that begin in the window."""
+        if self.part.slices is None or self.part.pairs is None:
+            return []
+        found = drains(self.trace, self.part.slices, self.part.pairs)
+        if self._inputs.step is not None:
+            return [each for each in found if self._since < each.end <= self.window.end]
+        return [each for each in found if self.window.start <= each.start < self.window.end]
+
+    @once
+    def dequeue_idle(self) -> float | None:
+        """Share of the host-late time in which the dequeue thread had nothing to do."""
+        if self.part.gaps is None or self.part.launches is None:
+            return None
+        return dequeue_idle_ratio(self.trace, self.part.gaps, self.part.launches, self.window)
+
+    # The run again.
+
+    @property
+    def replay(self) -> Replay | None:
+        """The model of the whole run, None where there is none or where it misses the recording by more than 2 %."""
+        found = self._inputs.replay_of(self.part)
+        return found if found is not None and found.trusted else None
+
+    @property
+    def tasks(self) -> DeviceTasks | None:
+        """The tasks of the device in the order of its streams; None where no launch leads to it."""
+        found = self._inputs.replay_of(self.part)
+        return None if found is None else found.model.tasks
+
+    @once
+    def late_behind_collectives(self) -> Span:
+        """When a stream waited for the launch of a kernel while nothing but a collective ran on the device.
+
+        That hides the wait from the device's idle time, but the host is as late as in it.
+        """
+        tasks = self.tasks
+        if tasks is None:
+            return NOTHING
+        own = np.flatnonzero((tasks.kind == KERNEL) & (tasks.previous >= 0) & (tasks.launched >= 0))
+        ready, made = tasks.end[tasks.previous[own]], np.minimum(tasks.launched[own] + self.floor, tasks.start[own])
+        late = made > ready
+        return both((ready[late], made[late]), self.exposed)
+
+    def freed(self, change: Change, after: Change = NO_CHANGE) -> int | None:
+        """What ``change`` shortens the run by once no peer is late and ``after`` is done, ns; None without a replay."""
+        if self.replay is None:
+            return None
+        return self.replay.gain(change, Change(in_time=self.replay.late) | after)
+
+    # Kernels.
+
+    @once
+    def kernels(self) -> I64:
+        """The compute slices of the window in order of time."""
+        if self.part.slices is None:
+            return np.zeros(0, np.int64)
+        items = np.flatnonzero(self.part.slices.compute)
+        items = items[self.window.holds(self.trace.slices.start[items])]
+        return items[np.argsort(self.trace.slices.start[items], kind="stable")]
+
+    @once
+    def kernel_types(self) -> tuple[list[str], I64]:
+        """The distinct types of ``kernels`` and which one each has, by their rows, else by their names."""
+        types = self.kernel_table.type if len(self.kernel_table) == len(self.kernels) else None
+        if types is None:
+            return kernel_types(self.trace, self.kernels)
+        used, code = distinct(types.code)
+        return [types.values[each] for each in used.tolist()], code
+
+    @once
+    def kernel_table(self) -> KernelTable:
+        """``kernels`` with their rows of kernel_details.csv; the rows alone where the trace has no kernels."""
+        table = self._inputs.all_kernels()
+        return table.of_slices(self.kernels) if (table.item >= 0).any() else table
+
+    @property
+    def peak_tflops(self) -> float:
+        """The most the device reaches in matrix products: the user's figure, else that of its chip, 0 if unknown."""
+        return self.limits[PEAK_TFLOPS] or peak_of(self.setup.chip)
+
+    @property
+    def memory(self) -> Memory:
+        """Memory of the device over all the time."""
+        return self._inputs.memory()
+
+    @property
+    def transfers(self) -> Sequence[Transfer]:
+        """What every collective moved over every transport, of the whole trace."""
+        return self._inputs.transfers()
+
+    @property
+    def preprocessing(self) -> Sequence[Preprocessing]:
+        """The rows of data_preprocess.csv."""
+        return self._inputs.preprocessing()
+
+    @once
+    def time_by_type(self) -> dict[str, int]:
+        """Time of ``kernels`` by type, ns, most first."""
+        types, code = self.kernel_types
+        sums = np.bincount(code, self.length(self.kernels), len(types))
+        order = np.argsort(-sums, kind="stable").tolist()
+        return {types[k]: int(sums[k]) for k in order}
+
+    # Slices.
+
+    def named(self, kinds: tuple[LayerKind, ...], rule: Callable[[str], bool]) -> I64:
+        """The slices on layers of ``kinds`` whose name fulfils ``rule`` and that start in the window, by start."""
+        slices = self.trace.slices
+        lanes = [lane for lane in self.trace.lanes if self.trace.layers[lane.layer].kind in kinds]
+        items = named_in(self.trace, (lane for lane in lanes if lane.tid not in self.foreign), rule)
+        items = items[self.window.holds(slices.start[items] + self.floor) | self._in_step(items)]
+        return items[np.argsort(slices.start[items], kind="stable")]
+
+    @once
+    def foreign(self) -> frozenset[int]:
+        """Ids of threads that work for another device of the trace."""
+        return foreign_threads(self.trace, self.part.device)
+
+    def _in_step(self, items: I64) -> Bools:
+        """Which of ``items`` start in a step of the window on the host; only where the window is that of a step."""
+        found = np.zeros(len(items), np.bool_)
+        if self.whole_steps and self.window != EVERYTHING:
+            start, slices = self.trace.slices.start[items], self.trace.slices
+            for step in self.steps:
+                found |= (start >= slices.start[step.item]) & (start < slices.end[step.item])
+        return found
+
+    def on_device(self, span: Span) -> Span:
+        """A span of the host on the clock of the device."""
+        return span[0] + self.floor, span[1] + self.floor
+
+
+_HAS: dict[Input, Callable[[Facts], bool]] = {
+    "device": lambda facts: facts.part.slices is not None and bool(facts.part.slices.busy.any()),
+    "links": lambda facts: facts.launches is not None and facts.part.split is not None,
+    "overlap": lambda facts: facts.part.lanes is not None and facts.sums.total > 0,
+    "cann": lambda facts: facts.has_layer("cann"),
+    "python": lambda facts: facts.has_layer("python"),
+    "planes": lambda facts: bool(len(facts.planes.item)),
+    "steps": lambda facts: bool(facts.steps),
+    "frequency": lambda facts: any(each.name == "AI Core Freq" for each in facts.trace.counters.series),
+    "kernel_details": lambda facts: bool(facts.kernel_table.details),
+    "pmu": lambda facts: bool(np.isfinite(facts.kernel_table.ratios["mte2"]).any()),
+    "metadata": lambda facts: facts.setup.environment is not None,
+    "memory": lambda facts: facts.memory.curve("reserved") is not None,
+    "shapes": lambda facts: bool(np.isfinite(facts.kernel_table.bytes).any()),
+    "peak": lambda facts: facts.peak_tflops > 0 and facts.has("shapes"),
+    "l2_cache": lambda facts: bool(np.isfinite(facts.kernel_table.hit_rate).any()),
+    "transfers": lambda facts: bool(facts.transfers),
+    "preprocess": lambda facts: bool(facts.preprocessing),
+}
+"""How each input is told; none is looked for before a rule needs it."""

@@ -1,0 +1,327 @@
+"""What a profile gives the rules, and the slices and spans of time that evidence is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.analysis.calls import HostOperators
+from npu_tui.analysis.collectives import Collectives, Preprocessing, Transfer
+from npu_tui.analysis.device import EVERYTHING, Window
+from npu_tui.analysis.kernels import KernelTable
+from npu_tui.analysis.launches import dequeue_slices, enqueue_of
+from npu_tui.analysis.memory import Memory
+from npu_tui.analysis.overlap import DevicePart, Overlap
+from npu_tui.analysis.replay import Replay
+from npu_tui.analysis.steps import Step, warm_up_steps
+from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.rules.model import Evidence
+from npu_tui.trace.args import Copies, PlaneArgs
+from npu_tui.trace.classes import step_number
+from npu_tui.trace.intervals import covered, difference, intersection, union
+from npu_tui.trace.message import Said
+from npu_tui.trace.model import HOST_TO_DEVICE, Lane, Trace
+from npu_tui.trace.once import Known, once
+from npu_tui.trace.text import brief
+
+Input = Literal[
+    "device", "links", "overlap", "cann", "python", "planes", "steps", "frequency", "kernel_details", "pmu",
+    "metadata", "memory", "shapes", "peak", "l2_cache", "transfers", "preprocess",
+]  # fmt: skip
+"""What a rule may need of a profile: layers and events of the trace, counters, and companion files."""
+
+
+class Setup(Struct, frozen=True, dict=True):
+    """How the run was set up, by the files beside the trace: settings of the profiler, environment of the job.
+
+    None or empty where a file is missing. ``settings`` are those of profiler_info_<rank>.json by name, ``ranks`` those
+    whose profiles lie in the same folder, ``groups`` the ranks of the job in every group by its name, ``chip`` what the
+    profile calls its device.
+    """
+
+    settings: Mapping[str, object] = {}
+    environment: Mapping[str, str] | None = None
+    ranks: tuple[int, ...] = ()
+    groups: Mapping[str, tuple[int, ...]] = {}
+    chip: str | None = None
+
+
+class Inputs(Struct, frozen=True):
+    """What the facts of all devices of a profile, or of a part of it, are made from; times in ns.
+
+    ``step`` is the number of the step that ``window`` is, ``steps`` are all of the trace. What takes a while is called
+    where a rule needs it: args of the tasks of collectives (``planes``) and of copies between host and device, the
+    collectives that start in the window, the operations of the framework, and of the tables beside the trace kernels
+    (kernel_details.csv), memory, what collectives moved (communication.json), the rows of data_preprocess.csv and the
+    sums of step_trace_time.csv; all but the collectives are of the whole trace. ``replay_of`` a device is the model of
+    its run and its host, None where no launch leads to it.
+
+    ``planes``, ``copies`` and ``collectives`` raise ``InputError`` if the file is gone.
+    """
+
+    trace: Trace
+    window: Window
+    step: int | None
+    thresholds: Thresholds
+    setup: Setup
+    steps: Sequence[Step]
+    planes: Callable[[], PlaneArgs]
+    copies: Callable[[], Copies]
+    collectives: Callable[[], Collectives]
+    hosts: Callable[[], HostOperators]
+    all_kernels: Callable[[], KernelTable]
+    memory: Callable[[], Memory]
+    transfers: Callable[[], Sequence[Transfer]]
+    preprocessing: Callable[[], Sequence[Preprocessing]]
+    table_sums: Callable[[], Overlap]
+    replay_of: Callable[[DevicePart], Replay | None]
+
+
+I64 = npt.NDArray[np.int64]
+
+Bools = npt.NDArray[np.bool_]
+
+Span = tuple[I64, I64]
+
+"""Starts and ends (ns) of intervals."""
+
+NOTHING: Span = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def length_of(span: Span) -> int:
+    """How long ``span`` is, without counting anything twice, ns."""
+    return covered(*span)
+
+
+def without(span: Span, cut: Span) -> Span:
+    """``span`` less ``cut``."""
+    return difference(*span, *cut)
+
+
+def both(span: Span, other: Span) -> Span:
+    """What two spans share."""
+    return intersection(*span, *other)
+
+
+def together(*spans: Span) -> Span:
+    """All of ``spans`` as one."""
+    return union(np.concatenate([each[0] for each in spans]), np.concatenate([each[1] for each in spans]))
+
+
+def first_of_largest(values: I64, most: int) -> I64:
+    """The positions of the ``most`` largest of ``values``, largest first; of equals the earlier one."""
+    if len(values) > most > 0:
+        own = np.flatnonzero(values >= np.partition(values, len(values) - most)[len(values) - most])
+        return own[np.argsort(-values[own], kind="stable")[:most]]
+    return np.argsort(-values, kind="stable")[:most]
+
+
+def largest(span: Span, most: int = 10) -> list[tuple[int, int]]:
+    """The longest intervals of a disjoint ``span``, in order of time."""
+    start, end = span
+    chosen = np.sort(first_of_largest(end - start, most))
+    return list(zip(start[chosen].tolist(), end[chosen].tolist(), strict=True))
+
+
+GARBAGE_COLLECTION = "GC"
+"""The frame that torch_npu's profiler records for a collection (gc_detect_threshold)."""
+
+
+class TraceSlices:
+    """The slices of ``trace``."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+
+    @property
+    def foreign(self) -> frozenset[int]:
+        """Ids of threads that work for another device."""
+        return frozenset()
+
+    def host_calls(self, low: int, high: int, after: int) -> I64:
+        """What the host begins in ``[low, high)`` of its clock and ends later than ``after``, by lane.
+
+        Frames of Python and steps are no such calls.
+        """
+        slices, items = self.trace.slices, self._begun(self._host_lanes, low, high, after)
+        name = slices.name[items]
+        call = (slices.category[items] != self._frames) | self._collecting[name]
+        found: I64 = items[call & ~self._steps_named[name]]
+        return found
+
+    def frames(self, low: int, high: int, after: int) -> I64:
+        """The frames of Python that begin in ``[low, high)`` of the host's clock and end later than ``after``."""
+        items = self._begun(self.trace.lanes, low, high, after)
+        found: I64 = items[self.trace.slices.category[items] == self._frames]
+        return found
+
+    def _begun(self, lanes: Sequence[Lane], low: int, high: int, after: int) -> I64:
+        slices = self.trace.slices
+        found = [np.zeros(0, np.int64)]
+        for lane in lanes:
+            begun = slices.start[lane.first : lane.last]
+            first, last = (lane.first + int(begun.searchsorted(time)) for time in (low, high))
+            if first < last:
+                found.append(first + np.flatnonzero(slices.end[first:last] > after))
+        return np.concatenate(found)
+
+    @once
+    def _host_lanes(self) -> list[Lane]:
+        lanes = [lane for lane in self.trace.lanes if lane.tid not in self.foreign]
+        return [lane for lane in lanes if self.trace.layers[lane.layer].kind in ("python", "cann", "other")]
+
+    @once
+    def _frames(self) -> int:
+        """The category of frames of Python; that of none where there are none."""
+        categories = self.trace.categories
+        return categories.index("python_function") if "python_function" in categories else len(categories)
+
+    @once
+    def _collecting(self) -> Bools:
+        return np.array([name == GARBAGE_COLLECTION for name in self.trace.names] + [False])
+
+    @once
+    def _steps_named(self) -> Bools:
+        return np.array([step_number(name) is not None for name in self.trace.names] + [False])
+
+    def length(self, items: I64) -> I64:
+        """Durations of slices, ns."""
+        return self.trace.slices.end[items] - self.trace.slices.start[items]
+
+    def warming_up(self, steps: Sequence[Step]) -> tuple[Step, ...]:
+        """The first of ``steps`` that take far longer than the others."""
+        numbered = [each for each in steps if each.number is not None and each.window is not None]
+        items = np.array([each.item for each in numbered], np.int64)
+        return tuple(numbered[: warm_up_steps(self.length(items))])
+
+    def span_of(self, chosen: Bools | I64) -> Span:
+        """The union of slices, given as a mask or by index."""
+        return union(self.trace.slices.start[chosen], self.trace.slices.end[chosen])
+
+    def outermost(self, items: I64) -> I64:
+        """Those of ``items`` that lie in no other of them on the same lane."""
+        slices = self.trace.slices
+        if not len(items):
+            return items
+        # By lane, start and, the longest first, end: so all slices are sorted.
+        least = int(items.min())
+        there = np.zeros(int(items.max()) - least + 1, np.bool_)
+        there[items - least] = True
+        order = least + np.flatnonzero(there)
+        # Lanes one after another on one axis: what reaches no farther than any before it on its lane lies inside.
+        far = slices.end[order] + slices.lane[order].astype(np.int64) * (int(slices.end[order].max()) + 1)
+        outer = np.ones(len(order), np.bool_)
+        outer[1:] = far[1:] > np.maximum.accumulate(far)[:-1]
+        found: I64 = order[outer]
+        return found[np.argsort(slices.start[found], kind="stable")]
+
+    def place(self, item: int, note: Said) -> Evidence:
+        """A slice as evidence."""
+        slices = self.trace.slices
+        name = brief(self.trace.name_of(item))
+        return Evidence(int(slices.start[item]), int(slices.end[item]), int(slices.lane[item]), name, note, item)
+
+    def longest(self, items: I64, note: Callable[[int], Said], most: int = 10) -> tuple[Evidence, ...]:
+        """The longest of ``items`` as evidence, in order of time; ``note`` gives the words for a slice."""
+        chosen = np.sort(items[first_of_largest(self.length(items), most)])
+        chosen = chosen[np.argsort(self.trace.slices.start[chosen], kind="stable")]
+        return tuple(self.place(item, note(item)) for item in chosen.tolist())
+
+
+def foreign_threads(trace: Trace, device: int | None) -> frozenset[int]:
+    """Ids of the threads that launch to other devices and never to ``device``, and of those that feed only them.
+
+    A thread that launches nothing may work for any device: it is nobody else's.
+    """
+    layers = [layer for layer in trace.layers if layer.kind in ("hardware", "communication") and layer.lanes]
+    if len({layer.device for layer in layers}) < 2:
+        return frozenset()
+    of_lane = np.full(len(trace.lanes) + 1, -1, np.int64)
+    for layer in layers:
+        of_lane[list(layer.lanes)] = 1 if layer.device == device else 0
+    links, slices = trace.links, trace.slices
+    tid = np.array([lane.tid for lane in trace.lanes] + [-1], np.int64)
+    link = trace.links_of(HOST_TO_DEVICE)
+    link = link[(links.target_slice[link] >= 0) & (links.source_slice[link] >= 0)]
+    reached = of_lane[slices.lane[links.target_slice[link]]]
+    source = tid[slices.lane[links.source_slice[link]]]
+    own, others = set(source[reached == 1].tolist()), set(source[reached == 0].tolist())
+    dequeues = dequeue_slices(trace)
+    entered = enqueue_of(trace, dequeues)
+    known = entered >= 0
+    launching, feeding = tid[slices.lane[dequeues[known]]], tid[slices.lane[entered[known]]]
+    own |= set(feeding[np.isin(launching, list(own))].tolist())
+    others |= set(feeding[np.isin(launching, list(others))].tolist())
+    return frozenset(others - own)
+
+
+class WithinWindow(TraceSlices):
+    """One device of a trace within a window, ns.
+
+    ``whole_steps`` tells whether the window is that of one step or of all, not a range of time. First steps that take
+    far longer than the others are ``warm_up`` and no part of the window of the whole trace.
+    """
+
+    def __init__(self, part: DevicePart, inputs: Inputs) -> None:
+        super().__init__(inputs.trace)
+        self.part = part
+        self._inputs = inputs
+        self.limits = inputs.thresholds
+        self.whole_steps = inputs.step is not None or inputs.window == EVERYTHING
+        whole = inputs.window == EVERYTHING and inputs.step is None
+        self.warm_up = self.warming_up(inputs.steps) if whole else ()
+        self.window = inputs.window
+        if self.warm_up and (last := self.warm_up[-1].window) is not None:
+            self.window = Window(last.end, EVERYTHING.end, whole=True)
+        self._kept = Known()
+
+    @once
+    def _since(self) -> int:
+        """The end of the step before the chosen one, ns; before all without one."""
+        ends = [each.window.end for each in self._inputs.steps if each.window is not None]
+        return max((end for end in ends if end <= self.window.start), default=EVERYTHING.start)
+
+    @property
+    def setup(self) -> Setup:
+        """Settings of the profiler, environment and groups of the job, as the files beside the trace tell."""
+        return self._inputs.setup
+
+    @property
+    def planes(self) -> PlaneArgs:
+        """Args of the tasks of all collectives."""
+        return self._inputs.planes()
+
+    @property
+    def copies(self) -> Copies:
+        """What copies between host and device say of themselves. Raises ``InputError`` if the file is gone."""
+        return self._inputs.copies()
+
+    @property
+    def hosts(self) -> HostOperators:
+        """The operations of the framework, of the whole trace."""
+        return self._inputs.hosts()
+
+    @once
+    def steps(self) -> list[Step]:
+        """The steps that have a number and touch the window on the device."""
+        step, window = self._inputs.step, self.window
+        numbered = [each for each in self._inputs.steps if each.number is not None and each.window is not None]
+        return [
+            each
+            for each in numbered
+            if step in (None, each.number) and each.window.end > window.start and each.window.start < window.end  # type: ignore[union-attr]
+        ]
+
+    @once
+    def collectives(self) -> Collectives:
+        """The collectives of this device that start in the window."""
+        found = self._inputs.collectives()
+        if self.part.slices is None:
+            return found.taken(np.zeros(0, np.int64))
+        return found.taken(
+            self.part.slices.collective[found.item] & self.window.holds(self.trace.slices.start[found.item])
+        )

@@ -1,0 +1,281 @@
+"""Every command with its keys and what it does; names of keys."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from npu_tui.strings import name_keys, say
+
+_SIGNS = {
+    "!": "exclamation_mark", '"': "quotation_mark", "#": "number_sign", "$": "dollar_sign", "%": "percent_sign",
+    "&": "ampersand", "'": "apostrophe", "(": "left_parenthesis", ")": "right_parenthesis", "*": "asterisk",
+    "+": "plus", ",": "comma", "-": "minus", ".": "full_stop", "/": "slash", ":": "colon", ";": "semicolon",
+    "<": "less_than_sign", "=": "equals_sign", ">": "greater_than_sign", "?": "question_mark", "@": "at",
+    "[": "left_square_bracket", "\\": "backslash", "]": "right_square_bracket", "^": "circumflex_accent",
+    "_": "underscore", "`": "grave_accent", "{": "left_curly_bracket", "|": "vertical_line",
+    "}": "right_curly_bracket", "~": "tilde",
+}  # fmt: skip
+_NAMED = {
+    "left": "←", "right": "→", "up": "↑", "down": "↓", "pageup": "PgUp", "pagedown": "PgDn", "home": "Home",
+    "end": "End", "insert": "Ins", "delete": "Del", "backspace": "Backspace", "space": "Space", "enter": "Enter",
+    "escape": "Esc", "tab": "Tab", **{f"f{number}": f"F{number}" for number in range(1, 13)},
+}  # fmt: skip
+_LABELS = {name: sign for sign, name in _SIGNS.items()} | _NAMED
+_BY_LABEL = {label.lower(): name for name, label in _LABELS.items()}
+_SYNONYMS = {"return": "enter", "pgdown": "pagedown"}
+_MODIFIERS = ("ctrl", "alt", "shift")
+"""In the order in which people write them; Textual's names have them in the order of the alphabet."""
+
+_TWINS = {
+    "comma": ("fullwidth_comma",),
+    "full_stop": ("ideographic_full_stop", "fullwidth_full_stop"),
+    "left_square_bracket": ("left_black_lenticular_bracket", "fullwidth_left_square_bracket"),
+    "right_square_bracket": ("right_black_lenticular_bracket", "fullwidth_right_square_bracket"),
+    "slash": ("ideographic_comma", "fullwidth_solidus"),
+    "question_mark": ("fullwidth_question_mark",),
+    "colon": ("fullwidth_colon",),
+    "left_curly_bracket": ("fullwidth_left_curly_bracket",),
+    "right_curly_bracket": ("fullwidth_right_curly_bracket",),
+    "left_parenthesis": ("fullwidth_left_parenthesis",),
+    "right_parenthesis": ("fullwidth_right_parenthesis",),
+    "less_than_sign": ("left_double_angle_bracket", "fullwidth_less_than_sign"),
+    "greater_than_sign": ("right_double_angle_bracket", "fullwidth_greater_than_sign"),
+    "space": ("ideographic_space",),
+}
+"""What Chinese input methods send for the punctuation of a key, by Textual's names."""
+
+_FULL_WIDTH = ord("！") - ord("!")
+
+_SENT_AS = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+h": "backspace", "ctrl+left_square_bracket": "escape"}
+"""What terminals without the kitty protocol send the same byte for."""
+
+
+def key_label(key: str) -> str:
+    """A key, or a sequence of two, as people write it: ``Ctrl+R`` for ``ctrl+r``, ``+`` for ``plus``."""
+    first, _, second = key.partition(" ")
+    if second:
+        label = key_label(first)
+        return label + label if len(label) == 1 else f"{label} {label}"
+    *modifiers, base = key.split("+")
+    label = _LABELS.get(base, base.upper() if modifiers else base)
+    return "+".join([*(word.capitalize() for word in _MODIFIERS if word in modifiers), label])
+
+
+def key_in_ascii(key: str) -> str:
+    """A key as people write it into a file: ``left`` for the arrow, which few keyboards have as a character."""
+    label = key_label(key)
+    return label if label.isascii() else key
+
+
+def find_key(text: str) -> str | None:
+    """Textual's name of a key as people write it, None if there is no such key.
+
+    ``w``, ``W``, ``/``, ``Ctrl+R``, ``PgUp`` and Textual's own names are keys; ``gg`` and ``F5 F5`` are one key twice.
+    """
+    words = text.split()
+    if len(words) == 1 and len(text) == 2 and text[0] == text[1]:
+        words = [text[0], text[0]]
+    if len(words) == 2 and words[0] == words[1]:
+        key = find_key(words[0])
+        return None if key is None or " " in key else f"{key} {key}"
+    modifiers: set[str] = set()
+    rest = text.strip()
+    while True:
+        word, plus, behind = rest.partition("+")
+        if not plus or not behind or word.lower() not in _MODIFIERS:
+            break
+        modifiers.add(word.lower())
+        rest = behind
+    key = _base(rest)
+    if key is None:
+        return None
+    if len(key) == 1 and modifiers == {"shift"}:
+        return key.upper() if key.isalpha() else None  # as terminals send it: a digit becomes a sign
+    return "+".join([*sorted(modifiers), key.lower() if modifiers else key])
+
+
+def _base(text: str) -> str | None:
+    """The name of a key without its modifiers."""
+    if len(text) == 1 and text.isalnum() and text.isascii():
+        return text
+    lowered = text.lower()
+    found = _SIGNS.get(text) or _BY_LABEL.get(lowered) or _SYNONYMS.get(lowered)
+    return found or (lowered if lowered in _LABELS else None)
+
+
+def nearest_key(text: str) -> str | None:
+    """What is a key and is written most like ``text``; None where nothing is near."""
+    before, plus, base = text.rpartition("+")
+    from difflib import get_close_matches  # mostly there is nothing wrong
+
+    near = get_close_matches(base.lower(), sorted({*_LABELS, *_BY_LABEL}), 1, 0.5)
+    found = f"{before}{plus}{near[0]}" if near else ""
+    return found if found and find_key(found) else None
+
+
+def delivered(key: str) -> list[str]:
+    """The names under which terminals deliver ``key``.
+
+    Some send a capital as Shift with the letter; input methods send full-width twins.
+    """
+    names = [key, *_TWINS.get(key, ())]
+    if len(key) == 1 and key.isascii():
+        names.append(chr(ord(key) + _FULL_WIDTH))
+        if key.isupper():
+            names += [f"shift+{key.lower()}", f"shift+{key}"]
+    return names
+
+
+def sent_as(key: str) -> str | None:
+    """The other key that most terminals send in place of ``key``, None where they tell it apart."""
+    return _SENT_AS.get(key)
+
+
+def is_han(char: str | None) -> bool:
+    """Whether ``char`` is a Chinese character: an input method stands between the keys and the program."""
+    return char is not None and unicodedata.name(char[:1] or " ", "").startswith("CJK UNIFIED IDEOGRAPH")
+
+
+Group = Literal[
+    "time", "rows", "slices", "links", "range", "search", "notes", "panel", "compared", "job", "list", "program"
+]
+GROUPS: tuple[Group, ...] = (
+    "time", "rows", "slices", "links", "range", "search", "notes", "panel", "compared", "job", "list", "program",
+)  # fmt: skip
+
+Where = Literal["lanes", "job", "picker"]
+"""The screens that have commands: the lanes of some traces, the overview of a job, and the list of profiles to choose
+from. Each has keys of its own."""
+
+TAB_COMMAND = "tab_"
+"""What the ids of the commands begin with that open a tab."""
+TAB_KEYS = (
+    ("findings", "1"),
+    ("lines", "2"),
+    ("details", "3"),
+    ("links", "4"),
+    ("range", "5"),
+    ("operators", "6"),
+    ("communication", "7"),
+    ("search", "8"),
+    ("memory", "9"),
+    ("summary", "r"),
+    ("changes", "F"),
+)
+"""The tabs of the panel as they are declared in ``tabs``, without the imports that those need."""
+
+JOB_TABS = (
+    ("job_ranks", "1"),
+    ("job_collectives", "2"),
+    ("job_links", "3"),
+    ("job_hosts", "4"),
+    ("job_groups", "5"),
+    ("job_clock", "6"),
+    ("job_findings", "7"),
+)
+"""The tabs of the overview of a job."""
+
+VIEW_KEYS = (("bubbles", "I"), ("syncs", "T"), ("calls", "C"), ("host_ops", "O"))
+"""Views of the tab ``lines`` with keys of their own."""
+
+
+class Command(Struct, frozen=True):
+    """Something the user can do. ``default_keys`` are Textual key names, or one twice with a blank for a sequence.
+
+    ``acts`` is what it does, by the screen that has it: a function of that screen, which returns what to tell the user,
+    or None where the screen shows it. A command without keys is typed after ``:`` or found in the palette.
+    """
+
+    id: str
+    group: Group
+    default_keys: tuple[str, ...]
+    acts: Mapping[Where, Callable[[Any], str | None]]
+
+    @property
+    def where(self) -> tuple[Where, ...]:
+        """The screens that have it."""
+        return (*self.acts,)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys that run the command, the user's own if there are any."""
+        return _own_keys.get(self.id, self.default_keys)
+
+    @property
+    def press(self) -> str:
+        """What to press, or to type where it has no key, in texts that name it."""
+        return key_label(self.keys[0]) if self.keys else f":{self.id}"
+
+    @property
+    def title(self) -> str:
+        """What the command does, in a few words."""
+        return say(f"command.{self.id}")
+
+
+COMMANDS: list[Command] = []
+BY_ID: dict[str, Command] = {}
+"""All commands in the order of the help, and by their ids: those that ``tui/actions.py`` declares.
+
+The table names the screens, and the screens and all below them name commands; so it is declared here when
+``npu_tui.tui`` is imported, before anything asks for it.
+"""
+
+_own_keys: dict[str, tuple[str, ...]] = {}
+
+
+def declare(commands: Iterable[Command]) -> None:
+    """Let ``commands`` be those that there are."""
+    COMMANDS.extend(commands)
+    BY_ID.update((command.id, command) for command in COMMANDS)
+    assert len(BY_ID) == len(COMMANDS), "two commands have one id"
+    name_keys(lambda command: BY_ID[command].press)
+
+
+def set_keys(own: Mapping[str, tuple[str, ...]]) -> None:
+    """From now on the commands of ``own`` have these keys, all others their default ones."""
+    _own_keys.clear()
+    _own_keys.update(own)
+
+
+def commands_of(where: Where) -> list[Command]:
+    """The commands of one screen."""
+    return [command for command in COMMANDS if where in command.where]
+
+
+def keys_label(command: Command) -> str:
+    """All keys of a command as people write them."""
+    return " ".join(_labels(command))
+
+
+def _labels(command: Command) -> list[str]:
+    """The keys of a command, or how it is typed where it has none."""
+    return [key_label(key) for key in command.keys] or [f":{command.id}"]
+
+
+def markdown_table(where: Where) -> str:
+    """The keys of a screen as a table in Markdown."""
+    lines = [f"| {say('keymap.heading.keys')} | {say('keymap.heading.what')} |", "|---|---|"]
+    for command in commands_of(where):
+        keys = " ".join(_code(label) for label in _labels(command))
+        lines.append(f"| {keys} | {command.title} |")
+    return "\n".join(lines) + "\n"
+
+
+def _code(label: str) -> str:
+    """``label`` as code in a cell of a Markdown table, also where it is a backtick or the bar between cells."""
+    return f"`` {label} ``" if "`" in label else "`" + label.replace("|", "\\|") + "`"
+
+
+def text_table() -> str:
+    """The key table as plain text, by group."""
+    width = max(len(keys_label(command)) for command in COMMANDS)
+    lines = []
+    for group in GROUPS:
+        lines += [say(f"group.{group}")]
+        lines += [f"  {keys_label(command):{width}}  {command.title}" for command in COMMANDS if command.group == group]
+        lines.append("")
+    return "\n".join(lines)

@@ -1,1 +1,0 @@
-"""What only the screen of a comparison has: its head, and how it is opened."""

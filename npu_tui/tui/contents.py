@@ -1,0 +1,316 @@
+"""What the panel shows: its tabs filled for the trace, the range and the selection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import cast
+
+from msgspec import Struct
+from rich.text import Text
+from textual.message import Message
+
+from npu_tui.strings import say
+from npu_tui.trace.text import brief, duration_text
+from npu_tui.tui.finder import Finder
+from npu_tui.tui.panel import Panel
+from npu_tui.tui.session import Session
+from npu_tui.tui.tabs import COMPARED_TABS, TABS
+from npu_tui.tui.tabs.lines import LinesTab
+from npu_tui.tui.tabs.table import Content, Context, Row, Stretch, Tab, Table, padded, row_cells
+from npu_tui.view.explorer import Explorer
+from npu_tui.view.scene import Selected
+from npu_tui.view.viewport import Viewport
+
+
+def record(table: Table, row: Row) -> str:
+    """The headings of ``table`` with the cells of ``row``; columns without a word are left out."""
+    pairs = [(name, cell) for name, cell in zip(table.headings, row_cells(row.cells), strict=True) if cell.strip()]
+    names = padded([name for name, _ in pairs])
+    return "\n".join(f"{name}   {cell}" for name, (_, cell) in zip(names, pairs, strict=True))
+
+
+_MARGIN = 0.05
+"""A stretch of time is shown with this share of its length on either side."""
+_CONTEXT = 0.75
+"""The same of what differs between two profiles: it is told by what stands around it."""
+_LONGEST_NAME = 50
+_THIN = 0.02
+_AROUND = 3.0
+"""A slice thinner than this share of the view is shown with so many of its lengths on either side."""
+
+
+class Owed(Struct, frozen=True):
+    """A step to the next (1) or previous (-1) finding, asked for before there were any, and where the user was then."""
+
+    direction: int
+    tab: str
+    viewport: Viewport
+    cursor: int
+    selection: Selected | None
+
+
+class Computed(Message):
+    """A thread has made the ``content`` of a tab for what was ``wanted`` then."""
+
+    def __init__(self, content: Content, wanted: tuple[object, ...]) -> None:
+        self.content = content
+        self.wanted = wanted
+        super().__init__()
+
+
+class Contents:
+    """Fills ``panel`` with what ``explorer`` looks at in ``session`` and the hits of ``finder``.
+
+    ``compute`` runs what takes longer than a key may in a thread; its ``Computed`` message goes to the panel.
+    ``computing`` is what a thread is making for the open tab, None if nothing.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        explorer: Explorer,
+        finder: Finder,
+        panel: Panel,
+        compute: Callable[[Callable[[], None]], object],
+    ) -> None:
+        self._session = session
+        self._explorer = explorer
+        self._finder = finder
+        self._panel = panel
+        self._compute = compute
+        tabs = TABS if session.picture is None else (*COMPARED_TABS, *TABS)
+        self._tabs: dict[str, Tab] = {tab.id: tab() for tab in tabs}
+        self._walked = "findings" if session.picture is None else "changes"
+        """The tab whose rows are gone through one by one."""
+        self._lines = cast(LinesTab, self._tabs["lines"])
+        self._filled: tuple[object, ...] | None = None
+        self._counted: tuple[object, ...] | None = None
+        self.computing: tuple[object, ...] | None = None
+        self._visited: tuple[Row, int] | None = None
+        self._marked: tuple[int, int] | None = None
+        """The range that going to a row marked last."""
+        self._finding: tuple[Text | str, ...] = ()
+        self.owed: Owed | None = None
+
+    def open_tab(self, tab: str, unfold: bool = True) -> None:
+        """Show ``tab``; with ``unfold`` also the panel, where it is hidden."""
+        self._panel.open(tab, unfold)
+        self.fill()
+
+    def press_tab(self, tab: str) -> str | None:
+        """Open ``tab``, if there is one; where it is open already, let it show the next thing it can."""
+        if tab not in self._tabs:
+            return say("compared.none")
+        if self._panel.is_open(tab) and self._tabs[tab].again():
+            self._filled = None
+        self._panel.open(tab)
+        self.fill()
+        return None
+
+    @property
+    def view(self) -> str:
+        """Which view the tab of code lines has."""
+        return self._lines.view
+
+    def open_view(self, view: str) -> None:
+        """Show ``view`` of the tab of code lines."""
+        self._lines.view = view
+        self._panel.open("lines")
+        self.fill()
+
+    def ask(self, sql: str) -> None:
+        """Show the answer to the query ``sql``."""
+        self._lines.ask(sql)
+        self._panel.open("lines")
+        self.fill()
+
+    def walk_bubbles(self, direction: int) -> str | None:
+        """Go to the next (1) or previous (-1) row of the table of bubbles; None unless that is on show."""
+        rows = self._panel.rows
+        if not self._panel.is_open("lines") or self._lines.view != "bubbles" or not rows:
+            return None
+        at = self._panel.table.cursor_row
+        visited = self._visited is not None and self._visited[0] is rows[at]
+        at = min(max(at + direction, 0), len(rows) - 1) if visited else at
+        self._panel.table.move_cursor(row=at, animate=False)
+        words = self.visit(rows[at])
+        return say("panel.row_of", n=at + 1, count=len(rows), words=words)
+
+    def fill(self) -> None:
+        """Show what the open tab says of what the user looks at now."""
+        if not self._panel.is_shown:
+            self._filled = self._counted = None
+            return
+        now, tab = self._now(), self._tabs[self._panel.tab]
+        self._show_tabs(now)
+        wanted = (self, tab.id, tab.depends_on(now), *now.session.scene.offsets)
+        if wanted == self._filled:
+            return
+        self._filled = wanted
+        self.computing = None
+        if tab.ready(now):
+            self._panel.show(tab.content(now))
+        else:
+            self.computing = wanted
+            self._panel.show(say("panel.computing"))
+            self._compute(partial(_make, tab, now, wanted, self._panel.post_message))
+
+    def _show_tabs(self, now: Context) -> None:
+        """Show the names and counts of all tabs, unless what they depend on is as it was: most keys only move."""
+        findings, width = now.session.findings.get(now.trace), self._panel.size.width
+        counted = (
+            self._panel.tab, self._lines.view, width, now.trace, now.selection, now.link_category, now.hits, findings,
+        )  # fmt: skip
+        if counted != self._counted:
+            self._counted = counted
+            tabs = self._tabs.values()
+            self._panel.show_tabs({tab.id: tab.count(now) for tab in tabs}, {tab.id: tab.name() for tab in tabs})
+
+    def _now(self) -> Context:
+        state = self._explorer.state
+        return Context(
+            self._session,
+            state.selection,
+            state.range,
+            self._explorer.focused,
+            state.link_category,
+            self._finder.hits,
+            state.cursor,
+        )
+
+    def take(self, made: Computed) -> None:
+        """Show what a thread has made, unless something else is wanted meanwhile."""
+        if self.computing == made.wanted:
+            self.computing = None
+            self._panel.show(made.content)
+
+    def visit(self, row: Row) -> str:
+        """Go to the first place of ``row``, and again to its next one; returns what to tell."""
+        if not row.places:
+            return ""
+        turn = 0
+        if self._visited is not None and self._visited[0] is row:
+            turn = (self._visited[1] + 1) % len(row.places)
+        self._visited = row, turn
+        place = row.places[turn]
+        words = [say("panel.place", n=turn + 1, count=len(row.places))] if len(row.places) > 1 else []
+        if isinstance(place, Selected):
+            self._explorer.select(place)
+            if row.values:
+                self._fit_around(place)
+            words.append(self._slice(place))
+        else:
+            self._show_stretch(place)
+            words.append(place.words)
+        return "   ".join(words) if any(words) else ""
+
+    def _fit_around(self, place: Selected) -> None:
+        """Show a few lengths of a slice around it, where it is a thin line or does not fit."""
+        start, end = self._session.scene.times(place)
+        span, length = self._explorer.state.viewport.span, max(end - start, 1)
+        if length < _THIN * span or length > span:
+            self._explorer.show(start, end, _AROUND)
+
+    def _slice(self, place: Selected) -> str:
+        """How long the slice lasts, and which operation launched it from which line."""
+        trace = self._session.scene.traces[place.trace]
+        length = duration_text(int(trace.slices.end[place.item] - trace.slices.start[place.item]))
+        words = [say("panel.slice", length=length, name=brief(trace.name_of(place.item), _LONGEST_NAME))]
+        operation = self._session.profiles[place.trace].operation_of(place.item)
+        if operation >= 0:
+            words.append(say("panel.operation", name=brief(trace.name_of(operation), _LONGEST_NAME)))
+        return "   ".join(words)
+
+    def _show_stretch(self, place: Stretch) -> None:
+        """Mark a stretch as the range and fit it; a slice of its own is selected too."""
+        if place.slice is not None:
+            self._explorer.select(Selected(place.trace, place.slice))
+        elif place.lane is not None:
+            self._explorer.go_to_lane(place.trace, place.lane)
+        start, end = self._times(place)
+        low, high = start, end
+        if place.twin is not None:
+            other = self._times(place.twin)
+            low, high = min(start, other[0]), max(end, other[1])
+        self._explorer.show(low, high, _MARGIN if self._session.picture is None else _CONTEXT)
+        if place.marked:
+            self._explorer.set_range(start, end)
+            self._marked = self._explorer.state.range
+        else:
+            self._explorer.go_to(start)
+
+    def leave_stretch(self) -> None:
+        """Drop the range that going to a row marked, once the cursor is outside of it; the user's own ones stay."""
+        state = self._explorer.state
+        if state.range is None or state.range != self._marked:
+            return
+        start, end = state.range
+        if not start <= state.cursor <= end:
+            state.range = None
+
+    def _times(self, place: Stretch) -> tuple[int, int]:
+        """Start and end of a stretch on the scene's clock."""
+        start, end = (self._session.scene.to_scene(place.trace, when) for when in (place.start, place.end))
+        return start, end
+
+    def show_finding(self, wanted: str) -> str:
+        """Go to the evidence of the finding with the id ``wanted``; returns what to tell."""
+        self.open_tab("findings")
+        now = self._now()
+        found, content = now.session.findings.get(now.trace), self._tabs["findings"].content(now)
+        ids = [each.id for each in found.findings] if found is not None else []
+        if wanted not in ids or not isinstance(content, Table):
+            return say("findings.silent", id=wanted)
+        return self._show_finding(content.rows, content.rows[ids.index(wanted)])
+
+    def show_numbered(self, number: int) -> str:
+        """Go to the evidence of finding number ``number``, from 1 on; returns what to tell."""
+        self.open_tab(self._walked, unfold=False)
+        content = self._tabs[self._walked].content(self._now())
+        if not isinstance(content, Table) or not 0 < number <= len(content.rows):
+            return say(f"{self._walked}.none")
+        return self._show_finding(content.rows, content.rows[number - 1])
+
+    def go_to_finding(self, direction: int) -> str:
+        """Go to the evidence of the next (1) or previous (-1) finding, or change; returns what to tell."""
+        self.open_tab(self._walked, unfold=False)
+        now = self._now()
+        if self._walked == "findings" and now.session.findings.get(now.trace) is None:
+            state = self._explorer.state
+            self.owed = Owed(direction, self._panel.tab, state.viewport, state.cursor, state.selection)
+            return say("findings.then" if now.session.whole else "loading.findings")
+        content = self._tabs[self._walked].content(now)
+        found = [row for row in content.rows if not row.minor] if isinstance(content, Table) else []
+        if not found:
+            return say(f"{self._walked}.none")
+        at = next((i for i, row in enumerate(found) if row.cells == self._finding), -1 if direction > 0 else 0)
+        return self._show_finding(found, found[(at + direction) % len(found)])
+
+    def pay(self) -> str:
+        """Go to the finding that was asked for before there were any, unless the user went elsewhere meanwhile.
+
+        Returns what to tell. A tab that was opened meanwhile stays open.
+        """
+        owed, self.owed, state = self.owed, None, self._explorer.state
+        if owed is None or (owed.viewport, owed.cursor, owed.selection) != (
+            state.viewport, state.cursor, state.selection,
+        ):  # fmt: skip
+            return ""
+        tab = self._panel.tab
+        words = self.go_to_finding(owed.direction)
+        if tab != owed.tab:
+            self.open_tab(tab, unfold=False)
+        return words
+
+    def _show_finding(self, found: list[Row], row: Row) -> str:
+        self._finding = row.cells
+        self._visited = None
+        self.visit(row)
+        self._panel.point_at(row.cells)
+        return say(f"{self._walked}.of", n=found.index(row) + 1, count=len(found), title=str(row.cells[-1]).strip())
+
+
+def _make(tab: Tab, now: Context, wanted: tuple[object, ...], post: Callable[[Message], object]) -> None:
+    """Make the contents of a tab; it runs in a thread."""
+    post(Computed(tab.content(now), wanted))

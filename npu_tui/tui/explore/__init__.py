@@ -1,1 +1,0 @@
-"""The main screen and what it hands its work to."""

@@ -1,0 +1,208 @@
+"""Runs searches beside the screen, so that no key waits for them; the newest one wins."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from itertools import count
+
+import numpy as np
+import numpy.typing as npt
+from textual.message import Message
+from textual.worker import get_current_worker
+
+from npu_tui.analysis.search_language import FIELDS, Search, SearchError, parse_search, unknown_field
+from npu_tui.load.errors import InputError
+from npu_tui.strings import say, words
+from npu_tui.trace.text import printable
+from npu_tui.tui.session import NO_HITS, Bools, Hits, Session, make_hits
+
+_NUMBERS = count()
+"""Every search has its own, so that none is taken for one of another session."""
+
+_BETWEEN = 0.15
+"""Seconds from one count to the next while args are read."""
+
+
+class Found(Message):
+    """The hits of search ``number`` so far, or in ``error`` what is wrong with it."""
+
+    def __init__(self, number: int, hits: Hits, error: str = "") -> None:
+        self.number = number
+        self.hits = hits
+        self.error = error
+        super().__init__()
+
+
+class Finder:
+    """The present search of ``session``: its ``hits``, and in ``error`` one line where its text cannot be used.
+
+    ``work`` runs a function in a thread, those of one group one after the other; ``post`` takes the ``Found`` messages.
+    """
+
+    def __init__(
+        self, session: Session, work: Callable[[Callable[[], None], str], object], post: Callable[[Message], object]
+    ) -> None:
+        self.hits = NO_HITS
+        self.error = ""
+        self.running = False
+        self._text = ""
+        self._start = work
+        self._post = post
+        self._number = next(_NUMBERS)
+        self._scene = session.scene
+        self._profiles = session.profiles
+        self._traces = session.scene.traces
+        self._prepared = False
+        self._orders: dict[int, npt.NDArray[np.int64]] = {}
+        self._places = [
+            name
+            for trace in self._traces
+            for name in (*(lane.name for lane in trace.lanes), *(layer.name for layer in trace.layers))
+        ]
+
+    @property
+    def text(self) -> str:
+        """What is or was looked for; empty without a search."""
+        return self._text
+
+    def prepare(self) -> None:
+        """Compute in a thread what searches need, while the user is still typing one."""
+        if not self._prepared:
+            self._prepared = True
+            self._start(self._prepare, "prepare")
+
+    def _prepare(self) -> None:
+        for number, profile in enumerate(self._profiles):
+            profile.searchable.prepare()
+            self._order(number)
+
+    def _order(self, number: int) -> npt.NDArray[np.int64]:
+        """The slices of trace ``number`` as they stand in the file."""
+        if number not in self._orders:
+            self._orders[number] = self._traces[number].slices.file_order()
+        return self._orders[number]
+
+    def clear(self) -> None:
+        """Stop searching; there are no hits."""
+        self._number = next(_NUMBERS)
+        self.hits, self.error, self.running, self._text = NO_HITS, "", False, ""
+
+    def shifted(self) -> None:
+        """A trace lies elsewhere on the scene's clock now: so do its hits."""
+        if self.hits is not NO_HITS:
+            self.hits = make_hits(self.hits.text, self._scene, self.hits.masks, self.hits.share)
+
+    def begin(self, text: str) -> None:
+        """Look for ``text`` in a thread; ``Found`` messages bring the hits."""
+        self.clear()
+        if not text.strip():
+            return
+        self._text, self.running = text, True
+        number = self._number
+        self._start(lambda: self._work(number, text), "search")
+
+    def finish(self, text: str) -> None:
+        """Look for ``text`` until the hits are there; only args are still read in the thread."""
+        if text == self._text and not self.running:
+            return
+        try:
+            search = parse_search(text, self._places)
+        except SearchError as error:
+            self._refuse(error)
+            return
+        if search.args:
+            if text != self._text:
+                self.begin(text)
+            return
+        self.clear()
+        self._text = text
+        try:
+            self.hits = make_hits(text, self._scene, self._masks(search))
+        except SearchError as error:
+            self._refuse(error)
+
+    def words(self) -> str:
+        """How many hits there are, or what is wrong; empty without a search."""
+        count, text = len(self.hits), self._text
+        if self.error or not text:
+            return self.error
+        if self.running:
+            return say("search.running", count=count, text=text, share=f"{self._share:.0%}")
+        if len(self.hits):
+            return say("search.title", count=count, text=text)
+        return say("search.nothing", text=text) + self._fields()
+
+    def answer(self) -> str:
+        """The same, where the text itself is in sight."""
+        count = len(self.hits)
+        if self.error or not self._text:
+            return self.error
+        if self.running:
+            return say("search.count_so_far", count=count, share=f"{self._share:.0%}")
+        return say("search.count", count=count) if len(self.hits) else say("search.no_hits") + self._fields()
+
+    @property
+    def _share(self) -> float:
+        return 0.0 if self.hits is NO_HITS else self.hits.share
+
+    def _fields(self) -> str:
+        """Which field may be meant by what is none."""
+        unknown = unknown_field(self._text)
+        if unknown is None:
+            return ""
+        near = get_close_matches(unknown, FIELDS, 1)
+        return say("search.field_near", near=near[0]) if near else say("search.fields", fields=" ".join(FIELDS))
+
+    def take(self, found: Found) -> bool:
+        """Keep what a ``Found`` brought; False if it belongs to an older search."""
+        if found.number != self._number:
+            return False
+        self.hits, self.error = found.hits, found.error
+        self.running = found.hits.share < 1 and not found.error
+        return True
+
+    def _refuse(self, error: SearchError) -> None:
+        self.clear()
+        self.error = printable(str(error))
+
+    def _work(self, number: int, text: str) -> None:
+        worker = get_current_worker()
+
+        def go_on() -> bool:
+            return number == self._number and not worker.is_cancelled
+
+        try:
+            search = parse_search(text, self._places)
+            for hits in self._search(search, go_on):
+                self._post(Found(number, hits))
+        except SearchError as error:
+            self._post(Found(number, NO_HITS, printable(str(error))))
+        except InputError as error:
+            self._post(Found(number, NO_HITS, words(error.message)))
+
+    def _masks(self, search: Search) -> list[Bools]:
+        return [profile.searchable.find(search) for profile in self._profiles]
+
+    def _search(self, search: Search, go_on: Callable[[], bool]) -> Iterator[Hits]:
+        masks = self._masks(search)
+        if not search.args:
+            yield make_hits(search.text, self._scene, masks)
+            return
+        wanted, masks = masks, [np.zeros(len(mask), np.bool_) for mask in masks]
+        shown = time.monotonic()
+        none = True
+        for number, trace in enumerate(self._traces):
+            order = self._order(number)
+            items = order[wanted[number][order]]
+            for part in trace.args.scan(trace.slices.event[items], search.args, go_on):
+                masks[number][items[part.places]] = True
+                now = time.monotonic()
+                # The first hits are shown at once.
+                if now - shown >= _BETWEEN or (none and len(part.places)):
+                    shown, none = now, none and not len(part.places)
+                    share = min((number + part.share) / len(self._traces), 0.999)
+                    yield make_hits(search.text, self._scene, [mask.copy() for mask in masks], share)
+        if go_on():
+            yield make_hits(search.text, self._scene, masks)

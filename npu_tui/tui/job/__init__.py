@@ -1,1 +1,0 @@
-"""The overview of a job: who is slow, where, on which clock; from here a rank's timeline is entered."""

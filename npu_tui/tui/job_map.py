@@ -1,0 +1,503 @@
+"""The heat map and the waterfall of a job, and the lines above them."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+
+import numpy as np
+from rich.segment import Segment
+from rich.text import Text
+from textual import events
+from textual.message import Message
+from textual.strip import Strip
+
+from npu_tui.jobs.heat import SHADES, HeatRow
+from npu_tui.jobs.job import Job
+from npu_tui.jobs.timelines import Bar, waterfall
+from npu_tui.strings import say
+from npu_tui.trace.text import cell_count, duration_text, printable, shortened, wrapped
+from npu_tui.tui.head import profile_name
+from npu_tui.tui.job_overview import Overview
+from npu_tui.tui.ranks import Line
+from npu_tui.tui.terminal.strips import style_of
+from npu_tui.tui.terminal.terminal import Terminal
+from npu_tui.tui.terminal.theme import ALERT
+from npu_tui.tui.timeline import Drawing
+from npu_tui.view.ansi import Encoder
+from npu_tui.view.bars import points
+from npu_tui.view.grid import Grid
+from npu_tui.view.heat import (
+    DrawnBar,
+    DrawnParts,
+    DrawnRow,
+    FieldPicture,
+    FieldPlaces,
+    HeatPicture,
+    Places,
+    WaterfallPicture,
+    draw_field,
+    draw_heat,
+    draw_parts,
+    draw_waterfall,
+    field_places,
+)
+from npu_tui.view.palette import Ink
+
+FIELD_FROM = 64
+"""From more ranks than these on a field of hosts shows all of them at once."""
+
+_ALARMING = ("own", "cost")
+"""Metrics of which a rank is to blame for its own values."""
+_DIGITS = 3
+_MOST_PARTS = 16
+"""Ranks whose step is drawn in parts."""
+_TALLEST = 26
+"""Lines of the field of hosts at most."""
+
+
+def heat_picture(view: Overview) -> HeatPicture:
+    """The heat map of ``view`` with its cursor."""
+    heat = view.heat
+    title = say("ranks.map.title", metric=say(f"ranks.metric.{heat.metric}"), axis=say(f"ranks.axis.{heat.axis}"))
+    if view.scope.ranks is not None:
+        title += f"  [{view.scope.name}]"
+    rows = tuple(_row(view, row) for row in view.rows)
+    heads = tuple(say(f"column.{name}") for name in ("own", "last", "waits", "saves"))
+    labels = tuple(column.label if heat.axis != "collective" else f"#{column.label}" for column in heat.columns)
+    more = ""
+    hidden = sum(len(row.ranks) for row in view.rows)
+    if len(view.rows) > 1:
+        more = say("ranks.map.more", rows=len(view.rows), ranks=hidden)
+    return HeatPicture(title, labels, rows, heads, SHADES, heat.metric in _ALARMING, view.row, view.column, more=more)
+
+
+def _row(view: Overview, row: HeatRow) -> DrawnRow:
+    if row.kind == "missing":
+        label = f"{row.ranks[0]}" if len(row.ranks) == 1 else say("ranks.missing.label", count=len(row.ranks))
+        figures = () if np.isnan(row.values).all() else _seen_figures(view, row.ranks[0])
+        return DrawnRow(label, say("ranks.missing"), row.values, figures, unknown=not figures)
+    if row.kind == "alike":
+        own = [view.examined.rows[rank] for rank in row.ranks]
+        most = max(abs(each.own_excess_us) for each in own) * 1e3
+        waits = max(each.job_waits_us for each in own) * 1e3
+        return DrawnRow(say("ranks.alike", count=len(row.ranks)), "", row.values, (f"±{_time(most)}", "", _time(waits)))
+    rank = row.ranks[0]
+    own_row = view.examined.rows[rank]
+    gain = "" if own_row.gain_us is None else _time(own_row.gain_us * 1e3)
+    figures = (
+        _signed(own_row.own_excess_us * 1e3),
+        f"{own_row.came_last}/{own_row.collectives}",
+        _time(own_row.job_waits_us * 1e3),
+        gain,
+    )
+    return DrawnRow(f"{rank}", own_row.host, row.values, figures, marked=rank in view.marked)
+
+
+def _seen_figures(view: Overview, rank: int) -> tuple[str, ...]:
+    """What the others tell of a rank without files."""
+    own = next(each for each in view.job.sums if each.rank == rank)
+    return "", f"{own.came_last}/{own.collectives}", _time(own.cost), "" if own.gain is None else _time(own.gain)
+
+
+def _time(ns: float) -> str:
+    return duration_text(ns, _DIGITS) if ns else "0"
+
+
+def _signed(ns: float) -> str:
+    return ("+" if ns > 0 else "") + _time(ns)
+
+
+def arrivals_picture(view: Overview) -> HeatPicture | None:
+    """The arrivals at the collectives of the step under the cursor, in the rows of the heat map; None without any."""
+    heat = view.arrivals()
+    if not heat.columns or view.axis != "step":
+        return None
+    shares = heat.shares
+    place = {rank: number for number, rank in enumerate(heat.ranks)}
+    rows = []
+    for row in view.rows:
+        own = [place[rank] for rank in row.ranks if rank in place]
+        values = np.fmax.reduce(shares[own], axis=0) if own else np.full(len(heat.columns), np.nan)
+        rows.append(DrawnRow("", "", values, unknown=row.kind == "missing"))
+    at = next((k for k, column in enumerate(heat.columns) if view.collective in column.collectives), -1)
+    title = say("ranks.arrivals.title", step=printable(view.step) or "–")
+    columns = tuple(f"#{column.label}" for column in heat.columns)
+    return HeatPicture(title, columns, tuple(rows), (), SHADES, False, view.row, at, named=False)
+
+
+def field_picture(view: Overview) -> FieldPicture | None:
+    """Every rank of a large job as a cell by its host; None for a small one, or where only some ranks are shown."""
+    hosts, heat = view.job.hosts, view.heat
+    if len(heat.ranks) <= FIELD_FROM or view.scope.ranks is not None:
+        return None
+    devices = max(len(host.ranks) for host in hosts)
+    worst = np.full(len(heat.ranks), np.nan)
+    if len(heat.columns):
+        worst = np.fmax.reduce(heat.shares, axis=1)
+    place = {rank: number for number, rank in enumerate(heat.ranks)}
+    shares = np.full((len(hosts), devices), np.nan)
+    for number, host in enumerate(hosts):
+        shares[number, : len(host.ranks)] = worst[[place[rank] for rank in host.ranks]]
+    own = view.job.host_of.get(view.rank)
+    cursor = None
+    if own is not None:
+        cursor = (hosts.index(own), own.ranks.index(view.rank))
+    title = say("ranks.field.title", hosts=len(hosts), ranks=len(heat.ranks))
+    return FieldPicture(title, shares, tuple(host.id for host in hosts), SHADES, heat.metric in _ALARMING, cursor)
+
+
+def waterfall_picture(view: Overview, lines: int) -> WaterfallPicture | None:
+    """The collective that is looked at in at most so many ``lines`` of bars; None without collectives."""
+    if not 0 <= view.collective < len(view.job.blamed):
+        return None
+    blamed = view.job.blamed[view.collective]
+    meeting = blamed.meeting
+    found = waterfall(blamed, view.job.clocks)
+    step = say("ranks.fall.step", step=printable(meeting.step)) if meeting.step else ""
+    title = say(
+        "ranks.fall.title", type=printable(meeting.type), ordinal=meeting.ordinal,
+        group=view.group_name(meeting.group), step=step,
+    )  # fmt: skip
+    error = max((bar.error for bar in found.bars), default=0)
+    asides = tuple(say(f"ranks.fall.aside{form}", spread=blamed.spread, error=error) for form in ("", ".short"))
+    bars, more = list(found.bars), ""
+    if len(bars) > lines:
+        kept = max(lines - 1, 1)
+        rest = bars[kept:]
+        after = sorted(bar.come for bar in rest)
+        first = min(bar.come for bar in bars)
+        more = say(
+            "ranks.fall.more", count=len(rest), half=after[len(after) // 2] - first,
+            most=after[math.ceil(0.99 * len(after)) - 1] - first,
+        )  # fmt: skip
+        bars = bars[:kept]
+    drawn = tuple(_bar(view, bar, blamed.last, blamed.cost) for bar in bars)
+    return WaterfallPicture(title, asides, found.length, found.come, drawn, more)
+
+
+def _bar(view: Overview, bar: Bar, last: int | None, cost: int) -> DrawnBar:
+    is_last = bar.rank == last
+    host = view.job.host_of.get(bar.rank)
+    words = "" if last is None or is_last else say("ranks.fall.waits_for", rank=last)
+    if bar.at_most:
+        note = say("ranks.fall.at_most")
+    elif is_last:
+        note = say("ranks.fall.last", time=cost)
+    elif bar.wait:
+        note = say("ranks.fall.waits", time=bar.wait)
+    else:
+        note = say("ranks.fall.with_last")
+    label = f"{bar.rank}" if host is None or len(view.job.hosts) < 2 else f"{bar.rank} {printable(host.id)}"
+    return DrawnBar(
+        label, bar.begin, bar.come, bar.end, bar.own, bar.error, words, note, is_last, bar.at_most,
+        bar.rank == view.rank,
+    )  # fmt: skip
+
+
+def parts_rows(view: Overview) -> tuple[DrawnParts, ...]:
+    """What the ranks of the heat map spend a step on; none where files do not tell, or where the ranks are many."""
+    rows = [view.examined.rows[row.ranks[0]] for row in view.rows if row.kind == "rank"]
+    if not 0 < len(rows) <= _MOST_PARTS:
+        return ()
+    found = []
+    for row in rows:
+        parts = (row.computing_us, row.communication_not_overlapped_us, row.free_us)
+        known = [part * 1e3 for part in parts if part is not None]
+        if len(known) == len(parts):
+            note = duration_text(sum(known), _DIGITS)
+            found.append(DrawnParts(str(row.rank), (known[0], known[1], known[2]), note, row.rank == view.rank))
+    return tuple(found)
+
+
+def natural_lines(view: Overview, width: int) -> tuple[int, int, int, int]:
+    """Lines of the heat map, the field of hosts, the collective and the parts of a step, if there were room."""
+    field, lines = field_picture(view), 0
+    if field is not None:
+        hosts, devices = field.shares.shape
+        places = field_places(hosts, devices, width, _TALLEST)
+        lines = 1 + (devices if places.by_device else -(-places.hosts // places.across))
+    bars = len(view.examined.source.ranks_of(view.collective)) + 1 if view.collective >= 0 else 0
+    return 2 + len(view.rows), lines, bars, len(parts_rows(view)) + bool(parts_rows(view))
+
+
+_BESIDE_FROM = 150
+"""Columns from which the arrivals in a step stand beside the heat map."""
+_BESIDE = 0.36
+_LEAST_FALL = 4
+"""Lines that a collective is worth showing on, with its title."""
+_LEAST_MAP = 5
+_WHEEL_ROWS = 3
+
+
+class JobMap(Drawing):
+    """Shows what ``view`` looks at; nothing until there is one."""
+
+    DEFAULT_CSS = "JobMap { height: 1fr; width: 1fr; }"
+
+    class Moved(Message):
+        """The row, column or collective that is looked at changed."""
+
+    class Chosen(Message):
+        """The row under the cursor was clicked twice."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        super().__init__()
+        self._terminal = terminal
+        self._encoder: Encoder | None = None
+        self._strips: list[Strip] = []
+        self.view: Overview | None = None
+        self.words = ""
+        """What stands there while there is nothing to look at."""
+        self._places = Places()
+        self._beside = Places()
+        self._beside_left = 0
+        self._field: FieldPlaces | None = None
+        self._field_top = 0
+
+    def changed(self) -> None:
+        """Paint again."""
+        self.post_message(self.Moved())
+        self._strips = []
+        self.refresh()
+
+    def forget_shown(self) -> None:
+        """Nothing is remembered of what the terminal shows."""
+
+    def on_resize(self) -> None:
+        """Paint for another size."""
+        self._strips = []
+
+    def render_line(self, y: int) -> Strip:
+        """Line ``y`` of the picture."""
+        if len(self._strips) != self.size.height:
+            self._paint()
+        return self._strips[y] if y < len(self._strips) else Strip.blank(self.size.width)
+
+    def _paint(self) -> None:
+        width, height = self.size
+        grid = Grid.blank(height, width, Ink.TEXT, Ink.LANE)
+        if self.view is None:
+            grid.write(min(1, height - 1), 1, points(self.words), Ink.DIM)
+        elif width and height:
+            self._draw(self.view, grid)
+        if self._encoder is None:
+            terminal = self._terminal
+            self._encoder = Encoder(terminal.palette, terminal.depth, terminal.glyphs)
+        encoder = self._encoder
+        grid.mend()
+        grid = encoder.prepared(grid)
+        self._strips = [
+            Strip([Segment(run[0], style_of(*run[1:])) for run in encoder.runs(grid, y)], width) for y in range(height)
+        ]
+
+    def _draw(self, view: Overview, grid: Grid) -> None:
+        """The heat map on top, the collective below, the field of hosts between them where there is one."""
+        lines, field, fall, parts = divided(grid.height, *natural_lines(view, grid.width))
+        picture = heat_picture(view)
+        beside = arrivals_picture(view) if grid.width >= _BESIDE_FROM else None
+        right = 0 if beside is None else int(grid.width * _BESIDE)
+        self._places = draw_heat(picture, grid.part(0, 0, lines, grid.width - right))
+        self._beside_left = grid.width - right + 2
+        if beside is not None:
+            self._beside = draw_heat(beside, grid.part(0, self._beside_left, lines, right - 2))
+            grid.char[:lines, self._beside_left - 2] = ord("│")
+            grid.fg[:lines, self._beside_left - 2] = Ink.RULE
+        else:
+            self._beside = Places()
+        self._field = None
+        top = lines + 1
+        shown = field_picture(view) if field else None
+        if shown is not None:
+            self._field, self._field_top = draw_field(shown, grid.part(top, 0, field, grid.width)), top + 1
+            top += field + 1
+        if fall:
+            bars = waterfall_picture(view, fall - 1)
+            if bars is not None:
+                draw_waterfall(bars, grid.part(top, 0, fall, grid.width))
+            top += fall + 1
+        if parts:
+            draw_parts(say("ranks.shares.title"), parts_rows(view), grid.part(top, 0, parts, grid.width))
+
+    # --- mouse
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Go to the row, column, collective or host under the pointer."""
+        self.focus()
+        view = self.view
+        if view is None:
+            return
+        row = self._places.row(event.y)
+        if row is not None and row < len(view.rows):
+            view.row = row
+            column = self._places.column(event.x) if event.x < self._beside_left else None
+            if column is not None:
+                view.show_column(column)
+            beside = self._beside.column(event.x - self._beside_left) if self._beside.bins else None
+            if beside is not None:
+                view.show_collective(view.arrivals().columns[beside].collectives[0])
+        elif self._field is not None and (place := self._field.at(event.x, event.y - self._field_top)) is not None:
+            host, device = place
+            if host < len(view.job.hosts):
+                own = view.job.hosts[host]
+                if device < 0:
+                    view.show_scope(view.scope_of_host(own.id))
+                elif device < len(own.ranks):
+                    view.go_to_rank(own.ranks[device])
+        else:
+            return
+        self.changed()
+
+    def on_click(self, event: events.Click) -> None:
+        """A double click on a row is Enter."""
+        if event.chain == 2 and self._places.row(event.y) is not None:
+            self.post_message(self.Chosen())
+
+    def _wheel(self, event: events.MouseScrollUp | events.MouseScrollDown, direction: int) -> None:
+        event.prevent_default()
+        event.stop()
+        if self.view is not None:
+            self.view.move(_WHEEL_ROWS * direction)
+            self.changed()
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Rows up."""
+        self._wheel(event, -1)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Rows down."""
+        self._wheel(event, 1)
+
+
+def divided(height: int, rows: int, field: int, fall: int, parts: int) -> tuple[int, int, int, int]:
+    """Lines out of ``height`` for the heat map, the field of hosts, the collective and the parts of a step.
+
+    A blank line stands between them. What has no room for its least is left out, the field last; the parts are shown
+    only if everything else has all it needs.
+    """
+    left = height
+    field_lines = 0
+    if field:
+        field_lines = min(field, max(left // 3, 4))
+        left -= field_lines + 1
+    fall_lines = 0
+    if fall and left >= min(rows, _LEAST_MAP) + min(fall, _LEAST_FALL) + 1:
+        fall_lines = min(fall, max(left - rows - 1, left * 2 // 5, _LEAST_FALL))
+        left -= fall_lines + 1
+    map_lines = max(min(rows, left), min(left, _LEAST_MAP))
+    whole = (map_lines, field_lines, fall_lines) == (rows, field, fall)
+    return map_lines, field_lines, fall_lines, parts if parts and whole and left - rows > parts else 0
+
+
+_LEFT_OUT = ("job.broken", "job.twice")
+"""What is said of profiles that are not part of the job."""
+_DETAIL_FROM = 30
+"""Rows of the terminal from which the verdict says why."""
+
+
+class JobHead:
+    """The widgets above the heat map."""
+
+    def __init__(self, path: str) -> None:
+        self._path = printable(profile_name(path))
+        self.headline = Line()
+        self.verdict = Line()
+        self.clock = Line()
+
+    def show_loading(self, words: str) -> None:
+        """Say how far the reading is."""
+        self.headline.fill([Text.assemble((f"{say('ranks.title')}  ", "bold"), self._path, end="")])
+        self.verdict.fill([Text(words, end="")])
+        self.clock.fill([])
+
+    def show(self, view: Overview, width: int, height: int) -> None:
+        """Fill the lines for a terminal of ``width`` columns and ``height`` rows."""
+        self.headline.fill([self._headline(view, width - 2)])
+        self.verdict.fill(self._verdict(view, width - 2, height >= _DETAIL_FROM))
+        self.clock.fill([self._clock(view, width - 2)])
+
+    def _headline(self, view: Overview, width: int) -> Text:
+        job = view.job
+        facts = [say("ranks.fact.ranks", ranks=len(job.ranks), hosts=len(job.hosts))]
+        steps = view.report.steps
+        if steps and steps != [""]:
+            facts.append(
+                say("job.steps.one", step=steps[0])
+                if len(steps) == 1
+                else say("job.steps", first=steps[0], last=steps[-1])
+            )
+        levels = {profile.level for profile in job.ranks if profile.level is not None}
+        if len(levels) == 1:
+            facts.append(say("compared.level", level=next(iter(levels))))
+        if job.layout is not None:
+            facts.append(f"TP {job.layout.tensor} · PP {job.layout.pipeline} · DP {job.layout.data}")
+        if not view.has_traces:
+            facts.append(say("ranks.fact.no_traces"))
+        right = say(f"ranks.metric.{view.metric}")
+        title = say("ranks.title")
+        room = width - cell_count(title) - 2
+        while facts and sum(cell_count(fact) + 2 for fact in facts) + 12 > room:
+            facts.pop()
+        path = shortened(self._path, max(room - sum(cell_count(fact) + 2 for fact in facts), 8), ahead=True)
+        line = Text.assemble((f"{title}  ", "bold"), (path, ""), no_wrap=True, end="")
+        for fact in facts:
+            line.append(f"  {fact}", "dim")
+        gap = width - line.cell_len - cell_count(right)
+        if gap >= 2:
+            line.append(" " * gap + right, "bold")
+        return line
+
+    @staticmethod
+    def _verdict(view: Overview, width: int, detailed: bool) -> list[Text]:
+        """The dearest finding, red where it is a large share of the job, on two lines if it must be; below it why."""
+        found = view.report.findings
+        told = bool(found) and found[0].severity != "info"
+        style = f"bold {ALERT}" if told and found[0].severity == "high" else "bold"
+        lines = wrapped(printable(view.report.verdict), width)[:2]
+        text = [Text(line, style, no_wrap=True, end="") for line in lines]
+        if told and detailed:
+            why = found[0].detail
+            rank = view.examined.rows.get(found[0].ranks[0]) if found[0].ranks else None
+            if rank is not None and rank.why and found[0].id == "RANK.SLOW":
+                why = say("ranks.why", why=rank.why, detail=why)
+            text.append(Text(printable(why), "dim", no_wrap=True, end=""))
+        return text
+
+    @staticmethod
+    def _clock(view: Overview, width: int) -> Text:
+        """How many ranks each method ties to the first, how well, the greatest drift, and who is missing."""
+        line = Text(f"{say('ranks.clock')} ", "bold", no_wrap=True, end="")
+        for number, part in enumerate(clock_parts(view.job)):
+            text = ("  ·  " if number else " ") + part
+            if line.cell_len + cell_count(text) > width:
+                break
+            line.append(text, "dim")
+        return line
+
+
+def clock_parts(job: Job) -> list[str]:
+    """The methods with their ±, the drift, ranks that nothing ties to the first, and missing ranks."""
+    by_method: dict[str, list[float]] = defaultdict(list)
+    for clock in job.clocks:
+        by_method[clock.method].append(clock.error)
+    parts = []
+    for method, errors in by_method.items():
+        if method == "none":
+            parts.append(say("ranks.clock.none", count=len(errors)))
+        elif method != "reference":
+            parts.append(say(f"ranks.clock.{method}", count=len(errors), error=max(errors)))
+    if len(job.clocks) == 1:
+        parts.append(say("job.one_rank"))
+    drift = max((abs(clock.drift) for clock in job.clocks), default=0.0) * 1e6
+    if drift >= 0.05:
+        parts.append(say("ranks.clock.drift", drift=drift))
+    bend = max((abs(gained) for clock in job.clocks for _, gained in clock.bends), default=0.0)
+    if bend:
+        parts.append(say("ranks.clock.bends", most=bend))
+    if job.missing:
+        shown = job.missing[:8]
+        parts.append(say("ranks.clock.missing", count=len(job.missing), ranks=shown))
+    left_out = sum(each.code in _LEFT_OUT for each in job.broken)
+    if left_out:
+        parts.append(say("ranks.clock.broken", count=left_out))
+    return parts

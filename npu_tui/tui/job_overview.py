@@ -1,0 +1,326 @@
+"""What the user looks at in a job: the metric, the axis, some ranks, one rank, one collective."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from msgspec import Struct
+
+from npu_tui.jobs.findings import JobFinding, job_findings
+from npu_tui.jobs.heat import AXES, METRICS, Axis, Heat, HeatRow, HeatSource, Metric, heat_rows
+from npu_tui.jobs.job import Job
+from npu_tui.output.job_report import JobReport, job_report
+from npu_tui.strings import say
+from npu_tui.trace.text import printable
+
+
+class Scope(Struct, frozen=True):
+    """Some ranks of the job, None for all of them, and the ``group`` whose collectives count, None for every one."""
+
+    name: str
+    ranks: frozenset[int] | None = None
+    group: str | None = None
+
+
+class Examined:
+    """Everything about ``job`` that takes long, computed when it is made: a thread makes it."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.findings: list[JobFinding] = job_findings(job)
+        self.report: JobReport = job_report(job)
+        self.source = HeatSource(job)
+        self.rows = {row.rank: row for row in self.report.rank_table}
+        self.clocks = {row.rank: row for row in self.report.clock}
+
+
+class Overview:
+    """Walks a job that is ``examined``; ``rank`` and ``collective`` (a number in ``Job.blamed``) are looked at."""
+
+    def __init__(self, examined: Examined) -> None:
+        self.examined = examined
+        self.job = examined.job
+        self.report = examined.report
+        self.metric: Metric = self._telling()
+        self.chosen = False
+        """Whether the user has chosen the metric or the axis."""
+        self.axis: Axis = "step" if len(self.job.steps) > 1 else "collective"
+        self.scope = Scope(say("ranks.scope.all"))
+        self.opened = False
+        self.marked: list[int] = []
+        self.row = 0
+        self.column = 0
+        self.finding = -1
+        self.collective = self._worst()
+        self._arrange()
+        self._follow_collective()
+
+    def _telling(self) -> Metric:
+        """The metric that shows what the verdict says."""
+        found = self.examined.findings[:1]
+        if not found or found[0].severity == "info":
+            return "own"
+        if found[0].id == "RANK.STAGE":
+            return "computing"
+        return "own" if set(found[0].ranks) & set(self.examined.rows) else "cost"
+
+    # --- what is on show
+
+    @property
+    def heat(self) -> Heat:
+        """The values of the metric over the axis."""
+        return self._heat
+
+    @property
+    def rows(self) -> list[HeatRow]:
+        """The rows of the heat map."""
+        return self._rows
+
+    @property
+    def rank(self) -> int:
+        """The rank under the cursor; of a row of several its first one."""
+        return self._rows[self.row].ranks[0] if self._rows else self.job.ranks[0].rank
+
+    @property
+    def step(self) -> str:
+        """The step that the cursor's column lies in."""
+        columns = self._heat.columns
+        return columns[self.column].step if columns else ""
+
+    def arrivals(self) -> Heat:
+        """How late the ranks came to the collectives of the step and group that are looked at."""
+        group = self.scope.group
+        if group is None and self.collective >= 0:
+            group = self.examined.source.group_of(self.collective)
+        return self.examined.source.heat("late", "collective", group, self.step)
+
+    def like(self, rank: int) -> int:
+        """The rank with the median own work among those that do the same work as ``rank``; itself where it is alone."""
+        key = self.job.peers_key(rank)
+        peers = [own for own in self.job.sums if own.rank in self.examined.rows and self.job.peers_key(own.rank) == key]
+        others = sorted((own for own in peers if own.rank != rank), key=lambda own: own.own)
+        return others[(len(others) - 1) // 2].rank if others else rank
+
+    @cached_property
+    def missing(self) -> list[int]:
+        """Ranks without files, and those whose files could not be read."""
+        return self.job.missing
+
+    @property
+    def has_traces(self) -> bool:
+        """Whether any rank has a timeline to enter."""
+        return any(profile.kind != "companions" for profile in self.job.ranks)
+
+    def _arrange(self, keep: int | None = None) -> None:
+        """Make the rows again, with the cursor on rank ``keep``, where it is shown."""
+        self._heat = self.examined.source.heat(self.metric, self.axis, self.scope.group)
+        self._rows = heat_rows(self._heat, self.scope.ranks, self.missing, self.opened)
+        self.column = min(self.column, max(len(self._heat.columns) - 1, 0))
+        self.row = min(self.row, max(len(self._rows) - 1, 0))
+        if keep is not None:
+            self.go_to_rank(keep)
+
+    # --- walking
+
+    def move(self, rows: int) -> None:
+        """Move the cursor by ``rows`` rows."""
+        self.row = min(max(self.row + rows, 0), max(len(self._rows) - 1, 0))
+
+    def go_to_rank(self, rank: int) -> bool:
+        """Put the cursor on ``rank``, opening what hides it; False if the job has no such rank."""
+        for again in (False, True):
+            found = [row for row in self._rows if rank in row.ranks]
+            if found and (len(found[0].ranks) == 1 or again or found[0].kind != "alike"):
+                self.row = self._rows.index(found[0])
+                return True
+            if not found and self.scope.ranks is not None:
+                self.scope = Scope(say("ranks.scope.all"))
+            elif not found:
+                return False
+            self.opened = True
+            self._heat = self.examined.source.heat(self.metric, self.axis, self.scope.group)
+            self._rows = heat_rows(self._heat, self.scope.ranks, self.missing, self.opened)
+        return False
+
+    def next_rank(self, direction: int) -> bool:
+        """Go to the rank with the next (1) or previous (-1) number; False where there is none."""
+        there = [
+            profile.rank for profile in self.job.ranks if self.scope.ranks is None or profile.rank in self.scope.ranks
+        ]
+        beyond = [rank for rank in there if (rank > self.rank if direction > 0 else rank < self.rank)]
+        return bool(beyond) and self.go_to_rank(min(beyond) if direction > 0 else max(beyond))
+
+    def move_column(self, direction: int) -> None:
+        """Go to the next column, and to the collective in it that was waited for the longest."""
+        columns = self._heat.columns
+        self.column = min(max(self.column + direction, 0), max(len(columns) - 1, 0))
+        if columns and columns[self.column].collectives:
+            self.collective = max(columns[self.column].collectives, key=self.job.blamed.cost.__getitem__)
+
+    def show_column(self, column: int) -> None:
+        """Put the cursor on ``column``."""
+        self.move_column(column - self.column)
+
+    def next_collective(self, direction: int) -> bool:
+        """Go to the next (1) or previous (-1) collective of the scope in time; False where there is none."""
+        at = self.collective
+        while 0 <= (at := at + direction) < len(self.job.blamed):
+            if self._holds(at):
+                self.show_collective(at)
+                return True
+        return False
+
+    def show_collective(self, number: int) -> None:
+        """Look at collective ``number`` of ``Job.blamed``."""
+        self.collective = number
+        self._follow_collective()
+
+    def worst_collective(self) -> bool:
+        """Look at the collective of the scope that was waited for the longest; False where there is none."""
+        worst = self._worst()
+        if worst < 0:
+            return False
+        self.show_collective(worst)
+        return True
+
+    def _worst(self) -> int:
+        there = [number for number in range(len(self.job.blamed)) if self._holds(number)]
+        return max(there, key=self.job.blamed.cost.__getitem__, default=-1)
+
+    def _holds(self, number: int) -> bool:
+        if self.scope.group is not None:
+            return self.examined.source.group_of(number) == self.scope.group
+        return self.scope.ranks is None or not self.scope.ranks.isdisjoint(self.examined.source.ranks_of(number))
+
+    def _follow_collective(self) -> None:
+        """Put the cursor on the column of the collective."""
+        for number, column in enumerate(self._heat.columns):
+            if self.collective in column.collectives:
+                self.column = number
+                return
+
+    def next_finding(self, direction: int) -> int | None:
+        """Go to the rank of the next (1) or previous (-1) finding; its number, None where there is none."""
+        number = self.finding + direction
+        if not 0 <= number < len(self.report.findings):
+            return None
+        self.finding = number
+        ranks = self.report.findings[number].ranks
+        if ranks:
+            self.go_to_rank(ranks[0])
+        return number
+
+    # --- choosing
+
+    def next_metric(self) -> Metric:
+        """Show the next metric that tells anything."""
+        self.chosen = True
+        at = METRICS.index(self.metric)
+        order = [*METRICS[at + 1 :], *METRICS[: at + 1]]
+        keep = self.rank
+        for metric in order:
+            if self.examined.source.heat(metric, self.axis).columns:
+                self.metric = metric
+                break
+        self._arrange(keep if self._rows and len(self._rows[self.row].ranks) == 1 else None)
+        self._follow_collective()
+        return self.metric
+
+    def next_axis(self) -> Axis:
+        """Show the next axis."""
+        self.chosen = True
+        keep = self.rank
+        alone = bool(self._rows) and len(self._rows[self.row].ranks) == 1
+        self.axis = AXES[(AXES.index(self.axis) + 1) % len(AXES)]
+        self._arrange(keep if alone else None)
+        self._follow_collective()
+        return self.axis
+
+    def scopes(self) -> list[Scope]:
+        """All ranks, the groups of the rank under the cursor, and its host."""
+        rank = self.rank
+        found = [Scope(say("ranks.scope.all"))]
+        for group in self.job.groups:
+            if rank in group.ranks:
+                found.append(self.scope_of_group(group.name))
+        host = self.job.host_of.get(rank)
+        if host is not None and len(self.job.hosts) > 1:
+            found.append(self.scope_of_host(host.id))
+        return found
+
+    def scope_of_group(self, name: str) -> Scope:
+        """The ranks and collectives of a group."""
+        group = next(each for each in self.job.groups if each.name == name)
+        return Scope(say("ranks.scope.group", group=self.group_name(name)), frozenset(group.ranks), group.name)
+
+    def scope_of_host(self, id_: str) -> Scope:
+        """The ranks of a host."""
+        host = next(each for each in self.job.hosts if each.id == id_)
+        return Scope(printable(id_), frozenset(host.ranks))
+
+    def group_name(self, name: str) -> str:
+        """What a group is called: its kind where that is known, and its ranks where they are few."""
+        group = next((each for each in self.job.groups if each.name == name), None)
+        if group is None:
+            return printable(name)
+        kind = group.kind or printable(name)[-6:]
+        return f"{kind} ({' '.join(map(str, group.ranks))})" if len(group.ranks) <= 4 else f"{kind} ×{len(group.ranks)}"
+
+    def next_scope(self) -> Scope:
+        """Show the next of ``scopes``."""
+        found = self.scopes()
+        at = next((number for number, each in enumerate(found) if each == self.scope), 0)
+        self.show_scope(found[(at + 1) % len(found)])
+        return self.scope
+
+    def show_scope(self, scope: Scope) -> None:
+        """Show the ranks of ``scope``."""
+        keep = self.rank if self._rows and len(self._rows[self.row].ranks) == 1 else None
+        self.scope, self.opened = scope, False
+        self._arrange()
+        if keep is not None and (scope.ranks is None or keep in scope.ranks):
+            self.go_to_rank(keep)
+        else:
+            self.row = 0
+        if self.collective < 0 or not self._holds(self.collective):
+            self.collective = self._worst()
+        self._follow_collective()
+
+    def toggle(self) -> bool | None:
+        """Open or close a row of several ranks, else mark the rank or take the mark back.
+
+        Whether the rank is marked now; None where rows were opened or closed.
+        """
+        row = self._rows[self.row] if self._rows else None
+        if row is None or row.kind == "missing":
+            return None
+        if row.kind == "alike":
+            self.opened = True
+            self._arrange(row.ranks[0])
+            return None
+        if self.rank in self.marked:
+            self.marked.remove(self.rank)
+            return False
+        self.marked.append(self.rank)
+        return True
+
+    def back(self) -> bool:
+        """Take back the marks, then the opened row, then the scope; False where there is nothing to take back."""
+        if self.marked:
+            self.marked = []
+        elif self.opened:
+            self.opened = False
+            self._arrange()
+        elif self.scope.ranks is not None:
+            self.show_scope(Scope(say("ranks.scope.all")))
+        else:
+            return False
+        return True
+
+    def extremes(self) -> list[int]:
+        """The slowest rank of the scope by its own work, the median one, and the fastest."""
+        there = [own for own in self.job.sums if own.rank in self.examined.rows]
+        if self.scope.ranks is not None:
+            there = [own for own in there if own.rank in self.scope.ranks]
+        order = [own.rank for own in sorted(there, key=lambda own: -own.own)]
+        return list(dict.fromkeys([*order[:1], *order[len(order) // 2 : len(order) // 2 + 1], *order[-1:]]))

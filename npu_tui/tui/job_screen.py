@@ -1,0 +1,588 @@
+"""The screen of a job: its tables, its map, and the way into a rank."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from msgspec.structs import replace
+from textual import work
+from textual.app import ComposeResult
+from textual.message import Message
+from textual.worker import get_current_worker
+
+from npu_tui.compare.comparison import Comparison
+from npu_tui.compare.measured import Side
+from npu_tui.jobs.blame import Blamed
+from npu_tui.jobs.job import Job
+from npu_tui.jobs.opening import Progress, open_job, reads_traces, summaries_in
+from npu_tui.jobs.timelines import Timelines, running_at
+from npu_tui.load.errors import InputError
+from npu_tui.load.find import find_sources
+from npu_tui.load.load import Opening, opening_of
+from npu_tui.profile.profile import Profile
+from npu_tui.strings import say
+from npu_tui.trace.text import printable
+from npu_tui.tui.commands import BY_ID, JOB_TABS, Where, commands_of
+from npu_tui.tui.footer import Place
+from npu_tui.tui.job_map import JobHead, JobMap, natural_lines
+from npu_tui.tui.job_overview import Examined, Overview
+from npu_tui.tui.job_tables import JobRow, counts, job_table
+from npu_tui.tui.palette import Entry
+from npu_tui.tui.panel import Panel
+from npu_tui.tui.panel_screen import PanelScreen
+from npu_tui.tui.prompt import Kind
+from npu_tui.tui.prompts import QUIT_WORDS, nearest_command
+from npu_tui.tui.ranks import compared_session
+from npu_tui.tui.session import Session, make_session
+from npu_tui.tui.sheets import Focus
+from npu_tui.tui.tabs.table import Row
+from npu_tui.tui.terminal.terminal import Terminal
+from npu_tui.view.scene import Selected
+
+_LEAST = 6
+_USUAL = ((45, 13), (36, 11), (30, 9))
+
+
+class JobPanel(Panel):
+    """A panel with as much height as is left over."""
+
+    FIRST = "job_ranks"
+    SHOWN_FROM = 20
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._wanted_rows = _LEAST
+        self._counts = {tab: 0 for tab, _ in JOB_TABS}  # until the job is read
+
+    @property
+    def usual(self) -> int:
+        """The rows it has while it is neither grown nor dragged."""
+        return self._wanted_rows
+
+    def share(self, height: int, above: int, more: int = 0) -> None:
+        """Take what a terminal of ``height`` rows has left below a head and pictures of ``above`` rows.
+
+        A picture of ``more`` rows is shown as well if that leaves enough.
+        """
+        least = next((rows for from_, rows in _USUAL if height >= from_), _LEAST)
+        left = height - above - 1
+        self._wanted_rows = max(least, left - more if left - more >= least else left)
+        self.fit(height)
+
+
+GoesOn = Callable[[], bool]
+
+
+def examined_jobs(
+    path: Path, traces: bool | None, progress: Progress, goes_on: GoesOn
+) -> Iterator[tuple[Examined, bool]]:
+    """The job at ``path``, once or twice: by the files beside its traces, then with the traces where they are read.
+
+    With each, whether nothing more comes. ``traces`` is as in ``open_job``. Raises ``InputError``.
+    """
+    if summaries_in(path):
+        yield Examined(open_job(path, progress=progress)), True
+        return
+    sources = find_sources(path)
+    job = open_job(path, False, progress, beside_only=True)
+    bare = any(profile.kind != "companions" and not profile.calls for profile in job.ranks)
+    wanted = reads_traces(sources) if traces is None else traces
+    more = bare or (wanted and any(source.files for source in sources))
+    yield Examined(job), not more
+    if more and goes_on():
+        yield Examined(open_job(path, traces)), True
+
+
+def ranks_session(
+    job: Job, ranks: Sequence[int], shown: Blamed | None, followed: int | None, profiles: Sequence[Profile]
+) -> Session:
+    """The ``profiles`` of ``ranks`` on one clock, with the collective ``shown`` selected in the first of them.
+
+    With ``followed`` it is what that rank did while the others waited in that collective.
+    """
+    session = make_session(profiles)
+    lines = Timelines(job, ranks, profiles)
+    session.scene.offsets, session.scene.stacked = lines.offsets(), True
+    session.job = lines
+    if shown is not None and followed is not None and followed in ranks:
+        session.goal = late_operation(session, shown, followed)
+    elif shown is not None:
+        item = lines.item_of(0, shown)
+        session.goal = None if item is None else Selected(0, item)
+    return session
+
+
+def late_operation(session: Session, blamed: Blamed, rank: int) -> Selected | None:
+    """What ``rank`` did when the first of the ranks on screen had come to the collective; None if nothing is known."""
+    lines = session.job
+    if lines is None or rank not in lines.ranks:
+        return None
+    to = lines.ranks.index(rank)
+    waiting = [
+        session.scene.times(Selected(number, item))[0]
+        for number in range(len(lines.ranks))
+        if number != to and (item := lines.item_of(number, blamed)) is not None
+    ]
+    if not waiting:
+        return None
+    item = running_at(session.profiles[to], session.scene.to_trace(to, min(waiting)))
+    return None if item is None else Selected(to, item)
+
+
+def against(job: Job, ranks: Sequence[int], profiles: Sequence[Profile]) -> Session:
+    """The second of two ranks held against the first."""
+    session = compared_session(lambda both: Comparison(Side(both[0]), Side(both[1])), profiles)
+    session.job = Timelines(job, ranks, profiles)
+    return session
+
+
+MOST_STACKED = 16
+"""Timelines that are opened together at most."""
+
+Make = Callable[[Sequence[Profile]], Session]
+"""The session of the profiles of some ranks."""
+
+
+class Entering:
+    """Opens ranks of the overview that ``view`` gives: ``wanted`` is told what to open, and how to show it.
+
+    ``mark`` opens a row of several ranks; with ``cached`` parsed copies are used.
+    """
+
+    def __init__(
+        self,
+        view: Callable[[], Overview],
+        mark: Callable[[], str | None],
+        wanted: Callable[[list[Opening], Make], object],
+        cached: bool,
+    ) -> None:
+        self._view = view
+        self._mark = mark
+        self._wanted = wanted
+        self._cached = cached
+
+    def open_here(self) -> str | None:
+        """Open the marked ranks, or the one under the cursor; a row of several opens itself."""
+        view = self._view()
+        row = view.rows[view.row] if view.rows else None
+        if view.marked:
+            return self.open(sorted(view.marked))
+        if row is not None and row.kind == "alike":
+            return self._mark()
+        return self.open([view.rank])
+
+    def compare(self) -> str | None:
+        """Hold the first rank, or the marked one, against the one under the cursor."""
+        view = self._view()
+        pair = view.marked[:2] if len(view.marked) > 1 else [*view.marked[:1], view.rank]
+        if len(pair) < 2:
+            pair = [view.like(view.rank), view.rank]
+        if pair[0] == pair[1]:
+            return say("ranks.compare.same", mark=BY_ID["mark_rank"].press)
+        return self.open(pair, compared=True)
+
+    def open(self, ranks: list[int], compared: bool = False) -> str | None:
+        """Ask for the timelines of ``ranks``, as far as they have any; returns why there are none."""
+        profiles = {profile.rank: profile for profile in self._view().job.ranks}
+        there = [rank for rank in ranks if rank in profiles and profiles[rank].kind != "companions"]
+        if len(there) < len(ranks) and (compared or not there):
+            away = [rank for rank in ranks if rank not in there]
+            missing = all(rank not in profiles for rank in away)
+            return say("ranks.no_files" if missing else "ranks.no_trace", ranks=away)
+        gone = [rank for rank in there if not profiles[rank].path.exists()]
+        if gone:  # a summary may lie on another machine than the profile it was made of
+            return say("ranks.elsewhere", ranks=gone, path=str(profiles[gone[0]].path))
+        if len(there) > MOST_STACKED:
+            return say("ranks.too_many", count=len(there), most=MOST_STACKED)
+        self.enter(there, compared)
+        return None
+
+    def enter(self, ranks: Sequence[int], compared: bool = False, follow: tuple[Blamed, int] | None = None) -> None:
+        """Ask for the timelines of ``ranks``, which have traces; ``compared``: the second held against the first.
+
+        ``follow`` is a collective and the rank that was waited for in it: what that did then is selected.
+        """
+        view = self._view()
+        paths = {profile.rank: profile.path for profile in view.job.ranks}
+        openings = [opening_of(paths[rank], self._cached) for rank in ranks]
+        shown, late = follow or (view.job.blamed[view.collective] if view.collective >= 0 else None, None)
+        make = partial(against, view.job, ranks) if compared else partial(ranks_session, view.job, ranks, shown, late)
+        self._wanted(openings, make)
+
+
+_DIGITS = 10
+
+
+class Asking:
+    """Obeys what is typed: ``view`` gives the overview, None before it is read; ``run`` runs a command."""
+
+    def __init__(
+        self, view: Callable[[], Overview | None], arrange: Callable[[], None], run: Callable[[str], None]
+    ) -> None:
+        self._view = view
+        self._arrange = arrange
+        self._run = run
+
+    def obey(self, text: str) -> str:
+        """Go to the rank or host that ``text`` names, or run the command; returns what was done."""
+        view, lowered = self._view(), text.lower()
+        if lowered in QUIT_WORDS:
+            self._run("quit")
+            return ""
+        if view is not None and lowered.isdecimal() and len(lowered) < _DIGITS:
+            rank = int(lowered)
+            if not view.go_to_rank(rank):
+                return say("ranks.no_rank", rank=rank)
+            return say("ranks.at", rank=rank, key=BY_ID["open_rank"].press)
+        host = None if view is None else next((each for each in view.job.hosts if each.id == text), None)
+        if view is not None and host is not None:
+            view.show_scope(view.scope_of_host(host.id))
+            self._arrange()
+            return say("ranks.scope.told", scope=view.scope.name)
+        own = {command.id: command for command in commands_of("job")}
+        command = own.get(lowered.replace(" ", "_")) or next(
+            (each for each in own.values() if each.title.lower() == lowered), None
+        )
+        if command is not None:
+            self._run(command.id)
+            return ""
+        if not text:
+            return ""
+        near = nearest_command(text, own)
+        return say("ranks.unknown", text=printable(text)) + (say("command.nearest", command=near) if near else "")
+
+    def places(self) -> Iterable[Entry]:
+        """The hosts to go to (the palette asks for them)."""
+        view = self._view()
+        for host in view.job.hosts if view is not None and len(view.job.hosts) > 1 else []:
+            told = say("ranks.fact.ranks", ranks=len(host.ranks), hosts=1)
+            yield printable(host.id), told, partial(self.obey, host.id)
+
+
+class JobScreen(PanelScreen[JobMap]):
+    """The job at ``path``: files beside the traces first, then, where they are few and small, the traces too."""
+
+    where: ClassVar[Where] = "job"
+    panel: JobPanel
+    footers: tuple[Place, Place, Place] = ("job", "job_table", "job_table")
+    focuses: ClassVar[tuple[Focus, Focus, Focus]] = ("job", "job_table", "job_table")
+
+    class Back(Message):
+        """The list that the job was chosen from is wanted again."""
+
+    class Failed(Message):
+        """Nothing at the path can be read."""
+
+        def __init__(self, error: InputError) -> None:
+            self.error = error
+            super().__init__()
+
+    class Advanced(Message):
+        """``done`` of ``count`` ranks are read."""
+
+        def __init__(self, done: int, count: int) -> None:
+            self.done, self.count = done, count
+            super().__init__()
+
+    class Ready(Message):
+        """The job was read and examined; ``whole`` if nothing more of it will be read by itself."""
+
+        def __init__(self, examined: Examined, whole: bool) -> None:
+            self.examined, self.whole = examined, whole
+            super().__init__()
+
+    class Entered(Message):
+        """Timelines are wanted: those of ``openings``, of whose profiles ``make`` makes the session."""
+
+        def __init__(self, openings: list[Opening], make: Make) -> None:
+            self.openings, self.make = openings, make
+            super().__init__()
+
+    def __init__(
+        self, path: Path, terminal: Terminal | None = None, traces: bool | None = None, cached: bool = True
+    ) -> None:
+        """With ``traces`` every trace is read after the first picture; with ``cached`` parsed copies are used."""
+        super().__init__(JobMap(terminal or Terminal()), JobPanel())
+        self._path = path
+        self._traces = traces
+        self.head = JobHead(str(path))
+        self.view: Overview | None = None
+        self.is_chosen = False
+        self.is_whole = False
+        self._filled: tuple[object, ...] | None = None
+        self.entering = Entering(lambda: self.overview, self.mark, self._want, cached)
+        self._asking = Asking(lambda: self.view, self._arrange, self.run_command)
+
+    def compose(self) -> ComposeResult:
+        """Head, pictures, panel; prompt and status line below."""
+        yield self.head.headline
+        yield self.head.verdict
+        yield self.head.clock
+        yield self.drawing
+        yield self.panel
+        yield self._line
+        yield self.prompt
+
+    def on_mount(self) -> None:
+        """Begin to read."""
+        self.app.app_resume_signal.subscribe(self, lambda _: self.redraw())
+        self.head.show_loading(say("ranks.reading"))
+        self._line.show_place("job")
+        self.panel.share(self.app.size.height, self.app.size.height)
+        self.set_focus(self.drawing)
+        if self.view is None:
+            self._read()
+        else:
+            self._begin()
+
+    # --- reading
+
+    @work(thread=True, exclusive=True, group="read")
+    def _read(self) -> None:
+        worker = get_current_worker()
+
+        def told(done: int, count: int) -> None:
+            if not worker.is_cancelled:
+                self.post_message(self.Advanced(done, count))
+
+        try:
+            for examined, whole in examined_jobs(self._path, self._traces, told, lambda: not worker.is_cancelled):
+                if not worker.is_cancelled:
+                    self.post_message(self.Ready(examined, whole))
+        except InputError as error:
+            if self.view is None:
+                self.post_message(self.Failed(error))
+
+    def on_job_screen_advanced(self, event: Advanced) -> None:
+        """Say how far the reading is."""
+        if self.view is None:
+            self.head.show_loading(say("job.reading", done=event.done, count=event.count))
+
+    def on_job_screen_ready(self, event: Ready) -> None:
+        """Show the job, where the user is if there was less of it on screen."""
+        self.show(event.examined, event.whole)
+
+    def show(self, examined: Examined, whole: bool = True) -> None:
+        """Show a job; the user stays at the rank and the collective that he looks at."""
+        before, self.is_whole = self.view, whole
+        self.view = self.drawing.view = Overview(examined)
+        if before is not None:
+            self._stay(before, self.view)
+        self._filled = None
+        if self.is_attached:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Show what is there of the job."""
+        self._line.hold("" if self.is_whole else say("ranks.traces.reading"))
+        self._arrange()
+
+    @staticmethod
+    def _stay(before: Overview, now: Overview) -> None:
+        """Look at what was looked at before more of the job was read."""
+        now.marked = before.marked
+        if before.chosen:
+            now.metric, now.axis, now.chosen = before.metric, before.axis, True
+        now.show_scope(before.scope if before.scope.ranks is not None else now.scope)
+        now.opened = before.opened
+        if before.row:
+            now.go_to_rank(before.rank)
+
+    # --- arranging
+
+    def on_resize(self) -> None:
+        """Everything follows the size of the terminal."""
+        if self.view is not None:
+            self._arrange()
+
+    def _arrange(self) -> None:
+        """Fill the head, share the height between pictures and panel, and fill the panel."""
+        view, size = self.view, self.app.size
+        if view is None:
+            return
+        self.head.show(view, size.width, size.height)
+        rows, *others, parts = natural_lines(view, size.width)
+        head = self.head.headline.rows + self.head.verdict.rows + self.head.clock.rows
+        above = head + rows + 1 + sum(lines + 1 for lines in others if lines)
+        self.panel.share(size.height, above, parts + 1 if parts else 0)
+        self.drawing.changed()
+
+    def on_job_map_moved(self) -> None:
+        """The panel follows."""
+        self.fill()
+
+    def on_job_map_chosen(self) -> None:
+        """A double click."""
+        self.run_command("open_rank")
+
+    def run_command(self, command: str) -> None:
+        """Run a command and show what it leads to."""
+        if self.view is None and command not in ("quit", "help", "redraw", "escape", "palette", "command"):
+            return
+        super().run_command(command)
+        self.show_head()
+
+    def show_head(self) -> None:
+        """Fill the lines above the pictures."""
+        if self.view is not None:
+            self.head.show(self.view, self.app.size.width, self.app.size.height)
+
+    def fill(self) -> None:
+        """Show what the open tab says, if that has changed."""
+        view, panel = self.view, self.panel
+        if view is None or not panel.is_shown:
+            return
+        wanted = (view, panel.tab, view.scope, view.collective, tuple(view.marked))
+        panel.show_tabs(counts(view), {})
+        if wanted != self._filled:
+            same = self._filled is not None and self._filled[1] == panel.tab
+            self._filled = wanted
+            content = job_table(view, panel.tab)
+            panel.show(replace(content, at=None) if same and panel.has_focus_within else content)
+
+    @property
+    def overview(self) -> Overview:
+        """The overview of the job, once it is read: ``run_command`` runs nothing before that needs it."""
+        assert self.view is not None
+        return self.view
+
+    def enter(self, ranks: Sequence[int], follow: tuple[Blamed, int] | None = None) -> None:
+        """Ask for the timelines of ``ranks``, as ``Entering.enter`` does."""
+        self.entering.enter(ranks, follow=follow)
+
+    def _want(self, openings: list[Opening], make: Make) -> None:
+        self.post_message(self.Entered(openings, make))
+
+    def places(self) -> Iterable[Entry]:
+        """The hosts to go to (the palette asks for them)."""
+        return self._asking.places()
+
+    # --- moving
+
+    def mark(self) -> str | None:
+        """Mark the rank under the cursor, or open a row of several."""
+        view = self.overview
+        marked = view.toggle()
+        if marked is None:
+            self._arrange()
+            return None
+        key = BY_ID["open_rank"].press
+        return say("ranks.marked", ranks=sorted(view.marked), key=key) if view.marked else say("ranks.unmarked")
+
+    def next_rank(self, direction: int) -> str | None:
+        """To the next (1) or previous (-1) rank by its number."""
+        if self.overview.next_rank(direction):
+            return None
+        return say("rank.last" if direction > 0 else "rank.first")
+
+    def next_collective(self, direction: int) -> str | None:
+        """To the next (1) or previous (-1) collective."""
+        if self.overview.next_collective(direction):
+            return None
+        return say("ranks.collective.last" if direction > 0 else "ranks.collective.first")
+
+    def next_metric(self) -> str:
+        """Show another metric."""
+        metric = self.overview.next_metric()
+        self._arrange()
+        return say(f"ranks.metric.told.{metric}")
+
+    def next_axis(self) -> str:
+        """Show columns of another kind."""
+        axis = self.overview.next_axis()
+        self._arrange()
+        return say(f"ranks.axis.told.{axis}")
+
+    def next_scope(self) -> str:
+        """Show the ranks of another group or host, or all."""
+        scope = self.overview.next_scope()
+        self._arrange()
+        return say("ranks.scope.told", scope=scope.name)
+
+    # --- panel
+
+    def open_tab(self, tab: str) -> str | None:
+        """Open ``tab``."""
+        self.panel.open(tab)
+        self.fill()
+        return None
+
+    def visit(self, row: Row) -> str:
+        """To the collective, ranks or rank of ``row``; from the rank that is looked at into its timeline."""
+        view = self.overview
+        if not isinstance(row, JobRow):
+            return ""
+        if row.collective is not None:
+            view.show_collective(row.collective)
+        elif row.scope is not None:
+            view.show_scope(row.scope)
+            self._arrange()
+            return say("ranks.scope.told", scope=row.scope.name)
+        elif row.rank is not None:
+            if view.rank == row.rank and self.panel.tab == "job_ranks":
+                return self.entering.open([row.rank]) or ""
+            view.go_to_rank(row.rank)
+            return say("ranks.at", rank=row.rank, key=BY_ID["open_rank"].press)
+        return ""
+
+    def yank_view(self) -> str:
+        """Copy the command that opens this overview."""
+        command = f"npu-tui {shlex.quote(str(self._path))}"
+        self.app.copy_to_clipboard(command)
+        return say("ranks.copied.command", command=command)
+
+    def next_finding(self, direction: int) -> str:
+        """Go to the rank of the next (1) or previous (-1) finding, and show its row."""
+        view, panel = self.overview, self.panel
+        number, findings = view.next_finding(direction), view.report.findings
+        if number is None:
+            if not findings and not self.is_whole:
+                return say("ranks.traces.reading")
+            return say("ranks.finding.last" if findings else "ranks.finding.none")
+        panel.open("job_findings")
+        self.fill()
+        own = (at for at, row in enumerate(panel.rows) if isinstance(row, JobRow) and row.finding == number)
+        if (at := next(own, None)) is not None:
+            panel.table.move_cursor(row=at, animate=False)
+        self.set_focus(self.drawing)
+        return say("ranks.finding", number=number + 1, count=len(findings), title=findings[number].title)
+
+    # --- asking
+
+    def ask(self) -> None:
+        """Ask for a rank, a host or a command."""
+        self.prompt.open("command", hint=say("ranks.ask"))
+
+    def obey(self, kind: Kind, text: str) -> None:
+        """Do what was asked."""
+        self.tell(self._asking.obey(text.strip()))
+        self.drawing.changed()
+
+    # --- the program
+
+    def escape(self) -> None:
+        """Close what is open, else take back what is chosen, else leave for the list of profiles."""
+        if self.panel.is_full:
+            self.panel.grow("normal")
+            self.fill()
+        elif self.focused is not self.drawing:
+            self.set_focus(self.drawing)
+        elif self.view is not None and self.view.back():
+            self._arrange()
+        elif self.is_chosen:
+            self.post_message(self.Back())
+
+    def why_not(self) -> Mapping[str, str]:
+        """The commands that can do nothing just now, each with the reason in one line."""
+        view, reasons = self.view, {}
+        if view is not None and not view.has_traces:
+            for command in ("open_rank", "compare_ranks", "extremes"):
+                reasons[command] = say("ranks.fact.no_traces")
+        if view is not None and view.collective < 0:
+            for command in ("collective_previous", "collective_next", "collective_worst"):
+                reasons[command] = say("ranks.collective.none")
+        return reasons

@@ -1,0 +1,240 @@
+"""The tabs of the overview: ranks, collectives, links, hosts, groups, clocks and findings as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from msgspec.structs import asdict, replace
+from rich.text import Text
+
+from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, GROUPS, HOSTS, LINKS, RANKS
+from npu_tui.profile.table import Record, Sheet, Value
+from npu_tui.profile.table import Table as DataTable
+from npu_tui.strings import say
+from npu_tui.trace.text import duration_text
+from npu_tui.tui.commands import JOB_TABS
+from npu_tui.tui.job_overview import Overview, Scope
+from npu_tui.tui.tabs.declared import Cell, shown
+from npu_tui.tui.tabs.table import GAP, Row, Table
+from npu_tui.tui.terminal.theme import ALERT
+
+_MOST = 300
+"""Rows of a table at most: what comes after the first ones by their cost is reached by name."""
+
+_SEVERE = {"high": f"bold {ALERT}", "medium": "bold", "low": "", "info": "dim"}
+
+
+class JobRow(Row, frozen=True):
+    """A row that leads to a rank, a collective or a scope; ``finding`` is the number of the finding that it is."""
+
+    rank: int | None = None
+    collective: int | None = None
+    scope: Scope | None = None
+    finding: int | None = None
+
+
+def job_table(view: Overview, tab: str) -> Table:
+    """The contents of ``tab``, one of ``JOB_TABS``."""
+    return _TABLES[tab](view)
+
+
+def counts(view: Overview) -> dict[str, int]:
+    """What stands after the name of every tab."""
+    report = view.report
+    known = {
+        "job_ranks": len(report.rank_table),
+        "job_collectives": len(report.collectives),
+        "job_links": sum(link.verdict != "as_others" for link in report.links),
+        "job_hosts": len(report.hosts),
+        "job_groups": len(report.groups),
+        "job_findings": len(report.findings),
+    }
+    return {tab: known.get(tab, 0) for tab, _ in JOB_TABS}
+
+
+def _table(
+    table: DataTable,
+    sheet: Sheet,
+    order: Sequence[int],
+    leads: Callable[[int], dict[str, Any]],
+    cells: Mapping[str, Cell],
+    note: str = "",
+) -> Table:
+    """The first of the rows ``order`` of ``sheet``; ``leads`` says where one of them leads, or how it is shown."""
+    rows = list(order[:_MOST])
+    if len(order) > len(rows):
+        note = say("ranks.table.more", shown=len(rows), count=len(order))
+    own = {name: _moved(cell, rows) for name, cell in cells.items()}
+    found = shown(0, table, sheet.taken(np.array(rows, np.int64)), note, cells=own)
+    return replace(found, rows=[JobRow(**asdict(row) | leads(at)) for at, row in zip(rows, found.rows, strict=True)])
+
+
+def _moved(cell: Cell, rows: Sequence[int]) -> Cell:
+    return lambda row, value: cell(rows[row], value)
+
+
+def _in_scope(view: Overview, ranks: Sequence[Any]) -> list[int]:
+    """The rows of the ranks that are looked at."""
+    return [row for row, rank in enumerate(ranks) if view.scope.ranks is None or rank in view.scope.ranks]
+
+
+def _ranks(view: Overview) -> Table:
+    missing = view.missing[:_MOST]
+    sheet = RANKS.make(view.job, absent=missing)
+    rank, gain, own = (sheet.values(name) for name in ("rank", "gain", "own_excess"))
+    last, count = sheet.values("came_last"), sheet.values("collectives")
+    there = sheet.rows - len(missing)
+    order = _in_scope(view, rank)
+    order.sort(key=lambda row: (row >= there, -(gain[row] or 0), -(own[row] or 0), rank[row]))
+    shown_ranks = [row for row in order if row < there][:_MOST]
+    rows = [*shown_ranks, *(row for row in order if row >= there)]
+    note = say("ranks.table.more", shown=_MOST, count=there) if there > _MOST else ""
+    cells: dict[str, Cell] = {
+        "rank": lambda row, value: f"{'• ' if value in view.marked else ''}{value}",
+        "own_excess": lambda row, value: "" if value is None else "+" * (float(value) > 0) + _time(value),
+        "last_share": lambda row, value: "" if value is None else f"{last[row]}/{count[row]}",
+    }
+    return _table(RANKS, sheet, rows, lambda row: {"rank": rank[row], "minor": row >= there}, cells, note)
+
+
+def _time(us: Value) -> str:
+    return duration_text(float(us or 0) * 1e3) if us else "0"
+
+
+def _collectives(view: Overview) -> Table:
+    sheet, source = COLLECTIVES.make(view.job), view.examined.source
+    group, second = sheet.values("group_name"), sheet.values("second")
+    order = [row for row in range(sheet.rows) if view.scope.group in (None, source.group_of(row))]
+    order.sort(key=lambda row: -second[row])
+    cells: dict[str, Cell] = {
+        "group_name": lambda row, value: view.group_name(group[row]),
+        "last_rank": lambda row, value: say("job.nobody") if value is None else str(value),
+    }
+    found = _table(COLLECTIVES, sheet, order, lambda row: {"collective": row}, cells)
+    at = next((k for k, row in enumerate(order[:_MOST]) if row == view.collective), None)
+    return replace(found, at=at)
+
+
+def _links(view: Overview) -> Table:
+    sheet = LINKS.make(view.job)
+    verdict, score, source = (sheet.values(name) for name in ("verdict", "z", "src"))
+    order = sorted(range(sheet.rows), key=lambda row: (verdict[row] == "as_others", score[row]))
+    cells: dict[str, Cell] = {
+        "z": lambda row, value: f"{value:+.1f}",
+        "verdict": lambda row, value: Text(say(f"ranks.link.{value}"), "" if value == "as_others" else f"bold {ALERT}"),
+    }
+    note = "" if sheet.rows else say("job.no_links")
+    return _table(LINKS, sheet, order, lambda row: {"rank": source[row]}, cells, note)
+
+
+def _hosts(view: Overview) -> Table:
+    sheet = HOSTS.make(view.job)
+    own, ranks, hosts = (sheet.values(name) for name in ("own_excess", "ranks", "id"))
+    order = sorted(range(sheet.rows), key=lambda row: -own[row])
+    several = len(view.job.hosts) > 1
+
+    def leads(row: int) -> dict[str, Any]:
+        return {"scope": view.scope_of_host(hosts[row]) if several else None}
+
+    return _table(HOSTS, sheet, order, leads, {"rank_count": lambda row, value: _few(ranks[row])})
+
+
+def _few(ranks: Sequence[int]) -> str:
+    """Ranks as people write them: ranges where they follow each other."""
+    parts: list[list[int]] = []
+    for rank in sorted(ranks):
+        if parts and rank == parts[-1][1] + 1:
+            parts[-1][1] = rank
+        else:
+            parts.append([rank, rank])
+    words = [f"{low}" if low == high else f"{low}–{high}" for low, high in parts[:6]]
+    return " ".join(words) + (" …" if len(parts) > 6 else "")
+
+
+def _groups(view: Overview) -> Table:
+    sheet = GROUPS.make(view.job)
+    waits, ranks, names = (sheet.values(name) for name in ("job_waits", "ranks", "name"))
+    order = sorted(range(sheet.rows), key=lambda row: -waits[row])
+
+    def leads(row: int) -> dict[str, Any]:
+        name = names[row]
+        words = say("ranks.scope.group", group=view.group_name(name))
+        return {"scope": Scope(words, frozenset(ranks[row]), name)}
+
+    cells: dict[str, Cell] = {
+        "kind": lambda row, value: str(value or say("report.unknown")),
+        "rank_count": lambda row, value: _few(ranks[row]),
+    }
+    return _table(GROUPS, sheet, order, leads, cells)
+
+
+def _clock(view: Overview) -> Table:
+    sheet, rows = CLOCKS.make(view.job), view.report.clock
+    rank, offset, error = (sheet.values(name) for name in ("rank", "offset", "error"))
+    order = _in_scope(view, rank)
+    order.sort(key=lambda row: (offset[row] is not None, -(error[row] or 0), rank[row]))
+
+    def bound(row: int, value: Value) -> str:
+        if rows[row].method == "reference" or offset[row] is None:
+            return ""
+        return say("report.unknown") if value is None else f"{value:+.2f}"
+
+    def bent(row: int, value: Value) -> str:
+        if value is None:
+            return ""
+        most = max(rows[row].bends, key=lambda each: abs(each.gained_us))
+        return say("ranks.bend", gained=most.gained_us, after=most.after_us * 1e3)
+
+    cells: dict[str, Cell] = {
+        "offset": lambda row, value: say("ranks.apart.short") if value is None else f"{value:+.2f}",
+        "error": lambda row, value: "" if value is None or rows[row].method == "reference" else f"±{value:.2f}",
+        "low": bound,
+        "high": bound,
+        "drift_us_per_s": lambda row, value: f"{value:+.2f}" if value else "",
+        "most_off": bent,
+    }
+    note = say("ranks.clock.note")
+    if view.has_traces and view.job.devices_apart:
+        note += GAP + say("ranks.clock.lanes", apart=view.job.devices_apart)
+
+    def leads(row: int) -> dict[str, Any]:
+        return {"rank": rank[row]} | ({"told": partial(_course, rows[row])} if rows[row].bends else {})
+
+    return _table(CLOCKS, sheet, order, leads, cells, note)
+
+
+def _course(row: Record) -> str:
+    """How a clock that does not drift evenly runs, one line a window."""
+    lines = [say("ranks.bend.at", after=bend.after_us * 1e3, gained=bend.gained_us) for bend in row.bends]
+    return "\n".join([say("ranks.bend.told", rank=row.rank, drift=row.drift_us_per_s), "", *lines])
+
+
+def _findings(view: Overview) -> Table:
+    found = []
+    for number, each in enumerate(view.report.findings):
+        words = Text(each.title, _SEVERE.get(each.severity, ""))
+        detail = f"{each.id}  {each.title}\n\n{each.detail}"
+        gain = say("report.unknown") if each.gain_us is None else _time(each.gain_us)
+        cells: tuple[Text | str, ...] = (each.id, say(f"severity.{each.severity}"), gain, words, each.detail)
+        values = (each.id, each.severity, each.gain_us, each.title, each.detail)
+        rank = each.ranks[0] if each.ranks else None
+        found.append(JobRow(cells, values=values, told=partial(str, detail), rank=rank, finding=number))
+    for reason in view.report.not_checked:
+        unchecked = ("", say("job.not_checked"), "", reason, "")
+        found.append(JobRow(unchecked, values=("", "", None, reason, ""), told=partial(str, reason), minor=True))
+    names = ("finding", "severity", "saves", "what", "detail")
+    return Table(tuple(say(f"column.{name}") for name in names), list(found))
+
+
+_TABLES: dict[str, Callable[[Overview], Table]] = {
+    "job_ranks": _ranks,
+    "job_collectives": _collectives,
+    "job_links": _links,
+    "job_hosts": _hosts,
+    "job_groups": _groups,
+    "job_clock": _clock,
+    "job_findings": _findings,
+}

@@ -1,1 +1,0 @@
-"""The registry of commands and the keys that run them."""

@@ -1,0 +1,465 @@
+"""The panel below the lanes: tabs, the table, its filter."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec.structs import replace
+from rich.cells import cell_len
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.message import Message
+from textual.widgets import DataTable, Static
+
+from npu_tui.strings import say
+from npu_tui.trace.text import brief, printable
+from npu_tui.tui.commands import BY_ID, TAB_COMMAND, key_label
+from npu_tui.tui.first_picture import PANEL_FROM, panel_rows
+from npu_tui.tui.prompt import Prompt
+from npu_tui.tui.rows import Rows
+from npu_tui.tui.tabs import TABS
+from npu_tui.tui.tabs.table import GAP, Content, Order, Row, Table, arranged, numeric
+
+_REST, _RULE, _RULE_FOCUSED = " ", "─", "━"
+
+
+class TabLine(Static):
+    """The names of the tabs, which are never cut: where they do not fit, only the open one has its name."""
+
+    DEFAULT_CSS = "TabLine { height: 1; background: $panel; color: $text-muted; }"
+    ALLOW_SELECT = False
+
+    class Chosen(Message):
+        """A tab was clicked."""
+
+        def __init__(self, tab: str) -> None:
+            self.tab = tab
+            super().__init__()
+
+    class Dragged(Message):
+        """The line was dragged to row ``y`` of the screen."""
+
+        def __init__(self, y: int) -> None:
+            self.y = y
+            super().__init__()
+
+    def __init__(self) -> None:
+        super().__init__("")
+        self._ends: list[tuple[int, str]] = []
+        self._drawn: Text | None = None
+        self._pressed: int | None = None
+        self._moved = False
+
+    def show(self, current: str, counts: dict[str, int], names: dict[str, str], focused: bool) -> None:
+        """Mark ``current``, ``focused`` or not; ``counts`` stand after the names, ``names`` in place of some."""
+        width, shown = self.app.size.width, list(counts) or [tab.id for tab in TABS]
+        whole, short = (self._labels(form, shown, counts, names, None) for form in ("", ".short"))
+        # Names get shorter before the room between them gets narrower, those that gain most first; counts go before
+        # names do.
+        by_gain = sorted(range(len(shown)), key=lambda k: cell_len(short[k]) - cell_len(whole[k]))
+        steps = [({*by_gain[:n]}, 3) for n in range(len(shown) + 1)] + [({*by_gain}, room) for room in (2, 1)]
+        for cut, room in steps:
+            labels = [short[k] if k in cut else whole[k] for k in range(len(shown))]
+            if sum(cell_len(label) + room for label in labels) < width:
+                break
+        else:
+            labels, room = self._labels(".short", shown, {}, names, None), 1
+            if sum(cell_len(label) + room for label in labels) >= width:
+                labels = self._labels(".short", shown, {}, names, current)
+        line, accent = Text(no_wrap=True), f"bold {self.app.theme_variables['accent']}"
+        line.append(_RULE_FOCUSED if focused else _REST, accent)
+        before, behind = _REST * (room > 2), _REST * (room > 1)
+        self._ends = []
+        for tab, label in zip(shown, labels, strict=True):
+            marked = f"reverse {accent}" if focused else "reverse bold"
+            line.append(f"{before}{label}{behind}", style=marked if tab == current else "dim")
+            line.append(_REST)
+            self._ends.append((line.cell_len, tab))
+        rest = max(width - line.cell_len, 0)
+        line.append((_RULE_FOCUSED if focused else _RULE) * rest, accent if focused else "dim")
+        if line != self._drawn:
+            self._drawn = line
+            self.update(line, layout=False)
+
+    @staticmethod
+    def _labels(
+        form: str, shown: list[str], counts: dict[str, int], names: dict[str, str], only: str | None
+    ) -> list[str]:
+        """Key, name and count of every tab; with ``only`` the others have nothing but their keys."""
+        found = []
+        for tab in shown:
+            keys = [key_label(key) for key in BY_ID[f"{TAB_COMMAND}{tab}"].keys[:1]]
+            name = names.get(tab) or say(f"tab.{tab}{form}")
+            count = [str(counts[tab])] if counts.get(tab) else []
+            found.append(" ".join([*keys, name, *count] if only in (None, tab) or not keys else keys))
+        return found
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Begin a click or a drag."""
+        self.capture_mouse()
+        self._pressed, self._moved = event.screen_y, False
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Move the line with the pointer."""
+        if self._pressed is not None and event.screen_y != self._pressed:
+            self._pressed, self._moved = event.screen_y, True
+            self.post_message(self.Dragged(event.screen_y))
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        """Open the tab under the pointer, unless the line was moved."""
+        self.release_mouse()
+        pressed, self._pressed = self._pressed, None
+        if pressed is None or self._moved:
+            return
+        for end, tab in self._ends:
+            if event.x < end:
+                self.post_message(self.Chosen(tab))
+                return
+
+
+_TALL = 14
+"""From so many rows on the panel has more than one line above its table."""
+_ASIDE_FROM = 110
+_ASIDE = 0.28
+"""From so many columns on, this share of them is for what stands beside a table."""
+
+Growth = Literal["normal", "half", "full"]
+_GROWTHS: tuple[Growth, ...] = ("normal", "half", "full")
+
+
+def _broken(note: str, width: int, lines: int) -> list[str]:
+    """``note`` in at most so many ``lines`` of ``width`` columns, broken at its gaps; what does not fit is left out."""
+    parts = [part for line in note.split("\n") for part in line.split(GAP) if part]
+    found: list[str] = []
+    for part in parts:
+        if found and cell_len(found[-1] + GAP + part) <= width:
+            found[-1] += GAP + part
+        elif len(found) == lines:
+            break
+        else:
+            found.append(part)
+    return found
+
+
+class Panel(Vertical):
+    """Shows one tab at a time; the caller fills it."""
+
+    DEFAULT_CSS = """
+    Panel { height: 9; background: $surface; }
+    Panel.-hidden { display: none; }
+    Panel.-full { height: 1fr; }
+    Panel #scroll { height: 1fr; padding: 0 1; scrollbar-gutter: stable; }
+    Panel #text { height: auto; width: 100%; }
+    Panel #aside { width: 30; height: 1fr; padding: 0 0 0 2; }
+    Panel #note { height: 1; padding: 0 1; color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis; }
+    """
+
+    FIRST = "findings"
+    """The tab that is open at first."""
+    SHOWN_FROM = PANEL_FROM
+    """Rows of the terminal from which it is shown without being asked for."""
+
+    class Fitted(Message):
+        """The panel has another height."""
+
+    def __init__(self) -> None:
+        super().__init__(classes="-hidden")
+        self.tab = self.FIRST
+        self.table = Rows()
+        self.growth: Growth = "normal"
+        self._asked_back: set[int] = set()
+        self._tabs = TabLine()
+        self._text = Static(id="text")
+        self._scroll = VerticalScroll(self._text, id="scroll")
+        self._note = Static(id="note")
+        self._aside = Static(id="aside")
+        self._beside = Horizontal(self.table, self._aside)
+        self._wanted: bool | None = None
+        self._shown = ""
+        self._counts: dict[str, int] = {}
+        self._labels: dict[str, str] = {}
+        self._lines = 0
+        self._orders: dict[tuple[object, ...], Order] = {}
+        self._content: Content = ""
+        self._terminal = 0
+        self._dragged = 0
+        self._blank = 0
+        self._told = ""
+        self.rows: list[Row] = []
+
+    def compose(self) -> ComposeResult:
+        """Tabs, a text and a table."""
+        yield self._tabs
+        yield self._scroll
+        yield self._note
+        yield self._beside
+
+    def on_mount(self) -> None:
+        """Begin with the text; count the columns beyond the edge whenever the table knows its width."""
+        self.watch(self.table, "virtual_size", self._show_note, init=False)
+        if not self._content:
+            self._show_table(False)
+            self._draw_tabs()
+
+    # --- size
+
+    def fit(self, height: int) -> None:
+        """Take the room that a terminal of ``height`` rows has for it; where that is little, hide unless asked for."""
+        if height != self._terminal:
+            self._terminal, self._blank = height, 0
+            self._asked_back.clear()
+        self._resize()
+        self.set_class(not (height >= self.SHOWN_FROM if self._wanted is None else self._wanted), "-hidden")
+
+    @property
+    def usual(self) -> int:
+        """The rows it has while it is neither grown nor dragged."""
+        return panel_rows(self._terminal)
+
+    def take_blank(self, rows: int) -> None:
+        """Take ``rows`` that the lanes would leave blank, while it is as it comes.
+
+        Lanes fold and open with the room there is: what they asked back stays theirs until the panel or the terminal
+        is given another size, so that the two never take turns.
+        """
+        rows = min(rows, max(self._terminal - self.usual, 0))
+        if rows == self._blank or rows in self._asked_back:
+            return
+        if rows < self._blank:
+            self._asked_back.add(self._blank)
+        self._blank = rows
+        self._resize()
+
+    def drag(self, rows: int) -> None:
+        """Have ``rows`` from now on, as far as the terminal goes."""
+        self._dragged, self.growth = min(max(rows, 3), max(self._terminal - 6, 3)), "normal"
+        self._resize()
+
+    def grow(self, growth: Growth | None = None) -> None:
+        """Have the next size, normal, half, full, or ``growth``; a hidden panel comes up as it was."""
+        if not self.is_shown:
+            self.toggle()
+        self._dragged = 0
+        self._asked_back.clear()
+        self.growth = growth or _GROWTHS[(_GROWTHS.index(self.growth) + 1) % len(_GROWTHS)]
+        self._resize()
+
+    def _resize(self) -> None:
+        self.set_class(self.growth == "full", "-full")
+        if self.is_attached:
+            self.screen.set_class(self.is_full, "-page")
+        if self.growth == "full":
+            self.styles.height = None
+        elif self.growth == "half":
+            self.styles.height = max(self._terminal // 2, self.usual)
+        else:
+            self.styles.height = self._dragged or self.usual + self._blank
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it has all of the screen but the head."""
+        return self.is_shown and self.growth == "full"
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether it is not hidden."""
+        return not self.has_class("-hidden")
+
+    def toggle(self) -> None:
+        """Show or hide the panel, whatever the size of the terminal says."""
+        self._wanted = not self.is_shown
+        self.set_class(not self._wanted, "-hidden")
+        if not self._wanted:
+            self.growth, self._blank = "normal", 0
+            self._asked_back.clear()
+            self._resize()
+
+    # --- tabs and focus
+
+    def open(self, tab: str, unfold: bool = True) -> None:
+        """Let ``tab`` be the open one; with ``unfold`` the panel is shown, where it is hidden."""
+        if unfold and not self.is_shown:
+            self.toggle()
+        self.tab = tab
+
+    def is_open(self, tab: str) -> bool:
+        """Whether ``tab`` is what the panel shows."""
+        return self.is_shown and self.tab == tab
+
+    def focus_content(self) -> None:
+        """Give the table or the text the focus."""
+        (self.table if self._beside.display else self._scroll).focus()
+
+    def on_descendant_focus(self) -> None:
+        """The line of tabs says that the keys go here."""
+        self._draw_tabs()
+
+    def on_descendant_blur(self) -> None:
+        """The line of tabs says that the keys go elsewhere."""
+        self.call_after_refresh(self._draw_tabs)
+
+    def show_tabs(self, counts: dict[str, int], labels: dict[str, str]) -> None:
+        """Show which tab is open; ``counts`` stand after the names of the tabs, ``labels`` in place of some."""
+        self._counts, self._labels = counts, labels
+        self._draw_tabs()
+
+    def _draw_tabs(self) -> None:
+        self._tabs.show(self.tab, self._counts, self._labels, self.has_focus_within)
+
+    # --- order
+
+    @property
+    def order(self) -> Order:
+        """How the open tab is sorted and filtered."""
+        return self._orders.get(self._view, Order())
+
+    @property
+    def _view(self) -> tuple[object, ...]:
+        """What is sorted: a tab whose columns change is another table."""
+        return self.tab, self._content.headings if isinstance(self._content, Table) else ()
+
+    @property
+    def content(self) -> Content:
+        """What the open tab shows, before it is sorted."""
+        return self._content
+
+    def sort(self, order: Order) -> None:
+        """Sort and filter the open tab."""
+        self._orders[self._view] = order
+        self.show(self._content)
+        self.table.move_cursor(row=0, animate=False)  # what was sorted to the top is what is wanted
+        self.call_after_refresh(lambda: self.call_after_refresh(self._reach))  # the widths of columns come a turn later
+
+    def _reach(self) -> None:
+        self.table.reach(self.order.column)
+        self._show_note()
+
+    def row_at_cursor(self) -> Row | None:
+        """The row of the table's cursor."""
+        at = self.table.cursor_row
+        return self.rows[at] if 0 <= at < len(self.rows) else None
+
+    def point_at(self, cells: tuple[Text | str, ...]) -> None:
+        """Put the table's cursor on the row of ``cells``, if it is shown."""
+        at = next((i for i, row in enumerate(self.rows) if row.cells == cells), None)
+        if at is not None:
+            self.table.move_cursor(row=at, animate=False)
+
+    # --- contents
+
+    def show(self, content: Content) -> None:
+        """Show the contents of the open tab, a table in the order that the user gave it."""
+        if self.tab != self._shown:
+            self.table.move_cursor(row=0, animate=False)
+            self.table.reach(None)
+        self._shown, self._content = self.tab, content
+        focused = self.has_focus_within
+        self._show_table(isinstance(content, Table))
+        if focused and not (self.table if isinstance(content, Table) else self._scroll).has_focus:
+            self.focus_content()
+        if not isinstance(content, Table):
+            self.rows = []
+            self._text.update(Text(content) if isinstance(content, str) else content)
+            self._scroll.scroll_home(animate=False)
+            return
+        table = arranged(content, self.order)
+        self.rows = table.rows
+        self._told = table.note
+        self.table.fill(table.headings, [row.cells for row in table.rows], table.at, table.at_top, numeric(content))
+        self._show_note()
+        self._show_aside()
+        # The widths of columns come a turn later.
+        self.call_after_refresh(lambda: self.call_after_refresh(self._show_note))
+
+    def _show_note(self) -> None:
+        """One line about the table, several where the panel has grown; on the right the columns beyond the edge."""
+        if not isinstance(self._content, Table) or not self.is_attached:
+            return
+        left, right = self.table.beyond() if self.table.ordered_columns else (0, 0)
+        columns = say("panel.columns", count=left + right) if left + right else ""
+        beyond = GAP.join(part for part in (self._content.again, columns) if part)
+        width = self.app.size.width - 2
+        room = width - (cell_len(beyond) + 2 if beyond else 0)
+        most = 1 if self.size.height < _TALL else max(self.size.height // 4, 1)
+        lines = [printable(line) for line in _broken(self._told, room, most)]
+        if beyond:
+            lines = lines or [""]
+            first = brief(lines[0], room)
+            lines[0] = first + " " * (width - cell_len(first) - cell_len(beyond)) + beyond
+        self._note.display = bool(lines)
+        if len(lines) != self._lines:
+            self._note.styles.height = self._lines = max(len(lines), 1)
+        self._note.update(Text("\n".join(lines)), layout=False)
+
+    def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
+        """Show what stands beside the row that the cursor has come to."""
+        event.stop()
+        self._show_aside()
+
+    def on_resize(self) -> None:
+        """What stands in and beside the table has another size."""
+        self._show_note()
+        self._show_aside()
+        self.post_message(self.Fitted())
+
+    def _show_aside(self) -> None:
+        columns = self.app.size.width
+        has = columns >= _ASIDE_FROM and any(row.aside is not None for row in self.rows)
+        self._aside.display = has
+        if not has:
+            return
+        row, width = self.row_at_cursor(), int(columns * _ASIDE)
+        self._aside.styles.width = width
+        lines = max(self.size.height - 1 - self._lines, 1)
+        picture = Text() if row is None or row.aside is None else row.aside(width - 2, lines)
+        self._aside.update(picture, layout=False)
+
+    def on_rows_fitted(self, event: Rows.Fitted) -> None:
+        """Count the columns beyond the edge again."""
+        event.stop()
+        self._show_note()
+
+    def on_rows_sorted(self, event: Rows.Sorted) -> None:
+        """Sort as the table was told to."""
+        event.stop()
+        if isinstance(self._content, Table):
+            order = self.order
+            column = event.column
+            self.sort(order.beside(self._content, event.step) if column is None else order.by(self._content, column))
+
+    def _show_table(self, shown: bool) -> None:
+        self._scroll.display = not shown
+        self._note.display = shown
+        self._beside.display = shown
+
+
+class Filtering:
+    """What the rows of the table in ``panel`` must contain, while ``prompt`` asks for it and afterwards."""
+
+    def __init__(self, panel: Panel, prompt: Prompt) -> None:
+        self._panel = panel
+        self._prompt = prompt
+        self._before = ""
+
+    def ask(self) -> str | None:
+        """Open the prompt; what to say where there is no table."""
+        if not isinstance(self._panel.content, Table):
+            return say("panel.no_table")
+        self._before = self._panel.order.wanted
+        self._prompt.open("filter", hint=say("filter.hint"))
+        return None
+
+    def show(self, text: str) -> None:
+        """Show the rows with ``text``, and how many they are while it is typed."""
+        if text != self._panel.order.wanted:
+            self._panel.sort(replace(self._panel.order, wanted=text))
+        content = self._panel.content
+        if self._prompt.is_open and isinstance(content, Table):
+            shown, count = len(self._panel.rows), len(content.rows)
+            self._prompt.answer(say("filter.count", shown=shown, count=count) if text else say("filter.hint"))
+
+    def give_up(self) -> None:
+        """The filter is what it was before it was asked for."""
+        self.show(self._before)

@@ -1,0 +1,477 @@
+"""The picker: profiles below a folder, with what each says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from threading import Event
+
+from msgspec import Struct
+from rich.text import Text
+from textual import events, work
+from textual.app import ComposeResult
+from textual.message import Message
+from textual.screen import Screen
+from textual.widgets import Static
+
+from npu_tui.load.find import sources_below
+from npu_tui.nearby import Nearby, Told, in_order, matching, profile_of, verdicts
+from npu_tui.strings import say
+from npu_tui.trace.text import cell_count, padded, printable, shortened, size_text, wrapped
+from npu_tui.tui.commands import BY_ID, commands_of
+from npu_tui.tui.keymap import list_bindings
+from npu_tui.tui.sheets import HelpSheet
+from npu_tui.tui.terminal.internals import bind
+from npu_tui.tui.terminal.theme import ALERT
+
+_FOLDED_FROM = 9
+"""Ranks from which on those of a job are shown when they are asked for."""
+_GAP = 2
+_LEAST_NAME, _MOST_NAME = 18, 48
+_LEAST_VERDICT = 24
+_MARK = 2
+
+
+class Choice(Struct):
+    """What can be chosen, what is shown of it, and what is marked."""
+
+    folder: Path
+    listed: list[Nearby] = []
+    told: dict[Path, Told] = {}
+    marked: set[Path] = set()
+    turned: set[Path] = set()
+    wanted: str = ""
+    at: int = 0
+    is_whole: bool = False
+    is_examined: bool = False
+
+    def shown(self) -> list[Nearby]:
+        """The rows on screen: those that match, without the ranks of folded jobs."""
+        if self.wanted:
+            return list(matching(self.listed, self.wanted, {path: told.text for path, told in self.told.items()}))
+        hidden = {rank.path for each in self.listed if each.is_job and self.is_folded(each) for rank in each.ranks}
+        return [each for each in self.listed if each.path not in hidden or each.is_job]
+
+    def is_folded(self, job: Nearby) -> bool:
+        """Whether the ranks of ``job`` are not shown: those of a large one at first, and what was turned since."""
+        return (len(job.ranks) >= _FOLDED_FROM) != (job.path in self.turned)
+
+    def current(self) -> Nearby | None:
+        """The row under the cursor."""
+        shown = self.shown()
+        return shown[min(self.at, len(shown) - 1)] if shown else None
+
+    def stay_at(self, row: Nearby | None) -> None:
+        """Let the cursor be on ``row`` again, whatever is shown now."""
+        shown = self.shown()
+        paths = [each.path for each in shown]
+        if row is not None and row.path in paths:
+            self.at = paths.index(row.path)
+        self.at = max(0, min(self.at, len(shown) - 1))
+
+    def jobs(self) -> int:
+        """How many folders are jobs."""
+        return sum(each.is_job for each in self.listed)
+
+    def in_jobs(self) -> set[Path]:
+        """The profiles that are ranks of a job."""
+        return {rank.path for each in self.listed for rank in each.ranks}
+
+
+def head_line(choice: Choice, width: int) -> Text:
+    """How many there are, below which folder, and what is searched for."""
+    profiles = sum(not each.is_job for each in choice.listed)
+    words = [say("picker.title", count=profiles), say("picker.below", path=_home(choice.folder))]
+    jobs = choice.jobs()
+    if jobs:
+        words.append(say("picker.jobs", count=jobs))
+    if not choice.is_whole:
+        words.append(say("picker.looking"))
+    elif not choice.is_examined:
+        words.append(say("picker.examining"))
+    line = Text.assemble((words[0], "bold"), no_wrap=True, end="")
+    for word in words[1:]:
+        if line.cell_len + 2 + cell_count(word) <= width:
+            line.append(f"  {word}", "dim")
+    return line
+
+
+def _home(folder: Path) -> str:
+    return printable(str(folder.absolute()))
+
+
+def columns(choice: Choice, shown: Sequence[Nearby], width: int) -> list[int]:
+    """Cells of name, rank, time, size, level and verdict in lines of ``width``; 0 for what has no room."""
+    rank = max([cell_count(say("picker.rank")), *(cell_count(_rank(each)) for each in shown)])
+    size = max([cell_count(say("picker.size")), *(cell_count(size_text(each.bytes)) for each in shown)])
+    fixed = [rank, 16, size, cell_count(say("picker.level"))]
+    longest = max([_LEAST_NAME, *(cell_count(_name(choice, each)) for each in shown)])
+    room = width - _MARK
+    for dropped in ([], [3], [3, 0], [3, 0, 2], [0, 1, 2, 3]):
+        own = [0 if at in dropped else cells for at, cells in enumerate(fixed)]
+        taken = sum(cells + _GAP for cells in own if cells)
+        name = min(longest, _MOST_NAME, max(_LEAST_NAME, (room - taken) // 3))
+        if room - taken - name - _GAP >= _LEAST_VERDICT:
+            return [name, *own, room - taken - name - _GAP]
+    return [max(room, 1), 0, 0, 0, 0, 0]
+
+
+def title_line(widths: Sequence[int]) -> Text:
+    """What stands above the columns."""
+    names = ("worker", "rank", "time", "size", "level", "verdict")
+    cells = [say(f"picker.{name}") for name in names]
+    cells[0] = f"  {cells[0]}"
+    return Text(" " * _MARK + _joined(cells, widths), "dim", no_wrap=True, end="")
+
+
+def row_line(choice: Choice, each: Nearby, widths: Sequence[int], is_current: bool) -> Text:
+    """One profile or job."""
+    told = choice.told.get(each.path)
+    mark = "●" if each.path in choice.marked else " "
+    level = "" if each.level is None else str(each.level)
+    time = datetime.fromtimestamp(each.time).strftime("%Y-%m-%d %H:%M") if each.time else ""
+    cells = [_name(choice, each), _rank(each), time, size_text(each.bytes), level]
+    line = Text(f"{mark} ", no_wrap=True, end="")
+    line.append(_joined(cells, widths[:-1]), "bold" if each.is_job else "")
+    if widths[-1]:
+        words = "…" if told is None and not choice.is_examined else ""
+        words = words if told is None else shortened(printable(told.text), widths[-1])
+        line.append(" " * _GAP)
+        begin = len(line)
+        line.append(padded(words, widths[-1]), "dim" if told is None or told.failed else "")
+        if told is not None and told.grave:
+            line.stylize(f"bold {ALERT}", begin, begin + max(words.find(":"), words.find("：")) + 1)
+    if is_current:
+        line.stylize("reverse")
+    return line
+
+
+def foot_lines(choice: Choice, width: int, words: str) -> list[Text]:
+    """All of what the row under the cursor says, where it lies, and the keys."""
+    each = choice.current()
+    lines: list[Text] = []
+    if each is not None:
+        told = choice.told.get(each.path)
+        if told is not None:
+            style = "dim" if told.failed else "bold"
+            lines += [Text(line, style, no_wrap=True, end="") for line in wrapped(printable(told.text), width)[:2]]
+        lines.append(Text(shortened(printable(str(each.path)), width, ahead=True), "dim", no_wrap=True, end=""))
+    if choice.wanted:
+        typed = say("picker.filter", text=printable(choice.wanted), count=len(choice.shown()))
+        lines.append(Text(shortened(typed, width, ahead=True), "bold", no_wrap=True, end=""))
+    lines.append(Text(shortened(words or _keys(choice), width), "" if words else "dim", no_wrap=True, end=""))
+    return lines
+
+
+def _keys(choice: Choice) -> str:
+    if choice.wanted:
+        return say("picker.keys.filter")
+    if choice.marked:
+        return say("picker.keys.marked", count=len(choice.marked))
+    return say("picker.keys")
+
+
+def _name(choice: Choice, each: Nearby) -> str:
+    """The name, with how to unfold a job ahead, or below its job."""
+    if each.is_job:
+        return f"{'▸' if choice.is_folded(each) and not choice.wanted else '▾'} {each.name}"
+    worker = each.name.rpartition("/")[2]
+    return f"    {worker}" if each.path in choice.in_jobs() else f"  {each.name}"
+
+
+def _rank(each: Nearby) -> str:
+    if each.is_job:
+        return say("picker.ranks", count=len(each.ranks))
+    return "" if each.rank is None else str(each.rank)
+
+
+def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """The cells in their columns: names and words on the left, figures on the right."""
+    own = [
+        padded(shortened(cell, width, ahead=not at), width, right=at in (1, 3, 4))
+        for at, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        if width
+    ]
+    return (" " * _GAP).join(own)
+
+
+_HEAD = 3
+"""Lines above the first row."""
+_FEW = 16
+"""Profiles after which those found so far are shown."""
+MOST_STACKED = 16
+"""Timelines that are opened together at most."""
+
+
+class PickerScreen(Screen[None], inherit_bindings=False):
+    """Lists the profiles below ``folder`` as they are found, and what each says as that becomes known."""
+
+    DEFAULT_CSS = "PickerScreen Static { height: 1fr; padding: 0 1; text-wrap: nowrap; }"
+
+    class Leave(Message):
+        """Nothing is wanted."""
+
+    class Chosen(Message):
+        """``paths`` are wanted, one below the other; a ``job`` is the only one."""
+
+        def __init__(self, paths: list[Path], job: bool) -> None:
+            self.paths, self.job = paths, job
+            super().__init__()
+
+    class Listed(Message):
+        """These profiles were found; ``whole`` if that is all."""
+
+        def __init__(self, listed: list[Nearby], whole: bool) -> None:
+            self.listed, self.whole = listed, whole
+            super().__init__()
+
+    class Learned(Message):
+        """What one of them says; None once there is nothing more to learn."""
+
+        def __init__(self, told: Told | None) -> None:
+            self.told = told
+            super().__init__()
+
+    def __init__(self, folder: Path, cached: bool = True) -> None:
+        """With ``cached`` parsed copies are used."""
+        super().__init__()
+        self._cached = cached
+        self._shown = Static()
+        self._words = ""
+        self._typing = False
+        self._prefix = ""
+        self._first = 0
+        self._stop = Event()
+        self.choice = Choice(folder)
+        bind(self, list_bindings("picker"))  # the user's keys are known only now
+
+    def compose(self) -> ComposeResult:
+        """The list alone."""
+        yield self._shown
+
+    def on_mount(self) -> None:
+        """Begin to look."""
+        self._draw()
+        self._look()
+
+    def on_unmount(self) -> None:
+        """Nothing more needs to be known."""
+        self._stop.set()
+
+    # --- looking
+
+    @work(thread=True, exclusive=True, group="look")
+    def _look(self) -> None:
+        found: list[Nearby] = []
+        for source in sources_below(self.choice.folder):
+            if self._stop.is_set():
+                return
+            found.append(profile_of(source, self.choice.folder))
+            if len(found) % _FEW == 0:
+                self.post_message(self.Listed(in_order(found), False))
+        self.post_message(self.Listed(in_order(found), True))
+
+    def on_picker_screen_listed(self, event: Listed) -> None:
+        """Show what was found; the cursor stays where the user has put it."""
+        choice = self.choice
+        row = choice.current() if choice.at else None
+        choice.listed, choice.is_whole = event.listed, event.whole
+        choice.stay_at(row)
+        self._draw()
+        if event.whole:
+            self.examine()
+
+    def examine(self) -> None:
+        """Learn what those say of which it is not known yet."""
+        self._stop.clear()
+        self._learn([each for each in self.choice.listed if each.path not in self.choice.told])
+
+    @work(thread=True, exclusive=True, group="learn")
+    def _learn(self, listed: list[Nearby]) -> None:
+        go_on: Callable[[], bool] = lambda: not self._stop.is_set()  # noqa: E731 - its type
+        for told in verdicts(listed, self._cached, go_on):
+            if not go_on():
+                return
+            self.post_message(self.Learned(told))
+        if go_on():
+            self.post_message(self.Learned(None))
+
+    def on_picker_screen_learned(self, event: Learned) -> None:
+        """Show what a profile says."""
+        if event.told is None:
+            self.choice.is_examined = True
+        else:
+            row = self.choice.current()
+            self.choice.told[event.told.path] = event.told
+            self.choice.stay_at(row)
+        self._draw()
+
+    def pause(self) -> None:
+        """Learn nothing more until ``examine``: something is opened, which needs the machine."""
+        self._stop.set()
+
+    # --- drawing
+
+    def on_resize(self) -> None:
+        """Draw it for another size."""
+        self._draw()
+
+    def tell(self, words: str) -> None:
+        """Show ``words`` in place of the keys."""
+        self._words = words
+        self._draw()
+
+    def _draw(self) -> None:
+        width, height = self.app.size.width - 2, self.app.size.height
+        if width <= 0 or height <= 0:
+            return
+        shown = self.choice.shown()
+        foot = foot_lines(self.choice, width, self._words)
+        room = self._room(len(foot))
+        self._first = max(0, min(max(self._first, self.choice.at - room + 1), self.choice.at, len(shown) - room))
+        rows = shown[self._first : self._first + room]
+        widths = columns(self.choice, shown, width)
+        lines = [head_line(self.choice, width), Text(), title_line(widths)]
+        lines += [
+            row_line(self.choice, each, widths, at == self.choice.at) for at, each in enumerate(rows, self._first)
+        ]
+        if not shown and self.choice.is_whole:
+            lines.append(Text(say("picker.nothing"), "dim"))
+        lines += [Text()] * (height - len(lines) - len(foot))
+        self._shown.update(Text("\n").join([*lines, *foot]))
+
+    def _room(self, foot: int = 5) -> int:
+        """How many rows fit."""
+        return max(self.app.size.height - _HEAD - foot - 1, 1)
+
+    # --- keys
+
+    def on_key(self, event: events.Key) -> None:
+        """A letter that is no command begins a filter; in one all are text, and Backspace takes back the last."""
+        if event.key == "backspace":
+            self._want(self.choice.wanted[:-1])
+            event.stop()
+            return
+        if not self._typing and event.key in self._bound:
+            return
+        if event.is_printable and event.character and not event.character.isspace():
+            self._type(event.character)
+            event.stop()
+
+    def on_paste(self, event: events.Paste) -> None:
+        """What is pasted is looked for."""
+        self._type(event.text.strip().partition("\n")[0])
+
+    def _type(self, text: str) -> None:
+        self._typing = True
+        self._want(self.choice.wanted + text)
+
+    def _want(self, text: str) -> None:
+        row = self.choice.current()
+        self.choice.wanted = text
+        self._typing = bool(text) or self._typing
+        self.choice.stay_at(row)
+        self.tell("" if text or not self._typing else say("picker.type"))
+
+    @property
+    def _bound(self) -> frozenset[str]:
+        """The keys of its commands, under every name that terminals deliver them."""
+        return frozenset(binding.key for binding in list_bindings("picker"))
+
+    def action_prefix(self, key: str) -> None:
+        """Take the first key of a sequence; the second one runs its command."""
+        if self._prefix == key:
+            self.action_run(next(each.id for each in commands_of("picker") if f"{key} {key}" in each.keys))
+        else:
+            self._prefix = key
+
+    def action_run(self, command: str) -> None:
+        """Run the command called ``command``."""
+        self._prefix = ""
+        BY_ID[command].acts["picker"](self)
+
+    def find(self) -> None:
+        """Begin a filter."""
+        self._typing = True
+        self.tell(say("picker.type"))
+
+    def move(self, by: int) -> None:
+        """Go ``by`` rows down."""
+        self.choice.at = max(0, min(self.choice.at + by, len(self.choice.shown()) - 1))
+        self.tell("")
+
+    def page(self, by: int) -> None:
+        """Go a page down or up."""
+        self.move(by * self._room())
+
+    def fold(self) -> None:
+        """Show the ranks of a job, or hide them."""
+        row = self.choice.current()
+        if row is None:
+            return
+        if not row.is_job:
+            row = next((each for each in self.choice.listed if row in each.ranks), row)
+        if row.is_job:
+            self.choice.turned ^= {row.path}
+            self.choice.stay_at(row)
+        self.tell("")
+
+    def mark(self) -> None:
+        """Mark this one or take its mark away, and go on."""
+        row = self.choice.current()
+        if row is None:
+            return
+        if row.is_job:
+            self.tell(say("picker.job_alone"))
+            return
+        self.choice.marked ^= {row.path}
+        self.move(1)
+
+    def open(self) -> None:
+        """Open what is marked, or else this one."""
+        row = self.choice.current()
+        marked = [each.path for each in self.choice.listed if each.path in self.choice.marked and not each.is_job]
+        if len(marked) > MOST_STACKED:
+            self.tell(say("picker.too_many", count=len(marked), most=MOST_STACKED))
+        elif marked:
+            self.post_message(self.Chosen(marked, False))
+        elif row is not None:
+            self.post_message(self.Chosen([row.path], row.is_job))
+
+    def on_click(self, event: events.Click) -> None:
+        """Go to the row under the pointer; a double click opens it."""
+        at = event.screen_y - _HEAD + self._first
+        if 0 <= event.screen_y - _HEAD < self._room() and at < len(self.choice.shown()):
+            self.choice.at = at
+            self.tell("")
+            if event.chain > 1:
+                self.open()
+
+    def on_mouse_scroll_down(self) -> None:
+        """Three rows down."""
+        self.move(3)
+
+    def on_mouse_scroll_up(self) -> None:
+        """Three rows up."""
+        self.move(-3)
+
+    def show_help(self) -> None:
+        """Show all keys."""
+        self.app.push_screen(HelpSheet("picker", {}))
+
+    def escape(self) -> None:
+        """Take back the filter, then the marks; else leave."""
+        if self._typing:
+            self._typing = False
+            self._want("")
+        elif self.choice.marked:
+            self.choice.marked.clear()
+            self.tell("")
+        else:
+            self.leave_list()
+
+    def leave_list(self) -> None:
+        """Leave without opening anything."""
+        self._stop.set()
+        self.post_message(self.Leave())

@@ -1,0 +1,511 @@
+"""Prompts: commands, SQL, what-if and shell commands, and what Tab completes in them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+
+from msgspec import Struct
+from textual.message import Message
+
+from npu_tui.analysis.what_if import UnknownChangeError
+from npu_tui.load.errors import InputError
+from npu_tui.load.find import PIPED
+from npu_tui.output.document import Document
+from npu_tui.output.text import ALL, text_lines
+from npu_tui.output.whatif import NoReplayError, predicted, remedies, remedies_document, whatif, whatif_document
+from npu_tui.profile.profile import Profile
+from npu_tui.profile.scene import ghost_charts
+from npu_tui.query.frames import ONE_PROFILE, Name, possible_names
+from npu_tui.strings import say, words
+from npu_tui.trace.text import brief, exact_text, parse_duration, printable
+from npu_tui.tui.commands import BY_ID, commands_of
+from npu_tui.tui.flags import FlagMarks
+from npu_tui.tui.prompt import Prompt
+from npu_tui.view.explorer import Explorer
+from npu_tui.view.scene import Chart, Scene
+from npu_tui.view.start import Start, find_slice, offsets_of, parse_span, rows_text, slice_text
+
+QUIT_WORDS = ("q", "q!", "qa", "wq", "quit", "exit")
+"""What people type to leave a program."""
+
+_MOST_NAMES = 200_000
+"""Names that are looked through while typing; more would take longer than a key may."""
+
+_SHOWN = 50
+
+
+class Candidate(Struct, frozen=True):
+    """Something that can be gone to: its ``text`` is matched and taken over by Tab, ``kind`` says what it is.
+
+    ``also`` are other names that are matched; ``beside`` is shown beside it in a list.
+    """
+
+    kind: str
+    text: str
+    run: Callable[[], object]
+    also: tuple[str, ...] = ()
+    beside: str = ""
+
+
+def score(typed: str, text: str) -> int:
+    """How well ``text`` fits what was typed, both in lower case; 0 if it does not.
+
+    Every word typed must be in the text; the earlier and the nearer to the beginning of a word, the better. Letters
+    in their order but apart count least, and only where most of them are neighbours.
+    """
+    total = 0
+    for word in typed.split():
+        at = text.find(word)
+        if at < 0:
+            total += _scattered(word, text)
+            if not total or not _scattered(word, text):
+                return 0
+            continue
+        begins = at == 0 or not text[at - 1].isalnum()
+        total += 1000 + 200 * begins + 100 * (at == 0) - min(at, 99)
+    return total + (500 if typed == text else 0)
+
+
+def _scattered(word: str, text: str) -> int:
+    """A small score for the letters of ``word`` in their order, in runs of two or more on average; else 0."""
+    at, runs, last = 0, 0, -2
+    for letter in word:
+        at = text.find(letter, at)
+        if at < 0:
+            return 0
+        runs += at != last + 1
+        last, at = at, at + 1
+    return max(100 - 10 * runs, 1) if len(word) >= 2 * runs else 0
+
+
+def best(typed: str, groups: Iterable[Sequence[Candidate]], names: Sequence[str], name: Callable[[str], Candidate]
+         ) -> tuple[list[Candidate], list[Candidate]]:  # fmt: skip
+    """The candidates of ``groups`` that fit, and the ``names`` of slices made into candidates by ``name``.
+
+    First those that are called what was typed, then guesses: they only have its letters, or a command has its words
+    inside of others.
+    """
+    typed = typed.lower().strip()
+    found = [(fit, -number, -len(one.text), one) for number, group in enumerate(groups) for one in group
+             if (fit := max(score(typed, text.lower()) for text in (one.text, *one.also)))]  # fmt: skip
+    found.sort(key=lambda entry: entry[:3], reverse=True)
+    words = typed.split()
+    fitting = [text for text in names[:_MOST_NAMES] if all(word in text.lower() for word in words)] if words else []
+    fitting.sort(key=lambda text: (not text.lower().startswith(typed), len(text)))
+    sure: list[Candidate] = []
+    guesses: list[Candidate] = []
+    for fit, _, _, one in found:
+        (sure if fit >= 1000 and _begins(words, one) else guesses).append(one)
+    return [*sure, *(name(text) for text in fitting[:_SHOWN])][:_SHOWN], guesses[:_SHOWN]
+
+
+def _begins(words: Sequence[str], one: Candidate) -> bool:
+    """Whether what was typed names ``one``: its words begin words of a command, or are any parts of another name."""
+    if one.kind != "command":
+        return True
+    texts = [text.lower() for text in (one.text, *one.also)]
+    parts = [(text, *re.split(r"[\s_]+", text)) for text in texts]
+    return any(all(any(part.startswith(word) for part in each) for word in words) for each in parts)
+
+
+def nearest_command(typed: str, ids: Iterable[str]) -> str | None:
+    """Which of ``ids`` is written most like ``typed``; None where none is near."""
+    near = get_close_matches(typed.lower().replace(" ", "_"), list(ids), 1, 0.3)
+    return near[0] if near else None
+
+
+_HINT_SHARE = 0.4
+"""Of the width, for what the last word may become, however long the query is."""
+
+
+class Querying:
+    """Asks in ``prompt`` for a query; ``answer`` shows what comes of it."""
+
+    def __init__(self, prompt: Prompt, answer: Callable[[str], None]) -> None:
+        self._prompt = prompt
+        self._answer = answer
+        self._asked: list[str] = []
+        self._past = 0
+        self._found: list[Name] = []
+        self._at = 0
+        self._typed = ""
+
+    def open(self, sql: str | None = None) -> None:
+        """Ask for a query, beginning with ``sql``, else with the last one."""
+        self._found, self._at, self._typed, self._past = [], 0, "", len(self._asked)
+        if sql is None:
+            self._past = max(self._past - 1, 0)
+            sql = self._asked[-1] if self._asked else ""
+        self._prompt.open("sql", sql, say("sql.hint"))
+
+    def complete(self, sql: str) -> None:
+        """Show what the last word of ``sql`` may become."""
+        if sql != self._typed:
+            self._found, self._at, self._typed = possible_names(sql, ONE_PROFILE), 0, sql
+            self._show()
+
+    def choose(self, direction: int) -> None:
+        """Go to the next or previous name; where no name is on show, to a later or earlier query."""
+        self.complete(self._prompt.text)
+        if self._found:
+            self._at = (self._at + direction) % len(self._found)
+            self._show()
+        elif self._asked:
+            self._past = min(max(self._past + direction, 0), len(self._asked))
+            self._prompt.take(self._asked[self._past] if self._past < len(self._asked) else "")
+
+    def taken(self) -> str | None:
+        """The query with the name on show."""
+        self.complete(self._prompt.text)
+        return self._found[self._at].text if self._found else None
+
+    def ask(self, sql: str) -> None:
+        """Show the answer to ``sql``."""
+        sql = sql.strip()
+        if sql:
+            self._asked = [*(each for each in self._asked if each != sql), sql]
+        self._answer(sql)
+
+    def _show(self) -> None:
+        if not self._found:
+            self._prompt.answer(say("sql.hint"))
+            return
+        found = self._found[self._at]
+        name = f"{found.word} [{found.unit}]" if found.unit else found.word
+        words = say("sql.found", name=name, about=say(found.key), n=self._at + 1, count=len(self._found))
+        self._prompt.answer(words, _HINT_SHARE)
+
+
+_OFF = "off"
+_LEAST_CELLS, _BESIDE = 24, 20
+"""Cells of a ghost on the narrowest screen, and what the sheet needs beside it."""
+
+
+class Supposed(Message):
+    """The answer: a ``title`` with ``lines``, or in ``error`` why there is none.
+
+    ``ghosts`` go below the streams of trace number ``trace``; None leaves those that are there.
+    """
+
+    def __init__(
+        self,
+        title: str = "",
+        lines: tuple[str, ...] = (),
+        error: str = "",
+        trace: int = 0,
+        ghosts: tuple[Chart, ...] | None = (),
+    ) -> None:
+        self.title = title
+        self.lines = lines
+        self.error = error
+        self.trace = trace
+        self.ghosts = ghosts
+        super().__init__()
+
+
+class Supposing:
+    """Asks in ``prompt`` what to change in the run of the trace at the cursor, and answers by ``post``.
+
+    ``work`` runs a function in a thread, ``width`` tells the cells of the screen.
+    """
+
+    def __init__(
+        self,
+        prompt: Prompt,
+        explorer: Explorer,
+        profiles: Sequence[Profile],
+        work: Callable[[Callable[[], None], str], object],
+        post: Callable[[Message], object],
+        width: Callable[[], int],
+    ) -> None:
+        self._prompt = prompt
+        self._explorer = explorer
+        self._profiles = profiles
+        self._work = work
+        self._post = post
+        self._width = width
+
+    def open(self) -> None:
+        """Ask for the changes."""
+        self._prompt.open("whatif", hint=say("whatif.ask"))
+
+    def begin(self, text: str) -> None:
+        """Replay the run with the changes of ``text``, which semicolons or commas part; ``off`` ends the ghosts.
+
+        Quotes part them too, as a shell would have it. Without any change those that would gain something are listed.
+        """
+        changes = [part.strip() for part in re.split(r"[;,；，\"']", text) if part.strip()]
+        selection = self._explorer.state.selection
+        trace = 0 if selection is None else selection.trace
+        if not changes:
+            self._work(lambda: self._list(trace), "whatif")
+            return
+        if changes == [_OFF]:
+            self._post(Supposed(trace=trace))
+            return
+        cells = min(max(self._width() * 92 // 100 - _BESIDE, _LEAST_CELLS), 110)
+        self._work(lambda: self._answer(trace, changes, cells), "whatif")
+
+    def _list(self, trace: int) -> None:
+        try:
+            answer = remedies_document(remedies(self._profiles[trace]))
+        except NoReplayError as error:
+            self._post(Supposed(error=printable(words(error.said))))
+        except InputError as error:
+            self._post(Supposed(error=printable(words(error.message))))
+        else:
+            self._post(Supposed(answer.title, _lines(answer), trace=trace, ghosts=None))
+
+    def _answer(self, trace: int, changes: list[str], cells: int) -> None:
+        profile = self._profiles[trace]
+        try:
+            found = whatif(profile, changes, cells)
+            ghosts = tuple(ghost_charts(predicted(profile, changes)))
+        except (UnknownChangeError, NoReplayError) as error:
+            self._post(Supposed(error=printable(words(error.said))))
+        except InputError as error:
+            self._post(Supposed(error=printable(words(error.message))))
+        else:
+            answer = whatif_document(found)
+            self._post(Supposed(answer.title, _lines(answer), trace=trace, ghosts=ghosts))
+
+
+def _lines(answer: Document) -> tuple[str, ...]:
+    """What a sheet shows below the title; it wraps the lines itself."""
+    return tuple(map(printable, text_lines(answer.blocks, ALL, ALL)))
+
+
+def command_here(explorer: Explorer, search: str, tab: str) -> str:
+    """The command that opens what ``explorer`` shows, with the hits of ``search`` and the panel's ``tab``."""
+    state, scene = explorer.state, explorer.scene
+    start = Start(
+        view=explorer.fitted,
+        at=state.cursor,
+        range=state.range,
+        select="" if state.selection is None else slice_text(scene, state.selection),
+        rows=rows_text(explorer),
+        search=search,
+        links=state.link_mode,
+        tab=tab,
+        offsets=offsets_of(scene),
+    )
+    words = ["compare"] if scene.pair is not None else []
+    return " ".join(map(quoted, [*_program(), *words, *map(str, _paths(explorer)), *start.words()]))
+
+
+def quoted(word: str) -> str:
+    """``word`` for a shell; what is not printable, or no character at all, as bash, zsh and ksh escape it."""
+    if word.isprintable():
+        return shlex.quote(word)
+    plain = (char if char.isprintable() and char not in "\\'" else _escaped(char) for char in word)
+    return f"$'{''.join(plain)}'"
+
+
+def _escaped(char: str) -> str:
+    """``char`` byte by byte; paths that are no text hold their bytes as surrogates."""
+    errors = "surrogateescape" if "\udc80" <= char <= "\udcff" else "surrogatepass"
+    return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", errors))
+
+
+def is_piped(explorer: Explorer) -> bool:
+    """Whether the trace came through standard input, so that it must come again for a command to open it."""
+    return PIPED in _paths(explorer)
+
+
+def _paths(explorer: Explorer) -> list[Path]:
+    paths = [Path(trace.path) for trace in explorer.scene.traces]
+    return [path if path == PIPED else path.absolute() for path in paths]
+
+
+def _program() -> list[str]:
+    """How the program is called from anywhere."""
+    called = Path(sys.argv[0])
+    if shutil.which("npu-tui") is None and called.name == "npu-tui":
+        return [str(called.absolute())]
+    if shutil.which("npu-tui") is None and called.parts[-2:] == ("npu_tui", "__main__.py"):
+        return [sys.executable, "-m", "npu_tui"]
+    return ["npu-tui"]
+
+
+_MARGIN = 0.05
+"""A range that is typed is shown with this share of its length on either side."""
+_SUPPOSE = "whatif "
+"""What begins a change to replay."""
+_QUERY = "sql "
+"""What begins a query over the tables of the profile."""
+
+
+class Asking:
+    """Commands, times, flags, lanes and names of slices typed in ``prompt``; ``run_command`` runs a command.
+
+    ``suppose`` replays the run with what follows ``whatif``, ``querying`` answers what follows ``sql``.
+    """
+
+    def __init__(
+        self,
+        prompt: Prompt,
+        explorer: Explorer,
+        marks: FlagMarks,
+        run_command: Callable[[str], object],
+        suppose: Callable[[str], object],
+        querying: Querying,
+    ) -> None:
+        self._prompt = prompt
+        self._explorer = explorer
+        self._marks = marks
+        self._run_command = run_command
+        self._suppose = suppose
+        self._querying = querying
+        self._found: list[Candidate] = []
+        self._at = 0
+        self._typed = ""
+        self._names: list[str] = []
+
+    def open(self) -> None:
+        """Open the prompt for a command."""
+        self._found, self._at, self._typed = [], 0, ""
+        self._prompt.open("command", hint=say("ask.hint"))
+
+    def complete(self, text: str) -> None:
+        """Show what ``text`` may mean; a query goes on in a prompt of its own."""
+        if text == self._typed:
+            return
+        if text.lower().startswith(_QUERY) and self._prompt.is_open:
+            sql = text[len(_QUERY) :]
+            self._querying.open(sql)
+            self._querying.complete(sql)
+            return
+        sure, guesses = self.candidates(text.strip())
+        # A guess is run only once it is chosen.
+        self._found, self._at, self._typed = sure + guesses, 0 if sure else -1, text
+        self._show()
+
+    def choose(self, direction: int) -> None:
+        """Go to the next or previous candidate."""
+        self.complete(self._prompt.text)  # it may have been chosen faster than it was completed
+        if self._found:
+            self._at = (max(self._at, -1 if direction > 0 else 0) + direction) % len(self._found)
+            self._show()
+
+    def taken(self) -> str | None:
+        """The text of the candidate on show."""
+        self.complete(self._prompt.text)
+        return self._found[max(self._at, 0)].text if self._found else None
+
+    def obey(self, text: str) -> str:
+        """Do what the chosen candidate says; where none is, return which command is called most like ``text``."""
+        self.complete(text)  # it may have been entered faster than it was completed
+        if self._found and self._at >= 0:
+            self._found[self._at].run()
+        elif typed := text.strip():
+            near = nearest_command(typed, BY_ID)
+            hint = say("command.nearest", command=near) if near else ""
+            return say("command.unknown", text=brief(typed, 40)) + hint
+        return ""
+
+    def _show(self) -> None:
+        if not self._found:
+            self._prompt.answer(say("ask.nothing") if self._prompt.text.strip() else say("ask.hint"))
+            return
+        found = self._found[max(self._at, 0)]
+        kind, text, count = say(f"kind.{found.kind}"), brief(found.text, 60), len(self._found)
+        if self._at < 0:
+            words = say("ask.guess", kind=kind, text=f":{found.also[0]}" if found.also else text)
+        elif count == 1:
+            words = say("ask.found", kind=kind, text=text)
+        else:
+            words = say("ask.found_of", kind=kind, text=text, n=self._at + 1, count=count)
+        self._prompt.answer(words)
+
+    def candidates(self, text: str) -> tuple[list[Candidate], list[Candidate]]:
+        """Everything that ``text`` may mean, and what it may have been meant to mean; each best first."""
+        lowered = text.lower()
+        if not text:
+            return [], []
+        if lowered in QUIT_WORDS:
+            return [Candidate("command", "quit", partial(self._run_command, "quit"))], []
+        if lowered.startswith(_SUPPOSE):
+            return [Candidate("command", text, partial(self._suppose, text[len(_SUPPOSE) :]))], []
+        if lowered.startswith(_QUERY):
+            return [Candidate("command", text, partial(self._querying.ask, text[len(_QUERY) :]))], []
+        span = parse_span(text)
+        if span is not None:
+            words = say("panel.range", start=exact_text(span[0]), end=exact_text(span[1]))
+            return [Candidate("range", words, partial(self._mark, *span))], []
+        when = parse_duration(text)
+        if when is not None:
+            return [Candidate("time", exact_text(when), partial(self._explorer.jump, when))], []
+        exact = BY_ID.get(lowered.replace(" ", "_")) or next(
+            (command for command in commands_of("lanes") if command.title.lower() == lowered), None
+        )
+        first = [] if exact is None else [Candidate("command", exact.title, partial(self._run_command, exact.id))]
+        commands = [
+            Candidate("command", command.title, partial(self._run_command, command.id), (command.id,))
+            for command in commands_of("lanes")
+            if command is not exact and command.id != "command"
+        ]
+        if not self._names:
+            self._names = sorted({name for trace in self._explorer.scene.traces for name in trace.names})
+        sure, guesses = best(text, (*self._flags_and_lanes(), commands), self._names, self._slice)
+        near = (nearest_command(text, BY_ID),)
+        nearest = [one for one in commands if one.also == near and one not in sure]
+        return first + sure, nearest + [one for one in guesses if one.also != near]
+
+    def _flags_and_lanes(self) -> tuple[list[Candidate], list[Candidate]]:
+        flags = [
+            Candidate("flag", flag.name, partial(self._marks.go_to, flag), beside=flag.when)
+            for flag in self._marks.flags.all
+        ]
+        lanes = [
+            Candidate("lane", name, partial(self._go_to_lane, *place))
+            for name, place in _lane_names(self._explorer.scene)
+        ]
+        return flags, lanes
+
+    def places(self) -> list[Candidate]:
+        """All flags and all lanes, folded away or not."""
+        flags, lanes = self._flags_and_lanes()
+        return flags + lanes
+
+    def _mark(self, start: int, end: int) -> None:
+        """Show a stretch of time and make it the range; the answer is about it alone."""
+        self._explorer.show(start, end, _MARGIN)
+        self._explorer.set_range(start, end)
+        self._explorer.state.selection = None
+
+    def _go_to_lane(self, index: int, lane: int) -> None:
+        """Move to a lane; what is selected then is on it."""
+        self._explorer.state.selection = None
+        self._explorer.go_to_lane(index, lane)
+
+    def _slice(self, name: str) -> Candidate:
+        return Candidate("slice", printable(name), partial(self._go_to_name, name))
+
+    def _go_to_name(self, name: str) -> None:
+        found = find_slice(self._explorer.scene, name, self._explorer.state.cursor, parts=False)
+        if found is not None:
+            self._explorer.select(found)
+
+
+def _lane_names(scene: Scene) -> list[tuple[str, tuple[int, int]]]:
+    """Names of all lanes, folded away or not, each with (trace, lane)."""
+    return [
+        (
+            printable(_lane_name(trace.layers[lane.layer].name, lane.name, scene.roles[index][lane.index].name)),
+            (index, lane.index),
+        )
+        for index, trace in enumerate(scene.traces)
+        for lane in trace.lanes
+    ]
+
+
+def _lane_name(layer: str, lane: str, shown: str) -> str:
+    """A lane by what it is called on screen, and as the profiler calls it where that is something else."""
+    return f"{layer} / {shown}" if shown == lane else f"{layer} / {shown} ({lane})"

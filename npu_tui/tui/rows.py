@@ -1,0 +1,186 @@
+"""The rows of a table on the screen, and the filter over them."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.text import Text
+from textual import events
+from textual.binding import BindingType
+from textual.coordinate import Coordinate
+from textual.message import Message
+from textual.strip import Strip
+from textual.widgets import DataTable
+
+from npu_tui.tui.terminal.internals import PlainTable
+
+
+class Rows(PlainTable):
+    """A table whose rows are places on the timeline."""
+
+    DEFAULT_CSS = """
+    Rows { height: 1fr; background: $surface; overflow-x: hidden; }
+    Rows > .datatable--header { background: $surface; color: $text-muted; text-style: none; }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [("space", "tell", "")]
+
+    def __init__(self) -> None:
+        super().__init__(cursor_type="row", cursor_foreground_priority="renderable")
+        self._headings: tuple[tuple[str, ...], frozenset[int]] = (), frozenset()
+
+    def on_mount(self) -> None:
+        """Of 16 colours none is read on the cursor's: its row has one colour for all."""
+        if self.app.console.color_system == "standard":
+            self.cursor_foreground_priority = "css"
+
+    class Sorted(Message):
+        """The user wants the table by the column beside the present one (``step``), or by ``column``."""
+
+        def __init__(self, step: int, column: int | None = None) -> None:
+            self.step = step
+            self.column = column
+            super().__init__()
+
+    class Fitted(Message):
+        """The table has another size, or its first."""
+
+    class Asked(Message):
+        """The user wants to know all about the row."""
+
+    def watch_show_vertical_scrollbar(self, shown: bool) -> None:
+        """A bar that comes after the table was scrolled stands where the table does: Textual moves only one on show."""
+        if shown:
+            self.vertical_scrollbar.position = self.scroll_y
+
+    def on_resize(self) -> None:
+        """Tell that other columns may be beyond the edge."""
+        self.post_message(self.Fitted())
+
+    def action_tell(self) -> None:
+        """Tell all about the row under the cursor."""
+        self.post_message(self.Asked())
+
+    def reach(self, column: int | None) -> None:
+        """Bring a whole ``column`` on screen, the first ones where that is None."""
+        if column is None or not self.is_attached:
+            self.scroll_to(x=0, animate=False, force=True, immediate=True)
+            return
+        widths = [each.get_render_width(self) for each in self.ordered_columns]
+        start, end = sum(widths[:column]), sum(widths[: column + 1])
+        room, at = self.scrollable_content_region.width, round(self.scroll_x)
+        if start < at or end > at + room:
+            self.scroll_to(x=min(start, max(end - room, 0)) if end > at + room else start, animate=False, force=True)
+
+    def beyond(self) -> tuple[int, int]:
+        """How many columns are not whole on screen, on the left and on the right; none where it is not laid out."""
+        if not self.size.width:
+            return 0, 0
+        widths = [each.get_render_width(self) for each in self.ordered_columns]
+        ends = list(accumulate(widths))
+        at = round(self.scroll_x)
+        left = sum(end - width < at for end, width in zip(ends, widths, strict=True))
+        return left, sum(end - self.cell_padding > at + self.scrollable_content_region.width for end in ends)
+
+    def render_line(self, y: int) -> Strip:
+        """A line of the table. Of a column that the edge cuts no part of a number is shown, and a text ends with …."""
+        strip = super().render_line(y)
+        found = self._at_edge()
+        if found is None:
+            return strip
+        column, start = found
+        room = self.scrollable_content_region.width
+        told = cell_len(self._told_at(y, column))
+        number = column in self._headings[1]
+        if not told or (not number and told <= room - start):
+            return strip
+        keep = start if number else max(room - 1, start)
+        cut = strip.crop(keep, room)
+        style = next((segment.style for segment in cut), None)
+        filler = Segment("…" + " " * (room - keep - 1), style)
+        return Strip.join([strip.crop(0, keep), Strip([filler], room - keep), strip.crop(room, strip.cell_length)])
+
+    def _at_edge(self) -> tuple[int, int] | None:
+        """The column that the right edge cuts, and where its text begins on screen; None where it cuts none."""
+        at, room, end = round(self.scroll_x), self.scrollable_content_region.width, 0
+        for number, column in enumerate(self.ordered_columns):
+            start, end = end, end + column.get_render_width(self)
+            if end - self.cell_padding > at + room:
+                begins = start + self.cell_padding - at
+                return (number, begins) if 0 <= begins < room else None
+        return None
+
+    def _told_at(self, y: int, column: int) -> str:
+        """What the whole cell of ``column`` in line ``y`` says."""
+        if self.show_header and y < self.header_height:
+            return self.ordered_columns[column].label.plain
+        row = y - self.header_height * self.show_header + round(self.scroll_y)
+        return str(self.get_cell_at(Coordinate(row, column))) if row < self.row_count else ""
+
+    def action_cursor_left(self) -> None:
+        """Sort by the column to the left."""
+        self.post_message(self.Sorted(-1))
+
+    def action_cursor_right(self) -> None:
+        """Sort by the column to the right."""
+        self.post_message(self.Sorted(1))
+
+    def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
+        """A click on a heading sorts by it."""
+        event.stop()
+        self.post_message(self.Sorted(0, event.column_index))
+
+    def on_click(self, event: events.Click) -> None:
+        """One click goes to the row, wherever the cursor was."""
+        row = event.style.meta.get("row", -1)
+        if row >= 0:
+            event.prevent_default()
+            event.stop()
+            self.move_cursor(row=row, animate=False)
+            self.action_select_cursor()
+
+    def fill(
+        self,
+        headings: tuple[str, ...],
+        rows: list[tuple[Text | str, ...]],
+        at: int | None,
+        at_top: bool = False,
+        numbers: frozenset[int] = frozenset(),
+    ) -> None:
+        """Show ``rows`` under ``headings`` with the cursor on row ``at``, by default where it was.
+
+        Row ``at`` is somewhere on screen then, ``at_top`` as far up as the rows below it allow. The columns ``numbers``
+        stand to the right, so that their digits and units are below each other.
+        """
+        at_top &= at is not None
+        at = self.cursor_row if at is None else at
+        if (headings, numbers) != self._headings:
+            self.clear(columns=True)
+            self.add_columns(*(_cell(name, column in numbers) for column, name in enumerate(headings)))
+            self._headings = headings, numbers
+            self.call_after_refresh(self._fit_headings)
+        else:
+            self.clear()
+        self.add_rows([[_cell(cell, column in numbers) for column, cell in enumerate(row)] for row in rows])
+        if rows:
+            at = min(max(at, 0), len(rows) - 1)
+            self.move_cursor(row=at, animate=False)
+            if at_top:
+                self.call_after_refresh(self.scroll_to, y=at, animate=False)
+
+    def _fit_headings(self) -> None:
+        """Draw the headings again: they may have been drawn before the widths of the columns were known."""
+        self.forget_widths()
+        self.refresh()
+
+
+def _cell(cell: Text | str, right: bool) -> Text:
+    """``cell`` as it is drawn; a str would be read as markup."""
+    text = Text(cell) if isinstance(cell, str) else cell
+    if right:
+        text = text.copy()
+        text.justify = "right"
+    return text

@@ -1,0 +1,393 @@
+"""Sheets over the screen: help, prompts for a word, pages of text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from msgspec import Struct
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.console import Group as Lines
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
+from textual import events, on
+from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
+from textual.command import CommandInput, CommandList
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.css.query import NoMatches
+from textual.screen import ModalScreen, ScreenResultType
+from textual.widget import Widget
+from textual.widgets import Input, LoadingIndicator, Static
+
+from npu_tui.strings import say
+from npu_tui.tui.commands import BY_ID, Command, Where, commands_of, delivered, keys_label
+from npu_tui.tui.commands import Group as CommandsGroup
+from npu_tui.tui.keymap import closing_bindings
+from npu_tui.tui.tabs.links import legend
+from npu_tui.tui.terminal.internals import SteadyPalette, bind
+
+
+class Drawn:
+    """``content``, whose lines are kept: Textual asks for them to know how many they are, and again to show them."""
+
+    def __init__(self, content: RenderableType) -> None:
+        self._content = content
+        self._lines: dict[int, list[Segment]] = {}
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> list[Segment]:
+        width = options.max_width
+        if width not in self._lines:
+            self._lines[width] = list(console.render(self._content, options.reset_height()))
+        return self._lines[width]
+
+
+_LONGEST = 200
+"""Characters that commands are looked for with; all of them are measured with every key."""
+
+
+class Modal(ModalScreen[ScreenResultType]):
+    """A screen that closes once, however often it is told to before it is gone."""
+
+    def on_screen_resume(self, event: events.ScreenResume) -> None:
+        """The widgets got their styles when they came."""
+        event.refresh_styles = False
+
+    def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
+        """Close with ``result``, unless it is on its way out already: that would close what is below."""
+        return super().dismiss(result) if self.is_current else AwaitComplete()
+
+
+class Palette(SteadyPalette):
+    """The list of all commands, flags and lanes; of keys that come in one burst the first Enter counts.
+
+    The icon is left out, as it has no counterpart in plain glyphs and terminals differ about its width; the list wraps
+    its words, which needs a cell of width; few rows are all for what is typed and found.
+    """
+
+    VERTICAL_BREAKPOINTS = [(0, "-few"), (12, "-enough")]  # noqa: RUF012 - as Textual declares it
+    CSS = """
+    Palette SearchIcon { display: none; }
+    Palette CommandList { min-width: 10; }
+    Palette.-few > Vertical { margin-top: 0; }
+    Palette.-few #--input { border: none; }
+    Palette.-few CommandInput { border: none; height: 1; }
+    Palette.-few CommandList { border: none; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        kinds = (CommandList, CommandInput, LoadingIndicator)
+        self._stand_ins: dict[object, Widget] = {kind: kind() for kind in kinds} | {"#--input": Horizontal()}
+
+    def on_mount(self) -> None:
+        """Take no more than a line can have."""
+        self.query_one(CommandInput).max_length = _LONGEST
+
+    def dismiss(self, result: None = None) -> AwaitComplete:
+        """Close, unless it is on its way out already."""
+        return super().dismiss(result) if self.is_current else AwaitComplete()
+
+    def query_one(self, selector: Any, expect_type: Any = None) -> Any:
+        """As Textual has it, but that what was under way when its parts went finds others to work on in vain."""
+        try:
+            return super().query_one(selector, expect_type) if expect_type else super().query_one(selector)
+        except NoMatches:
+            if selector not in self._stand_ins:
+                raise
+            return self._stand_ins[selector]
+
+    @on(Input.Submitted)
+    def take_no_more(self, event: Input.Submitted) -> None:
+        """Run nothing twice."""
+        if not self.is_current:
+            event.stop()
+            event.prevent_default()
+
+
+class Sheet(Modal[None]):
+    """Shows ``content`` under ``title``; it scrolls where it is longer than the screen."""
+
+    DEFAULT_CSS = """
+    Sheet { align: center middle; }
+    Sheet > VerticalScroll {
+        width: 92%; max-width: 130; height: auto; max-height: 96%;
+        background: $surface; border: round $primary; padding: 0 2; scrollbar-gutter: stable;
+    }
+    Sheet Static { height: auto; }
+    """
+
+    def __init__(self, title: str, content: RenderableType) -> None:
+        super().__init__()
+        bind(self, closing_bindings("help", "panel"))
+        self._heading = title
+        self._content = content
+
+    def compose(self) -> ComposeResult:
+        """Title and content."""
+        heading = Text(self._heading, style="bold")
+        heading.append(f"   {say('sheet.close')}", style="dim")
+        with VerticalScroll():
+            yield Static(Drawn(Group(heading, Text(""), self._content)))
+
+
+Focus = Literal["lanes", "table", "panel", "job", "job_table", "picker"]
+Task = Literal[
+    "table",
+    "place",
+    "slices",
+    "launches",
+    "measure",
+    "search",
+    "notes",
+    "rows",
+    "panel",
+    "compared",
+    "job",
+    "list",
+    "prompt",
+    "mouse",
+    "program",
+]
+
+_TASKS: dict[CommandsGroup, Task] = {
+    "time": "place",
+    "rows": "place",
+    "slices": "slices",
+    "links": "launches",
+    "range": "measure",
+    "search": "search",
+    "notes": "notes",
+    "panel": "panel",
+    "compared": "compared",
+    "job": "job",
+    "list": "list",
+    "program": "program",
+}
+_OTHERS: dict[str, Task] = {
+    **dict.fromkeys(("fold", "pin", "hide", "show_hidden", "idle"), "rows"),
+    **dict.fromkeys(("starved_next", "starved_previous", "open_code"), "launches"),
+    **dict.fromkeys(("finding_next", "finding_previous", "command"), "place"),
+    **dict.fromkeys(("align_start", "align_end", "base"), "measure"),
+    **dict.fromkeys(("go", "escape"), "slices"),
+}
+"""Commands whose task is not that of their group."""
+_ORDER: dict[Focus, tuple[Task, ...]] = {
+    "lanes": (
+        "place", "slices", "launches", "measure", "search", "notes", "rows", "panel", "compared", "job",
+        "mouse", "prompt", "program",
+    ),
+    "table": (
+        "table", "panel", "notes", "place", "slices", "launches", "measure", "search", "rows", "compared",
+        "job", "mouse", "prompt", "program",
+    ),
+    "panel": (
+        "panel", "notes", "place", "slices", "launches", "measure", "search", "rows", "compared", "job",
+        "mouse", "prompt", "program",
+    ),
+    "job": ("job", "place", "panel", "notes", "prompt", "program"),
+    "job_table": ("table", "job", "place", "panel", "notes", "prompt", "program"),
+    "picker": ("list", "place", "program"),
+}  # fmt: skip
+_SCREENS: dict[Focus, Where] = {"job": "job", "job_table": "job", "picker": "picker"}
+"""The screens that are not the lanes."""
+_WORDS: dict[Where, str] = {"lanes": "help.words", "job": "ranks.help.words", "picker": "picker.help.words"}
+TWO_COLUMNS = 96
+"""From this width on there are two of them."""
+
+
+class Entry(Struct, frozen=True):
+    """One line of the help: ``keys`` and what they do, and in ``reason`` why they can do nothing just now."""
+
+    keys: str
+    words: str
+    reason: str = ""
+
+    def holds(self, wanted: str) -> bool:
+        """Whether all words of ``wanted`` are in it."""
+        text = f"{self.keys} {self.words}".casefold()
+        return all(word in text for word in wanted.casefold().split())
+
+
+def entries(focus: Focus, why_not: Mapping[str, str]) -> list[tuple[Task, list[Entry]]]:
+    """Every key by task, those of ``focus`` first; ``why_not`` gives reasons by command."""
+    found: dict[Task, list[Entry]] = {task: list(_fixed(task)) for task in _ORDER[focus]}
+    for command in commands_of(_SCREENS.get(focus, "lanes")):
+        task = _OTHERS.get(command.id, _TASKS[command.group])
+        found.get(task, found["program"]).append(_entry(command, why_not))
+    return list(found.items())
+
+
+def _entry(command: Command, why_not: Mapping[str, str]) -> Entry:
+    return Entry(keys_label(command), command.title, why_not.get(command.id, ""))
+
+
+def _fixed(task: Task) -> tuple[Entry, ...]:
+    """The keys that belong to no command: those of tables and prompts, and the mouse."""
+    if task == "table":
+        return (
+            Entry("↑ ↓ PgUp PgDn", say("help.table.move")),
+            Entry("← →", say("help.table.sort")),
+            _entry(BY_ID["sort_reverse"], {}),
+            _entry(BY_ID["filter"], {}),
+            Entry("Enter", say("help.table.go")),
+            Entry("Space", say("help.table.tell")),
+            _entry(BY_ID["yank"], {}),
+            Entry(keys_label(BY_ID["escape"]), say("help.table.leave")),
+        )
+    if task == "prompt":
+        return (
+            Entry("Enter", say("help.prompt.enter")),
+            Entry("Esc", say("help.prompt.leave")),
+            Entry("↑ ↓", say("help.prompt.choose")),
+            Entry("Tab", say("help.prompt.take")),
+        )
+    if task == "mouse":
+        return (
+            Entry(say("help.mouse.drag"), say("help.mouse.mark")),
+            Entry(say("help.mouse.right"), say("help.mouse.zoom_range")),
+            Entry(say("help.mouse.click"), say("help.mouse.select")),
+            Entry(say("help.mouse.wheel"), say("help.mouse.scroll")),
+            Entry(say("help.mouse.ruler"), say("help.mouse.pan")),
+            Entry(say("help.mouse.gutter"), say("help.mouse.fold")),
+        )
+    if task == "program":
+        return (
+            Entry("npu-tui screenshot", say("help.picture")),
+            Entry("--lang en|zh", say("help.language")),
+        )
+    return ()
+
+
+def help_text(focus: Focus, why_not: Mapping[str, str], wanted: str = "", width: int = 120) -> RenderableType:
+    """The help for ``width`` columns; with ``wanted`` only what has that in it, the key itself first."""
+    groups = entries(focus, why_not)
+    if wanted.strip():
+        groups = [(task, _matching(found, wanted)) for task, found in groups]
+        groups = [(task, found) for task, found in groups if found]
+        groups.sort(key=lambda group: not any(wanted in entry.keys.split() for entry in group[1]))
+        if not groups:
+            return Text(say("help.none", text=wanted))
+    screen = _SCREENS.get(focus, "lanes")
+    first = (*legend(), Text()) if screen == "lanes" and not wanted.strip() else ()
+    words = Text("" if wanted.strip() else say(_WORDS[screen]), style="dim")
+    if width < TWO_COLUMNS:
+        return Lines(*first, _column(groups), words)
+    half, count, left = sum(len(found) + 2 for _, found in groups) / 2, 0, 0
+    while left < len(groups) and count + len(groups[left][1]) / 2 < half:
+        count += len(groups[left][1]) + 2
+        left += 1
+    columns = Table.grid(padding=(0, 4), expand=True)
+    columns.add_column(ratio=1)
+    columns.add_column(ratio=1)
+    columns.add_row(_column(groups[:left]), _column(groups[left:]))
+    return Lines(*first, columns, words)
+
+
+def _matching(found: list[Entry], wanted: str) -> list[Entry]:
+    kept = [entry for entry in found if entry.holds(wanted)]
+    return sorted(kept, key=lambda entry: wanted not in entry.keys.split())
+
+
+def _column(groups: list[tuple[Task, list[Entry]]]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column()
+    table.add_column(overflow="fold")  # Chinese has no blanks to break at
+    for task, found in groups:
+        table.add_row(Text(say(f"help.task.{task}"), style="bold underline"), "")
+        for entry in found:
+            if entry.reason:
+                table.add_row(Text(entry.keys, style="dim"), Text(entry.words, style="dim"))
+                table.add_row("", Text(f"  {entry.reason}", style="dim italic"))
+            else:
+                table.add_row(Text(entry.keys, style="bold"), entry.words)
+        table.add_row("", "")
+    return table
+
+
+_HELP_SHEET_LONGEST = 80
+"""Characters that are looked for."""
+
+
+class HelpSheet(Modal[None]):
+    """All keys by task for what has the ``focus``; ``why_not`` says which can do nothing just now."""
+
+    DEFAULT_CSS = """
+    HelpSheet { align: center middle; }
+    HelpSheet > Vertical {
+        width: 92%; max-width: 130; height: 96%;
+        background: $surface; border: round $primary; padding: 0 1;
+    }
+    HelpSheet #heading { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    HelpSheet VerticalScroll { height: 1fr; scrollbar-gutter: stable; }
+    HelpSheet #keys { height: auto; width: 100%; }
+    """
+
+    def __init__(self, focus: Focus, why_not: Mapping[str, str]) -> None:
+        super().__init__()
+        self._focus = focus
+        self._why_not = why_not
+        self._wanted = ""
+        self._shown: tuple[str, bool] | None = None
+        self._found_soon = False
+
+    def compose(self) -> ComposeResult:
+        """Heading and keys."""
+        with Vertical():
+            yield Static(id="heading")
+            with VerticalScroll():
+                yield Static(id="keys")
+
+    def on_mount(self) -> None:
+        """Begin with all keys."""
+        if not self.query("#keys"):
+            return  # closed while it was mounted
+        self.query_one(VerticalScroll).focus()
+        self._show()
+
+    def on_resize(self) -> None:
+        """As many columns as fit."""
+        if self.query("#keys"):
+            self._show()
+
+    def on_key(self, event: events.Key) -> None:
+        """What is typed is looked for; Esc takes it back, then closes."""
+        if event.key == "escape" and self._wanted:
+            self._find("")
+        elif event.key == "escape" or event.key in {name for key in BY_ID["help"].keys for name in delivered(key)}:
+            self.dismiss()
+        elif event.key == "backspace":
+            self._find(self._wanted[:-1])
+        elif event.character is not None and event.is_printable:
+            self._find(self._wanted + event.character)
+        else:
+            return
+        event.stop()
+        event.prevent_default()
+
+    def _find(self, wanted: str) -> None:
+        self._wanted = wanted[:_HELP_SHEET_LONGEST]
+        if not self._found_soon:
+            self._found_soon = True
+            self.call_later(self._show_found)  # once for all keys that are here already
+
+    def _show_found(self) -> None:
+        self._found_soon = False
+        if self.query("#keys"):
+            self._show()
+            self.query_one(VerticalScroll).scroll_home(animate=False)
+
+    def _show(self) -> None:
+        width = self.query_one(VerticalScroll).size.width or self.app.size.width
+        shown = self._wanted, width < TWO_COLUMNS
+        if shown == self._shown:
+            return
+        self._shown = shown
+        heading = Text(say("help.title"), style="bold")
+        heading.append(
+            f"   {say('help.found', text=self._wanted) if self._wanted else say('help.ask')}", style="not bold"
+        )
+        self.query_one("#heading", Static).update(heading)
+        keys = help_text(self._focus, self._why_not, self._wanted, width)
+        self.query_one("#keys", Static).update(Drawn(keys))

@@ -1,1 +1,0 @@
-"""Sheets of text over the main screen."""

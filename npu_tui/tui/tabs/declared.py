@@ -1,0 +1,130 @@
+"""A table of a profile as the panel shows it: cells, what they sort by, and where on the timeline each row leads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import PurePath
+
+from rich.text import Text
+
+from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.profile.table import Field, Sheet, Slices, Value
+from npu_tui.profile.table import Table as DataTable
+from npu_tui.strings import say
+from npu_tui.trace.text import brief, printable
+from npu_tui.tui.tabs.spread import spread, spread_picture
+from npu_tui.tui.tabs.table import Place, Ranked, Row, Stretch, Table, known_columns
+
+MOST_ROWS = 2000
+
+_LONGEST = 60
+_WIDEST = {"type": 32, "shapes": 40, "dtypes": 18, "group_name": 24, "title": 200}
+"""Characters of a cell by column; Space shows all of them."""
+
+Cell = Callable[[int, Value], Text | str]
+"""The cell of a row, by its number and the value of the column."""
+
+
+def shown(
+    trace: int,
+    of: DataTable,
+    sheet: Sheet,
+    note: str = "",
+    *,
+    columns: Sequence[Field] | None = None,
+    cells: Mapping[str, Cell] | None = None,
+    again: str = "",
+    most: int = MOST_ROWS,
+    every: bool = False,
+) -> Table:
+    """The first rows of ``sheet`` ``of`` a table, of trace number ``trace``; columns without a word are left out.
+
+    ``columns`` are those of the panel unless given. ``cells`` write the columns that they name in their own way; with
+    ``every`` an empty column stays.
+    """
+    fields = of.panel if columns is None else columns
+    rows = min(sheet.rows, most)
+    values = [_values(sheet, field, rows) for field in fields]
+    written = [
+        [_cell(sheet, field, cells or {}, row, value) for row, value in enumerate(column)]
+        for field, column in zip(fields, values, strict=True)
+    ]
+    found = [
+        Row(
+            tuple(column[row] for column in written),
+            places_of(trace, sheet, row),
+            tuple(value[row] if value[row] != "" else None for value in values),
+            None if sheet.code is None else sheet.code(row),
+            partial(_told, fields, [column[row] for column in written], [value[row] for value in values]),
+            aside=_aside(sheet, fields, values, row),
+        )
+        for row in range(rows)
+    ]
+    table = Table(tuple(field.heading for field in fields), found, note, again=again)
+    return table if every else known_columns(table)
+
+
+def code_places(codes: Sequence[CodeLine | None]) -> list[str]:
+    """File and line of each of ``codes``, with the folder where another file has the same name; empty without one."""
+    files = {code.file for code in codes if code is not None}
+    counts = Counter(PurePath(file).name for file in files)
+    names = {
+        file: path.name if counts[path.name] == 1 else "/".join(path.parts[-2:])
+        for file, path in ((file, PurePath(file)) for file in files)
+    }
+    return ["" if code is None else say("lines.place", file=brief(names[code.file]), line=code.line) for code in codes]
+
+
+def _values(sheet: Sheet, field: Field, rows: int) -> Sequence[Value]:
+    if field.column.id == "place" and sheet.code is not None:
+        return code_places([sheet.code(row) for row in range(rows)])
+    return sheet.values(field.column.id, rows)
+
+
+def _cell(sheet: Sheet, field: Field, cells: Mapping[str, Cell], row: int, value: Value) -> Text | str:
+    column = field.column
+    if column.id in cells:
+        return cells[column.id](row, value)
+    if column.id == "spread":
+        assert sheet.lengths is not None
+        return spread(sheet.lengths(row))
+    return brief(column.cell(value), _WIDEST.get(column.id, _LONGEST))
+
+
+def places_of(trace: int, sheet: Sheet, row: int) -> Sequence[Place]:
+    """Where a row of ``sheet``, of trace number ``trace``, leads."""
+    if sheet.place is None:
+        return ()
+    place = sheet.place(row)
+    if isinstance(place, Slices):
+        return Ranked(trace, place.count, place.items)
+    return [Stretch(each.start, each.end, trace, each.lane, each.slice, each.words, each.marked) for each in place]
+
+
+def _aside(
+    sheet: Sheet, fields: Sequence[Field], values: Sequence[Sequence[Value]], row: int
+) -> Callable[[int, int], Text] | None:
+    """The histogram of what a row adds up, where that is more than one thing."""
+    lengths, known = sheet.lengths, dict(zip((field.column.id for field in fields), values, strict=True))
+    count = known["calls"][row] if "calls" in known else None
+    if lengths is None or not isinstance(count, int) or count < 2:
+        return None
+    name = next((known[each][row] for each in ("type", "name", "call") if each in known and known[each][row]), "")
+
+    def picture(width: int, height: int) -> Text:
+        title = say("spread.title", count=count, name=name)
+        return spread_picture(title, lengths(row), width, height)
+
+    return picture
+
+
+def _told(fields: Sequence[Field], cells: Sequence[Text | str], values: Sequence[Value]) -> str:
+    """A line for each column with a word, names in full."""
+    lines = []
+    for field, cell, value in zip(fields, cells, values, strict=True):
+        text = printable(value) if isinstance(value, str) and str(cell).endswith("…") else str(cell)
+        if text.strip():
+            lines.append(say("panel.told", name=field.heading, value=text))
+    return "\n".join(lines)

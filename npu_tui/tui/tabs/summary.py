@@ -1,0 +1,191 @@
+"""The Summary tab: the job on one page, with its steps, settings, files, and our figures against the profiler's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from rich.text import Text
+
+from npu_tui import __version__
+from npu_tui.analysis.joins import Check, Difference
+from npu_tui.analysis.memory import AMOUNTS
+from npu_tui.analysis.steps import step_spread
+from npu_tui.profile.checks import checks_of
+from npu_tui.profile.profile import Profile
+from npu_tui.profile.work_tables import STEPS
+from npu_tui.strings import knows, say, words
+from npu_tui.trace.text import brief, duration_text, memory_text, share_text
+from npu_tui.tui.commands import BY_ID, keys_label
+from npu_tui.tui.tabs.declared import places_of
+from npu_tui.tui.tabs.spread import bar, spark
+from npu_tui.tui.tabs.table import GAP, ComputedTab, Content, Context, Place, Row, Table
+
+_BAR = 12
+_MOST_STEPS = 400
+_LONGEST = 90
+_MOST_DIFFERENCES = 5
+_OF_TEXT = ("op_statistic.csv", "api_statistic.csv", "operator_details.csv", "l2_cache.csv")
+"""Files that no database has a table for."""
+_PARTS = ("computing", "not_overlapped", "free")
+
+
+class SummaryTab(ComputedTab):
+    """A row per step, setting, file and check; Enter goes to the step. Its key again goes on to the next section."""
+
+    id = "summary"
+    key = "r"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._section = 0
+
+    def depends_on(self, now: Context) -> object:
+        """The trace and the section."""
+        return now.trace, self._section
+
+    def again(self) -> bool:
+        """Go on to the next section."""
+        self._section += 1
+        return True
+
+    def compute(self, now: Context) -> Content:
+        """All sections one below the other."""
+        profile = now.profile
+        sections = [
+            _steps(now.trace, profile), _settings(profile), _files(profile), _checks(checks_of(profile)),
+        ]  # fmt: skip
+        rows: list[Row] = []
+        starts = []
+        for section in sections:
+            if section:
+                starts.append(len(rows))
+                rows += section
+        at = starts[self._section % len(starts)] if starts else None
+        again = say("summary.again", key=keys_label(BY_ID["tab_summary"]))
+        headings = tuple(say(f"summary.{key}") for key in ("section", "item", "value"))
+        return Table(headings, rows, _head(profile), at, at_top=True, again=again)
+
+
+def _line(section: str, item: str, value: Text | str = "", more: str = "", places: Sequence[Place] = ()) -> Row:
+    """A row; ``more`` follows the value, so that a long one leaves no gap in other rows."""
+    if more:
+        value = Text.assemble(value, GAP if str(value) else "", brief(more, _LONGEST))
+    return Row((say(f"summary.{section}"), brief(item, _LONGEST), value), places)
+
+
+def _head(profile: Profile) -> str:
+    trace = profile.trace
+    level = profile.profiler_level
+    if not len(trace.slices):
+        return say("summary.no_trace", kernels=len(profile.kernel_table))
+    return say(
+        "summary.head",
+        rank=say("report.unknown") if trace.rank is None else trace.rank,
+        device=say("report.unknown") if profile.device is None else profile.device,
+        level=say("report.unknown") if level is None else level,
+        kernels=len(profile.kernel_table),
+        span=trace.end,
+    )
+
+
+def _steps(index: int, profile: Profile) -> list[Row]:
+    """How each step was spent, and how their lengths spread."""
+    sheet = STEPS.make(profile, together=True)
+    names, hosts, lengths = sheet.values("name"), sheet.values("host_duration"), []
+    rows = []
+    for row, times in enumerate(zip(*(sheet.values(name) for name in _PARTS), strict=True)):
+        whole = sum(time or 0 for time in times)
+        if not whole:
+            continue
+        lengths.append(whole if hosts[row] is None else hosts[row])
+        rows.append(_split(names[row] or say("report.steps.none"), times, lengths[-1], places_of(index, sheet, row)))
+    found = step_spread(np.array(lengths, np.int64)) if sheet.place is not None else None
+    if found is None or len(lengths) < 2:
+        return rows
+    for row in range(found.warm_up):
+        *cells, value = rows[row].cells
+        rows[row] = Row((*cells, Text.assemble(value, GAP, say("summary.warm_up"))), rows[row].places)
+    curve = spark(lengths[:_MOST_STEPS])
+    percentiles = say("summary.percentiles", p50=found.p50, p90=found.p90, p99=found.p99, warm=found.warm_up)
+    return [_line("steps", say("summary.all", count=len(lengths)), curve[:_LONGEST], percentiles), *rows[:_MOST_STEPS]]
+
+
+def _split(name: str, times: Sequence[int], length: int, places: Sequence[Place]) -> Row:
+    """A step with a bar of how it was spent; ``length`` (ns) is that on the host, else the time of the device."""
+    shares = [time / sum(times) for time in times]
+    compute, exposed, free = map(share_text, shares)
+    bars = "".join(glyph * round(_BAR * share) for glyph, share in zip("█▒░", shares, strict=True))
+    value = Text(f"{duration_text(length):>9} {bars}")
+    return _line("steps", name, value, say("summary.split", compute=compute, exposed=exposed, free=free), places)
+
+
+def _settings(profile: Profile) -> list[Row]:
+    """What the profiler was told, versions, and the variables of the job that are set."""
+    rows = []
+    for name, value in sorted(profile.setup.settings.items()):
+        if isinstance(value, Mapping):
+            value = ", ".join(f"{key} {each}" for key, each in value.items())
+        elif isinstance(value, list):
+            value = ", ".join(map(str, value))
+        rows.append(_line("setting", name.strip("_"), brief(str(value), _LONGEST)))
+    info = {} if profile.companions is None else profile.companions.profiler_info
+    for name in sorted(key for key in info if "version" in key):
+        rows.append(_line("version", name, brief(str(info[name]), _LONGEST)))
+    rows.append(_line("version", "npu-tui", __version__))
+    environment = profile.setup.environment or {}
+    unset = [name for name, value in environment.items() if not value]
+    rows += [_line("variable", name, brief(value, _LONGEST)) for name, value in environment.items() if value]
+    if unset:
+        rows.append(_line("variable", say("summary.unset"), str(len(unset)), ", ".join(unset)))
+    return rows
+
+
+def _files(profile: Profile) -> list[Row]:
+    """Every file that may lie beside a trace: how far it could be read, what it tells, which setting makes it."""
+    rows = []
+    for each in profile.tables.files:
+        tells = say(f"summary.tells.{each.name}")
+        word = say(f"summary.state.{each.state}")
+        if each.state == "missing":
+            by_text = profile.kind == "database" and profile.profiler_level != 0 and each.name in _OF_TEXT
+            setting = say("summary.makes.text" if by_text else f"summary.makes.{each.name}")
+            makes = say("summary.makes", tells=tells, setting=setting)
+            rows.append(_line("file", each.name, Text(word, style="dim"), makes))
+            continue
+        value = word if not each.rows else say("summary.rows", state=word, count=each.rows)
+        problems = [words(problem).removeprefix(f"{each.name}: ") for problem in each.problems]
+        rows.append(_line("file", each.name, value, "; ".join([*problems, tells])))
+    return rows
+
+
+def _checks(checks: list[Check]) -> list[Row]:
+    """Our figures against each file, and what differs."""
+    rows = []
+    for check in checks:
+        same = check.rows - check.differing
+        value = Text(bar(same / check.rows if check.rows else 1.0, 8)).append(
+            f" {share_text(same / max(check.rows, 1))}"
+        )
+        more = say(
+            "summary.compared", rows=check.rows, figures=check.compared, differing=check.differing, ours=check.ours_only
+        )
+        rows.append(_line("check", check.file, value, more))
+        rows += [
+            _line("check", " ".join(each.key), _number(each.name, each.theirs), _apart(each))
+            for each in check.differences[:5]
+        ]
+    return rows
+
+
+def _number(name: str, value: int | None) -> str:
+    if value is None:
+        return say("report.unknown")
+    if name in AMOUNTS:
+        return memory_text(value)
+    return f"{value:,}" if name == "count" else duration_text(value)
+
+
+def _apart(each: Difference) -> str:
+    label = say(f"summary.figure.{each.name}") if knows(f"summary.figure.{each.name}") else each.name
+    return say("summary.differs", name=label, ours=_number(each.name, each.ours))

@@ -1,0 +1,362 @@
+"""A table of the panel: its rows, their order, scope and text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import ClassVar, overload
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
+from rich.cells import cell_len
+from rich.console import RenderableType
+from rich.text import Text
+
+from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.analysis.device import Window
+from npu_tui.profile.profile import Profile
+from npu_tui.profile.selection import WHOLE_TRACE, Selection
+from npu_tui.strings import say
+from npu_tui.trace.text import exact_text, printable
+from npu_tui.tui.session import Hits, Session
+from npu_tui.view.scene import ScreenRow, Selected
+
+GAP = "   "
+"""Stands between the parts of a note."""
+
+
+class Context(Struct, frozen=True):
+    """What the user looks at just now: ``focused`` is the row of the cursor, ``range`` and ``cursor`` are in ns.
+
+    Times are those of the scene's clock unless a trace is named.
+    """
+
+    session: Session
+    selection: Selected | None
+    range: tuple[int, int] | None
+    focused: ScreenRow | None
+    link_category: str
+    hits: Hits
+    cursor: int
+
+    @property
+    def trace(self) -> int:
+        """The number of the trace that the cursor is in."""
+        return self.focused.trace if self.focused is not None else 0
+
+    @property
+    def profile(self) -> Profile:
+        """The profile that the cursor is in."""
+        return self.session.profiles[self.trace]
+
+    @property
+    def part(self) -> Profile:
+        """The range of it, if it lasts, else all of it."""
+        marked = self.marked_in(self.trace)
+        return self.profile.part(WHOLE_TRACE if marked is None else Selection(Window(*marked)))
+
+    def marked_in(self, trace: int) -> tuple[int, int] | None:
+        """The range on the clock of trace number ``trace``, if it lasts."""
+        if self.marked is None:
+            return None
+        start, end = (self.session.scene.to_trace(trace, when) for when in self.marked)
+        return start, end
+
+    @property
+    def marked(self) -> tuple[int, int] | None:
+        """The range, if it lasts."""
+        return None if self.range is None or self.range[0] == self.range[1] else self.range
+
+
+class Stretch(Struct, frozen=True):
+    """A stretch of time in ns of a trace, on ``lane`` and at ``slice`` if it is of one; ``words`` say what is there.
+
+    Going there makes it the range where it is to be ``marked``.
+    """
+
+    start: int
+    end: int
+    trace: int = 0
+    lane: int | None = None
+    slice: int | None = None
+    words: str = ""
+    marked: bool = True
+    twin: Stretch | None = None
+    """The same on the other side of a comparison: both are shown."""
+
+
+Place = Selected | Stretch
+
+
+class Row(Struct, frozen=True):
+    """One row of a table. Enter leads to the first of its ``places``, Enter again to the next one.
+
+    A table is sorted by ``values``, one per cell (None: unknown, always last). ``code`` is what ``o`` opens, ``told``
+    gives all there is to say about the row, for Space. ``minor`` rows are passed over when walking from row to row.
+    ``aside`` draws what stands beside the table while the cursor is on the row, in so many columns and lines.
+    """
+
+    cells: tuple[Text | str, ...]
+    places: Sequence[Place] = ()
+    values: tuple[float | str | None, ...] = ()
+    code: CodeLine | None = None
+    told: Callable[[], str] | None = None
+    minor: bool = False
+    aside: Callable[[int, int], Text] | None = None
+
+
+class Table(Struct, frozen=True):
+    """Rows under headings, below a ``note`` (none if empty); the cursor begins on row ``at``, else where it was.
+
+    A note of several lines is broken at its ``GAP`` where the screen is narrow; a panel too low shows its first lines.
+    ``again`` stands at the end of the first one whatever the room: what the key of the tab shows next.
+
+    The user can sort a table whose rows have values.
+    """
+
+    headings: tuple[str, ...]
+    rows: list[Row]
+    note: str = ""
+    at: int | None = None
+    at_top: bool = False
+    again: str = ""
+
+
+def known_columns(table: Table) -> Table:
+    """``table`` without the columns in which no row says anything."""
+    kept = [k for k in range(len(table.headings)) if any(str(row.cells[k]).strip() for row in table.rows)]
+    rows = [
+        replace(row, cells=tuple(row.cells[k] for k in kept), values=tuple(row.values[k] for k in kept if row.values))
+        for row in table.rows
+    ]
+    return replace(table, headings=tuple(table.headings[k] for k in kept), rows=rows)
+
+
+Content = RenderableType | Table
+
+
+class Tab(ABC):
+    """A tab of the panel; one per session, so that it may keep what is expensive to compute.
+
+    ``id`` names its texts (``tab.<id>``, ``command.tab_<id>``), ``key`` opens it.
+    """
+
+    id: ClassVar[str]
+    key: ClassVar[str]
+
+    @abstractmethod
+    def depends_on(self, now: Context) -> object:
+        """A value that is equal as long as the contents stay the same."""
+
+    @abstractmethod
+    def content(self, now: Context) -> Content:
+        """A text or a table. It runs in a thread where ``ready`` is False."""
+
+    def ready(self, now: Context) -> bool:
+        """Whether the contents are there at once, without keeping the user waiting."""
+        del now
+        return True
+
+    def again(self) -> bool:
+        """Its key was pressed while it is open; True if that changes the contents."""
+        return False
+
+    def count(self, now: Context) -> int:
+        """The number shown after the tab's name; none if 0."""
+        del now
+        return 0
+
+    def name(self) -> str:
+        """What the tab is called while it shows something else than its first view; empty for its usual name."""
+        return ""
+
+
+_DOWN, _UP = "▾", "▴"
+
+
+class Order(Struct, frozen=True):
+    """``column`` (None: as the table comes), falling or not, and the ``wanted`` part of a row's text."""
+
+    column: int | None = None
+    falling: bool = True
+    wanted: str = ""
+
+    def beside(self, table: Table, step: int) -> Order:
+        """Sort by the next (1) or previous (-1) column; numbers fall, words rise."""
+        if not sortable(table):
+            return self
+        count = len(table.headings)
+        column = (0 if step > 0 else count - 1) if self.column is None else (self.column + step) % count
+        return self.by(table, column)
+
+    def by(self, table: Table, column: int) -> Order:
+        """Sort by ``column``; where that is done already, the other way round."""
+        if not sortable(table):
+            return self
+        if column == self.column:
+            return replace(self, falling=not self.falling)
+        words = any(isinstance(row.values[column], str) for row in table.rows)
+        return replace(self, column=column, falling=not words)
+
+
+def sortable(table: Table) -> bool:
+    """Whether every row says by what it is sorted."""
+    return bool(table.rows) and all(row.values for row in table.rows)
+
+
+def numeric(table: Table) -> frozenset[int]:
+    """The columns that show numbers, as far as they are known, and nothing else.
+
+    Words may be sorted by a number, as severities are: those are no numbers.
+    """
+    if not sortable(table):
+        return frozenset()
+    return frozenset(column for column in range(len(table.headings)) if _is_numeric(table.rows, column))
+
+
+def _is_numeric(rows: list[Row], column: int) -> bool:
+    known = [row for row in rows if row.values[column] is not None]
+    return not any(isinstance(row.values[column], str) for row in known) and any(
+        (text := _plain(row.cells[column])) and not text[0].isalpha() for row in known
+    )
+
+
+def _plain(cell: Text | str) -> str:
+    return (cell.plain if isinstance(cell, Text) else cell).strip()
+
+
+def arranged(table: Table, order: Order) -> Table:
+    """``table`` filtered and sorted; its note says so."""
+    rows, headings, notes = table.rows, table.headings, [table.note] if table.note else []
+    if order.wanted:
+        wanted = order.wanted.casefold()
+        rows = [row for row in rows if wanted in _text(row)]
+        notes.insert(0, say("panel.filtered", text=order.wanted, shown=len(rows), count=len(table.rows)))
+    if sortable(table):
+        column = order.column
+        if column is not None and column < len(headings):
+            known = [row for row in rows if row.values[column] is not None]
+            unknown = [row for row in rows if row.values[column] is None]
+            known.sort(key=lambda row: _key(row, column), reverse=order.falling)
+            rows = known + unknown
+            mark = _DOWN if order.falling else _UP
+            headings = tuple(f"{name} {mark}" if i == column else name for i, name in enumerate(headings))
+    at = None
+    if table.at is not None:
+        at = next((i for i, row in enumerate(rows) if row is table.rows[table.at]), None)
+    return Table(headings, rows, GAP.join(notes), at, table.at_top, table.again)
+
+
+def _key(row: Row, column: int) -> tuple[bool, float, str]:
+    value = row.values[column]
+    return (True, 0.0, value.casefold()) if isinstance(value, str) else (False, value or 0.0, "")
+
+
+def _text(row: Row) -> str:
+    return "\n".join(map(_plain, row.cells)).casefold()
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FIGURE = re.compile(r"[-+][\d.,]+ ?[%\w/]{0,6}")
+
+
+def row_cells(cells: tuple[Text | str, ...]) -> list[str]:
+    """The cells of a row as plain texts."""
+    return [printable(cell.plain if isinstance(cell, Text) else cell) for cell in cells]
+
+
+def padded(texts: list[str]) -> list[str]:
+    """``texts``, all as wide as the widest."""
+    width = max(map(cell_len, texts), default=0)
+    return [text + " " * (width - cell_len(text)) for text in texts]
+
+
+def as_text(table: Table | None) -> list[str]:
+    """Headings and rows in columns; empty without a table."""
+    if table is None:
+        return []
+    rows = [list(table.headings), *(row_cells(row.cells) for row in table.rows)]
+    columns = zip(*(padded(list(column)) for column in zip(*rows, strict=True)), strict=True)
+    return ["  ".join(cells).rstrip() for cells in columns]
+
+
+def _inert(cell: str) -> str:
+    """``cell``, with an apostrophe before what a spreadsheet would run as a formula; figures are none."""
+    return f"'{cell}" if cell[:1] in _FORMULA and not _FIGURE.fullmatch(cell) else cell
+
+
+def as_csv(table: Table | None) -> list[str]:
+    """Headings and rows as lines of CSV; empty without a table."""
+    if table is None:
+        return []
+    lines = []
+    for row in [list(table.headings), *(row_cells(row.cells) for row in table.rows)]:
+        line = io.StringIO()
+        csv.writer(line, lineterminator="").writerow(map(_inert, row))
+        lines.append(line.getvalue())
+    return lines
+
+
+class ComputedTab(Tab):
+    """A tab whose numbers take a while: made in a thread, kept until another range or trace is asked for."""
+
+    def __init__(self) -> None:
+        self._made: tuple[object, Content] | None = None
+
+    @abstractmethod
+    def compute(self, now: Context) -> Content:
+        """The contents, made anew."""
+
+    def depends_on(self, now: Context) -> object:
+        """The trace, where it is shifted to, and the range."""
+        return now.trace, now.session.scene.offsets[now.trace : now.trace + 1], now.marked
+
+    def ready(self, now: Context) -> bool:
+        """Whether these numbers were the last that were asked for."""
+        return self._made is not None and self._made[0] == self.depends_on(now)
+
+    def content(self, now: Context) -> Content:
+        """What ``compute`` gives, made once for each range."""
+        made = self._made
+        if made is None or made[0] != self.depends_on(now):
+            made = self._made = self.depends_on(now), self.compute(now)
+        return made[1]
+
+
+def scope_note(now: Context) -> str:
+    """The range in words, or that it is everything."""
+    if now.marked is None:
+        return say("panel.everything")
+    return say("panel.range", start=exact_text(now.marked[0]), end=exact_text(now.marked[1]))
+
+
+def nothing(now: Context, words: str) -> str:
+    """``words`` that there is nothing, and where a range is marked which one and how to leave it."""
+    return words if now.marked is None else GAP.join([words, say("panel.in_range", range=scope_note(now))])
+
+
+class Ranked(Sequence[Place]):
+    """Slices of one trace in the order of their worth, found when the first of them is asked for."""
+
+    def __init__(self, trace: int, count: int, find: Callable[[], npt.NDArray[np.int64]]) -> None:
+        self._trace, self._count, self._find = trace, count, find
+        self._items: npt.NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Place: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Place]: ...
+    def __getitem__(self, index: int | slice) -> Place | Sequence[Place]:
+        if self._items is None:
+            self._items = self._find()
+        if isinstance(index, slice):
+            return [Selected(self._trace, item) for item in self._items[index].tolist()]
+        return Selected(self._trace, int(self._items[index]))

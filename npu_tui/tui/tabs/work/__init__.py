@@ -1,1 +1,0 @@
-"""Tabs that sum up the trace or a range of it."""

@@ -1,0 +1,308 @@
+"""The widget that paints the lanes."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from functools import partial
+
+from textual import events
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.strip import Strip
+from textual.timer import Timer
+from textual.widget import Widget
+
+from npu_tui.tui.first_picture import HEADS_FROM
+from npu_tui.tui.terminal.internals import after
+from npu_tui.tui.terminal.pace import Pace
+from npu_tui.tui.terminal.strips import AnsiStrip, Shown
+from npu_tui.tui.terminal.terminal import Terminal
+from npu_tui.view.ansi import Encoder
+from npu_tui.view.caches import Frame, lanes_top
+from npu_tui.view.explorer import Explorer
+from npu_tui.view.grid import Grid
+from npu_tui.view.margins import gutter_width
+from npu_tui.view.painter import Painter, Spot, spot_at
+
+
+class Drawing(Widget, can_focus=True):
+    """It is painted soon after ``changed``, any number of times within a frame once."""
+
+    ALLOW_SELECT = False
+
+    @abstractmethod
+    def changed(self) -> None:
+        """Paint soon."""
+
+    @abstractmethod
+    def forget_shown(self) -> None:
+        """Something else may have drawn over it: write it whole the next time."""
+
+
+FRAME_SECONDS = 1 / 60
+_CLICK_COLUMNS = 1
+_WHEEL_ROWS = 3
+_WHEEL_ZOOM = 1.25
+_WHEEL_PAN = 0.1
+
+
+class Timeline(Drawing):
+    """Shows what an ``Explorer`` looks at. Call ``changed`` after every motion; only rows that differ are sent."""
+
+    DEFAULT_CSS = "Timeline { height: 1fr; width: 1fr; }"
+
+    class Moved(Message):
+        """The view, cursor, selection or range changed."""
+
+    class Fitted(Message):
+        """The lanes have another size, or are others."""
+
+    class Pointed(Message):
+        """A click above the lanes at ``[start, end)`` ns, on the ``finding`` with this label unless it is empty."""
+
+        def __init__(self, start: int, end: int, finding: str) -> None:
+            self.start, self.end, self.finding = start, end, finding
+            super().__init__()
+
+    def __init__(self, explorer: Explorer, painter: Painter, terminal: Terminal | None = None) -> None:
+        super().__init__()
+        self._terminal = terminal or Terminal()
+        self.explorer = explorer
+        self.painter = painter
+        self.frame: Frame | None = None
+        self._encoder: Encoder | None = None
+        self._strips: list[Strip] = []
+        self._fitted: Size | None = None
+        self._stale = False
+        """Whether what is to be shown next is still to be painted: of many sizes at a start only the last is seen."""
+        self._versions: list[int] = []
+        self._version = 0
+        self._shown = Shown(0)
+        self.pace = Pace()
+        self._pending = False
+        self._timer: Timer | None = None
+        self._painted = float("-inf")
+        self._press: tuple[int, int] | None = None
+        self._drag: str = ""
+
+    # --- painting
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Fit the explorer to the new size, unless it was drawn in that already."""
+        if self._fitted != self.size:
+            self._fit()
+            self.refresh()
+
+    def show_scene(self, explorer: Explorer, painter: Painter) -> None:
+        """Look at another scene."""
+        self.explorer, self.painter = explorer, painter
+        self._fit()
+        self.refresh()
+
+    def _fit(self) -> None:
+        self._fitted = self.size
+        width, height = self.size
+        heads = self.app.size.height >= HEADS_FROM
+        self.explorer.resize(max(width - gutter_width(width), 1), max(height - lanes_top(height), 1), heads)
+        self._stale = True
+        self.post_message(self.Fitted())
+
+    def changed(self) -> None:
+        """Paint soon: any number of calls within a frame make one picture."""
+        self.post_message(self.Moved())
+        if not self._pending:
+            self._pending = True
+            self._paint_in(FRAME_SECONDS - (time.monotonic() - self._painted))
+
+    def frame_shown(self) -> None:
+        """The terminal has shown a frame: the next one may go out."""
+        self.pace.answer()
+        if self._pending:
+            self._paint_in(FRAME_SECONDS - (time.monotonic() - self._painted))
+
+    def _paint_in(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        if seconds > 0.001:
+            self._timer = after(seconds, self, self._paint_when_free)
+        else:
+            self._paint_when_free()
+
+    def _paint_when_free(self) -> None:
+        wait = self.pace.wait()
+        if wait > 0:
+            self._paint_in(wait)
+            return
+        self._pending = False
+        rows, width = self._paint(), self.size.width
+        if rows:
+            regions = [Region(0, y, width, 1) for y in rows]
+            self.refresh(*regions)
+
+    def _paint(self) -> list[int]:
+        """Compose the frame; returns the rows that differ from the one before."""
+        width, height = self.size
+        if not width or not height:
+            return []
+        self._painted, self._stale = time.monotonic(), False
+        explorer = self.explorer
+        frame = self.painter.compose(explorer.rows, explorer.state, width, height)
+        encoder = self._ensure_encoder()
+        frame.grid = encoder.prepared(frame.grid)
+        before = self.frame
+        self.frame = frame
+        if before is None or before.grid.char.shape != frame.grid.char.shape or len(self._strips) != height:
+            before = None
+            self._strips = [Strip.blank(width)] * height
+            self._versions = [0] * height
+            self._shown = Shown(height)
+            self._shown.end_of_frame = self.pace.question
+        rows = frame.grid.changed(None if before is None else before.grid)
+        changes = encoder.encode(frame.grid, rows, None if before is None else before.grid)
+        self._version += 1
+        for y, change in zip(rows, changes, strict=True):
+            base, self._versions[y] = self._versions[y], self._version
+            whole = partial(_whole_row, encoder, frame.grid, y)
+            runs = partial(encoder.runs, frame.grid, y)
+            self._strips[y] = AnsiStrip(
+                width, y, self._version, base, change, whole, runs, self._shown, last=y == rows[-1]
+            )
+        return rows
+
+    def forget_shown(self) -> None:
+        """Something else may have drawn over the rows: write them whole the next time."""
+        self._shown.forget()
+
+    def _ensure_encoder(self) -> Encoder:
+        if self._encoder is None:
+            terminal = self._terminal
+            self._encoder = Encoder(terminal.palette, terminal.depth, terminal.glyphs)
+        return self._encoder
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The painted rows of ``crop``."""
+        if self._fitted != self.size:
+            self._fit()
+        if self._stale:
+            self._paint()
+        strips = self._strips[crop.y : crop.bottom]
+        if crop.x == 0 and crop.width == self.size.width:
+            return strips
+        return [strip.crop(crop.x, crop.right) for strip in strips]
+
+    # --- mouse
+
+    def _trace_x(self, x: int) -> int:
+        return x - (self.frame.gutter if self.frame else 0)
+
+    def _time_at(self, x: int) -> int:
+        viewport = self.explorer.state.viewport
+        return viewport.edge(min(max(self._trace_x(x), 0), viewport.width))
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Begin a click or a drag."""
+        if self.frame is None:
+            return
+        self.capture_mouse()
+        self.focus()
+        self._press = (event.x, self._time_at(event.x))
+        part = self._under(event.x, event.y).part
+        if part == "minimap":
+            self._drag = "minimap"
+            self._show_minimap(event.x, event.y)
+        elif part in ("ruler", "strip", "findings", "losses"):
+            self._drag = "pan"
+        else:
+            self._drag = "zoom" if event.button == 3 or event.meta else "range"
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Drag out a range, pan on the ruler, or move along the minimap."""
+        if self._press is None or self.frame is None:
+            return
+        x, pressed = self._press
+        if self._drag == "minimap":
+            self._show_minimap(event.x, 0)
+        elif self._drag == "pan":
+            if event.x != x:
+                self.explorer.pan_columns(x - event.x)
+                self._press = (event.x, pressed)
+                self.changed()
+        elif abs(event.x - x) > _CLICK_COLUMNS:
+            self.explorer.set_range(pressed, self._time_at(event.x))
+            self.changed()
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        """End a drag; a press without motion selects."""
+        self.release_mouse()
+        press, drag = self._press, self._drag
+        self._press = None
+        if press is None or self.frame is None:
+            return
+        if abs(event.x - press[0]) > _CLICK_COLUMNS:
+            if drag == "zoom":
+                self.explorer.zoom_to_range()
+                self.changed()
+            return
+        if drag in ("range", "zoom"):
+            self._click(event.x, event.y)
+        elif drag == "pan":
+            found = self._under(event.x, event.y)
+            if found.time is not None:
+                self.post_message(self.Pointed(found.time, self._time_at(event.x + 1), found.finding))
+
+    def _click(self, x: int, y: int) -> None:
+        found, state = self._under(x, y), self.explorer.state
+        if found.row is None:
+            return
+        state.focus = found.row
+        if found.part == "gutter":
+            self.explorer.toggle_fold()
+        elif found.time is not None:
+            state.cursor = found.time + (self._time_at(x + 1) - found.time) // 2
+            state.selection = found.slice
+        self.changed()
+
+    def _under(self, x: int, y: int) -> Spot:
+        if self.frame is None:
+            return Spot("outside")
+        return spot_at(self.frame, self.explorer.rows, self.explorer.state, self.explorer.scene, x, y)
+
+    def on_click(self, event: events.Click) -> None:
+        """A double click on a slice fits it."""
+        if event.chain == 2 and self._under(event.x, event.y).part == "lanes" and self.explorer.fit(None):
+            self.changed()
+
+    def _show_minimap(self, x: int, y: int) -> None:
+        explorer, centre = self.explorer, self._under(x, y).time
+        if centre is None:
+            return
+        span = explorer.state.viewport.span
+        explorer.show(centre - span // 2, centre - span // 2 + span)
+        explorer.state.cursor = (explorer.state.viewport.start + explorer.state.viewport.end) // 2
+        self.changed()
+
+    def _wheel(self, event: events.MouseScrollUp | events.MouseScrollDown, direction: int) -> None:
+        event.prevent_default()
+        event.stop()
+        explorer = self.explorer
+        if event.ctrl or (self.frame is not None and event.y < self.frame.lanes_top and not event.shift):
+            explorer.zoom(_WHEEL_ZOOM**-direction, self._time_at(event.x))
+        elif event.shift:
+            explorer.pan(_WHEEL_PAN * direction)
+        else:
+            explorer.scroll(_WHEEL_ROWS * direction)
+        self.changed()
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Rows up; with Ctrl zoom in at the pointer, with Shift pan left."""
+        self._wheel(event, -1)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Rows down; with Ctrl zoom out at the pointer, with Shift pan right."""
+        self._wheel(event, 1)
+
+
+def _whole_row(encoder: Encoder, grid: Grid, y: int) -> str:
+    return encoder.encode(grid, [y])[0]

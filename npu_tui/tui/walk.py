@@ -1,0 +1,334 @@
+"""From slice to slice: along a row, by name, along links, to bubbles and starved launches; steps, ranks and ranges."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu_tui.analysis.chain import chain_of
+from npu_tui.analysis.ranges import namesakes
+from npu_tui.strings import say
+from npu_tui.trace.model import Trace
+from npu_tui.trace.text import brief, duration_text, exact_text, printable
+from npu_tui.tui.commands import BY_ID, keys_label
+from npu_tui.tui.contents import Contents
+from npu_tui.tui.session import Session
+from npu_tui.view.explorer import Explorer
+from npu_tui.view.moves import back, forward, gap_beside, link_span, next_in_time, siblings, task_beside
+from npu_tui.view.outline import rank_name
+from npu_tui.view.scene import Selected
+from npu_tui.view.start import Edge, align, mark_base, move_rank
+
+_LONGEST_NAME = 40
+_CHAIN_MARGIN = 0.05
+
+
+class Walk:
+    """Moves ``explorer`` through ``session``. A move returns what to tell the user, or None where the screen shows it.
+
+    ``direction`` is 1 for the next and -1 for the previous one. ``contents`` follows to the tab that a move is about.
+    """
+
+    def __init__(self, session: Session, explorer: Explorer, contents: Contents) -> None:
+        self._session = session
+        self._scene = session.scene
+        self._explorer = explorer
+        self._contents = contents
+
+    def _no_link(self, reason: str) -> str:
+        """Why there is no link to follow: links come when the whole trace is there."""
+        return say(reason if self._session.whole else "loading.links")
+
+    def _selected(self) -> Selected | None:
+        """The selected slice, else the one under the cursor, which is selected then."""
+        if self._explorer.state.selection is None:
+            self._explorer.select_under_cursor()
+        return self._explorer.state.selection
+
+    def _go(self, place: Selected) -> None:
+        self._explorer.select(place)
+        self._contents.leave_stretch()
+
+    # --- rows
+
+    def pin(self) -> str:
+        """Keep the lane under the cursor on top, or let it go again."""
+        row = self._explorer.focused
+        pinned = self._explorer.list.toggle_pin()
+        if row is None or pinned is None:
+            return say("rows.no_lane")
+        return say("rows.pinned" if pinned else "rows.unpinned", name=printable(row.name))
+
+    def hide(self) -> str:
+        """Hide the lane under the cursor."""
+        row = self._explorer.focused
+        if row is None or not self._explorer.list.hide():
+            return say("rows.hide_none")
+        return say("rows.hide", name=printable(row.name))
+
+    def show_hidden(self) -> str:
+        """Show all hidden lanes."""
+        count = self._explorer.list.show_hidden()
+        return say("rows.shown", count=count) if count else say("rows.shown_none")
+
+    def toggle_idle(self) -> str:
+        """Leave out the rows without a slice on screen, or show them."""
+        return say("rows.idle_away" if self._explorer.list.toggle_idle() else "rows.idle_shown")
+
+    # --- slices
+
+    def slice(self, direction: int) -> str | None:
+        """To the slice beside, in the row of the cursor."""
+        return None if self._explorer.move_slice(direction) else say("slice.last")
+
+    def starved(self, direction: int) -> str:
+        """To a launch that let the device starve."""
+        index, state = self._explorer.trace, self._explorer.state
+        launches = self._session.profiles[index].starved if self._session.profiles else []
+        if not launches:
+            return self._no_link("starved.none")
+        # With nothing selected the first one in view is meant, wherever the cursor stands.
+        here = state.cursor if state.selection is not None else state.viewport.start - 1
+        starts = np.array([launch.start for launch in launches], np.int64)
+        at = next_in_time(starts, self._scene.to_trace(index, here), direction)
+        if at is None:
+            at = 0 if direction > 0 else len(launches) - 1  # round the end
+        launch = launches[at]
+        self._go(Selected(index, launch.item))
+        name = printable(self._scene.traces[index].name_of(launch.item))
+        key, lost = keys_label(BY_ID["range_gap"]), duration_text(launch.lost, 3)
+        return say("starved.of", n=at + 1, count=len(launches), name=name, lost=lost, key=key)
+
+    def same(self, direction: int) -> str:
+        """To a slice of the same name."""
+        selected = self._selected()
+        if selected is None:
+            return say("select.none")
+        trace = self._scene.traces[selected.trace]
+        found = namesakes(trace, selected.item)
+        at = found.at + direction
+        name = printable(trace.name_of(selected.item))
+        if not 0 <= at < len(found.items):
+            return say("same.last", name=name, count=f"{len(found.items):,}")
+        item = int(found.items[at])
+        self._go(Selected(selected.trace, item))
+        found = namesakes(trace, item)
+        return say(
+            "same.of",
+            n=f"{found.at + 1:,}",
+            count=f"{len(found.items):,}",
+            name=name,
+            length=duration_text(int(trace.slices.end[item] - trace.slices.start[item])),
+            median=duration_text(found.median),
+            percentile=f"{found.percentile:.0f}",
+        )
+
+    def bubble(self, direction: int) -> str:
+        """To a time in which the device does nothing."""
+        walked = self._contents.walk_bubbles(direction)
+        if walked is not None:
+            return walked
+        index = self._explorer.trace
+        if index >= len(self._session.profiles):
+            return say("bubble.none")
+        trace, items = self._scene.traces[index], self._session.profiles[index].free_slices
+        if not len(items):
+            return self._idle(index, direction)
+        here = self._scene.to_trace(index, self._explorer.state.cursor)
+        at = next_in_time(trace.slices.start[items], here, direction)
+        if at is None:
+            return say("bubble.last" if direction > 0 else "bubble.first")
+        item = int(items[at])
+        self._go(Selected(index, item))
+        length = duration_text(int(trace.slices.end[item] - trace.slices.start[item]))
+        return say("bubble.of", n=f"{at + 1:,}", count=f"{len(items):,}", length=length)
+
+    def _idle(self, index: int, direction: int) -> str:
+        """Go to a time without work of a device whose trace has no Free slices, and mark it as the range."""
+        times = [(int(start), int(end)) for each in self._session.profiles[index].idles
+                 for start, end in zip(each.start, each.end, strict=True)]  # fmt: skip
+        times.sort()
+        if not times:
+            return say("bubble.none")
+        here = self._scene.to_trace(index, self._explorer.state.cursor)
+        at = next_in_time(np.array([start for start, _ in times], np.int64), here, direction)
+        if at is None:
+            return say("bubble.last" if direction > 0 else "bubble.first")
+        start, end = (self._scene.to_scene(index, when) for when in times[at])
+        self._explorer.go_to(start)
+        self._explorer.set_range(start, end)
+        self._explorer.state.selection = None
+        return say("bubble.of", n=f"{at + 1:,}", count=f"{len(times):,}", length=duration_text(end - start))
+
+    # --- links
+
+    def follow(self, onward: bool) -> str | None:
+        """Along a link of the selected slice, ``onward`` or back to where it came from."""
+        state = self._explorer.state
+        missing = self._no_link("link.none" if onward else "link.none_back")
+        selected = self._selected()
+        if selected is None:
+            return missing
+        trace = self._scene.traces[selected.trace]
+        item = (forward if onward else back)(trace, selected.item, state.link_category)
+        if item is None:
+            found = chain_of(trace, selected.item)
+            item = None if found is None else found.beside(selected.item, 1 if onward else -1)
+        if item is None:
+            item = task_beside(trace, selected.item, onward)
+        if item is None:
+            return missing
+        self._explorer.select(Selected(selected.trace, item))
+        return None
+
+    def chain(self) -> str | None:
+        """Show how the selected kernel came about, and nothing else; again: everything."""
+        selected = self._explorer.state.selection
+        if selected is None:
+            return say("fit.none")
+        found = chain_of(self._scene.traces[selected.trace], selected.item)
+        if found is None:
+            return self._no_link("chain.none")
+        kernel = Selected(selected.trace, found.kernel)
+        if self._explorer.list.only is not None and found.holds(selected.item):
+            self._explorer.list.show_only(None)
+            self._explorer.select(kernel)
+            return say("chain.left")
+        self._explorer.select(kernel)
+        stages = {stage.item for stage in found.stages if stage.item >= 0} | {found.kernel}
+        self._explorer.show_alone(Selected(selected.trace, item) for item in stages)
+        start, end = (self._scene.to_scene(selected.trace, when) for when in (found.start, found.end))
+        self._explorer.show(start, end, _CHAIN_MARGIN)
+        self._contents.open_tab("details")
+        return None if found.holds(selected.item) else say("chain.first")
+
+    def sibling(self, direction: int) -> str:
+        """To a kernel of the same launch."""
+        selected = self._selected()
+        if selected is None:
+            return say("select.none")
+        trace = self._scene.traces[selected.trace]
+        found = siblings(trace, selected.item, self._explorer.state.link_category)
+        if len(found) < 2:
+            return self._no_link("sibling.none")
+        if selected.item in found:
+            at = found.index(selected.item) + direction
+        else:
+            at = 0 if direction > 0 else len(found) - 1
+        if not 0 <= at < len(found):
+            return say("sibling.last", count=len(found))
+        self._explorer.select(Selected(selected.trace, found[at]))
+        return say("sibling.of", n=at + 1, count=len(found), name=printable(trace.name_of(found[at])))
+
+    # --- time
+
+    def fit(self) -> str | None:
+        """Fit the selected slice; again: with the ends of its links."""
+        selected = self._explorer.state.selection
+        ends = None
+        if selected is not None and (span := link_span(self._scene.traces[selected.trace], selected.item)) is not None:
+            low, high = (self._scene.to_scene(selected.trace, when) for when in span)
+            ends = low, high
+        return None if self._explorer.fit(ends) else say("fit.none")
+
+    def step(self, direction: int) -> str:
+        """Show a step."""
+        steps = self._scene.steps()
+        if not steps:
+            return say("step.none")
+        state = self._explorer.state
+        at = next_in_time(np.array([start for start, _, _ in steps]), state.cursor, direction)
+        if direction < 0 and at is not None and steps[at][1] > state.cursor:
+            at = at - 1 if at else None  # the step that the cursor is in does not count
+        if at is None:
+            return say("step.last" if direction > 0 else "step.first")
+        start, end, selected = steps[at]
+        self._explorer.show(start, end)
+        self._explorer.jump(start)
+        name = printable(self._scene.traces[selected.trace].name_of(selected.item))
+        return say("step.of", name=name, n=at + 1, count=len(steps), length=duration_text(end - start))
+
+    def rank(self, direction: int) -> str:
+        """To the timeline of a rank."""
+        if not move_rank(self._explorer, direction):
+            return say("rank.last" if direction > 0 else "rank.first")
+        index = self._explorer.trace
+        return say("rank.of", label=rank_name(self._scene, index), n=index + 1, count=len(self._scene.traces))
+
+    def align(self, edge: Edge) -> str:
+        """Shift the trace of the selected slice until its ``edge`` lies on that of the base."""
+        found, selected, base = align(self._explorer, edge), self._explorer.state.selection, self._explorer.base
+        if isinstance(found, str) or selected is None or base is None:
+            return say(f"align.{found}")
+        offset = self._scene.offsets[selected.trace]
+        rank, other = (rank_name(self._scene, index) for index in (selected.trace, base.trace))
+        return say(f"align.{edge}", rank=rank, by=_signed(found), base=other, offset=_signed(offset))
+
+    def mark_base(self) -> str:
+        """Let the selected slice be what others are aligned to."""
+        if len(self._scene.traces) < 2:
+            return say("align.one_rank")
+        self._selected()
+        if not mark_base(self._explorer) or self._explorer.base is None:
+            return say("select.none")
+        base = self._explorer.base
+        name = _name(self._scene.traces[base.trace], base.item)
+        return say("align.base", name=name, rank=rank_name(self._scene, base.trace))
+
+    # --- ranges
+
+    def mark_selection(self) -> str | None:
+        """Let the selected slice be the range."""
+        if not self._explorer.mark_selection():
+            return say("fit.none")
+        return self._range()
+
+    def mark_range(self) -> str | None:
+        """Begin a range at the cursor, or end it there."""
+        self._explorer.mark()
+        if self._explorer.anchor is not None:
+            return say("range.begun", start=exact_text(self._explorer.anchor))
+        return self._range()
+
+    def mark_gap(self) -> str | None:
+        """Let the gap before the selected slice be the range; again: the one behind it."""
+        selected = self._selected()
+        if selected is None:
+            return say("select.none")
+        trace = self._scene.traces[selected.trace]
+        before, behind = (gap_beside(trace, selected.item, direction) for direction in (-1, 1))
+        gap = before
+        if gap is None or (behind is not None and self._explorer.state.range == self._seen(selected.trace, gap)):
+            gap = behind
+        if gap is None:
+            return say("range.no_gap")
+        beyond = gap[2]
+        start, end = self._seen(selected.trace, gap)
+        self._explorer.set_range(start, end)  # also an empty one, so that this key goes on to the other side
+        if start == end:
+            key = "range.no_gap_before" if gap is before else "range.no_gap_behind"
+            return say(key, name=_name(trace, beyond))
+        self._contents.open_tab("range", unfold=False)
+        first, second = (beyond, selected.item) if gap is before else (selected.item, beyond)
+        names = {"first": _name(trace, first), "second": _name(trace, second)}
+        return say("range.marked_between", length=duration_text(end - start), **names)
+
+    def _seen(self, trace: int, gap: tuple[int, int, int]) -> tuple[int, int]:
+        """Start and end of a gap on the scene's clock."""
+        return self._scene.to_scene(trace, gap[0]), self._scene.to_scene(trace, gap[1])
+
+    def _range(self) -> str | None:
+        """How long the range is; its tab is open after the key that shows the panel."""
+        self._contents.open_tab("range", unfold=False)
+        marked = self._explorer.state.range
+        if marked is None:
+            return None
+        start, end = marked
+        return say("range.marked", length=duration_text(end - start), start=exact_text(start), end=exact_text(end))
+
+
+def _name(trace: Trace, item: int) -> str:
+    return brief(trace.name_of(item), _LONGEST_NAME)
+
+
+def _signed(ns: int) -> str:
+    return ("+" if ns > 0 else "") + duration_text(ns)
