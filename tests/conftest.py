@@ -29,7 +29,7 @@ from npu_tui.load.load import load
 from npu_tui.strings import ENGLISH, speak
 from npu_tui.trace.model import Trace
 
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "ingest")]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "load")]
 
 os.environ["NPU_TUI_CONFIG"] = os.devnull  # nobody's own settings
 

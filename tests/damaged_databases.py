@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "ingest" / "database"), str(ROOT / "fixtures")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "load" / "database"), str(ROOT / "fixtures")]
 
 from beside import profile_with_files  # noqa: E402 - its folder is no package
 from same_answers import exported  # noqa: E402

@@ -22,7 +22,7 @@ from beside import profile_with_files  # noqa: E402 - its folder is no package
 
 from npu_tui.load.companion_schema import (  # noqa: E402
     Reading,
-    Schema,  # noqa: E402
+    Schema,
     find_file,
 )
 from npu_tui.load.companions import Companions  # noqa: E402

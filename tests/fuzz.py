@@ -40,7 +40,7 @@ from npu_tui.profile.profile import Profile
 from npu_tui.strings import words
 from npu_tui.trace.model import Trace
 
-sys.path.insert(0, str(Path(__file__).resolve().parent / "ingest"))
+sys.path.insert(0, str(Path(__file__).resolve().parent / "load"))
 
 from equality import assert_same
 from scanning import threads, without_scanner

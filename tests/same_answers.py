@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "ingest" / "database")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "load" / "database")]
 
 from export import export, export_analysis, nanoseconds  # noqa: E402 - its folder is no package
 

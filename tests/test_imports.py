@@ -61,10 +61,10 @@ def test_contracts_are_kept() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-CORE = ["trace", "ingest", "analysis", "rules", "view"]
+CORE = ["native", "trace", "load", "analysis", "rules", "view"]
 
 
-@pytest.mark.parametrize("room", [*CORE, "report", "tables", "tui"])
+@pytest.mark.parametrize("room", [*CORE, "output", "query", "tui"])
 def test_the_core_needs_no_screen_and_polars_is_imported_only_where_it_is_used(room: str) -> None:
     """Importing polars takes longer than the first picture may."""
     loaded = modules_after(f"import {', '.join(modules_of(room))}")

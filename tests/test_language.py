@@ -12,7 +12,7 @@ from npu_tui.cli.main import main
 from npu_tui.cli.parser import choose_language, given, language_of_locale
 from npu_tui.output.document import Cell, Table
 from npu_tui.output.text import table_lines
-from npu_tui.strings import language, say, speaking, table
+from npu_tui.strings import language, say, speaking, texts_of
 from npu_tui.trace.text import cell_count, padded, shortened, wrapped
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -79,7 +79,7 @@ def test_help_is_chinese_and_fits(
     with pytest.raises(SystemExit):
         main(["--lang", "zh", *command, "--help"])
     told = capsys.readouterr().out
-    for key, text in table("en").items():
+    for key, text in texts_of("en").items():
         if key.startswith("argparse.") and text == text.strip() and "%" not in text:
             assert text not in told, key
     body = told.split("\n\n", 1)[1]

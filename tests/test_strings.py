@@ -28,7 +28,7 @@ from npu_tui.profile.table import Table
 from npu_tui.rules.config import ENVIRONMENT
 from npu_tui.rules.find import RULES, THRESHOLDS
 from npu_tui.rules.model import SEVERITIES, Confidence, FindingClass
-from npu_tui.strings import LANGUAGES, ROOMS, say, table, words
+from npu_tui.strings import LANGUAGES, SUBJECTS, say, texts_of, words
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE
@@ -38,7 +38,7 @@ from npu_tui.tui.tabs import COMPARED_TABS, TABS
 from npu_tui.view.explorer import _MODES
 from npu_tui.view.scene import Alignment, Face, LinkShape
 
-ENGLISH = table("en")
+ENGLISH = texts_of("en")
 PACKAGE = Path(__file__).resolve().parents[1] / "npu_tui"
 
 COMPUTED = {
@@ -74,7 +74,7 @@ COMPUTED = {
     "severity.": set(SEVERITIES),
     "confidence.": set(get_args(Confidence)),
     "source.kind.": set(get_args(SourceKind)),
-    "argparse.": {key.removeprefix("argparse.") for key in table("en") if key.startswith("argparse.")},
+    "argparse.": {key.removeprefix("argparse.") for key in texts_of("en") if key.startswith("argparse.")},
     "finding.bound.": {"dispatch", "compute", "communication"},
     "finding.pipes.title.": {"mac", "mte2", "vec", "none"},
     "finding.unit.": {"step", *get_args(Unit)},
@@ -230,11 +230,11 @@ def patterns_in_source() -> list[re.Pattern[str]]:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_every_room_is_in_every_language(language: str) -> None:
+def test_every_subject_is_in_every_language(language: str) -> None:
     folder = PACKAGE / "strings" / language
-    assert {file.stem for file in folder.glob("*.py")} - {"__init__"} == set(ROOMS)
-    rooms = [import_module(f"npu_tui.strings.{language}.{room}").TEXTS for room in ROOMS]
-    assert sum(map(len, rooms)) == len(table(language))  # no key is in two rooms
+    assert {file.stem for file in folder.glob("*.py")} - {"__init__"} == set(SUBJECTS)
+    subjects = [import_module(f"npu_tui.strings.{language}.{subject}").TEXTS for subject in SUBJECTS]
+    assert sum(map(len, subjects)) == len(texts_of(language))  # no key is in two of them
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -253,7 +253,7 @@ def test_the_texts_of_a_rule_are_one_block(language: str) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES[1:])
 def test_every_language_says_the_same(language: str) -> None:
-    texts = table(language)
+    texts = texts_of(language)
     missing = {key: text for key, text in ENGLISH.items() if key not in texts}
     assert not missing, f"npu_tui/strings/{language} lacks texts that npu_tui/strings/en has: {missing}"
     assert texts.keys() == ENGLISH.keys()
@@ -335,7 +335,7 @@ def test_placeholders_are_filled_by_name():
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_texts_are_clean(language: str) -> None:
-    for key, text in table(language).items():
+    for key, text in texts_of(language).items():
         if not key.startswith(("report.", "explain.", "list.", "argparse.")):  # columns, and what joins texts
             assert text == text.strip() or key.endswith(".prompt"), key
             assert "  " not in text.replace("   ", ""), key
@@ -344,7 +344,7 @@ def test_texts_are_clean(language: str) -> None:
 
 def test_chinese_is_chinese() -> None:
     """What has no Han character in it is a name, a number or a format in English as well."""
-    for key, text in table("zh").items():
+    for key, text in texts_of("zh").items():
         if not re.search(r"[\u3000-\u9fff\uff00-\uffef]", text):
             assert len(re.sub(r"\{[^}]*\}", "", ENGLISH[key]).split()) <= 4, key
 

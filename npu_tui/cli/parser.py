@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from npu_tui.manual.pages import TOPICS
 from npu_tui.settings import settings_path
-from npu_tui.strings import ENGLISH, LANGUAGES, language, room, say
+from npu_tui.strings import ENGLISH, LANGUAGES, language, say, texts_of
 from npu_tui.trace.text import padded, wrapped
 
 EXPLORE = "explore"
@@ -127,7 +127,8 @@ class Parser(argparse.ArgumentParser):
         commands: bool = False,
     ) -> None:
         # What argparse says itself it asks gettext for, by its English text.
-        said = {text: room("argparse", language())[key] for key, text in room("argparse", ENGLISH).items()}
+        english, spoken = texts_of(ENGLISH), texts_of(language())
+        said = {text: spoken[key] for key, text in english.items() if key.startswith("argparse.")}
         argparse._ = lambda text: said.get(text, text)  # type: ignore[attr-defined]
         super().__init__(
             prog=prog,

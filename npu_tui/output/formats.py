@@ -12,7 +12,7 @@ from npu_tui.output.report_schema import Report
 
 
 def json_report(report: Report) -> bytes:
-    """``report`` as UTF-8 text with a line end; the fields are those of ``npu_tui.output.report_schema``, in their order."""
+    """``report`` as UTF-8 text with a line end; fields in the order of ``npu_tui.output.report_schema``."""
     return msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
 
 

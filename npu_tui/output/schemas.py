@@ -7,9 +7,9 @@ from importlib import import_module
 from typing import Any
 
 REPORTS = {
-    "report": "schema:Report",
-    "compare": "compared.schema:Compared",
-    "ranks": "job.schema:JobReport",
+    "report": "report_schema:Report",
+    "compare": "compare_report:Compared",
+    "ranks": "job_report:JobReport",
 }
 """Where in ``npu_tui.output`` the type of each JSON document is."""
 

@@ -1,7 +1,4 @@
-"""Every text a user can see: one package per language, in it one table per room, all with the same keys.
-
-A table is read when one of its texts is asked for.
-"""
+"""Every text a user can see: one folder a language, in it one file a large subject, all with the same keys."""
 
 from __future__ import annotations
 
@@ -38,72 +35,15 @@ ENGLISH = "en"
 LANGUAGES = (ENGLISH, "zh")
 """The languages with tables of their own."""
 
-ROOMS = (
-    "cli",
-    "argparse",
-    "asking",
-    "commands",
-    "compare",
-    "compared",
-    "crop",
-    "doctor",
-    "findings",
-    "gate",
-    "help",
-    "idle",
-    "ingest",
-    "job",
-    "keymap",
-    "notes",
-    "opening",
-    "pages",
-    "picker",
-    "query",
-    "ranks",
-    "report",
-    "rows",
-    "rules",
-    "screen",
-    "search",
-    "sentences",
-    "settings",
-    "tables",
-    "tabs",
-    "tree",
-    "walk",
-    "watch",
-    "whatif",
-)
-"""The modules of a language; each has a table ``TEXTS``, and no key is in two of them. What any command says is first."""
+SUBJECTS = ("cli", "screen", "tables", "report", "rules", "compare", "jobs")
+"""The files of a language, each with one dictionary ``TEXTS``; no key is in two of them."""
 
 
-def room(name: str, language: str) -> dict[str, str]:
-    """The texts of the room ``name`` of ``ROOMS`` in ``language``, by key."""
-    texts: dict[str, str] = import_module(f"npu_tui.strings.{language}.{name}").TEXTS
-    return texts
-
-
-def table(language: str) -> dict[str, str]:
-    """Every text of ``language`` by key."""
-    return {key: text for name in ROOMS for key, text in room(name, language).items()}
-
-
-class _Texts(dict[str, str]):
-    """The texts of ``language`` by key; a room is read when a key is in none of those before it."""
-
-    def __init__(self, language: str) -> None:
-        self._language = language
-
-    def __missing__(self, key: str) -> str:
-        for name in ROOMS:
-            texts = room(name, self._language)
-            self.update(texts)
-            if key in texts:
-                return texts[key]
-        raise KeyError(key)
-
-
-_texts = cache(_Texts)
+@cache
+def texts_of(language: str) -> dict[str, str]:
+    """Every text of ``language`` by its key. Reading all 2,900 takes less than a millisecond."""
+    files = [import_module(f"npu_tui.strings.{language}.{subject}").TEXTS for subject in SUBJECTS]
+    return {key: text for texts in files for key, text in texts.items()}
 
 
 class _Press:
@@ -150,11 +90,7 @@ def speaking(language: str) -> Iterator[None]:
 
 def knows(key: str) -> bool:
     """Whether there is a text for ``key``."""
-    try:
-        _texts(_SPOKEN.language)[key]
-    except KeyError:
-        return False
-    return True
+    return key in texts_of(_SPOKEN.language)
 
 
 def name_keys(key_of: Callable[[str], str]) -> None:
@@ -167,7 +103,7 @@ def say(key: str, /, **values: object) -> str:
 
     A placeholder may name the kind of its value, such as ``{lost:time}`` (``KINDS``). A value may be a ``Message`` itself.
     """
-    return _texts(_SPOKEN.language)[key].format(press=_PRESS, **{name: _Value(each) for name, each in values.items()})
+    return texts_of(_SPOKEN.language)[key].format(press=_PRESS, **{name: _Value(each) for name, each in values.items()})
 
 
 def words(message: Message | str) -> str:

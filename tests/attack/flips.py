@@ -15,7 +15,7 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "ingest"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "load"))
 
 from equality import assert_same, assert_same_folds
 

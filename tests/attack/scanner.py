@@ -33,7 +33,7 @@ from npu_tui.strings import words
 from npu_tui.trace.model import Trace
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS / "ingest"), str(TESTS / "attack")]
+sys.path[:0] = [str(TESTS), str(TESTS / "load"), str(TESTS / "attack")]
 
 import fuzz  # noqa: E402
 import structures  # noqa: E402

@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "ingest" / "database")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "load" / "database")]
 
 from export import export  # noqa: E402 - its folder is no package
 

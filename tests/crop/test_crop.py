@@ -21,7 +21,7 @@ from npu_tui.trace.model import Trace
 if TYPE_CHECKING:
     from conftest import Sample
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "ingest" / "database"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "load" / "database"))
 
 from small import small_database
 

@@ -23,7 +23,7 @@ from npu_tui.rules import FAMILIES
 from npu_tui.rules.find import RULES, THRESHOLDS
 from npu_tui.rules.inputs import Setup
 from npu_tui.rules.rule import Draft, Rule, Skipped
-from npu_tui.strings import table, words
+from npu_tui.strings import texts_of, words
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -77,7 +77,7 @@ def test_every_threshold_belongs_to_a_rule_and_is_explained() -> None:
         r'= Threshold\("(\w+)"', "".join(file.read_text() for file in (ROOT / "npu_tui").rglob("*.py"))
     )
     assert sorted(declared) == sorted(each.name for each in THRESHOLDS)
-    assert {f"threshold.{name}" for name in declared} == {key for key in table("en") if key.startswith("threshold.")}
+    assert {f"threshold.{name}" for name in declared} == {key for key in texts_of("en") if key.startswith("threshold.")}
 
 
 @pytest.mark.parametrize("own", RULES, ids=[each.id for each in RULES])

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 from driving import Driver, opened
 
-from npu_tui.strings import table
+from npu_tui.strings import texts_of
 from npu_tui.tui.commands import (
     BY_ID,
     COMMANDS,
@@ -42,19 +42,19 @@ def test_every_command_calls_what_its_screen_has(session):
 
 
 def test_every_command_has_a_title_and_every_title_a_command():
-    titles = {key.removeprefix("command.") for key in table("en") if key.startswith("command.")}
+    titles = {key.removeprefix("command.") for key in texts_of("en") if key.startswith("command.")}
     assert titles - {"prompt", "unknown", "nearest"} == set(BY_ID)
 
 
 def test_every_hint_of_the_footer_has_a_word_and_every_word_a_hint():
-    words = {key.removeprefix("footer.") for key in table("en") if key.startswith("footer.")}
+    words = {key.removeprefix("footer.") for key in texts_of("en") if key.startswith("footer.")}
     hints = [hint for hints in HINTS.values() for hint in hints]
     assert words == {hint.word for hint in hints}
     assert {command for hint in hints for command in hint.commands} <= set(BY_ID)
 
 
 def test_every_group_has_a_title_and_commands():
-    assert {key.removeprefix("group.") for key in table("en") if key.startswith("group.")} == set(GROUPS)
+    assert {key.removeprefix("group.") for key in texts_of("en") if key.startswith("group.")} == set(GROUPS)
     assert {command.group for command in COMMANDS} == set(GROUPS)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from driving import opened
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "ingest"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "load"))
 
 from measured import session_of
 from ways import every_way

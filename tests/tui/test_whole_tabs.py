@@ -17,7 +17,7 @@ from npu_tui.tui.tabs.spread import bar, spark
 from npu_tui.tui.tabs.summary import SummaryTab
 from npu_tui.tui.tabs.table import Context, Table
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "ingest" / "database"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "load" / "database"))
 
 from small import small_database
 

@@ -23,9 +23,9 @@ from npu_tui.load import json_chunks as chunks  # noqa: E402
 from npu_tui.load.args import json_args  # noqa: E402
 from npu_tui.load.errors import InputError  # noqa: E402
 from npu_tui.load.json_chunks import ChunkReader  # noqa: E402
-from npu_tui.load.json_events import (
-    decode_events,  # noqa: E402
-    strict_json,  # noqa: E402
+from npu_tui.load.json_events import (  # noqa: E402
+    decode_events,
+    strict_json,
 )
 from npu_tui.load.load import load  # noqa: E402
 from npu_tui.output.report import report  # noqa: E402
