@@ -123,7 +123,7 @@ class Waits(Struct, frozen=True):
     until: I64
 
 
-class Moved(Struct, frozen=True):
+class TrafficColumns(Struct, frozen=True):
     """``Traffic`` as columns: of the collectives ``owner``, ascending, over ``links[link]``; (m,) each."""
 
     owner: I64
@@ -153,7 +153,7 @@ class Collectives(Sequence[Collective]):
     type: I64
     types: Sequence[str]
     timings: Timings
-    moved: Moved
+    moved: TrafficColumns
     waits: Waits
     arrivals: Arrivals
     algorithm: npt.NDArray[np.integer]
@@ -218,7 +218,7 @@ class Collectives(Sequence[Collective]):
             self.type[chosen],
             self.types,
             Timings(*(getattr(self.timings, name)[chosen] for name in Timings.__struct_fields__)),
-            Moved(
+            TrafficColumns(
                 moved[moved_chosen],
                 self.moved.link[moved_chosen],
                 self.moved.size[moved_chosen],

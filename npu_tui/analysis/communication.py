@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.collectives import Arrivals, Collectives, Moved, Timings, Waits
+from npu_tui.analysis.collectives import Arrivals, Collectives, Timings, TrafficColumns, Waits
 from npu_tui.analysis.device import EVERYTHING, Window
 from npu_tui.analysis.operators import collective_types
 from npu_tui.trace.args import CommunicationArgs, PlaneArgs
@@ -145,7 +145,7 @@ def _timings(tasks: _Tasks, elapsed: I64) -> Timings:
     return Timings(known, wait, transit, synchronization, elapsed - wait - transit)
 
 
-def _moved(tasks: _Tasks, links: list[str], count: int) -> Moved:
+def _moved(tasks: _Tasks, links: list[str], count: int) -> TrafficColumns:
     """The traffic of each to other chips by type of link; no row where the size is unknown."""
     moving = np.flatnonzero((tasks.kind == _MOVING) & (tasks.size >= 0))
     kinds = max(len(links), 1)
@@ -155,7 +155,7 @@ def _moved(tasks: _Tasks, links: list[str], count: int) -> Moved:
     np.add.at(size, code, tasks.size[moving])
     np.add.at(length, code, tasks.length[moving])
     owner, link = np.divmod(keys, kinds)
-    return Moved(owner, link, size, length, links)
+    return TrafficColumns(owner, link, size, length, links)
 
 
 def _waits(trace: Trace, tasks: _Tasks, begin: I64, end: I64) -> Waits:

@@ -37,7 +37,7 @@ class Work(Struct, frozen=True):
     thread: I64
 
 
-class Owned(Struct, frozen=True):
+class Numbered(Struct, frozen=True):
     """The edges ``edge`` that belong to a task, wait, meeting or call, and its ``number``; (n,) each."""
 
     edge: I64
@@ -57,10 +57,10 @@ class Edges(Struct):
     target: I32
     fixed: I64
     work: Work
-    task: Owned
-    wait: Owned
-    meeting: Owned
-    call: Owned
+    task: Numbered
+    wait: Numbered
+    meeting: Numbered
+    call: Numbered
 
     def __len__(self) -> int:
         return len(self.source)
@@ -121,7 +121,7 @@ class Builder:
         for block in self._fixed:
             fixed[place[low : low + len(block)]] = block
             low += len(block)
-        owned = {name: Owned(*placed(blocks, 2)) for name, blocks in self._owned.items()}
+        owned = {name: Numbered(*placed(blocks, 2)) for name, blocks in self._owned.items()}
         return Edges(source, target, fixed[:count], Work(*placed(self._work, 4)), **owned)
 
 

@@ -39,7 +39,7 @@ class UnknownChangeError(ValueError):
         self.said = said
 
 
-class Asked(Struct, frozen=True):
+class Question(Struct, frozen=True):
     """A question: its ``text``, the ``change`` it means, and how many slices of the trace (or ranks) match."""
 
     text: str
@@ -47,7 +47,7 @@ class Asked(Struct, frozen=True):
     matches: int
 
 
-def asked(model: Model, text: str, types_of: TypesOf) -> Asked:
+def parse_question(model: Model, text: str, types_of: TypesOf) -> Question:
     """The question in ``text``. Raises ``UnknownChangeError`` if it is not a change or nothing in the run matches.
 
     ``line FILE:LINE xF``, ``kernel NAME xF``, ``op NAME xF``, ``rank N in time``, ``ranks in time``, ``no .item()``,
@@ -73,7 +73,7 @@ def asked(model: Model, text: str, types_of: TypesOf) -> Asked:
         raise UnknownChangeError(message("whatif.unknown", text=text))
     if not matches:
         raise UnknownChangeError(message("whatif.nothing", text=text))
-    return Asked(words, change, matches)
+    return Question(words, change, matches)
 
 
 def _python_operations(trace: Trace) -> I64:

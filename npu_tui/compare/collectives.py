@@ -20,8 +20,8 @@ from npu_tui.analysis.collectives import (
     Collective,
     Collectives,
     Groups,
-    Moved,
     Timings,
+    TrafficColumns,
     Waits,
     with_ranks_of_job,
 )
@@ -180,7 +180,7 @@ def _waiting(trace: Trace, items: I64, waits: I64, source: I64, target: I64) -> 
         slices.end[items] - slices.start[items],
         *collective_types(trace, items),
         Timings(np.zeros(count, np.bool_), nothing, nothing, nothing, nothing),
-        Moved(nothing[:0], nothing[:0], nothing[:0], nothing[:0], ()),
+        TrafficColumns(nothing[:0], nothing[:0], nothing[:0], nothing[:0], ()),
         Waits(known, slices.end[longest] - slices.start[longest], target, until),
         Arrivals(count, owner, rank, after),
         nothing,

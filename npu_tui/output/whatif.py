@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.replay import NO_CHANGE, Change, Replay, Run
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
-from npu_tui.analysis.what_if import Asked, UnknownChangeError, asked
+from npu_tui.analysis.what_if import Question, UnknownChangeError, parse_question
 from npu_tui.output.document import Block, Cell, Document, Paragraph, Table
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import us
@@ -78,7 +78,7 @@ def whatif(profile: Profile, texts: Sequence[str], cells: int = _CELLS) -> WhatI
     rows: list[Row] = []
     change = NO_CHANGE
     count = replay.steps
-    for each in (asked(replay.model, text, profile.types_of) for text in texts):
+    for each in (parse_question(replay.model, text, profile.types_of) for text in texts):
         alone, after = replay.gain(each.change), replay.length(change | each.change)
         gain = replay.length(change) - after
         change = change | each.change
@@ -107,11 +107,11 @@ def predicted(profile: Profile, texts: Sequence[str]) -> Run:
     _, replay = replay_of(profile)
     change = NO_CHANGE
     for text in texts:
-        change = change | asked(replay.model, text, profile.types_of).change
+        change = change | parse_question(replay.model, text, profile.types_of).change
     return replay.run(change)
 
 
-def _row(each: Asked, alone: float, gain: float, after: float) -> Row:
+def _row(each: Question, alone: float, gain: float, after: float) -> Row:
     return Row(text=each.text, matches=each.matches, alone_us=us(alone), gain_us=us(gain), step_us=us(after))
 
 
@@ -166,7 +166,7 @@ def remedies(profile: Profile) -> tuple[Row, ...]:
     found, count = [], replay.steps
     for text in _texts(facts, replay):
         try:
-            each = asked(replay.model, text, profile.types_of)
+            each = parse_question(replay.model, text, profile.types_of)
         except UnknownChangeError:
             continue
         gain = replay.gain(each.change) / count

@@ -18,7 +18,7 @@ from npu_tui.load.find import Source
 from npu_tui.profile.selection import WHOLE_TRACE, Selection
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import Trace
-from npu_tui.trace.once import Known, once
+from npu_tui.trace.once import ValueCache, once
 from npu_tui.trace.transfers import communication_args, copies_of
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Profile:
         self.thresholds = thresholds or Thresholds()
         self.threads = threads
         self.selection = WHOLE_TRACE
-        self.known = Known()
+        self.known = ValueCache()
         self._whole: Profile | None = None  # a reference to itself would keep a large trace until the next collection
         self._parts: OrderedDict[Selection, Profile] = OrderedDict()
         self._parts_lock = Lock()

@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from npu_tui.analysis.collectives import Moved
+from npu_tui.analysis.collectives import TrafficColumns
 from npu_tui.analysis.communication import ON_CHIP
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
@@ -112,7 +112,7 @@ def _unaligned(facts: Facts) -> tuple[list[int], float]:
     return found, int(moved[inside].sum()) / total if total else 0.0
 
 
-def _carried_by(transport: str, moved: Moved) -> Bools:
+def _carried_by(transport: str, moved: TrafficColumns) -> Bools:
     """Which rows of ``moved`` went over links that ``transport`` serves."""
     own: Bools = np.array([_is_carried_by(transport, link) for link in moved.links], np.bool_)[moved.link]
     return own

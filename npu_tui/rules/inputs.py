@@ -25,7 +25,7 @@ from npu_tui.trace.classes import step_number
 from npu_tui.trace.intervals import covered, difference, intersection, union
 from npu_tui.trace.message import Said
 from npu_tui.trace.model import HOST_TO_DEVICE, Lane, Trace
-from npu_tui.trace.once import Known, once
+from npu_tui.trace.once import ValueCache, once
 from npu_tui.trace.text import brief
 
 Input = Literal[
@@ -277,7 +277,7 @@ class WithinWindow(TraceSlices):
         self.window = inputs.window
         if self.warm_up and (last := self.warm_up[-1].window) is not None:
             self.window = Window(last.end, EVERYTHING.end, whole=True)
-        self._kept = Known()
+        self._kept = ValueCache()
 
     @once
     def _since(self) -> int:

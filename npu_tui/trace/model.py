@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from npu_tui.trace.args import ArgReader, CommunicationArgs, Copies
 from npu_tui.trace.message import Message
-from npu_tui.trace.once import Known
+from npu_tui.trace.once import ValueCache
 
 I8 = npt.NDArray[np.int8]
 I32 = npt.NDArray[np.int32]
@@ -235,7 +235,7 @@ class Trace:
     args: ArgReader
     folded: dict[int, Rows] = field(default_factory=dict, init=False, repr=False, compare=False)
     """The folded row of each lane that needed one so far, by the lane's first row."""
-    known: Known = field(default_factory=Known, init=False, repr=False, compare=False)
+    known: ValueCache = field(default_factory=ValueCache, init=False, repr=False, compare=False)
     """Results of functions decorated with ``of_trace``."""
     roles: list[RoleKind] = field(default_factory=list, init=False, repr=False, compare=False)
     """The role of every lane, where a parsed copy has it; else empty, and ``lane_roles`` computes it."""

@@ -1,6 +1,6 @@
 """Values that are computed once, at their first use, and safely so from several threads.
 
-``once`` is for a property of a class, ``of_trace`` for a function of a trace, ``Known`` for any other key.
+``once`` is for a property of a class, ``of_trace`` for a function of a trace, ``ValueCache`` for any other key.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from threading import Lock, RLock
 from typing import Any, Generic, Protocol, TypeVar, overload
 
 T = TypeVar("T")
-Of = TypeVar("Of", bound="_HasKnown")
+Of = TypeVar("Of", bound="_HasCache")
 
 _LOCKS = "_locks_of_values"
 _making = Lock()
@@ -56,7 +56,7 @@ class once(Generic[T]):  # noqa: N801 - reads like cached_property where it is u
         return self._name in instance.__dict__
 
 
-class Known:
+class ValueCache:
     """A cache of values by key; each value has its own lock and is computed once."""
 
     def __init__(self) -> None:
@@ -74,8 +74,8 @@ class Known:
             return value_of_key
 
 
-class _HasKnown(Protocol):
-    known: Known
+class _HasCache(Protocol):
+    known: ValueCache
 
 
 def of_trace(compute: Callable[[Of], T]) -> Callable[[Of], T]:

@@ -11,8 +11,8 @@ from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Lane, Rows, Trace
 from npu_tui.view.bars import LOWER_EIGHTHS, points
 from npu_tui.view.grid import Grid
+from npu_tui.view.levels import rasterise
 from npu_tui.view.palette import Ink, bar
-from npu_tui.view.raster import rasterise
 from npu_tui.view.scene import Losses
 from npu_tui.view.viewport import Viewport
 

@@ -12,6 +12,7 @@ from npu_tui.view.bars import Look, Painted, draw_bars
 from npu_tui.view.caches import Frame, SceneCache, lanes_top, valid_selection
 from npu_tui.view.curves import chart_value, curve_levels, draw_chart, draw_curve, quantity_text, unit_of
 from npu_tui.view.grid import Attr, Grid
+from npu_tui.view.levels import rasterise
 from npu_tui.view.lines import draw_lines, joined
 from npu_tui.view.links import LaneArea, selection_lines, view_lines
 from npu_tui.view.margins import (
@@ -26,7 +27,6 @@ from npu_tui.view.margins import (
 from npu_tui.view.overview import TopRows, mark_at
 from npu_tui.view.paired import column_widths, draw_marks
 from npu_tui.view.palette import Ink, layer_ink
-from npu_tui.view.raster import rasterise
 from npu_tui.view.scene import Scene, ScreenRow, Selected, ViewState, screen_line
 
 __all__ = ["Frame", "Painter", "compose", "gutter_width", "lanes_top"]

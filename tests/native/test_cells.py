@@ -8,7 +8,7 @@ import pytest
 from npu_tui.native.cells import Cells, Levels
 from npu_tui.native.library import VARIABLE, library
 from npu_tui.trace.model import Rows, make_rows
-from npu_tui.view.raster import rasterise
+from npu_tui.view.levels import rasterise
 from npu_tui.view.viewport import Viewport
 
 pytestmark = pytest.mark.skipif(library() is None, reason="there is no compiled library for this machine")

@@ -19,7 +19,7 @@ from npu_tui.rules.facts import Facts
 from npu_tui.rules.ladder import climb
 from npu_tui.rules.rule import Draft
 from npu_tui.strings import words
-from npu_tui.trace.once import Known
+from npu_tui.trace.once import ValueCache
 
 TYPES, MASKS, OTHERS = "Use types that", "Replace index", "Use other operators"
 
@@ -72,7 +72,7 @@ def test_a_queue_that_is_off_is_set_first() -> None:
     for name in ("enqueue", "dequeue"):
         code = trace.categories.index(name)
         trace.slices.category[trace.slices.category == code] = -1
-    trace.known = Known()
+    trace.known = ValueCache()
     advice = [words(each) for each in stage_advice(facts_of(found))]
     assert advice[0].startswith("Set TASK_QUEUE_ENABLE=1")
     assert not any("TASK_QUEUE_ENABLE=2 to move" in text for text in advice)

@@ -25,7 +25,7 @@ from npu_tui.rules.rule import Draft
 from npu_tui.rules.waits import SYNC_UNPROVEN
 from npu_tui.strings import words
 from npu_tui.trace.message import message
-from npu_tui.trace.once import Known
+from npu_tui.trace.once import ValueCache
 
 
 def test_a_constant_clock_is_the_full_clock() -> None:
@@ -130,7 +130,7 @@ def test_a_queue_that_is_off_is_told_without_metadata() -> None:
     for name in ("enqueue", "dequeue"):
         code = trace.categories.index(name)
         trace.slices.category[trace.slices.category == code] = -1
-    trace.known = Known()
+    trace.known = ValueCache()
     draft = check("ENV/STARTUP", facts_of(found))
     assert isinstance(draft, Draft)
     assert any("TASK_QUEUE_ENABLE=1" in words(each) for each in draft.advice)

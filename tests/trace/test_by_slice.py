@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from npu_tui.trace.arrays import BySlice
-from npu_tui.trace.once import Known, of_trace
+from npu_tui.trace.once import ValueCache, of_trace
 
 
 def test_a_slice_without_a_number_has_none_and_the_first_of_several_counts() -> None:
@@ -16,7 +16,7 @@ def test_a_slice_without_a_number_has_none_and_the_first_of_several_counts() -> 
 
 @dataclass
 class _Kept:
-    known: Known = field(default_factory=Known)
+    known: ValueCache = field(default_factory=ValueCache)
 
 
 def test_each_trace_is_asked_once() -> None:

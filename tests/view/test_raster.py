@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from npu_tui.native.cells import Cells
 from npu_tui.trace.model import Rows, make_rows
-from npu_tui.view.raster import rasterise
+from npu_tui.view.levels import rasterise
 from npu_tui.view.viewport import Viewport
 
 

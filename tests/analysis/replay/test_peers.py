@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from npu_tui.analysis.collectives import Arrivals, Collectives, Moved, Timings, Waits
+from npu_tui.analysis.collectives import Arrivals, Collectives, Timings, TrafficColumns, Waits
 from npu_tui.analysis.replay_device import late_ranks, unknown_waits
 
 MS = 1_000_000
@@ -41,7 +41,7 @@ def waits(elapsed: list[int], sizes: list[int]) -> dict[int, int]:
         nothing,
         ["hcom_allReduce_"],
         Timings(never, nothing, nothing, nothing, nothing),
-        Moved(nothing[:0], nothing[:0], nothing[:0], nothing[:0], []),
+        TrafficColumns(nothing[:0], nothing[:0], nothing[:0], nothing[:0], []),
         Waits(never, nothing, nothing, nothing),
         Arrivals(count, nothing[:0], nothing[:0], nothing[:0]),
         nothing,

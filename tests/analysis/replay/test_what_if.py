@@ -17,7 +17,7 @@ from situations import Situation
 from troubled import TROUBLED
 
 from npu_tui.analysis.ranges import range_sums
-from npu_tui.analysis.what_if import UnknownChangeError, asked
+from npu_tui.analysis.what_if import UnknownChangeError, parse_question
 from npu_tui.cli.main import main
 from npu_tui.output.whatif import whatif, whatif_document
 
@@ -68,11 +68,11 @@ def test_what_is_no_change() -> None:
     assert replay is not None
     for text in ("", "faster", "line model.py x0", "rank two in time", "kernel MatMulV2", "kernel MatMulV2 x-1", "no"):
         with pytest.raises(UnknownChangeError) as refused:
-            asked(replay.model, text, profile.types_of)
+            parse_question(replay.model, text, profile.types_of)
         assert refused.value.said.code == "whatif.unknown"
     for text in ("line nowhere.py:1 x0", "rank 77 in time", "kernel NoSuchKernel x0", "no .nothing()", "op aten::x x0"):
         with pytest.raises(UnknownChangeError) as refused:
-            asked(replay.model, text, profile.types_of)
+            parse_question(replay.model, text, profile.types_of)
         assert refused.value.said.code == "whatif.nothing"
 
 
