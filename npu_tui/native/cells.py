@@ -178,9 +178,7 @@ class Levels:
         return np.concatenate(pieces) if pieces else np.zeros(0, np.int64)
 
 
-def cells(
-    offset: I64, item: I32, start: I64, end: I64, busy: I64, which: I64, edges: I64, levels: Levels
-) -> Cells:  # fmt: skip
+def cells(offset: I64, item: I32, start: I64, end: I64, busy: I64, which: I64, edges: I64, levels: Levels) -> Cells:
     """The cells of the rows ``which`` between the ``edges`` of columns, ns; (rows, columns) each.
 
     The first five columns are those of ``trace.rows.Rows``; ``levels`` is made of the same start and end.
@@ -205,7 +203,7 @@ def cells(
 
 def slow_cells(
     offset: I64, item: I32, start: I64, end: I64, busy: I64, which: I64, edges: I64, levels: Levels
-) -> Cells:  # fmt: skip
+) -> Cells:
     """``cells`` without the library."""
     columns, stop = len(edges) - 1, len(item) - 1
     started = np.empty((len(which), columns + 1), np.int64)

@@ -39,9 +39,7 @@ def slow_passing(source: I32, edge: I32, other_source: I32, other_edge: I32, lag
     return np.array(time, np.int64)
 
 
-def covered(
-    start: I64, end: I64, low: I64, high: I64, thread: I64, number: int | None = None
-) -> tuple[I64, I64]:  # fmt: skip
+def covered(start: I64, end: I64, low: I64, high: I64, thread: I64, number: int | None = None) -> tuple[I64, I64]:
     """Which of ``[low, high)`` of the thread ``number`` the spans cover in part, and how much of each; (m,) each.
 
     The spans are disjoint and ascending; without ``number`` all threads count.
@@ -59,9 +57,7 @@ def covered(
     return place[:count].copy(), length[:count].copy()
 
 
-def slow_covered(
-    start: I64, end: I64, low: I64, high: I64, thread: I64, number: int | None = None
-) -> tuple[I64, I64]:  # fmt: skip
+def slow_covered(start: I64, end: I64, low: I64, high: I64, thread: I64, number: int | None = None) -> tuple[I64, I64]:
     """``covered`` without the library."""
     stretches = np.arange(len(low)) if number is None else np.flatnonzero(thread == number)
     before = np.append(0, np.cumsum(end - start))
