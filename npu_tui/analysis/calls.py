@@ -200,9 +200,8 @@ def host_operators(trace: Trace) -> HostOperators:
 def _launched_time(trace: Trace, item: I64) -> I64:
     """The device time that each of the ascending ``item`` launched, by ``async_npu`` links, ns; (n,)."""
     links = trace.links
-    ways = trace.links_of(ASYNC_NPU)
-    ways = ways[(links.source_slice[ways] >= 0) & (links.target_slice[ways] >= 0)]
-    source, target = links.source_slice[ways].astype(np.int64), links.target_slice[ways]
+    launches = trace.bound_links_of(ASYNC_NPU)
+    source, target = links.source_slice[launches].astype(np.int64), links.target_slice[launches]
     time = np.zeros(len(item), np.int64)
     if not len(item):
         return time

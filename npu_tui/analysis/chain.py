@@ -142,6 +142,6 @@ def _dequeue_around(trace: Trace, launch: int, point: int) -> int:
 
 def _source_of(trace: Trace, item: int, category: str) -> int:
     """The slice at the source of the ``category`` link into ``item``, -1 without one."""
-    ways = trace.links_of(category)
-    ways = ways[trace.links.target_slice[ways] == item]
-    return int(trace.links.source_slice[ways[0]]) if len(ways) else -1
+    arriving = trace.links_of(category)
+    arriving = arriving[trace.links.target_slice[arriving] == item]
+    return int(trace.links.source_slice[arriving[0]]) if len(arriving) else -1

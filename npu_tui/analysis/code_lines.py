@@ -136,11 +136,10 @@ def _forward_of(trace: Trace, item: I64) -> I64:
 def _forward(trace: Trace) -> tuple[BySlice, Around]:
     """The forward operation of each backward one, and an index of the backward ones."""
     links = trace.links
-    ways = trace.links_of(FORWARD_BACKWARD)
-    ways = ways[(links.source_slice[ways] >= 0) & (links.target_slice[ways] >= 0)]
+    passes = trace.bound_links_of(FORWARD_BACKWARD)
     backward = np.zeros(len(trace.slices), np.bool_)
-    backward[links.target_slice[ways]] = True
-    return BySlice(links.target_slice[ways], links.source_slice[ways]), Around(trace, backward)
+    backward[links.target_slice[passes]] = True
+    return BySlice(links.target_slice[passes], links.source_slice[passes]), Around(trace, backward)
 
 
 @of_trace

@@ -291,7 +291,5 @@ def operation_of(trace: Trace, target: I64) -> I64:
 
 @of_trace
 def _operations(trace: Trace) -> BySlice:
-    links = trace.links_of(ASYNC_NPU)
-    source, end = trace.links.source_slice[links], trace.links.target_slice[links]
-    bound = (end >= 0) & (source >= 0)
-    return BySlice(end[bound], source[bound])
+    launches = trace.bound_links_of(ASYNC_NPU)
+    return BySlice(trace.links.target_slice[launches], trace.links.source_slice[launches])

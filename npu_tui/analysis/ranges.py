@@ -53,8 +53,7 @@ def phases(trace: Trace, items: I64) -> I64:
 def _passes(trace: Trace, op: I64) -> tuple[Bools, Bools]:
     """Which operations are backward, and which lie in a forward pass; (n,) each."""
     slices, links = trace.slices, trace.links
-    pass_links = trace.links_of(FORWARD_BACKWARD)
-    pass_links = pass_links[(links.source_slice[pass_links] >= 0) & (links.target_slice[pass_links] >= 0)]
+    pass_links = trace.bound_links_of(FORWARD_BACKWARD)
     lane, start, end = slices.lane[op], slices.start[op], slices.end[op]
     if not len(pass_links):
         return np.zeros(len(op), np.bool_), np.zeros(len(op), np.bool_)

@@ -299,13 +299,13 @@ def _apart(builder: Builder, tasks: DeviceTasks, far: I64, launched: Bools, star
         return
     known = np.flatnonzero(launched)
     at = np.searchsorted(known, far) - 1
-    some = at >= 0
+    has_launch = at >= 0
     builder.add(
-        start_node[known[at[some]]],
-        start_node[far[some]],
-        tasks.start[far[some]] - tasks.start[known[at[some]]],
+        start_node[known[at[has_launch]]],
+        start_node[far[has_launch]],
+        tasks.start[far[has_launch]] - tasks.start[known[at[has_launch]]],
     )
-    alone = far[~some]
+    alone = far[~has_launch]
     builder.add(np.zeros(len(alone), np.int32), start_node[alone], tasks.start[alone] - floor)
 
 

@@ -267,3 +267,8 @@ class Trace:
         if category not in self.link_categories:
             return np.zeros(0, np.int64)
         return np.flatnonzero(self.links.category == self.link_categories.index(category))
+
+    def bound_links_of(self, category: str) -> I64:
+        """Indices of the links of ``category`` with a slice at both ends, in target-time order."""
+        links = self.links_of(category)
+        return links[(self.links.source_slice[links] >= 0) & (self.links.target_slice[links] >= 0)]

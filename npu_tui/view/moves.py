@@ -166,15 +166,15 @@ def inner_links(trace: Trace, item: int, category: str = HOST_TO_DEVICE) -> list
 def forward(trace: Trace, item: int, category: str = HOST_TO_DEVICE) -> int | None:
     """The target slice of the first link out of ``item`` or out of the slices inside it; None without one."""
     links = trace.links
-    ways = links_of(trace, item, category).out or inner_links(trace, item, category)
-    return next((int(links.target_slice[way]) for way in ways if links.target_slice[way] >= 0), None)
+    leaving = links_of(trace, item, category).out or inner_links(trace, item, category)
+    return next((int(links.target_slice[link]) for link in leaving if links.target_slice[link] >= 0), None)
 
 
 def back(trace: Trace, item: int, category: str = HOST_TO_DEVICE) -> int | None:
     """The source slice of the first link into ``item``; None without one."""
     links = trace.links
-    ways = links_of(trace, item, category).into
-    return next((int(links.source_slice[way]) for way in ways if links.source_slice[way] >= 0), None)
+    arriving = links_of(trace, item, category).into
+    return next((int(links.source_slice[link]) for link in arriving if links.source_slice[link] >= 0), None)
 
 
 def siblings(trace: Trace, item: int, category: str = HOST_TO_DEVICE) -> list[int]:
@@ -185,18 +185,18 @@ def siblings(trace: Trace, item: int, category: str = HOST_TO_DEVICE) -> list[in
     launch. Fewer than two slices if no link has siblings.
     """
     ends = links_of(trace, item, category)
-    groups = [_launched(trace, way) for way in (*ends.into, *ends.out)]
+    groups = [_launched(trace, link) for link in (*ends.into, *ends.out)]
     return next((group for group in groups if len(group) > 1), groups[0] if groups else [])
 
 
-def _launched(trace: Trace, way: int) -> list[int]:
-    """The target slices of the launch that the link ``way`` belongs to, by start."""
+def _launched(trace: Trace, link: int) -> list[int]:
+    """The target slices of the launch that ``link`` belongs to, by start."""
     links = trace.links
-    same = (links.category == links.category[way]) & (links.target_slice >= 0)
-    group = same & (links.key == links.key[way]) & (links.source_event == links.source_event[way])
+    same = (links.category == links.category[link]) & (links.target_slice >= 0)
+    group = same & (links.key == links.key[link]) & (links.source_event == links.source_event[link])
     # Links of one source slice are one launch too, even with ids of their own.
-    if np.count_nonzero(group) < 2 and links.source_slice[way] >= 0:
-        group = same & (links.source_slice == links.source_slice[way])
+    if np.count_nonzero(group) < 2 and links.source_slice[link] >= 0:
+        group = same & (links.source_slice == links.source_slice[link])
     targets = np.unique(links.target_slice[group])
     order = np.argsort(trace.slices.start[targets], kind="stable")
     return [int(target) for target in targets[order]]
@@ -205,15 +205,15 @@ def _launched(trace: Trace, way: int) -> list[int]:
 def link_span(trace: Trace, item: int) -> tuple[int, int] | None:
     """The times that the links of ``item`` and the starts of the slices at their other ends span, ns; None without."""
     ends = links_of(trace, item)
-    ways = ends.out + ends.into
-    if not ways:
+    numbers = ends.out + ends.into
+    if not numbers:
         return None
     links, slices = trace.links, trace.slices
     # Where the clocks differ, a target can lie before its source.
-    low = min(int(min(links.source_time[way], links.target_time[way])) for way in ways)
-    high = max(int(max(links.source_time[way], links.target_time[way])) for way in ways)
-    for way in ways:
-        for other in (int(links.source_slice[way]), int(links.target_slice[way])):
+    low = min(int(min(links.source_time[link], links.target_time[link])) for link in numbers)
+    high = max(int(max(links.source_time[link], links.target_time[link])) for link in numbers)
+    for link in numbers:
+        for other in (int(links.source_slice[link]), int(links.target_slice[link])):
             if other >= 0 and other != item:
                 low, high = min(low, int(slices.start[other])), max(high, int(slices.start[other]))
     return low, high
@@ -225,9 +225,9 @@ def _order(trace: Trace, category: str) -> list[int]:
     return [preferred.index(name) if name in preferred else len(preferred) for name in trace.link_categories]
 
 
-def _sorted(ways: npt.NDArray[np.int64], order: list[int], trace: Trace) -> list[int]:
+def _sorted(numbers: npt.NDArray[np.int64], order: list[int], trace: Trace) -> list[int]:
     links = trace.links
-    return sorted(ways.tolist(), key=lambda way: (order[links.category[way]], int(links.target_time[way])))
+    return sorted(numbers.tolist(), key=lambda link: (order[links.category[link]], int(links.target_time[link])))
 
 
 _OF_COLLECTIVES = (OpClass.COMMUNICATION, OpClass.WAIT, OpClass.MEMORY, OpClass.OTHER)

@@ -47,10 +47,10 @@ class Twins:
         """The counterpart of a lane, curve or chart; None without one."""
         trace, *parts = key
         parts_of_twin = [1 - trace]
-        for number, way, back in zip(
+        for number, to_new, to_base in zip(
             parts, (self.layers, self.lanes, self.series, self._charts), self._back, strict=True
         ):
-            other = (way if trace == BASE else back).get(number, -1)
+            other = (to_new if trace == BASE else to_base).get(number, -1)
             if number >= 0 and other < 0:
                 return None
             parts_of_twin.append(other if number >= 0 else -1)
@@ -58,8 +58,8 @@ class Twins:
 
     def mirror(self, folds: Folds, trace: int) -> None:
         """Fold, pin and hide in the other trace what is folded, pinned and hidden in ``trace``."""
-        for folded, way in ((folds.layers, 0), (folds.workers, 0), (folds.lanes, 1), (folds.charts, 0)):
-            pairs = (self.layers, self.lanes)[way] if trace == BASE else self._back[way]
+        for folded, kind in ((folds.layers, 0), (folds.workers, 0), (folds.lanes, 1), (folds.charts, 0)):
+            pairs = (self.layers, self.lanes)[kind] if trace == BASE else self._back[kind]
             known = {(1 - trace, other) for other in pairs.values()}
             wanted = {(1 - trace, pairs[number]) for side, number in folded if side == trace and number in pairs}
             folded -= known - wanted
@@ -222,11 +222,11 @@ class SharedLanes:
             for (index, other_kind, number), home in self._homes.items():
                 if other_kind == kind and index != trace and home in known:
                     (folded.add if home in wanted else folded.discard)((index, number))
-        mine = {self.home(key) for key in self._keys[trace]}
+        homes = {self.home(key) for key in self._keys[trace]}
         others: dict[Home, list[LaneKey]] = {}
         for index, keys in self._keys.items():
             for key in keys if index != trace else ():
-                if self.home(key) in mine:
+                if self.home(key) in homes:
                     others.setdefault(self.home(key), []).append(key)
         twins = {key for keys in others.values() for key in keys}
         hidden = {self.home(key) for key in folds.hidden if key[0] == trace}
