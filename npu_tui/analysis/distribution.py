@@ -71,6 +71,7 @@ def histogram(values: npt.NDArray[np.int64], bins: int) -> Histogram:
     low, high = int(values.min()), int(values.max())
     if low == high:
         return Histogram(np.array([low, high], np.float64), np.array([len(values)], np.int64))
+    # Durations of one kernel may span from 1 us to 10 ms: bins of equal width would hold all but a few in the first.
     edges = np.geomspace(low, high, bins + 1)
     edges[0], edges[-1] = low, high  # geomspace may miss both by a rounding error
     at = np.clip(np.searchsorted(edges, values, "right") - 1, 0, bins - 1)

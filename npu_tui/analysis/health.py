@@ -89,6 +89,7 @@ def far_slices(trace: Trace) -> tuple[int, int]:
     """The slices beyond the longest idle gap of a day or more, and that gap in ns; (0, 0) without one."""
     if trace.end < _DAY_NS or len(trace.slices) < 2:
         return 0, 0
+    # Before and after the gap: the smaller side are the strays, whichever it is.
     order = np.argsort(trace.slices.start, kind="stable")
     start, end = trace.slices.start[order], trace.slices.end[order]
     gaps = start[1:] - np.maximum.accumulate(end)[:-1]

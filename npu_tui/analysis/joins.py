@@ -31,6 +31,7 @@ def rows_of_kernels(trace: Trace, items: I64, names: Sequence[str | None], start
     rows = rows[np.lexsort((rows, start[rows], codes[rows]))]
     row_of = np.full(len(items), -1, np.int64)
     name, begin = trace.slices.name[items].astype(np.int64), trace.slices.start[items] + trace.start_ns
+    # Exact starts first: a neighbour within a ns must not take the row of another slice.
     for off in _OFF:
         missing = np.flatnonzero(row_of < 0)
         row_of[missing] = _exact(codes[rows], start[rows], rows, name[missing], begin[missing] + off)
@@ -67,6 +68,7 @@ def slices_of_collectives(trace: Trace, items: I64, names: Sequence[str | None],
         if len(candidates):
             away = np.abs(trace.slices.start[candidates] + trace.start_ns - start[row])
             nearest = int(np.argmin(away))
+            # A single candidate is the one, however far the clocks of file and trace are apart.
             if away[nearest] <= _FARTHEST_NS or len(candidates) == 1:
                 slice_of[row] = candidates[nearest]
     return slice_of

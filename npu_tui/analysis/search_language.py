@@ -117,6 +117,7 @@ def parse_search(text: str, places: Iterable[str] = ()) -> Search:
 
     Raises ``SearchError`` for a field with a missing or unusable value.
     """
+    # Names of lanes contain blanks (``Ascend Hardware``): with them known, they need no quotes.
     known = [place.lower() for place in places]
     terms: list[Term] = []
     at = 0
@@ -226,6 +227,7 @@ def _time(field: str, sign: str, value: str) -> Time:
 
 
 def _class(value: str) -> LaunchClass | SliceClass:
+    # ``near_vertical`` and ``near-vertical`` are the same.
     wanted = value.lower().replace("_", "-")
     for launch in LAUNCHES:
         if launch == wanted:

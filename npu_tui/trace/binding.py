@@ -81,6 +81,7 @@ class LaneIndex:
         A slice that ends exactly at ``time`` counts only if no other is open.
         """
         begun = self.started(lane, time)
+        # Open at ``time`` means to end after it, so at ``time + 1`` or later.
         items = self._last_reaching(begun, lane, time + 1)
         missing = np.flatnonzero(items < 0)
         items[missing] = self._last_reaching(begun[missing], lane[missing], time[missing])

@@ -16,6 +16,7 @@ Of = TypeVar("Of", bound="_HasCache")
 
 _LOCKS = "_locks_of_values"
 _making = Lock()
+"""Guards the tables of locks; a value itself is computed under its own lock."""
 
 
 class once(Generic[T]):  # noqa: N801 - reads like cached_property where it is used

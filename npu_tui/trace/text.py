@@ -175,6 +175,7 @@ _SCALES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 
 def parse_duration(text: str) -> int | None:
     """A text such as ``12.3ms``, ``40 us`` or ``1.5s`` in ns (a bare number is in ms); None if it is not a duration."""
+    # The user types it, or it comes in a link: a limit keeps the pattern from long texts.
     match = _TIME.fullmatch(text) if len(text) <= _UNITS_LONGEST else None
     if match is None:
         return None

@@ -185,11 +185,13 @@ class Explorer:
         point = self.state.cursor if at is None else at
         if not viewport.start <= point < viewport.end:
             point = (viewport.start + viewport.end) // 2
+        # A column is one ns at least.
         span = max(round(viewport.span / factor), viewport.width)
         # Rounding must not swallow a zoom out of the closest view.
         if span == viewport.span and factor < 1:
             span += viewport.width
         span = max(min(span, self.bounds.high - self.bounds.low), viewport.width)
+        # On the new column grid, go back as many columns from the point as it is from the left edge now.
         grid = Viewport(0, span, viewport.width)
         start = grid.edge(grid.column(point) - viewport.column(point))
         self._show(start, start + span)
@@ -209,6 +211,7 @@ class Explorer:
         before = state.viewport.first
         moved = state.viewport.panned(columns)
         self._show(moved.start, moved.start + moved.span)
+        # At the end of the trace the view stops, and the cursor takes the columns that are left.
         unpanned = columns - (state.viewport.first - before)
         column = min(max(column + unpanned, 0), state.viewport.width - 1)
         state.cursor = state.viewport.edge(column)
@@ -370,6 +373,7 @@ class Explorer:
     def deselect(self) -> bool:
         """Drop, one per call: the unfinished range, the range, the hits, rows shown alone, the selection."""
         state = self.state
+        # From the most recent intention to the oldest: Esc gives up one thing at a time.
         if self.anchor is not None:
             self.anchor = None
             state.range = None

@@ -40,6 +40,7 @@ def worst(shares: F64, count: int) -> F64:
     columns = shares.shape[-1]
     if columns <= count:
         return shares
+    # A mean would hide a single bad step among many good ones.
     begins = np.arange(count) * columns // count
     reduced: F64 = np.fmax.reduceat(shares, begins, axis=-1)
     return reduced
@@ -342,6 +343,7 @@ def draw_parts(title: str, rows: tuple[DrawnParts, ...], grid: Grid) -> None:
         grid.write(line, right + 1, points(row.note), Ink.DIM)
         done = 0.0
         for time, (fill, ink) in zip(row.times, _FILLS, strict=True):
+            # Both ends are rounded from the running sum, so parts meet without gaps.
             start, done = round(left + done * (right - left) / longest), done + time
             end = round(left + done * (right - left) / longest)
             grid.char[line, start:end], grid.fg[line, start:end] = ord(fill), ink

@@ -256,6 +256,8 @@ def _draw_range(grid: Grid, viewport: Viewport, span: tuple[int, int]) -> range:
     label = f" {duration_text(abs(span[1] - span[0]), gap='')} "
     room = last - first + 1
     ends = [_end_text(viewport, when) for when in (min(span), max(span))]
+    # In order of preference: all three texts inside the range, the length inside and the ends outside, the length
+    # beside it.
     inside = sum(map(len, ends)) + len(label) + 6 <= room
     if len(label) + 2 <= room:
         x = first + (room - len(label)) // 2

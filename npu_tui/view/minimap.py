@@ -31,6 +31,7 @@ class Minimap:
         if self.device:
             self.busy = self._levels(trace, [overlap[_COMPUTING]], levels)
         else:
+            # Without an Overlap Analysis layer the busiest lane of any stream stands for the device.
             device = [lane for lane in trace.file_lanes if trace.layer_of(lane.index).kind == "hardware"]
             self.busy = self._levels(trace, device or trace.file_lanes, levels)
         exposed = [overlap[_EXPOSED]] if _EXPOSED in overlap else []

@@ -352,4 +352,5 @@ def _turn(scene: Scene, index: int, layer: Layer) -> tuple[int, int] | None:
     place = layers.index(layer)
     if layer.kind == "overlap":
         return (2, -place) if place else None
+    # Further devices in turn 1, overlap layers of further devices in turn 2, the first device last.
     return 3 if not place else 1, ("communication", "hardware", "counter").index(layer.kind) - 3 * place

@@ -141,6 +141,8 @@ class TopRows:
         findings = self.scene.findings[self.trace]
         view, hits = self.local, self.scene.to_trace(self.trace, self.state.hits)
         marks = [mark for mark in findings if mark.start < view.end and mark.end > view.start]
+        # A low screen has no row for lost time. It may take the minimap's place once a step is in view, as then the
+        # minimap says little.
         y = _LOSSES if self.frame.lanes_top > _LOSSES else _MINIMAP if shows_step and index else None
         self.findings = bool(shows_step and marks and y != _MINIMAP)
         self.frame.top = "findings" if self.findings else "losses" if y == _MINIMAP else "minimap"

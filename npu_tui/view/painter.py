@@ -54,6 +54,7 @@ class Painter:
         view = state.viewport if state.viewport.width == columns else state.viewport.resized(columns)
         top = lanes_top(height)
         rows = max(height - top, 0)
+        # Pinned rows come first and do not scroll.
         below = range(state.top, state.top + max(rows - state.pinned, 0))
         shown = [index if 0 <= index < len(outline) else -1 for index in (*range(min(state.pinned, rows)), *below)]
         # A screen that is too small for its parts is drawn in full and then cut: no part checks for room.
@@ -268,6 +269,7 @@ class _Drawing:
         low, high = max(view.start, 0), min(view.end, max(self.scene.lengths[row.trace], 1))
         if high <= low:
             return 0.0
+        # The row shows one depth; the share is that of the lane, which is the union of its depths.
         if row.kind == "slices" and self.scene.traces[row.trace].lanes[row.lane].rows > 1:
             busy = self.cache.cover(row.trace, row.lane).busy(low, high)
         return busy / (high - low)

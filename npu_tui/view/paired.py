@@ -35,6 +35,7 @@ def draw_marks(
 
     The body of a slice without a counterpart is hollow: a dotted pattern in its colour on the background.
     """
+    # Rows of one trace that share ``Rows`` share its counts of marks.
     groups: dict[tuple[int, int], list[int]] = {}
     for line, row in enumerate(rows):
         if row is not None and row.rows is not None and len(row.rows.item):

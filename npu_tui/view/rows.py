@@ -79,6 +79,7 @@ class RowList:
     def resize(self, height: int, heads: bool) -> None:
         """Fit ``height`` rows; with ``heads`` layers have rows of their own."""
         self._height = max(height, 1)
+        # The user has moved since: a resize no longer goes back to the restored place.
         if self.key != self._left:
             self._restored = None
         if heads != self.heads or self._own_folds:
@@ -157,6 +158,7 @@ class RowList:
         return row.kind == "chart" or row.foldable or len(trace.layers[row.layer].series) > 1
 
     def _rebuild(self, keep: ScreenRow | None) -> None:
+        # What is folded in one trace is folded in all that are shown with it, so that rows can be compared.
         sides = self._twins or self._shared
         if sides is not None and keep is not None:
             sides.mirror(self.folds, keep.trace)
@@ -272,6 +274,7 @@ class RowList:
     def focus_on(self, key: RowKey) -> None:
         """Put the cursor on the row of ``key``, else on its lane, layer or trace, else on the first row."""
         trace, layer, lane, depth, series, chart = key
+        # The layer counts 1, its lane, curve or chart 4, the depth 2: with all rows folded the layer's head is left.
         best, score = 0, -1
         for i, row in enumerate(self.rows):
             if (row.trace, row.layer) != (trace, layer) and (row.trace, row.kind) != (trace, "trace"):

@@ -54,6 +54,7 @@ class Warp(Struct, frozen=True):
 
 
 def _through(known: I64, wanted: I64, time: I64) -> I64:
+    # np.interp is constant outside of its points; there times are shifted instead.
     inside = np.rint(np.interp(time, known, wanted)).astype(np.int64)
     before, after = time - known[0] + wanted[0], time - known[-1] + wanted[-1]
     return np.where(time < known[0], before, np.where(time > known[-1], after, inside))
