@@ -330,7 +330,7 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["index", str(path)]) == 0
     assert "50 events" in capsys.readouterr().out
     assert main(["index", str(path)]) == 0
-    assert "already there" in capsys.readouterr().out
+    assert "already has a parsed copy" in capsys.readouterr().out
     assert main(["cache", "list"]) == 0
     listed = capsys.readouterr().out
     assert str(path) in listed
@@ -352,9 +352,9 @@ def test_index_tells_the_truth_of_every_path(
     assert main(["index", str(path), "-"]) == 3
     said = capsys.readouterr()
     assert said.out == ""
-    assert f"{path}: the parsed copy could not be kept" in said.err
+    assert f"{path}: could not save the parsed copy" in said.err
     assert "NPU_TUI_CACHE_MB allows 0 MB" in said.err
-    assert "-: what comes through a pipe" in said.err
+    assert "-: a pipe has no parsed copy" in said.err
     assert cache.copies() == []
     monkeypatch.delenv(cache.VARIABLE)
     junk = tmp_path / "junk.json"

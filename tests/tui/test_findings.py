@@ -140,7 +140,7 @@ async def test_the_command_line_can_name_the_finding(session):
         await driver.settle()
         assert driver.state.range == (last.evidence[0].start, last.evidence[0].end)
     async with opened(session, app=NpuTui(session=session, start=Start(finding="FREQ"))) as driver:
-        assert "FREQ was not found in this trace" in driver.text()
+        assert "no finding FREQ in this trace" in driver.text()
 
 
 async def test_a_finding_asked_for_too_early_is_gone_to_when_there_are_some(sessions):

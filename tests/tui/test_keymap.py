@@ -75,15 +75,15 @@ def test_ctrl_c_always_leaves():
 
 def test_what_own_keys_take_from_others_is_said():
     said = [remark.words for remark in use_keys({"zoom_in": ("e", "k", "g"), "fold": ("Ctrl+I",), "zoom_out": ("W",)})]
-    none_left = ", which has no key left: give it one, or [] to have it so"
+    none_left = ", which has no key left: give it one, or [] to leave it without"
     assert said == [
-        f"[keys] W runs zoom_out and no longer zoom_in_fast{none_left}",
-        "[keys] k runs zoom_in and no longer row_up, which keeps ↑",
+        f"[keys] W runs zoom_out, no longer zoom_in_fast{none_left}",
+        "[keys] k runs zoom_in, no longer row_up, which keeps ↑",
         f"[keys] g runs zoom_in, so gg no longer runs row_first{none_left}",
-        f"[keys] e runs zoom_in and no longer finding_next{none_left}",
+        f"[keys] e runs zoom_in, no longer finding_next{none_left}",
         "[keys] fold: most terminals send Tab for Ctrl+I",
     ]
-    assert words_at_start() == ["zoom_in_fast, row_first, finding_next have no key: npu-tui settings --check says why"]
+    assert words_at_start() == ["no key left for zoom_in_fast, row_first, finding_next: npu-tui settings --check says why"]
     assert use_keys({"zoom_in": ("e",), "finding_next": ("F5",)}) == []
     assert use_keys({"zoom_in": ("e",), "finding_next": ()}) == []
     assert words_at_start() == []
@@ -165,7 +165,7 @@ def test_the_check_says_what_own_keys_take(tmp_path, monkeypatch, capsys):
 async def test_the_start_says_which_commands_have_no_key_left(session):
     use_keys({"zoom_in": ("e", "g")})
     async with opened(session) as driver:
-        assert driver.rows()[-1].strip().startswith("row_first, finding_next have no key: npu-tui settings")
+        assert driver.rows()[-1].strip().startswith("no key left for row_first, finding_next: npu-tui settings")
 
 
 def example() -> str:

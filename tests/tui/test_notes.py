@@ -226,10 +226,10 @@ async def test_a_piped_trace_is_opened_again_through_a_pipe(session, monkeypatch
         await driver.press("x", "Y")
         words = shlex.split(driver.app.clipboard)
         assert words[:3] == ["npu-tui", "-", "--view"]
-        assert status(driver).startswith("copied; pipe the same trace into it: npu-tui - ")
+        assert status(driver).startswith("copied; pipe the same trace into this command: npu-tui - ")
     async with opened(session) as driver:
         await driver.press("x", "Y")
-        assert "the same trace is piped into it" in driver.text()
+        assert "pipe the same trace into it" in driver.text()
 
 
 @pytest.mark.parametrize(

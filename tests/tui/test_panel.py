@@ -219,7 +219,7 @@ async def test_the_range_tab_tells_what_happens_and_its_key_again_adds_up_by_typ
         assert ":copy_csv" in table.note
         assert "cross the edge" not in table.note
         [device] = session.profiles[0].dispatch
-        assert f"for {int(device.starved.sum())} starved" in table.note
+        assert f", {int(device.starved.sum())} starved" in table.note
         assert f"{int(device.near_vertical.sum())} near-vertical" in table.note
         labels = {row.cells[6] for row in table.rows}
         assert "aclnnGelu_GeluAiCore_Gelu" in labels

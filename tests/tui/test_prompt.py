@@ -224,14 +224,14 @@ async def test_an_unknown_command_runs_nothing_and_names_the_nearest(session, mo
                 assert ran == ["command"]
                 ran.clear()
                 message = status(driver)
-                assert f"has the name {text}; nearest: :" in message
+                assert f"is named {text}; nearest: :" in message
                 assert text == "nope" or message.endswith(f":{nearest}")
 
 
 async def test_a_guess_runs_only_once_it_is_chosen(session):
     async with opened(session) as driver:
         await driver.press(":", "nope")
-        assert answer(driver).startswith("nothing has that name; ↓ chooses command ")
+        assert answer(driver).startswith("no match; ↓ chooses command ")
         await driver.press("down", "up", "down")
         assert answer(driver).startswith("→ command ")
         await driver.press("tab")

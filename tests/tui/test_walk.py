@@ -45,7 +45,7 @@ async def test_namesakes_come_in_the_order_of_time_with_their_place_among_them(s
         assert f"percentile {found.percentile:.0f})" in words
         await driver.press("{", "{", "{", "{")
         assert driver.state.selection.item == found.items[0]
-        assert "no more" in status(driver)
+        assert "no further" in status(driver)
 
 
 def test_the_percentile_is_the_share_that_lasts_no_longer(session):
@@ -113,16 +113,16 @@ async def test_siblings_are_what_one_launch_led_to(groups, call, kernels):
         driver.explorer.select(slice_called(groups, call))
         for n, name in enumerate(names, 1):
             await driver.send(")")
-            assert (driver.selected, status(driver)) == (name, f"{n} of {count} launched together: {name}")
+            assert (driver.selected, status(driver)) == (name, f"kernel {n} of {count} launched together: {name}")
         await driver.send(")")
         assert driver.selected == names[-1]
-        assert status(driver) == f"no more of the {count} launched together"
+        assert status(driver) == f"no further kernel of the {count} launched together"
         for n, name in reversed(list(enumerate(names[:-1], 1))):
             await driver.send("(")
-            assert (driver.selected, status(driver)) == (name, f"{n} of {count} launched together: {name}")
+            assert (driver.selected, status(driver)) == (name, f"kernel {n} of {count} launched together: {name}")
         await driver.send("(")
         assert driver.selected == names[0]
-        assert status(driver) == f"no more of the {count} launched together"
+        assert status(driver) == f"no further kernel of the {count} launched together"
         driver.explorer.select(slice_called(groups, call))
         await driver.send("(")
         assert driver.selected == names[-1]
@@ -150,7 +150,7 @@ async def test_kernels_of_one_operation_are_siblings_where_each_has_a_launch_of_
         driver.explorer.select(Selected(0, kernels[1]))
         await driver.send(")")
         assert driver.state.selection.item == kernels[2]
-        assert status(driver).startswith("3 of 4 launched together: ")
+        assert status(driver).startswith("kernel 3 of 4 launched together: ")
 
 
 async def test_one_rank_cannot_be_aligned(session):
