@@ -308,7 +308,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
 def test_processes_side_by_side_all_get_the_trace(tmp_path: Path) -> None:
     path = traces_of(1, tmp_path)[0]
     program = (
-        "import sys; from pathlib import Path; from npu_tui.load.copy import cache; cache.LEAST_BYTES = 1;"
+        "import sys; from pathlib import Path; from npu_tui.load import copy as cache; cache.LEAST_BYTES = 1;"
         "from npu_tui.load.load import Opening; print(len(Opening(Path(sys.argv[1])).trace().slices))"
     )
     running = [

@@ -83,7 +83,9 @@ def test_what_own_keys_take_from_others_is_said():
         f"[keys] e runs zoom_in, no longer finding_next{none_left}",
         "[keys] fold: most terminals send Tab for Ctrl+I",
     ]
-    assert words_at_start() == ["no key left for zoom_in_fast, row_first, finding_next: npu-tui settings --check says why"]
+    assert words_at_start() == [
+        "no key left for zoom_in_fast, row_first, finding_next: npu-tui settings --check says why"
+    ]
     assert use_keys({"zoom_in": ("e",), "finding_next": ("F5",)}) == []
     assert use_keys({"zoom_in": ("e",), "finding_next": ()}) == []
     assert words_at_start() == []
