@@ -12,9 +12,9 @@ from flips import run_flips
 SHORTENED = """
 import os, sys
 from pathlib import Path
-from npu_tui.load.copy import cache
-from npu_tui.load.load import load
+from npu_tui.load import copy as cache
 from npu_tui.load.find import find_source
+from npu_tui.load.load import load
 from npu_tui.output.report_document import report_document
 from npu_tui.output.text import text
 
@@ -27,10 +27,10 @@ path = cache.copies()[0].path
 if sys.argv[1] == "while it is checked":
     assert cache.find(source, key, lambda *figures: os.truncate(path, 4096) is None) is None
 else:
-    copy = cache.find(source, key)
+    trace = cache.find(source, key)
     os.truncate(path, 4096)
-    assert int(copy.slices.end.max()) == copy.end
-    assert int(copy.rows.busy[-1]) > 0
+    assert int(trace.slices.end.max()) == trace.end
+    assert int(trace.rows.busy[-1]) > 0
 print("alive")
 """
 
