@@ -196,7 +196,7 @@ TEXTS: dict[str, str] = {
     "ranks.link.slow_sender": "慢端口：发送端",
     "ranks.link.slow_receiver": "慢端口：接收端",
     "ranks.link.as_others": "正常",
-    "ranks.table.more": "按作业等待列出前 {shown:count} 项，共 {count:count} 项；{press[command]}卡号 可到任意一张卡",
+    "ranks.table.more": "按作业等待列出前 {shown:count} 项，共 {count:count} 项；{press[command]} 加卡号可到任意一张卡",
     "ranks.apart": "没有统一时钟：单独绘制",
     "ranks.apart.short": "单独",
     "ranks.absent.silent": "这里没有它的文件",

@@ -365,7 +365,7 @@ TEXTS: dict[str, str] = {
     "finding.share.lines": "主要位于 {lines:and}。",
     "finding.share.cube": "卷积和矩阵乘",
     "finding.share.copy": "格式转换和拷贝",
-    "finding.share.layout": "转置和 reshape",
+    "finding.share.layout": "转置和变形（reshape）",
     "finding.share.softmax": "softmax 算子",
     "finding.advice.share.cube": "设备本来就是用来做矩阵计算的：先减少它（shape、精度），再谈加速。",
     "finding.advice.share.copy": "相邻算子保持同一种格式（NC1HWC0）；由 allow_internal_format 控制。",
