@@ -368,7 +368,7 @@ TEXTS: dict[str, str] = {
     "gate.measure.lost": "损失时间",
     "gate.differs.rank": "rank {now}，而基线是 rank {base}",
     "gate.differs.device": "设备 {now}，而基线是设备 {base}",
-    "gate.differs.profiler_level": "采集等级 {now}，而基线是 {base}：采集得越多越慢",
+    "gate.differs.profiler_level": "采集等级 Level{now}，而基线是 Level{base}：采集得越多越慢",
     "gate.differs.step_count": "{now:count} 个 step，而基线有 {base} 个：时间按每个 step 比较",
     "gate.differs.selection": "区间或 step 与基线不同",
     "gate.definition.step_p50": "Host 上 ProfilerStep 事件时长的中位数",

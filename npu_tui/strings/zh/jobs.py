@@ -29,7 +29,7 @@ TEXTS: dict[str, str] = {
     "job.in_step": "step {step}",
     "job.nobody": "无法确定",
     "job.last": "rank {rank}",
-    "job.spread": "相差 {time:time} 以内",
+    "job.spread": "{time:time} 以内",
     "job.column.rank": "卡",
     "job.column.offset": "偏移",
     "job.column.interval": "区间",
