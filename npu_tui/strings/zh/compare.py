@@ -255,7 +255,7 @@ TEXTS: dict[str, str] = {
     "compared.title": "对比",
     "compared.level": "Level{level}",
     "compared.alignment.step": "= step 起点",
-    "compared.alignment.operation": "= 选中的算子",
+    "compared.alignment.operation": "= 所选算子",
     "compared.alignment.every": "= 每个算子，N 被拉伸",
     "compared.face.base": "只看基线",
     "compared.face.new": "只看新 profile",
