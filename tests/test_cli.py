@@ -247,7 +247,7 @@ def test_report_refuses_wrong_usage(words):
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("report fixtures/healthy >&-", "npu-tui: standard output is closed; give it a place to go\n"),
+        ("report fixtures/healthy >&-", "npu-tui: standard output is closed; redirect it to a file or a pipe\n"),
         ("report - <&-", "npu-tui: -: there is no standard input; give a file\n"),
     ],
 )

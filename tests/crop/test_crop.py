@@ -202,9 +202,9 @@ def test_a_crop_may_take_the_place_of_its_trace(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["-o", "x.txt"], "-o needs a name that ends with .json or .json.gz"),
-        (["-o", "x.json", "--lanes", "nowhere"], "no lane or layer has nowhere in its name"),
-        (["-o", "x.json", "--slices", "nothing like that"], "no slice is left"),
+        (["-o", "x.txt"], "-o needs a name that ends in .json or .json.gz"),
+        (["-o", "x.json", "--lanes", "nowhere"], "no lane or layer name contains nowhere"),
+        (["-o", "x.json", "--slices", "nothing like that"], "no slices are left"),
         (["-o", "x.json", "--range", "2ms..1ms"], "a range is two times"),
         ([], "-o"),
     ],

@@ -80,7 +80,7 @@ def test_another_rank_and_step_count_are_noted(found):
     other["selection"] = {"start_us": 1.0, "end_us": None, "step": None}
     notes = differences(report_of(other), content)
     assert len(notes) == 4
-    assert notes[0] == "rank 3, the baseline is of rank 0"
+    assert notes[0] == "rank 3; the baseline is for rank 0"
     assert "unknown" in notes[1]
     assert "per step" in notes[2]
 

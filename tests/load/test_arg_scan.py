@@ -143,7 +143,7 @@ def test_a_file_that_is_gone_is_one_line(tmp_path):
     file.write_text('[{"ph":"X","name":"a","pid":1,"tid":1,"ts":"1","dur":1,"args":{"v":1}}]')
     trace = load(file)
     file.unlink()
-    with refused("args are read from the file again"):
+    with refused("args are read from the file when they are shown"):
         scan(trace, [Arg("v", "~", "1")])
 
 

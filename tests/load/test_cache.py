@@ -419,7 +419,7 @@ def test_a_copy_too_large_to_keep_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv(cache.VARIABLE, "1")
     notes: list[Message | str] = []
     cache.Keeper(trace, key, notes.append).finish(5)
-    assert [words(note) for note in notes] == ["it takes 2 MB, and NPU_TUI_CACHE_MB allows 1 MB for all copies"]
+    assert [words(note) for note in notes] == ["it needs 2 MB, but NPU_TUI_CACHE_MB allows 1 MB for all copies"]
 
 
 def test_no_cache_makes_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

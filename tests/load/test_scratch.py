@@ -55,7 +55,7 @@ def test_what_is_sure_not_to_fit_is_not_begun(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(scratch.os, "statvfs", lambda folder: disk_of(scratch._LEFT_FREE + size))
     assert len(load(path).slices)
     monkeypatch.setattr(scratch.os, "statvfs", lambda folder: disk_of(scratch._LEFT_FREE + size - 1))
-    with refused(r"no room in .* for its plain bytes; name a larger disk in TMPDIR"):
+    with refused(r"no room in .* to unpack it; set TMPDIR to a larger disk"):
         load(path)
 
 

@@ -249,7 +249,7 @@ def test_text_is_taken_before_the_database_beside_it(tmp_path: Path) -> None:
     database.write_bytes(SQLITE + bytes(100))
     alone = find_source(tmp_path)
     assert (alone.path, alone.kind, alone.rank, alone.twin) == (database, "database", 1, None)
-    with refused("no trace as text"):
+    with refused("no text trace"):
         find_source(tmp_path, "text")
     text.write_text("[]")
     asked: list[tuple[Path, Form | None, Path]] = [

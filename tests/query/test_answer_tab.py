@@ -41,11 +41,11 @@ def test_rows_lead_to_slices_and_times() -> None:
 def test_what_is_wrong_stands_in_the_tab() -> None:
     now = context()
     assert answered(now, "SELECT nam FROM slices") == "there is no column nam; did you mean name?"
-    assert answered(now, "SELECT name FROM slices WHERE start < 0") == "no row"
+    assert answered(now, "SELECT name FROM slices WHERE start < 0") == "no rows"
     found = answered(now, "SELECT name FROM slices")
     assert isinstance(found, Table)
     assert len(found.rows) == 1000
-    assert found.note == "1,000 rows   there are more; npu-tui query has all"
+    assert found.note == "1,000 rows   npu-tui query shows the rest"
 
 
 def test_without_a_query_the_tables_and_columns_are_listed() -> None:
@@ -56,7 +56,7 @@ def test_without_a_query_the_tables_and_columns_are_listed() -> None:
     assert "ranks" not in ONE_PROFILE
     found = answered(now, "launches")
     assert isinstance(found, Table)
-    assert found.headings == ("column", "unit", "what it is")
+    assert found.headings == ("column", "unit", "meaning")
     assert ("lost", "ns", "how long the idle device waited for it") in [row.values for row in found.rows]
 
 

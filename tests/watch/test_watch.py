@@ -90,7 +90,7 @@ def test_every_profile_has_its_line(
     assert any(word in lines[1] for word in ("SLOWER", "unsure", "not comparable"))
     assert "DISPATCH" in lines[1]
     assert "trace_view.json" in lines[2]
-    assert told == f"watching {tmp_path} (0 profiles there already)\n"
+    assert told == f"watching {tmp_path} (0 profiles already there)\n"
 
 
 @pytest.mark.parametrize("words", [["--settle", "0"], ["--count", "x"]])
