@@ -81,7 +81,7 @@ def _chosen(parser: Parser, found: Report, names: str) -> bytes:
     """The fields of ``found`` that ``names`` name, as JSON. Raises ``SystemExit`` (2) for one that is not there."""
     import orjson
 
-    from npu_tui.output.values import NoFieldError, chosen_fields
+    from npu_tui.output.schemas import NoFieldError, chosen_fields
 
     try:
         fields = chosen_fields(found, [name.strip() for name in names.split(",") if name.strip()])

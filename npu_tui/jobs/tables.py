@@ -1,10 +1,11 @@
-"""The tables of a job: ranks, hosts, groups, clocks, the heat map, collectives, links between ranks.
+"""The tables of a job: ranks, hosts, groups, clocks, the heat map, collectives, links between ranks, findings.
 
 Times are in us, as the clocks of ranks are known to fractions of it. ``make`` of a table takes the job.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,6 +16,7 @@ from npu_tui.profile.table import (
     Numbers,
     Rows,
     Sheet,
+    attributes,
     coded,
     from_tuples,
     numbers,
@@ -29,6 +31,7 @@ from npu_tui.trace.text import printable
 if TYPE_CHECKING:  # a job is not needed to name its tables
     from npu_tui.jobs.blame import Blame
     from npu_tui.jobs.clock import Clock
+    from npu_tui.jobs.findings import JobFinding
     from npu_tui.jobs.job import Job
 
 _OWN: dict[str, Column] = {
@@ -42,7 +45,7 @@ _OWN: dict[str, Column] = {
                 "end_spread", "offset", "low", "high", "error",
             )
         ),
-        *(Column(name, "label", "", "word") for name in ("in_step", "method", "verdict", "reasons")),
+        *(Column(name, "label", "", "word") for name in ("in_step", "reasons", "interval")),
         *(Column(name, "whole", "", "count") for name in ("rank_count", "edges")),
         *(Column(name, "whole", "", "id") for name in ("src", "dst", "boot_epoch_ns", "slowest", "ordinal")),
         *(Column(name, "real", "", "speed") for name in ("gb_s", "expected_gb_s")),
@@ -51,7 +54,7 @@ _OWN: dict[str, Column] = {
         Column("last_share", "real", "0..1", "share"),
         Column("verdict", "label", "", "word", "ranks.link"),
         Column("method", "label", "", "word", "job.method"),
-        *(Column(name, "rows", "", "word") for name in ("why", "ranks", "bends")),
+        *(Column(name, "rows", "", "word") for name in ("why", "ranks", "bends", "evidence")),
     )
 }  # fmt: skip
 
@@ -67,6 +70,15 @@ ClockBend = row_type(
     "What a clock gained beside its drift, so long after the rank's first collective.",
     after_us=float,
     gained_us=float,
+)
+
+
+EvidenceRow = row_type(
+    "JobEvidenceRow",
+    "Where a finding shows, on the device clock of the rank, ns since 1970.",
+    rank=int,
+    start_ns=int,
+    end_ns=int,
 )
 
 
@@ -139,18 +151,17 @@ RANKS = table(
 
 def hosts(job: Job) -> Sheet:
     """Every host with the slowest of its ranks, the one with the most work above its peers."""
-    found = RANKS.make(job)
-    place_of = {number: row for row, number in enumerate(found.values("rank"))}
-    rank, own, waits = (found.values(name) for name in ("rank", "own_excess", "job_waits"))
+    sums = {row.rank: row for row in job.sums}
     error = {clock.rank: us(clock.error) or 0.0 for clock in job.clocks if clock.is_tied}
     rows = []
     for host in job.hosts:
-        places = [place_of[number] for number in host.ranks]
-        worst = max(places, key=lambda place: own[place])
+        slowest = max(host.ranks, key=lambda rank: sums[rank].own)
+        waits = us(sum(sums[rank].cost for rank in host.ranks))
+        least_sure = max(error.get(rank, 0.0) for rank in host.ranks)
         rows.append(
             (
-                printable(host.id), list(host.ranks), host.boot, len(host.ranks), rank[worst],
-                own[worst], sum(waits[place] for place in places), max(error.get(number, 0.0) for number in host.ranks),
+                printable(host.id), list(host.ranks), host.boot, len(host.ranks), slowest, us(sums[slowest].own), waits,
+                least_sure,
             )
         )  # fmt: skip
     return _sheet(rows, "id ranks boot_epoch_ns rank_count slowest own_excess job_waits error")
@@ -170,16 +181,17 @@ HOSTS = table(
 
 def groups(job: Job) -> Sheet:
     """Every group with how many collectives it had, and how long its last ranks made the others wait."""
-    waits: dict[str, float] = {}
-    counted: dict[str, int] = {}
-    calls = COLLECTIVES.make(job)
-    for name, second in zip(calls.values("group_name"), calls.values("second"), strict=True):
-        waits[name], counted[name] = waits.get(name, 0.0) + second, counted.get(name, 0) + 1
-    rows = []
-    for group in job.groups:
-        name = printable(group.name)
-        own = (counted.get(name, 0), waits.get(name, 0.0))
-        rows.append((name, group.kind, list(group.ranks), len(group.ranks), *own))
+    costs: dict[str, list[int]] = defaultdict(list)
+    blamed = job.blamed
+    for kind, cost in zip(blamed.met.kind[blamed.meeting].tolist(), blamed.cost.tolist(), strict=True):
+        costs[job.calls.kinds[kind][0]].append(cost)
+    rows = [
+        (
+            printable(group.name), group.kind, list(group.ranks), len(group.ranks), len(costs[group.name]),
+            us(sum(costs[group.name])),
+        )
+        for group in job.groups
+    ]  # fmt: skip
     return _sheet(rows, "name kind ranks rank_count collectives job_waits")
 
 
@@ -217,6 +229,7 @@ CLOCKS = table(
     "clock",
     clocks,
     json="rank offset? low? high? error? method drift_us_per_s edges bends",
+    page="rank clock_offset=offset interval known_by=method",
     panel="rank host offset error low high drift=drift_us_per_s bends=most_off method",
     row="ClockRow",
     about="That rank's device clock minus the lowest rank's: a point, what is certain, and what it rests on.",
@@ -296,16 +309,18 @@ COLLECTIVES = table(
 
 def links(job: Job) -> Sheet:
     """From every rank to others, by kind of operation; ``z`` in robust standard deviations."""
-    return _sheet(
-        [
-            (
-                each.source, each.target, printable(each.transport), printable(each.type), round(each.size_mb * 1e6),
-                round(each.speed, 3), round(each.expected, 3), round(each.score, 2), each.verdict,
-            )
-            for each in job.links
-        ],
-        "src dst transport type size_bytes gb_s expected_gb_s z verdict",
-    )  # fmt: skip
+    return Sheet(
+        len(job.links),
+        attributes(
+            job.links,
+            "src=source dst=target transport type verdict",
+            _OWN,
+            size_bytes=lambda link: round(link.size_mb * 1e6),
+            gb_s=lambda link: round(link.speed, 3),
+            expected_gb_s=lambda link: round(link.expected, 3),
+            z=lambda link: round(link.score, 2),
+        ),
+    )
 
 
 LINKS = table(
@@ -316,4 +331,33 @@ LINKS = table(
     row="LinkRow",
     about="From a rank to another in one kind of operation; ``z`` in robust standard deviations.",
     own=_OWN.values(),
+)
+
+
+def findings(job: Job, findings: Sequence[JobFinding]) -> Sheet:
+    """What is wrong with the job: ``findings``, the dearest first."""
+    return Sheet(
+        len(findings),
+        attributes(
+            findings,
+            "id severity",
+            _OWN,
+            title=lambda finding: words(finding.title),
+            detail=lambda finding: words(finding.detail),
+            ranks=lambda finding: list(finding.ranks),
+            gain=lambda finding: us(finding.gain),
+            evidence=lambda finding: [EvidenceRow(place.rank, place.start, place.end) for place in finding.evidence],
+        ),
+    )
+
+
+FINDINGS = table(
+    "job_findings",
+    findings,
+    json="id severity title detail ranks gain? evidence",
+    panel="finding=id severity saves=gain what=title detail",
+    row="JobFindingRow",
+    about="What is wrong with the job.",
+    own=_OWN.values(),
+    types={"ranks": list[int], "evidence": list[EvidenceRow]},  # type: ignore[valid-type]
 )

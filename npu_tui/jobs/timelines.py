@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -10,7 +11,9 @@ from msgspec import Struct
 from npu_tui.jobs.blame import Arrival, Blamed
 from npu_tui.jobs.clock import Clock
 from npu_tui.jobs.job import Job
-from npu_tui.profile.profile import Profile
+
+if TYPE_CHECKING:  # the waterfall of a job is drawn without a trace
+    from npu_tui.profile.profile import Profile
 
 
 class Bar(Struct, frozen=True):

@@ -24,7 +24,7 @@ from npu_tui.output.document import (
     Table,
 )
 from npu_tui.output.rendered import time_cell
-from npu_tui.output.report_tables import SEVERITY_ORDER, severity_word
+from npu_tui.output.values import SEVERITY_ORDER, severity_word
 from npu_tui.output.timeline import scene_timeline
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, change_text, mean_count_text, share_change_text, share_text

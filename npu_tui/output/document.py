@@ -7,7 +7,7 @@ terminal gets ten rows of a table, a page five hundred. So a builder never asks 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -33,25 +33,28 @@ class Table(Struct, frozen=True):
     Where not all rows fit, the first ones stay, or with ``weights`` (one for each row) the heaviest, in their order:
     of 1,500 steps the ten longest. ``more`` is the sentence about the rows left out, given how many they are.
     A table whose ``columns`` are all empty has no head: the checks of a gate, the thresholds of a rule. The reader of a
-    page may sort the rows unless they depend on their order, such as parts above their sum.
+    page may sort the rows unless they depend on their order, such as parts above their sum. ``cells`` writes a row; a job
+    has 100,000 collectives of which a terminal shows ten, so it is asked only for rows that a reader gets.
     """
 
     id: str
     title: str
     columns: tuple[str, ...]
     numeric: tuple[bool, ...]
-    rows: list[list[Cell]]
+    rows: Sequence[Any]
     weights: tuple[float, ...] = ()
     sortable: bool = True
     more: Callable[[int], str] = lambda hidden: say("report.more", count=hidden)
+    cells: Callable[[Any], list[Cell]] = list
 
     def shown(self, most: int) -> list[list[Cell]]:
         """The ``most`` rows that a reader gets."""
-        if len(self.rows) <= most or not self.weights:
-            return self.rows[:most]
-        # The sort is stable, so of equally heavy rows the first stay.
-        heaviest = sorted(range(len(self.rows)), key=lambda row: -self.weights[row])[:most]
-        return [self.rows[row] for row in sorted(heaviest)]
+        rows = self.rows[:most]
+        if len(self.rows) > most and self.weights:
+            # The sort is stable, so of equally heavy rows the first stay.
+            heaviest = sorted(range(len(self.rows)), key=lambda row: -self.weights[row])[:most]
+            rows = [self.rows[row] for row in sorted(heaviest)]
+        return list(map(self.cells, rows))
 
     def hidden(self, most: int) -> str:
         """What to say below ``most`` rows; empty if that is all of them."""

@@ -1,18 +1,14 @@
-"""The report as JSON.
-
-The formats that a document is written in, by name.
-"""
+"""The formats that a document is written in, by name."""
 
 from __future__ import annotations
 
 import msgspec
 
 from npu_tui.output.document import Document
-from npu_tui.output.report_schema import Report
 
 
-def json_report(report: Report) -> bytes:
-    """``report`` as UTF-8 text with a line end; fields in the order of ``npu_tui.output.report_schema``."""
+def json_report(report: msgspec.Struct) -> bytes:
+    """``report`` as indented UTF-8 text with a line end, fields in the order of its type."""
     return msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
 
 

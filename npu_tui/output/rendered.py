@@ -1,4 +1,9 @@
-"""A table of a profile or a job as a block of a document, made of the rows of its JSON."""
+"""A declared table as a block of a document, made of the rows of its JSON.
+
+The page columns of a table (``page=`` of ``profile.table.table``) say which columns a reader gets; what a cell says
+comes from the kind of its column. A document overrides a cell only where its words need more than one value of a row,
+such as ``2/3 66.7%``.
+"""
 
 from __future__ import annotations
 
@@ -10,34 +15,39 @@ from npu_tui.profile.table import Table as DataTable
 from npu_tui.strings import say
 from npu_tui.trace.text import duration_text
 
+Write = Callable[[Record], Cell]
+"""The cell that a column has in a row."""
 
-def rendered(table: DataTable, rows: Sequence[Record], id: str = "", /, **cells: Callable[[Record], Cell]) -> Table:
-    """``rows`` of the JSON of ``table`` in the columns of a page; ``cells`` makes those of some columns.
 
-    Columns without a word are left out.
+def rendered(table: DataTable, rows: Sequence[Record], id: str = "", /, **cells: Write) -> Table:
+    """``rows`` of the JSON of ``table`` as a page shows them; ``cells`` writes those of the columns that it names.
+
+    The table is called ``id``, by default as ``table`` is. A column without a word in any row is left out.
     """
-    columns = [(each, _column(table, each, rows, cells.get(each.name))) for each in table.page]
-    known = [(field, column) for field, column in columns if any(cell.text for cell in column) or not rows]
+    columns = [(field, cells.get(field.name) or _written(table, field)) for field in table.page]
+    columns = [(field, write) for field, write in columns if not rows or any(write(row).text for row in rows)]
     return Table(
         id or table.id,
         say(f"table.{id or table.id}"),
-        tuple(field.heading for field, _ in known),
-        tuple(field.column.is_number for field, _ in known),
-        [list(row) for row in zip(*(column for _, column in known), strict=True)],
+        tuple(field.heading for field, _ in columns),
+        tuple(field.column.is_number for field, _ in columns),
+        rows,
+        cells=lambda row: [write(row) for _, write in columns],
     )
 
 
-def _column(
-    table: DataTable, field: Field, rows: Sequence[Record], cell: Callable[[Record], Cell] | None
-) -> list[Cell]:
-    if cell is not None:
-        return list(map(cell, rows))
+def _written(table: DataTable, field: Field) -> Write:
+    """The cell of a column by its kind."""
     column, name = field.column, table.field(field.column.id).name
     scale = 1000 if column.unit == "ns" else 1  # JSON has microseconds
-    values = [getattr(each, name) for each in rows]
-    if not column.is_number:
-        return [name_cell(each) if column.form == "name" else Cell(column.cell(each)) for each in values]
-    return [Cell(say("report.unknown") if each is None else column.cell(each * scale), each) for each in values]
+
+    def write(row: Record) -> Cell:
+        value = getattr(row, name)
+        if not column.is_number:
+            return name_cell(value) if column.form == "name" else Cell(column.cell(value))
+        return Cell(say("report.unknown") if value is None else column.cell(value * scale), value)
+
+    return write
 
 
 def name_cell(value: str | None, unknown: str = "report.unknown") -> Cell:

@@ -30,12 +30,11 @@ from npu_tui.output.report_tables import (
     overlap_table,
     profile_again,
     ranges_table,
-    severity_word,
     verdict,
 )
 from npu_tui.output.text import finding_lines
 from npu_tui.output.timeline import timeline
-from npu_tui.output.values import count_text, moment, or_unknown, share_text, size_text, time_text
+from npu_tui.output.values import count_text, moment, or_unknown, severity_word, share_text, size_text, time_text
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Record
 from npu_tui.rules.ladder import SUMMING_UP

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from npu_tui.output.document import Cell, Table
 from npu_tui.output.rendered import name_cell, rendered
 from npu_tui.output.report_schema import CodeLineRow, FindingRow, OverlapPart, RangeRow, Report, StepRow
-from npu_tui.output.values import count_text, share_text, time_text
+from npu_tui.output.values import SEVERITY_ORDER, count_text, severity_word, share_text, time_text
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.launch_tables import CODE_LINES, RANGES
 from npu_tui.profile.profile import Profile
@@ -19,11 +19,6 @@ from npu_tui.profile.table import Record
 from npu_tui.profile.work_tables import COLLECTIVES, KERNEL_GROUPS, OPERATORS, STEPS
 from npu_tui.strings import say, words
 from npu_tui.trace.text import brief, duration_text
-
-
-def severity_word(severity: str) -> str:
-    """A severity in words."""
-    return say(f"severity.{severity}")
 
 
 def class_word(cls: str) -> str:
@@ -121,9 +116,6 @@ def health_lines(profile: Profile) -> list[str]:
     if health.samples_outside:
         lines.append(say("health.outside", count=f"{health.samples_outside:,}"))
     return lines
-
-
-SEVERITY_ORDER = {"high": 0, "medium": 1, "low": 2, "info": 3}
 
 
 def overlap_table(report: Report) -> Table | None:

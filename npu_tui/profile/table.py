@@ -8,16 +8,18 @@ has, in which unit, and how a cell reads; the heading of what a view calls ``nam
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, defstruct
 from msgspec.structs import replace
 
-from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.strings import KINDS, say
 from npu_tui.trace.text import printable
+
+if TYPE_CHECKING:  # the tables of a job have no code lines
+    from npu_tui.analysis.code_lines import CodeLine
 
 Array = npt.NDArray[Any]
 I64 = npt.NDArray[np.int64]
@@ -406,14 +408,20 @@ def labels(texts: Iterable[str | None]) -> Labels:
     return coded(list(known), codes)
 
 
-def attributes(objects: Sequence[Any], names: str, **computed: Callable[[Any], Any]) -> dict[str, Data]:
-    """Columns of a few ``objects``: ``calls=count`` is their attribute ``count``; ``computed`` gives further ones."""
-    found = {}
+def attributes(
+    objects: Sequence[Any], names: str, own: Mapping[str, Column] | None = None, /, **computed: Callable[[Any], Any]
+) -> dict[str, Data]:
+    """Columns of a few ``objects``: ``calls=count`` is their attribute ``count``; ``computed`` gives further ones.
+
+    The columns are ``own`` ones of the table, or of ``COLUMNS``.
+    """
+    columns = COLUMNS | dict(own or {})
+    values = {}
     for word in names.split():
         column, _, attribute = word.partition("=")
-        found[column] = [getattr(each, attribute or column) for each in objects]
-    found |= {column: list(map(value, objects)) for column, value in computed.items()}
-    return {column: column_of(COLUMNS[column], values) for column, values in found.items()}
+        values[column] = [getattr(row, attribute or column) for row in objects]
+    values |= {column: list(map(value, objects)) for column, value in computed.items()}
+    return {column: column_of(columns[column], cells) for column, cells in values.items()}
 
 
 def from_tuples(rows: Sequence[Sequence[Any]], names: str, own: Mapping[str, Column] = COLUMNS) -> Sheet:

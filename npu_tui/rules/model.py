@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.rules.pages import Page
 from npu_tui.trace.message import Message, Said
+
+if TYPE_CHECKING:  # findings of a job and of a comparison are a Kind without code lines
+    from npu_tui.analysis.code_lines import CodeLine
 
 FindingClass = Literal["dispatch", "compute", "communication", "memory", "config", "data"]
 Severity = Literal["high", "medium", "low", "info"]

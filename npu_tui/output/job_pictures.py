@@ -1,0 +1,110 @@
+"""Pictures of a job for a page: by how much each rank works longer than its peers, and the dearest collective."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from npu_tui.jobs.heat import SHADES, HeatRow, HeatSource, heat_rows
+from npu_tui.jobs.job import Job
+from npu_tui.jobs.timelines import Bar, Waterfall, waterfall
+from npu_tui.output.document import Block, Box, Paragraph, Picture, Shape, Tip
+from npu_tui.output.svg import CELL_HEIGHT, CELL_WIDTH, row_shapes
+from npu_tui.strings import say
+from npu_tui.trace.text import cell_count, drawable, duration_text, padded
+
+_MOST_ROWS = 64
+_MOST_COLUMNS = 60
+_MOST_BARS = 16
+_BAR = 900
+"""Pixels of the longest bar."""
+
+
+def job_pictures(job: Job) -> Iterator[Block]:
+    """The heat map of ``job``, and the collective that was waited for the longest."""
+    yield from _heat(job)
+    yield from _collective(job)
+
+
+def _heat(job: Job) -> Iterator[Picture]:
+    """By how much each rank works longer than its peers, similar ranks in one row; the first columns of a long run."""
+    heat = HeatSource(job).heat("own", "step" if len(job.steps) > 1 else "collective")
+    if not heat.columns:
+        return
+    rows = heat_rows(heat, missing=job.missing)[:_MOST_ROWS]
+    labels = [drawable(column.label) for column in heat.columns[:_MOST_COLUMNS]]
+    names = [drawable(_heat_name(row)) for row in rows]
+    shares = [row.values[:_MOST_COLUMNS].tolist() for row in rows]
+    texts = [
+        [
+            ("?" if row.kind == "missing" else "") if np.isnan(share) else duration_text(share * heat.step, 3)
+            for share in values
+        ]
+        for row, values in zip(rows, shares, strict=True)
+    ]
+    cell = max(cell_count(text) for text in (*labels, *(text for line in texts for text in line))) + 2
+    head = max(map(cell_count, names), default=0) + 1
+    shapes: list[Shape] = []
+    for y, (name, line) in enumerate(zip(("", *names), (labels, *texts), strict=True)):
+        top = y * CELL_HEIGHT
+        for x, share in enumerate(shares[y - 1] if y else ()):
+            shade = 0 if np.isnan(share) else int(np.searchsorted(SHADES, share, "right"))
+            if shade:
+                left = (head + x * cell) * CELL_WIDTH
+                shapes.append(Box(left, top, cell * CELL_WIDTH, CELL_HEIGHT, f"heat{shade}"))
+        words = padded(name, head) + "".join(f"{padded(text, cell - 1, right=True)} " for text in line)
+        shapes += _words(words, top)
+    axis = say(f"ranks.axis.{heat.axis}")
+    title = say("ranks.map.title", metric=say("ranks.metric.own"), axis=axis)
+    width = (head + len(labels) * cell) * CELL_WIDTH
+    yield Picture(title, width, CELL_HEIGHT * (len(rows) + 1), shapes, id="heat")
+
+
+def _heat_name(row: HeatRow) -> str:
+    if row.kind == "missing":
+        return f"{', '.join(map(str, row.ranks[:8]))} {say('ranks.missing')}"
+    return say("ranks.alike", count=len(row.ranks)) if row.kind == "alike" else str(row.ranks[0])
+
+
+def _words(text: str, top: float) -> list[Shape]:
+    """``text`` in the ink of the page, a cell for each character."""
+    return [shape for shape in row_shapes([(text, "ink", "none", 0)], top) if not isinstance(shape, Box)]
+
+
+def _collective(job: Job) -> Iterator[Block]:
+    """The collective that was waited for the longest, a bar a rank."""
+    if not len(job.blamed) or not int(job.blamed.cost.max()):
+        return
+    blamed = job.blamed[int(job.blamed.cost.argmax())]
+    fall, meeting = waterfall(blamed, job.clocks), blamed.meeting
+    step = say("ranks.fall.step", step=meeting.step) if meeting.step else ""
+    title = say("ranks.fall.title", type=meeting.type, ordinal=meeting.ordinal, group=meeting.group, step=step)
+    error = max((bar.error for bar in fall.bars), default=0)
+    shapes: list[Shape] = []
+    for number, bar in enumerate(fall.bars[:_MOST_BARS]):
+        note = say("ranks.fall.waits", time=bar.wait)
+        if bar.at_most:
+            note = say("ranks.fall.at_most")
+        elif bar.rank == blamed.last:
+            note = say("ranks.fall.last", time=blamed.cost)
+        top = number * 3 * CELL_HEIGHT
+        shapes += _words(drawable(f"{say('job.rank', rank=bar.rank)} · {note}"), top)
+        shapes += _bar(fall, bar, top + CELL_HEIGHT)
+    yield Picture(title, _BAR, 3 * CELL_HEIGHT * min(len(fall.bars), _MOST_BARS), shapes, id="waterfall")
+    yield Paragraph((say("ranks.fall.aside", spread=blamed.spread, error=error),), "faint")
+
+
+def _bar(fall: Waterfall, bar: Bar, top: float) -> Iterator[Shape]:
+    """Work, what of it was more than the peers needed, waiting, transfer."""
+    begin = bar.come if bar.begin is None else bar.begin
+    more = max(bar.come - bar.own, begin)
+    before = 0
+    stops = (("", begin), ("computing", more), ("excess", bar.come), ("free", fall.come), ("exposed", bar.end))
+    for kind, stop in stops:
+        if stop > before:
+            place = before / fall.length * _BAR, top, (stop - before) / fall.length * _BAR, CELL_HEIGHT
+            if kind:
+                yield Box(*place, kind)
+                yield Tip(*place, duration_text(stop - before))
+            before = stop
