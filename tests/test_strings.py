@@ -122,6 +122,12 @@ COMPUTED = {
         "communication",
         "ranks",
         "job_collectives",
+        "clock",
+        "parts",
+        "groups",
+        "collectives",
+        "config",
+        "profile_findings",
     },
     "column.": {
         "part",

@@ -41,7 +41,7 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
     renamed = _renamed(parser, options.map)
     _choose_ranks(parser, options)
     from npu_tui.compare.comparison import Comparison
-    from npu_tui.output.compare_report import compared, profile_findings
+    from npu_tui.output.compare_report import compared
 
     def compare(profiles: Sequence[Profile]) -> Comparison:
         sides = [
@@ -77,13 +77,14 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
         write(msgspec.json.encode(found) + b"\n")
     else:
         from npu_tui.compare.picture import Picture
+        from npu_tui.compare.tables import PROFILE_FINDINGS
         from npu_tui.output.compare_document import compare_document, known_table
         from npu_tui.output.formats import written
         from npu_tui.output.text import text_lines
 
         write(written(compare_document(found, Picture(comparison) if form == "html" else None), form))
         # The findings of the single profiles take longer than all the rest, so a reader gets the rest first.
-        if form == "text" and (known := known_table(profile_findings(comparison))).rows:
+        if form == "text" and (known := known_table(PROFILE_FINDINGS.records(comparison))).rows:
             write("\n" + "\n".join(text_lines([known])) + "\n")
     verdict = found.step.verdict
     if verdict in failing or ("unsure" in failing and verdict == "incomparable"):

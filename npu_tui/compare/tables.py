@@ -1,13 +1,16 @@
-"""The tables of a comparison: parts of the step, kernels, lines of code, collectives, settings. ``make`` takes it.
+"""The tables of a comparison: parts of the step, kernels, lines of code, collectives, settings, known findings.
 
-A pair in a cell of JSON is (base, new); differences are new minus base, per step.
+``make`` of a table takes the comparison. A pair in a cell of JSON is (base, new); differences are new minus base, per
+step. Pages have a column for each side of a pair, which the document writes.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from npu_tui.load.errors import InputError
 from npu_tui.profile.table import Column, Sheet, from_tuples, row_type, table, us
+from npu_tui.strings import words
 
 if TYPE_CHECKING:  # a comparison is not needed to name its tables
     from npu_tui.compare.collectives import CollectiveChange
@@ -20,11 +23,17 @@ _OWN: dict[str, Column] = {
     each.id: each
     for each in (
         *(Column(name, "real", "ns", "change") for name in ("delta", "by_count", "by_duration")),
-        *(Column(name, "real", "ns", "time") for name in ("part_base", "part_new")),
+        *(
+            Column(name, "real", "ns", "time")
+            for name in ("part_base", "part_new", "base_time", "new_time", "base_wait", "new_wait")
+        ),
+        *(Column(name, "real", "", "mean_count") for name in ("base_calls", "new_calls")),
         *(Column(name, "real", "0..1", "share") for name in ("p", "q", "ratio")),
-        *(Column(name, "label", "", "name") for name in ("formats", "group", "was", "setting_base", "setting_new")),
+        *(Column(name, "label", "", "name") for name in ("formats", "group", "was", "key")),
+        *(Column(name, "label", "", "word") for name in ("setting_base", "setting_new", "finding")),
         Column("id", "label", "", "word", "compare.part"),
         Column("change", "label", "", "word", "compare.change"),
+        Column("came", "label", "", "word", "compare.profile_finding"),
         Column("rung", "label", "", "word"),
         *(Column(name, "whole", "", "id") for name in ("base_line", "ordinal", "delta_ns_times_nm")),
         *(
@@ -54,6 +63,7 @@ PARTS = table(
     "parts",
     parts,
     json="id base=part_base? new=part_new? delta? delta_ns_times_nm?",
+    page="part_of_step=id base=part_base new=part_new change=delta",
     row="Part",
     about="One class of the wall time; the differences of all sum to that of the step.",
     own=_OWN.values(),
@@ -88,6 +98,8 @@ GROUPS = table(
     groups,
     json="type shapes? dtypes? formats? core? change rung base=base_side new=new_side delta by_count by_duration p? q? "
     "was? ratio?",
+    page="change_kind=change base_calls base=base_time new_calls new=new_time change=delta by_count by_duration ratio "
+    "p=q kernel=type",
     row="Group",
     about="""Kernels of one kind; ``change`` says what happened to them, ``rung`` how they were matched.
 
@@ -119,6 +131,7 @@ LINES = table(
     "lines",
     lines,
     json="file? line? base_line? function? lost_us launches=launch_counts delta",
+    page="base=base_time new=new_time change=delta line=file",
     row="Line",
     about="A code line by the lost time of its launches; ``base_line`` is its number in the base.",
     own=_OWN.values(),
@@ -147,6 +160,7 @@ COLLECTIVES = table(
     "collectives",
     collectives,
     json="type group ordinal elapsed_us wait_us transfer_us peer_rank=peers",
+    page="base=base_time new=new_time change=delta base_wait new_wait collective=type",
     row="Collective",
     about="The collective at one place of the step: until its longest wait ended, and from there on.",
     own=_OWN.values(),
@@ -158,7 +172,7 @@ COLLECTIVES = table(
 
 def config(comparison: Comparison) -> Sheet:
     """Settings, versions and variables that differ."""
-    rows = [(each.key, each.base, each.new) for each in comparison.comparability.config]
+    rows = [(setting.key, setting.base, setting.new) for setting in comparison.comparability.config]
     return from_tuples(rows, "key setting_base setting_new", _OWN)
 
 
@@ -166,7 +180,39 @@ CONFIG = table(
     "config",
     config,
     json="key base=setting_base? new=setting_new?",
+    page="key base=setting_base new=setting_new",
     row="Setting",
     about="A setting, version or variable that differs.",
+    own=_OWN.values(),
+)
+
+
+def profile_findings(comparison: Comparison) -> Sheet:
+    """The findings above info that only one side has, of the rules that could be applied to both.
+
+    Empty where a file is gone or has changed, as rules read files again.
+    """
+    try:
+        (base, base_silent), (new, new_silent) = (side.profile.titles for side in comparison.sides)
+    except InputError:
+        return from_tuples((), "finding came title", _OWN)
+    silent = base_silent | new_silent
+    # Between two ranks of one job nothing came or went: one of them has it.
+    came, went = ("only_new", "only_base") if comparison.comparability.same_job else ("new", "solved")
+    rows = [(id, came, words(title)) for id, title in new.items() if id not in silent | base.keys()]
+    rows += [(id, went, words(title)) for id, title in base.items() if id not in silent | new.keys()]
+    return from_tuples(rows, "finding came title", _OWN)
+
+
+PROFILE_FINDINGS = table(
+    "profile_findings",
+    profile_findings,
+    json="id=finding change=came title",
+    page="change_kind=came finding what_changed=title",
+    row="KnownFinding",
+    about="""A finding that only one of the two profiles has on its own.
+
+    ``change`` is new or solved, between ranks of one job only_new or only_base.
+    """,
     own=_OWN.values(),
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
+from npu_tui.compare import tables
 from npu_tui.compare.picture import Picture as Pair
 from npu_tui.compare.picture import compared_scene
 from npu_tui.output import compare_report as schema
@@ -23,37 +24,16 @@ from npu_tui.output.document import (
     Proof,
     Table,
 )
-from npu_tui.output.rendered import time_cell
-from npu_tui.output.values import SEVERITY_ORDER, severity_word
+from npu_tui.output.rendered import finding_cells, made_table, rendered, time_cell
 from npu_tui.output.timeline import scene_timeline
+from npu_tui.output.values import severity_word
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, change_text, mean_count_text, share_change_text, share_text
-
-Columns = tuple[tuple[str, bool], ...]
 
 _ATTRIBUTES = 60
 """Characters of the shapes and data types of a kernel."""
 _LEFT_OUT = 4
 """Steps left out that are named; the others are counted."""
-_PARTS: Columns = (("part", False), ("base", True), ("new", True), ("change", True))
-_CHANGES: Columns = (
-    ("number", True),
-    ("severity", False),
-    ("delta", True),
-    ("share", True),
-    ("finding", False),
-    ("what", False),
-)
-_GROUPS: Columns = (
-    ("change_kind", False), ("base_calls", True), ("base", True), ("new_calls", True), ("new", True), ("change", True),
-    ("by_count", True), ("by_duration", True), ("ratio", True), ("p", True), ("kernel", False),
-)  # fmt: skip
-_LINES: Columns = (("base", True), ("new", True), ("change", True), ("line", False))
-_COLLECTIVES: Columns = (
-    ("base", True), ("new", True), ("change", True), ("base_wait", True), ("new_wait", True), ("collective", False),
-)  # fmt: skip
-_CONFIG: Columns = (("setting", False), ("base", False), ("new", False))
-_KNOWN: Columns = (("change_kind", False), ("finding", False), ("what", False))
 
 
 def compare_document(report: schema.Compared, pair: Pair | None = None) -> Document:
@@ -88,7 +68,7 @@ def _sides(report: schema.Compared) -> Iterator[str]:
         rank = side.source.rank
         count = len(side.steps)
         words = {
-            "side": say(f"compare.column.{name}"),
+            "side": say(f"column.{name}"),
             "path": side.source.path,
             "rank": say("compare.single_device") if rank is None else say("compare.rank", rank=rank),
             "wall": sum(step.wall_us for step in side.steps) / count * 1000,
@@ -157,30 +137,17 @@ def _probability(p: float | None) -> str:
     return "<0.0001" if p < 1e-4 else f"{p:.2g}"
 
 
-def _table(key: str, columns: Columns, rows: list[list[Cell]]) -> Table:
-    """The table ``key`` of ``columns``, without those in which no row has anything."""
-    filled = [column for column in range(len(columns)) if any(row[column].text for row in rows)]
-    titles = tuple(say(f"compare.column.{columns[column][0]}") for column in filled)
-    numeric = tuple(columns[column][1] for column in filled)
-    return Table(key, say(f"compare.{key}"), titles, numeric, [[row[column] for column in filled] for row in rows])
-
-
 def _change(us: float | None) -> Cell:
     return Cell(say("report.unknown")) if us is None else Cell(change_text(us * 1000), us)
 
 
 def _parts(report: schema.Compared) -> Table:
     """Every known part of the step and their sum."""
-    known = [row for row in report.parts if row.base_us is not None]
-    rows = [
-        [Cell(say(f"compare.part.{row.id}")), time_cell(row.base_us), time_cell(row.new_us), _change(row.delta_us)]
-        for row in known
-    ]
-    if known:
-        base, new = sum(row.base_us or 0.0 for row in known), sum(row.new_us or 0.0 for row in known)
-        delta = round(sum(row.delta_us or 0.0 for row in known), 3)
-        rows.append([Cell(say("compare.part.sum")), time_cell(base), time_cell(new), _change(delta)])
-    return replace(_table("parts", _PARTS, rows), sortable=False)
+    rows = [row for row in report.parts if row.base_us is not None]
+    if rows:
+        sums = (round(sum(getattr(row, name) for row in rows), 3) for name in ("base_us", "new_us", "delta_us"))
+        rows.append(schema.Part("sum", *sums, None))
+    return replace(rendered(tables.PARTS, rows, change=lambda row: _change(row.delta_us)), sortable=False)
 
 
 def _findings(report: schema.Compared) -> Iterator[Block]:
@@ -189,65 +156,77 @@ def _findings(report: schema.Compared) -> Iterator[Block]:
         yield from (Heading(say("compare.findings")), Paragraph((say("compare.nothing"),)))
         return
     base = sum(report.step.base_us) / len(report.step.base_us)
-    outer = [row for row in report.findings if row.part_of is None]
-    order = [row for each in outer for row in (each, *(row for row in report.findings if row.part_of == each.id))]
-    order += [row for row in report.findings if row not in order]
+    order = _order(report.findings)
     rows, findings = [], []
     for number, row in enumerate(order, 1):
         delta = "" if row.delta_us is None else change_text(row.delta_us * 1000)
         share = "" if row.delta_us is None or not base else share_change_text(row.delta_us / base)
         title = row.title if row.part_of is None else say("compare.part_of", title=row.title, id=row.part_of)
-        severity = severity_word(row.severity)
-        rows.append(
-            [
-                Cell(str(number), number, link=f"finding-{number}"),
-                Cell(severity, SEVERITY_ORDER.get(row.severity)),
-                Cell(delta, row.delta_us),
-                Cell(share, row.delta_us),
-                Cell(row.id, name=True),
-                Cell(title),
-            ]
-        )
-        head = f"{severity.upper()} · {title}"
+        cells = [Cell(delta, row.delta_us), Cell(share, row.delta_us), Cell(row.id, name=True), Cell(title)]
+        rows.append([*finding_cells(number, row.severity), *cells])
+        head = f"{severity_word(row.severity).upper()} · {title}"
         gain = f"{delta} ({share})" if share else delta
         proofs = tuple(map(_proof, row.evidence))
         findings.append(Finding(number, row.id, row.severity, head, gain, "", proofs, tuple(row.advice)))
+    title = say("compare.findings")
+    table = made_table("findings", "number# severity delta# share# finding what_changed", rows, title)
     # Where not all fit, those stay that are no part of another.
     weights = tuple(1.0 if row.part_of is None else 0.0 for row in order)
-    table = replace(_table("findings", _CHANGES, rows), weights=weights)
-    yield Findings(table.title, table, tuple(findings))
+    yield Findings(title, replace(table, weights=weights), tuple(findings))
+
+
+def _order(findings: Sequence[schema.Finding]) -> list[schema.Finding]:
+    """Each change with its parts below it."""
+    order = []
+    for change in findings:
+        if change.part_of is None:
+            order += [change, *(row for row in findings if row.part_of == change.id)]
+    return order + [row for row in findings if row not in order]
 
 
 def _proof(place: schema.Place) -> Proof:
-    side = say(f"compare.column.{place.side}")
+    side = say(f"column.{place.side}")
     length = (place.end_us - place.start_us) * 1000
     return Proof(say("compare.place.evidence", side=side, at=place.start_us * 1000, length=length, name=place.name))
 
 
 def _groups(report: schema.Compared) -> Table:
-    rows = []
-    for row in report.groups:
-        if not row.delta_us:
-            continue
+    """The groups of kernels that changed; the ratio where another chip runs them, else how likely chance made it."""
+
+    def ratio(row: schema.Group) -> Cell:
+        if row.rung != "operation" or row.ratio is None:
+            return Cell("")
+        return Cell(say("compare.ratio", ratio=f"{row.ratio:.3g}"), row.ratio)
+
+    def kernel(row: schema.Group) -> Cell:
         attributes = brief(" ".join(text.strip('"') for text in (row.shapes, row.dtypes) if text), _ATTRIBUTES)
-        cells = [Cell(say(f"compare.change.{row.change}"))]
-        for side in (row.base, row.new):
-            cells += [Cell(mean_count_text(side.count), side.count), time_cell(side.median_us)]
-        cells += map(_change, (row.delta_us, row.by_count_us, row.by_duration_us))
-        by_operation = row.rung == "operation" and row.ratio is not None
-        cells.append(Cell(say("compare.ratio", ratio=f"{row.ratio:.3g}"), row.ratio) if by_operation else Cell(""))
-        cells.append(Cell("") if row.q is None else Cell(_probability(row.q), row.q))
-        rows.append([*cells, Cell(" ".join(filter(None, (row.type, attributes))), name=True)])
-    return _table("groups", _GROUPS, rows)
+        return Cell(" ".join(filter(None, (row.type, attributes))), name=True)
+
+    return rendered(
+        tables.GROUPS,
+        [row for row in report.groups if row.delta_us],
+        base_calls=lambda row: Cell(mean_count_text(row.base.count), row.base.count),
+        base=lambda row: time_cell(row.base.median_us),
+        new_calls=lambda row: Cell(mean_count_text(row.new.count), row.new.count),
+        new=lambda row: time_cell(row.new.median_us),
+        change=lambda row: _change(row.delta_us),
+        by_count=lambda row: _change(row.by_count_us),
+        by_duration=lambda row: _change(row.by_duration_us),
+        ratio=ratio,
+        p=lambda row: Cell("") if row.q is None else Cell(_probability(row.q), row.q),
+        kernel=kernel,
+    )
 
 
 def _lines(report: schema.Compared) -> Table:
-    rows = [
-        [*map(time_cell, row.lost_us), _change(row.delta_us), Cell(_line_place(row), name=True)]
-        for row in report.lines
-        if row.delta_us
-    ]
-    return _table("lines", _LINES, rows)
+    return rendered(
+        tables.LINES,
+        [row for row in report.lines if row.delta_us],
+        base=lambda row: time_cell(row.lost_us[0]),
+        new=lambda row: time_cell(row.lost_us[1]),
+        change=lambda row: _change(row.delta_us),
+        line=lambda row: Cell(_line_place(row), name=True),
+    )
 
 
 def _line_place(row: schema.Line) -> str:
@@ -261,27 +240,30 @@ def _line_place(row: schema.Line) -> str:
 
 
 def _collectives(report: schema.Compared) -> Table:
-    rows = []
-    for row in report.collectives:
-        base, new = row.elapsed_us
-        name = say("compare.collective", type=row.type, ordinal=row.ordinal + 1, group=row.group)
-        delta = (new or 0.0) - (base or 0.0)
-        rows.append(
-            [time_cell(base), time_cell(new), _change(delta), *map(time_cell, row.wait_us), Cell(name, name=True)]
-        )
-    return _table("collectives", _COLLECTIVES, rows)
+    return rendered(
+        tables.COLLECTIVES,
+        report.collectives,
+        base=lambda row: time_cell(row.elapsed_us[0]),
+        new=lambda row: time_cell(row.elapsed_us[1]),
+        change=lambda row: _change((row.elapsed_us[1] or 0.0) - (row.elapsed_us[0] or 0.0)),
+        base_wait=lambda row: time_cell(row.wait_us[0]),
+        new_wait=lambda row: time_cell(row.wait_us[1]),
+        collective=lambda row: Cell(
+            say("compare.collective", type=row.type, ordinal=row.ordinal + 1, group=row.group), name=True
+        ),
+    )
 
 
 def _config(report: schema.Compared) -> Table:
     absent = say("compare.absent")
-    rows = [[Cell(row.key, name=True), Cell(row.base or absent), Cell(row.new or absent)] for row in report.config]
-    return _table("config", _CONFIG, rows)
+    return rendered(
+        tables.CONFIG,
+        report.config,
+        base=lambda row: Cell(row.base or absent),
+        new=lambda row: Cell(row.new or absent),
+    )
 
 
 def known_table(findings: Sequence[schema.KnownFinding]) -> Table:
     """The findings that only one side has."""
-    rows = [
-        [Cell(say(f"compare.profile_finding.{row.change}")), Cell(row.id, name=True), Cell(row.title)]
-        for row in findings
-    ]
-    return _table("profile_findings", _KNOWN, rows)
+    return rendered(tables.PROFILE_FINDINGS, findings, finding=lambda row: Cell(row.id, name=True))

@@ -12,7 +12,6 @@ from npu_tui.compare.differences import Difference, differences
 from npu_tui.compare.measured import Side as MeasuredSide
 from npu_tui.compare.statistics import Judgement
 from npu_tui.compare.steps import StepWindow
-from npu_tui.load.errors import InputError
 from npu_tui.output.values import text
 from npu_tui.profile.table import Record, us
 from npu_tui.strings import words
@@ -22,13 +21,17 @@ if TYPE_CHECKING:  # the type of a row is made of the columns of its table
     Collective = Record
     Group = Record
     GroupSide = Record
+    KnownFinding = Record
     Line = Record
     Part = Record
     Setting = Record
 else:
-    Collective, Group, Line, Part, Setting = (
-        each.row for each in (tables.COLLECTIVES, tables.GROUPS, tables.LINES, tables.PARTS, tables.CONFIG)
-    )
+    Collective, Group, KnownFinding, Line, Part, Setting = (
+        table.row
+        for table in (
+            tables.COLLECTIVES, tables.GROUPS, tables.PROFILE_FINDINGS, tables.LINES, tables.PARTS, tables.CONFIG,
+        )
+    )  # fmt: skip
     GroupSide = tables.GroupSide
 
 
@@ -114,16 +117,6 @@ class Finding(msgspec.Struct):
     part_of: str | None = None
 
 
-class KnownFinding(msgspec.Struct):
-    """A finding that only one of the two profiles has on its own: ``change`` is new or solved, between ranks of one
-    job only_new or only_base.
-    """
-
-    id: str
-    change: str
-    title: str
-
-
 class Compared(msgspec.Struct):
     """The whole comparison."""
 
@@ -173,7 +166,7 @@ def compared(comparison: Comparison, single: bool = True) -> Compared:
         collectives=tables.COLLECTIVES.records(comparison),
         config=tables.CONFIG.records(comparison),
         findings=[_finding(comparison, each) for each in differences(comparison)],
-        profile_findings=profile_findings(comparison) if single else [],
+        profile_findings=tables.PROFILE_FINDINGS.records(comparison) if single else [],
         not_judged=[_note(each) for each in circumstances.not_judged],
     )
 
@@ -239,18 +232,3 @@ def _finding(comparison: Comparison, found: Difference) -> Finding:
         [words(each) for each in found.advice],
         found.part_of,
     )
-
-
-def profile_findings(comparison: Comparison) -> list[KnownFinding]:
-    """The findings above info that only one side has, of the rules that could be applied to both.
-
-    Between two ranks of one job nothing came or went: one of them has it.
-    """
-    try:
-        (base, base_silent), (now, new_silent) = (side.profile.titles for side in comparison.sides)
-    except InputError:
-        return []
-    own = [{key: title for key, title in of.items() if key not in base_silent | new_silent} for of in (base, now)]
-    names = ("only_new", "only_base") if comparison.comparability.same_job else ("new", "solved")
-    new = [KnownFinding(key, names[0], words(title)) for key, title in own[1].items() if key not in own[0]]
-    return new + [KnownFinding(key, names[1], words(title)) for key, title in own[0].items() if key not in own[1]]

@@ -33,8 +33,8 @@ class Table(Struct, frozen=True):
     Where not all rows fit, the first ones stay, or with ``weights`` (one for each row) the heaviest, in their order:
     of 1,500 steps the ten longest. ``more`` is the sentence about the rows left out, given how many they are.
     A table whose ``columns`` are all empty has no head: the checks of a gate, the thresholds of a rule. The reader of a
-    page may sort the rows unless they depend on their order, such as parts above their sum. ``cells`` writes a row; a job
-    has 100,000 collectives of which a terminal shows ten, so it is asked only for rows that a reader gets.
+    page may sort the rows unless they depend on their order, such as parts above their sum. ``cells`` writes a row.
+    It is asked only for rows that a reader gets: a job has 100,000 collectives, of which a terminal shows ten.
     """
 
     id: str

@@ -17,7 +17,15 @@ from npu_tui.strings import words
 from npu_tui.trace.message import Message, message
 
 if TYPE_CHECKING:  # the type of a row is made of the columns of its table
-    ArrivalRow = ClockBend = ClockRow = CollectiveRow = FindingRow = GroupRow = HeatCell = HostRow = LinkRow = Record
+    ArrivalRow = Record
+    ClockBend = Record
+    ClockRow = Record
+    CollectiveRow = Record
+    FindingRow = Record
+    GroupRow = Record
+    HeatCell = Record
+    HostRow = Record
+    LinkRow = Record
     RankRow = Record
 else:
     ClockRow, CollectiveRow, FindingRow, GroupRow, HeatCell, HostRow, LinkRow, RankRow = (

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from npu_tui.output.document import Cell, Table
+from npu_tui.output.values import SEVERITY_ORDER, severity_word
 from npu_tui.profile.table import Field, Record
 from npu_tui.profile.table import Table as DataTable
 from npu_tui.strings import say
@@ -48,6 +49,30 @@ def _written(table: DataTable, field: Field) -> Write:
         return Cell(say("report.unknown") if value is None else column.cell(value * scale), value)
 
     return write
+
+
+def made_table(id: str, columns: str, rows: list[list[Cell]], title: str = "") -> Table:
+    """A table of ``rows`` that is declared nowhere.
+
+    ``columns`` are the names of their headings, ``gain#`` that of numbers. A column without a word is left out.
+    """
+    names = columns.split()
+    shown = [at for at in range(len(names)) if not rows or any(row[at].text for row in rows)]
+    return Table(
+        id,
+        title or say(f"table.{id}"),
+        tuple(say(f"column.{names[at].rstrip('#')}") for at in shown),
+        tuple(names[at].endswith("#") for at in shown),
+        [[row[at] for at in shown] for row in rows],
+    )
+
+
+def finding_cells(number: int, severity: str) -> list[Cell]:
+    """The first cells of a finding in a table: its number, which leads to it, and how grave it is."""
+    return [
+        Cell(str(number), number, link=f"finding-{number}"),
+        Cell(severity_word(severity), SEVERITY_ORDER.get(severity)),
+    ]
 
 
 def name_cell(value: str | None, unknown: str = "report.unknown") -> Cell:

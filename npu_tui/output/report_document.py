@@ -61,7 +61,7 @@ def report_document(report: Report, part: Profile | None = None) -> Document:
         blocks.append(_findings(report))
     blocks += _dispatches(report.dispatches)
     for table in data_tables(report):
-        blocks.append(table)
+        blocks += [table] if table.rows else []
         if table.id == "memory":
             blocks += _memory(report.memory)
         elif table.id == "files":
@@ -221,11 +221,19 @@ def _memory(memory: MemoryPart | None) -> Iterator[Block]:
         yield Items(tuple(lines))
 
 
-def _missing(files: Sequence[Record]) -> Iterator[Items]:
-    """The files that are missing, as the table may be cut before it names them."""
-    missing = [file.name for file in files if file.state == "missing"]
-    if missing:
-        yield Items((say("report.files.missing", names=missing),))
+def _missing(files: Sequence[Record]) -> Iterator[Block]:
+    """The files that are missing, by the setting that makes the profiler write them; one line where all are."""
+    if all(file.state == "missing" for file in files):
+        yield Heading(say("table.files"))
+        yield Items((say("report.files.none"),))
+        return
+    by_setting: dict[str, list[str]] = {}
+    for file in files:
+        if file.state == "missing":
+            by_setting.setdefault(file.setting, []).append(file.name)
+    if by_setting:
+        missing = (say("report.files.missing", names=names, setting=text) for text, names in by_setting.items())
+        yield Items(tuple(missing))
 
 
 def _not_checked(report: Report) -> tuple[tuple[str, str], ...]:

@@ -9,9 +9,9 @@ from statistics import median
 from msgspec.structs import replace
 
 from npu_tui.output.document import Cell, Table
-from npu_tui.output.rendered import name_cell, rendered
-from npu_tui.output.report_schema import CodeLineRow, FindingRow, OverlapPart, RangeRow, Report, StepRow
-from npu_tui.output.values import SEVERITY_ORDER, count_text, severity_word, share_text, time_text
+from npu_tui.output.rendered import finding_cells, made_table, name_cell, rendered
+from npu_tui.output.report_schema import CodeLineRow, OverlapPart, RangeRow, Report, StepRow
+from npu_tui.output.values import count_text, ratio, share_text, time_text
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.launch_tables import CODE_LINES, RANGES
 from npu_tui.profile.profile import Profile
@@ -140,24 +140,23 @@ def overlap_table(report: Report) -> Table | None:
         if time is not None
     ]
     total = overlap.total_us
+    rows.append((say("table.total"), total))
     cells = [
-        [Cell(name), _time(value), _share(value / total if total and value is not None else None)]
-        for name, value in rows
+        [Cell(name), Cell(time_text(time), time), Cell(share_text(ratio(time, total)), ratio(time, total))]
+        for name, time in rows
     ]
-    cells.append([Cell(say("table.total")), _time(total), _share(1.0 if total else None)])
-    return replace(
-        _table("overlap", ("part", "time", "share"), (False, True, True), cells), title=overlap_title(overlap)
-    )
+    return made_table("overlap", "part time# share#", cells, overlap_title(overlap))
 
 
 def data_tables(report: Report) -> list[Table]:
-    """Code lines, steps, operators and collectives, those without a row left out."""
+    """The tables below the findings in their order; some may have no row."""
     lines = [line for each in report.dispatches for line in each.code_lines]
     longest = sorted(report.communication, key=lambda each: -each.elapsed_us)
     steps = [step for step in report.steps if step.computing_us is not None]
     shaped = any(each.shapes is not None for each in report.kernel_groups)
     peaks = report.memory.peaks if report.memory is not None else []
-    tables = [
+    files = [file for file in report.files if file.state != "missing"]
+    return [
         rendered(CODE_LINES, lines, "lines", place=lambda each: Cell(line_place(each), name=each.file is not None)),
         replace(
             rendered(STEPS, steps, step=lambda each: name_cell(each.name, "report.steps.none")),
@@ -169,19 +168,20 @@ def data_tables(report: Report) -> list[Table]:
         rendered(MEMORY_PEAKS, peaks, "memory"),
         rendered(CHECKS, report.cross_check),
         replace(
-            rendered(FILES, report.files, rows=lambda each: Cell(_rows_of(each), each.rows)),
-            # What is damaged comes first; a missing file is named elsewhere.
-            weights=tuple({"missing": 0, "read": 1}.get(file.state, 2) for file in report.files),
+            rendered(
+                FILES, files, rows=lambda file: Cell("" if file.rows is None else count_text(file.rows), file.rows)
+            ),
+            # Where not all fit, damaged files stay.
+            weights=tuple(0 if file.state == "read" else 1 for file in files),
         ),
         rendered(LINK_MATRIX, report.link_matrix, route=lambda each: Cell(_route(each))),
         rendered(COLLECTIVES, longest, "communication"),
     ]
-    return [table for table in tables if table.rows]
 
 
-def _rows_of(each: Record) -> str:
+def _rows_of(file: Record) -> Cell:
     """How many rows a file has; settings have none."""
-    return "" if each.rows is None else count_text(each.rows)
+    return Cell("" if file.rows is None else count_text(file.rows), file.rows)
 
 
 def _route(each: Record) -> str:
@@ -199,30 +199,13 @@ def ranges_table(ranges: list[RangeRow]) -> Table:
 
 def findings_table(report: Report) -> Table:
     """All findings in the order of work."""
-    rows = [_finding(number, each) for number, each in enumerate(report.findings, 1)]
-    return _table(
-        "findings", ("number", "severity", "class", "gain", "finding"), (True, False, False, True, False), rows
-    )
-
-
-def _table(name: str, columns: tuple[str, ...], numeric: tuple[bool, ...], rows: list[list[Cell]]) -> Table:
-    return Table(name, say(f"table.{name}"), tuple(say(f"column.{each}") for each in columns), numeric, rows)
-
-
-def _time(us: float | None) -> Cell:
-    return Cell(time_text(us), us)
-
-
-def _share(value: float | None) -> Cell:
-    return Cell(share_text(value), value)
-
-
-def _finding(number: int, each: FindingRow) -> list[Cell]:
-    severity = each.severity
-    return [
-        Cell(str(number), number, link=f"finding-{number}"),
-        Cell(severity_word(severity), SEVERITY_ORDER.get(severity)),
-        Cell(class_word(each.cls)),
-        Cell(say("page.no_gain"), 0) if each.gain_us == 0 else _time(each.gain_us),
-        Cell(each.title),
+    rows = [
+        [
+            *finding_cells(number, row.severity),
+            Cell(class_word(row.cls)),
+            Cell(say("page.no_gain"), 0) if row.gain_us == 0 else Cell(time_text(row.gain_us), row.gain_us),
+            Cell(row.title),
+        ]
+        for number, row in enumerate(report.findings, 1)
     ]
+    return made_table("findings", "number# severity class gain# finding", rows)

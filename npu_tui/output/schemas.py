@@ -1,4 +1,4 @@
-"""The JSON Schema (2020-12) of everything that is written as JSON, by name, and documents cut to some of their fields."""
+"""The JSON Schema (2020-12) of everything that is written as JSON, and documents cut to some fields."""
 
 from __future__ import annotations
 

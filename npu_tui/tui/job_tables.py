@@ -10,7 +10,7 @@ import numpy as np
 from msgspec.structs import asdict, replace
 from rich.text import Text
 
-from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, GROUPS, HOSTS, LINKS, RANKS
+from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, FINDINGS, GROUPS, HOSTS, LINKS, RANKS
 from npu_tui.profile.table import Record, Sheet, Value
 from npu_tui.profile.table import Table as DataTable
 from npu_tui.strings import say
@@ -62,13 +62,17 @@ def _table(
     leads: Callable[[int], dict[str, Any]],
     cells: Mapping[str, Cell],
     note: str = "",
+    every: bool = False,
 ) -> Table:
-    """The first of the rows ``order`` of ``sheet``; ``leads`` says where one of them leads, or how it is shown."""
+    """The first of the rows ``order`` of ``sheet``; ``leads`` says where one of them leads, or how it is shown.
+
+    With ``every`` an empty column stays.
+    """
     rows = list(order[:_MOST])
     if len(order) > len(rows):
         note = say("ranks.table.more", shown=len(rows), count=len(order))
     own = {name: _moved(cell, rows) for name, cell in cells.items()}
-    found = shown(0, table, sheet.taken(np.array(rows, np.int64)), note, cells=own)
+    found = shown(0, table, sheet.taken(np.array(rows, np.int64)), note, cells=own, every=every)
     return replace(found, rows=[JobRow(**asdict(row) | leads(at)) for at, row in zip(rows, found.rows, strict=True)])
 
 
@@ -213,20 +217,31 @@ def _course(row: Record) -> str:
 
 
 def _findings(view: Overview) -> Table:
-    found = []
-    for number, each in enumerate(view.report.findings):
-        words = Text(each.title, _SEVERE.get(each.severity, ""))
-        detail = f"{each.id}  {each.title}\n\n{each.detail}"
-        gain = say("report.unknown") if each.gain_us is None else _time(each.gain_us)
-        cells: tuple[Text | str, ...] = (each.id, say(f"severity.{each.severity}"), gain, words, each.detail)
-        values = (each.id, each.severity, each.gain_us, each.title, each.detail)
-        rank = each.ranks[0] if each.ranks else None
-        found.append(JobRow(cells, values=values, told=partial(str, detail), rank=rank, finding=number))
-    for reason in view.report.not_checked:
-        unchecked = ("", say("job.not_checked"), "", reason, "")
-        found.append(JobRow(unchecked, values=("", "", None, reason, ""), told=partial(str, reason), minor=True))
-    names = ("finding", "severity", "saves", "what", "detail")
-    return Table(tuple(say(f"column.{name}") for name in names), list(found))
+    """The findings by what they cost, then what could not be checked."""
+    findings = view.report.findings
+    cells: dict[str, Cell] = {
+        "gain": lambda row, value: say("report.unknown") if value is None else _time(value),
+        "title": lambda row, value: Text(str(value), _SEVERE.get(findings[row].severity, "")),
+        "detail": lambda row, value: str(value),
+    }
+
+    def leads(row: int) -> dict[str, Any]:
+        finding = findings[row]
+        told = partial(str, f"{finding.id}  {finding.title}\n\n{finding.detail}")
+        return {"rank": next(iter(finding.ranks), None), "told": told, "finding": row}
+
+    sheet = FINDINGS.make(view.job, view.examined.findings)
+    table = _table(FINDINGS, sheet, range(sheet.rows), leads, cells, every=True)
+    unchecked = [
+        JobRow(
+            ("", say("job.not_checked"), "", reason, ""),
+            values=("", "", None, reason, ""),
+            told=partial(str, reason),
+            minor=True,
+        )
+        for reason in view.report.not_checked
+    ]
+    return replace(table, rows=[*table.rows, *unchecked])
 
 
 _TABLES: dict[str, Callable[[Overview], Table]] = {

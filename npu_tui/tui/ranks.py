@@ -156,7 +156,7 @@ class Sides:
             return say("select.none")
         twin = picture.counterpart(selected.trace, selected.item)
         if twin is None:
-            return say("compared.no_twin", side=say(f"compare.column.{'new' if selected.trace == BASE else 'base'}"))
+            return say("compared.no_twin", side=say(f"column.{'new' if selected.trace == BASE else 'base'}"))
         if picture.pair.face != "both":
             self._turn(picture.pair, "new" if selected.trace == BASE else "base")
         scene = self._session.scene

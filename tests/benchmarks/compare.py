@@ -16,9 +16,10 @@ from pathlib import Path
 from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.measured import Side
 from npu_tui.compare.picture import Picture, compared_scene
+from npu_tui.compare.tables import PROFILE_FINDINGS
 from npu_tui.load.load import opening_of
 from npu_tui.output.compare_document import compare_document
-from npu_tui.output.compare_report import compared, profile_findings
+from npu_tui.output.compare_report import compared
 from npu_tui.output.text import text
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.scene import make_scene
@@ -94,7 +95,7 @@ def main() -> None:
     picture = Picture(comparison)
     table, _ = timed(lambda: (picture.changes, comparison.parts, comparison.step))
     drawing, scene = timed(lambda: compared_scene(picture))
-    judging, _ = timed(lambda: profile_findings(comparison))
+    judging, _ = timed(lambda: PROFILE_FINDINGS.records(comparison))
     written, report = timed(lambda: text(compare_document(compared(comparison, single=False))))
     assert isinstance(scene, Scene)
     gigabytes = sum(path.stat().st_size for path in paths if path.is_file()) / 1e9
