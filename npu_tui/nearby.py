@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from npu_tui.load import copy as cache
 from npu_tui.load.companions import Companions
-from npu_tui.load.errors import Cancelled, InputError
+from npu_tui.load.errors import Cancelled, InputError, Watcher
 from npu_tui.load.find import Source, home_of, sources_below
 from npu_tui.load.load import Opening
 from npu_tui.strings import words
@@ -224,7 +224,7 @@ def _verdict(each: Nearby, cached: bool, go_on: Callable[[], bool]) -> Told:
     opening = Opening(each.path, cached)
     if not (cached and opening.has_copy):
         opening = Opening(each.path, False)  # nobody asked for a copy
-    trace = opening.trace(lambda *_: go_on())
+    trace = opening.trace(Watcher(lambda *_: go_on()))
     found = Profile(trace, opening.source).findings
     leading = next((one for one in found.findings if one.step_after_ns is not None and one.part_of is None), None)
     text = words(found.verdict[0]) if found.verdict else ""

@@ -1,4 +1,8 @@
-"""Columns to a ``Trace``: sorted, placed in rows, links bound, counters in order."""
+"""Columns to a ``Trace``: slices sorted and placed in rows, links bound to them, counters in order.
+
+Of a large trace what does not depend on each other runs side by side: sorting counters, pairing link ends, gathering
+columns, packing slices into rows.
+"""
 
 from __future__ import annotations
 
@@ -18,67 +22,13 @@ from npu_tui.native.library import library
 from npu_tui.native.rows import first_fit
 from npu_tui.trace.arrays import sort_slices
 from npu_tui.trace.classes import classify, step_number
-from npu_tui.trace.message import Message, message
+from npu_tui.trace.message import message
 from npu_tui.trace.model import Counters, EventFile, Health, Lane, Layer, Rows, Series, Slices, Trace, make_rows
 from npu_tui.trace.text import brief
 
 T = TypeVar("T")
-
-
-class Background(Generic[T]):
-    """``compute`` in a thread that starts at once, or if it is not ``worth`` one, when the result is asked for."""
-
-    def __init__(self, compute: Callable[[], T], worth: bool) -> None:
-        self._compute = compute
-        self._found: list[T] = []
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True) if worth else None
-        if self._thread is not None:
-            self._thread.start()
-
-    def result(self) -> T:
-        """What was computed; raises what ``compute`` raised."""
-        if self._thread is not None:
-            self._thread.join()
-        elif not self._found and self._error is None:
-            self._run()
-        if self._error is not None:
-            raise self._error
-        return self._found[0]
-
-    def _run(self) -> None:
-        try:
-            self._found.append(self._compute())
-        except BaseException as error:  # it is raised where the result is asked for
-            self._error = error
-
-
+I8 = npt.NDArray[np.int8]
 I32 = npt.NDArray[np.int32]
-
-
-def sorted_counters(whole: WholeColumns, plans: list[ProcessPlan], start_ns: int) -> tuple[Counters, int]:
-    """The samples of ``whole`` by series and time, in ns after ``start_ns``, and how many have no time."""
-    layer_of = {plan.pid: i for i, plan in enumerate(plans)}
-    declared = list(whole.series)
-    rank = sorted(range(len(declared)), key=lambda code: (layer_of[declared[code][0]], code))
-    series = [
-        Series(i, layer_of[pid], name, key, instance)
-        for i, (pid, name, key, instance) in enumerate(declared[code] for code in rank)
-    ]
-    new_code = np.empty(len(declared), np.int32)
-    new_code[rank] = np.arange(len(declared))
-    time, value = whole.column("c_time", np.int64), whole.column("c_value", np.float64)
-    code = whole.column("c_series", np.int32)
-    timed = time != INVALID
-    if not timed.all():
-        time, value, code = time[timed], value[timed], code[timed]
-    time -= start_ns
-    code = np.take(new_code, code)
-    offset = np.append(0, np.cumsum(np.bincount(code, minlength=len(series)))).astype(np.int64)
-    order = sort_slices(code, time, time)
-    return Counters(np.take(time, order), np.take(value, order), offset, series), len(timed) - len(time)
-
-
 I64 = npt.NDArray[np.int64]
 
 STEPS_LANE = "Steps"
@@ -105,6 +55,34 @@ _TABLE = 1 << 24
 """Codes below this are counted in a table, others sorted."""
 
 
+class Background(Generic[T]):
+    """``compute`` in a thread that starts at once, or if it is not ``worth`` one, when the result is asked for."""
+
+    def __init__(self, compute: Callable[[], T], worth: bool) -> None:
+        self._compute = compute
+        self._results: list[T] = []
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True) if worth else None
+        if self._thread is not None:
+            self._thread.start()
+
+    def result(self) -> T:
+        """What was computed; raises what ``compute`` raised."""
+        if self._thread is not None:
+            self._thread.join()
+        elif not self._results:
+            self._results.append(self._compute())
+        if self._error is not None:
+            raise self._error
+        return self._results[0]
+
+    def _run(self) -> None:
+        try:
+            self._results.append(self._compute())
+        except BaseException as error:  # it is raised where the result is asked for
+            self._error = error
+
+
 def build_trace(
     whole: WholeColumns,
     path: str,
@@ -118,39 +96,34 @@ def build_trace(
     ``link`` takes links into ``whole`` that are not there yet, between threads that have slices.
     """
     whole.close()
-    large = whole.slices >= _SIDE_BY_SIDE
+    large = whole.slice_count >= _SIDE_BY_SIDE
 
     def pair() -> PairedEnds:
         if link is not None:
             link()
         return paired_ends(whole)
 
-    linked = _processes_of_links(whole) if link is None else set()
+    link_pids = _processes_of_links(whole) if link is None else set()
     pairing = Background(pair, large or link is not None)
     start, end, usable = _slice_times(whole)
+    thread, category = whole.column("x_thread", np.int32), whole.column("x_category", np.int32)
     kept = None if usable.all() else np.flatnonzero(usable)
-    start, end = _of(start, kept), _of(end, kept)
+    if kept is not None:
+        start, end, thread, category = start[kept], end[kept], thread[kept], category[kept]
     start_ns = int(start.min()) if len(start) else _first_sample(whole)
     start -= start_ns
     end -= start_ns
-    thread, category = (
-        _of(whole.column("x_thread", np.int32), kept),
-        _of(whole.column("x_category", np.int32), kept),
-    )
-    plans = plan_layers(
-        whole.metadata,
-        _categories_by_thread(whole, thread, category),
-        {pid for pid, _, _, _ in whole.series},
-        linked,
-    )
+    counter_pids = {pid for pid, _, _, _ in whole.series}
+    plans = plan_layers(whole.metadata, _categories_by_thread(whole, thread, category), counter_pids, link_pids)
     counting = Background(lambda: sorted_counters(whole, plans, start_ns), large)
     lane_of = _lane_codes(plans, whole.threads)
     lane = lane_of[thread] if len(thread) else np.zeros(0, np.int32)
     order = sort_slices(lane, start, end)
     kept = order if kept is None else kept[order]
-    gathering = Background(lambda: {name: _sorted(whole, name, dtype, kept) for name, dtype in _IDS}, large)
+    gathering = Background(lambda: {name: _ordered(whole, name, dtype, kept) for name, dtype in _IDS}, large)
     lane, start, end = np.take(lane, order), np.take(start, order), np.take(end, order)
-    packing = _packing(lane, start, end, large)
+    # Without the library a thread would only take turns with this one.
+    packing = Background(lambda: first_fit(lane, start, end), large and library() is not None)
     slices = _slices(whole, plans, kept, lane, start, end, np.take(category, order))
     bounds = np.searchsorted(lane, np.arange(max(sum(len(plan.threads) for plan in plans), 1) + 1))
 
@@ -166,14 +139,7 @@ def build_trace(
         setattr(slices, name, column)
     counters, untimed = counting.result()
     health.skip(message("skip.sample_time"), untimed)
-    layers = _layers(plans, lanes, counters, rank)
-    for reason, count in sorted(whole.skipped.items()):  # whoever met which first
-        if not reason.startswith("odd."):
-            health.skip(message(reason), count)
-        elif count:
-            health.warnings.append(message(reason, count=count))
-    _skip_unshown(whole, health)
-    health.warnings += _oddities(whole, plans, lanes, slices)
+    _note_health(whole, plans, lanes, slices, health)
     chunks = whole.chunks()
     return Trace(
         path=path,
@@ -185,7 +151,7 @@ def build_trace(
         categories=whole.categories.values_in_order,
         task_types=whole.task_types.values_in_order,
         stacks=whole.stacks.values_in_order,
-        layers=layers,
+        layers=_layers(plans, lanes, counters, rank),
         lanes=lanes,
         slices=slices,
         rows=rows,
@@ -197,16 +163,6 @@ def build_trace(
         health=health,
         args=JsonArgs(path, files, chunks, whole.phases.total()),
     )
-
-
-def _packing(lane: I32, start: I64, end: I64, large: bool) -> Background[I32]:
-    """The row of every slice within its lane, slices in the order of ``sort_slices``."""
-    # Without the library a thread would only take turns with this one.
-    return Background(lambda: first_fit(lane, start, end), large and library() is not None)
-
-
-def _of(values: Any, kept: I64 | None) -> Any:
-    return values if kept is None else values[kept]
 
 
 def _slice_times(whole: WholeColumns) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
@@ -222,12 +178,18 @@ def _slice_times(whole: WholeColumns) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
     return start, duration, timed & lasting
 
 
-def _distinct(code: npt.NDArray[Any], size: int) -> I64:
-    """The values among ``code``, ascending; all lie in ``[0, size)``."""
+def _first_sample(whole: WholeColumns) -> int:
+    times = whole.peek("c_time", np.int64)
+    times = times[times != INVALID]
+    return int(times.min()) if len(times) else 0
+
+
+def _distinct(codes: npt.NDArray[Any], size: int) -> I64:
+    """The values among ``codes``, ascending; all lie in ``[0, size)``."""
     if size > _TABLE:
-        return np.unique(code).astype(np.int64)
+        return np.unique(codes).astype(np.int64)
     seen = np.zeros(size, np.bool_)
-    seen[code] = True
+    seen[codes] = True
     return np.flatnonzero(seen)
 
 
@@ -236,66 +198,34 @@ def _processes_of_links(whole: WholeColumns) -> set[int]:
     return {threads[code][0] for code in _distinct(whole.peek("l_thread", np.int32), len(threads)).tolist()}
 
 
-def _skip_unshown(whole: WholeColumns, health: Health) -> None:
-    """Count the events whose phase has no place on any lane."""
-    instants = sum(whole.phases[phase] for phase in _INSTANTS)
-    health.skip(message("skip.not_event"), whole.phases[""])
-    health.skip(message("skip.instant"), instants)
-    for phase, count in whole.phases.items():
-        if phase and phase not in _SHOWN and phase not in _INSTANTS:
-            health.skip(message("skip.phase", phase=brief(phase)), count)
-
-
-def _oddities(whole: WholeColumns, plans: list[ProcessPlan], lanes: list[Lane], slices: Slices) -> list[Message]:
-    """What is odd about processes with several names, and slices without a name, a process or a thread."""
-    named = whole.metadata.process_name
-    found = [
-        message("odd.process_names", pid=pid, first=brief(named[pid]), other=brief(other))
-        for pid, other in whole.metadata.other_names.items()
-    ]
-    names = whole.names.values_in_order
-    counts = {
-        "odd.no_process": sum(lane.last - lane.first for lane in lanes if plans[lane.layer].pid == NO_PROCESS),
-        "odd.no_thread": sum(
-            lane.last - lane.first for lane in lanes if lane.tid == NO_THREAD and plans[lane.layer].pid != NO_PROCESS
-        ),
-        "odd.no_name": int(np.isin(slices.name, [k for k, name in enumerate(names) if not name]).sum()),
-    }
-    return found + [message(code, count=count) for code, count in counts.items() if count]
-
-
 def _categories_by_thread(whole: WholeColumns, thread: I32, category: I32) -> dict[tuple[int, int], set[str]]:
     """The (pid, tid) of every thread with slices, and the categories of these."""
     threads, categories = whole.threads.values_in_order, whole.categories.values_in_order
-    found: dict[tuple[int, int], set[str]] = {}
+    categories_of: dict[tuple[int, int], set[str]] = {}
     key = thread.astype(np.int64) * len(categories) + category
     for code in _distinct(key, len(threads) * len(categories)).tolist():
-        found.setdefault(threads[code // len(categories)], set()).add(categories[code % len(categories)])
-    return found
-
-
-def _first_sample(whole: WholeColumns) -> int:
-    times = whole.peek("c_time", np.int64)
-    times = times[times != INVALID]
-    return int(times.min()) if len(times) else 0
+        categories_of.setdefault(threads[code // len(categories)], set()).add(categories[code % len(categories)])
+    return categories_of
 
 
 def _lane_codes(plans: list[ProcessPlan], threads: dict[tuple[int, int], int]) -> I32:
     """Lane index by thread code, -1 for threads without slices; (threads,) int32."""
     lane_of = np.full(len(threads), -1, np.int32)
-    lane = 0
-    for plan in plans:
-        for tid in plan.threads:
-            lane_of[threads[plan.pid, tid]] = lane
-            lane += 1
+    places = [(plan.pid, tid) for plan in plans for tid in plan.threads]
+    lane_of[[threads[place] for place in places]] = np.arange(len(places))
     return lane_of
+
+
+def _ordered(whole: WholeColumns, name: str, dtype: npt.DTypeLike, kept: I64) -> Any:
+    """The column ``name`` of slices in the order of ``kept``."""
+    return np.take(whole.column(f"x_{name}", dtype), kept)
 
 
 def _slices(
     whole: WholeColumns, plans: list[ProcessPlan], kept: I64, lane: I32, start: I64, end: I64, category: I32
 ) -> Slices:
-    """The columns in the order of ``kept``; depth and ``_IDS`` are still to be found."""
-    name = _sorted(whole, "name", np.int32, kept)
+    """The columns in the order of ``kept``; depth and ``_IDS`` are filled in later."""
+    name = _ordered(whole, "name", np.int32, kept)
     later: Any = np.zeros(0, np.int32)
     return Slices(
         start=start,
@@ -307,39 +237,31 @@ def _slices(
         op_class=_classes(whole, plans, lane, category, name),
         task_type=later,
         stream=later,
-        connection=_sorted(whole, "connection", np.int64, kept),
+        connection=_ordered(whole, "connection", np.int64, kept),
         correlation=later,
         stack=later,
         event=later,
     )
 
 
-def _sorted(whole: WholeColumns, name: str, dtype: npt.DTypeLike, kept: I64) -> Any:
-    """The column ``name`` of slices in the order of ``kept``."""
-    return np.take(whole.column(f"x_{name}", dtype), kept)
-
-
-def _classes(
-    whole: WholeColumns, plans: list[ProcessPlan], lane: I32, category: I32, name: I32
-) -> npt.NDArray[np.int8]:
+def _classes(whole: WholeColumns, plans: list[ProcessPlan], lane: I32, category: I32, name: I32) -> I8:
     """The class of every slice, decided once per (layer, category, name)."""
-    layer_of_lane = np.array([i for i, plan in enumerate(plans) for _ in plan.threads], np.int64)
     if not len(lane):
         return np.zeros(0, np.int8)
     names, categories = whole.names.values_in_order, whole.categories.values_in_order
     size = len(plans) * len(categories) * len(names)
-    begin = layer_of_lane * (len(categories) * len(names))
+    begin = _layer_of_lane(plans) * (len(categories) * len(names))
 
     def keys(part: slice) -> I64:
         return np.take(begin, lane[part]) + category[part].astype(np.int64) * len(names) + name[part]
 
-    def classes(distinct: I64) -> npt.NDArray[np.int8]:
-        found = np.empty(len(distinct), np.int8)
-        for i, code in enumerate(distinct.tolist()):
-            rest, name_code = divmod(code, len(names))
+    def classes(distinct: I64) -> I8:
+        op_class = np.empty(len(distinct), np.int8)
+        for i, key in enumerate(distinct.tolist()):
+            rest, name_code = divmod(key, len(names))
             layer, category_code = divmod(rest, len(categories))
-            found[i] = classify(plans[layer].kind, categories[category_code], names[name_code])
-        return found
+            op_class[i] = classify(plans[layer].kind, categories[category_code], names[name_code])
+        return op_class
 
     if size > _TABLE:
         key = keys(slice(None))
@@ -356,6 +278,10 @@ def _classes(
     for block in blocks:
         op_class[block] = np.take(table, keys(block))
     return op_class
+
+
+def _layer_of_lane(plans: list[ProcessPlan]) -> I64:
+    return np.array([i for i, plan in enumerate(plans) for _ in plan.threads], np.int64)
 
 
 def _rows_and_lanes(
@@ -377,13 +303,12 @@ def _rows_and_lanes(
     offset = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=int(first_row[-1])))))
     steps, depths = _steps(whole, plans, slices)
     if len(steps):
-        kind = next(i for i, plan in enumerate(plans) if plan.kind == "python")
-        rows_used = int(depths.max()) + 1
-        by_row = np.argsort(depths, kind="stable")
-        item = np.concatenate((item, steps[by_row]))
-        counts = np.bincount(depths, minlength=rows_used)
+        python = next(i for i, plan in enumerate(plans) if plan.kind == "python")
+        counts = np.bincount(depths)
+        item = np.concatenate((item, steps[np.argsort(depths, kind="stable")]))
         offset = np.concatenate((offset, offset[-1] + np.cumsum(counts)))
-        lanes.append(Lane(len(lanes), kind, -1, STEPS_LANE, rank, 0, 0, int(first_row[-1]), rows_used, derived=True))
+        first, rows_used = int(first_row[-1]), len(counts)
+        lanes.append(Lane(len(lanes), python, -1, STEPS_LANE, rank, 0, 0, first, rows_used, derived=True))
     item = item.astype(np.int32, copy=False)
     return make_rows(offset.astype(np.int64), item, slices.start[item], slices.end[item]), lanes
 
@@ -392,11 +317,33 @@ def _steps(whole: WholeColumns, plans: list[ProcessPlan], slices: Slices) -> tup
     """The ``ProfilerStep#N`` slices of the Python layers by start, and their rows in the derived lane."""
     python = [i for i, plan in enumerate(plans) if plan.kind == "python"]
     codes = [code for name, code in whole.names.items() if step_number(name) is not None]
-    layer_of_lane = np.array([i for i, plan in enumerate(plans) for _ in plan.threads], np.int64)
-    found = np.flatnonzero(np.isin(slices.name, codes)) if codes and python else np.zeros(0, np.int64)
-    found = found[np.isin(layer_of_lane[slices.lane[found]], python)]
-    found = found[np.lexsort((-slices.end[found], slices.start[found]))]
-    return found, first_fit(np.zeros(len(found), np.int32), slices.start[found], slices.end[found])
+    steps = np.flatnonzero(np.isin(slices.name, codes)) if codes and python else np.zeros(0, np.int64)
+    steps = steps[np.isin(_layer_of_lane(plans)[slices.lane[steps]], python)]
+    steps = steps[np.lexsort((-slices.end[steps], slices.start[steps]))]
+    return steps, first_fit(np.zeros(len(steps), np.int32), slices.start[steps], slices.end[steps])
+
+
+def sorted_counters(whole: WholeColumns, plans: list[ProcessPlan], start_ns: int) -> tuple[Counters, int]:
+    """The samples of ``whole`` by series and time, in ns after ``start_ns``, and how many have no time."""
+    layer_of = {plan.pid: i for i, plan in enumerate(plans)}
+    declared = list(whole.series)
+    rank = sorted(range(len(declared)), key=lambda code: (layer_of[declared[code][0]], code))
+    series = [
+        Series(i, layer_of[pid], name, key, instance)
+        for i, (pid, name, key, instance) in enumerate(declared[code] for code in rank)
+    ]
+    new_code = np.empty(len(declared), np.int32)
+    new_code[rank] = np.arange(len(declared))
+    time, value = whole.column("c_time", np.int64), whole.column("c_value", np.float64)
+    code = whole.column("c_series", np.int32)
+    timed = time != INVALID
+    if not timed.all():
+        time, value, code = time[timed], value[timed], code[timed]
+    time -= start_ns
+    code = np.take(new_code, code)
+    offset = np.append(0, np.cumsum(np.bincount(code, minlength=len(series)))).astype(np.int64)
+    order = sort_slices(code, time, time)
+    return Counters(np.take(time, order), np.take(value, order), offset, series), len(timed) - len(time)
 
 
 def _layers(plans: list[ProcessPlan], lanes: list[Lane], counters: Counters, rank: int | None) -> list[Layer]:
@@ -420,3 +367,33 @@ def _layers(plans: list[ProcessPlan], lanes: list[Lane], counters: Counters, ran
         )
         for i, plan in enumerate(plans)
     ]
+
+
+def _note_health(
+    whole: WholeColumns, plans: list[ProcessPlan], lanes: list[Lane], slices: Slices, health: Health
+) -> None:
+    """Note what has no place on any lane, and what is odd about the names of processes and slices."""
+    for reason, count in sorted(whole.skipped.items()):  # in one order, whichever reader met which first
+        if not reason.startswith("odd."):
+            health.skip(message(reason), count)
+        elif count:
+            health.warnings.append(message(reason, count=count))
+    health.skip(message("skip.not_event"), whole.phases[""])
+    health.skip(message("skip.instant"), sum(whole.phases[phase] for phase in _INSTANTS))
+    for phase, count in whole.phases.items():
+        if phase and phase not in _SHOWN and phase not in _INSTANTS:
+            health.skip(message("skip.phase", phase=brief(phase)), count)
+    process_name = whole.metadata.process_name
+    for pid, other in whole.metadata.other_names.items():
+        health.warnings.append(
+            message("odd.process_names", pid=pid, first=brief(process_name[pid]), other=brief(other))
+        )
+    without = {"odd.no_process": 0, "odd.no_thread": 0}
+    for lane in lanes:
+        if plans[lane.layer].pid == NO_PROCESS:
+            without["odd.no_process"] += lane.last - lane.first
+        elif lane.tid == NO_THREAD:
+            without["odd.no_thread"] += lane.last - lane.first
+    no_name = whole.names.get("", -1)
+    without["odd.no_name"] = int(np.count_nonzero(slices.name == no_name)) if no_name >= 0 else 0
+    health.warnings += [message(code, count=count) for code, count in without.items() if count]

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from npu_tui import __version__
 from npu_tui.load.copy_container import DamagedError, container_bytes, opened_path, read_container, write_container
-from npu_tui.load.errors import Progress
+from npu_tui.load.errors import UNWATCHED, Watcher
 from npu_tui.load.find import Source
 from npu_tui.load.unpack import plain_bytes
 from npu_tui.trace.message import Message, message
@@ -93,13 +93,13 @@ def sketch(source: Source, key: str) -> Trace | None:
     return None
 
 
-def find(source: Source, key: str, progress: Progress | None = None) -> Trace | None:
+def find(source: Source, key: str, watcher: Watcher = UNWATCHED) -> Trace | None:
     """The trace of the copy called ``key`` once all of it has been read and proven, or None; a damaged one is removed.
 
-    ``progress`` is told how much has been read. Raises ``Cancelled`` if it says to stop.
+    Raises ``Cancelled`` if the watcher says to stop.
     """
     with contextlib.suppress(OSError, ValueError, MemoryError), _opened(key) as descriptor:
-        trace = read_container(descriptor, source, progress=progress)
+        trace = read_container(descriptor, source, watcher=watcher)
         with contextlib.suppress(OSError):
             os.utime(_path(key), ns=(time.time_ns(), os.fstat(descriptor).st_mtime_ns))  # the time of its last use
         return trace

@@ -20,7 +20,7 @@ from msgspec import structs
 from msgspec.structs import replace as structs_replace
 
 from npu_tui.load.args import JsonArgs
-from npu_tui.load.errors import InputError, Progress, Watcher
+from npu_tui.load.errors import UNWATCHED, InputError, Watcher
 from npu_tui.load.find import Source
 from npu_tui.load.unpack import Unpacking
 from npu_tui.trace.args import ArgReader, CommunicationArgs, Copies, always
@@ -344,17 +344,16 @@ def _head(descriptor: int, sketch: bool) -> _Head:
         raise DamagedError from error
 
 
-def read_container(descriptor: int, source: Source, sketch: bool = False, progress: Progress | None = None) -> Trace:
+def read_container(descriptor: int, source: Source, sketch: bool = False, watcher: Watcher = UNWATCHED) -> Trace:
     """The trace in the file ``descriptor``, or its ``sketch``, whose events lie in ``source``.
 
-    Packed files are unpacked when an event is asked for. ``progress`` is told how many bytes have been read. Raises
-    ``DamagedError`` if the file is not as it was written, ``Cancelled`` if ``progress`` says to stop, ``OSError`` if
-    the file cannot be read.
+    Packed files are unpacked when an event is asked for. Raises ``DamagedError`` if the file is not as it was written,
+    ``Cancelled`` if the watcher says to stop, ``OSError`` if the file cannot be read.
     """
     head = _head(descriptor, sketch)
     if len(head.files) != len(source.files) or head.stamp != os.fstat(descriptor).st_mtime_ns:
         raise DamagedError
-    held = _columns(descriptor, head, Watcher(progress))
+    held = _columns(descriptor, head, watcher)
 
     def column(kind: type, place: Any) -> Any:
         if kind is object:  # an argument of a message

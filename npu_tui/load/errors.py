@@ -1,4 +1,4 @@
-"""Input that cannot be read, and how far reading has come."""
+"""Input that cannot be read, and who watches the reading of what can."""
 
 from __future__ import annotations
 
@@ -35,20 +35,22 @@ def _harmless(message: Message) -> Message:
     return Message(message.code, args)
 
 
-Progress = Callable[[int, int, int], bool]
-"""Called with (bytes read, bytes in all, events so far); returning False cancels the loading."""
-
-Early = Callable[[Trace], None]
-"""Called with the trace of what has been read so far, without links."""
-
-
 class Watcher(Struct, frozen=True):
-    """The two callbacks of one loading; either may be missing."""
+    """What is told of a loading while it goes on; each of the callbacks may be missing.
 
-    progress: Progress | None = None
-    early: Early | None = None
+    ``progress`` is called with (bytes read, bytes in all, events so far) and cancels the loading by returning False.
+    ``early`` is called now and then with the trace of what has been read so far, without links. ``note`` is called with
+    one line if the parsed copy of the trace cannot be kept.
+    """
+
+    progress: Callable[[int, int, int], bool] | None = None
+    early: Callable[[Trace], None] | None = None
+    note: Callable[[Message | str], None] | None = None
 
     def report(self, done: int, total: int, events: int = 0) -> None:
         """Tell ``progress``. Raises ``Cancelled`` if it says to stop."""
         if self.progress is not None and not self.progress(done, total, events):
             raise Cancelled
+
+
+UNWATCHED = Watcher()

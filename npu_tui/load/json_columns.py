@@ -1,13 +1,18 @@
-"""Events to columns: codes of texts, begin and end events paired, counters, ends of links."""
+"""Events of a text trace to columns: one array per field, texts as codes of a dictionary.
+
+``Columns`` takes the events of a range of the file and gives ``RangeColumns``; ``json_reader.WholeColumns`` puts the
+ranges together. The phases with columns are ``X`` (slices, ``x_*``), ``C`` (counter samples, ``c_*``) and ``s``, ``t``
+and ``f`` (link ends, ``l_*``). Metadata (``M``) and marks that pair up across ranges (``B``, ``E``, ``b``, ``e``) are
+handed on as events. All others, such as instants, are counted by their phase.
+"""
 
 from __future__ import annotations
 
 import sys
 from array import array
-from binascii import crc32
 from collections import Counter
 from collections.abc import Hashable
-from itertools import chain, islice
+from itertools import chain, compress, islice
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -15,11 +20,25 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.load.json_events import Event, decode_args
-from npu_tui.load.times import INVALID, Times, parse_times
+from npu_tui.load.json_events import NO_DURATION, Event, decode_args, decode_slice_args
+from npu_tui.load.times import Times, nanoseconds
 from npu_tui.trace.model import HOST_TO_DEVICE
 
+Array = npt.NDArray[Any]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
 K = TypeVar("K", bound=Hashable)
+
+PHASES = frozenset("BEbe")
+"""Marks: the beginnings and ends of slices, as events of their own."""
+
+SOURCE, STEP, TARGET = 0, 1, 2
+_LINK_PHASES = {"s": SOURCE, "t": STEP, "f": TARGET}
+_COMMON = ("X", "C", *_LINK_PHASES)
+
+SeriesKey: TypeAlias = tuple[int, str, str, str]
+"""A curve: process, name, key of the value, and what tells instances apart."""
 
 
 class Codes(dict[K, int]):
@@ -38,204 +57,85 @@ class Codes(dict[K, int]):
         """How many values are numbered."""
         return len(self) - self._absent
 
+    def since(self, count: int) -> list[K]:
+        """The values with the codes ``count`` and up."""
+        return list(islice(self, self._absent + count, None))
+
     @property
     def values_in_order(self) -> list[K]:
         """The numbered values; code k is at index k."""
         return self.since(0)
 
-    def since(self, count: int) -> list[K]:
-        """The values with the codes ``count`` and up."""
-        return list(islice(self, self._absent + count, None))
+
+class Dictionaries:
+    """The dictionaries of a trace, or of one reader; ``native/layout.py`` numbers them in the same order."""
+
+    def __init__(self) -> None:
+        self.threads: Codes[tuple[int, int]] = Codes()
+        self.names: Codes[str] = Codes()
+        self.categories: Codes[str] = Codes()
+        self.task_types: Codes[str] = Codes("")
+        self.stacks: Codes[str] = Codes("")
+        self.series: Codes[SeriesKey] = Codes()
+        self.link_categories: Codes[str] = Codes()
+        self.link_texts: Codes[str] = Codes()
+        self.dictionaries: dict[str, Codes[Any]] = dict(vars(self))
+        """All of them by name."""
+
+
+class RangeColumns(Struct):
+    """The columns of a range of a file up to byte ``end``, by name, and what else comes in file order.
+
+    Codes are those of the reader of the range: it knew ``known`` values of each dictionary before, and ``news`` came
+    with the range. ``x_event``, ``l_event`` and ``chunk_first`` count from the range's first event. ``replay`` are the
+    numbered events that concern the whole trace: metadata and marks. ``truncated`` says that the file ends without the
+    array's end, ``too_long`` where an element begins that is longer than any event, ``last`` that nothing after the
+    range is to be read.
+    """
+
+    known: dict[str, int]
+    end: int = 0
+    count: int = 0
+    phases: dict[str, int] = {}
+    skipped: dict[str, int] = {}
+    news: dict[str, list[Any]] = {}
+    replay: list[tuple[int, Event]] = []
+    columns: dict[str, Array] = {}
+    truncated: bool = False
+    malformed: int = 0
+    too_long: int | None = None
+    last: bool = False
 
 
 class JointCodes:
-    """Numbers the combinations of a process, a thread and further values; few differ, however many events there are.
+    """Numbers the combinations of a process, a thread and further texts; few differ, however many events there are.
 
-    ``threads`` numbers pairs of process and thread, the other ``dictionaries`` one value each.
+    ``dictionaries`` number one of the texts each.
     """
 
     def __init__(self, threads: Codes[tuple[int, int]], *dictionaries: Codes[str]) -> None:
         self._threads = threads
         self._dictionaries = dictionaries
-        self._numbers: Codes[tuple[Any, ...]] = Codes()
-        self._table = np.zeros((1 + len(dictionaries), 0), np.int32)
-        self._found: list[npt.NDArray[np.int32]] = []
+        self._combinations: Codes[tuple[Any, ...]] = Codes()
+        self._codes = np.zeros((1 + len(dictionaries), 0), np.int32)  # of each combination, in each dictionary
+        self._events: list[I32] = []
 
     def add(self, *columns: list[Any]) -> None:
-        """Take in processes, threads and the further values, one of each per event."""
-        numbers = map(self._numbers.__getitem__, zip(*columns, strict=True))
-        self._found.append(np.fromiter(numbers, np.int32, len(columns[0])))
+        """Take in processes, threads and the further texts, one of each per event."""
+        numbers = map(self._combinations.__getitem__, zip(*columns, strict=True))
+        self._events.append(np.fromiter(numbers, np.int32, len(columns[0])))
 
-    def take(self) -> npt.NDArray[np.int32]:
+    def take(self) -> I32:
         """The codes of all events since the last call: one row per dictionary, one column per event."""
-        news = [
-            [self._threads[pid, tid], *(codes[value] for codes, value in zip(self._dictionaries, values, strict=True))]
-            for pid, tid, *values in self._numbers.since(self._table.shape[1])
+        codes = [
+            [self._threads[pid, tid], *(codes[text] for codes, text in zip(self._dictionaries, texts, strict=True))]
+            for pid, tid, *texts in self._combinations.since(self._codes.shape[1])
         ]
-        if news:
-            self._table = np.concatenate((self._table, np.array(news, np.int32).T), axis=1)
-        found, self._found = np.concatenate([np.zeros(0, np.int32), *self._found]), []
-        return np.take(self._table, found, axis=1)
+        if codes:
+            self._codes = np.concatenate((self._codes, np.array(codes, np.int32).T), axis=1)
+        events, self._events = np.concatenate([np.zeros(0, np.int32), *self._events]), []
+        return np.take(self._codes, events, axis=1)
 
-
-I64 = npt.NDArray[np.int64]
-
-SOURCE, STEP, TARGET = 0, 1, 2
-
-
-class Pairs(Struct, frozen=True):
-    """Indices of link ends that belong together, and how many ends found no partner."""
-
-    source: I64
-    target: I64
-    lone_sources: int
-    lone_targets: int
-
-
-def link_keys(category: npt.NDArray[np.int32], low: I64, high: I64) -> npt.NDArray[np.int32]:
-    """Numbers for the distinct (category, id) of link ends, an id being the numbers ``low`` and ``high``; (n,)."""
-    keys = np.zeros(len(low), np.int32)
-    if not len(low):
-        return keys
-    order = np.argsort(low, kind="stable")
-    same = np.take(low, order)
-    rank = np.append(0, np.cumsum(same[1:] != same[:-1]))
-    least, span = int(high.min()), int(high.max()) - int(high.min()) + 1
-    ways = span * (int(category.max()) + 1)
-    if len(low) * ways < 1 << 62:
-        joint = rank * ways + np.take(category * np.int64(span) + (high - least), order)
-        again = np.argsort(joint, kind="stable")
-        order, joint = np.take(order, again), np.take(joint, again)
-        fresh = joint[1:] != joint[:-1]
-    else:
-        order = order[np.lexsort((order, high[order], category[order], rank))]
-        fresh = (low[order][1:] != low[order][:-1]) | (high[order][1:] != high[order][:-1])
-        fresh |= category[order][1:] != category[order][:-1]
-    keys[order[1:]] = np.cumsum(fresh)
-    return keys
-
-
-def pair_ends(key: npt.NDArray[np.int32], phase: npt.NDArray[np.int8]) -> Pairs:
-    """Sources and targets of link ends given in file order; ``phase`` is 0 source, 1 step, 2 target.
-
-    A key with one source links it to all its targets. Where a key is used again, the file tells: with as many sources
-    as targets the k-th goes to the k-th, otherwise a target belongs to the source before it. A step (``t``) ends one
-    link and begins the next.
-    """
-    is_source = phase != TARGET
-    is_target = phase != SOURCE
-    keys = int(key.max()) + 1 if len(key) else 0
-    sources = np.flatnonzero(is_source)
-    targets = np.flatnonzero(is_target)
-    source_count = np.bincount(key[sources], minlength=keys)
-    target_count = np.bincount(key[targets], minlength=keys)
-    steps = np.bincount(key[phase == STEP], minlength=keys)
-    sources = sources[np.argsort(key[sources], kind="stable")]
-    targets = targets[np.argsort(key[targets], kind="stable")]
-    first_source = np.concatenate(([0], np.cumsum(source_count)))
-    first_target = np.concatenate(([0], np.cumsum(target_count)))
-    of = key[targets]
-    rank = np.arange(len(targets)) - first_target[of]
-    alone = source_count[of] == 1
-    even = (source_count[of] == target_count[of]) & (steps[of] == 0)
-    at = np.where(alone, 0, np.where(even, rank, -1))
-    for i in np.flatnonzero(at < 0):
-        low, high = first_source[of[i]], first_source[of[i] + 1]
-        at[i] = max(int(np.searchsorted(sources[low:high], targets[i])) - 1, 0)
-    linked = source_count[of] > 0
-    source = sources[(first_source[of] + at)[linked]]
-    target = targets[linked]
-    apart = source != target  # a step with nothing before it would be its own source
-    linked[np.flatnonzero(linked)[~apart]] = False
-    source, target = source[apart], target[apart]
-    return Pairs(
-        source,
-        target,
-        int(np.count_nonzero(target_count[key[sources]] == 0)),
-        int(np.count_nonzero(~linked)),
-    )
-
-
-PHASES = frozenset("BEbe")
-
-Numbered = tuple[int, Event]
-
-
-class _Open:
-    """Beginnings without an end so far, as (time, index); an end takes the last one of its process, else the last."""
-
-    def __init__(self) -> None:
-        self.left: set[int] = set()
-        self._all: list[tuple[int, int]] = []
-        self._of: dict[int, list[tuple[int, int]]] = {}
-
-    def begin(self, pid: int, mark: tuple[int, int]) -> None:
-        self.left.add(mark[1])
-        self._all.append(mark)
-        self._of.setdefault(pid, []).append(mark)
-
-    def end(self, pid: int) -> tuple[int, int] | None:
-        """The beginning that an end in process ``pid`` belongs to, if there is any."""
-        for marks in (self._of.get(pid, []), self._all):
-            while marks:
-                mark = marks.pop()
-                if mark[1] in self.left:  # it stands in both lists
-                    self.left.remove(mark[1])
-                    return mark
-        return None
-
-
-class BeginEndEvents:
-    """BeginEndEvents in file order; ``slices`` pairs them."""
-
-    def __init__(self) -> None:
-        self.lane_names: dict[tuple[int, int], str] = {}
-        self._marks: list[Numbered] = []
-
-    def add(self, numbered: list[Numbered]) -> None:
-        """Take in marks with their ordinals in the file."""
-        self._marks.extend(numbered)
-
-    def slices(self, skipped: Counter[str]) -> list[Numbered]:
-        """One ``X`` event per pair with the ordinal of its beginning; marks without a partner are counted.
-
-        BeginEndEvents are paired in the order of time, at equal times in that of the file.
-        """
-        times = parse_times([event.ts for _, event in self._marks])
-        skipped["skip.mark_time"] += int((times == INVALID).sum())
-        order = sorted((time, i) for i, time in enumerate(times.tolist()) if time != INVALID)
-        open_marks: dict[tuple[object, ...], _Open] = {}
-        found: list[Numbered] = []
-        for time, i in order:
-            event = self._marks[i][1]
-            key = self._key(event)
-            if event.ph in "Bb":
-                open_marks.setdefault(key, _Open()).begin(event.pid, (time, i))
-            elif key in open_marks and (begun := open_marks[key].end(event.pid)):
-                found.append(self._slice(begun[1], time - begun[0]))
-            else:
-                skipped["skip.lone_end"] += 1
-        skipped["skip.lone_begin"] += sum(len(marks.left) for marks in open_marks.values())
-        return sorted(found, key=lambda pair: pair[0])
-
-    def _key(self, event: Event) -> tuple[object, ...]:
-        return (event.pid, event.tid) if event.ph in "BE" else (event.cat, str(event.id), event.name)
-
-    def _slice(self, index: int, duration: int) -> Numbered:
-        ordinal, event = self._marks[index]
-        tid = event.tid
-        if event.ph == "b":
-            label = event.cat or event.name
-            tid = -2 - crc32(f"async {label}".encode())
-            self.lane_names[event.pid, tid] = label
-        return ordinal, msgspec.structs.replace(event, ph="X", tid=tid, dur=duration / 1000)
-
-
-I32 = npt.NDArray[np.int32]
-F64 = npt.NDArray[np.float64]
-
-SeriesKey: TypeAlias = tuple[int, str, str, str]
-"""Process, name, key of the value, and what tells instances apart."""
 
 _INSTANCE_KEYS = frozenset({"acc_id", "die", "die_id", "acc id", "die id"})
 """Keys of counter args that tell samples apart and are no curve of their own (msprof's Acc PMU and multi-die chips)."""
@@ -248,7 +148,8 @@ class CounterEvents:
     """Counter events of one range of the file.
 
     An event costs one look-up of its shape: process, name, id and the keys of its args. What its values mean is worked
-    out per shape, once for all events of the range.
+    out per shape, once for all events of the range. For example, ``{"acc_id": 3, "value": 7.5}`` is the curve "value"
+    of the instance "acc_id 3".
     """
 
     def __init__(self, series: Codes[SeriesKey], skipped: Counter[str]) -> None:
@@ -260,10 +161,8 @@ class CounterEvents:
 
     def add(self, events: list[Event]) -> None:
         """Take in counter events, in file order."""
-        joined = b"[%b]" % b",".join([event.args or b"{}" for event in events])
-        shapes = self._shapes
         try:
-            samples = _samples(joined)
+            samples = _samples(b"[%b]" % b",".join([event.args or b"{}" for event in events]))
         except ValueError:
             for event in events:
                 self._add_tolerated(event)
@@ -275,7 +174,7 @@ class CounterEvents:
             map(tuple, samples),
             strict=True,
         )
-        self._shape.append(np.fromiter(map(shapes.__getitem__, keys), np.int32, len(events)))
+        self._shape.append(np.fromiter(map(self._shapes.__getitem__, keys), np.int32, len(events)))
         self._value.append(np.fromiter(chain.from_iterable(map(_values, samples)), np.float64))
 
     def _add_tolerated(self, event: Event) -> None:
@@ -300,12 +199,11 @@ class CounterEvents:
         value = np.concatenate([np.zeros(0), *self._value])
         self._shape, self._value = [], []
         shapes = [_Shape(*key) for key in self._shapes.values_in_order]
-        width = np.array([len(found.keys) for found in shapes] or [0], np.int64)
-        curves = np.array([len(found.curves) for found in shapes] or [0], np.int64)
-        begin, place = _begins(width[shape]), _begins(curves[shape])
-        total = int(curves[shape].sum()) if len(shape) else 0
-        local, chosen = np.empty(total, np.int32), np.empty(total, np.float64)
-        found: list[tuple[int, int, SeriesKey]] = []
+        widths = np.array([len(one.keys) for one in shapes] or [0], np.int64)[shape]
+        curves = np.array([len(one.curves()) for one in shapes] or [0], np.int64)[shape]
+        begin, place = np.cumsum(widths) - widths, np.cumsum(curves) - curves  # of each event: its values, its samples
+        local, chosen = np.empty(int(curves.sum()), np.int32), np.empty(int(curves.sum()))
+        series: list[tuple[int, int, SeriesKey]] = []  # first sample, local number and key of each
         order = np.argsort(shape.astype(np.uint16) if len(shapes) < 1 << 16 else shape, kind="stable")
         bounds = np.searchsorted(shape[order], np.arange(len(shapes) + 1))
         for code, one in enumerate(shapes):
@@ -313,69 +211,67 @@ class CounterEvents:
             if not len(events):
                 continue
             for members, instance in one.instances(events, value, begin):
-                for k, at in enumerate(one.curves):
-                    slots = place[members] + k
-                    local[slots] = len(found)
-                    chosen[slots] = value[begin[members] + at]
-                    found.append((int(slots[0]), len(found), one.series(at, instance)))
+                for k, at in enumerate(one.curves()):
+                    samples = place[members] + k
+                    local[samples] = len(series)
+                    chosen[samples] = value[begin[members] + at]
+                    series.append((int(samples[0]), len(series), (one.pid, one.label(), one.keys[at], instance)))
         # Series are numbered by their first sample, whatever the order of their shapes.
-        codes = np.zeros(len(found), np.int32)
-        for _, number, key in sorted(found):
+        codes = np.zeros(len(series), np.int32)
+        for _, number, key in sorted(series):
             codes[number] = self._series[key]
-        return np.repeat(np.arange(len(shape)), curves[shape]), codes[local], chosen
+        return np.repeat(np.arange(len(shape)), curves), codes[local], chosen
 
 
-class _Shape:
+class _Shape(Struct, frozen=True):
     """What the counter events of one process, name, id and list of arg keys have in common.
 
-    ``curves`` are the places of the values among the ``keys``, the others tell instances apart.
+    ``instance`` is known already for events with values that are no numbers.
     """
 
-    def __init__(
-        self, pid: int, name: str, identity: object, keys: tuple[str, ...], instance: str | None = None
-    ) -> None:
-        self._pid = pid
-        self._name = name if identity is None else f"{name}[{identity}]"
-        self.keys = keys
-        self._known = instance
-        split = self._known is None and len(self.keys) > 1
-        self._telling = [i for i, key in enumerate(self.keys) if split and key in _INSTANCE_KEYS]
-        self.curves = [i for i in range(len(self.keys)) if i not in self._telling]
+    pid: int
+    name: str
+    identity: object
+    keys: tuple[str, ...]
+    instance: str | None = None
+
+    def label(self) -> str:
+        """The name, with the id where there is one."""
+        return self.name if self.identity is None else f"{self.name}[{self.identity}]"
+
+    def telling(self) -> list[int]:
+        """The places among the keys of the values that tell instances apart."""
+        split = self.instance is None and len(self.keys) > 1
+        return [at for at, key in enumerate(self.keys) if split and key in _INSTANCE_KEYS]
+
+    def curves(self) -> list[int]:
+        """The places of all other values."""
+        telling = self.telling()
+        return [at for at in range(len(self.keys)) if at not in telling]
 
     def instances(self, events: I64, value: F64, begin: I64) -> list[tuple[I64, str]]:
         """``events`` by instance, each with what tells it apart."""
         groups: list[tuple[I64, list[float]]] = [(events, [])]
-        for at in self._telling:
+        for at in self.telling():
             groups = [
-                (group[own == told], [*tale, told])
-                for group, tale in groups
-                for own in [value[begin[group] + at]]
-                for told in np.unique(own).tolist()
+                (members[values == number], [*numbers, number])
+                for members, numbers in groups
+                for values in [value[begin[members] + at]]
+                for number in np.unique(values).tolist()
             ]
-        names = [self.keys[at] for at in self._telling]
-        return [(group, self._known or instance_name(names, tale)) for group, tale in groups]
-
-    def series(self, at: int, instance: str) -> SeriesKey:
-        """The series of the value at place ``at``."""
-        return self._pid, self._name, self.keys[at], instance
-
-
-def _begins(widths: I64) -> I64:
-    return np.cumsum(widths) - widths
+        names = [self.keys[at] for at in self.telling()]
+        return [(members, self.instance or instance_name(names, numbers)) for members, numbers in groups]
 
 
 def instance_name(keys: list[str], values: list[Any]) -> str:
-    """What tells an instance of a counter apart: each key that does, with its value."""
-    return " ".join(f"{key} {_plain(value)}" for key, value in zip(keys, values, strict=True))
-
-
-def _plain(value: object) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    """What tells an instance of a counter apart: each key that does, with its value, such as ``die 1``."""
+    plain = [int(value) if isinstance(value, float) and value.is_integer() else value for value in values]
+    return " ".join(f"{key} {value}" for key, value in zip(keys, plain, strict=True))
 
 
 _LOW_BITS = 62
 _LOW = (1 << _LOW_BITS) - 1
-_LONGEST = 37
+_LONGEST_ID = 37
 """An id of so many digits does not fit into two numbers."""
 _DIGITS = b" 0123456789"
 
@@ -396,20 +292,17 @@ class LinkEnds:
         self._texts = texts
         self._skipped = skipped
         self._places = JointCodes(threads, categories)
-        self._begin()
-
-    def _begin(self) -> None:
-        self._count = 0
-        self._without: list[int] = []
         self._time = Times()
+        self._count = 0
+        self._without_id: list[int] = []
         self._low, self._high = array("q"), array("q")
 
     def add(self, ends: list[Event]) -> None:
         """Take in link ends; those without an id are counted as skipped."""
-        ids, begun = [event.id for event in ends], self._count
+        ids, before = [event.id for event in ends], self._count
         self._count += len(ends)
         if None in ids:
-            self._without += [i for i, identity in enumerate(ids, begun) if identity is None]
+            self._without_id += [i for i, identity in enumerate(ids, before) if identity is None]
             launches = sum(event.id is None and event.cat == HOST_TO_DEVICE for event in ends)
             self._skipped["skip.launch_id"] += launches
             self._skipped["skip.link_id"] += ids.count(None) - launches  # a version of MindSpore writes them so
@@ -417,51 +310,171 @@ class LinkEnds:
             ids = [event.id for event in ends]
         self._places.add([event.pid for event in ends], [event.tid for event in ends], [event.cat for event in ends])
         self._time.extend([event.ts for event in ends])
-        self._add_ids(ids)
-
-    def _add_ids(self, ids: list[Any]) -> None:
-        if _link_ends_plain(ids):
-            numbers = list(map(int, ids))
-            if max(numbers) <= _LOW:
-                self._low += array("q", numbers)
-                self._high += array("q", bytes(8 * len(numbers)))
-            else:
-                self._low += array("q", [number & _LOW for number in numbers])
-                self._high += array("q", [number >> _LOW_BITS for number in numbers])
+        if _are_plain(ids):
+            numbers = list(map(int, ids))  # type: ignore[arg-type]
+            self._low += array("q", [number & _LOW for number in numbers])
+            self._high += array("q", [number >> _LOW_BITS for number in numbers])
             return
         for text in map(str, ids):
-            low, high = self._split(text)
-            self._low.append(low)
-            self._high.append(high)
+            if text.isdecimal() and text.isascii() and len(text) < _LONGEST_ID and str(number := int(text)) == text:
+                self._low.append(number & _LOW)
+                self._high.append(number >> _LOW_BITS)
+            else:
+                self._low.append(0)
+                self._high.append(-1 - self._texts[text])
 
-    def _split(self, text: str) -> tuple[int, int]:
-        if text.isdecimal() and text.isascii() and len(text) < _LONGEST and str(number := int(text)) == text:
-            return number & _LOW, number >> _LOW_BITS
-        return 0, -1 - self._texts[text]
-
-    def take(self, ordinals: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[Any]]:
+    def take(self, ordinals: I64) -> dict[str, Array]:
         """The columns since the last call; ``ordinals`` are those of all the ends that were added."""
         thread, category = self._places.take()
-        columns: dict[str, npt.NDArray[Any]] = {
+        columns: dict[str, Array] = {
             "category": category,
             "thread": thread,
-            "event": np.delete(ordinals, self._without) if self._without else ordinals,
+            "event": np.delete(ordinals, self._without_id) if self._without_id else ordinals,
             "time": self._time.take(),
             "id": np.frombuffer(self._low, np.int64),
             "high": np.frombuffer(self._high, np.int64),
         }
-        self._begin()
+        self._count, self._without_id = 0, []
+        self._low, self._high = array("q"), array("q")
         return columns
 
 
-def _link_ends_plain(ids: list[Any]) -> bool:
+def _are_plain(ids: list[Any]) -> bool:
     """Whether all ``ids`` are of one type, whole, as a number is written, and of usual length."""
     kinds = set(map(type, ids))
     if kinds == {int}:
         return bool(min(ids) >= 0 and max(ids) >> _LOW_BITS <= _LOW)
-    if kinds != {str} or "" in ids or max(map(len, ids)) >= _LONGEST:
+    if kinds != {str} or "" in ids or max(map(len, ids)) >= _LONGEST_ID:
         return False
     text = f" {' '.join(ids)}"
     if not text.isascii() or text.encode().translate(None, _DIGITS):
         return False
     return text.count(" ") == len(ids) and " 0" not in text
+
+
+def _table_of(phases: str) -> bytes:
+    """A table for ``bytes.translate`` that makes 1 of the bytes that are one of ``phases`` and 0 of all others."""
+    return bytes(chr(byte) in phases for byte in range(256))
+
+
+_SLICES, _SAMPLES, _LINK_ENDS = _table_of("X"), _table_of("C"), _table_of("".join(_LINK_PHASES))
+_LINK_PHASE = np.array([_LINK_PHASES.get(chr(byte), 0) for byte in range(256)], np.int8)
+
+
+class Columns(Dictionaries):
+    """The events of a range so far; the dictionaries stay from one range to the next."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._skipped: Counter[str] = Counter()
+        self._kinds = JointCodes(self.threads, self.categories, self.task_types, self.stacks)
+        self._samples = CounterEvents(self.series, self._skipped)
+        self._ends = LinkEnds(self.threads, self.link_categories, self.link_texts, self._skipped)
+        self._x_time, self._c_time = Times(), Times()
+        self._begin()
+
+    def _begin(self) -> None:
+        """A new range."""
+        self.count = 0
+        self._part = RangeColumns({name: codes.count for name, codes in self.dictionaries.items()})
+        self._phases: Counter[str] = Counter()
+        self._skipped.clear()
+        self._marks: list[bytes] = []
+        self._pairs: list[int] = []
+        self._x_name = array("i")
+        self._x_duration = array("d")
+        self._x_ids = {name: array("q") for name in ("x_stream", "x_connection", "x_correlation")}
+        self._chunks = {name: array("q") for name in ("chunk_offset", "chunk_length", "chunk_first")}
+
+    def add(self, offset: int, length: int, events: list[Event]) -> None:
+        """Take in the events of one chunk of ``length`` bytes at ``offset`` of the file."""
+        for column, value in zip(self._chunks.values(), (offset, length, self.count), strict=True):
+            column.append(value)
+        marks = _marks(events)
+        self._marks.append(marks)
+        left = len(events)
+        if slices := list(compress(events, marks.translate(_SLICES))):
+            left -= len(slices)
+            self._add_slices(slices)
+        if left and (samples := list(compress(events, marks.translate(_SAMPLES)))):
+            left -= len(samples)
+            self._c_time.extend([event.ts for event in samples])
+            self._samples.add(samples)
+        if left and (ends := list(compress(events, marks.translate(_LINK_ENDS)))):
+            left -= len(ends)
+            self._ends.add(ends)
+        for ordinal, event in enumerate(events, self.count) if left else ():
+            if event.ph not in _COMMON:
+                self._phases[event.ph] += 1
+                if event.ph == "M" or event.ph in PHASES:
+                    self._part.replay.append((ordinal, event))
+        self.count += len(events)
+
+    def add_pairs(self, pairs: list[tuple[int, Event]]) -> None:
+        """Take in slices that are no events of their own, each with the ordinal of the event it begins with."""
+        self._pairs.extend([ordinal for ordinal, _ in pairs])
+        self._add_slices([event for _, event in pairs])
+
+    def _add_slices(self, events: list[Event]) -> None:
+        self._x_time.extend([event.ts for event in events])
+        self._x_duration += array("d", [event.dur for event in events])
+        args = decode_slice_args([event.args for event in events], self._skipped)
+        self._kinds.add(
+            [event.pid for event in events],
+            [event.tid for event in events],
+            [event.cat for event in events],
+            [arg.task_type for arg in args],
+            [arg.stack for arg in args],
+        )
+        self._x_name += array("i", list(map(self.names.__getitem__, [event.name for event in events])))
+        ids = self._x_ids
+        ids["x_stream"] += array("q", [arg.stream if arg.stream >= 0 else arg.physic_stream for arg in args])
+        ids["x_connection"] += array("q", [arg.connection for arg in args])
+        ids["x_correlation"] += array("q", [arg.correlation for arg in args])
+
+    def take(self, end: int = 0) -> RangeColumns:
+        """What the range held, which ends at byte ``end`` of the file; the next one begins."""
+        part, marks = self._part, b"".join(self._marks)
+        duration = np.frombuffer(self._x_duration, np.float64)
+        if without := int(np.count_nonzero(duration == NO_DURATION)):
+            self._skipped["odd.no_duration"] += without
+        self._phases.update({phase: count for phase in _COMMON if (count := marks.count(phase.encode()))})
+        samples, series, value = self._samples.take()
+        thread, category, task_type, stack = self._kinds.take()
+        ends = self._ends.take(_places(marks, _LINK_ENDS))
+        part.columns = {
+            "x_time": self._x_time.take(),
+            "x_duration": nanoseconds(duration),
+            "x_thread": thread,
+            "x_name": np.frombuffer(self._x_name, np.int32),
+            "x_category": category,
+            "x_task_type": task_type,
+            "x_stack": stack,
+            "x_event": np.array(self._pairs, np.int64) if self._pairs else _places(marks, _SLICES),
+            **{name: np.frombuffer(values, np.int64) for name, values in self._x_ids.items()},
+            "c_time": self._c_time.take()[samples],
+            "c_series": series,
+            "c_value": value,
+            **{f"l_{name}": values for name, values in ends.items()},
+            "l_phase": _LINK_PHASE[np.frombuffer(marks, np.uint8)[ends["event"]]],
+            **{name: np.frombuffer(values, np.int64) for name, values in self._chunks.items()},
+        }
+        part.end, part.count = end, self.count
+        part.phases, part.skipped = dict(self._phases), dict(self._skipped)
+        part.news = {name: codes.since(part.known[name]) for name, codes in self.dictionaries.items()}
+        self._begin()
+        return part
+
+
+def _marks(events: list[Event]) -> bytes:
+    """The phase of every event as one byte; 0 stands for one that is no single character of ASCII."""
+    phases = [event.ph for event in events]
+    text = "".join(phases)
+    if len(text) == len(phases) and "" not in phases and text.isascii():
+        return text.encode()
+    return "".join([phase if len(phase) == 1 and phase.isascii() else "\0" for phase in phases]).encode()
+
+
+def _places(marks: bytes, table: bytes) -> Any:
+    """Where ``marks`` are those of ``table``; (n,) int64."""
+    return np.flatnonzero(np.frombuffer(marks.translate(table), np.bool_))

@@ -1,12 +1,13 @@
-"""Layers and lanes from the metadata of a trace, and links bound to slices."""
+"""Layers and lanes from the metadata of a trace, and links: their ends paired, then bound to slices."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
-from npu_tui.load.json_columns import link_keys, pair_ends
+from npu_tui.load.json_columns import SOURCE, STEP, TARGET
 from npu_tui.load.json_events import Metadata, named
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.times import INVALID
@@ -14,6 +15,9 @@ from npu_tui.trace.binding import LaneIndex
 from npu_tui.trace.message import message
 from npu_tui.trace.model import HOST_TO_DEVICE, Health, LayerKind, Links, Slices
 from npu_tui.trace.text import whole_number
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
 
 _KINDS: dict[str, LayerKind] = {
     "Python": "python",
@@ -101,40 +105,94 @@ def thread_label(metadata: Metadata, pid: int, tid: int) -> str:
     return metadata.thread_name.get((pid, tid)) or named(tid) or f"Thread {tid}"
 
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
+class Pairs(Struct, frozen=True):
+    """Indices of link ends that belong together, and how many ends found no partner."""
+
+    source: I64
+    target: I64
+    lone_sources: int
+    lone_targets: int
+
+
+def link_keys(category: I32, low: I64, high: I64) -> I32:
+    """Numbers for the distinct (category, id) of link ends, an id being the numbers ``low`` and ``high``; (n,)."""
+    keys = np.zeros(len(low), np.int32)
+    if not len(low):
+        return keys
+    order = np.argsort(low, kind="stable")
+    sorted_low = np.take(low, order)
+    rank = np.append(0, np.cumsum(sorted_low[1:] != sorted_low[:-1]))
+    least, span = int(high.min()), int(high.max()) - int(high.min()) + 1
+    combinations = span * (int(category.max()) + 1)
+    if len(low) * combinations < 1 << 62:
+        # All three fit into one number, which sorts faster than three keys.
+        joint = rank * combinations + np.take(category * np.int64(span) + (high - least), order)
+        again = np.argsort(joint, kind="stable")
+        order, joint = np.take(order, again), np.take(joint, again)
+        differs = joint[1:] != joint[:-1]
+    else:
+        order = order[np.lexsort((order, high[order], category[order], rank))]
+        differs = (low[order][1:] != low[order][:-1]) | (high[order][1:] != high[order][:-1])
+        differs |= category[order][1:] != category[order][:-1]
+    keys[order[1:]] = np.cumsum(differs)
+    return keys
+
+
+def pair_ends(key: I32, phase: npt.NDArray[np.int8]) -> Pairs:
+    """Sources and targets of link ends given in file order; ``phase`` is 0 source, 1 step, 2 target.
+
+    A key with one source links it to all its targets. Where a key is used again, the file tells: with as many sources
+    as targets the k-th goes to the k-th, otherwise a target belongs to the source before it. A step (``t``) ends one
+    link and begins the next.
+    """
+    keys = int(key.max()) + 1 if len(key) else 0
+    sources, targets = np.flatnonzero(phase != TARGET), np.flatnonzero(phase != SOURCE)
+    source_count, target_count = (np.bincount(key[ends], minlength=keys) for ends in (sources, targets))
+    step_count = np.bincount(key[phase == STEP], minlength=keys)
+    sources, targets = (ends[np.argsort(key[ends], kind="stable")] for ends in (sources, targets))
+    first_source, first_target = (np.append(0, np.cumsum(count)) for count in (source_count, target_count))
+    of_target = key[targets]
+    rank = np.arange(len(targets)) - first_target[of_target]
+    is_alone = source_count[of_target] == 1
+    is_even = (source_count[of_target] == target_count[of_target]) & (step_count[of_target] == 0)
+    at = np.where(is_alone, 0, np.where(is_even, rank, -1))  # which source of the key
+    for i in np.flatnonzero(at < 0):
+        low, high = first_source[of_target[i]], first_source[of_target[i] + 1]
+        at[i] = max(int(np.searchsorted(sources[low:high], targets[i])) - 1, 0)
+    is_linked = source_count[of_target] > 0
+    source, target = sources[(first_source[of_target] + at)[is_linked]], targets[is_linked]
+    apart = source != target  # a step with nothing before it would be its own source
+    lone_targets = len(targets) - int(np.count_nonzero(apart))
+    lone_sources = int(np.count_nonzero(target_count[key[sources]] == 0))
+    return Pairs(source[apart], target[apart], lone_sources, lone_targets)
 
 
 class PairedEnds(Struct, frozen=True):
-    """Timed link ends, and which belong together, by the time of the target.
+    """Timed link ends, and which belong together: ``pairs`` are indices of these ends, by the time of the target.
 
     ``where`` is their place among all ends, ``time`` absolute ns, ``category`` and ``key`` one number each; (ends,).
-    ``source`` and ``target`` are indices of these; (links,). What is left over is counted.
+    ``untimed`` counts the others.
     """
 
     where: I64
     time: I64
     category: I32
     key: I32
-    source: I64
-    target: I64
+    pairs: Pairs
     untimed: int
-    lone_sources: int
-    lone_targets: int
 
 
 def paired_ends(whole: WholeColumns) -> PairedEnds:
     """The link ends of ``whole`` by (category, id); threads and events of the ends stay there."""
     time = whole.column("l_time", np.int64)
     where = np.flatnonzero(time != INVALID)
-    category = whole.column("l_category", np.int32)[where]
+    untimed = len(time) - len(where)
+    time, category = time[where], whole.column("l_category", np.int32)[where]
     key = link_keys(category, whole.column("l_id", np.int64)[where], whole.column("l_high", np.int64)[where])
     pairs = pair_ends(key, whole.column("l_phase", np.int8)[where])
-    untimed = len(time) - len(where)
-    time = time[where]
     order = np.argsort(time[pairs.target], kind="stable")
-    source, target = pairs.source[order], pairs.target[order]
-    return PairedEnds(where, time, category, key, source, target, untimed, pairs.lone_sources, pairs.lone_targets)
+    pairs = replace(pairs, source=pairs.source[order], target=pairs.target[order])
+    return PairedEnds(where, time, category, key, pairs, untimed)
 
 
 def bound_links(
@@ -154,25 +212,27 @@ def bound_links(
     ``health``.
     """
     health.skip(message("skip.link_time"), ends.untimed)
-    health.skip(message("skip.lone_source"), ends.lone_sources)
-    health.skip(message("skip.lone_target"), ends.lone_targets)
-    category, key, source, target = ends.category, ends.key, ends.source, ends.target
+    health.skip(message("skip.lone_source"), ends.pairs.lone_sources)
+    health.skip(message("skip.lone_target"), ends.pairs.lone_targets)
+    category, key, source, target = ends.category, ends.key, ends.pairs.source, ends.pairs.target
     time = ends.time - start_ns
     thread = whole.column("l_thread", np.int32)[ends.where]
     event = whole.column("l_event", np.int64)[ends.where]
     lane = lane_of[thread] if len(thread) else np.zeros(0, np.int32)
     index = LaneIndex(bounds[:-1], bounds[1:], slices.start, slices.end)
-    target_slice = _bind(index, lane[target], time[target], np.full(len(target), -1, np.int64), slices)
-    wanted = np.full(len(target), -1, np.int64)
-    wanted[target_slice >= 0] = slices.connection[target_slice[target_slice >= 0]]
-    source_slice = _bind(index, lane[source], time[source], wanted, slices)
+    target_slice = _slices_at(index, lane[target], time[target], np.full(len(target), -1, np.int64), slices)
+    # Of several calls of CANN that begin with a launch, the one with the connection of the kernel made it.
+    connection = np.full(len(target), -1, np.int64)
+    connection[target_slice >= 0] = slices.connection[target_slice[target_slice >= 0]]
+    source_slice = _slices_at(index, lane[source], time[source], connection, slices)
     source_lane = lane[source].copy()
+    # At Level0 the CANN process of a launch has no slices: the Python function that ran on its thread stands for it.
     to_device = whole.link_categories.get(HOST_TO_DEVICE, -1)
     astray = np.flatnonzero((source_slice < 0) & (category[source] == to_device))
     if len(astray):
-        fallback = _python_lane_of_thread(whole, lane_of, python)[thread[source[astray]]]
-        source_slice[astray] = index.innermost(fallback, time[source[astray]])
-        source_lane[astray] = np.where(source_slice[astray] >= 0, fallback, source_lane[astray])
+        python_lane = _python_lane_of_thread(whole, lane_of, python)[thread[source[astray]]]
+        source_slice[astray] = index.innermost(python_lane, time[source[astray]])
+        source_lane[astray] = np.where(source_slice[astray] >= 0, python_lane, source_lane[astray])
     return Links(
         category=category[source],
         key=key[source],
@@ -187,16 +247,17 @@ def bound_links(
     )
 
 
-def _bind(index: LaneIndex, lane: I32, time: I64, connection: I64, slices: Slices) -> I64:
-    found = index.exact(lane, time, connection, slices.connection)
-    missing = np.flatnonzero(found < 0)
-    found[missing] = index.innermost(lane[missing], time[missing])
-    return found
+def _slices_at(index: LaneIndex, lane: I32, time: I64, connection: I64, slices: Slices) -> I64:
+    """The slice on each ``lane`` that begins at ``time``, else the innermost that is open then, -1 without one."""
+    at = index.exact(lane, time, connection, slices.connection)
+    missing = np.flatnonzero(at < 0)
+    at[missing] = index.innermost(lane[missing], time[missing])
+    return at
 
 
 def _python_lane_of_thread(whole: WholeColumns, lane_of: I32, python: set[int]) -> I32:
     """For every thread code the first lane of the same tid on a Python layer, -1 without one."""
     lanes = [(int(lane_of[code]), tid) for (pid, tid), code in whole.threads.items() if pid in python]
-    lanes.sort(key=lambda found: -found[0])
+    lanes.sort(reverse=True, key=lambda lane_and_tid: lane_and_tid[0])  # the first lane is written last
     by_tid = {tid: lane for lane, tid in lanes if lane >= 0}
     return np.array([by_tid.get(tid, -1) for _, tid in whole.threads], np.int32)

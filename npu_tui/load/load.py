@@ -1,4 +1,7 @@
-"""A path to a ``Trace``: which reader, which copy, and what is told on the way."""
+"""A path to a ``Trace``: which reader reads it, and whether its parsed copy is used instead.
+
+``Opening`` is what a user wants to open, ``load`` reads it from its files.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,21 @@ import errno
 import gc
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
-from npu_tui.load import copy as cache
+from npu_tui.load import copy as copies
 from npu_tui.load.args import json_args
 from npu_tui.load.build import build_trace
-from npu_tui.load.errors import Early, InputError, Progress, Watcher
+from npu_tui.load.errors import UNWATCHED, InputError, Watcher
 from npu_tui.load.fast_reader import read_scanned
 from npu_tui.load.find import PIPE, PIPED, Form, Source, find_source, form_of
 from npu_tui.load.json_chunks import BOM, CHUNK, LONGEST, array_start
-from npu_tui.load.json_reader import Outcome, WholeColumns, read_tolerantly
-from npu_tui.load.unpack import Plain, Unpacking, open_plain, scratch_folder, spooled
+from npu_tui.load.json_reader import WholeColumns, read_tolerantly
+from npu_tui.load.unpack import Unpacking, open_plain, scratch_folder, spooled
 from npu_tui.native.library import library
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import EventFile, Health, Trace
@@ -38,32 +40,27 @@ _LONGEST_HEAD = 64 << 20
 
 
 def load(
-    path: str | Path | Source,
-    progress: Progress | None = None,
-    chunk_size: int = CHUNK,
-    range_bytes: int = 0,
-    early: Early | None = None,
+    path: str | Path | Source, watcher: Watcher = UNWATCHED, chunk_size: int = CHUNK, range_bytes: int = 0
 ) -> Trace:
     """The trace at ``path``: a file of events, a profile directory that holds one, or what discovery found there.
 
-    ``range_bytes`` is how much is read at a time, 0 for what suits the file. ``early`` is called now and then with the
-    trace of what has been read so far.
+    ``range_bytes`` is how much is read at a time, 0 for what suits the file.
 
-    Raises ``InputError`` if it cannot be read or holds no event, ``Cancelled`` if ``progress`` returns False.
+    Raises ``InputError`` if it cannot be read or holds no event, ``Cancelled`` if the watcher says to stop.
     """
     collecting = gc.isenabled()
     gc.disable()  # nothing decoded is cyclic, and a collection walks every event
-    watcher = Watcher(progress, early)
     try:
         source = path if isinstance(path, Source) else find_source(Path(path))
         try:
             if source.kind == "companions":
-                return _without_events(source)
+                health = Health(warnings=[message("odd.no_trace", path=str(source.path))])
+                return build_trace(WholeColumns(), str(source.path), (), source.rank, health)
             if source.kind == "database":
                 from npu_tui.load.database import load_database  # most traces are JSON
 
                 return load_database(source.path, source.rank, watcher)
-            return _Reading(source, watcher, chunk_size, range_bytes).trace()
+            return _TextLoading(source, watcher, chunk_size, range_bytes, time.monotonic()).trace()
         except OSError as error:
             raise InputError(refusal(source.path, error)) from error
         except MemoryError as error:
@@ -73,12 +70,6 @@ def load(
             gc.enable()
 
 
-def _without_events(source: Source) -> Trace:
-    """A trace without slices, for a profile of which only the companion files are there."""
-    health = Health(warnings=[message("odd.no_trace", path=str(source.path))])
-    return build_trace(WholeColumns(), str(source.path), (), source.rank, health)
-
-
 def refusal(path: Path, error: OSError) -> Message:
     """Why the bytes of ``path`` cannot be had: ``error``, or that the disk for the plain ones is full."""
     if error.errno == errno.ENOSPC:
@@ -86,37 +77,24 @@ def refusal(path: Path, error: OSError) -> Message:
     return message("input.unreadable", path=str(path), why=error.strerror or str(error))
 
 
-class _Pictured(Struct):
-    """When what was read so far was last shown: it is shown again when twice as much is there."""
+class _TextLoading(Struct):
+    """One loading of the files of ``source``, which are text; ``range_bytes`` is 0 for what suits each file.
 
-    at: float
-    events: int = 0
+    ``shown_at`` is when what has been read was last shown, ``shown_events`` how much that was.
+    """
 
-    def is_due(self, taken: int, done: int, size: int) -> bool:
-        """Whether to show ``taken`` events, ``done`` of ``size`` bytes having been read."""
-        waited = time.monotonic() - self.at >= (_EARLY_SECONDS if self.events else _FIRST_SECONDS)
-        return waited and taken >= max(2 * self.events, 1) and done < size * _EARLY_SHARE
-
-    def done(self, events: int) -> None:
-        """Note that ``events`` are on screen now."""
-        self.at, self.events = time.monotonic(), events
-
-
-class _Reading:
-    """One loading of the files of ``source``."""
-
-    def __init__(self, source: Source, watcher: Watcher, chunk_size: int, range_bytes: int) -> None:
-        self._source = source
-        self._watcher = watcher
-        self._chunk_size = chunk_size
-        self._range_bytes = range_bytes
-        self._pictured = _Pictured(time.monotonic())
-        self._whole = WholeColumns()
-        self._health = Health()
+    source: Source
+    watcher: Watcher
+    chunk_size: int
+    range_bytes: int
+    shown_at: float
+    shown_events: int = 0
+    whole: WholeColumns = field(default_factory=WholeColumns)
+    health: Health = field(default_factory=Health)
 
     def trace(self) -> Trace:
         """Read all files and put the trace together."""
-        source, health = self._source, self._health
+        source, health = self.source, self.health
         files: list[EventFile] = []
         reached = 0
         for path in source.files:
@@ -130,59 +108,55 @@ class _Reading:
                 files.append(file)
         if not files:
             raise InputError(health.warnings[0])
-        if self._whole.count == self._whole.phases[""]:
+        if self.whole.count == self.whole.phases[""]:
             raise InputError(message("input.no_event", path=str(source.path), byte=reached))
         size = sum(file.size for file in files)
-        self._watcher.report(size, size, self._whole.count)
-        return build_trace(self._whole, str(source.path), tuple(files), source.rank, health)
+        self.watcher.report(size, size, self.whole.count)
+        return build_trace(self.whole, str(source.path), tuple(files), source.rank, health)
 
     def _read(self, path: Path, number: int) -> tuple[EventFile, int]:
         """Take the events of the file at ``path`` in; returns the offset reached as well."""
-        whole = self._whole
+        whole, health = self.whole, self.health
         packed, before = path.stat().st_size, whole.count
-        plain = open_plain(path, lambda done: self._watcher.report(done, packed, whole.count))
+        plain = open_plain(path, lambda done: self.watcher.report(done, packed, whole.count))
         try:
             start = _array_start(path, plain.stream)
         finally:
             if not plain.unpacked:
                 plain.stream.close()
+        file = EventFile(plain.path, plain.size, plain.stream if plain.unpacked else None)
 
         def advance(done: int, events: int) -> None:
-            self._watcher.report(done, plain.size, before + events)
+            self.watcher.report(done, file.size, events)
             if not number:  # those of later files are not in sight yet
-                self._show(plain, done)
+                self._show(file, done)
 
-        scanner = library()
-        if scanner is not None:
-            outcome = read_scanned(
-                scanner, plain.path, start, plain.size, whole, number, self._chunk_size, advance, self._range_bytes
-            )
+        compiled = library()
+        how = (whole, number, self.chunk_size, advance, self.range_bytes)
+        if compiled is None:
+            outcome = read_tolerantly(file.path, start, *how)
         else:
-            outcome = read_tolerantly(plain.path, start, whole, number, self._chunk_size, advance, self._range_bytes)
-        self._note(path, plain, outcome, before)
-        return EventFile(plain.path, plain.size, plain.stream if plain.unpacked else None), outcome.end
-
-    def _show(self, plain: Plain, done: int) -> None:
-        """Show what is there, now and then."""
-        early, count = self._watcher.early, self._whole.count
-        if early is None or not self._pictured.is_due(count, done, plain.size):
-            return
-        files = (EventFile(plain.path, plain.size, plain.stream if plain.unpacked else None),)
-        trace = build_trace(self._whole.so_far(), str(self._source.path), files, self._source.rank, Health())
-        if len(trace.slices):
-            early(trace)
-        self._pictured.done(count)
-
-    def _note(self, path: Path, plain: Plain, outcome: Outcome, before: int) -> None:
-        """Note what was odd about a file that was read; ``before`` is how many events there were without it."""
-        health = self._health
+            outcome = read_scanned(compiled, file.path, start, file.size, *how)
         if outcome.too_long is not None:
             where = {"path": str(path), "byte": outcome.too_long, "megabytes": LONGEST >> 20}
-            if self._whole.count == before:
+            if whole.count == before:
                 raise InputError(Message("input.too_long", where))
             health.warnings.append(Message("input.too_long_later", where))
         health.truncated = health.truncated or outcome.truncated or plain.cut or outcome.too_long is not None
         health.skip(message("skip.malformed"), outcome.malformed)
+        return file, outcome.end
+
+    def _show(self, file: EventFile, done: int) -> None:
+        """Show what is there of ``file``, of which ``done`` bytes are read, whenever it is twice as much as before."""
+        early, count = self.watcher.early, self.whole.count
+        if early is None or count < max(2 * self.shown_events, 1) or done >= file.size * _EARLY_SHARE:
+            return
+        if time.monotonic() - self.shown_at < (_EARLY_SECONDS if self.shown_events else _FIRST_SECONDS):
+            return
+        trace = build_trace(self.whole.so_far(), str(self.source.path), (file,), self.source.rank, Health())
+        if len(trace.slices):
+            early(trace)
+        self.shown_at, self.shown_events = time.monotonic(), count
 
 
 def _array_start(file: Path, stream: BinaryIO) -> int:
@@ -194,10 +168,12 @@ def _array_start(file: Path, stream: BinaryIO) -> int:
         start = array_start(head)
         if start is not None:
             return begin + start
-        if len(head) < length or not _may_begin_later(head):
+        if len(head) < length or not head.removeprefix(BOM).lstrip().startswith(b"{"):
             break
         length *= 4
-    raise InputError(_no_array(file, head))
+    if not head.strip():
+        raise InputError(message("input.empty", path=str(file)))
+    raise InputError(message("input.no_array", path=str(file), found=repr(head.lstrip()[:12]).removeprefix("b")))
 
 
 def _first_word(stream: BinaryIO) -> int:
@@ -211,16 +187,6 @@ def _first_word(stream: BinaryIO) -> int:
         offset += len(blank)
     stream.seek(offset)
     return offset
-
-
-def _may_begin_later(head: bytes) -> bool:
-    return head.removeprefix(BOM).lstrip().startswith(b"{")
-
-
-def _no_array(file: Path, head: bytes) -> Message:
-    if not head.strip():
-        return message("input.empty", path=str(file))
-    return message("input.no_array", path=str(file), found=repr(head.lstrip()[:12]).removeprefix("b"))
 
 
 _QUICK_BYTES = 16 << 20
@@ -239,46 +205,40 @@ def opening_of(path: str | Path, cached: bool = True, form: Form | None = None) 
         raise InputError(message("input.no_stdin", path=str(PIPED))) from error
 
 
-class Opening:
-    """A trace to be opened: the file or directory ``path``, or what ``piped`` brings.
+class Opening(Struct, dict=True, eq=False):
+    """A trace to be opened: the file or directory ``path``, in ``form`` where both forms are there.
 
-    With ``cached`` its parsed copy is used, or made if there is none; what comes through a pipe has none, as nothing
-    tells that it is the same before all of it has been read.
+    With ``cached`` its parsed copy is used, or made if there is none. ``piped`` brings the bytes instead, if it is
+    given; then there is no copy, as nothing tells that it is the same before all of it has been read.
     """
 
-    def __init__(
-        self, path: Path, cached: bool = True, piped: BinaryIO | None = None, form: Form | None = None
-    ) -> None:
-        self.path = path
-        self._form = form
-        self._cached = cached
-        self._piped = piped
+    path: Path
+    cached: bool = True
+    piped: BinaryIO | None = None
+    form: Form | None = None
 
     @once
     def source(self) -> Source:
         """What is there. Raises ``InputError`` as ``find_source`` does."""
-        return PIPE if self._piped is not None else find_source(self.path, self._form)
+        return PIPE if self.piped is not None else find_source(self.path, self.form)
 
     @once
     def _key(self) -> str | None:
-        """What its copy is called, None where it has none."""
-        return cache.key_of(self.source) if self._cached and self._piped is None else None
+        """The name of its copy, None where it has none."""
+        return copies.key_of(self.source) if self.cached and self.piped is None else None
 
     @property
     def has_copy(self) -> bool:
         """Whether there is a parsed copy to be read. Raises ``InputError`` as ``find_source`` does."""
-        return self._key is not None and cache.has(self._key)
+        return self._key is not None and copies.has(self._key)
 
     @property
     def is_quick(self) -> bool:
         """Whether the trace is there at once: a small text, or one with a copy."""
         with contextlib.suppress(InputError, OSError):
-            source, key = self.source, self._key
-            if source.kind == "database" or self._piped is not None:
+            if self.source.kind == "database" or self.piped is not None:
                 return False
-            if key is not None and cache.has(key):
-                return True
-            return sum(file.stat().st_size for file in source.files) < _QUICK_BYTES
+            return self.has_copy or sum(file.stat().st_size for file in self.source.files) < _QUICK_BYTES
         return False
 
     def sketch(self) -> Trace | None:
@@ -286,63 +246,52 @@ class Opening:
 
         Raises ``InputError`` as ``find_source`` does.
         """
-        return cache.sketch(self.source, self._key) if self._key is not None else None
+        return copies.sketch(self.source, self._key) if self._key is not None else None
 
-    def trace(
-        self,
-        progress: Progress | None = None,
-        note: Callable[[Message | str], None] | None = None,
-        early: Early | None = None,
-    ) -> Trace:
-        """The trace, once; raises and calls ``progress`` and ``early`` as ``load`` does.
+    def trace(self, watcher: Watcher = UNWATCHED) -> Trace:
+        """The trace, once; raises as ``load`` does.
 
-        A copy is written beside everything else and waited for a moment when the program ends; ``note`` is told why it
-        could not be.
+        A copy is written beside everything else and waited for a moment when the program ends.
         """
-        if self._piped is not None:
-            return _piped_trace(self._piped, progress, early)
+        if self.piped is not None:
+            return _piped_trace(self.piped, watcher)
         source, key = self.source, self._key
-        if key is not None and (found := cache.find(source, key, progress)) is not None:
-            if early is not None:
-                early(found)  # it is whole, but what is known of it takes longer than its first picture
-            if progress is not None:
-                _unpack_ahead(found)
-            return found
-        trace = load(source, progress, early=early)
+        if key is not None and (trace := copies.find(source, key, watcher)) is not None:
+            if watcher.early is not None:
+                watcher.early(trace)  # all of it is there, but what is known of it takes longer than its first picture
+            if watcher.progress is not None:
+                # The args lie in the file, which may be packed, and a user who watches will want to see some.
+                for file in trace.files:
+                    if isinstance(file.copy, Unpacking):
+                        file.copy.begin()
+            return trace
+        trace = load(source, watcher)
         # A copy names its files by those of the source, so it cannot leave one out.
-        if key is not None and len(trace.files) == len(source.files) and cache.key_of(source) == key:
-            atexit.register(cache.Keeper(trace, key, note).finish)
+        if key is not None and len(trace.files) == len(source.files) and copies.key_of(source) == key:
+            atexit.register(copies.Keeper(trace, key, watcher.note).finish)
         return trace
 
 
-def _piped_trace(stream: BinaryIO, progress: Progress | None, early: Early | None) -> Trace:
-    watcher = Watcher(progress)
+def _piped_trace(stream: BinaryIO, watcher: Watcher) -> Trace:
+    """The trace that ``stream`` brings; its bytes are kept for its args as long as the trace is."""
     try:
         copy, path = spooled(stream, lambda done: watcher.report(done, 0))
     except OSError as error:
         raise InputError(refusal(PIPED, error)) from error
-
     if form_of(Path(path)) == "db":
         raise InputError(message("input.piped_database", path=str(PIPED)))
 
-    def named(trace: Trace) -> None:
+    def show(trace: Trace) -> None:
         trace.path = str(PIPED)
         trace.args = json_args(trace)
-        if early is not None:
-            early(trace)
+        if watcher.early is not None:
+            watcher.early(trace)
 
     try:
-        trace = load(path, progress, early=None if early is None else named)
+        trace = load(path, Watcher(watcher.progress, show if watcher.early is not None else None))
     except InputError as error:
         raise InputError(Message(error.message.code, error.message.args | {"path": str(PIPED)})) from error
     trace.path = str(PIPED)
     trace.files = tuple(file if file.copy is not None else replace(file, copy=copy) for file in trace.files)
     trace.args = json_args(trace)
     return trace
-
-
-def _unpack_ahead(trace: Trace) -> None:
-    """Somebody watches, who will want to see args: they lie in the file, which may be packed."""
-    for file in trace.files:
-        if isinstance(file.copy, Unpacking):
-            file.copy.begin()

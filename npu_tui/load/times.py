@@ -1,8 +1,8 @@
 """Time texts to whole nanoseconds, exactly.
 
-``ts`` of torch_npu and msprof is text: epoch microseconds with three decimals, 16 digits before the point. Other
-writers use numbers, other numbers of decimals or scientific notation. No value passes through a float, which has a
-grid of 0.25 us at epoch microseconds.
+``ts`` of torch_npu and msprof is text: epoch microseconds with three decimals, 16 digits before the point, such as
+``"1736405443863674.400"``. Other writers use numbers, other numbers of decimals or scientific notation. No value passes
+through a float, which has a grid of 0.25 us at epoch microseconds.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 I64 = npt.NDArray[np.int64]
+U64 = npt.NDArray[np.uint64]
 
 INVALID = np.iinfo(np.int64).min
 """Stands for a text that is no time, or one outside int64 nanoseconds."""
@@ -49,21 +50,22 @@ class Times:
 
     def extend(self, texts: list[str]) -> None:
         """Append ``texts``."""
-        if texts:
-            self._joined.append(_joined(texts))
-            self._count += len(texts)
-            if self._count >= _BULK:
-                self._parse()
-
-    def _parse(self) -> None:
-        self._parsed.append(_parse_joined(self._joined))
-        self._joined, self._count = [], 0
+        if not texts:
+            return
+        joined = _GAP.join(texts)
+        if joined.count("\n") != len(_GAP) * (len(texts) - 1):
+            joined = _GAP.join([text.replace("\n", " ") for text in texts])
+        self._joined.append(joined)
+        self._count += len(texts)
+        if self._count >= _BULK:
+            self._parsed.append(_parse_joined(self._joined))
+            self._joined, self._count = [], 0
 
     def take(self) -> I64:
         """``parse_time`` of all texts since the last call; (n,) int64 ns."""
-        self._parse()
-        parsed, self._parsed = self._parsed, []
-        return np.concatenate(parsed)
+        times = np.concatenate([*self._parsed, _parse_joined(self._joined)])
+        self._joined, self._count, self._parsed = [], 0, []
+        return times
 
 
 def parse_times(texts: list[str]) -> I64:
@@ -73,63 +75,52 @@ def parse_times(texts: list[str]) -> I64:
     return times.take()
 
 
-def _joined(texts: list[str]) -> str:
-    """``texts`` (not none) as one text for ``_parse_joined``."""
-    found = _GAP.join(texts)
-    if found.count("\n") != len(_GAP) * (len(texts) - 1):
-        found = _GAP.join([text.replace("\n", " ") for text in texts])
-    return found
-
-
 def _parse_joined(parts: list[str]) -> I64:
-    """``parse_time`` of all texts that were ``_joined`` into ``parts``; (n,) int64.
+    """``parse_time`` of the texts in ``parts``, each of which holds some with a gap between; (n,) int64.
 
     The common form of 16 digits and 3 decimals is parsed in bulk; a part with other texts slows down itself only.
     """
     lines = _GAP.join([*parts, ""])
     if len(lines) % _ROW == 0 and lines.isascii():
-        words = np.frombuffer(lines.encode(), "<u8").reshape(-1, 3)
-        times = np.empty(len(words), np.int64)
-        if _parse_common(words, times):
+        times, is_regular = _parse_common(lines)
+        if is_regular.all():
             return times
     if len(parts) > 1:
         return np.concatenate([_parse_joined([part]) for part in parts])
     texts = lines.split(_GAP)[:-1]
-    common = np.array([i for i, text in enumerate(texts) if len(text) == _WIDTH and text.isascii()], np.int64)
+    common = [i for i, text in enumerate(texts) if len(text) == _WIDTH and text.isascii()]
     times = np.full(len(texts), INVALID)
-    if len(common):
-        found = np.empty(len(common), np.int64)
-        _parse_common(np.frombuffer("".join([texts[i] + _GAP for i in common]).encode(), "<u8").reshape(-1, 3), found)
-        times[common] = found
+    if common:
+        times[common] = _parse_common("".join([texts[i] + _GAP for i in common]))[0]
     for i in np.flatnonzero(times == INVALID).tolist():
         times[i] = parse_time(texts[i])
     return times
 
 
-def _parse_common(words: npt.NDArray[np.uint64], times: npt.NDArray[np.int64]) -> bool:
-    """Fill in ``times`` from rows of 16 digits, a point, 3 digits and the gap; False if some have another form.
+def _parse_common(rows: str) -> tuple[I64, npt.NDArray[np.bool_]]:
+    """The times of rows of 16 digits, a point, 3 digits and the gap, and which rows have that form; (n,) each.
 
-    Those, and what lies beyond int64, become ``INVALID``.
+    The times of others, and of what lies beyond int64, are ``INVALID``.
     """
-    same = words[:1] if (words[:, 0] == words[:1, 0]).all() else words  # they change every 100 seconds
-    left, right, rest = same[:, 0] - _ZEROS, words[:, 1] - _ZEROS, words[:, 2] - _POINT_AND_GAP
+    words = np.frombuffer(rows.encode(), "<u8").reshape(-1, 3)
+    leading = words[:1] if (words[:, 0] == words[:1, 0]).all() else words  # they change every 100 seconds
+    left, right, rest = leading[:, 0] - _ZEROS, words[:, 1] - _ZEROS, words[:, 2] - _POINT_AND_GAP
     # A byte is a digit if neither it nor itself plus 6 leaves its low half.
     strange = right + _SIXES
     strange |= right
     strange |= left | (left + _SIXES)
     strange &= _HIGH_HALVES
     strange |= (rest | (rest + _SIXES & _THREE_BYTES)) & _NOT_DECIMALS
-    eights = (_eight_digits(left) * np.uint64(10**8) + _eight_digits(right)).view(np.int64)
+    microseconds = (_eight_digits(left) * np.uint64(10**8) + _eight_digits(right)).view(np.int64)
     decimals = (rest >> np.uint64(8) & _BYTE) * np.uint64(100) + (rest >> np.uint64(16) & _BYTE) * np.uint64(10)
     decimals += rest >> np.uint64(24) & _BYTE
-    regular = (strange == 0) & (eights <= _LATEST // 1000)
-    found = eights * 1000 + decimals.view(np.int64)
-    regular &= found <= _LATEST
-    times[:] = np.where(regular, found, INVALID)
-    return bool(regular.all())
+    is_regular = (strange == 0) & (microseconds <= _LATEST // 1000)
+    times = microseconds * 1000 + decimals.view(np.int64)
+    is_regular &= times <= _LATEST
+    return np.where(is_regular, times, INVALID), is_regular
 
 
-def _eight_digits(digits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def _eight_digits(digits: U64) -> U64:
     """The numbers of eight digits each, the first in the lowest byte: neighbours are joined, then pairs, then fours."""
     digits = (digits * np.uint64(10) + (digits >> np.uint64(8))) & np.uint64(0x00FF00FF00FF00FF)
     digits = (digits * np.uint64(100) + (digits >> np.uint64(16))) & np.uint64(0x0000FFFF0000FFFF)
@@ -147,12 +138,12 @@ _NOT_DECIMALS = np.uint64(0xFFFFFFFFF0F0F0FF)
 _BYTE = np.uint64(0xFF)
 
 
-def nanoseconds(microseconds: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+def nanoseconds(microseconds: npt.NDArray[np.float64]) -> I64:
     """Durations in us to the nearest ns, ``INVALID`` for endless ones; (n,) int64.
 
     Durations carry noise below a nanosecond in real files.
     """
     with np.errstate(over="ignore"):
         scaled = np.rint(microseconds * 1000.0)
-    lasting = np.abs(scaled) <= _LONGEST
-    return np.where(lasting, np.where(lasting, scaled, 0.0).astype(np.int64), INVALID)
+    is_finite = np.abs(scaled) <= _LONGEST
+    return np.where(is_finite, np.where(is_finite, scaled, 0.0).astype(np.int64), INVALID)

@@ -15,7 +15,7 @@ from textual.containers import Vertical
 from textual.screen import Screen
 from textual.widgets import ProgressBar, Static
 
-from npu_tui.load.errors import Cancelled, InputError
+from npu_tui.load.errors import Cancelled, InputError, Watcher
 from npu_tui.load.load import Opening
 from npu_tui.strings import say
 from npu_tui.trace.folded_rows import DEEP, folded_row
@@ -158,7 +158,7 @@ class Loader:
         early = self._early if len(self.openings) == 1 else None
         if early is not None and self._picture is not None and (sketch := opening.sketch()) is not None:
             self._draw(sketch, True)
-        trace = opening.trace(progress, lambda why: _note(found, why), early)
+        trace = opening.trace(Watcher(progress, early, lambda why: _note(found, why)))
         found.append(trace)
         _fold(trace)
         self._draw(trace, True)

@@ -13,6 +13,7 @@ SHORTENED = """
 import os, sys
 from pathlib import Path
 from npu_tui.load import copy as cache
+from npu_tui.load.errors import Watcher
 from npu_tui.load.find import find_source
 from npu_tui.load.load import load
 from npu_tui.output.report_document import report_document
@@ -25,7 +26,7 @@ key = cache.key_of(source)
 cache.keep(load(source), key, lambda: True)
 path = cache.copies()[0].path
 if sys.argv[1] == "while it is checked":
-    assert cache.find(source, key, lambda *figures: os.truncate(path, 4096) is None) is None
+    assert cache.find(source, key, Watcher(lambda *figures: os.truncate(path, 4096) is None)) is None
 else:
     trace = cache.find(source, key)
     os.truncate(path, 4096)

@@ -62,7 +62,7 @@ os.environ["NPU_TUI_SCANNER"] = "off"
 trace = loading.load(path)
 """
 _SCANNED = """
-from npu_tui.load.scanner import reading
+from npu_tui.load import fast_reader as reading
 assert loading.library() is not None, "there is no compiled scanner for this machine"
 {threads}
 trace = loading.load(path)
@@ -74,7 +74,7 @@ assert trace is not None
 """
 _CACHE = """
 from pathlib import Path
-from npu_tui.load.copy import cache
+from npu_tui.load import copy as cache
 from npu_tui.load.find import find_source
 """
 _REPORT = """
@@ -193,7 +193,7 @@ def table(name: str, path: Path, rounds: int, programs: list[str], environment: 
 _STAGES = """
 import json, os, sys, time
 import npu_tui.load.load as loading
-from npu_tui.load.build import depth, trace
+import npu_tui.load.build as building
 found = {}
 def timed(room, name):
     inner = getattr(room, name)
@@ -207,9 +207,9 @@ def timed(room, name):
             kept[0] += time.perf_counter() - begun
             kept[1] += sum(after[:4]) - sum(before[:4])
     setattr(room, name, outer)
-for name in ("sort_slices", "_slices", "paired_ends", "bound_links", "sorted_counters", "_rows_and_lanes"):
-    timed(trace, name)
-timed(depth, "first_fit")
+for name in ("sort_slices", "_slices", "paired_ends", "bound_links", "sorted_counters", "_rows_and_lanes",
+             "first_fit"):
+    timed(building, name)
 for name in ("load", "read_scanned", "build_trace"):
     timed(loading, name)
 loading.load(sys.argv[1])

@@ -23,7 +23,7 @@ from npu_tui.load import copy as cache
 from npu_tui.load import copy_container as container
 from npu_tui.load import unpack
 from npu_tui.load.args import json_args
-from npu_tui.load.errors import InputError
+from npu_tui.load.errors import InputError, Watcher
 from npu_tui.load.find import Source, find_source
 from npu_tui.load.load import Opening, load
 from npu_tui.strings import words
@@ -103,7 +103,7 @@ def test_a_copy_without_the_args_of_communication_layers_has_them_read(
 def test_a_copy_is_shown_before_anything_is_made_of_it() -> None:
     kept("fixtures/healthy")
     shown: list[Trace] = []
-    trace = Opening(Path("fixtures/healthy")).trace(early=shown.append)
+    trace = Opening(Path("fixtures/healthy")).trace(Watcher(early=shown.append))
     assert [id(each) for each in shown] == [id(trace)]
 
 
@@ -200,7 +200,7 @@ def test_a_packed_file_that_is_gone_or_changed_since_is_one_line(tmp_path: Path)
 def test_a_watched_packed_file_is_unpacked_ahead(tmp_path: Path) -> None:
     path = packed_trace(tmp_path)
     kept(path)
-    trace = Opening(path).trace(lambda done, total, events: True)
+    trace = Opening(path).trace(Watcher(lambda done, total, events: True))
     packed = trace.files[0].copy
     assert isinstance(packed, unpack.Unpacking)
     for _ in range(500):
@@ -268,7 +268,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(cache, "write_container", full)
     notes: list[str] = []
     opening = Opening(path)
-    trace = opening.trace(note=notes.append)
+    trace = opening.trace(Watcher(note=notes.append))
     assert len(trace.slices) == 50
     for thread in threading.enumerate():
         if thread.daemon and thread.name != "MainThread":

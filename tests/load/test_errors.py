@@ -10,7 +10,7 @@ import pytest
 from refusals import said
 
 from npu_tui.load.args import json_args
-from npu_tui.load.errors import Cancelled, InputError
+from npu_tui.load.errors import Cancelled, InputError, Watcher
 from npu_tui.load.load import load
 
 EVENT = b'{"ph": "X", "name": "op", "pid": 1, "tid": 2, "ts": "1.000", "dur": 1}'
@@ -106,7 +106,7 @@ def test_cancelling(tmp_path: Path) -> None:
         return len(seen) < 2
 
     with pytest.raises(Cancelled):
-        load(path, progress)
+        load(path, Watcher(progress))
     (first, size, _), (second, _, events) = seen
     assert 0 < first < second <= size == path.stat().st_size
     assert 0 < events <= 60_000

@@ -15,7 +15,7 @@ import pytest
 from equality import assert_same, assert_same_events
 from refusals import refused
 
-from npu_tui.load.errors import Cancelled
+from npu_tui.load.errors import Cancelled, Watcher
 from npu_tui.load.find import PIPED
 from npu_tui.load.load import Opening, load
 from npu_tui.load.unpack import spooled
@@ -48,7 +48,7 @@ def test_what_is_wrong_with_a_pipe_is_said_of_the_pipe(content: bytes, words: st
 
 def test_a_pipe_can_be_given_up() -> None:
     with pytest.raises(Cancelled):
-        piped(TRACE.read_bytes()).trace(lambda done, total, events: False)
+        piped(TRACE.read_bytes()).trace(Watcher(lambda done, total, events: False))
 
 
 def test_what_was_spooled_leaves_no_file() -> None:
@@ -84,7 +84,7 @@ def test_a_pipe_that_brings_nothing_can_be_given_up() -> None:
     os.write(writing, b"[")
     calls: list[int] = []
     with os.fdopen(reading, "rb") as stream, pytest.raises(Cancelled):
-        Opening(PIPED, piped=stream).trace(lambda done, total, events: calls.append(done) or len(calls) < 3)
+        Opening(PIPED, piped=stream).trace(Watcher(lambda done, total, events: calls.append(done) or len(calls) < 3))
     os.close(writing)
     assert calls == [1, 1, 1]
 

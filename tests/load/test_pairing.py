@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference import matched
 
-from npu_tui.load.json_columns import Pairs, link_keys, pair_ends
+from npu_tui.load.layers import Pairs, link_keys, pair_ends
 
 PHASE = {"s": 0, "t": 1, "f": 2}
 FAR = st.sampled_from([0, 1, 2, 2**61])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from compare import assert_equal
@@ -18,7 +19,7 @@ from scanning import threads, without_scanner
 
 from npu_tui.load import load as loading
 from npu_tui.load.args import json_args
-from npu_tui.load.errors import Cancelled
+from npu_tui.load.errors import Cancelled, Watcher
 from npu_tui.load.fast_reader import ALONE_BYTES, range_cuts
 from npu_tui.load.load import load
 from npu_tui.trace.model import Trace
@@ -27,7 +28,7 @@ FIXTURES = ["dispatch_bound", "healthy", "msprof_two_devices", "kineto", "mindsp
 SIZES = st.integers(16, 400) | st.sampled_from([64, 1 << 16])
 
 
-def by_threads(path: Path | str, count: int, length: int, **how: int) -> Trace:
+def by_threads(path: Path | str, count: int, length: int, **how: Any) -> Trace:
     """The trace at ``path``, read by ``count`` threads in ranges of ``length`` bytes."""
     with threads(count):
         return load(path, range_bytes=length, **how)
@@ -108,7 +109,7 @@ def test_who_cancels_is_obeyed(monkeypatch: pytest.MonkeyPatch, scanner: bool) -
     if not scanner:
         monkeypatch.setenv("NPU_TUI_SCANNER", "off")
     with pytest.raises(Cancelled):
-        by_threads("fixtures/healthy", 2, 5_000, progress=lambda done, total, events: False)  # type: ignore[arg-type]
+        by_threads("fixtures/healthy", 2, 5_000, watcher=Watcher(lambda done, total, events: False))
 
 
 @pytest.mark.parametrize("scanner", [True, False])
@@ -135,7 +136,7 @@ def test_early_traces_grow_into_the_whole_one(monkeypatch: pytest.MonkeyPatch, s
     for name in ("_FIRST_SECONDS", "_EARLY_SECONDS"):
         monkeypatch.setattr(loading, name, 0.0)
     seen = []
-    whole = load("fixtures/healthy", range_bytes=9_000, chunk_size=4_000, early=seen.append)
+    whole = load("fixtures/healthy", range_bytes=9_000, chunk_size=4_000, watcher=Watcher(early=seen.append))
     assert len(seen) >= 2
     counts = [len(trace.slices) for trace in seen]
     assert counts == sorted(counts)

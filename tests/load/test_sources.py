@@ -15,7 +15,7 @@ import pytest
 from refusals import refused, said
 
 from npu_tui.load import unpack
-from npu_tui.load.errors import InputError
+from npu_tui.load.errors import InputError, Watcher
 from npu_tui.load.find import SQLITE, Form, find_source
 from npu_tui.load.load import load
 from npu_tui.strings import words
@@ -223,7 +223,7 @@ def test_a_file_that_shrinks_while_it_is_read(tmp_path: Path) -> None:
             file.truncate(3_000_000)
         return True
 
-    trace = load(path, shrink)
+    trace = load(path, Watcher(shrink))
     assert trace.health.truncated
     assert len(trace.slices) == b", ".join([EVENT] * 60_000)[: 3_000_000 - 1].count(b"}")
 

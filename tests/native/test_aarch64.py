@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from npu_tui.load.fast_state import State
+from npu_tui.load.fast_scanner import Memory
 from npu_tui.native import library as libraries
 from npu_tui.native.layout import DONE, NUMBER, REGION, WORDS
 
@@ -53,19 +53,19 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def block_of(data: bytes) -> bytearray:
-    """State, tables, columns and ``data`` after its opening bracket as one block; addresses are offsets in it."""
-    state = State(len(data), 8 * len(data))
-    state.arrays["buffer"][: len(data)] = np.frombuffer(data, np.uint8)
+    """Numbers, tables, columns and ``data`` after its opening bracket as one block; addresses are offsets in it."""
+    memory = Memory(len(data), 8 * len(data))
+    memory.arrays["buffer"][: len(data)] = np.frombuffer(data, np.uint8)
     for name, value in (("filled", len(data)), ("position", 1), ("cut", 1 << 60), ("chunk_size", 4096)):
-        state.put(name, value)
+        memory.put(name, value)
     for group in ("x", "c", "l", "chunk"):
-        for name, array in state.arrays.items():
+        for name, array in memory.arrays.items():
             if name.startswith(f"{group}_"):
                 array.fill(0)
     block = bytearray(8 * WORDS)
-    words = state.words.copy()
+    words = memory.words.copy()
     for name, at in REGION.items():
-        array = state.arrays[name]
+        array = memory.arrays[name]
         block += bytes(-len(block) % 64)
         words[at] = len(block)
         block += array.tobytes()
@@ -77,8 +77,8 @@ def run_here(block: bytearray) -> int:
     """The same by the library for x86-64, in this process."""
     library = ctypes.CDLL(str(FOLDER / "x86_64_v2.so"))
     library.scan.argtypes, library.scan.restype = [ctypes.c_int64] * 2, ctypes.c_int64
-    memory = np.frombuffer(block, np.uint8)
-    words, base = memory[: 8 * WORDS].view(np.int64), memory.ctypes.data
+    whole = np.frombuffer(block, np.uint8)
+    words, base = whole[: 8 * WORDS].view(np.int64), whole.ctypes.data
     starts = list(REGION.values())
     words[starts] += base
     why = int(library.scan(base, WORDS))

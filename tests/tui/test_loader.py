@@ -60,8 +60,8 @@ def test_what_takes_long_to_draw_is_there_before_the_screen_has_it(monkeypatch):
     compose = Painter.compose
     monkeypatch.setattr(Painter, "compose", lambda *given: composed.append(given[0]) or compose(*given))
 
-    def parts(opening, progress, note, early):
-        early(replace(whole))
+    def parts(opening, watcher):
+        watcher.early(replace(whole))
         return whole
 
     monkeypatch.setattr(Opening, "trace", parts)
@@ -85,10 +85,10 @@ def test_of_a_part_and_how_far_it_is_a_late_listener_hears_of_the_part(monkeypat
     reached, go_on = threading.Event(), threading.Event()
     whole = Opening(FIXTURE, cached=False).trace()
 
-    def parts(opening, progress, note, early):
-        progress(1, 4, 10)
-        early(whole)
-        progress(2, 4, 20)
+    def parts(opening, watcher):
+        watcher.progress(1, 4, 10)
+        watcher.early(whole)
+        watcher.progress(2, 4, 20)
         reached.set()
         assert go_on.wait(20)
         return whole
@@ -114,10 +114,10 @@ def test_what_cannot_be_read_is_told(tmp_path):
 def test_after_cancelling_nothing_more_is_told(monkeypatch):
     reached, go_on, said = threading.Event(), threading.Event(), []
 
-    def slow(opening, progress, note, early):
+    def slow(opening, watcher):
         reached.set()
         assert go_on.wait(20)
-        said.append(progress(1, 2, 3))
+        said.append(watcher.progress(1, 2, 3))
         raise InputError(message("input.memory", path="p"))
 
     monkeypatch.setattr(Opening, "trace", slow)
@@ -134,7 +134,7 @@ def test_after_cancelling_nothing_more_is_told(monkeypatch):
 
 
 def test_an_error_of_the_program_ends_the_application(monkeypatch):
-    def broken(opening, progress, note, early):
+    def broken(opening, watcher):
         raise ZeroDivisionError("broken")
 
     monkeypatch.setattr(Opening, "trace", broken)
@@ -151,7 +151,7 @@ async def ended(app: NpuTui) -> None:
 
 
 async def test_the_application_ends_with_it(monkeypatch):
-    def broken(opening, progress, note, early):
+    def broken(opening, watcher):
         raise ZeroDivisionError("broken")
 
     monkeypatch.setattr(Opening, "trace", broken)

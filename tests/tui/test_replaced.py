@@ -9,6 +9,7 @@ from driving import opened
 from measured import session_of
 
 from npu_tui.load import load as loading
+from npu_tui.load.errors import Watcher
 from npu_tui.load.load import load
 from npu_tui.trace.model import Trace
 from npu_tui.tui.app import NpuTui
@@ -24,7 +25,7 @@ def sessions_of_one(monkeypatch: pytest.MonkeyPatch) -> tuple[Session, Session]:
     monkeypatch.setattr(loading, "_FIRST_SECONDS", 0.0)
     monkeypatch.setattr(loading, "_EARLY_SECONDS", 0.0)
     seen: list[Trace] = []
-    whole = load(PATH, range_bytes=20_000, early=seen.append)
+    whole = load(PATH, range_bytes=20_000, watcher=Watcher(early=seen.append))
     early = next(trace for trace in seen if len(trace.slices) > 100)
     return session_of(early, whole=False), session_of(whole)
 

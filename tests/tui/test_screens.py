@@ -172,10 +172,10 @@ async def test_what_is_no_trace_ends_the_program_with_the_reason(tmp_path, conte
 async def test_escape_cancels_loading(monkeypatch):
     reached, go_on = threading.Event(), threading.Event()
 
-    def slow(opening, progress, note, early):
+    def slow(opening, watcher):
         reached.set()
         go_on.wait(10)
-        progress(1, 2, 3)
+        watcher.progress(1, 2, 3)
         raise AssertionError("loading goes on after it was cancelled")
 
     monkeypatch.setattr("npu_tui.load.load.Opening.trace", slow)
@@ -194,8 +194,8 @@ async def test_escape_cancels_loading(monkeypatch):
 async def test_the_loading_screen_tells_how_far_it_is(monkeypatch):
     reached, go_on = threading.Event(), threading.Event()
 
-    def slow(opening, progress, note, early):
-        progress(3 << 20, 7 << 20, 12_345)
+    def slow(opening, watcher):
+        watcher.progress(3 << 20, 7 << 20, 12_345)
         reached.set()
         go_on.wait(10)
         raise InputError(message("input.memory", path="p"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from npu_tui.load import load as loading
+from npu_tui.load.errors import Watcher
 from npu_tui.load.load import load
 from npu_tui.trace.model import Trace
 from npu_tui.view.explorer import Explorer
@@ -18,7 +19,7 @@ def traces(monkeypatch: pytest.MonkeyPatch) -> list[Trace]:
     monkeypatch.setattr(loading, "_FIRST_SECONDS", 0.0)
     monkeypatch.setattr(loading, "_EARLY_SECONDS", 0.0)
     seen: list[Trace] = []
-    whole = load("fixtures/dispatch_bound", range_bytes=20_000, early=seen.append)
+    whole = load("fixtures/dispatch_bound", range_bytes=20_000, watcher=Watcher(early=seen.append))
     early = next(trace for trace in seen if len(trace.slices) > 100)
     assert len(early.slices) < len(whole.slices)
     return [early, whole]

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scanning import threads, without_scanner
 
-from npu_tui.load.fast_reader import Scanner, read_scanned
+from npu_tui.load.fast_reader import read_scanned
+from npu_tui.load.fast_scanner import Scanner
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.load import load
 from npu_tui.native.library import library
@@ -70,14 +71,14 @@ def test_real_traces_are_the_same(real) -> None:
 
 def test_real_traces_need_the_tolerant_reader_only_at_the_end(real, monkeypatch) -> None:
     read: list[int] = []
-    before = Scanner._odd_part
+    before = Scanner._read_odd
 
-    def counted(self, descriptor, found, length, size) -> None:
-        start = found.end
-        before(self, descriptor, found, length, size)
-        read.append(found.end - start)
+    def counted(self, descriptor, scanned, length, size) -> None:
+        start = scanned.end
+        before(self, descriptor, scanned, length, size)
+        read.append(scanned.end - start)
 
-    monkeypatch.setattr(Scanner, "_odd_part", counted)
+    monkeypatch.setattr(Scanner, "_read_odd", counted)
     load(real.path)
     assert sum(read) < 5_000
 
