@@ -13,7 +13,7 @@ from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.facts import Facts
+from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import I64, Bools
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.rule import Draft, Rule, line_of, sentences
@@ -74,7 +74,7 @@ AFFINITY_SHARE = Threshold("affinity_share", 0.01)
 def affinity_api(facts: Facts) -> Draft | None:
     """Runs of top-level operations with a torch_npu API of their own."""
     trace, slices = facts.trace, facts.trace.slices
-    items, device = _top_level(facts, facts.hosts)
+    items, device = _top_level(facts, facts.inputs.hosts())
     found: dict[str, _Found] = {}
     short = [name.removeprefix(_PREFIX) for name in trace.names]
     for lane in np.unique(slices.lane[items]).tolist():
@@ -138,16 +138,17 @@ def _without_linear(facts: Facts, matched: Matches, own: I64) -> Matches:
     linear = np.array([run.linear for run in matched.runs])[matched.run]
     if not linear.any():
         return matched
-    launched = np.append(0, np.cumsum(facts.kept(_in_linear)[own]))
+    launched = np.append(0, np.cumsum(_in_linear(facts)[own]))
     linear &= launched[matched.last] > launched[matched.first]
     apart = [replace(run, api=_ADDMM, exact=False) for run in matched.runs]
     number = matched.run + np.where(linear, len(apart), 0)
     return Matches((*matched.runs, *apart), number, matched.first, matched.last)
 
 
+@once_per_device
 def _in_linear(facts: Facts) -> Bools:
     """Which kernels of the window an operation launched that is a linear, or is inside one; (kernels,)."""
-    trace, hosts = facts.trace, facts.hosts
+    trace, hosts = facts.trace, facts.inputs.hosts()
     named = np.array([name in _LINEAR for name in trace.names] + [False])
     operation = operation_of(trace, facts.kernels)
     at = np.searchsorted(hosts.item, operation)

@@ -12,7 +12,7 @@ from npu_tui.analysis.collectives import Collective
 from npu_tui.analysis.launches import enqueue_slices, operation_of
 from npu_tui.analysis.replay_device import fill_of, late_arrivals, late_ranks, pipeline_fills, unknown_waits
 from npu_tui.analysis.thresholds import Threshold
-from npu_tui.rules.facts import Facts
+from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import NOTHING, Span, both, length_of, together, without
 from npu_tui.trace.arrays import BySlice, distinct
 from npu_tui.trace.intervals import covered_before, union
@@ -51,25 +51,19 @@ def cache_drops(facts: Facts) -> int:
     return len(facts.outermost(named))
 
 
+@once_per_device
 def sync_calls(facts: Facts) -> I64:
     """The calls of CANN that block the host until the device is done."""
-    return facts.kept(_sync_calls)
-
-
-def _sync_calls(facts: Facts) -> I64:
     return facts.named(("cann",), is_blocking_call)
 
 
+@once_per_device
 def launch_blocking(facts: Facts) -> float:
     """Share of the launches that a wait for the stream follows at once: what ASCEND_LAUNCH_BLOCKING=1 does.
 
     1 where the environment says so, 0 for graphs: one wait after each of them is a read-back.
     """
-    return facts.kept(_launch_blocking)
-
-
-def _launch_blocking(facts: Facts) -> float:
-    if (facts.setup.environment or {}).get("ASCEND_LAUNCH_BLOCKING", "").strip() == "1":
+    if (facts.inputs.setup.environment or {}).get("ASCEND_LAUNCH_BLOCKING", "").strip() == "1":
         return 1.0
     own = facts.launches
     if own is None or len(own.link) < facts.limits[LINKS_FEWEST]:
@@ -84,7 +78,7 @@ def queue_is_off(facts: Facts) -> bool:
     if not (facts.has("python") and facts.has("links")) or len(enqueue_slices(facts.trace)):
         return False
     torch = np.array([name.startswith("aten::") for name in facts.trace.names] + [False])
-    return bool(torch[facts.trace.slices.name[facts.hosts.item]].any()) and len(facts.target) > 0
+    return bool(torch[facts.trace.slices.name[facts.inputs.hosts().item]].any()) and len(facts.target) > 0
 
 
 def waits_after_launches(facts: Facts, calls: I64) -> I64:
@@ -101,12 +95,9 @@ def waits_after_launches(facts: Facts, calls: I64) -> I64:
     return found
 
 
+@once_per_device
 def sync_operations(facts: Facts) -> I64:
     """The operations of the framework that wait for the device, without those inside another."""
-    return facts.kept(_sync_operations)
-
-
-def _sync_operations(facts: Facts) -> I64:
     return facts.outermost(facts.named(("python", "other"), BLOCKING_OPERATIONS.__contains__))
 
 
@@ -123,12 +114,9 @@ class Blamed(Struct, frozen=True):
     count: int
 
 
+@once_per_device
 def runtime_calls(facts: Facts) -> I64:
     """The calls of the CANN runtime that are inside no other."""
-    return facts.kept(_runtime_calls)
-
-
-def _runtime_calls(facts: Facts) -> I64:
     return facts.outermost(facts.named(("cann",), lambda name: name.startswith("AscendCL@")))
 
 
@@ -164,16 +152,13 @@ class SyncSite(Struct, frozen=True):
     span: Span
 
 
+@once_per_device
 def sync_site(facts: Facts) -> SyncSite | None:
     """The lines with waiting operations below them whose launches cost more than they compute.
 
     The lines are those of the innermost user function that every launch and every wait comes from, the training loop.
     None without call stacks, without such lines, or where they launch most of the job, as the only line of a trainer.
     """
-    return facts.kept(_sync_site)
-
-
-def _sync_site(facts: Facts) -> SyncSite | None:
     operations = sync_operations(facts)
     if facts.launches is None or not len(operations):
         return None
@@ -270,12 +255,9 @@ class Late(Struct, frozen=True):
     neighbours: bool
 
 
+@once_per_device
 def late(facts: Facts) -> Late | None:
     """Who is late; None where no task names a peer or nobody is."""
-    return facts.kept(_late)
-
-
-def _late(facts: Facts) -> Late | None:
     slices, found = facts.trace.slices, facts.collectives
     fill = fill_of(fills(facts), found.item)
     seen = found.arrivals
@@ -305,12 +287,9 @@ def _late(facts: Facts) -> Late | None:
     )
 
 
+@once_per_device
 def fills(facts: Facts) -> dict[int, int]:
     """How long first receives wait for a pipeline to fill, ns by slice: nobody's fault."""
-    return facts.kept(_fills)
-
-
-def _fills(facts: Facts) -> dict[int, int]:
     return pipeline_fills(facts.trace, facts.collectives, len(facts.steps))
 
 
@@ -391,12 +370,9 @@ class FixedPauses(Struct, frozen=True):
     span: Span
 
 
+@once_per_device
 def fixed_pauses(facts: Facts) -> FixedPauses | None:
     """The pauses of the window, None where they do not crowd or take too little to speak of."""
-    return facts.kept(_fixed_pauses)
-
-
-def _fixed_pauses(facts: Facts) -> FixedPauses | None:
     limits = facts.limits
     if facts.launches is None or facts.part.slices is None:
         return None

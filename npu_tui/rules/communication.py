@@ -79,7 +79,7 @@ def straggler(facts: Facts) -> Draft | None:
         parts.append(message("finding.straggler.steps", seen=steps, all=len(facts.steps)))
     if found.neighbours:
         parts.append(message("finding.straggler.ring"))
-    on_disk = worst.rank in facts.setup.ranks
+    on_disk = worst.rank in facts.inputs.setup.ranks
     parts.append(message("finding.straggler.on_disk" if on_disk else "finding.straggler.not_on_disk", rank=worst.rank))
     kind = "ring" if found.neighbours else "wandering" if found.wandering else "many" if len(found.ranks) > 1 else "one"
     words = {"ranks": runs_of(found.ranks), "gain": gain, "total": facts.total, "share": share}

@@ -167,7 +167,7 @@ def _of_types(facts: Facts, wanted: set[str], most: int = 5) -> tuple[Evidence, 
 
 def _launched_by(facts: Facts, wanted: set[str]) -> list[Message]:
     """Which operations of the framework asked for kernels of the types ``wanted``, and at which lines of code."""
-    trace, hosts = facts.trace, facts.hosts
+    trace, hosts = facts.trace, facts.inputs.hosts()
     operations = operation_of(trace, _kernels_of(facts, wanted))
     operations = operations[operations >= 0]
     at = BySlice(hosts.item, np.arange(len(hosts.item))).of(operations)

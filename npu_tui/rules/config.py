@@ -52,7 +52,7 @@ ENVIRONMENT: tuple[tuple[str, Callable[[str], bool]], ...] = (
 
 def environment(facts: Facts) -> Draft | Skipped | None:
     """Variables of the environment that cost time."""
-    recorded = facts.setup.environment or {}
+    recorded = facts.inputs.setup.environment or {}
     found = [name for name, odd in ENVIRONMENT if name in recorded and odd(recorded[name])]
     queue = queue_is_off(facts)
     if not found and not queue:
@@ -126,7 +126,7 @@ def profiler(facts: Facts) -> Draft | None:
     limits, removes = facts.limits, found.span
     low, high = limits[PROFILER_GAP_LOW_US] * 1000, limits[PROFILER_GAP_HIGH_US] * 1000
     share = facts.share(length_of(removes))
-    settings = [name for name in ("_l2_cache", "with_stack", "profile_memory") if facts.setup.settings.get(name)]
+    settings = [name for name in ("_l2_cache", "with_stack", "profile_memory") if facts.inputs.setup.settings.get(name)]
     severity = "medium" if severity_of(facts, share) == "high" else "info"
     return Draft(
         severity,  # type: ignore[arg-type]

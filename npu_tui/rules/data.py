@@ -133,7 +133,7 @@ def copies(facts: Facts) -> Draft | None:
 
 def _moved(facts: Facts) -> tuple[Message, ...]:
     """How many bytes were copied in which direction and how fast, most first; nothing where no copy has a size."""
-    device, slices, copied = facts.part.slices, facts.trace.slices, facts.copies
+    device, slices, copied = facts.part.slices, facts.trace.slices, facts.inputs.copies()
     assert device is not None
     own = device.copy & facts.window.holds(slices.start)
     found: dict[int, list[int]] = {}

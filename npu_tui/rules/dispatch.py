@@ -12,7 +12,7 @@ from npu_tui.analysis.overlap import slow_stage
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import SYNC_BLOCKING, blamed_calls, compile_calls, fixed_pauses, launch_blocking, queue_is_off
-from npu_tui.rules.facts import Facts
+from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import I64, NOTHING, Span, both, largest, length_of, together, without
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Skipped, advise, sentences, severity_of
@@ -86,12 +86,13 @@ def _copied(facts: Facts) -> Span:
 
 
 def _free_place(facts: Facts, start: int, end: int) -> Evidence:
-    slices, busy = facts.trace.slices, facts.kept(_busy)
+    slices, busy = facts.trace.slices, _busy(facts)
     busy = busy[np.abs(slices.start[busy] - end) <= _ROUNDING_NS]
     after = brief(facts.trace.name_of(int(busy[0]))) if len(busy) else message("finding.nothing")
     return Evidence(start, end, _free_lane(facts), "Free", message("finding.free.place", time=end - start, after=after))
 
 
+@once_per_device
 def _busy(facts: Facts) -> I64:
     return np.zeros(0, np.int64) if facts.part.slices is None else np.flatnonzero(facts.part.slices.busy)
 
@@ -231,7 +232,7 @@ def stage_advice(facts: Facts) -> tuple[Message, ...]:
 
 def caveat(facts: Facts) -> Said:
     """That the profiler itself slows the host down, where its settings say that it does."""
-    settings = facts.setup.settings
+    settings = facts.inputs.setup.settings
     inflating = [name for name in ("with_stack", "profile_memory", "_l2_cache") if settings.get(name)]
     if inflating:
         return message("finding.caveat.profiled", settings=[name.lstrip("_") for name in inflating])

@@ -2,62 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable
 
 import numpy as np
 
 from npu_tui.analysis.code_lines import LineLoss, losing_launches
-from npu_tui.analysis.collectives import Preprocessing, Transfer
-from npu_tui.analysis.device import EVERYTHING, named_in
+from npu_tui.analysis.collectives import Collectives
+from npu_tui.analysis.device import EVERYTHING, Window, named_in
 from npu_tui.analysis.drains import DispatchRange, Drain, dispatch_ranges, drains, launches_in
 from npu_tui.analysis.kernels import KernelTable, peak_of
 from npu_tui.analysis.launches import Dispatch
-from npu_tui.analysis.memory import Memory
 from npu_tui.analysis.operators import kernel_types
-from npu_tui.analysis.overlap import Overlap, dequeue_idle_ratio
+from npu_tui.analysis.overlap import DevicePart, Overlap, dequeue_idle_ratio
 from npu_tui.analysis.replay import NO_CHANGE, Change, Replay
 from npu_tui.analysis.replay_device import KERNEL, DeviceTasks
-from npu_tui.analysis.steps import Rhythm, rhythm
+from npu_tui.analysis.steps import Rhythm, Step, rhythm, warm_up_steps
 from npu_tui.analysis.thresholds import Threshold
-from npu_tui.rules.inputs import I64, NOTHING, Bools, Input, Span, WithinWindow, both, foreign_threads
+from npu_tui.rules.inputs import I64, NOTHING, Bools, Input, Inputs, Span, TraceSlices, both
 from npu_tui.trace.arrays import distinct
 from npu_tui.trace.intervals import clipped, union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import HOST_TO_DEVICE, LayerKind
-from npu_tui.trace.once import once
+from npu_tui.trace.once import ValueCache, of_trace, once
 
 PEAK_TFLOPS = Threshold("peak_tflops", 0.0)
-
-T = TypeVar("T")
 
 _APART_NS = 200_000
 """A launch that needs no waiting is never longer on its way."""
 
 
-class Facts(WithinWindow):
-    """One device of a trace within a window, ns."""
+once_per_device = of_trace
+"""Decorates a function of ``Facts`` that several rules call: it runs once for each device."""
 
-    def kept(self, told: Callable[[Facts], T]) -> T:
-        """``told(self)``, for several rules computed once."""
-        return self._kept.value(told, lambda: told(self))
+
+class Facts(TraceSlices):
+    """One device of a trace within a window, ns.
+
+    ``whole_steps`` tells whether the window is that of one step or of all, not a range of time. First steps that take
+    far longer than the others are ``warm_up`` and no part of the window of the whole trace.
+    """
+
+    def __init__(self, part: DevicePart, inputs: Inputs) -> None:
+        super().__init__(inputs.trace, part.device)
+        self.part = part
+        self.inputs = inputs
+        self.limits = inputs.thresholds
+        self.known = ValueCache()
+        self.whole_steps = inputs.step is not None or inputs.window == EVERYTHING
+        self.window = inputs.window
+        self.warm_up: list[Step] = []
+        if inputs.window == EVERYTHING and inputs.step is None:
+            steps = self._steps_on_device
+            self.warm_up = steps[: warm_up_steps(self.length(np.array([step.item for step in steps], np.int64)))]
+            if self.warm_up:
+                self.window = Window(_window_of(self.warm_up[-1]).end, EVERYTHING.end, whole=True)
 
     # What the profile has.
 
     def has(self, needed: Input) -> bool:
-        """Whether the profile has the input ``needed``; raises what ``planes`` does where that is asked for."""
-        return self._kept.value(needed, lambda: _HAS[needed](self))
+        """Whether the profile has the input ``needed``; may raise ``InputError`` for ``planes``."""
+        return self.known.value(needed, lambda: _HAS[needed](self))
 
     def has_layer(self, kind: LayerKind) -> bool:
         """Whether the trace has events on a layer of ``kind``."""
         return any(layer.kind == kind and layer.lanes for layer in self.trace.layers)
+
+    # Steps.
+
+    @property
+    def _steps_on_device(self) -> list[Step]:
+        """The steps of the trace that have a number and launched anything."""
+        return [step for step in self.inputs.steps if step.number is not None and step.window is not None]
+
+    @once
+    def steps(self) -> list[Step]:
+        """The steps that have a number and touch the window on the device."""
+        chosen, low, high = self.inputs.step, self.window.start, self.window.end
+        return [
+            step
+            for step in self._steps_on_device
+            if chosen in (None, step.number) and _window_of(step).end > low and _window_of(step).start < high
+        ]
+
+    @once
+    def _since(self) -> int:
+        """The end of the step before the chosen one, ns; before all without one."""
+        ends = [step.window.end for step in self.inputs.steps if step.window is not None]
+        return max((end for end in ends if end <= self.window.start), default=EVERYTHING.start)
 
     # Lengths.
 
     @once
     def sums(self) -> Overlap:
         """Computing, communication and free time of the window, without a trace those of step_trace_time.csv."""
-        return self._inputs.table_sums() if self.part.lanes is None else self.part.lanes.sums(self.window)
+        return self.inputs.table_sums() if self.part.lanes is None else self.part.lanes.sums(self.window)
 
     @property
     def total(self) -> int:
@@ -69,7 +107,7 @@ class Facts(WithinWindow):
         """What repeats in a run without steps; None with steps, or of a part of the run."""
         if self.window != EVERYTHING or self.part.slices is None:
             return None
-        if any(each.number is not None for each in self._inputs.steps):
+        if any(each.number is not None for each in self.inputs.steps):
             return None
         links = self.trace.links
         link = self.trace.links_of(HOST_TO_DEVICE)
@@ -101,7 +139,7 @@ class Facts(WithinWindow):
         if not self.steps:
             whole = self.total if self.replay is None else self.replay.recorded
             return float(self.total) if self.rhythm is None else whole / self.rhythm.count
-        if self.replay is not None and self._inputs.step is None and not self.warm_up:
+        if self.replay is not None and self.inputs.step is None and not self.warm_up:
             return self.replay.recorded / self.count
         items = [each.item for each in self.steps]
         on_host = float(np.mean(self.trace.slices.end[items] - self.trace.slices.start[items]))
@@ -119,7 +157,7 @@ class Facts(WithinWindow):
         Without a step that is chosen what starts in the window belongs to it as a whole.
         """
         start, end = span
-        if self._inputs.step is not None:
+        if self.inputs.step is not None:
             low, high = clipped(start, end, self._since, self.window.end)
             return low[high > low], high[high > low]
         if self.window.whole:
@@ -239,7 +277,7 @@ class Facts(WithinWindow):
         if self.part.slices is None or self.part.pairs is None:
             return []
         found = drains(self.trace, self.part.slices, self.part.pairs)
-        if self._inputs.step is not None:
+        if self.inputs.step is not None:
             return [each for each in found if self._since < each.end <= self.window.end]
         return [each for each in found if self.window.start <= each.start < self.window.end]
 
@@ -255,13 +293,13 @@ class Facts(WithinWindow):
     @property
     def replay(self) -> Replay | None:
         """The model of the whole run, None where there is none or where it misses the recording by more than 2 %."""
-        found = self._inputs.replay_of(self.part)
+        found = self.inputs.replay_of(self.part)
         return found if found is not None and found.trusted else None
 
     @property
     def tasks(self) -> DeviceTasks | None:
         """The tasks of the device in the order of its streams; None where no launch leads to it."""
-        found = self._inputs.replay_of(self.part)
+        found = self.inputs.replay_of(self.part)
         return None if found is None else found.model.tasks
 
     @once
@@ -307,28 +345,22 @@ class Facts(WithinWindow):
     @once
     def kernel_table(self) -> KernelTable:
         """``kernels`` with their rows of kernel_details.csv; the rows alone where the trace has no kernels."""
-        table = self._inputs.all_kernels()
+        table = self.inputs.all_kernels()
         return table.of_slices(self.kernels) if (table.item >= 0).any() else table
 
     @property
     def peak_tflops(self) -> float:
         """The most the device reaches in matrix products: the user's figure, else that of its chip, 0 if unknown."""
-        return self.limits[PEAK_TFLOPS] or peak_of(self.setup.chip)
+        return self.limits[PEAK_TFLOPS] or peak_of(self.inputs.setup.chip)
 
-    @property
-    def memory(self) -> Memory:
-        """Memory of the device over all the time."""
-        return self._inputs.memory()
-
-    @property
-    def transfers(self) -> Sequence[Transfer]:
-        """What every collective moved over every transport, of the whole trace."""
-        return self._inputs.transfers()
-
-    @property
-    def preprocessing(self) -> Sequence[Preprocessing]:
-        """The rows of data_preprocess.csv."""
-        return self._inputs.preprocessing()
+    @once
+    def collectives(self) -> Collectives:
+        """The collectives of this device that start in the window."""
+        collectives = self.inputs.collectives()
+        if self.part.slices is None:
+            return collectives.taken(np.zeros(0, np.int64))
+        item = collectives.item
+        return collectives.taken(self.part.slices.collective[item] & self.window.holds(self.trace.slices.start[item]))
 
     @once
     def time_by_type(self) -> dict[str, int]:
@@ -348,11 +380,6 @@ class Facts(WithinWindow):
         items = items[self.window.holds(slices.start[items] + self.floor) | self._in_step(items)]
         return items[np.argsort(slices.start[items], kind="stable")]
 
-    @once
-    def foreign(self) -> frozenset[int]:
-        """Ids of threads that work for another device of the trace."""
-        return foreign_threads(self.trace, self.part.device)
-
     def _in_step(self, items: I64) -> Bools:
         """Which of ``items`` start in a step of the window on the host; only where the window is that of a step."""
         found = np.zeros(len(items), np.bool_)
@@ -367,23 +394,28 @@ class Facts(WithinWindow):
         return span[0] + self.floor, span[1] + self.floor
 
 
+def _window_of(step: Step) -> Window:
+    assert step.window is not None
+    return step.window
+
+
 _HAS: dict[Input, Callable[[Facts], bool]] = {
     "device": lambda facts: facts.part.slices is not None and bool(facts.part.slices.busy.any()),
     "links": lambda facts: facts.launches is not None and facts.part.split is not None,
     "overlap": lambda facts: facts.part.lanes is not None and facts.sums.total > 0,
     "cann": lambda facts: facts.has_layer("cann"),
     "python": lambda facts: facts.has_layer("python"),
-    "planes": lambda facts: bool(len(facts.planes.item)),
+    "planes": lambda facts: bool(len(facts.inputs.planes().item)),
     "steps": lambda facts: bool(facts.steps),
     "frequency": lambda facts: any(each.name == "AI Core Freq" for each in facts.trace.counters.series),
     "kernel_details": lambda facts: bool(facts.kernel_table.details),
     "pmu": lambda facts: bool(np.isfinite(facts.kernel_table.ratios["mte2"]).any()),
-    "metadata": lambda facts: facts.setup.environment is not None,
-    "memory": lambda facts: facts.memory.curve("reserved") is not None,
+    "metadata": lambda facts: facts.inputs.setup.environment is not None,
+    "memory": lambda facts: facts.inputs.memory().curve("reserved") is not None,
     "shapes": lambda facts: bool(np.isfinite(facts.kernel_table.bytes).any()),
     "peak": lambda facts: facts.peak_tflops > 0 and facts.has("shapes"),
     "l2_cache": lambda facts: bool(np.isfinite(facts.kernel_table.hit_rate).any()),
-    "transfers": lambda facts: bool(facts.transfers),
-    "preprocess": lambda facts: bool(facts.preprocessing),
+    "transfers": lambda facts: bool(facts.inputs.transfers()),
+    "preprocess": lambda facts: bool(facts.inputs.preprocessing()),
 }
 """How each input is told; none is looked for before a rule needs it."""

@@ -45,7 +45,7 @@ RETRANSMISSION_MS = Threshold("retransmission_ms", 4000.0)
 
 def link(facts: Facts) -> Draft | None:
     """Transfers that the link serves badly: unaligned, small, in contention, or sent again."""
-    assert facts.planes is not None
+    assert facts.inputs.planes() is not None
     limits = facts.limits
     problems: list[tuple[Severity, Message, Message, list[int]]] = []
     unaligned, share = _unaligned(facts)
@@ -55,13 +55,13 @@ def link(facts: Facts) -> Draft | None:
         text = message("finding.link.unaligned", count=len(unaligned), bytes=limits[ALIGNMENT_BYTES], share=share)
         problems.append((severity, text, message("finding.advice.align", bytes=limits[ALIGNMENT_BYTES]), unaligned))
     for kind, most in (("SDMA", limits[SMALL_PACKET_SDMA_MB]), ("RDMA", limits[SMALL_PACKET_RDMA_MB])):
-        own = facts.planes.over(partial(_is_carried_by, kind)) & (facts.planes.size > 0)
-        small = own & (facts.planes.size < most * 1e6)
+        own = facts.inputs.planes().over(partial(_is_carried_by, kind)) & (facts.inputs.planes().size > 0)
+        small = own & (facts.inputs.planes().size < most * 1e6)
         many = own.any() and small.sum() > limits[SMALL_PACKET_SHARE] * own.sum()
-        if many and _matters(facts, facts.planes.item[small]):
+        if many and _matters(facts, facts.inputs.planes().item[small]):
             text = message("finding.link.small", kind=kind, share=float(small.sum() / own.sum()), most=most)
             problems.append(
-                ("low", text, message("finding.advice.larger_packets"), facts.planes.item[small][:3].tolist())
+                ("low", text, message("finding.advice.larger_packets"), facts.inputs.planes().item[small][:3].tolist())
             )
     contended = _contended(facts)
     if contended and _matters(facts, np.array(contended)):
@@ -95,7 +95,7 @@ def _matters(facts: Facts, items: I64) -> bool:
 
 def _unaligned(facts: Facts) -> tuple[list[int], float]:
     """Collectives with transfers off the alignment, and their share of the time of all transfers."""
-    planes = facts.planes
+    planes = facts.inputs.planes()
     assert planes is not None
     size = facts.limits[ALIGNMENT_BYTES]
     moving = planes.over(lambda name: name not in (ON_CHIP, "", "INVALID_TYPE")) & (planes.size > 0)

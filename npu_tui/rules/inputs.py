@@ -11,13 +11,13 @@ from msgspec import Struct
 
 from npu_tui.analysis.calls import HostOperators
 from npu_tui.analysis.collectives import Collectives, Preprocessing, Transfer
-from npu_tui.analysis.device import EVERYTHING, Window
+from npu_tui.analysis.device import Window
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import dequeue_slices, enqueue_of
 from npu_tui.analysis.memory import Memory
 from npu_tui.analysis.overlap import DevicePart, Overlap
 from npu_tui.analysis.replay import Replay
-from npu_tui.analysis.steps import Step, warm_up_steps
+from npu_tui.analysis.steps import Step
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules.model import Evidence
 from npu_tui.trace.args import Copies, PlaneArgs
@@ -25,7 +25,7 @@ from npu_tui.trace.classes import step_number
 from npu_tui.trace.intervals import covered, difference, intersection, union
 from npu_tui.trace.message import Said
 from npu_tui.trace.model import HOST_TO_DEVICE, Lane, Trace
-from npu_tui.trace.once import ValueCache, once
+from npu_tui.trace.once import once
 from npu_tui.trace.text import brief
 
 Input = Literal[
@@ -82,11 +82,8 @@ class Inputs(Struct, frozen=True):
 
 
 I64 = npt.NDArray[np.int64]
-
 Bools = npt.NDArray[np.bool_]
-
 Span = tuple[I64, I64]
-
 """Starts and ends (ns) of intervals."""
 
 NOTHING: Span = (np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -132,15 +129,16 @@ GARBAGE_COLLECTION = "GC"
 
 
 class TraceSlices:
-    """The slices of ``trace``."""
+    """The slices of ``trace`` as the rules about ``device`` (its number, None for the only one) choose them."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, device: int | None) -> None:
         self.trace = trace
+        self._device = device
 
-    @property
+    @once
     def foreign(self) -> frozenset[int]:
-        """Ids of threads that work for another device."""
-        return frozenset()
+        """Ids of the threads that work for another device."""
+        return foreign_threads(self.trace, self._device)
 
     def host_calls(self, low: int, high: int, after: int) -> I64:
         """What the host begins in ``[low, high)`` of its clock and ends later than ``after``, by lane.
@@ -191,12 +189,6 @@ class TraceSlices:
     def length(self, items: I64) -> I64:
         """Durations of slices, ns."""
         return self.trace.slices.end[items] - self.trace.slices.start[items]
-
-    def warming_up(self, steps: Sequence[Step]) -> tuple[Step, ...]:
-        """The first of ``steps`` that take far longer than the others."""
-        numbered = [each for each in steps if each.number is not None and each.window is not None]
-        items = np.array([each.item for each in numbered], np.int64)
-        return tuple(numbered[: warm_up_steps(self.length(items))])
 
     def span_of(self, chosen: Bools | I64) -> Span:
         """The union of slices, given as a mask or by index."""
@@ -257,71 +249,3 @@ def foreign_threads(trace: Trace, device: int | None) -> frozenset[int]:
     own |= set(feeding[np.isin(launching, list(own))].tolist())
     others |= set(feeding[np.isin(launching, list(others))].tolist())
     return frozenset(others - own)
-
-
-class WithinWindow(TraceSlices):
-    """One device of a trace within a window, ns.
-
-    ``whole_steps`` tells whether the window is that of one step or of all, not a range of time. First steps that take
-    far longer than the others are ``warm_up`` and no part of the window of the whole trace.
-    """
-
-    def __init__(self, part: DevicePart, inputs: Inputs) -> None:
-        super().__init__(inputs.trace)
-        self.part = part
-        self._inputs = inputs
-        self.limits = inputs.thresholds
-        self.whole_steps = inputs.step is not None or inputs.window == EVERYTHING
-        whole = inputs.window == EVERYTHING and inputs.step is None
-        self.warm_up = self.warming_up(inputs.steps) if whole else ()
-        self.window = inputs.window
-        if self.warm_up and (last := self.warm_up[-1].window) is not None:
-            self.window = Window(last.end, EVERYTHING.end, whole=True)
-        self._kept = ValueCache()
-
-    @once
-    def _since(self) -> int:
-        """The end of the step before the chosen one, ns; before all without one."""
-        ends = [each.window.end for each in self._inputs.steps if each.window is not None]
-        return max((end for end in ends if end <= self.window.start), default=EVERYTHING.start)
-
-    @property
-    def setup(self) -> Setup:
-        """Settings of the profiler, environment and groups of the job, as the files beside the trace tell."""
-        return self._inputs.setup
-
-    @property
-    def planes(self) -> PlaneArgs:
-        """Args of the tasks of all collectives."""
-        return self._inputs.planes()
-
-    @property
-    def copies(self) -> Copies:
-        """What copies between host and device say of themselves. Raises ``InputError`` if the file is gone."""
-        return self._inputs.copies()
-
-    @property
-    def hosts(self) -> HostOperators:
-        """The operations of the framework, of the whole trace."""
-        return self._inputs.hosts()
-
-    @once
-    def steps(self) -> list[Step]:
-        """The steps that have a number and touch the window on the device."""
-        step, window = self._inputs.step, self.window
-        numbered = [each for each in self._inputs.steps if each.number is not None and each.window is not None]
-        return [
-            each
-            for each in numbered
-            if step in (None, each.number) and each.window.end > window.start and each.window.start < window.end  # type: ignore[union-attr]
-        ]
-
-    @once
-    def collectives(self) -> Collectives:
-        """The collectives of this device that start in the window."""
-        found = self._inputs.collectives()
-        if self.part.slices is None:
-            return found.taken(np.zeros(0, np.int64))
-        return found.taken(
-            self.part.slices.collective[found.item] & self.window.holds(self.trace.slices.start[found.item])
-        )

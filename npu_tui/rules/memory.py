@@ -36,7 +36,7 @@ MEMORY_FULL = Threshold("memory_full", 0.9)
 def pressure(facts: Facts) -> Draft | None:
     """Memory that is nearly full, or reserved and not used in a job that needs much of it."""
     limits = facts.limits
-    curves = [curve for curve in facts.memory.all("reserved") if (curve.value <= _MOST).any()]
+    curves = [curve for curve in facts.inputs.memory().all("reserved") if (curve.value <= _MOST).any()]
     tops = [int(curve.value[curve.value <= _MOST].max()) for curve in curves]
     held = max(tops, default=0) / _MB
     capacity = next((size for size in _CAPACITIES_GB if held <= size * 1024), None)
@@ -53,7 +53,7 @@ def pressure(facts: Facts) -> Draft | None:
             advise("checkpointing", "smaller_batch", "expandable"),
             confidence="medium" if capacity >= _COMMON_GB else "low",
         )
-    used = facts.memory.fullest()
+    used = facts.inputs.memory().fullest()
     if used is None:
         return None
     at, reserved, allocated = used[0], used[1] / _MB, used[2] / _MB
@@ -74,7 +74,7 @@ GROWTH_FEWEST = Threshold("growth_fewest", 3)
 
 def growth(facts: Facts) -> Draft | None:
     """The allocator takes memory from the device inside the steps, each time with a slow call of the driver."""
-    curve = facts.memory.curve("reserved")
+    curve = facts.inputs.memory().curve("reserved")
     if curve is None or len(curve.time) < 2:
         return None
     more = np.diff(curve.value)
@@ -82,7 +82,7 @@ def growth(facts: Facts) -> Draft | None:
     at = at[_in_steps(facts, curve.time[at])]
     if len(at) < facts.limits[GROWTH_FEWEST]:
         return None
-    allocations = facts.memory.allocations
+    allocations = facts.inputs.memory().allocations
     makers = [_maker(allocations, int(time)) for time in curve.time[at].tolist()]
     names: dict[str, int] = {}
     for maker in makers:
@@ -132,7 +132,7 @@ LEAK_STEPS = Threshold("leak_steps", 4)
 
 def leak(facts: Facts) -> Draft | None:
     """What is allocated at the end of a step grows with every step."""
-    curve = facts.memory.curve("allocated")
+    curve = facts.inputs.memory().curve("allocated")
     slices = facts.trace.slices
     items = [each.item for each in facts.steps if each.item >= 0]
     if curve is None or len(items) < facts.limits[LEAK_STEPS]:
@@ -146,7 +146,7 @@ def leak(facts: Facts) -> Draft | None:
     more = np.diff(value)
     if (more < facts.limits[LEAK_MB] * _MB).any():
         return None
-    allocations = facts.memory.allocations
+    allocations = facts.inputs.memory().allocations
     first, last = known[0][0], known[-1][0]
     kept = np.flatnonzero((allocations.start > first) & (allocations.start <= last) & (allocations.end > last))
     found = holders(allocations, kept, [None] * len(kept))[:_LISTED]

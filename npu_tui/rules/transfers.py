@@ -32,7 +32,7 @@ _LISTED = 4
 def _by_transport(facts: Facts) -> dict[str, list[Transfer]]:
     """The transfers that start in the window by what moves them; the sum of a transport stands for its links."""
     found: dict[str, list[Transfer]] = {}
-    own = [each for each in facts.transfers if facts.window.start <= each.start < facts.window.end]
+    own = [each for each in facts.inputs.transfers() if facts.window.start <= each.start < facts.window.end]
     for transport, (whole, *links) in ((name, types) for name, types in _TRANSPORTS.items()):
         sums = [each for each in own if each.transport.upper() == whole]
         summed = {(each.name, each.start) for each in sums}
@@ -146,7 +146,9 @@ PREPROCESS_MS = Threshold("preprocess_ms", 10.0)
 def preprocessing(facts: Facts) -> Draft | None:
     """Preprocessing of data that takes long, by data_preprocess.csv."""
     rows = [
-        row for row in facts.preprocessing if row.start is None or facts.window.start <= row.start < facts.window.end
+        row
+        for row in facts.inputs.preprocessing()
+        if row.start is None or facts.window.start <= row.start < facts.window.end
     ]
     sums: dict[str, int] = {}
     for row in rows:

@@ -27,7 +27,7 @@ from npu_tui.rules.blame import (
     sync_span,
     waits_after_launches,
 )
-from npu_tui.rules.facts import Facts
+from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.gains import without_work
 from npu_tui.rules.inputs import I64, Span, both, length_of, together, without
 from npu_tui.rules.model import Evidence, Severity
@@ -232,7 +232,7 @@ def _waited_for(facts: Facts, item: int) -> Message:
     low, high = int(slices.start[item]) + facts.floor, int(slices.end[item]) + facts.floor
     best, found = 0.0, message("finding.sync.waited.nothing")
     edges = np.array([low, high], np.float64)
-    for kind, items, begun, reach, span in facts.kept(_kinds_of_work):
+    for kind, items, begun, reach, span in _kinds_of_work(facts):
         before = covered_before(*span, edges)
         shared = float(before[1] - before[0])
         if shared > best:
@@ -244,6 +244,7 @@ def _waited_for(facts: Facts, item: int) -> Message:
     return found
 
 
+@once_per_device
 def _kinds_of_work(facts: Facts) -> list[tuple[str, I64, I64, I64, Span]]:
     """What the device does: a word for it, its slices by start, their starts, the latest end so far, and when."""
     device, slices = facts.part.slices, facts.trace.slices

@@ -169,7 +169,7 @@ def test_rules_of_links_ask_for_the_transport(
 ) -> None:
     found = job("transfers")
     facts = facts_of(found, thresholds=Thresholds(**limits))
-    planes = facts.planes
+    planes = facts.inputs.planes()
     assert planes is not None
     kinds = [link_type if each == "HCCS" else each for each in planes.links]
     collectives = replace(facts.collectives, moved=structs.replace(facts.collectives.moved, links=kinds))
