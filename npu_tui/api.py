@@ -402,7 +402,7 @@ class Job(Tables):
     def profiles(self) -> list[Profile]:
         """The profile of every rank, by rank."""
         with told():
-            return [Profile(each) for each in self._tables.profiles]
+            return [Profile(profile) for profile in self._tables.profiles]
 
     @property
     def ranks(self) -> pl.LazyFrame:

@@ -103,12 +103,12 @@ def chosen(trace: Trace, wanted: Wanted) -> Chosen:
     return Chosen(wanted, touched | pulled, kept)
 
 
-def _tasks(trace: Trace, kept: Bools) -> Bools:
+def _tasks(trace: Trace, touched: Bools) -> Bools:
     """The tasks on planes of the collectives among ``kept``: a collective that is kept whole keeps all of them."""
     slices = trace.slices
-    found = np.zeros(len(kept), np.bool_)
+    found = np.zeros(len(touched), np.bool_)
     for group, planes in groups_of(trace):
-        own = group.first + np.flatnonzero(kept[group.first : group.last])
+        own = group.first + np.flatnonzero(touched[group.first : group.last])
         if not len(own):
             continue
         latest = np.maximum.accumulate(slices.end[own])

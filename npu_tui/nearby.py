@@ -164,7 +164,7 @@ def matching(listed: Iterable[Nearby], wanted: str, verdicts: dict[Path, str] | 
         text = f"{each.name}\n{each.path.name}\n{rank}\n{told.get(each.path, '')}"
         return low in text.casefold() or any(map(holds, each.ranks))
 
-    return (each for each in listed if holds(each))
+    return (profile for profile in listed if holds(profile))
 
 
 LARGEST = 512 << 20
@@ -213,9 +213,9 @@ def verdicts(listed: Iterable[Nearby], cached: bool, go_on: Callable[[], bool]) 
 
 def _weighed(listed: Iterable[Nearby], cached: bool) -> Iterator[tuple[bool, Nearby]]:
     """Each with whether it has a parsed copy."""
-    for each in listed:
-        key = cache.key_of(each.source) if cached and each.source is not None and each.source.files else None
-        yield key is not None and cache.has(key), each
+    for profile in listed:
+        key = cache.key_of(profile.source) if cached and profile.source is not None and profile.source.files else None
+        yield key is not None and cache.has(key), profile
 
 
 def _verdict(each: Nearby, cached: bool, go_on: Callable[[], bool]) -> Told:
@@ -226,7 +226,9 @@ def _verdict(each: Nearby, cached: bool, go_on: Callable[[], bool]) -> Told:
         opening = Opening(each.path, False)  # nobody asked for a copy
     trace = opening.trace(Watcher(lambda *_: go_on()))
     found = Profile(trace, opening.source).findings
-    leading = next((one for one in found.findings if one.step_after_ns is not None and one.part_of is None), None)
+    leading = next(
+        (finding for finding in found.findings if finding.step_after_ns is not None and finding.part_of is None), None
+    )
     text = words(found.verdict[0]) if found.verdict else ""
     return Told(each.path, text, leading is not None and leading.severity == "high")
 

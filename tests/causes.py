@@ -30,7 +30,7 @@ from uneven_jobs import UNEVEN  # noqa: E402
 
 from npu_tui.load.errors import InputError  # noqa: E402
 from npu_tui.rules.facts import Facts  # noqa: E402
-from npu_tui.rules.gains import scale_of  # noqa: E402
+from npu_tui.rules.ladder import scale_of  # noqa: E402
 from npu_tui.rules.model import Finding  # noqa: E402
 from npu_tui.rules.rule import Draft  # noqa: E402
 

@@ -41,22 +41,22 @@ def answer_object(answer: Answer) -> dict[str, Any]:
         "passed": answer.passed,
         "checks": [
             {
-                "kind": each.kind,
-                "id": printable(each.id),
-                "status": each.status,
-                "fails": answer.fails(each),
-                "value_us": each.value_us,
-                "allowed_us": None if each.allowed_us is None else round(each.allowed_us, 3),
-                "over_us": each.over_us,
-                "ratio": None if each.share is None else round(each.share, 6),
-                "allowed_ratio": each.allowed_share,
-                "base_us": each.base_us,
-                "change_ratio": each.change,
-                "tolerance": each.tolerance,
-                "severity": each.severity,
-                "text": printable(each.text),
+                "kind": check.kind,
+                "id": printable(check.id),
+                "status": check.status,
+                "fails": answer.fails(check),
+                "value_us": check.value_us,
+                "allowed_us": None if check.allowed_us is None else round(check.allowed_us, 3),
+                "over_us": check.over_us,
+                "ratio": None if check.share is None else round(check.share, 6),
+                "allowed_ratio": check.allowed_share,
+                "base_us": check.base_us,
+                "change_ratio": check.change,
+                "tolerance": check.tolerance,
+                "severity": check.severity,
+                "text": printable(check.text),
             }
-            for each in answer.checks
+            for check in answer.checks
         ],
         "notes": [printable(note) for note in answer.notes],
     }

@@ -126,14 +126,14 @@ def finding_checks(
     checks = [
         Check(
             "finding",
-            each.id,
-            "fail" if each.severity in failing else "pass",
-            each.gain_us,
-            severity=each.severity,
-            text=each.title,
+            finding.id,
+            "fail" if finding.severity in failing else "pass",
+            finding.gain_us,
+            severity=finding.severity,
+            text=finding.title,
         )
-        for each in report.findings
-        if each.id not in ignore and (not only or each.id in only)
+        for finding in report.findings
+        if finding.id not in ignore and (not only or finding.id in only)
     ]
     if report.overlap.total_us is None:
         why = next((each.reason for each in report.not_checked if each.id in ("device", "overlap")), "")
@@ -200,7 +200,7 @@ def _checked(job: Job, measure: str, share: float | None, time: float | None) ->
         return Check("limit", measure, "not_measured", text=say("gate.job.nothing"))
     if measure == "own_excess" and all(arrival.own is None for each in job.blamed for arrival in each.arrivals):
         return Check("limit", measure, "not_measured", text=say("gate.job.no_peers"))
-    value, rank = max(((own.cost if measure == "rank_wait" else own.own) / 1e3, own.rank) for own in job.sums)
+    value, rank = max(((sums.cost if measure == "rank_wait" else sums.own) / 1e3, sums.rank) for sums in job.sums)
     most = time if share is None else share * length
     status = "pass" if most is not None and value <= most else "fail"
     text = say("gate.job.rank", rank=rank)
@@ -234,13 +234,13 @@ def against_checks(
     return checks
 
 
-def _judged(name: str, found: Judgement, tolerance: float, lenient: bool) -> Check:
-    base, new = float(found.base.mean()), float(found.new.mean())
+def _judged(name: str, judgement: Judgement, tolerance: float, lenient: bool) -> Check:
+    base, new = float(judgement.base.mean()), float(judgement.new.mean())
     known: dict[str, Status] = {"slower": "fail", "faster": "pass", "same": "pass"}
-    status = known.get(found.verdict, "pass" if lenient else "not_measured")
-    if found.verdict == "incomparable":
+    status = known.get(judgement.verdict, "pass" if lenient else "not_measured")
+    if judgement.verdict == "incomparable":
         status = "not_measured"
-    words = say(f"gate.against.{found.verdict}")
+    words = say(f"gate.against.{judgement.verdict}")
     most = base * (1 + tolerance)
     return Check("compared", name, status, _us(new), _us(most), base_us=_us(base), tolerance=tolerance, text=words)
 

@@ -108,7 +108,7 @@ def measures(report: Report, incomplete: Collection[Evidence] = ()) -> Measures:
     """
     overlap = report.overlap
     lengths = [step.duration_us for step in report.steps if step.duration_us is not None]
-    lost = [each.lost_us for each in report.dispatches]
+    lost = [dispatch.lost_us for dispatch in report.dispatches]
     times: dict[str, float | None] = {
         "step_p50": _percentile(lengths, 50),
         "step_p99": _percentile(lengths, 99),

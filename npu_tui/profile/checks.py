@@ -60,20 +60,20 @@ def _operators(part: Profile, tables: Tables) -> Check | None:
     if not len(table):
         return None
     ours: dict[Key, Figures] = {
-        (each.type, each.core or ""): {"count": each.count, "total": each.total}
-        for each in kernel_groups(table, "type")
+        (group.type, group.core or ""): {"count": group.count, "total": group.total}
+        for group in kernel_groups(table, "type")
     }
-    most = max((each.get("count") or 0 for each in theirs.values()), default=0)
+    most = max((row.get("count") or 0 for row in theirs.values()), default=0)
     return cross_check("op_statistic.csv", ours, theirs, {"total": 10 + _PER_CALL * most})
 
 
 def _apis(part: Profile, tables: Tables) -> Check | None:
     theirs = _rows(tables.table(API_CALLS.stem).frame, ("level", "name"), ("count", "total", "least", "most"))
     ours: dict[Key, Figures] = {
-        (each.level, each.name): {
-            "count": each.count, "total": each.total, "least": each.shortest, "most": each.longest,
+        (api.level, api.name): {
+            "count": api.count, "total": api.total, "least": api.shortest, "most": api.longest,
         }
-        for each in part.apis
+        for api in part.apis
     }  # fmt: skip
     levels = {level for level, _ in ours}
     theirs = {key: row for key, row in theirs.items() if key[0] in levels}  # the trace may leave a level out
@@ -117,7 +117,7 @@ def _kernels(part: Profile, tables: Tables) -> Check | None:
         theirs[key] = {"duration": duration}
         if row in length:
             ours[key] = {"duration": length[row]}
-    busy = any(each.busy.any() for each in part.device_slices)
+    busy = any(device.busy.any() for device in part.device_slices)
     return cross_check("kernel_details.csv", ours, theirs, {"duration": 2 * _PER_CALL}) if busy else None
 
 

@@ -55,7 +55,7 @@ def devices_of(profile: Profile) -> Array:
 def steps_at(profile: Profile, start: Array) -> Numbers:
     """The step on the device to which what starts at ``start`` belongs, null outside of all."""
     known = [
-        (each.window, each.number) for each in profile.steps if each.window is not None and each.number is not None
+        (step.window, step.number) for step in profile.steps if step.window is not None and step.number is not None
     ]
     begins = np.array([window.start for window, _ in known], np.int64)
     ends = np.array([window.end for window, _ in known], np.int64)

@@ -380,7 +380,7 @@ def memory_of(tables: Tables) -> Memory:
     start = tables.start_ns
     curves: list[MemoryCurve] = []
     if tables.has(MEMORY.stem):
-        curves = [each for amount in AMOUNTS for each in _curves(tables.table(MEMORY.stem).frame, amount, start)]
+        curves = [curve for amount in AMOUNTS for curve in _curves(tables.table(MEMORY.stem).frame, amount, start)]
     modules = _curves(tables.table(MODULES.stem).frame, "reserved", start) if tables.has(MODULES.stem) else []
     has = tables.has(ALLOCATIONS.stem)
     allocations = _allocations(tables.table(ALLOCATIONS.stem).frame, start) if has else _NOTHING

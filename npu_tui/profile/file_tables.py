@@ -151,13 +151,13 @@ HOLDERS = table(
 def memory_peaks(part: Profile) -> Sheet:
     """The most of every curve of memory that holds any: of allocators, the process and the modules of CANN."""
     known = part.memory
-    return _peaks([each for each in (*known.curves, *known.modules) if each.peak[1]])
+    return _peaks([curve for curve in (*known.curves, *known.modules) if curve.peak[1]])
 
 
 def module_peaks(part: Profile) -> Sheet:
     """The same of the modules of CANN alone, the largest first."""
     modules = part.memory.modules
-    return _peaks(sorted((each for each in modules if each.peak[1]), key=lambda each: -each.peak[1]))
+    return _peaks(sorted((module for module in modules if module.peak[1]), key=lambda each: -each.peak[1]))
 
 
 def _peaks(curves: list[MemoryCurve]) -> Sheet:
@@ -166,9 +166,9 @@ def _peaks(curves: list[MemoryCurve]) -> Sheet:
         attributes(
             curves,
             "component amount",
-            peak=lambda each: each.peak[1],
-            at=lambda each: each.peak[0],
-            at_end=lambda each: int(each.value[-1]),
+            peak=lambda curve: curve.peak[1],
+            at=lambda curve: curve.peak[0],
+            at_end=lambda curve: int(curve.value[-1]),
         ),
         lambda row: [Span(curves[row].peak[0], curves[row].peak[0] + 1, words=printable(curves[row].component))],
     )
@@ -193,9 +193,9 @@ def files(part: Profile) -> Sheet:
         attributes(
             found,
             "file=name state rows",
-            problems=lambda each: [printable(words(problem)) for problem in each.problems],
-            tells=lambda each: say(f"summary.tells.{each.name}"),
-            setting=lambda each: say(f"summary.makes.{each.name}"),
+            problems=lambda row: [printable(words(problem)) for problem in row.problems],
+            tells=lambda row: say(f"summary.tells.{row.name}"),
+            setting=lambda row: say(f"summary.makes.{row.name}"),
         ),
     )
 
@@ -224,7 +224,7 @@ def checks(part: Profile) -> Sheet:
         attributes(
             found,
             "file rows matched figures=compared differing ours_only",
-            ratio=lambda each: (each.rows - each.differing) / max(each.rows, 1),
+            ratio=lambda row: (row.rows - row.differing) / max(row.rows, 1),
         ),
     )
 
@@ -251,8 +251,8 @@ def pair_sheet(pairs: Sequence[PairSum]) -> Sheet:
         attributes(
             pairs,
             "group_name=group source target transport transit=time gb_s=speed",
-            size=lambda each: round(each.size),
-            route=lambda each: say("links_between.pair", source=each.source, target=each.target),
+            size=lambda pair: round(pair.size),
+            route=lambda pair: say("links_between.pair", source=pair.source, target=pair.target),
         ),
     )
 

@@ -52,7 +52,9 @@ FINDINGS = table(
 def evidence(profile: Profile) -> Sheet:
     """Every place that proves a finding."""
     found: list[tuple[int, Finding, Evidence]] = [
-        (number, each, place) for number, each in enumerate(profile.findings.findings, 1) for place in each.evidence
+        (number, finding, place)
+        for number, finding in enumerate(profile.findings.findings, 1)
+        for place in finding.evidence
     ]
     lanes = profile.trace.lanes
     places = [place for _, _, place in found]
@@ -74,7 +76,7 @@ EVIDENCE = table("evidence", evidence, sql="rank number id slice name note lane 
 
 
 def _places(profile: Profile, places: list[Evidence] | list[Evidence | None]) -> dict[str, Data]:
-    known = [None if each is None else (each.start, each.end, each.slice) for each in places]
+    known = [None if place is None else (place.start, place.end, place.slice) for place in places]
     origin = profile.tables.start_ns
     return {
         "slice": optional([None if each is None else each[2] for each in known]),

@@ -50,7 +50,7 @@ class Kernels(Struct, frozen=True):
 
 def kernels_of(trace: Trace, devices: list[DeviceSlices], tables: Tables) -> KernelTable:
     """All kernels of ``devices`` by start; those of kernel_details where the trace has none."""
-    items = np.flatnonzero(np.logical_or.reduce([each.compute for each in devices])) if devices else _NONE
+    items = np.flatnonzero(np.logical_or.reduce([device.compute for device in devices])) if devices else _NONE
     if not len(items):
         return _from_rows(_Cells(tables), tables)
     found = from_trace(trace, items, kernel_types(trace, items), _waits(trace, devices, items))
@@ -126,13 +126,13 @@ def _from_rows(table: _Cells, tables: Tables) -> KernelTable:
     return replace(found, hit_rate=_hits_of_rows(table, tables, own)) if tables.has(L2_CACHE.stem) else found
 
 
-def _hits_of_rows(table: _Cells, tables: Tables, own: I64) -> F64:
+def _hits_of_rows(table: _Cells, tables: Tables, rows: I64) -> F64:
     """The hit rate of L2 of the rows ``own`` of kernel_details, by start; not-a-number without one."""
     cache, names = tables.table(L2_CACHE.stem).frame, table.cells("name")
     stream, task = table.whole("stream"), table.whole("task")
     if not len(cache) or names is None or not len(stream) or not len(task):
-        return np.full(len(own), np.nan)
-    wanted = stream[own], task[own], [names[row] for row in own.tolist()]
+        return np.full(len(rows), np.nan)
+    wanted = stream[rows], task[rows], [names[row] for row in rows.tolist()]
     of_stream, of_task = (cache[name].fill_null(INVALID).to_numpy().astype(np.int64) for name in ("stream", "task"))
     row = rows_of_tasks(wanted, (of_stream, of_task, cache["name"].to_list()))
     return np.append(cache["hit_rate"].fill_null(np.nan).to_numpy(), np.nan)[row]

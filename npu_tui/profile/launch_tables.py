@@ -226,10 +226,10 @@ def drains(profile: Profile, facts: Facts) -> Sheet:
         attributes(
             found,
             "cause peak_backlog interrupted",
-            drain_start=lambda each: each.start,
-            drain_end=lambda each: each.end,
-            before_name=lambda each: trace.name_of(each.before),
-            after_name=lambda each: trace.name_of(each.after),
+            drain_start=lambda row: row.start,
+            drain_end=lambda row: row.end,
+            before_name=lambda row: trace.name_of(row.before),
+            after_name=lambda row: trace.name_of(row.after),
         ),
     )
 
@@ -246,7 +246,7 @@ DRAINS = table(
 
 def free(profile: Profile) -> Sheet:
     """Every time a device was free, and whose fault it was."""
-    found = [each.within(profile.window) for each in profile.idles]
+    found = [idle.within(profile.window) for idle in profile.idles]
     rows = sum(len(each) for each in found)
 
     def joined(name: str, kind: type = np.int64) -> Array:

@@ -47,9 +47,9 @@ def finding_marks(findings: Iterable[Finding]) -> list[FindingMark]:
     The first finding is drawn last, over the others.
     """
     ladder = [
-        (number, each)
-        for number, each in enumerate(findings, 1)
-        if each.step_after_ns is not None and each.part_of is None and not each.hidden
+        (number, finding)
+        for number, finding in enumerate(findings, 1)
+        if finding.step_after_ns is not None and finding.part_of is None and not finding.hidden
     ]
     return [
         FindingMark(start, end, str(number), each.severity)
@@ -106,10 +106,12 @@ def _overlap_charts(profile: Profile) -> list[Chart]:
 def _going_on(profile: Profile, part: str) -> StepFunction:
     """1 while ``part`` of the overlap analysis goes on, on any device."""
     found = [
-        {COMPUTING: each.computing, COMMUNICATION: each.communication, NOT_OVERLAPPED: each.not_overlapped}.get(
-            part, each.free
-        )
-        for each in profile.overlap_lanes
+        {
+            COMPUTING: overlap.computing,
+            COMMUNICATION: overlap.communication,
+            NOT_OVERLAPPED: overlap.not_overlapped,
+        }.get(part, overlap.free)
+        for overlap in profile.overlap_lanes
     ]
     none = np.zeros(0, np.int64)
     start, end = union(

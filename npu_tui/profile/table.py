@@ -253,11 +253,11 @@ def _json(column: Column, sheet: Sheet) -> Sequence[Any]:
         return [texts[max(code, -1)] for code in data.part(0, sheet.rows).tolist()]
     values = sheet.values(column.id)
     if column.kind == "label":
-        return [None if each is None else printable(each) for each in values]
+        return [None if value is None else printable(value) for value in values]
     if column.unit == "ns":
-        return [us(each) for each in values]
+        return [us(value) for value in values]
     if column.unit in ("0..1", "GB/s"):
-        return [None if each is None else round(each, 6) for each in values]
+        return [None if value is None else round(value, 6) for value in values]
     return values
 
 
@@ -386,8 +386,8 @@ def numbers(values: Array | Sequence[int | float | bool], missing: int | None = 
 def optional(values: Sequence[float | None], whole: bool = True) -> Numbers:
     """A column of a few numbers, None for null."""
     if whole:
-        return numbers(np.array([MISSING if each is None else each for each in values], np.int64), MISSING)
-    return numbers(np.array([np.nan if each is None else each for each in values], np.float64))
+        return numbers(np.array([MISSING if value is None else value for value in values], np.int64), MISSING)
+    return numbers(np.array([np.nan if value is None else value for value in values], np.float64))
 
 
 def constant(value: int | None) -> Numbers:
@@ -428,7 +428,7 @@ def from_tuples(rows: Sequence[Sequence[Any]], names: str, own: Mapping[str, Col
     """A few ``rows`` with a value for each of the columns ``names``, which are ``own`` ones or of ``COLUMNS``."""
     ids = names.split()
     columns = list(zip(*rows, strict=True)) or [()] * len(ids)
-    data = {each: column_of(own.get(each) or COLUMNS[each], values) for each, values in zip(ids, columns, strict=True)}
+    data = {id_: column_of(own.get(id_) or COLUMNS[id_], values) for id_, values in zip(ids, columns, strict=True)}
     return Sheet(len(rows), data)
 
 

@@ -119,8 +119,8 @@ def layers(profile: Profile) -> Sheet:
         attributes(
             trace.layers,
             "name kind rank device",
-            lanes=lambda each: len(each.lanes),
-            slices=lambda each: sum(trace.lanes[lane].last - trace.lanes[lane].first for lane in each.lanes),
+            lanes=lambda layer: len(layer.lanes),
+            slices=lambda layer: sum(trace.lanes[lane].last - trace.lanes[lane].first for lane in layer.lanes),
         ),
     )
 

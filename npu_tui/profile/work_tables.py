@@ -98,7 +98,7 @@ def _from_slices(values: Array, items: Array) -> Numbers:
 def _details(column: Coded | None, rows: int) -> Numbers:
     if column is None:
         return numbers(np.full(rows, UNKNOWN, np.int64), UNKNOWN)
-    whole = np.array([int(each) if each.isdecimal() else UNKNOWN for each in column.values] + [UNKNOWN], np.int64)
+    whole = np.array([int(value) if value.isdecimal() else UNKNOWN for value in column.values] + [UNKNOWN], np.int64)
     return numbers(whole[column.code], UNKNOWN)
 
 
@@ -139,9 +139,9 @@ def operators(part: Profile, by: By = "type") -> Sheet:
                 groups,
                 "type name shapes dtypes core calls=count total ratio=share shortest p50 p90 mean=average longest "
                 "wait gb_s=speed outliers",
-                spread=lambda each: each.longest / max(each.shortest, 1),
+                spread=lambda group: group.longest / max(group.shortest, 1),
             ),
-            **{f"{pipe}_ratio": optional([each.ratios[pipe] for each in groups], whole=False) for pipe in RATIOS},
+            **{f"{pipe}_ratio": optional([group.ratios[pipe] for group in groups], whole=False) for pipe in RATIOS},
         },
         place,
         lambda row: found.duration[groups[row].members()],
@@ -319,7 +319,11 @@ def _by_device(profile: Profile, items: Array) -> Iterator[tuple[Array, tuple[Ar
     slices = profile.trace.slices
     device = devices_of(profile)[slices.lane[items]]
     for number in np.unique(device).tolist():
-        known = [each for each in profile.overlap_lanes if (UNKNOWN if each.device is None else each.device) == number]
+        known = [
+            overlap
+            for overlap in profile.overlap_lanes
+            if (UNKNOWN if overlap.device is None else overlap.device) == number
+        ]
         lanes = known or profile.overlap_lanes
         yield np.flatnonzero(device == number), lanes[0].computing if lanes else (slices.start[:0], slices.end[:0])
 
@@ -328,8 +332,8 @@ def _collectives_of_file(profile: Profile) -> Sheet:
     """The rows of communication.json by start."""
     tables, rank = profile.tables, profile.trace.rank
     moved: dict[tuple[str, int], list[Any]] = {}
-    for each in profile.tables.transfers:
-        moved.setdefault((each.name, each.start), []).append(each)
+    for transfer in profile.tables.transfers:
+        moved.setdefault((transfer.name, transfer.start), []).append(transfer)
     columns = ("name", "group", "start", "elapsed", "wait", "transit", "synchronization", "idle")
     rows = []
     for name, group, start, elapsed, wait, transit, waited, idle in tables.communication.frame.select(
@@ -462,13 +466,13 @@ def _spent(sums: list[StepSums]) -> tuple[int | None, ...]:
 
 def _steps_of_file(profile: Profile) -> Sheet:
     rows = []
-    for each in profile.tables.steps:
-        times, name = each.overlap, None if each.number is None else f"ProfilerStep#{each.number}"
+    for step in profile.tables.steps:
+        times, name = step.overlap, None if step.number is None else f"ProfilerStep#{step.number}"
         rows.append(
             (
-                profile.trace.rank, None, each.number, name, *[None] * 5, times.computing, times.not_overlapped,
-                times.communication - times.not_overlapped, times.communication, times.free, each.stage, each.bubble,
-                each.preparing, None, each.stage,
+                profile.trace.rank, None, step.number, name, *[None] * 5, times.computing, times.not_overlapped,
+                times.communication - times.not_overlapped, times.communication, times.free, step.stage, step.bubble,
+                step.preparing, None, step.stage,
             )
         )  # fmt: skip
     return from_tuples(rows, _STEP_COLUMNS)

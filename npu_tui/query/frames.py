@@ -115,8 +115,8 @@ def kinds_of(table: Table, sheets: Sequence[Sheet]) -> dict[str, Kind]:
 
 def filled(sheets: Sequence[Sheet], kinds: dict[str, Kind]) -> list[Sheet]:
     """``sheets`` with the columns ``kinds``, nulls for what only others have."""
-    return [Sheet(each.rows, {name: each.data.get(name) or _nothing(kind) for name, kind in kinds.items()})
-            for each in sheets]  # fmt: skip
+    return [Sheet(sheet.rows, {name: sheet.data.get(name) or _nothing(kind) for name, kind in kinds.items()})
+            for sheet in sheets]  # fmt: skip
 
 
 def _nothing(kind: Kind) -> Labels | Numbers:
@@ -225,7 +225,7 @@ def possible_names(sql: str, names: Sequence[str]) -> list[Name]:
 
 def _fitting(word: str, names: Iterable[tuple[str, str, str, str]]) -> list[Name]:
     """Those of ``names`` with ``word`` in them, those that begin with it first; none if one is ``word`` itself."""
-    found = [Name(*each) for each in names if word in each[0]]
+    found = [Name(*name) for name in names if word in name[0]]
     if any(each.word == word for each in found):
         return []
     return sorted(found, key=lambda each: not each.word.startswith(word))
@@ -301,7 +301,7 @@ class ProfileTables:
 
     def _sheets(self, name: str) -> list[Sheet]:
         table = TABLES[name]
-        return [table.make(self.job)] if table is RANKS else [table.make(each) for each in self.profiles]
+        return [table.make(self.job)] if table is RANKS else [table.make(profile) for profile in self.profiles]
 
 
 def tables_of(profile: Profile) -> ProfileTables:

@@ -167,8 +167,8 @@ def _unknown(code: str, name: str, names: Iterable[str]) -> Message:
     word = name.lower()
     parts = set(word.split("_"))
     alike = [each for each in lowered if word in each or each in word or parts & set(each.split("_"))]
-    alike += [each for each in get_close_matches(word, lowered, _NEAREST, 0.0) if each not in alike]
-    nearest = ", ".join(lowered[each] for each in alike[:_NEAREST])
+    alike += [close for close in get_close_matches(word, lowered, _NEAREST, 0.0) if close not in alike]
+    nearest = ", ".join(lowered[candidate] for candidate in alike[:_NEAREST])
     return message("query.no_column.several", name=shown, names=nearest, count=len(names))
 
 

@@ -7,7 +7,7 @@ A family is a module with ``RULES``; its thresholds stand beside the check that 
 from __future__ import annotations
 
 FAMILIES = (
-    "vertical", "dispatch", "waits", "launching", "communication", "hardware_links", "compute", "affinity", "outliers",
-    "pauses", "data", "kernels", "movement", "transfers", "memory", "config",
+    "dispatch", "waits", "launching", "communication", "compute", "affinity", "outliers", "pauses", "data", "kernels",
+    "transfers", "memory", "config",
 )  # fmt: skip
 """The modules with rules, in the order in which findings that could not be checked are listed; ``find`` reads them."""

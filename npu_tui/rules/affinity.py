@@ -133,12 +133,12 @@ def affinity_kernel(facts: Facts) -> Draft | None:
     return _draft(facts, found, "kernel", ())
 
 
-def _without_linear(facts: Facts, matched: Matches, own: I64) -> Matches:
+def _without_linear(facts: Facts, matched: Matches, kernels: I64) -> Matches:
     """``matched`` among the kernels ``own``: where a linear launched the run of one only its bias is added apart."""
     linear = np.array([run.linear for run in matched.runs])[matched.run]
     if not linear.any():
         return matched
-    launched = np.append(0, np.cumsum(_in_linear(facts)[own]))
+    launched = np.append(0, np.cumsum(_in_linear(facts)[kernels]))
     linear &= launched[matched.last] > launched[matched.first]
     apart = [replace(run, api=_ADDMM, exact=False) for run in matched.runs]
     number = matched.run + np.where(linear, len(apart), 0)
@@ -215,11 +215,13 @@ def _add(found: dict[str, _Found], matched: Matches, items: I64, time: I64, name
     exact = np.array([run.exact or run.whole for run in runs])[matched.run]
     apis: dict[str, int] = {}
     api = np.array([apis.setdefault(run.api, len(apis)) for run in runs])[matched.run]
-    for own in in_groups(api):
-        row = found.setdefault(runs[int(matched.run[own[0]])].api, _Found())
-        saves = total[own] - np.where(whole[own], 0, longest[own])
-        room = row.add(len(own), int(total[own].sum()), int(saves.sum()), bool(exact[own].any()))
-        for first, last in zip(matched.first[own[:room]].tolist(), matched.last[own[:room]].tolist(), strict=True):
+    for members in in_groups(api):
+        row = found.setdefault(runs[int(matched.run[members[0]])].api, _Found())
+        saves = total[members] - np.where(whole[members], 0, longest[members])
+        room = row.add(len(members), int(total[members].sum()), int(saves.sum()), bool(exact[members].any()))
+        for first, last in zip(
+            matched.first[members[:room]].tolist(), matched.last[members[:room]].tolist(), strict=True
+        ):
             words = " → ".join(names[each] for each in code[first:last].tolist())
             row.places.append((int(items[first]), int(items[last - 1]), words))
 

@@ -219,10 +219,10 @@ def sync_span(facts: Facts, site: SyncSite | None) -> Span:
 
     What a slow fetch after the wait adds is not the wait's fault.
     """
-    causes = [each for each in facts.drains if each.cause == "sync"]
+    causes = [drain for drain in facts.drains if drain.cause == "sync"]
     drained = NOTHING
     if causes:
-        low, high = np.array([each.start for each in causes]), np.array([each.end for each in causes])
+        low, high = np.array([cause.start for cause in causes]), np.array([cause.end for cause in causes])
         drained = both(facts.lost, (low.astype(np.int64), high.astype(np.int64)))
     found = together(drained, site.span) if site is not None else drained
     return without(found, facts.on_device(facts.span_of(fetches(facts))))
@@ -271,7 +271,7 @@ def late(facts: Facts) -> Late | None:
     begin = slices.start[found.item[last.owner]]
     low, high = begin + others[last.owner], begin + last.after
     rows = found.at(last.owner), last.rank.tolist(), (high - low).tolist()
-    cases = [Case(each, rank, excess) for each, rank, excess in zip(*rows, strict=True)]
+    cases = [Case(row, rank, excess) for row, rank, excess in zip(*rows, strict=True)]
     waited: dict[int, int] = {}
     for case in cases:
         waited[case.rank] = waited.get(case.rank, 0) + case.excess

@@ -21,7 +21,6 @@ from npu_tui.rules.blame import (
     sync_calls,
 )
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.gains import without_calls
 from npu_tui.rules.inputs import GARBAGE_COLLECTION, I64, Span, both, largest, length_of, together, without
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, sentences, severity_of
@@ -82,7 +81,7 @@ def loader(facts: Facts) -> Draft | None:
             message("finding.advice.storage"),
         ),
         removes,
-        change=without_calls(facts, items),
+        change=facts.without_calls(items),
         verdict=message("finding.loader.verdict", waits=length_of(removes) / facts.count, unit=facts.unit),
     )
 
@@ -156,7 +155,7 @@ def allocation(facts: Facts) -> Draft | None:
     """Memory taken from the device or given back to it while the job runs."""
     limits, calls = facts.limits, memory_calls(facts)
     spent = {name: int(facts.length(items).sum()) for name, items in calls.items()}
-    drained = [each for each in facts.drains if each.cause == "memory"]
+    drained = [drain for drain in facts.drains if drain.cause == "memory"]
     if not any(time >= limits[ALLOCATION_MS] * 1e6 for time in spent.values()) and not drained:
         return None
     items = np.concatenate(list(calls.values())) if calls else np.zeros(0, np.int64)
@@ -182,7 +181,7 @@ def allocation(facts: Facts) -> Draft | None:
         ),
         advise("empty_cache", "expandable") if drops else advise("expandable", "temporaries", "smaller_batch"),
         removes,
-        change=without_calls(facts, items) if len(items) else None,
+        change=facts.without_calls(items) if len(items) else None,
     )
 
 
@@ -245,7 +244,7 @@ def _without_collections(facts: Facts, items: I64) -> Change:
         and not collections[trace.slices.name[lane.first : lane.last]].all()
     }
     if busy.issuperset(trace.lanes[each].tid for each in np.unique(trace.slices.lane[items]).tolist()):
-        return without_calls(facts, items)
+        return facts.without_calls(items)
     return Change(host=(HostCut(ANY_THREAD, facts.span_of(items)),))
 
 

@@ -14,7 +14,7 @@ from npu_tui.analysis.kernels import KernelTable, peak_of
 from npu_tui.analysis.launches import Dispatch
 from npu_tui.analysis.operators import kernel_types
 from npu_tui.analysis.overlap import DevicePart, Overlap, dequeue_idle_ratio
-from npu_tui.analysis.replay import NO_CHANGE, Change, Replay
+from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, Replay
 from npu_tui.analysis.replay_device import KERNEL, DeviceTasks
 from npu_tui.analysis.steps import Rhythm, Step, rhythm, warm_up_steps
 from npu_tui.analysis.thresholds import Threshold
@@ -107,7 +107,7 @@ class Facts(TraceSlices):
         """What repeats in a run without steps; None with steps, or of a part of the run."""
         if self.window != EVERYTHING or self.part.slices is None:
             return None
-        if any(each.number is not None for each in self.inputs.steps):
+        if any(step.number is not None for step in self.inputs.steps):
             return None
         links = self.trace.links
         link = self.trace.links_of(HOST_TO_DEVICE)
@@ -141,7 +141,7 @@ class Facts(TraceSlices):
             return float(self.total) if self.rhythm is None else whole / self.rhythm.count
         if self.replay is not None and self.inputs.step is None and not self.warm_up:
             return self.replay.recorded / self.count
-        items = [each.item for each in self.steps]
+        items = [step.item for step in self.steps]
         on_host = float(np.mean(self.trace.slices.end[items] - self.trace.slices.start[items]))
         return max(on_host, self.total / self.count)
 
@@ -322,6 +322,18 @@ class Facts(TraceSlices):
             return None
         return self.replay.gain(change, Change(in_time=self.replay.late) | after)
 
+    def without_calls(self, items: I64, keep: float = 0.0) -> Change:
+        """The host's slices ``items`` take ``keep`` of their time; everything on their threads meanwhile does."""
+        tid = np.array([lane.tid for lane in self.trace.lanes])[self.trace.slices.lane[items]]
+        threads = np.unique(tid).tolist()
+        return Change(host=tuple(HostCut(thread, self.span_of(items[tid == thread]), keep) for thread in threads))
+
+    def without_work(self, span: Span) -> Change:
+        """The host does nothing in ``span`` of the device's time: what makes launches late there is gone."""
+        if not len(span[0]):
+            return NO_CHANGE
+        return Change(host=(HostCut(ANY_THREAD, (span[0] - self.floor, span[1] - self.floor)),))
+
     # Kernels.
 
     @once
@@ -407,7 +419,7 @@ _HAS: dict[Input, Callable[[Facts], bool]] = {
     "python": lambda facts: facts.has_layer("python"),
     "planes": lambda facts: bool(len(facts.inputs.planes().item)),
     "steps": lambda facts: bool(facts.steps),
-    "frequency": lambda facts: any(each.name == "AI Core Freq" for each in facts.trace.counters.series),
+    "frequency": lambda facts: any(series.name == "AI Core Freq" for series in facts.trace.counters.series),
     "kernel_details": lambda facts: bool(facts.kernel_table.details),
     "pmu": lambda facts: bool(np.isfinite(facts.kernel_table.ratios["mte2"]).any()),
     "metadata": lambda facts: facts.inputs.setup.environment is not None,

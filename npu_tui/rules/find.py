@@ -50,7 +50,7 @@ def find(devices: Sequence[Facts], threads: int = 1) -> Findings:
 
 def _verdict_of_all(order: list[Finding], named: list[_Judged]) -> tuple[Message, ...]:
     """The verdict of several devices: the first two of ``order`` that a device works on, in this order."""
-    lines = {id(each): row.lines[each.id] for row in named for each in row.findings if each.id in row.lines}
+    lines = {id(finding): row.lines[finding.id] for row in named for finding in row.findings if finding.id in row.lines}
     leading = [lines[id(each)] for each in order if id(each) in lines]
     return _in_order(leading[:2]) if leading else named[0].otherwise
 
@@ -65,12 +65,12 @@ def titles(devices: Sequence[Facts]) -> tuple[dict[str, Message], set[str]]:
     for facts in devices:
         candidates, skipped = _candidates(facts)
         silent.update(rule for rule, _ in skipped)
-        for each in candidates:
-            title = each.draft.title
+        for candidate in candidates:
+            title = candidate.draft.title
             if len(devices) > 1:
                 title = message("finding.device", device=facts.part.device, text=title)
-            if each.draft.severity != "info":
-                found.setdefault(each.rule.id, title)
+            if candidate.draft.severity != "info":
+                found.setdefault(candidate.rule.id, title)
     return found, silent
 
 
@@ -86,10 +86,11 @@ class _Judged(Struct, frozen=True):
 def _of_device(facts: Facts, threads: int) -> _Judged:
     candidates, skipped = _candidates(facts, threads)
     findings, leading = climb(candidates, facts, threads)
-    drafts = {each.rule.id: each.draft.verdict for each in candidates}
+    drafts = {candidate.rule.id: candidate.draft.verdict for candidate in candidates}
     lines = {
-        each.id: drafts[each.id] or message("finding.verdict.line", what=_class_name(each), title=each.title)
-        for each in findings[:leading]
+        finding.id: drafts[finding.id]
+        or message("finding.verdict.line", what=_class_name(finding), title=finding.title)
+        for finding in findings[:leading]
     }
     return _Judged(tuple(findings), tuple(skipped), lines, _nothing_to_do(facts))
 
@@ -169,7 +170,7 @@ def _named(found: _Judged, facts: Facts) -> _Judged:
         return message("finding.device", device=facts.part.device, text=text)
 
     return _Judged(
-        tuple(replace(each, title=labelled(each.title)) for each in found.findings),
+        tuple(replace(finding, title=labelled(finding.title)) for finding in found.findings),
         found.not_checked,
         {name: labelled(line) for name, line in found.lines.items()},
         (labelled(found.otherwise[0]), *found.otherwise[1:]),

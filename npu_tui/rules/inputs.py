@@ -106,7 +106,7 @@ def both(span: Span, other: Span) -> Span:
 
 def together(*spans: Span) -> Span:
     """All of ``spans`` as one."""
-    return union(np.concatenate([each[0] for each in spans]), np.concatenate([each[1] for each in spans]))
+    return union(np.concatenate([span[0] for span in spans]), np.concatenate([span[1] for span in spans]))
 
 
 def first_of_largest(values: I64, most: int) -> I64:

@@ -1,19 +1,23 @@
 """The order of work: what the step would lose to each finding once those above it are fixed.
 
 The finding that shortens the step most goes first, then the one that shortens what is left of it most, so that no time
-counts twice; what is contained in a finding above is a part of it.
+counts twice; what is contained in a finding above is a part of it. Where the run can be replayed a gain is by how much
+it is shorter when it is run again without the causes; otherwise it is the time of the device that they take together.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.analysis.replay import NO_CHANGE, Change, Replay
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.gains import Scale, scale_of
-from npu_tui.rules.inputs import NOTHING, Span, length_of
+from npu_tui.rules.inputs import NOTHING, Span, both, length_of, together
 from npu_tui.rules.model import SEVERITIES, Finding
 from npu_tui.rules.rule import Draft, Rule, advise, sentences
 from npu_tui.trace.intervals import covered_before, union
@@ -85,15 +89,79 @@ class Rung(Struct, frozen=True):
         return self.alone is not None and self.gain is not None and self.alone < _PART_BELOW * self.gain
 
 
+class Scale:
+    """Weighs drafts, ns over all steps: by the time of the device that they name."""
+
+    def removed(self, *drafts: Draft) -> int:
+        """What ``drafts`` remove together."""
+        spans = [draft.removes for draft in drafts if draft.removes is not None]
+        return length_of(together(*spans)) if spans else 0
+
+    def removed_by_each(self, groups: Sequence[Sequence[Draft]]) -> list[int]:
+        """What the drafts of each group remove together."""
+        return [self.removed(*drafts) for drafts in groups]
+
+
+class ReplayScale(Scale):
+    """Weighs drafts by running the job again without them; a draft that names no change is one of late launches."""
+
+    def __init__(self, facts: Facts, replay: Replay, threads: int = 1) -> None:
+        self._facts = facts
+        self._replay = replay
+        self._threads = threads
+        self._gains: dict[frozenset[int], int] = {}
+        self._changes: dict[int, Change] = {}
+        self._drafts: list[Draft] = []
+
+    def removed(self, *drafts: Draft) -> int:
+        """By how much the run is shorter without ``drafts``."""
+        key = frozenset(map(id, drafts))
+        if key not in self._gains:
+            self._drafts += drafts  # while a draft lives no other one gets its id
+            change = NO_CHANGE
+            for draft in drafts:
+                change |= self.change_of(draft)
+            self._gains[key] = max(self._replay.gain(change), 0)
+        return self._gains[key]
+
+    def removed_by_each(self, groups: Sequence[Sequence[Draft]]) -> list[int]:
+        """By how much the run is shorter without the drafts of each group."""
+        if self._threads == 1 or len(groups) < 2:
+            return super().removed_by_each(groups)
+        with ThreadPoolExecutor(self._threads) as pool:
+            return list(pool.map(lambda drafts: self.removed(*drafts), groups))
+
+    def change_of(self, draft: Draft) -> Change:
+        """What is changed in the run without ``draft``."""
+        if id(draft) not in self._changes:
+            self._changes[id(draft)] = draft.change if draft.change is not None else self._late_launches(draft)
+        return self._changes[id(draft)]
+
+    def _late_launches(self, draft: Draft) -> Change:
+        if draft.removes is None or not len(draft.removes[0]):
+            return NO_CHANGE
+        start, end = draft.removes
+        within = np.array([start.min()]), np.array([end.max()])
+        late = both(self._facts.late_behind_collectives, within)
+        return self._facts.without_work(together(draft.removes, late))
+
+
+def scale_of(facts: Facts, threads: int = 1) -> Scale:
+    """The replay of the run where it is close to what was recorded, else the intervals of the device."""
+    return Scale() if facts.replay is None else ReplayScale(facts, facts.replay, threads)
+
+
 def climb(candidates: list[Candidate], facts: Facts, threads: int = 1) -> tuple[list[Finding], int]:
     """The findings of ``candidates`` in the order of work, and how many of them shorten the step or weigh as much."""
     scale = scale_of(facts, threads)
     least = max(round(_NOTHING * facts.step_ns), 1) * facts.count
-    rungs = _ladder([each for each in candidates if _counts(each, facts)], scale, least)
+    rungs = _ladder([candidate for candidate in candidates if _counts(candidate, facts)], scale, least)
     seen = {id(rung.candidate) for rung in rungs}
-    others = [each for each in candidates if id(each) not in seen]
-    weighed = [each for each in others if each.draft.weight and _is_work(each, facts)]
-    others = sorted((each for each in others if each not in weighed), key=lambda each: _rank_outside(each, facts))
+    others = [candidate for candidate in candidates if id(candidate) not in seen]
+    weighed = [candidate for candidate in others if candidate.draft.weight and _is_work(candidate, facts)]
+    others = sorted(
+        (candidate for candidate in others if candidate not in weighed), key=lambda each: _rank_outside(each, facts)
+    )
     steps = [rung for rung in rungs if rung.part_of is None]
     # A weight is no gain: it comes after all that is known to shorten the step.
     weighed.sort(key=lambda each: (SEVERITIES.index(each.draft.severity), -each.draft.weight))
@@ -103,7 +171,7 @@ def climb(candidates: list[Candidate], facts: Facts, threads: int = 1) -> tuple[
     # What is counted and gains nothing says so; of what is not counted no gain is told that is none.
     rest = [
         Rung(each, _own_gain(each, scale) or (0 if counts else None), None, None, idle=counts)
-        for each, counts in ((each, _counts(each, facts)) for each in others)
+        for each, counts in ((candidate, _counts(candidate, facts)) for candidate in others)
     ]
     findings = [
         _finding(rung, facts, above, following.get(id(rung))) for above, rung in enumerate((*steps, *parts, *rest))
@@ -113,10 +181,10 @@ def climb(candidates: list[Candidate], facts: Facts, threads: int = 1) -> tuple[
 
 def _none_low_ahead_of_high(findings: list[Finding], leading: int) -> list[Finding]:
     """A low finding that gains more than a high one after it is no low one."""
-    last = max((k for k, each in enumerate(findings[:leading]) if each.severity == "high"), default=0)
+    last = max((k for k, finding in enumerate(findings[:leading]) if finding.severity == "high"), default=0)
     return [
-        replace(each, severity="medium") if each.severity == "low" and k < last else each
-        for k, each in enumerate(findings)
+        replace(finding, severity="medium") if finding.severity == "low" and k < last else finding
+        for k, finding in enumerate(findings)
     ]
 
 
@@ -171,26 +239,26 @@ def _ladder(candidates: list[Candidate], scale: Scale, least: int) -> list[Rung]
     while left:
         above = [each.draft for each in taken]
         rest = _gains_of(left, above, scale, total)
-        held = [each for each in left if rest[id(each)] < _PART_BELOW * most[id(each)]]
+        held = [candidate for candidate in left if rest[id(candidate)] < _PART_BELOW * most[id(candidate)]]
         parts += [(each, taken[-1]) for each in held]
-        for each in left:
+        for candidate in left:
             # What others hold up gains nothing before they are fixed.
-            most[id(each)] = max(most[id(each)], rest[id(each)])
-        left = [each for each in left if each not in held]
-        fresh = [each for each in left if rest[id(each)] >= least]
+            most[id(candidate)] = max(most[id(candidate)], rest[id(candidate)])
+        left = [candidate for candidate in left if candidate not in held]
+        fresh = [candidate for candidate in left if rest[id(candidate)] >= least]
         if not fresh:
             break
-        top = max(rest[id(each)] for each in fresh)
-        alike = [each for each in fresh if rest[id(each)] >= _AS_MUCH * top]
-        best = max(alike, key=lambda each: (_NEARNESS[each.rule.reach], rest[id(each)]))
+        top = max(rest[id(candidate)] for candidate in fresh)
+        alike = [candidate for candidate in fresh if rest[id(candidate)] >= _AS_MUCH * top]
+        best = max(alike, key=lambda candidate: (_NEARNESS[candidate.rule.reach], rest[id(candidate)]))
         best = _nearer(best, fresh, rest, above, scale)
         # Causes that explain something together are taken one after the other.
         explaining = [each for each in explaining if each in fresh] or _causes_of(best, fresh, rest, above, scale)
-        best = next((each for each in fresh if each.draft.first), explaining[0] if explaining else best)
+        best = next((candidate for candidate in fresh if candidate.draft.first), explaining[0] if explaining else best)
         total += rest[id(best)]
         taken.append(best)
         rungs.append(Rung(best, rest[id(best)], total, None, most[id(best)], alone[id(best)]))
-        left = [each for each in left if each is not best]
+        left = [candidate for candidate in left if candidate is not best]
     parts.sort(key=lambda row: (-_NEARNESS[row[0].rule.reach], -most[id(row[0])]))
     rungs += [Rung(each, most[id(each)], total, whole.rule.id, most[id(each)]) for each, whole in parts]
     return rungs
@@ -198,8 +266,8 @@ def _ladder(candidates: list[Candidate], scale: Scale, least: int) -> list[Rung]
 
 def _gains_of(candidates: list[Candidate], above: list[Draft], scale: Scale, total: int = 0) -> dict[int, int]:
     """What each removes, by its id, once those ``above`` have removed ``total``."""
-    gains = scale.each([(*above, each.draft) for each in candidates])
-    return {id(each): _at_most(each, gain - total) for each, gain in zip(candidates, gains, strict=True)}
+    gains = scale.removed_by_each([(*above, candidate.draft) for candidate in candidates])
+    return {id(candidate): _at_most(candidate, gain - total) for candidate, gain in zip(candidates, gains, strict=True)}
 
 
 def _at_most(candidate: Candidate, gain: int) -> int:
@@ -215,16 +283,16 @@ def _nearer(
     while True:
         whole = rest[id(best)]
         covers = _CAUSE_COVERS if best.rule.reach == "place" else _NEARER_COVERS
-        nearer = [each for each in fresh if _NEARNESS[each.rule.reach] > _NEARNESS[best.rule.reach]]
-        with_best = scale.each([(*above, each.draft, best.draft) for each in nearer])
+        nearer = [candidate for candidate in fresh if _NEARNESS[candidate.rule.reach] > _NEARNESS[best.rule.reach]]
+        with_best = scale.removed_by_each([(*above, candidate.draft, best.draft) for candidate in nearer])
         nearer = [
-            each
-            for each, gain in zip(nearer, with_best, strict=True)
-            if rest[id(each)] + whole + total - gain >= covers * whole
+            candidate
+            for candidate, gain in zip(nearer, with_best, strict=True)
+            if rest[id(candidate)] + whole + total - gain >= covers * whole
         ]
         if not nearer:
             return best
-        best = max(nearer, key=lambda each: rest[id(each)])
+        best = max(nearer, key=lambda candidate: rest[id(candidate)])
 
 
 def _causes_of(
@@ -236,17 +304,17 @@ def _causes_of(
     """
     whole = rest[id(best)]
     nearer = [
-        each
-        for each in fresh
-        if _NEARNESS[each.rule.reach] > _NEARNESS[best.rule.reach] and rest[id(each)] >= _NOTABLE * whole
+        candidate
+        for candidate in fresh
+        if _NEARNESS[candidate.rule.reach] > _NEARNESS[best.rule.reach] and rest[id(candidate)] >= _NOTABLE * whole
     ]
     if len(nearer) < 2:
         return []
-    own = [each.draft for each in nearer]
-    without, with_best = scale.each([(*above, *own), (*above, *own, best.draft)])
+    own = [candidate.draft for candidate in nearer]
+    without, with_best = scale.removed_by_each([(*above, *own), (*above, *own, best.draft)])
     explained = without + whole - with_best
     covers = _CAUSE_COVERS if best.rule.reach == "place" else _NEARER_COVERS
-    return sorted(nearer, key=lambda each: -rest[id(each)]) if explained >= covers * whole else []
+    return sorted(nearer, key=lambda candidate: -rest[id(candidate)]) if explained >= covers * whole else []
 
 
 def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Finding:
@@ -290,18 +358,18 @@ def steps_of(draft: Draft, facts: Facts) -> tuple[int, ...]:
         start, end = np.array([(each.start, max(each.end, each.start + 1)) for each in draft.evidence], np.int64).T
     else:
         return ()
-    steps = [each for each in facts.steps if each.window is not None]
+    steps = [step for step in facts.steps if step.window is not None]
     # What comes before the first kernel of a step belongs to that step; what crosses its end is divided.
-    ends = np.array([each.window.end for each in steps if each.window is not None], np.float64)
+    ends = np.array([step.window.end for step in steps if step.window is not None], np.float64)
     weight = np.diff(covered_before(*union(start, end), ends), prepend=0.0).tolist()
     least = _SHOWS * max(weight, default=0)
-    shown = [each.number for each, own in zip(steps, weight, strict=True) if own and own >= least]
+    shown = [step.number for step, own in zip(steps, weight, strict=True) if own and own >= least]
     return tuple(number for number in shown if number is not None)
 
 
 def _steps_in_words(steps: tuple[int, ...], facts: Facts) -> list[Message]:
     """Which of several steps the finding is about."""
-    numbers = [each.number for each in facts.steps]
+    numbers = [step.number for step in facts.steps]
     if len(numbers) < 2 or not steps or not facts.whole_steps:
         return []
     if len(steps) == len(numbers):

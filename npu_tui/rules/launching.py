@@ -17,7 +17,6 @@ from npu_tui.rules import pages
 from npu_tui.rules.blame import LINKS_FEWEST, SYNC_SHARE, compile_calls, starving
 from npu_tui.rules.dispatch import STAGE_SHARE
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.gains import without_calls
 from npu_tui.rules.inputs import I64, NOTHING, length_of
 from npu_tui.rules.model import Severity
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, counted, line_of, sentences, severity_of
@@ -58,7 +57,7 @@ def compiling(facts: Facts) -> Draft | None:
         ),
         facts.longest(calls, lambda item: message("finding.compile.place")),
         removes=removes,
-        change=without_calls(facts, calls),
+        change=facts.without_calls(calls),
     )
 
 
@@ -161,7 +160,7 @@ def optimizer(facts: Facts) -> Draft | None:
         (message("finding.advice.fused_optimizer", name=name),),
         removes if length_of(removes) else None,
         confidence="medium",
-        change=without_calls(facts, items, min(_FUSED_LAUNCHES * len(items) / launches, 1.0)) if launches else None,
+        change=facts.without_calls(items, min(_FUSED_LAUNCHES * len(items) / launches, 1.0)) if launches else None,
     )
 
 

@@ -110,7 +110,7 @@ def growth(facts: Facts) -> Draft | None:
 def _in_steps(facts: Facts, time: I64) -> npt.NDArray[np.bool_]:
     """Which times of the host lie in a step of the window but the first one, where the pool fills."""
     slices = facts.trace.slices
-    items = [each.item for each in facts.steps if each.item >= 0]
+    items = [step.item for step in facts.steps if step.item >= 0]
     inside = np.zeros(len(time), np.bool_)
     for item in items[1:] if len(items) > 1 else items:
         inside |= (time >= slices.start[item]) & (time < slices.end[item])
@@ -134,7 +134,7 @@ def leak(facts: Facts) -> Draft | None:
     """What is allocated at the end of a step grows with every step."""
     curve = facts.inputs.memory().curve("allocated")
     slices = facts.trace.slices
-    items = [each.item for each in facts.steps if each.item >= 0]
+    items = [step.item for step in facts.steps if step.item >= 0]
     if curve is None or len(items) < facts.limits[LEAK_STEPS]:
         return None
     ends = np.array([int(slices.end[item]) for item in items], np.int64)

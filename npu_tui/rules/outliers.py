@@ -39,8 +39,8 @@ def outliers(facts: Facts) -> Draft | None:
     ratio, groups = _compared(facts, names, limits[OUTLIER_FACTOR])
     rows: list[tuple[int, I64, float]] = []
     cuts: list[TaskCut] = []
-    for own in groups:
-        items = facts.kernels[own]
+    for group in groups:
+        items = facts.kernels[group]
         length = facts.length(items).astype(np.float64)
         median = float(np.median(length))
         slow = length > limits[OUTLIER_FACTOR] * median
@@ -48,7 +48,7 @@ def outliers(facts: Facts) -> Draft | None:
         slow &= length > _APART * float(np.percentile(usual, 90))
         # Where all kernels take longer the work is larger: another batch, a longer sequence, the first token.
         chosen = np.flatnonzero(slow)
-        slow[chosen] = _AS_SLOW * ratio[own[chosen]] > _around(ratio, names, own[chosen])
+        slow[chosen] = _AS_SLOW * ratio[group[chosen]] > _around(ratio, names, group[chosen])
         if not slow.any():
             continue
         rows.append((int((length[slow] - median).sum()), items[slow], median))

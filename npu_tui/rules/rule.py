@@ -85,7 +85,7 @@ def severity_of(facts: Facts, share: float) -> Severity:
 
 def sentences(*parts: Said) -> Message:
     """Sentences one after another; empty ones are left out."""
-    return message("list.sentences", parts=[each for each in parts if each])
+    return message("list.sentences", parts=[part for part in parts if part])
 
 
 def advise(*keys: str) -> tuple[Message, ...]:

@@ -10,14 +10,14 @@ import numpy as np
 from npu_tui.analysis.collectives import Preprocessing, Transfer
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.facts import Facts
-from npu_tui.rules.hardware_links import (
+from npu_tui.rules.communication import (
     ALIGNMENT_BYTES,
     CONTENTION_GB_S,
     SMALL_PACKET_RDMA_MB,
     SMALL_PACKET_SDMA_MB,
     SMALL_PACKET_SHARE,
 )
+from npu_tui.rules.facts import Facts
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.rule import Draft, Rule, advise, sentences
 from npu_tui.trace.message import Message, message
@@ -32,7 +32,7 @@ _LISTED = 4
 def _by_transport(facts: Facts) -> dict[str, list[Transfer]]:
     """The transfers that start in the window by what moves them; the sum of a transport stands for its links."""
     found: dict[str, list[Transfer]] = {}
-    own = [each for each in facts.inputs.transfers() if facts.window.start <= each.start < facts.window.end]
+    own = [transfer for transfer in facts.inputs.transfers() if facts.window.start <= transfer.start < facts.window.end]
     for transport, (whole, *links) in ((name, types) for name, types in _TRANSPORTS.items()):
         sums = [each for each in own if each.transport.upper() == whole]
         summed = {(each.name, each.start) for each in sums}
@@ -73,12 +73,12 @@ def packets(facts: Facts) -> Draft | None:
     )
 
 
-def _has_small(each: Transfer, most: float) -> bool:
-    return any(size < most for size, _ in each.packets)
+def _has_small(transfer: Transfer, most: float) -> bool:
+    return any(size < most for size, _ in transfer.packets)
 
 
-def _is_odd(each: Transfer, grid: int) -> bool:
-    return any(size > grid and round(size) % grid for size, _ in each.packets)
+def _is_odd(transfer: Transfer, grid: int) -> bool:
+    return any(size > grid and round(size) % grid for size, _ in transfer.packets)
 
 
 RDMA_GB_S = Threshold("rdma_gb_s", 10.0)
@@ -117,27 +117,29 @@ def bandwidth(facts: Facts) -> Draft | None:
     )
 
 
-def _is_large(each: Transfer) -> bool:
-    return each.large_ratio is None or each.large_ratio >= _LARGE
+def _is_large(transfer: Transfer) -> bool:
+    return transfer.large_ratio is None or transfer.large_ratio >= _LARGE
 
 
-def _multiplies(facts: Facts, each: Transfer) -> bool:
+def _multiplies(facts: Facts, transfer: Transfer) -> bool:
     """Whether a matrix product runs during the collective."""
     table = facts.kernel_table
     products = table.type.where(lambda kind: "matmul" in kind.lower())
     start = table.start[products]
-    return bool(np.any((start < each.end) & (start + table.duration[products] > each.start)))
+    return bool(np.any((start < transfer.end) & (start + table.duration[products] > transfer.start)))
 
 
 def _longest(own: list[Transfer]) -> list[Transfer]:
     return sorted(sorted(own, key=lambda each: -each.time)[:5], key=lambda each: each.start)
 
 
-def _place(facts: Facts, each: Transfer) -> Evidence:
-    note = message("finding.slow_link.place", size=round(each.size), transport=each.transport, speed=each.speed or 0.0)
-    if each.item >= 0:
-        return facts.place(each.item, note)
-    return Evidence(each.start, each.end, None, brief(each.name), note)
+def _place(facts: Facts, transfer: Transfer) -> Evidence:
+    note = message(
+        "finding.slow_link.place", size=round(transfer.size), transport=transfer.transport, speed=transfer.speed or 0.0
+    )
+    if transfer.item >= 0:
+        return facts.place(transfer.item, note)
+    return Evidence(transfer.start, transfer.end, None, brief(transfer.name), note)
 
 
 PREPROCESS_MS = Threshold("preprocess_ms", 10.0)

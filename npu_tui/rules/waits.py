@@ -28,7 +28,6 @@ from npu_tui.rules.blame import (
     waits_after_launches,
 )
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.gains import without_work
 from npu_tui.rules.inputs import I64, Span, both, length_of, together, without
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.pauses import PAUSE_MS, at_the_end
@@ -159,14 +158,14 @@ def _unwaited(facts: Facts, calls: I64, operations: I64) -> tuple[Change, int | 
     """
     outside = _outside(facts, calls, operations)
     groups = [np.concatenate((operations, np.setdiff1d(calls, outside))), outside]
-    groups = [np.concatenate(groups), *(each for each in groups if len(each))]
+    groups = [np.concatenate(groups), *(group for group in groups if len(group))]
     heavy = _heavy(facts, operations, outside)
     inside, around = (waits[np.isin(waits, heavy)] for waits in (operations, outside))
     once = [len(inside) <= facts.count and len(around) <= facts.count + 1]
     once += [len(own) <= facts.count + 1 for own, waits in ((inside, operations), (around, outside)) if len(waits)]
-    changes = [Change(waits=frozenset(each.tolist())) for each in groups]
-    pauses = without_work(facts, _pauses(facts))
-    freed = [facts.freed(each, pauses) for each in changes]
+    changes = [Change(waits=frozenset(group.tolist())) for group in groups]
+    pauses = facts.without_work(_pauses(facts))
+    freed = [facts.freed(change, pauses) for change in changes]
     if freed[0] is None:
         return changes[0], None, once[0]
     gains = [each or 0 for each in freed]
@@ -262,7 +261,9 @@ def _kinds_of_work(facts: Facts) -> list[tuple[str, I64, I64, I64, Span]]:
 def _fresh_starts(facts: Facts) -> Span:
     """The starts of steps at which the device had not run dry before: what is lost there begins there."""
     start, end = before_first_kernels(facts)
-    dry = np.array([(each.start, each.end) for each in facts.drains if each.cause == "sync"], np.float64).reshape(-1, 2)
+    dry = np.array([(drain.start, drain.end) for drain in facts.drains if drain.cause == "sync"], np.float64).reshape(
+        -1, 2
+    )
     at = start.astype(np.float64)
     before = touches(dry[:, 0], dry[:, 1], at, at)
     return start[~before], end[~before]
@@ -321,7 +322,7 @@ def _prefetched(facts: Facts, gaps: Span) -> Change:
     start, end = facts.trace.slices.start[waits], facts.trace.slices.end[waits]
     low, high = gaps[0] - facts.floor, gaps[1] - facts.floor
     inside = waits[touches(low, high, start.astype(np.float64), end.astype(np.float64))]
-    found = without_work(facts, gaps) | Change(waits=frozenset(inside.tolist()))
+    found = facts.without_work(gaps) | Change(waits=frozenset(inside.tolist()))
     if facts.part.slices is None:
         return found
     copies = np.flatnonzero(facts.part.slices.copy)

@@ -13,8 +13,8 @@ from npu_tui.analysis.collectives import Preprocessing, Transfer
 from npu_tui.analysis.kernels import Coded, product_flops
 from npu_tui.analysis.memory import NEVER, Allocations, Memory, memory_curve
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.rules.gains import scale_of
 from npu_tui.rules.inputs import Setup, length_of
+from npu_tui.rules.ladder import scale_of
 from npu_tui.rules.rule import Draft
 from npu_tui.strings import words
 

@@ -6,7 +6,6 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npu_tui.rules.gains import Intervals
 from npu_tui.rules.inputs import length_of, together
 from npu_tui.rules.ladder import Candidate, Rung, _ladder
 from npu_tui.rules.rule import Draft, Reach, Rule
@@ -19,7 +18,7 @@ def candidate(name: str, *spans: tuple[int, int], reach: Reach = "place") -> Can
 
 
 def order(*candidates: Candidate) -> list[tuple[str, int | None, str | None]]:
-    return [(rung.candidate.rule.id, rung.gain, rung.part_of) for rung in _ladder(list(candidates), Intervals(), 1)]
+    return [(rung.candidate.rule.id, rung.gain, rung.part_of) for rung in _ladder(list(candidates), Scale(), 1)]
 
 
 def test_the_largest_first_and_the_rest_behind_it() -> None:
@@ -63,7 +62,7 @@ spans = st.lists(
 @given(st.lists(st.tuples(spans, st.sampled_from(["cause", "place", "broad"])), min_size=1, max_size=6))
 def test_gains_add_up_to_what_is_removed(rows: list) -> None:
     candidates = [candidate(str(k), *own, reach=reach) for k, (own, reach) in enumerate(rows)]
-    rungs = _ladder(candidates, Intervals(), 1)
+    rungs = _ladder(candidates, Scale(), 1)
     assert sorted(rung.candidate.rule.id for rung in rungs) == sorted(each.rule.id for each in candidates)
     steps = [rung for rung in rungs if rung.part_of is None]
     claimed = together(*(rung.candidate.span for rung in steps))
