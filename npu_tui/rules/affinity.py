@@ -46,7 +46,7 @@ _SERIAL_SHARE = 0.1
 """A collective that less computing than this goes along with is waited for: the next operator needs its result."""
 
 
-class _Found:
+class _Saving:
     """How often one API fits, the device time of all places and what of it would be saved, ns.
 
     ``places`` are the first of them: where they begin and end, and in words.
@@ -75,14 +75,14 @@ def affinity_api(facts: Facts) -> Draft | None:
     """Runs of top-level operations with a torch_npu API of their own."""
     trace, slices = facts.trace, facts.trace.slices
     items, device = _top_level(facts, facts.inputs.hosts())
-    found: dict[str, _Found] = {}
+    savings: dict[str, _Saving] = {}
     short = [name.removeprefix(_PREFIX) for name in trace.names]
     for lane in np.unique(slices.lane[items]).tolist():
-        own = np.flatnonzero(slices.lane[items] == lane)
-        code = slices.name[items[own]].astype(np.int64)
-        _add(found, matches(short, code, ATEN, BETWEEN_ATEN), items[own], device[own], short, code)
-    lines = _lines(facts, [place[0] for each in found.values() for place in each.places])
-    return _draft(facts, found, "api", lines)
+        positions = np.flatnonzero(slices.lane[items] == lane)
+        code = slices.name[items[positions]].astype(np.int64)
+        _add(savings, matches(short, code, ATEN, BETWEEN_ATEN), items[positions], device[positions], short, code)
+    lines = _lines(facts, [place[0] for saving in savings.values() for place in saving.places])
+    return _draft(facts, savings, "api", lines)
 
 
 def _top_level(facts: Facts, hosts: HostOperators) -> tuple[I64, I64]:
@@ -95,10 +95,10 @@ def _top_level(facts: Facts, hosts: HostOperators) -> tuple[I64, I64]:
     closed = np.array([name.startswith(_PREFIX) or _is_backward(name) for name in trace.names] + [False])
     plain = np.array([name.startswith(_PREFIX) for name in trace.names] + [False])
     name = trace.slices.name[hosts.item]
-    own = np.flatnonzero(plain[name])
-    own = own[facts.window.holds(trace.slices.start[hosts.item[own]] + facts.floor)]
-    own = own[~_below(hosts, hosts.parent[own], closed[name])]
-    return hosts.item[own], hosts.device_total[own]
+    operations = np.flatnonzero(plain[name])
+    operations = operations[facts.window.holds(trace.slices.start[hosts.item[operations]] + facts.floor)]
+    operations = operations[~_below(hosts, hosts.parent[operations], closed[name])]
+    return hosts.item[operations], hosts.device_total[operations]
 
 
 def _is_backward(name: str) -> bool:
@@ -108,29 +108,29 @@ def _is_backward(name: str) -> bool:
 
 def _below(hosts: HostOperators, at: I64, chosen: Bools) -> Bools:
     """Whether the operation at each position ``at`` of ``hosts`` (-1: none), or one around it, is ``chosen``; (n,)."""
-    found = np.zeros(len(at), np.bool_)
+    below = np.zeros(len(at), np.bool_)
     left = np.flatnonzero(at >= 0)
     at = at[left]
     while len(left):  # one pass per level of nesting
-        found[left] = chosen[at]
+        below[left] = chosen[at]
         at = np.where(chosen[at], -1, hosts.parent[at])
         left, at = left[at >= 0], at[at >= 0]
-    return found
+    return below
 
 
 def affinity_kernel(facts: Facts) -> Draft | None:
     """Runs of kernels on one stream that one operator does at once, and types that a cheaper one replaces."""
     slices = facts.trace.slices
     types, code = facts.kernel_types
-    found: dict[str, _Found] = {}
+    savings: dict[str, _Saving] = {}
     for lane in np.unique(slices.lane[facts.kernels]).tolist():
-        own = np.flatnonzero(slices.lane[facts.kernels] == lane)
-        items = facts.kernels[own]
-        matched = _without_linear(facts, matches(types, code[own], KERNEL, BETWEEN_KERNELS), own)
-        _add(found, matched, items, facts.length(items), types, code[own])
-    _all_reduces(facts, found)
-    _dots(facts, found)
-    return _draft(facts, found, "kernel", ())
+        positions = np.flatnonzero(slices.lane[facts.kernels] == lane)
+        items = facts.kernels[positions]
+        matched = _without_linear(facts, matches(types, code[positions], KERNEL, BETWEEN_KERNELS), positions)
+        _add(savings, matched, items, facts.length(items), types, code[positions])
+    _all_reduces(facts, savings)
+    _dots(facts, savings)
+    return _draft(facts, savings, "kernel", ())
 
 
 def _without_linear(facts: Facts, matched: Matches, kernels: I64) -> Matches:
@@ -157,7 +157,7 @@ def _in_linear(facts: Facts) -> Bools:
     return _below(hosts, at, named[trace.slices.name[hosts.item]])
 
 
-def _all_reduces(facts: Facts, found: dict[str, _Found]) -> None:
+def _all_reduces(facts: Facts, savings: dict[str, _Saving]) -> None:
     """Sums over ranks that follow a matrix multiplication and that the device waits for, as tensor parallelism does."""
     slices = facts.trace.slices
     if not len(facts.kernels):
@@ -181,25 +181,25 @@ def _all_reduces(facts: Facts, found: dict[str, _Found]) -> None:
     for k in np.flatnonzero(directly).tolist():
         kernel, transfer = int(facts.kernels[last[k]]), int(transfers[k])
         length = int(slices.end[kernel] - slices.start[kernel])
-        row = found.setdefault(_MATMUL_ALL_REDUCE, _Found())
+        row = savings.setdefault(_MATMUL_ALL_REDUCE, _Saving())
         if row.add(1, length, min(length, transfer), exact=True) > 0:
             words = f"{types[int(code[last[k]])]} → {_ALL_REDUCE.rstrip('_')}"
             row.places.append((kernel, int(items[k]), words))
 
 
-def _dots(facts: Facts, found: dict[str, _Found]) -> None:
+def _dots(facts: Facts, savings: dict[str, _Saving]) -> None:
     """Batched multiplications whose results are single numbers: the cube computes a block for each."""
     table, slices = facts.kernel_table, facts.trace.slices
     batched = table.type.where(lambda kind: kind.startswith("BatchMatMul"))
     single = table.outputs.where(lambda shapes: _SINGLE.search(shapes) is not None)
     for item in table.item[batched & single & (table.item >= 0)].tolist():
         length = int(slices.end[item] - slices.start[item])
-        row = found.setdefault(_DOT, _Found())
+        row = savings.setdefault(_DOT, _Saving())
         if row.add(1, length, 0, exact=False) > 0:
             row.places.append((item, item, "BatchMatMul […,1,1]"))
 
 
-def _add(found: dict[str, _Found], matched: Matches, items: I64, time: I64, names: Sequence[str], code: I64) -> None:
+def _add(savings: dict[str, _Saving], matched: Matches, items: I64, time: I64, names: Sequence[str], code: I64) -> None:
     """Disjoint runs of ``items``, which take ``time`` ns on the device each; ``code`` are their ``names``.
 
     One operator takes about as long as the longest of a run; of a whole run, which something cheap replaces, nothing
@@ -211,18 +211,18 @@ def _add(found: dict[str, _Found], matched: Matches, items: I64, time: I64, name
     time = np.append(time, 0)  # the last run may end with the items
     total, longest = (every.reduceat(time, bounds)[::2] for every in (np.add, np.maximum))
     runs = matched.runs
-    whole = np.array([run.whole for run in runs])[matched.run]
+    vanishes = np.array([run.whole for run in runs])[matched.run]
     exact = np.array([run.exact or run.whole for run in runs])[matched.run]
     apis: dict[str, int] = {}
     api = np.array([apis.setdefault(run.api, len(apis)) for run in runs])[matched.run]
     for members in in_groups(api):
-        row = found.setdefault(runs[int(matched.run[members[0]])].api, _Found())
-        saves = total[members] - np.where(whole[members], 0, longest[members])
+        row = savings.setdefault(runs[int(matched.run[members[0]])].api, _Saving())
+        saves = total[members] - np.where(vanishes[members], 0, longest[members])
         room = row.add(len(members), int(total[members].sum()), int(saves.sum()), bool(exact[members].any()))
         for first, last in zip(
             matched.first[members[:room]].tolist(), matched.last[members[:room]].tolist(), strict=True
         ):
-            words = " → ".join(names[each] for each in code[first:last].tolist())
+            words = " → ".join(names[name] for name in code[first:last].tolist())
             row.places.append((int(items[first]), int(items[last - 1]), words))
 
 
@@ -232,11 +232,11 @@ def _lines(facts: Facts, items: list[int]) -> tuple[CodeLine, ...]:
     return tuple(dict.fromkeys(line for line in lines if line is not None))[:5]
 
 
-def _draft(facts: Facts, found: dict[str, _Found], kind: str, lines: tuple[CodeLine, ...]) -> Draft | None:
-    if not found:
+def _draft(facts: Facts, savings: dict[str, _Saving], kind: str, lines: tuple[CodeLine, ...]) -> Draft | None:
+    if not savings:
         return None
     limits = facts.limits
-    rows = sorted(found.items(), key=lambda row: (-row[1].saves, -row[1].time))
+    rows = sorted(savings.items(), key=lambda row: (-row[1].saves, -row[1].time))
     exact = [row for row in rows if row[1].exact]
     saves = sum(row.saves for _, row in exact)
     share = facts.share(saves)

@@ -40,9 +40,9 @@ def compile_calls(facts: Facts) -> I64:
 
 def memory_calls(facts: Facts) -> dict[str, I64]:
     """The calls that take memory from the device or give it back, by name."""
-    found = facts.named(("cann",), lambda name: name.rpartition("@")[2] in _MEMORY_CALLS)
-    names = np.array([facts.trace.name_of(item).rpartition("@")[2] for item in found.tolist()])
-    return {name: found[names == name] for name in _MEMORY_CALLS if len(names) and (names == name).any()}
+    calls = facts.named(("cann",), lambda name: name.rpartition("@")[2] in _MEMORY_CALLS)
+    names = np.array([facts.trace.name_of(item).rpartition("@")[2] for item in calls.tolist()])
+    return {name: calls[names == name] for name in _MEMORY_CALLS if len(names) and (names == name).any()}
 
 
 def cache_drops(facts: Facts) -> int:
@@ -65,12 +65,12 @@ def launch_blocking(facts: Facts) -> float:
     """
     if (facts.inputs.setup.environment or {}).get("ASCEND_LAUNCH_BLOCKING", "").strip() == "1":
         return 1.0
-    own = facts.launches
-    if own is None or len(own.link) < facts.limits[LINKS_FEWEST]:
+    launches = facts.launches
+    if launches is None or len(launches.link) < facts.limits[LINKS_FEWEST]:
         return 0.0
-    if facts.part.pairs is not None and len(facts.part.pairs.link) > _GRAPH * len(own.link):
+    if facts.part.pairs is not None and len(facts.part.pairs.link) > _GRAPH * len(launches.link):
         return 0.0
-    return len(waits_after_launches(facts, sync_calls(facts))) / len(own.link)
+    return len(waits_after_launches(facts, sync_calls(facts))) / len(launches.link)
 
 
 def queue_is_off(facts: Facts) -> bool:
@@ -91,8 +91,8 @@ def waits_after_launches(facts: Facts, calls: I64) -> I64:
     item = np.concatenate((np.full(len(launched), -1, np.int64), streams))
     item = item[np.argsort(np.concatenate((launched, facts.trace.slices.start[streams])), kind="stable")]
     follows = np.flatnonzero((item[1:] >= 0) & (item[:-1] < 0)) + 1
-    found: I64 = item[follows]
-    return found
+    waits: I64 = item[follows]
+    return waits
 
 
 @once_per_device
@@ -164,9 +164,9 @@ def sync_site(facts: Facts) -> SyncSite | None:
         return None
     launched_by = stack_of(facts.trace, operation_of(facts.trace, facts.target))
     waiting = stack_of(facts.trace, operations)
-    there = np.zeros(len(facts.trace.stacks) + 1, np.bool_)
-    there[launched_by] = there[waiting] = True
-    frames = {number: user_lines(facts.trace.stacks[number]) for number in np.flatnonzero(there[:-1]).tolist()}
+    occurring = np.zeros(len(facts.trace.stacks) + 1, np.bool_)
+    occurring[launched_by] = occurring[waiting] = True
+    frames = {number: user_lines(facts.trace.stacks[number]) for number in np.flatnonzero(occurring[:-1]).tolist()}
     frames = {number: lines for number, lines in frames.items() if lines}
     loop = _shared_function(list(frames.values()))
     if loop is None:
@@ -179,20 +179,20 @@ def sync_site(facts: Facts) -> SyncSite | None:
     length = facts.length(facts.target)
     chosen = []
     for line in sorted(waits_at):
-        own = row_line == line
-        if own.any() and facts.launches.lost[own].sum() > length[own].sum():
+        launched = row_line == line
+        if launched.any() and facts.launches.lost[launched].sum() > length[launched].sum():
             chosen.append(line)
-    own = np.isin(row_line, chosen)
-    if not chosen or np.count_nonzero(own) > _WHOLE_LOOP * len(own):
+    launched = np.isin(row_line, chosen)
+    if not chosen or np.count_nonzero(launched) > _WHOLE_LOOP * len(launched):
         return None
     return SyncSite(
         loop[0],
         loop[1],
         tuple(chosen),
-        int(own.sum()),
-        int(length[own].sum()),
-        round(float(facts.launches.lost[own].sum())),
-        facts.lost_span(own),
+        int(launched.sum()),
+        int(length[launched].sum()),
+        round(float(facts.launches.lost[launched].sum())),
+        facts.lost_span(launched),
     )
 
 
@@ -224,8 +224,8 @@ def sync_span(facts: Facts, site: SyncSite | None) -> Span:
     if causes:
         low, high = np.array([cause.start for cause in causes]), np.array([cause.end for cause in causes])
         drained = both(facts.lost, (low.astype(np.int64), high.astype(np.int64)))
-    found = together(drained, site.span) if site is not None else drained
-    return without(found, facts.on_device(facts.span_of(fetches(facts))))
+    span = together(drained, site.span) if site is not None else drained
+    return without(span, facts.on_device(facts.span_of(fetches(facts))))
 
 
 SEVERAL = 3
@@ -258,19 +258,19 @@ class Late(Struct, frozen=True):
 @once_per_device
 def late(facts: Facts) -> Late | None:
     """Who is late; None where no task names a peer or nobody is."""
-    slices, found = facts.trace.slices, facts.collectives
-    fill = fill_of(fills(facts), found.item)
-    seen = found.arrivals
-    arrivals = late_arrivals(seen, found.elapsed, fill)
+    slices, collectives = facts.trace.slices, facts.collectives
+    fill = fill_of(fills(facts), collectives.item)
+    seen = collectives.arrivals
+    arrivals = late_arrivals(seen, collectives.elapsed, fill)
     ranks = late_ranks(arrivals)
     others = np.maximum(seen.taken(~seen.of(ranks)).latest(), fill)
     last = arrivals.last()
     last = last.taken(last.of(ranks) & (last.after > others[last.owner]))
     if not len(last.rank):
         return None
-    begin = slices.start[found.item[last.owner]]
+    begin = slices.start[collectives.item[last.owner]]
     low, high = begin + others[last.owner], begin + last.after
-    rows = found.at(last.owner), last.rank.tolist(), (high - low).tolist()
+    rows = collectives.at(last.owner), last.rank.tolist(), (high - low).tolist()
     cases = [Case(row, rank, excess) for row, rank, excess in zip(*rows, strict=True)]
     waited: dict[int, int] = {}
     for case in cases:
@@ -302,11 +302,11 @@ def fill_span(facts: Facts) -> Span:
 
 def unknown_span(facts: Facts) -> Span:
     """The exposed time in which collectives of unknown arrivals waited, by what their siblings take."""
-    found = unknown_waits(facts.trace, facts.collectives)
-    if not found:
+    waits = unknown_waits(facts.trace, facts.collectives)
+    if not waits:
         return NOTHING
-    start = facts.trace.slices.start[list(found)]
-    span = both((start, start + np.array(list(found.values()), np.int64)), facts.exposed)
+    start = facts.trace.slices.start[list(waits)]
+    span = both((start, start + np.array(list(waits.values()), np.int64)), facts.exposed)
     return span if length_of(span) else NOTHING
 
 
@@ -319,8 +319,8 @@ def before_first_kernels(facts: Facts) -> Span:
     items = np.array([step.item for step in facts.steps], np.int64)
     begin = facts.trace.slices.start[items] + facts.clocks_apart
     at = np.searchsorted(start, begin)
-    there = at < len(start)
-    return without((begin[there], start[at[there]]), facts.working)
+    followed = at < len(start)
+    return without((begin[followed], start[at[followed]]), facts.working)
 
 
 def start_share(facts: Facts, starts: Span) -> float:
@@ -336,8 +336,8 @@ def before_late_copies(facts: Facts) -> Span:
     split, device, pairs = facts.part.gaps, facts.part.slices, facts.part.pairs
     if split is None or device is None or pairs is None:
         return NOTHING
-    own = np.flatnonzero(~split.linked)
-    if not len(own):
+    gaps = np.flatnonzero(~split.linked)
+    if not len(gaps):
         return NOTHING
     slices, links = facts.trace.slices, facts.trace.links
     busy = np.flatnonzero(device.busy)
@@ -345,12 +345,12 @@ def before_late_copies(facts: Facts) -> Span:
     pair = BySlice(links.target_slice[pairs.link], np.arange(len(pairs.link))).of(busy)
     launch = np.append(pairs.launch, np.nan)[pair]
     known, launch = busy[~np.isnan(launch)], launch[~np.isnan(launch)]
-    at, behind = (np.searchsorted(slices.start[each], split.start[own]) for each in (busy, known))
-    there = (at < len(busy)) & (behind < len(known))
-    own, at, behind = own[there], at[there], behind[there]
+    at, behind = (np.searchsorted(slices.start[starting], split.start[gaps]) for starting in (busy, known))
+    followed = (at < len(busy)) & (behind < len(known))
+    gaps, at, behind = gaps[followed], at[followed], behind[followed]
     begin = slices.start[busy[at]]
-    late = device.copy[busy[at]] & (begin <= split.end[own]) & (launch[behind] >= begin)
-    return facts.cut((split.start[own[late]], begin[late]))
+    late = device.copy[busy[at]] & (begin <= split.end[gaps]) & (launch[behind] >= begin)
+    return facts.cut((split.start[gaps[late]], begin[late]))
 
 
 PROFILER_GAP_LOW_US = Threshold("profiler_gap_low_us", 80.0)
@@ -392,15 +392,15 @@ def fixed_pauses(facts: Facts) -> FixedPauses | None:
 
 def _gaps(facts: Facts) -> tuple[I64, I64, I64]:
     """Pauses (ns) before kernels that were launched while the one ahead on their stream ran, and both kernels."""
-    slices, own = facts.trace.slices, facts.launches
+    slices, launches = facts.trace.slices, facts.launches
     device = facts.part.slices
-    assert own is not None
+    assert launches is not None
     assert device is not None
     busy = np.flatnonzero(device.compute | device.copy)  # by lane and start, as all slices
     same = slices.lane[busy[1:]] == slices.lane[busy[:-1]]
     target = facts.target
     before = BySlice(busy[1:][same], busy[:-1][same]).of(target)
-    arrival = facts.trace.links.target_time[own.link] - own.relative
+    arrival = facts.trace.links.target_time[launches.link] - launches.relative
     known = (before >= 0) & device.compute[np.maximum(before, 0)]
     known &= arrival <= slices.end[np.maximum(before, 0)]
     target, before = target[known], before[known]

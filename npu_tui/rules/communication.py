@@ -7,6 +7,7 @@ advisor (byte alignment, packets, bandwidth contention, retransmission).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache, partial
 
 import numpy as np
@@ -20,7 +21,7 @@ from npu_tui.rules import pages
 from npu_tui.rules.blame import SEVERAL, Case, Late, fill_span, fills, late, unknown_span
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import I64, NOTHING, Bools, Span, both, largest, length_of, without
-from npu_tui.rules.model import SEVERITIES, Evidence, Severity
+from npu_tui.rules.model import SEVERITIES, Confidence, Evidence, Severity
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, runs_of, sentences, severity_of
 from npu_tui.trace.arrays import in_groups
 from npu_tui.trace.intervals import touches
@@ -37,28 +38,28 @@ STRAGGLER_MS = Threshold("straggler_ms", 1.0)
 
 def straggler(facts: Facts) -> Draft | None:
     """Ranks that everybody waits for."""
-    limits, found = facts.limits, late(facts)
-    if found is None:
+    limits, lateness = facts.limits, late(facts)
+    if lateness is None:
         return None
-    worst = max(found.cases, key=lambda case: case.excess)
+    worst = max(lateness.cases, key=lambda case: case.excess)
     longest = worst.collective.longest_wait or 0
-    gain = length_of(found.span)
+    gain = length_of(lateness.span)
     share = facts.share(gain)
     single = longest >= limits[STRAGGLER_SHARE] * worst.collective.elapsed and longest >= limits[STRAGGLER_MS] * 1e6
     # Ranks that take turns by little do not wait for a late one.
-    usual = float(np.median([case.excess for case in found.cases]))
+    usual = float(np.median([case.excess for case in lateness.cases]))
     several = limits[SEVERITY_HIGH] if usual >= limits[STRAGGLER_MS] * 1e6 else 2 * limits[SEVERITY_HIGH]
-    least = {1: limits[SEVERITY_MEDIUM], 2: limits[SEVERITY_HIGH]}.get(len(found.ranks), several)
-    enough = share >= least or (single and len(found.ranks) < SEVERAL and share >= limits[SEVERITY_MEDIUM])
-    enough |= single and len(found.ranks) == 1
+    least = {1: limits[SEVERITY_MEDIUM], 2: limits[SEVERITY_HIGH]}.get(len(lateness.ranks), several)
+    enough = share >= least or (single and len(lateness.ranks) < SEVERAL and share >= limits[SEVERITY_MEDIUM])
+    enough |= single and len(lateness.ranks) == 1
     if gain < limits[STRAGGLER_MS] * 1e6 or not enough:
         return None
     slices = facts.trace.slices
     seen = facts.collectives.has_arrivals
     transfer = int((facts.collectives.elapsed - facts.collectives.arrivals.latest())[seen].sum())
     arrivals = worst.collective.arrivals or []
-    others = [rank for rank, _ in arrivals if rank not in found.ranks]
-    there = int(slices.start[worst.collective.item]) + max(
+    others = [rank for rank, _ in arrivals if rank not in lateness.ranks]
+    complete = int(slices.start[worst.collective.item]) + max(
         (after for rank, after in arrivals if rank in others), default=0
     )
     name = brief(facts.trace.name_of(worst.collective.item))
@@ -69,42 +70,50 @@ def straggler(facts: Facts) -> Draft | None:
             others=message("finding.ranks", ranks=runs_of(others))
             if len(others) > 1
             else message("finding.rank", rank=others[0]),
-            there=there,
+            there=complete,
             rank=worst.rank,
             excess=worst.excess,
             wait=longest,
         )
     ]
-    parts += _again(facts, found, worst)
+    parts += _again(facts, lateness, worst)
     if filled := sum(fills(facts).values()):
         parts.append(message("finding.straggler.fill", time=filled))
     parts.append(message("finding.straggler.transfers", time=transfer, speed=_speeds(facts)))
     if facts.steps:
-        steps = _steps_with(facts, [case.collective for case in found.cases])
+        steps = _steps_with(facts, [case.collective for case in lateness.cases])
         parts.append(message("finding.straggler.steps", seen=steps, all=len(facts.steps)))
-    if found.neighbours:
+    if lateness.neighbours:
         parts.append(message("finding.straggler.ring"))
     on_disk = worst.rank in facts.inputs.setup.ranks
     parts.append(message("finding.straggler.on_disk" if on_disk else "finding.straggler.not_on_disk", rank=worst.rank))
-    kind = "ring" if found.neighbours else "wandering" if found.wandering else "many" if len(found.ranks) > 1 else "one"
-    words = {"ranks": runs_of(found.ranks), "gain": gain, "total": facts.total, "share": share}
+    kind = (
+        "ring"
+        if lateness.neighbours
+        else "wandering"
+        if lateness.wandering
+        else "many"
+        if len(lateness.ranks) > 1
+        else "one"
+    )
+    words = {"ranks": runs_of(lateness.ranks), "gain": gain, "total": facts.total, "share": share}
     advice = (
         (message("finding.advice.profile_ring"),)
-        if found.neighbours
+        if lateness.neighbours
         else (
-            message("finding.advice.profile_rank", rank=found.ranks[0]),
-            message("finding.advice.compare_rank", rank=found.ranks[0], name=name),
+            message("finding.advice.profile_rank", rank=lateness.ranks[0]),
+            message("finding.advice.compare_rank", rank=lateness.ranks[0], name=name),
         )
     )
     return Draft(
         severity_of(facts, share),
         message(f"finding.straggler.title.{kind}", **words),
         sentences(*parts),
-        _arrivals(facts, found),
+        _arrivals(facts, lateness),
         (*advice, message("finding.advice.no_tuning")),
-        found.span,
-        change=Change(in_time=frozenset(found.ranks), at=_inside_window(facts)),
-        confidence="low" if found.neighbours else "high",
+        lateness.span,
+        change=Change(in_time=frozenset(lateness.ranks), at=_inside_window(facts)),
+        confidence="low" if lateness.neighbours else "high",
         verdict=message(f"finding.straggler.verdict.{kind}", transfer=transfer, **words),
     )
 
@@ -116,21 +125,21 @@ def _inside_window(facts: Facts) -> frozenset[int]:
     return frozenset(item[(start >= facts.window.start) & (start < facts.window.end)].tolist())
 
 
-def _again(facts: Facts, found: Late, worst: Case) -> list[Message]:
+def _again(facts: Facts, lateness: Late, worst: Case) -> list[Message]:
     """Where else somebody was late: of one rank the collectives, of several how long each was waited for."""
-    again = [case for case in found.cases if case is not worst and case.excess >= _NEGLIGIBLE * worst.excess]
+    again = [case for case in lateness.cases if case is not worst and case.excess >= _NEGLIGIBLE * worst.excess]
     if not again:
         return []
-    if len(found.ranks) == 1:
+    if len(lateness.ranks) == 1:
         named = [
             message("finding.straggler.case", name=_short(facts, case.collective), excess=case.excess)
             for case in again[:5]
         ]
         return [message("finding.straggler.again", cases=named)]
     rows = []
-    for rank in found.ranks[:5]:
-        own = [case.excess for case in found.cases if case.rank == rank]
-        rows.append(message("finding.straggler.of_rank", rank=rank, count=len(own), time=sum(own)))
+    for rank in lateness.ranks[:5]:
+        excesses = [case.excess for case in lateness.cases if case.rank == rank]
+        rows.append(message("finding.straggler.of_rank", rank=rank, count=len(excesses), time=sum(excesses)))
     return [message("finding.straggler.each", rows=rows)]
 
 
@@ -144,8 +153,8 @@ def _short(facts: Facts, collective: Collective) -> str:
     )
 
 
-def _steps_with(facts: Facts, found: list[Collective]) -> int:
-    starts = [int(facts.trace.slices.start[each.item]) for each in found]
+def _steps_with(facts: Facts, collectives: list[Collective]) -> int:
+    starts = [int(facts.trace.slices.start[collective.item]) for collective in collectives]
     return sum(any(s.window.start <= at < s.window.end for at in starts) for s in facts.steps if s.window is not None)
 
 
@@ -160,21 +169,21 @@ def _speeds(facts: Facts) -> Said:
     return message("finding.speed", speed=low) if low == high else message("finding.speeds", low=low, high=high)
 
 
-def _arrivals(facts: Facts, found: Late) -> tuple[Evidence, ...]:
+def _arrivals(facts: Facts, lateness: Late) -> tuple[Evidence, ...]:
     """The waits for late ranks, the longest ten, each from the last arrival in time to the last of all."""
     slices = facts.trace.slices
-    most = max(case.excess for case in found.cases)
+    most = max(case.excess for case in lateness.cases)
     rows = []
-    for case in sorted(found.cases, key=lambda case: -case.excess)[:10]:
+    for case in sorted(lateness.cases, key=lambda case: -case.excess)[:10]:
         if case.excess < _NEGLIGIBLE * most:
             continue
-        each = case.collective
-        last = int(slices.start[each.item]) + max(after for _, after in each.arrivals or [(0, 0)])
-        order = sorted(each.arrivals or [], key=lambda row: row[1])
+        collective = case.collective
+        last = int(slices.start[collective.item]) + max(after for _, after in collective.arrivals or [(0, 0)])
+        order = sorted(collective.arrivals or [], key=lambda row: row[1])
         ranks = [message("finding.straggler.arrival", rank=rank, after=after) for rank, after in order]
-        name = brief(facts.trace.name_of(each.item))
+        name = brief(facts.trace.name_of(collective.item))
         note = message("finding.straggler.place", rank=case.rank, excess=case.excess, arrivals=ranks)
-        rows.append(Evidence(last - case.excess, last, int(slices.lane[each.item]), name, note, each.item))
+        rows.append(Evidence(last - case.excess, last, int(slices.lane[collective.item]), name, note, collective.item))
     return tuple(sorted(rows, key=lambda row: row.start))
 
 
@@ -191,8 +200,8 @@ def exposed(facts: Facts) -> Draft | None:
     if share <= limits[EXPOSED_SHARE]:
         return None
     known = bool(facts.collectives.has_arrivals.any())
-    found = late(facts)
-    waiting = found.span if found is not None else NOTHING if known else unknown_span(facts)
+    lateness = late(facts)
+    waiting = lateness.span if lateness is not None else NOTHING if known else unknown_span(facts)
     waited = length_of(waiting)
     mostly_late = waited >= limits[LATE_PEER_SHARE] * sums.not_overlapped
     severity: Severity = "high" if share > limits[EXPOSED_SHARE_HIGH] else "medium"
@@ -211,8 +220,8 @@ def exposed(facts: Facts) -> Draft | None:
     ]
     if more:
         parts.append(message("finding.exposed.more", communication=sums.communication, computing=sums.computing))
-    if mostly_late and found is not None:
-        parts.append(message("finding.exposed.late", ranks=runs_of(found.ranks), waited=waited))
+    if mostly_late and lateness is not None:
+        parts.append(message("finding.exposed.late", ranks=runs_of(lateness.ranks), waited=waited))
     elif waited:
         parts.append(message("finding.exposed.waited", waited=waited))
     if not known:
@@ -273,9 +282,9 @@ def long_op(facts: Facts) -> Draft | None:
         places += rows[(outlier & (elapsed >= limits[STRAGGLER_MS] * 1e6)) | large].tolist()
     if not places:
         return None
-    found = every.at(np.array(places))
-    worst = max(found, key=lambda row: row.elapsed)
-    removes = both(_idle_waits(facts, found), facts.exposed)
+    longest = every.at(np.array(places))
+    worst = max(longest, key=lambda row: row.elapsed)
+    removes = both(_idle_waits(facts, longest), facts.exposed)
     share = facts.share(length_of(removes))
     timing = worst.timing
     parts = [
@@ -301,7 +310,7 @@ def long_op(facts: Facts) -> Draft | None:
     waits = worst.longest_wait is not None and worst.peer is not None
     if waits:
         parts.append(message("finding.long.peer", rank=worst.peer, wait=worst.longest_wait or 0))
-    ranks = {rank for each in found for rank, after in each.arrivals or [] if after > 0}
+    ranks = {rank for collective in longest for rank, after in collective.arrivals or [] if after > 0}
     return Draft(
         severity_of(facts, share) if timing is not None else "medium",
         message(
@@ -313,10 +322,10 @@ def long_op(facts: Facts) -> Draft | None:
         sentences(*parts),
         tuple(
             facts.place(row.item, message("finding.long.place", time=row.elapsed))
-            for row in sorted(found, key=lambda row: -row.elapsed)[:10]
+            for row in sorted(longest, key=lambda row: -row.elapsed)[:10]
         ),
         advise("check_peer") if waits else advise("level1"),
-        removes if timing is not None else both(facts.span_of(np.array([row.item for row in found])), facts.exposed),
+        removes if timing is not None else both(facts.span_of(np.array([row.item for row in longest])), facts.exposed),
         change=Change(in_time=frozenset(ranks) if ranks else frozenset({UNKNOWN})),
         confidence="high" if timing is not None else "low",
     )
@@ -327,11 +336,11 @@ def _inside(facts: Facts, item: int) -> int:
     return length_of(facts.cut(facts.span_of(np.array([item]))))
 
 
-def _idle_waits(facts: Facts, found: list[Collective]) -> Span:
+def _idle_waits(facts: Facts, collectives: list[Collective]) -> Span:
     """From the start of each collective to the last arrival of a peer."""
     slices = facts.trace.slices
-    start = np.array([int(slices.start[row.item]) for row in found], np.int64)
-    waits = np.array([max([after for _, after in row.arrivals or []], default=0) for row in found], np.int64)
+    start = np.array([int(slices.start[row.item]) for row in collectives], np.int64)
+    waits = np.array([max([after for _, after in row.arrivals or []], default=0) for row in collectives], np.int64)
     return start, start + np.maximum(waits, 0)
 
 
@@ -350,7 +359,7 @@ def _transport(link_type: str) -> str | None:
     return _TRANSPORT.get(link_type.partition("_")[0].upper()) if link_type != ON_CHIP else None
 
 
-def _is_carried_by(transport: str, link_type: str) -> bool:
+def _is_on(transport: str, link_type: str) -> bool:
     return _transport(link_type) == transport
 
 
@@ -364,8 +373,7 @@ RETRANSMISSION_MS = Threshold("retransmission_ms", 4000.0)
 
 def link(facts: Facts) -> Draft | None:
     """Transfers that the link serves badly: unaligned, small, in contention, or sent again."""
-    assert facts.inputs.planes() is not None
-    limits = facts.limits
+    limits, planes = facts.limits, facts.inputs.planes()
     problems: list[tuple[Severity, Message, Message, list[int]]] = []
     unaligned, share = _unaligned(facts)
     if unaligned:
@@ -374,48 +382,57 @@ def link(facts: Facts) -> Draft | None:
         text = message("finding.link.unaligned", count=len(unaligned), bytes=limits[ALIGNMENT_BYTES], share=share)
         problems.append((severity, text, message("finding.advice.align", bytes=limits[ALIGNMENT_BYTES]), unaligned))
     for kind, most in (("SDMA", limits[SMALL_PACKET_SDMA_MB]), ("RDMA", limits[SMALL_PACKET_RDMA_MB])):
-        own = facts.inputs.planes().over(partial(_is_carried_by, kind)) & (facts.inputs.planes().size > 0)
-        small = own & (facts.inputs.planes().size < most * 1e6)
-        many = own.any() and small.sum() > limits[SMALL_PACKET_SHARE] * own.sum()
-        if many and _matters(facts, facts.inputs.planes().item[small]):
-            text = message("finding.link.small", kind=kind, share=float(small.sum() / own.sum()), most=most)
-            problems.append(
-                ("low", text, message("finding.advice.larger_packets"), facts.inputs.planes().item[small][:3].tolist())
-            )
+        carried = planes.over(partial(_is_on, kind)) & (planes.size > 0)
+        small = carried & (planes.size < most * 1e6)
+        many = carried.any() and small.sum() > limits[SMALL_PACKET_SHARE] * carried.sum()
+        if many and _matters(facts, planes.item[small]):
+            text = message("finding.link.small", kind=kind, share=float(small.sum() / carried.sum()), most=most)
+            items = planes.item[small][:3].tolist()
+            problems.append(("low", text, message("finding.advice.larger_packets"), items))
     contended = _contended(facts)
     if contended and _matters(facts, np.array(contended)):
         text = message("finding.link.contention", count=len(contended), speed=limits[CONTENTION_GB_S])
         problems.append(("low", text, message("finding.advice.contention"), contended))
-    again = _sent_again(facts)
-    if again:
-        problems.append(
-            ("high", message("finding.link.again", count=len(again)), message("finding.advice.rdma"), again)
-        )
+    if again := _sent_again(facts):
+        text = message("finding.link.again", count=len(again))
+        problems.append(("high", text, message("finding.advice.rdma"), again))
+    return draft_of_links(
+        min((severity for severity, *_ in problems), key=SEVERITIES.index, default="info"),
+        [(text, [facts.place(item, text) for item in items[:5]]) for _, text, _, items in problems],
+        tuple(advice for _, _, advice, _ in problems),
+    )
+
+
+def draft_of_links(
+    severity: Severity,
+    problems: Sequence[tuple[Message, Sequence[Evidence]]],
+    advice: tuple[Message, ...],
+    confidence: Confidence = "high",
+) -> Draft | None:
+    """One finding about all ``problems``, each with the places that prove it; None without any."""
     if not problems:
         return None
-    worst = min((row[0] for row in problems), key=SEVERITIES.index)
+    first, count = problems[0][0], len(problems)
     return Draft(
-        worst,
-        message("finding.link.title", first=problems[0][1])
-        if len(problems) == 1
-        else message("finding.link.titles", count=len(problems)),
-        sentences(*(message("finding.link.sentence", text=row[1]) for row in problems)),
-        tuple(facts.place(item, row[1]) for row in problems for item in row[3][:5]),
-        tuple(row[2] for row in problems),
+        severity,
+        message("finding.link.title", first=first) if count == 1 else message("finding.link.titles", count=count),
+        sentences(*(message("finding.link.sentence", text=text) for text, _ in problems)),
+        tuple(place for _, places in problems for place in places),
+        advice,
+        confidence=confidence,
     )
 
 
 def _matters(facts: Facts, items: I64) -> bool:
     """Whether the device waits for these transfers, and not for a late rank, for a share of its time worth a word."""
-    found = late(facts)
-    slow = without(facts.exposed, found.span if found is not None else NOTHING)
+    lateness = late(facts)
+    slow = without(facts.exposed, lateness.span if lateness is not None else NOTHING)
     return facts.share(length_of(both(slow, facts.span_of(items)))) >= facts.limits[SEVERITY_MEDIUM]
 
 
 def _unaligned(facts: Facts) -> tuple[list[int], float]:
     """Collectives with transfers off the alignment, and their share of the time of all transfers."""
     planes = facts.inputs.planes()
-    assert planes is not None
     size = facts.limits[ALIGNMENT_BYTES]
     moving = planes.over(lambda name: name not in (ON_CHIP, "", "INVALID_TYPE")) & (planes.size > 0)
     odd = moving & (planes.size > size) & (planes.size % size != 0)
@@ -427,14 +444,13 @@ def _unaligned(facts: Facts) -> tuple[list[int], float]:
     begin, end = facts.trace.slices.start[items], facts.trace.slices.end[items]
     inside = np.searchsorted(starts, end) > np.searchsorted(starts, begin)
     total = int(moved.sum())
-    found: list[int] = items[inside].tolist()
-    return found, int(moved[inside].sum()) / total if total else 0.0
+    unaligned: list[int] = items[inside].tolist()
+    return unaligned, int(moved[inside].sum()) / total if total else 0.0
 
 
 def _carried_by(transport: str, moved: TrafficColumns) -> Bools:
     """Which rows of ``moved`` went over links that ``transport`` serves."""
-    own: Bools = np.array([_is_carried_by(transport, link) for link in moved.links], np.bool_)[moved.link]
-    return own
+    return np.array([_transport(link) == transport for link in moved.links], np.bool_)[moved.link]
 
 
 def _sent_again(facts: Facts) -> list[int]:
@@ -443,8 +459,8 @@ def _sent_again(facts: Facts) -> list[int]:
     long = _carried_by("RDMA", every.moved) & (every.moved.transfer >= least)
     again = np.zeros(len(every), np.bool_)
     again[every.moved.owner[long]] = True
-    found: list[int] = every.item[again & (every.elapsed >= least)].tolist()
-    return found
+    collectives: list[int] = every.item[again & (every.elapsed >= least)].tolist()
+    return collectives
 
 
 def _contended(facts: Facts) -> list[int]:
@@ -458,8 +474,8 @@ def _contended(facts: Facts) -> list[int]:
     slow = (time != 0) & (size / np.where(time, time, 1) < facts.limits[CONTENTION_GB_S])
     items = facts.collectives.item[slow]
     low, high = facts.trace.slices.start[items], facts.trace.slices.end[items]
-    found: list[int] = items[touches(start, end, low.astype(np.float64), high.astype(np.float64))].tolist()
-    return found
+    contended: list[int] = items[touches(start, end, low.astype(np.float64), high.astype(np.float64))].tolist()
+    return contended
 
 
 RULES: tuple[Rule, ...] = (

@@ -97,7 +97,7 @@ def _left_out(facts: Facts) -> list[Message]:
     """That the first steps are no part of the figures."""
     if not facts.warm_up:
         return []
-    items = np.array([each.item for each in facts.warm_up])
+    items = np.array([step.item for step in facts.warm_up])
     words = {"time": int(facts.length(items).max()), "usual": facts.step_ns}
     first, last = facts.warm_up[0].number, facts.warm_up[-1].number
     if first == last:
@@ -124,15 +124,15 @@ def op_share(facts: Facts) -> Draft | None:
         # Matrix work is what the device is for: a large share of it says where to look, not that something is wrong.
         ("cube", limits[SHARE_CUBE], lambda name: bool(CUBE.search(name))),
     )
-    found = []
+    exceeding = []
     for kind, most, belongs in kinds:
-        own = {name: time for name, time in times.items() if belongs(name)}
-        share = sum(own.values()) / total
+        times_of_kind = {name: time for name, time in times.items() if belongs(name)}
+        share = sum(times_of_kind.values()) / total
         if share > most:
-            found.append((kind, share, most, own))
-    if not found:
+            exceeding.append((kind, share, most, times_of_kind))
+    if not exceeding:
         return None
-    kind, share, most, own = found[0]
+    kind, share, most, times_of_kind = exceeding[0]
     lines = [
         message(
             "finding.share.part",
@@ -141,15 +141,15 @@ def op_share(facts: Facts) -> Draft | None:
             most=limit,
             types=[timed(name, time) for name, time in list(names.items())[:4]],
         )
-        for each, part, limit, names in found
+        for each, part, limit, names in exceeding
     ]
-    moved = {name for each, _, _, names in found if each in ("copy", "layout") for name in names}
+    moved = {name for each, _, _, names in exceeding if each in ("copy", "layout") for name in names}
     return Draft(
         "info" if kind == "cube" else "medium",
         message("finding.share.title", kind=message(f"finding.share.{kind}"), share=share),
         sentences(*lines, *(_launched_by(facts, moved) if moved else ())),
-        _of_types(facts, set(own)),
-        tuple(message(f"finding.advice.share.{each}") for each, *_ in found),
+        _of_types(facts, set(times_of_kind)),
+        tuple(message(f"finding.advice.share.{each}") for each, *_ in exceeding),
         weight=(share - most) * total,
     )
 
@@ -187,13 +187,13 @@ def _launched_by(facts: Facts, wanted: set[str]) -> list[Message]:
     for stack, count in stacks.items():
         if (line := user_line(trace.stacks[stack])) is not None:
             lines[line] += count
-    found = [
+    parts = [
         message("finding.share.launched", operations=[counted(name, count) for name, count in names.most_common(4)])
     ]
     if lines:
         words = [line_of(line) for line, _ in lines.most_common(_MOST_LINES)]
-        found.append(message("finding.share.lines", lines=words))
-    return found
+        parts.append(message("finding.share.lines", lines=words))
+    return parts
 
 
 DOMINANT_SHARE = Threshold("dominant_share", 0.3)
@@ -265,8 +265,8 @@ def bound(facts: Facts) -> Draft | None:
         severity = severity_of(facts, share)
         names = Counter[str]()
         types, code = facts.kernel_types
-        own = np.isin(facts.kernels, slow)
-        for k, time in zip(code[own].tolist(), facts.length(facts.kernels[own]).tolist(), strict=True):
+        chosen = np.isin(facts.kernels, slow)
+        for k, time in zip(code[chosen].tolist(), facts.length(facts.kernels[chosen]).tolist(), strict=True):
             names[types[k]] += time
         listed = [timed(name, time) for name, time in names.most_common(4)]
         title = message("finding.bound.cpu_title", count=len(slow), time=length_of(removes))
@@ -298,12 +298,12 @@ def bound(facts: Facts) -> Draft | None:
 def _off_the_ai_cpu(facts: Facts, slow: I64, names: Iterable[str]) -> tuple[Message, ...]:
     """What brings the kernels ``slow``, of the types ``names``, to the AI cores: other types, or other operators."""
     table = facts.kernel_table
-    own = np.isin(table.item, slow)
-    told = own & table.dtypes.where(lambda kinds: kinds.strip() not in ("", "N/A"))
-    wide = own & table.dtypes.where(is_wide)
+    rows = np.isin(table.item, slow)
+    typed = rows & table.dtypes.where(lambda kinds: kinds.strip() not in ("", "N/A"))
+    wide = rows & table.dtypes.where(is_wide)
     shaped = any(_BY_MASK.match(name) for name in names)
     # Without kernel_details.csv the types of the data are not known.
-    words = [word for word, fits in (("ai_cpu", wide.any() or not told.any()), ("ai_cpu_operators", shaped)) if fits]
+    words = [word for word, fits in (("ai_cpu", wide.any() or not typed.any()), ("ai_cpu_operators", shaped)) if fits]
     return advise(*(words or ["ai_cpu_other"]))
 
 

@@ -53,11 +53,11 @@ ENVIRONMENT: tuple[tuple[str, Callable[[str], bool]], ...] = (
 def environment(facts: Facts) -> Draft | Skipped | None:
     """Variables of the environment that cost time."""
     recorded = facts.inputs.setup.environment or {}
-    found = [name for name, odd in ENVIRONMENT if name in recorded and odd(recorded[name])]
+    costly = [name for name, odd in ENVIRONMENT if name in recorded and odd(recorded[name])]
     queue = queue_is_off(facts)
-    if not found and not queue:
+    if not costly and not queue:
         return None if facts.has("metadata") else Skipped(message("finding.needs.metadata"))
-    values = [f"{name}={brief(recorded[name], 40)}" if recorded[name] else name for name in found]
+    values = [f"{name}={brief(recorded[name], 40)}" if recorded[name] else name for name in costly]
     parts = [message("finding.environment.detail", names=values)] if values else []
     if queue:
         parts.append(message("finding.environment.queue"))
@@ -65,13 +65,13 @@ def environment(facts: Facts) -> Draft | Skipped | None:
         "medium" if recorded.get(_BLOCKING) == "1" else "low",
         message(
             "finding.environment.title",
-            first=(found or ["TASK_QUEUE_ENABLE"])[0],
-            more=message("finding.affinity.more", count=len(found) - 1) if len(found) > 1 else "",
+            first=(costly or ["TASK_QUEUE_ENABLE"])[0],
+            more=message("finding.affinity.more", count=len(costly) - 1) if len(costly) > 1 else "",
         ),
         sentences(*parts),
         (),
         (
-            *(message(f"finding.environment.{name}") for name in found),
+            *(message(f"finding.environment.{name}") for name in costly),
             *([message("finding.environment.set_queue")] if queue and recorded.get(_BLOCKING) != "1" else []),
             *([message("finding.advice.not_recorded")] if recorded else []),
         ),
@@ -91,8 +91,8 @@ def frequency(facts: Facts) -> Draft | None:
     for series in counters.series:
         if series.name != "AI Core Freq":
             continue
-        own = slice(int(counters.offset[series.index]), int(counters.offset[series.index + 1]))
-        time, value = counters.time[own], counters.value[own]
+        samples = slice(int(counters.offset[series.index]), int(counters.offset[series.index + 1]))
+        time, value = counters.time[samples], counters.value[samples]
         at = np.searchsorted(time, facts.trace.slices.end[kernels], "right") - 1
         known = at >= 0
         if not known.any() or value.max() <= 0:
@@ -107,7 +107,7 @@ def frequency(facts: Facts) -> Draft | None:
     items = kernels[keep < 1]
     excess = (facts.length(items) * (1 - keep[keep < 1])).astype(np.int64)
     end = facts.trace.slices.end[items]
-    cuts = tuple(TaskCut(kernels[keep == each], each) for each in np.unique(keep[keep < 1]).tolist())
+    cuts = tuple(TaskCut(kernels[keep == left], left) for left in np.unique(keep[keep < 1]).tolist())
     return Draft(
         "high",
         message("finding.frequency.title", drop=drop),
@@ -120,21 +120,21 @@ def frequency(facts: Facts) -> Draft | None:
 
 def profiler(facts: Facts) -> Draft | None:
     """Kernels that were launched in time and yet start a fixed pause after the one before."""
-    found = fixed_pauses(facts)
-    if found is None:
+    pauses = fixed_pauses(facts)
+    if pauses is None:
         return None
-    limits, removes = facts.limits, found.span
+    limits, removes = facts.limits, pauses.span
     low, high = limits[PROFILER_GAP_LOW_US] * 1000, limits[PROFILER_GAP_HIGH_US] * 1000
     share = facts.share(length_of(removes))
     settings = [name for name in ("_l2_cache", "with_stack", "profile_memory") if facts.inputs.setup.settings.get(name)]
     severity = "medium" if severity_of(facts, share) == "high" else "info"
     return Draft(
         severity,  # type: ignore[arg-type]
-        message("finding.profiler.title", count=found.count, gap=found.median),
+        message("finding.profiler.title", count=pauses.count, gap=pauses.median),
         message(
             "finding.profiler.detail",
-            count=found.count,
-            all=found.all,
+            count=pauses.count,
+            all=pauses.all,
             low=low,
             high=high,
             time=length_of(removes),

@@ -134,14 +134,14 @@ def _moved(facts: Facts) -> tuple[Message, ...]:
     """How many bytes were copied in which direction and how fast, most first; nothing where no copy has a size."""
     device, slices, copied = facts.part.slices, facts.trace.slices, facts.inputs.copies()
     assert device is not None
-    own = device.copy & facts.window.holds(slices.start)
-    found: dict[int, list[int]] = {}
+    copies = device.copy & facts.window.holds(slices.start)
+    sums: dict[int, list[int]] = {}
     for item, size, code in zip(copied.item.tolist(), copied.size.tolist(), copied.way.tolist(), strict=True):
-        if own[item]:
-            row = found.setdefault(code, [0, 0, 0])
+        if copies[item]:
+            row = sums.setdefault(code, [0, 0, 0])
             for at, more in enumerate((1, size, int(slices.end[item] - slices.start[item]))):
                 row[at] += more
-    order = sorted(found.items(), key=lambda row: -row[1][1])
+    order = sorted(sums.items(), key=lambda row: -row[1][1])
     return tuple(
         message("finding.copy.way", way=brief(copied.ways[code]), count=count, size=size, speed=size / max(time, 1))
         for code, (count, size, time) in order[:3]
@@ -177,7 +177,8 @@ def allocation(facts: Facts) -> Draft | None:
         sentences(detail, message("finding.allocation.drops", count=drops) if drops else ""),
         facts.longest(items, lambda item: message("finding.allocation.place"))
         or tuple(
-            Evidence(int(each.start), int(each.end), None, message("finding.cause.memory"), "") for each in drained[:10]
+            Evidence(int(drain.start), int(drain.end), None, message("finding.cause.memory"), "")
+            for drain in drained[:10]
         ),
         advise("empty_cache", "expandable") if drops else advise("expandable", "temporaries", "smaller_batch"),
         removes,
@@ -243,7 +244,7 @@ def _without_collections(facts: Facts, items: I64) -> Change:
         if trace.layers[lane.layer].kind in ("python", "cann", "other")
         and not collections[trace.slices.name[lane.first : lane.last]].all()
     }
-    if busy.issuperset(trace.lanes[each].tid for each in np.unique(trace.slices.lane[items]).tolist()):
+    if busy.issuperset(trace.lanes[lane].tid for lane in np.unique(trace.slices.lane[items]).tolist()):
         return facts.without_calls(items)
     return Change(host=(HostCut(ANY_THREAD, facts.span_of(items)),))
 

@@ -56,23 +56,23 @@ class _Starvation(Struct, frozen=True):
 
 
 def _starvation(facts: Facts) -> _Starvation | None:
-    own, limits = facts.launches, facts.limits
-    assert own is not None
-    time = facts.trace.links.target_time[own.link]
-    near = own.near_vertical & ~_synchronous(facts)
+    launches, limits = facts.launches, facts.limits
+    assert launches is not None
+    time = facts.trace.links.target_time[launches.link]
+    near = launches.near_vertical & ~_synchronous(facts)
     long_ranges = [
         range_
         for range_ in facts.ranges
         if range_.end - range_.start >= limits[CLUSTER_MS] * 1e6 and (range_.idle_ratio or 0.0) > limits[CLUSTER_IDLE]
     ]
-    if not long_ranges and np.count_nonzero(near) < limits[VERTICAL_SHARE] * len(own.link):
+    if not long_ranges and np.count_nonzero(near) < limits[VERTICAL_SHARE] * len(launches.link):
         return None
-    chosen = np.ones(len(own.link), np.bool_)
+    chosen = np.ones(len(launches.link), np.bool_)
     if long_ranges:
         begin, until = np.array(sorted((long_range.start, long_range.end) for long_range in long_ranges)).T
         at = np.searchsorted(begin, time, "right") - 1
         chosen = (at >= 0) & (np.maximum.accumulate(until)[np.maximum(at, 0)] >= time)
-    if not (chosen & (own.lost > 0)).any():
+    if not (chosen & (launches.lost > 0)).any():
         return None
     spans = [(long_range.start, long_range.end) for long_range in long_ranges] or [(int(time.min()), int(time.max()))]
     idle = sum((long_range.idle_ratio or 0.0) * (long_range.end - long_range.start) for long_range in long_ranges)
@@ -84,8 +84,8 @@ def _synchronous(facts: Facts) -> Bools:
     assert facts.launches is not None
     source = facts.trace.links.source_slice[facts.launches.link]
     blocking = np.array([name.endswith("@aclrtMemcpy") for name in facts.trace.names] + [False])
-    found: Bools = (source >= 0) & blocking[facts.trace.slices.name[source]]
-    return found
+    synchronous: Bools = (source >= 0) & blocking[facts.trace.slices.name[source]]
+    return synchronous
 
 
 STARVED_FEWEST = Threshold("starved_fewest", 5)
@@ -97,22 +97,22 @@ CLUSTER_IDLE_HIGH = Threshold("cluster_idle_high", 0.1)
 
 def vertical(facts: Facts) -> Draft | Skipped | None:
     """Near-vertical launches that an idle device waited for."""
-    own, limits = facts.launches, facts.limits
-    assert own is not None
-    if len(own.link) < limits[LINKS_FEWEST]:
-        return Skipped(message("finding.needs.links_fewest", count=len(own.link), fewest=limits[LINKS_FEWEST]))
-    starved = int(np.count_nonzero(own.starved))
+    launches, limits = facts.launches, facts.limits
+    assert launches is not None
+    if len(launches.link) < limits[LINKS_FEWEST]:
+        return Skipped(message("finding.needs.links_fewest", count=len(launches.link), fewest=limits[LINKS_FEWEST]))
+    starved = int(np.count_nonzero(launches.starved))
     if starved < limits[STARVED_FEWEST] or facts.share(facts.sums.free) <= limits[FREE_SHARE]:
         return None
     place = _starvation(facts)
     if place is None:
         return None
     removes = facts.lost_span(place.chosen)
-    lost = float(own.lost[place.chosen].sum())
+    lost = float(launches.lost[place.chosen].sum())
     severity = severity_of(facts, facts.share(lost))
     if facts.share(place.idle) >= limits[CLUSTER_IDLE_HIGH] and lost > place.idle / 2:
         severity = "high"
-    found = int(np.count_nonzero(own.starved & place.chosen))
+    starved_there = int(np.count_nonzero(launches.starved & place.chosen))
     links = int(np.count_nonzero(place.chosen))
     who, where = stage_name(facts), message("finding.between", start=place.start, end=place.end)
     compiling = both(starving(facts, compile_calls(facts)), removes)
@@ -120,7 +120,7 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
     return Draft(
         severity,
         message("finding.vertical.title", who=who, lost=lost, where=where),
-        _vertical_detail(facts, place, removes, site, found, links),
+        _vertical_detail(facts, place, removes, site, starved_there, links),
         _vertical_evidence(facts, place),
         _vertical_advice(facts, removes, compiling, site),
         removes,
@@ -131,11 +131,11 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
             idle=place.idle / max(place.end - place.start, 1),
             who=who,
             lost=lost,
-            starved=found,
+            starved=starved_there,
             links=links,
         )
         if place.ranges == 1
-        else message("finding.vertical.verdict_many", who=who, lost=lost, starved=found, links=links),
+        else message("finding.vertical.verdict_many", who=who, lost=lost, starved=starved_there, links=links),
     )
 
 
@@ -181,8 +181,8 @@ def _site_words(site: SyncSite) -> dict[str, object]:
 
 
 def _vertical_evidence(facts: Facts, place: _Starvation) -> tuple[Evidence, ...]:
-    own = facts.launches
-    assert own is not None
+    launches = facts.launches
+    assert launches is not None
     stream = main_stream(facts)
     evidence = [
         Evidence(
@@ -201,13 +201,13 @@ def _vertical_evidence(facts: Facts, place: _Starvation) -> tuple[Evidence, ...]
         for range_ in facts.ranges
         if place.start <= range_.start and range_.end <= place.end and range_.lost > 0
     ]
-    worst = np.flatnonzero(place.chosen & own.starved)
-    worst = worst[np.argsort(-own.lost[worst], kind="stable")[:10]]
+    worst = np.flatnonzero(place.chosen & launches.starved)
+    worst = worst[np.argsort(-launches.lost[worst], kind="stable")[:10]]
     for k in sorted(worst.tolist()):
         target = int(facts.target[k])
-        note = message("finding.vertical.waited", lost=float(own.lost[k]))
-        found = facts.place(target, note)
-        evidence.append(Evidence(int(own.ready[k]), found.start, found.lane, found.name, found.note, target))
+        note = message("finding.vertical.waited", lost=float(launches.lost[k]))
+        kernel = facts.place(target, note)
+        evidence.append(Evidence(int(launches.ready[k]), kernel.start, kernel.lane, kernel.name, kernel.note, target))
     return tuple(evidence)
 
 
@@ -218,7 +218,7 @@ def _vertical_advice(facts: Facts, removes: Span, compiling: Span, site: SyncSit
         advice.append(message("finding.advice.metrics", gain=gain / facts.count))
     if (gain := length_of(compiling)) >= least:
         advice.append(message("finding.advice.jit_compile_gain", gain=gain / facts.count))
-    rest = [each for each in stage_advice(facts) if not (advice and each == message("finding.advice.jit_compile"))]
+    rest = [text for text in stage_advice(facts) if not (advice and text == message("finding.advice.jit_compile"))]
     return (*advice, *rest)
 
 
@@ -245,8 +245,8 @@ def free(facts: Facts) -> Draft | None:
         return None
     severity: Severity = "high" if share > limits[FREE_SHARE_HIGH] else "medium"
     idle = facts.free
-    told = _told_elsewhere(facts)
-    if facts.share(length_of(without(idle, told))) <= limits[FREE_SHARE]:
+    elsewhere = _told_elsewhere(facts)
+    if facts.share(length_of(without(idle, elsewhere))) <= limits[FREE_SHARE]:
         severity = "info"
     known = facts.part.split is not None
     late, side = length_of(facts.host_late), length_of(facts.device_side)
@@ -267,7 +267,7 @@ def free(facts: Facts) -> Draft | None:
         message("finding.free.title", time=facts.sums.free, share=share),
         sentences(
             message("finding.free.detail", count=len(idle[0]), time=facts.sums.free, cause=cause),
-            message("finding.free.told", time=length_of(both(idle, told))) if severity == "info" else "",
+            message("finding.free.told", time=length_of(both(idle, elsewhere))) if severity == "info" else "",
         ),
         tuple(_free_place(facts, start, end) for start, end in largest(idle)),
         stage_advice(facts) if host_bound else advise("device_gaps"),
@@ -304,8 +304,8 @@ def _free_lane(facts: Facts) -> int | None:
     lanes = facts.part.lanes
     if lanes is None or lanes.layer is None:
         return None
-    own = facts.trace.layers[lanes.layer].lanes
-    return next((lane for lane in own if facts.trace.lanes[lane].name == "Free"), None)
+    layer = facts.trace.layers[lanes.layer].lanes
+    return next((lane for lane in layer if facts.trace.lanes[lane].name == "Free"), None)
 
 
 def main_stream(facts: Facts) -> int | None:
@@ -358,43 +358,43 @@ INTERRUPTIONS_FEWEST = Threshold("interruptions_fewest", 3)
 
 def interrupt(facts: Facts) -> Draft | None:
     """Times the device ran dry, with what the host did instead of launching."""
-    limits, found = facts.limits, facts.drains
-    if not found:
+    limits, drains = facts.limits, facts.drains
+    if not drains:
         return None
-    low = np.array([each.start for each in found]).astype(np.int64)
-    high = np.array([each.end for each in found]).astype(np.int64)
+    low = np.array([drain.start for drain in drains]).astype(np.int64)
+    high = np.array([drain.end for drain in drains]).astype(np.int64)
     removes = without((low, high), facts.busy)
     share = facts.share(length_of(removes))
-    cut = sum(each.interrupted for each in found)
+    cut = sum(drain.interrupted for drain in drains)
     if share < limits[DRAIN_SHARE] and cut < limits[INTERRUPTIONS_FEWEST]:
         return None
     by_cause: dict[str, list[float]] = {}
-    for each in found:
-        by_cause.setdefault(each.cause, []).append(each.end - each.start)
+    for drain in drains:
+        by_cause.setdefault(drain.cause, []).append(drain.end - drain.start)
     causes = [
         message("finding.interrupt.cause", cause=message(f"finding.cause.{cause}"), count=len(times), time=sum(times))
         for cause, times in sorted(by_cause.items(), key=lambda row: -sum(row[1]))
     ]
     stream = main_stream(facts)
-    worst = sorted(sorted(found, key=lambda each: each.start - each.end)[:10], key=lambda each: each.start)
+    worst = sorted(sorted(drains, key=lambda drain: drain.start - drain.end)[:10], key=lambda drain: drain.start)
     return Draft(
         severity_of(facts, share) if share >= limits[DRAIN_SHARE] and not _is_fed(facts, removes) else "info",
-        message("finding.interrupt.title", count=len(found), time=length_of(removes)),
-        message("finding.interrupt.detail", count=len(found), filled=cut, causes=causes),
+        message("finding.interrupt.title", count=len(drains), time=length_of(removes)),
+        message("finding.interrupt.detail", count=len(drains), filled=cut, causes=causes),
         tuple(
             Evidence(
-                int(each.start),
-                int(each.end),
+                int(drain.start),
+                int(drain.end),
                 stream,
-                message(f"finding.cause.{each.cause}"),
+                message(f"finding.cause.{drain.cause}"),
                 message(
                     "finding.interrupt.place",
-                    before=brief(facts.trace.name_of(each.before)),
-                    after=brief(facts.trace.name_of(each.after)),
+                    before=brief(facts.trace.name_of(drain.before)),
+                    after=brief(facts.trace.name_of(drain.after)),
                 ),
-                each.after,
+                drain.after,
             )
-            for each in worst
+            for drain in worst
         ),
         (message("finding.advice.causes"), *stage_advice(facts)[:1]),
         together(removes) if length_of(removes) else NOTHING,

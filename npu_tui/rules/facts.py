@@ -137,8 +137,8 @@ class Facts(TraceSlices):
         if not self.whole_steps:
             return float(min(self.window.end, self.trace.end) - max(self.window.start, 0))
         if not self.steps:
-            whole = self.total if self.replay is None else self.replay.recorded
-            return float(self.total) if self.rhythm is None else whole / self.rhythm.count
+            length = self.total if self.replay is None else self.replay.recorded
+            return float(self.total) if self.rhythm is None else length / self.rhythm.count
         if self.replay is not None and self.inputs.step is None and not self.warm_up:
             return self.replay.recorded / self.count
         items = [step.item for step in self.steps]
@@ -161,8 +161,8 @@ class Facts(TraceSlices):
             low, high = clipped(start, end, self._since, self.window.end)
             return low[high > low], high[high > low]
         if self.window.whole:
-            own = self.window.holds(start)
-            return start[own], end[own]
+            inside = self.window.holds(start)
+            return start[inside], end[inside]
         low, high = clipped(start, end, self.window.start, self.window.end)
         return low[high > low], high[high > low]
 
@@ -218,11 +218,11 @@ class Facts(TraceSlices):
 
     def lost_span(self, chosen: Bools | None = None) -> Span:
         """When the idle device waited for the launches of the window, or for those of them that are ``chosen``."""
-        own = self.launches
-        if own is None:
+        launches = self.launches
+        if launches is None:
             return NOTHING
-        losing = own.lost > 0 if chosen is None else (own.lost > 0) & chosen
-        return union(own.ready[losing], (own.ready[losing] + own.lost[losing]).astype(np.int64))
+        losing = launches.lost > 0 if chosen is None else (launches.lost > 0) & chosen
+        return union(launches.ready[losing], (launches.ready[losing] + launches.lost[losing]).astype(np.int64))
 
     @once
     def lost(self) -> Span:
@@ -234,8 +234,8 @@ class Facts(TraceSlices):
     @once
     def launches(self) -> Dispatch | None:
         """The launches whose target starts in the window."""
-        whole = self.part.launches
-        return None if whole is None else launches_in(self.trace, whole, self.window)
+        every = self.part.launches
+        return None if every is None else launches_in(self.trace, every, self.window)
 
     @once
     def target(self) -> I64:
@@ -247,7 +247,7 @@ class Facts(TraceSlices):
     def floor(self) -> int:
         """Device clock minus host clock as far as it is known, ns: what takes a time of the host to the device."""
         floors = self.part.launches.floors if self.part.launches is not None else ()
-        return round(min((each.floor for each in floors), default=0.0))
+        return round(min((clock.floor for clock in floors), default=0.0))
 
     @property
     def clocks_apart(self) -> int:
@@ -276,10 +276,10 @@ class Facts(TraceSlices):
         """Times without any launch in flight that begin in the window."""
         if self.part.slices is None or self.part.pairs is None:
             return []
-        found = drains(self.trace, self.part.slices, self.part.pairs)
+        every = drains(self.trace, self.part.slices, self.part.pairs)
         if self.inputs.step is not None:
-            return [each for each in found if self._since < each.end <= self.window.end]
-        return [each for each in found if self.window.start <= each.start < self.window.end]
+            return [drain for drain in every if self._since < drain.end <= self.window.end]
+        return [drain for drain in every if self.window.start <= drain.start < self.window.end]
 
     @once
     def dequeue_idle(self) -> float | None:
@@ -293,14 +293,14 @@ class Facts(TraceSlices):
     @property
     def replay(self) -> Replay | None:
         """The model of the whole run, None where there is none or where it misses the recording by more than 2 %."""
-        found = self.inputs.replay_of(self.part)
-        return found if found is not None and found.trusted else None
+        replay = self.inputs.replay_of(self.part)
+        return replay if replay is not None and replay.trusted else None
 
     @property
     def tasks(self) -> DeviceTasks | None:
         """The tasks of the device in the order of its streams; None where no launch leads to it."""
-        found = self.inputs.replay_of(self.part)
-        return None if found is None else found.model.tasks
+        replay = self.inputs.replay_of(self.part)
+        return None if replay is None else replay.model.tasks
 
     @once
     def late_behind_collectives(self) -> Span:
@@ -311,8 +311,11 @@ class Facts(TraceSlices):
         tasks = self.tasks
         if tasks is None:
             return NOTHING
-        own = np.flatnonzero((tasks.kind == KERNEL) & (tasks.previous >= 0) & (tasks.launched >= 0))
-        ready, made = tasks.end[tasks.previous[own]], np.minimum(tasks.launched[own] + self.floor, tasks.start[own])
+        launched = np.flatnonzero((tasks.kind == KERNEL) & (tasks.previous >= 0) & (tasks.launched >= 0))
+        ready, made = (
+            tasks.end[tasks.previous[launched]],
+            np.minimum(tasks.launched[launched] + self.floor, tasks.start[launched]),
+        )
         late = made > ready
         return both((ready[late], made[late]), self.exposed)
 
@@ -352,7 +355,7 @@ class Facts(TraceSlices):
         if types is None:
             return kernel_types(self.trace, self.kernels)
         used, code = distinct(types.code)
-        return [types.values[each] for each in used.tolist()], code
+        return [types.values[kind] for kind in used.tolist()], code
 
     @once
     def kernel_table(self) -> KernelTable:
@@ -394,12 +397,12 @@ class Facts(TraceSlices):
 
     def _in_step(self, items: I64) -> Bools:
         """Which of ``items`` start in a step of the window on the host; only where the window is that of a step."""
-        found = np.zeros(len(items), np.bool_)
+        inside = np.zeros(len(items), np.bool_)
         if self.whole_steps and self.window != EVERYTHING:
             start, slices = self.trace.slices.start[items], self.trace.slices
             for step in self.steps:
-                found |= (start >= slices.start[step.item]) & (start < slices.end[step.item])
-        return found
+                inside |= (start >= slices.start[step.item]) & (start < slices.end[step.item])
+        return inside
 
     def on_device(self, span: Span) -> Span:
         """A span of the host on the clock of the device."""

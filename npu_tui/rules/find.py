@@ -34,13 +34,13 @@ def find(devices: Sequence[Facts], threads: int = 1) -> Findings:
     if not devices:
         missing = message("finding.needs.device")
         return Findings((), tuple((rule.id, missing) for rule in RULES), (message("finding.verdict.no_device"),))
-    found = [_of_device(facts, threads) for facts in devices]
-    if len(found) == 1:
-        (own,) = found
-        return Findings(own.findings, own.not_checked, _in_order([*own.lines.values()][:2]) or own.otherwise)
-    named = [_named(each, facts) for each, facts in zip(found, devices, strict=True)]
+    judged = [_of_device(facts, threads) for facts in devices]
+    if len(judged) == 1:
+        (only,) = judged
+        return Findings(only.findings, only.not_checked, _in_order([*only.lines.values()][:2]) or only.otherwise)
+    named = [_named(one_device, facts) for one_device, facts in zip(judged, devices, strict=True)]
     best: dict[str, Finding] = {}
-    for finding in sorted((each for row in named for each in row.findings), key=_importance):
+    for finding in sorted((candidate for row in named for candidate in row.findings), key=_importance):
         best.setdefault(finding.id, finding)
     checked = set(best)
     skipped = {rule: reason for row in named for rule, reason in row.not_checked if rule not in checked}
@@ -51,7 +51,7 @@ def find(devices: Sequence[Facts], threads: int = 1) -> Findings:
 def _verdict_of_all(order: list[Finding], named: list[_Judged]) -> tuple[Message, ...]:
     """The verdict of several devices: the first two of ``order`` that a device works on, in this order."""
     lines = {id(finding): row.lines[finding.id] for row in named for finding in row.findings if finding.id in row.lines}
-    leading = [lines[id(each)] for each in order if id(each) in lines]
+    leading = [lines[id(leader)] for leader in order if id(leader) in lines]
     return _in_order(leading[:2]) if leading else named[0].otherwise
 
 
@@ -60,7 +60,7 @@ def titles(devices: Sequence[Facts]) -> tuple[dict[str, Message], set[str]]:
 
     Nothing is weighed, so that it takes a fraction of the time of ``find``.
     """
-    found: dict[str, Message] = {}
+    titles: dict[str, Message] = {}
     silent: set[str] = set() if devices else {rule.id for rule in RULES}
     for facts in devices:
         candidates, skipped = _candidates(facts)
@@ -70,8 +70,8 @@ def titles(devices: Sequence[Facts]) -> tuple[dict[str, Message], set[str]]:
             if len(devices) > 1:
                 title = message("finding.device", device=facts.part.device, text=title)
             if candidate.draft.severity != "info":
-                found.setdefault(candidate.rule.id, title)
-    return found, silent
+                titles.setdefault(candidate.rule.id, title)
+    return titles, silent
 
 
 class _Judged(Struct, frozen=True):
@@ -163,17 +163,17 @@ def _class_name(finding: Finding) -> Message:
     return message(f"finding.class.{finding.cls}")
 
 
-def _named(found: _Judged, facts: Facts) -> _Judged:
+def _named(judged: _Judged, facts: Facts) -> _Judged:
     """The findings and the lines with their device."""
 
     def labelled(text: Message) -> Message:
         return message("finding.device", device=facts.part.device, text=text)
 
     return _Judged(
-        tuple(replace(finding, title=labelled(finding.title)) for finding in found.findings),
-        found.not_checked,
-        {name: labelled(line) for name, line in found.lines.items()},
-        (labelled(found.otherwise[0]), *found.otherwise[1:]),
+        tuple(replace(finding, title=labelled(finding.title)) for finding in judged.findings),
+        judged.not_checked,
+        {name: labelled(line) for name, line in judged.lines.items()},
+        (labelled(judged.otherwise[0]), *judged.otherwise[1:]),
     )
 
 

@@ -112,8 +112,8 @@ def together(*spans: Span) -> Span:
 def first_of_largest(values: I64, most: int) -> I64:
     """The positions of the ``most`` largest of ``values``, largest first; of equals the earlier one."""
     if len(values) > most > 0:
-        own = np.flatnonzero(values >= np.partition(values, len(values) - most)[len(values) - most])
-        return own[np.argsort(-values[own], kind="stable")[:most]]
+        large = np.flatnonzero(values >= np.partition(values, len(values) - most)[len(values) - most])
+        return large[np.argsort(-values[large], kind="stable")[:most]]
     return np.argsort(-values, kind="stable")[:most]
 
 
@@ -148,24 +148,24 @@ class TraceSlices:
         slices, items = self.trace.slices, self._begun(self._host_lanes, low, high, after)
         name = slices.name[items]
         call = (slices.category[items] != self._frames) | self._collecting[name]
-        found: I64 = items[call & ~self._steps_named[name]]
-        return found
+        calls: I64 = items[call & ~self._steps_named[name]]
+        return calls
 
     def frames(self, low: int, high: int, after: int) -> I64:
         """The frames of Python that begin in ``[low, high)`` of the host's clock and end later than ``after``."""
         items = self._begun(self.trace.lanes, low, high, after)
-        found: I64 = items[self.trace.slices.category[items] == self._frames]
-        return found
+        frames: I64 = items[self.trace.slices.category[items] == self._frames]
+        return frames
 
     def _begun(self, lanes: Sequence[Lane], low: int, high: int, after: int) -> I64:
         slices = self.trace.slices
-        found = [np.zeros(0, np.int64)]
+        begun_on = [np.zeros(0, np.int64)]
         for lane in lanes:
             begun = slices.start[lane.first : lane.last]
             first, last = (lane.first + int(begun.searchsorted(time)) for time in (low, high))
             if first < last:
-                found.append(first + np.flatnonzero(slices.end[first:last] > after))
-        return np.concatenate(found)
+                begun_on.append(first + np.flatnonzero(slices.end[first:last] > after))
+        return np.concatenate(begun_on)
 
     @once
     def _host_lanes(self) -> list[Lane]:
@@ -201,15 +201,15 @@ class TraceSlices:
             return items
         # By lane, start and, the longest first, end: so all slices are sorted.
         least = int(items.min())
-        there = np.zeros(int(items.max()) - least + 1, np.bool_)
-        there[items - least] = True
-        order = least + np.flatnonzero(there)
+        chosen = np.zeros(int(items.max()) - least + 1, np.bool_)
+        chosen[items - least] = True
+        order = least + np.flatnonzero(chosen)
         # Lanes one after another on one axis: what reaches no farther than any before it on its lane lies inside.
         far = slices.end[order] + slices.lane[order].astype(np.int64) * (int(slices.end[order].max()) + 1)
         outer = np.ones(len(order), np.bool_)
         outer[1:] = far[1:] > np.maximum.accumulate(far)[:-1]
-        found: I64 = order[outer]
-        return found[np.argsort(slices.start[found], kind="stable")]
+        outermost: I64 = order[outer]
+        return outermost[np.argsort(slices.start[outermost], kind="stable")]
 
     def place(self, item: int, note: Said) -> Evidence:
         """A slice as evidence."""
@@ -241,11 +241,11 @@ def foreign_threads(trace: Trace, device: int | None) -> frozenset[int]:
     link = link[(links.target_slice[link] >= 0) & (links.source_slice[link] >= 0)]
     reached = of_lane[slices.lane[links.target_slice[link]]]
     source = tid[slices.lane[links.source_slice[link]]]
-    own, others = set(source[reached == 1].tolist()), set(source[reached == 0].tolist())
+    ours, others = set(source[reached == 1].tolist()), set(source[reached == 0].tolist())
     dequeues = dequeue_slices(trace)
     entered = enqueue_of(trace, dequeues)
     known = entered >= 0
     launching, feeding = tid[slices.lane[dequeues[known]]], tid[slices.lane[entered[known]]]
-    own |= set(feeding[np.isin(launching, list(own))].tolist())
+    ours |= set(feeding[np.isin(launching, list(ours))].tolist())
     others |= set(feeding[np.isin(launching, list(others))].tolist())
-    return frozenset(others - own)
+    return frozenset(others - ours)

@@ -54,13 +54,13 @@ def block_dim(facts: Facts) -> Draft | None:
     idle = np.zeros(len(table))
     counted = np.zeros(len(table), np.bool_)
     for cores, limit, prefix in ((_CUBE, limits[CUBE_CORES], "aic"), (_VECTOR, limits[VECTOR_CORES], "aiv")):
-        own = _on(table, cores) & (table.block_dim > 0)
-        count = limit or _cores(table, own, prefix)
-        if not own.any() or not count:
+        rows_of = _on(table, cores) & (table.block_dim > 0)
+        count = limit or _cores(table, rows_of, prefix)
+        if not rows_of.any() or not count:
             continue
-        dim = table.block_dim[own]
-        idle[own] = table.duration[own] * (1.0 - dim / (np.ceil(dim / count) * count))
-        counted |= own
+        dim = table.block_dim[rows_of]
+        idle[rows_of] = table.duration[rows_of] * (1.0 - dim / (np.ceil(dim / count) * count))
+        counted |= rows_of
     total = int(table.duration[counted].sum())
     chosen = np.flatnonzero((idle > 0) & (table.duration >= limits[BLOCK_DIM_US] * 1000))
     lost = float(idle[chosen].sum())
@@ -78,7 +78,7 @@ def block_dim(facts: Facts) -> Draft | None:
     )
 
 
-def _cores(table: KernelTable, bools: Bools, prefix: str) -> int:
+def _cores(table: KernelTable, rows: Bools, prefix: str) -> int:
     """How many cores kernels use at the same time at most, 0 if unknown.
 
     The cycles of a kernel are those of all its cores: over its time and the clock they give the cores in use. Kernels
@@ -86,11 +86,11 @@ def _cores(table: KernelTable, bools: Bools, prefix: str) -> int:
     """
     cycles = table.measured(f"{prefix}_total_cycles")
     time = table.measured("aicore_time_us" if prefix == "aic" else "aiv_time_us")
-    known = bools & (cycles > 0) & (time >= _LONG_US)
+    known = rows & (cycles > 0) & (time >= _LONG_US)
     if known.any():
         clock = float(np.percentile(cycles[known] / time[known] / table.block_dim[known], _CLOCK, method="higher"))
         return round(float((cycles[known] / time[known]).max()) / clock)
-    single = table.block_dim[bools & (table.block_dim <= _MOST_CORES)]
+    single = table.block_dim[rows & (table.block_dim <= _MOST_CORES)]
     return int(single.max(initial=0))
 
 
@@ -213,12 +213,12 @@ def utilized(facts: Facts) -> Draft | None:
     if not len(rows):
         return None
     total, time = float(flops[rows].sum()), int(table.duration[rows].sum())
-    whole = facts.total or int(table.duration.sum())
+    total_time = facts.total or int(table.duration.sum())
     reached = flops / np.maximum(table.duration, 1) / peak
     slow = rows[np.argsort(reached[rows] * 1.0, kind="stable")]
     return Draft(
         "info",
-        message("finding.mfu.title", mfu=total / whole / peak if whole else 0.0),
+        message("finding.mfu.title", mfu=total / total_time / peak if total_time else 0.0),
         message(
             "finding.mfu.detail",
             share=total / time / peak,
@@ -281,7 +281,7 @@ def formats(facts: Facts) -> Draft | None:
         kinds = [(coded.at(row) or "?").split(";")[0] for coded in (table.formats, into)]
         sides = [(table.type.at(side) or "?") if side >= 0 else "–" for side in (int(before[row]), int(after[row]))]
         groups.setdefault((kinds[0], kinds[1], sides[0], sides[1]), []).append(row)
-    times = {key: int(table.duration[own].sum()) for key, own in groups.items()}
+    times = {key: int(table.duration[rows].sum()) for key, rows in groups.items()}
     order = sorted(groups, key=lambda key: -times[key])
     # At best none of them is needed.
     items = table.item[rows]
@@ -338,9 +338,9 @@ MEMORY_GB_S = Threshold("memory_gb_s", 0.0)
 def vectors(facts: Facts) -> Draft | None:
     """Large vector kernels far from the bandwidth that others of them reach."""
     limits, table = facts.limits, facts.kernel_table
-    own = table.core.where(lambda core: core in _VECTOR) & (table.bytes >= limits[VECTOR_MB] * 1e6)
+    large = table.core.where(lambda core: core in _VECTOR) & (table.bytes >= limits[VECTOR_MB] * 1e6)
     speed = table.speed
-    rows = np.flatnonzero(own & np.isfinite(speed))
+    rows = np.flatnonzero(large & np.isfinite(speed))
     if len(rows) < (1 if limits[MEMORY_GB_S] else _FEWEST):
         return None
     best = limits[MEMORY_GB_S] or float(np.percentile(speed[rows], _BEST))

@@ -160,18 +160,19 @@ def climb(candidates: list[Candidate], facts: Facts, threads: int = 1) -> tuple[
     others = [candidate for candidate in candidates if id(candidate) not in seen]
     weighed = [candidate for candidate in others if candidate.draft.weight and _is_work(candidate, facts)]
     others = sorted(
-        (candidate for candidate in others if candidate not in weighed), key=lambda each: _rank_outside(each, facts)
+        (candidate for candidate in others if candidate not in weighed),
+        key=lambda candidate: _rank_outside(candidate, facts),
     )
     steps = [rung for rung in rungs if rung.part_of is None]
     # A weight is no gain: it comes after all that is known to shorten the step.
-    weighed.sort(key=lambda each: (SEVERITIES.index(each.draft.severity), -each.draft.weight))
-    steps += [Rung(each, None, None, None) for each in weighed]
+    weighed.sort(key=lambda candidate: (SEVERITIES.index(candidate.draft.severity), -candidate.draft.weight))
+    steps += [Rung(candidate, None, None, None) for candidate in weighed]
     following = dict(zip((id(rung) for rung in steps), steps[1:], strict=False))
     parts = [rung for rung in rungs if rung.part_of is not None]
     # What is counted and gains nothing says so; of what is not counted no gain is told that is none.
     rest = [
-        Rung(each, _own_gain(each, scale) or (0 if counts else None), None, None, idle=counts)
-        for each, counts in ((candidate, _counts(candidate, facts)) for candidate in others)
+        Rung(candidate, _own_gain(candidate, scale) or (0 if counts else None), None, None, idle=counts)
+        for candidate, counts in ((candidate, _counts(candidate, facts)) for candidate in others)
     ]
     findings = [
         _finding(rung, facts, above, following.get(id(rung))) for above, rung in enumerate((*steps, *parts, *rest))
@@ -237,10 +238,10 @@ def _ladder(candidates: list[Candidate], scale: Scale, least: int) -> list[Rung]
     total = 0
     explaining: list[Candidate] = []
     while left:
-        above = [each.draft for each in taken]
+        above = [candidate.draft for candidate in taken]
         rest = _gains_of(left, above, scale, total)
         held = [candidate for candidate in left if rest[id(candidate)] < _PART_BELOW * most[id(candidate)]]
-        parts += [(each, taken[-1]) for each in held]
+        parts += [(candidate, taken[-1]) for candidate in held]
         for candidate in left:
             # What others hold up gains nothing before they are fixed.
             most[id(candidate)] = max(most[id(candidate)], rest[id(candidate)])
@@ -253,14 +254,19 @@ def _ladder(candidates: list[Candidate], scale: Scale, least: int) -> list[Rung]
         best = max(alike, key=lambda candidate: (_NEARNESS[candidate.rule.reach], rest[id(candidate)]))
         best = _nearer(best, fresh, rest, above, scale)
         # Causes that explain something together are taken one after the other.
-        explaining = [each for each in explaining if each in fresh] or _causes_of(best, fresh, rest, above, scale)
+        explaining = [candidate for candidate in explaining if candidate in fresh] or _causes_of(
+            best, fresh, rest, above, scale
+        )
         best = next((candidate for candidate in fresh if candidate.draft.first), explaining[0] if explaining else best)
         total += rest[id(best)]
         taken.append(best)
         rungs.append(Rung(best, rest[id(best)], total, None, most[id(best)], alone[id(best)]))
         left = [candidate for candidate in left if candidate is not best]
     parts.sort(key=lambda row: (-_NEARNESS[row[0].rule.reach], -most[id(row[0])]))
-    rungs += [Rung(each, most[id(each)], total, whole.rule.id, most[id(each)]) for each, whole in parts]
+    rungs += [
+        Rung(candidate, most[id(candidate)], total, rung_above.rule.id, most[id(candidate)])
+        for candidate, rung_above in parts
+    ]
     return rungs
 
 
@@ -281,14 +287,14 @@ def _nearer(
     """Of the candidates that explain most of ``best`` and are nearer to what must be changed the one with most gain."""
     total = scale.removed(*above)
     while True:
-        whole = rest[id(best)]
+        gain_of_best = rest[id(best)]
         covers = _CAUSE_COVERS if best.rule.reach == "place" else _NEARER_COVERS
         nearer = [candidate for candidate in fresh if _NEARNESS[candidate.rule.reach] > _NEARNESS[best.rule.reach]]
         with_best = scale.removed_by_each([(*above, candidate.draft, best.draft) for candidate in nearer])
         nearer = [
             candidate
             for candidate, gain in zip(nearer, with_best, strict=True)
-            if rest[id(candidate)] + whole + total - gain >= covers * whole
+            if rest[id(candidate)] + gain_of_best + total - gain >= covers * gain_of_best
         ]
         if not nearer:
             return best
@@ -302,19 +308,20 @@ def _causes_of(
 
     Each has a notable part of it; none where they do not explain it.
     """
-    whole = rest[id(best)]
+    gain_of_best = rest[id(best)]
     nearer = [
         candidate
         for candidate in fresh
-        if _NEARNESS[candidate.rule.reach] > _NEARNESS[best.rule.reach] and rest[id(candidate)] >= _NOTABLE * whole
+        if _NEARNESS[candidate.rule.reach] > _NEARNESS[best.rule.reach]
+        and rest[id(candidate)] >= _NOTABLE * gain_of_best
     ]
     if len(nearer) < 2:
         return []
-    own = [candidate.draft for candidate in nearer]
-    without, with_best = scale.removed_by_each([(*above, *own), (*above, *own, best.draft)])
-    explained = without + whole - with_best
+    drafts = [candidate.draft for candidate in nearer]
+    without, with_best = scale.removed_by_each([(*above, *drafts), (*above, *drafts, best.draft)])
+    explained = without + gain_of_best - with_best
     covers = _CAUSE_COVERS if best.rule.reach == "place" else _NEARER_COVERS
-    return sorted(nearer, key=lambda candidate: -rest[id(candidate)]) if explained >= covers * whole else []
+    return sorted(nearer, key=lambda candidate: -rest[id(candidate)]) if explained >= covers * gain_of_best else []
 
 
 def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Finding:
@@ -355,7 +362,7 @@ def steps_of(draft: Draft, facts: Facts) -> tuple[int, ...]:
     if draft.removes is not None and len(draft.removes[0]):
         start, end = draft.removes
     elif draft.evidence:
-        start, end = np.array([(each.start, max(each.end, each.start + 1)) for each in draft.evidence], np.int64).T
+        start, end = np.array([(place.start, max(place.end, place.start + 1)) for place in draft.evidence], np.int64).T
     else:
         return ()
     steps = [step for step in facts.steps if step.window is not None]
@@ -363,7 +370,9 @@ def steps_of(draft: Draft, facts: Facts) -> tuple[int, ...]:
     ends = np.array([step.window.end for step in steps if step.window is not None], np.float64)
     weight = np.diff(covered_before(*union(start, end), ends), prepend=0.0).tolist()
     least = _SHOWS * max(weight, default=0)
-    shown = [step.number for step, own in zip(steps, weight, strict=True) if own and own >= least]
+    shown = [
+        step.number for step, shown_there in zip(steps, weight, strict=True) if shown_there and shown_there >= least
+    ]
     return tuple(number for number in shown if number is not None)
 
 
@@ -388,32 +397,32 @@ def _outlook(rung: Rung, facts: Facts, above: int, following: Rung | None) -> li
         return []
     if rung.part_of is not None:
         return [message("finding.outlook.part", whole=rung.part_of)]
-    found = []
+    parts = []
     if rung.held or rung.gain < 0.99 * rung.own:
         words = {"gain": rung.gain / facts.count, "unit": facts.unit}
-        found.append(
+        parts.append(
             message("finding.outlook.rest_many", above=above, **words)
             if above > 1
             else message("finding.outlook.rest", **words)
         )
     else:
-        found.append(message("finding.outlook.step", gain=rung.gain / facts.count, unit=facts.unit))
+        parts.append(message("finding.outlook.step", gain=rung.gain / facts.count, unit=facts.unit))
     time = length_of(rung.candidate.span)
     if rung.gain < _ALL * time:
-        found.append(message("finding.outlook.less", time=time / facts.count, unit=facts.unit))
+        parts.append(message("finding.outlook.less", time=time / facts.count, unit=facts.unit))
     if rung.held:
         alone = round((rung.alone or 0) / facts.count)
-        found.append(
+        parts.append(
             message("finding.outlook.held", alone=alone) if alone else message("finding.outlook.held_entirely")
         )
     if rung.gain == rung.removed and facts.replay is None:
-        found.append(message("finding.outlook.intervals"))
+        parts.append(message("finding.outlook.intervals"))
     if not facts.whole_steps:
-        return found
+        return parts
     step = max(facts.step_ns - rung.removed / facts.count, 0)
-    found.append(
+    parts.append(
         message("finding.outlook.next", unit=facts.unit, step=step, following=following.candidate.rule.id)
         if following
         else message("finding.outlook.last", unit=facts.unit, step=step)
     )
-    return found
+    return parts

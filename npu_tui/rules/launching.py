@@ -116,8 +116,8 @@ def longest_run(facts: Facts, types: list[str], code: I64) -> Said:
         return ""
     names = list(dict.fromkeys(types[k] for k in code[first:last].tolist()))[:4]
     stacks = stack_of(facts.trace, operation_of(facts.trace, facts.kernels[first:last]))
-    found = [user_line(facts.trace.stacks[stack]) for stack in stacks.tolist() if stack >= 0]
-    lines = [line for line in dict.fromkeys(found) if line is not None][:2]
+    by_kernel = [user_line(facts.trace.stacks[stack]) for stack in stacks.tolist() if stack >= 0]
+    lines = [line for line in dict.fromkeys(by_kernel) if line is not None][:2]
     if not lines:
         return message("finding.small.run", count=last - first, types=names)
     named = [line_of(line) for line in lines]

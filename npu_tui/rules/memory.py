@@ -142,15 +142,15 @@ def leak(facts: Facts) -> Draft | None:
     known = [(int(end), value) for end, value in zip(ends.tolist(), held, strict=True) if value is not None]
     if len(known) < facts.limits[LEAK_STEPS]:
         return None
-    value = np.array([each[1] for each in known], np.int64)
+    value = np.array([moment[1] for moment in known], np.int64)
     more = np.diff(value)
     if (more < facts.limits[LEAK_MB] * _MB).any():
         return None
     allocations = facts.inputs.memory().allocations
     first, last = known[0][0], known[-1][0]
-    kept = np.flatnonzero((allocations.start > first) & (allocations.start <= last) & (allocations.end > last))
-    found = holders(allocations, kept, [None] * len(kept))[:_LISTED]
-    names = [message("finding.leak.holder", name=brief(each.name), size=each.size) for each in found]
+    unreleased = np.flatnonzero((allocations.start > first) & (allocations.start <= last) & (allocations.end > last))
+    holding = holders(allocations, unreleased, [None] * len(unreleased))[:_LISTED]
+    names = [message("finding.leak.holder", name=brief(moment.name), size=moment.size) for moment in holding]
     return Draft(
         "medium",
         message("finding.leak.title", size=float(more.mean()), count=len(known)),

@@ -75,12 +75,12 @@ def outliers(facts: Facts) -> Draft | None:
             kernels=[
                 message(
                     "finding.outlier.kernel",
-                    name=_name(facts, own),
-                    count=len(own),
-                    longest=int(facts.length(own).max()),
+                    name=_name(facts, slow_items),
+                    count=len(slow_items),
+                    longest=int(facts.length(slow_items).max()),
                     median=median,
                 )
-                for _, own, median in rows[:4]
+                for _, slow_items, median in rows[:4]
             ],
         ),
         facts.longest(items, lambda item: message("finding.outlier.place", median=usual_of[item])),
@@ -115,11 +115,11 @@ def _compared(facts: Facts, names: I64, factor: float) -> tuple[F64, list[I64]]:
     lower = ordered[first + (counts - 1) // 2]
     median = (lower + ordered[first + counts // 2]) / 2
     slow = np.bincount(code[length > factor * median[code]], minlength=len(counts))
-    told = (counts >= _FEWEST_EQUALS) & (slow > 0) & (slow <= np.maximum(_RARE * counts, 1))
-    own = np.flatnonzero(told[code])
-    own = own[np.argsort(code[own], kind="stable")]
+    comparable = (counts >= _FEWEST_EQUALS) & (slow > 0) & (slow <= np.maximum(_RARE * counts, 1))
+    members = np.flatnonzero(comparable[code])
+    members = members[np.argsort(code[members], kind="stable")]
     ratio: F64 = length / np.maximum(lower, 1.0)[code]
-    return ratio, np.split(own, np.flatnonzero(np.diff(code[own])) + 1) if len(own) else []
+    return ratio, np.split(members, np.flatnonzero(np.diff(code[members])) + 1) if len(members) else []
 
 
 def _around(ratio: F64, names: I64, chosen: I64) -> F64:
@@ -127,17 +127,17 @@ def _around(ratio: F64, names: I64, chosen: I64) -> F64:
 
     Those that are its equals are left out; 1 without others.
     """
-    found = np.ones(len(chosen))
+    around = np.ones(len(chosen))
     steps = np.arange(1, _BESIDE + 1)
     for side in (-steps, steps):
         beside = chosen[:, None] + side
-        there = (beside >= 0) & (beside < len(ratio))
+        inside = (beside >= 0) & (beside < len(ratio))
         beside = np.clip(beside, 0, len(ratio) - 1)
-        there &= names[beside] != names[chosen][:, None]
-        values = np.where(there, ratio[beside], np.nan)
-        values[~there.any(axis=1)] = 1.0
-        found = np.maximum(found, np.nanmedian(values, axis=1))
-    return found
+        inside &= names[beside] != names[chosen][:, None]
+        values = np.where(inside, ratio[beside], np.nan)
+        values[~inside.any(axis=1)] = 1.0
+        around = np.maximum(around, np.nanmedian(values, axis=1))
+    return around
 
 
 def _name(facts: Facts, items: I64) -> str:

@@ -70,8 +70,8 @@ def _holding(facts: Facts, tasks: DeviceTasks) -> I64:
     wait = tasks.previous[follows]
     held = (tasks.kind[wait] == AWAIT) & (tasks.kind[follows] != AWAIT)
     held &= (tasks.start[follows] - tasks.end[wait] <= _AFTER_NS) & facts.window.holds(tasks.start[wait])
-    found: I64 = np.unique(wait[held])
-    return found
+    holding: I64 = np.unique(wait[held])
+    return holding
 
 
 def _source(facts: Facts, tasks: DeviceTasks, task: int) -> Message:
@@ -96,9 +96,9 @@ def _sources(facts: Facts, tasks: DeviceTasks, chosen: I64, removes: Span) -> li
     """What was waited for longest, with the time."""
     waited: dict[Message, int] = {}
     for task in chosen.tolist():
-        own = (tasks.start[[task]], tasks.end[[task]])
+        awaited = (tasks.start[[task]], tasks.end[[task]])
         source = _source(facts, tasks, task)
-        waited[source] = waited.get(source, 0) + length_of(both(removes, own))
+        waited[source] = waited.get(source, 0) + length_of(both(removes, awaited))
     rows = sorted(waited.items(), key=lambda row: -row[1])[:_MOST_NAMED]
     return [message("finding.event.row", what=what, time=time) for what, time in rows]
 
@@ -118,17 +118,17 @@ def pauses(facts: Facts) -> Draft | None:
     most = max(
         _MOST_PAUSES, _MOST_A_STEP * facts.count, int(np.count_nonzero(late[1] - late[0] >= limits[PAUSE_MS] * 1e6))
     )
-    found = [
+    silent = [
         (start, end)
         for start, end in largest(late, most)
         if end - start >= _LESS * limits[PAUSE_MS] * 1e6 and _silent(facts, start, end)
     ]
-    if max((end - start for start, end in found), default=0) < limits[PAUSE_MS] * 1e6:
+    if max((end - start for start, end in silent), default=0) < limits[PAUSE_MS] * 1e6:
         return None
-    found += _first_of_them(facts, found)
+    silent += _first_of_them(facts, silent)
     removes: Span = (
-        np.array([start for start, _ in found], np.int64),
-        np.array([end for _, end in found], np.int64),
+        np.array([start for start, _ in silent], np.int64),
+        np.array([end for _, end in silent], np.int64),
     )
     time = length_of(removes)
     share = facts.share(time)
@@ -137,16 +137,16 @@ def pauses(facts: Facts) -> Draft | None:
     starts = before_first_kernels(facts)
     if start_share(facts, starts) >= limits[STEP_START_SHARE] and length_of(both(removes, starts)) >= _AT_STARTS * time:
         return None  # a finding of its own is about the starts of steps
-    longest = sorted(sorted(found, key=lambda row: row[0] - row[1])[:_MOST_SHOWN])
+    longest = sorted(sorted(silent, key=lambda row: row[0] - row[1])[:_MOST_SHOWN])
     frames = _frames(facts, longest)
-    named = next((each for each in frames if each), "")
-    words = {"count": len(found), "time": time}
+    named = next((frame for frame in frames if frame), "")
+    words = {"count": len(silent), "time": time}
     return Draft(
         severity_of(facts, share),
         message("finding.pause.title_in", frame=brief(named, 60), **words)
         if named
         else message("finding.pause.title", **words),
-        message("finding.pause.detail", count=len(found), share=time / total),
+        message("finding.pause.detail", count=len(silent), share=time / total),
         tuple(
             Evidence(start, end, None, "Free", _note(end - start, frame))
             for (start, end), frame in zip(longest, frames, strict=True)
@@ -160,13 +160,13 @@ def pauses(facts: Facts) -> Draft | None:
     )
 
 
-def _first_of_them(facts: Facts, found: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Pauses like ``found`` before the first kernel of a step that found the device idle, which are no Free."""
-    alike = _AS_LONG_AS * float(np.median([end - start for start, end in found]))
+def _first_of_them(facts: Facts, pauses: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Pauses like ``pauses`` before the first kernel of a step that found the device idle, which are no Free."""
+    alike = _AS_LONG_AS * float(np.median([end - start for start, end in pauses]))
     start, end = before_first_kernels(facts)
     starts = [(a, b) for a, b in zip(start.tolist(), end.tolist(), strict=True) if b - a >= alike]
-    known = [any(low < b and high > a for low, high in found) for a, b in starts]
-    return [each for each, there in zip(starts, known, strict=True) if not there and _silent(facts, *each)]
+    known = [any(low < b and high > a for low, high in pauses) for a, b in starts]
+    return [gap for gap, counted in zip(starts, known, strict=True) if not counted and _silent(facts, *gap)]
 
 
 def _note(length: int, frame: str) -> Message:
@@ -187,15 +187,15 @@ def at_the_end(facts: Facts) -> Span:
 
 def _frames(facts: Facts, spans: list[tuple[int, int]]) -> list[str]:
     """The innermost frame of Python around the middle of each of ``spans`` of the device's time, empty without one."""
-    found = []
+    frames = []
     for start, end in spans:
         low, high = start - facts.floor, end - facts.floor
         margin, most = (high - low) // 10, _AS_LONG * (high - low)
         around = facts.frames(high - margin - most, low + margin + 1, after=high - margin - 1)
         # A frame far longer than the pause is the program itself.
         around = around[facts.length(around) <= most]
-        found.append(facts.trace.name_of(int(around[np.argmin(facts.length(around))])) if len(around) else "")
-    return found
+        frames.append(facts.trace.name_of(int(around[np.argmin(facts.length(around))])) if len(around) else "")
+    return frames
 
 
 def _silent(facts: Facts, start: int, end: int) -> bool:

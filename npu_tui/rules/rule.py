@@ -128,7 +128,7 @@ def runs_of(numbers: Sequence[int]) -> list[str]:
         if last - at >= 2:
             parts.append(f"{ordered[at]}–{ordered[last]}")
         else:
-            parts += [str(each) for each in ordered[at : last + 1]]
+            parts += [str(number) for number in ordered[at : last + 1]]
         at = last + 1
     return parts
 

@@ -170,10 +170,12 @@ def matches(names: Sequence[str], code: I64, runs: Sequence[Run], between: froze
 
     ``code`` (n,) says which of ``names`` each of its members has.
     """
-    there = np.flatnonzero(np.bincount(code, minlength=len(names)))
+    occurring = np.flatnonzero(np.bincount(code, minlength=len(names)))
     codes: dict[str, str] = {}
     chars = np.zeros(len(names), "<u4")
-    chars[there] = [ord(codes.setdefault(names[each], chr(_FIRST_CHAR + len(codes)))) for each in there.tolist()]
+    chars[occurring] = [
+        ord(codes.setdefault(names[name], chr(_FIRST_CHAR + len(codes)))) for name in occurring.tolist()
+    ]
     text = chars[code].tobytes().decode("utf-32-le")
     gap = _any([codes[word] for word in between if word in codes])
     numbers: list[int] = []
@@ -182,13 +184,13 @@ def matches(names: Sequence[str], code: I64, runs: Sequence[Run], between: froze
         pattern = _pattern(run, codes, f"(?:{gap}{{0,1}})" if gap else "")
         if pattern is None:
             continue
-        own = [match.span() for match in re.finditer(pattern, text)]
-        numbers += [number] * len(own)
-        spans += own
+        places = [match.span() for match in re.finditer(pattern, text)]
+        numbers += [number] * len(places)
+        spans += places
     first, last = np.array(spans, np.int64).reshape(-1, 2).T
-    kept = _apart(first, last)
-    kept = kept[np.argsort(first[kept], kind="stable")]
-    return Matches(runs, np.array(numbers, np.int64)[kept], first[kept], last[kept])
+    disjoint = _apart(first, last)
+    disjoint = disjoint[np.argsort(first[disjoint], kind="stable")]
+    return Matches(runs, np.array(numbers, np.int64)[disjoint], first[disjoint], last[disjoint])
 
 
 def _apart(first: I64, last: I64) -> I64:
@@ -200,12 +202,12 @@ def _apart(first: I64, last: I64) -> I64:
     crowded = np.sort(order[~alone])
     crowded = crowded[np.lexsort((first[crowded], (first - last)[crowded]))]
     taken = bytearray(int(last.max(initial=0)))
-    kept = order[alone].tolist()
+    apart = order[alone].tolist()
     for number, begin, end in zip(crowded.tolist(), first[crowded].tolist(), last[crowded].tolist(), strict=True):
         if not any(taken[begin:end]):
             taken[begin:end] = b"\1" * (end - begin)
-            kept.append(number)
-    return np.array(kept, np.int64)
+            apart.append(number)
+    return np.array(apart, np.int64)
 
 
 def _pattern(run: Run, codes: dict[str, str], gap: str) -> str | None:

@@ -162,13 +162,15 @@ def _unwaited(facts: Facts, calls: I64, operations: I64) -> tuple[Change, int | 
     heavy = _heavy(facts, operations, outside)
     inside, around = (waits[np.isin(waits, heavy)] for waits in (operations, outside))
     once = [len(inside) <= facts.count and len(around) <= facts.count + 1]
-    once += [len(own) <= facts.count + 1 for own, waits in ((inside, operations), (around, outside)) if len(waits)]
+    once += [
+        len(heaviest) <= facts.count + 1 for heaviest, waits in ((inside, operations), (around, outside)) if len(waits)
+    ]
     changes = [Change(waits=frozenset(group.tolist())) for group in groups]
     pauses = facts.without_work(_pauses(facts))
     freed = [facts.freed(change, pauses) for change in changes]
     if freed[0] is None:
         return changes[0], None, once[0]
-    gains = [each or 0 for each in freed]
+    gains = [gain or 0 for gain in freed]
     best = max(range(1, len(gains)), key=lambda k: gains[k], default=0)
     chosen = best if gains[best] >= _NEARLY_ALL * gains[0] else 0
     return changes[chosen], max(gains[chosen], 0), once[chosen]
@@ -176,10 +178,10 @@ def _unwaited(facts: Facts, calls: I64, operations: I64) -> tuple[Change, int | 
 
 def _heavy(facts: Facts, *waits: I64) -> I64:
     """``waits`` without the shortest ones that are next to nothing together, such as those of small kernels."""
-    found = np.concatenate(waits)
-    found = found[np.argsort(facts.length(found), kind="stable")]
-    so_far = np.cumsum(facts.length(found))
-    heavy: I64 = found[so_far > _NOTHING * so_far[-1]] if len(found) else found
+    by_length = np.concatenate(waits)
+    by_length = by_length[np.argsort(facts.length(by_length), kind="stable")]
+    so_far = np.cumsum(facts.length(by_length))
+    heavy: I64 = by_length[so_far > _NOTHING * so_far[-1]] if len(by_length) else by_length
     return heavy
 
 
@@ -189,8 +191,8 @@ def _unblocked(facts: Facts, calls: I64, change: Change) -> Change:
     Where no such wait is recorded, ``change``.
     """
     waits = waits_after_launches(facts, calls)
-    found = Change(waits=frozenset(waits.tolist())) if len(waits) else change
-    return found | _queued(facts, calls)
+    unwaited = Change(waits=frozenset(waits.tolist())) if len(waits) else change
+    return unwaited | _queued(facts, calls)
 
 
 def _queued(facts: Facts, waits: I64) -> Change:
@@ -229,18 +231,20 @@ def _waited_for(facts: Facts, item: int) -> Message:
     if device is None:
         return message("finding.sync.waited.nothing")
     low, high = int(slices.start[item]) + facts.floor, int(slices.end[item]) + facts.floor
-    best, found = 0.0, message("finding.sync.waited.nothing")
+    best, words = 0.0, message("finding.sync.waited.nothing")
     edges = np.array([low, high], np.float64)
     for kind, items, begun, reach, span in _kinds_of_work(facts):
         before = covered_before(*span, edges)
         shared = float(before[1] - before[0])
         if shared > best:
-            own = np.sort(items[int(reach.searchsorted(low, "right")) : int(begun.searchsorted(high))])
-            own = own[slices.end[own] > low]
-            longest = int(own[np.argmax(np.minimum(slices.end[own], high) - np.maximum(slices.start[own], low))])
+            running = np.sort(items[int(reach.searchsorted(low, "right")) : int(begun.searchsorted(high))])
+            running = running[slices.end[running] > low]
+            longest = int(
+                running[np.argmax(np.minimum(slices.end[running], high) - np.maximum(slices.start[running], low))]
+            )
             best = shared
-            found = message(f"finding.sync.waited.{kind}", name=brief(facts.trace.name_of(longest), 60))
-    return found
+            words = message(f"finding.sync.waited.{kind}", name=brief(facts.trace.name_of(longest), 60))
+    return words
 
 
 @once_per_device
@@ -248,14 +252,14 @@ def _kinds_of_work(facts: Facts) -> list[tuple[str, I64, I64, I64, Span]]:
     """What the device does: a word for it, its slices by start, their starts, the latest end so far, and when."""
     device, slices = facts.part.slices, facts.trace.slices
     assert device is not None
-    found = []
+    rows = []
     masks = (("compute", device.compute), ("communication", device.collective), ("copy", device.copy))
     for kind, mask in masks:
         items = np.flatnonzero(mask)
         items = items[np.argsort(slices.start[items], kind="stable")]
         start, end = slices.start[items], slices.end[items]
-        found.append((kind, items, start, np.maximum.accumulate(end), union(start, end)))
-    return found
+        rows.append((kind, items, start, np.maximum.accumulate(end), union(start, end)))
+    return rows
 
 
 def _fresh_starts(facts: Facts) -> Span:
@@ -287,7 +291,7 @@ def step_start(facts: Facts) -> Draft | None:
     severity: Severity = "high" if share >= limits[STEP_START_SHARE_HIGH] else "medium"
     parts = _start_parts(facts, gaps)
     rest = length_of(gaps) - sum(length for _, length in parts)
-    named = [message("finding.start.part", name=name, time=each / facts.count) for name, each in parts]
+    named = [message("finding.start.part", name=name, time=length / facts.count) for name, length in parts]
     if rest >= 0.05 * length_of(gaps):
         named.append(message("finding.start.unrecorded", time=rest / facts.count))
     copies = length_of(both(gaps, facts.span_of(facts.part.slices.copy))) if facts.part.slices is not None else 0
@@ -322,14 +326,14 @@ def _prefetched(facts: Facts, gaps: Span) -> Change:
     start, end = facts.trace.slices.start[waits], facts.trace.slices.end[waits]
     low, high = gaps[0] - facts.floor, gaps[1] - facts.floor
     inside = waits[touches(low, high, start.astype(np.float64), end.astype(np.float64))]
-    found = facts.without_work(gaps) | Change(waits=frozenset(inside.tolist()))
+    change = facts.without_work(gaps) | Change(waits=frozenset(inside.tolist()))
     if facts.part.slices is None:
-        return found
+        return change
     copies = np.flatnonzero(facts.part.slices.copy)
     begin = facts.trace.slices.start[copies]
     at = np.searchsorted(gaps[0], begin, "right") - 1
-    own = copies[(at >= 0) & (begin < gaps[1][np.maximum(at, 0)])]
-    return found | Change(tasks=(TaskCut(own),))
+    copied = copies[(at >= 0) & (begin < gaps[1][np.maximum(at, 0)])]
+    return change | Change(tasks=(TaskCut(copied),))
 
 
 def _start_parts(facts: Facts, gaps: Span) -> list[tuple[Said, int]]:
@@ -343,7 +347,7 @@ def _start_parts(facts: Facts, gaps: Span) -> list[tuple[Said, int]]:
     )
     operations = operations[np.argsort(slices.start[operations], kind="stable")]
     begins, reach = slices.start[operations], np.maximum.accumulate(slices.end[operations])
-    found: dict[CodeLine | str, int] = {}
+    times: dict[CodeLine | str, int] = {}
     for start, end in zip(gaps[0].tolist(), gaps[1].tolist(), strict=True):
         low, high = start - facts.floor, end - facts.floor
         items = operations[int(reach.searchsorted(low, "right")) : int(begins.searchsorted(high))]
@@ -353,8 +357,8 @@ def _start_parts(facts: Facts, gaps: Span) -> list[tuple[Said, int]]:
             name = brief(trace.name_of(item), 60)
             line = user_line(trace.stacks[stack]) if stack >= 0 else None
             label = _LOADER if _LOADER in name.lower() else line or name
-            found[label] = found.get(label, 0) + min(int(slices.end[item]), high) - max(int(slices.start[item]), low)
-    rows = sorted(found.items(), key=lambda row: -row[1])
+            times[label] = times.get(label, 0) + min(int(slices.end[item]), high) - max(int(slices.start[item]), low)
+    rows = sorted(times.items(), key=lambda row: -row[1])
     return [(_place(label), time) for label, time in rows[:4] if time >= 0.05 * length_of(gaps)]
 
 

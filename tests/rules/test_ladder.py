@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npu_tui.rules.inputs import length_of, together
-from npu_tui.rules.ladder import Candidate, Rung, _ladder
+from npu_tui.rules.ladder import Candidate, Rung, Scale, _ladder
 from npu_tui.rules.rule import Draft, Reach, Rule
 
 
