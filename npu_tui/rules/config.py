@@ -23,8 +23,8 @@ from npu_tui.rules.blame import (
 )
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import largest, length_of
-from npu_tui.rules.model import Evidence
-from npu_tui.rules.rule import SEVERITY_HIGH, Draft, Rule, Skipped, sentences, severity_of
+from npu_tui.rules.model import Severity
+from npu_tui.rules.rule import SEVERITY_HIGH, Draft, Rule, Skipped, sentences, severity_of, stretches
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief, whole_number
@@ -127,9 +127,9 @@ def profiler(facts: Facts) -> Draft | None:
     low, high = limits[PROFILER_GAP_LOW_US] * 1000, limits[PROFILER_GAP_HIGH_US] * 1000
     share = facts.share(length_of(removes))
     settings = [name for name in ("_l2_cache", "with_stack", "profile_memory") if facts.inputs.setup.settings.get(name)]
-    severity = "medium" if severity_of(facts, share) == "high" else "info"
+    severity: Severity = "medium" if severity_of(facts, share) == "high" else "info"
     return Draft(
-        severity,  # type: ignore[arg-type]
+        severity,
         message("finding.profiler.title", count=pauses.count, gap=pauses.median),
         message(
             "finding.profiler.detail",
@@ -143,16 +143,7 @@ def profiler(facts: Facts) -> Draft | None:
             if settings
             else "",
         ),
-        tuple(
-            Evidence(
-                start,
-                end,
-                None,
-                message("finding.profiler.name"),
-                message("finding.profiler.place", time=end - start),
-            )
-            for start, end in largest(removes)
-        ),
+        stretches(largest(removes), message("finding.profiler.name"), "finding.profiler.place"),
         removes=removes,
         confidence="medium",
     )

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
+from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.launches import NEAR_VERTICAL_US, STARVED_US
 from npu_tui.analysis.overlap import slow_stage
 from npu_tui.analysis.thresholds import Threshold
@@ -40,6 +42,7 @@ from npu_tui.rules.rule import (
     lines_of,
     sentences,
     severity_of,
+    stretches,
 )
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
@@ -57,26 +60,27 @@ class _Starvation(Struct, frozen=True):
 
 def _starvation(facts: Facts) -> _Starvation | None:
     launches, limits = facts.launches, facts.limits
-    assert launches is not None
+    assert launches is not None  # the rule asks for links
     time = facts.trace.links.target_time[launches.link]
     near = launches.near_vertical & ~_synchronous(facts)
-    long_ranges = [
-        range_
-        for range_ in facts.ranges
-        if range_.end - range_.start >= limits[CLUSTER_MS] * 1e6 and (range_.idle_ratio or 0.0) > limits[CLUSTER_IDLE]
+    clusters = [
+        cluster
+        for cluster in facts.ranges
+        if cluster.end - cluster.start >= limits[CLUSTER_MS] * 1e6
+        and (cluster.idle_ratio or 0.0) > limits[CLUSTER_IDLE]
     ]
-    if not long_ranges and np.count_nonzero(near) < limits[VERTICAL_SHARE] * len(launches.link):
+    if not clusters and np.count_nonzero(near) < limits[VERTICAL_SHARE] * len(launches.link):
         return None
     chosen = np.ones(len(launches.link), np.bool_)
-    if long_ranges:
-        begin, until = np.array(sorted((long_range.start, long_range.end) for long_range in long_ranges)).T
+    if clusters:
+        begin, until = np.array(sorted((cluster.start, cluster.end) for cluster in clusters)).T
         at = np.searchsorted(begin, time, "right") - 1
         chosen = (at >= 0) & (np.maximum.accumulate(until)[np.maximum(at, 0)] >= time)
     if not (chosen & (launches.lost > 0)).any():
         return None
-    spans = [(long_range.start, long_range.end) for long_range in long_ranges] or [(int(time.min()), int(time.max()))]
-    idle = sum((long_range.idle_ratio or 0.0) * (long_range.end - long_range.start) for long_range in long_ranges)
-    return _Starvation(chosen, spans[0][0], spans[-1][1], idle, len(long_ranges))
+    spans = [(cluster.start, cluster.end) for cluster in clusters] or [(int(time.min()), int(time.max()))]
+    idle = sum((cluster.idle_ratio or 0.0) * (cluster.end - cluster.start) for cluster in clusters)
+    return _Starvation(chosen, spans[0][0], spans[-1][1], idle, len(clusters))
 
 
 def _synchronous(facts: Facts) -> Bools:
@@ -124,7 +128,7 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
         _vertical_evidence(facts, place),
         _vertical_advice(facts, removes, compiling, site),
         removes,
-        code_lines=tuple(line.code for line in facts.lines[:MOST_LINES] if line.code is not None),
+        code_lines=tuple(code for code, _ in _worst_lines(facts)),
         verdict=message(
             "finding.vertical.verdict",
             where=where,
@@ -148,23 +152,13 @@ def _vertical_detail(
     if stage is not None and idle is not None:
         parts.append(message(f"finding.vertical.stage.{stage}", idle=idle))
     if stage != "python":
-        calls = blamed_calls(facts, removes)
-        if calls:
-            named = [
-                message("finding.vertical.call", name=brief(call.name), time=call.time, count=call.count)
-                for call in calls
-            ]
-            parts.append(message("finding.vertical.calls", calls=named))
-    lines = [line for line in facts.lines[:MOST_LINES] if line.code is not None]
-    if lines:
-        named = [
-            message("finding.vertical.line", line=line_of(line.code), lost=line.lost)
-            for line in lines
-            if line.code is not None
-        ]
+        parts.append(_calls_within(facts, removes))
+    if lines := _worst_lines(facts):
+        named = [message("finding.vertical.line", line=line_of(code), lost=lost) for code, lost in lines]
         parts.append(message("finding.vertical.lines", lines=named))
     if site is not None:
-        parts.append(message("finding.vertical.site", **_site_words(site)))
+        place_of_site = lines_of(site.file, site.lines)
+        parts.append(message("finding.vertical.site", place=place_of_site, lost=site.lost, device=site.device))
     side = length_of(both(facts.device_side, (np.array([place.start]), np.array([place.end]))))
     if side >= facts.limits[SEVERITY_MEDIUM] * (place.end - place.start):
         parts.append(message("finding.vertical.side", time=side))
@@ -172,12 +166,18 @@ def _vertical_detail(
     return sentences(*parts)
 
 
-def _site_words(site: SyncSite) -> dict[str, object]:
-    return {
-        "place": lines_of(site.file, site.lines),
-        "lost": site.lost,
-        "device": site.device,
-    }
+def _worst_lines(facts: Facts) -> list[tuple[CodeLine, float]]:
+    """The lines of user code that lose most of the device's time, with what they lose, ns."""
+    return [(loss.code, loss.lost) for loss in facts.lines[:_MOST_LINES] if loss.code is not None]
+
+
+def _calls_within(facts: Facts, span: Span) -> Said:
+    """The calls of CANN that take most of ``span``; empty without any."""
+    calls = [
+        message("finding.vertical.call", name=brief(call.name), time=call.time, count=call.count)
+        for call in blamed_calls(facts, span)
+    ]
+    return message("finding.vertical.calls", calls=calls) if calls else ""
 
 
 def _vertical_evidence(facts: Facts, place: _Starvation) -> tuple[Evidence, ...]:
@@ -186,28 +186,27 @@ def _vertical_evidence(facts: Facts, place: _Starvation) -> tuple[Evidence, ...]
     stream = main_stream(facts)
     evidence = [
         Evidence(
-            range_.start,
-            range_.end,
+            cluster.start,
+            cluster.end,
             stream,
             message("finding.vertical.range"),
             message(
-                "finding.vertical.range_note",
-                lost=range_.lost,
-                near=range_.near_vertical,
-                links=range_.links,
-                idle=range_.idle_ratio or 0.0,
+                "finding.vertical.clusternote",
+                lost=cluster.lost,
+                near=cluster.near_vertical,
+                links=cluster.links,
+                idle=cluster.idle_ratio or 0.0,
             ),
         )
-        for range_ in facts.ranges
-        if place.start <= range_.start and range_.end <= place.end and range_.lost > 0
+        for cluster in facts.ranges
+        if place.start <= cluster.start and cluster.end <= place.end and cluster.lost > 0
     ]
     worst = np.flatnonzero(place.chosen & launches.starved)
     worst = worst[np.argsort(-launches.lost[worst], kind="stable")[:10]]
     for k in sorted(worst.tolist()):
-        target = int(facts.target[k])
-        note = message("finding.vertical.waited", lost=float(launches.lost[k]))
-        kernel = facts.place(target, note)
-        evidence.append(Evidence(int(launches.ready[k]), kernel.start, kernel.lane, kernel.name, kernel.note, target))
+        kernel = facts.place(int(facts.target[k]), message("finding.vertical.waited", lost=float(launches.lost[k])))
+        # The place is the time that the device waited: it ends where the kernel starts.
+        evidence.append(replace(kernel, start=int(launches.ready[k]), end=kernel.start))
     return tuple(evidence)
 
 
@@ -222,10 +221,8 @@ def _vertical_advice(facts: Facts, removes: Span, compiling: Span, site: SyncSit
     return (*advice, *rest)
 
 
-_SOURCES = ("MindStudio Insight walk-through 1-37, 1-50", "msprof-analyze free_analysis")
-MOST_LINES = 3
+_MOST_LINES = 3
 """How many lines of code a finding names."""
-
 _ROUNDING_NS = 2
 _EVEN = 0.1
 """How near to a half the idle share of the dequeue thread is where both stages are slow."""
@@ -245,7 +242,7 @@ def free(facts: Facts) -> Draft | None:
         return None
     severity: Severity = "high" if share > limits[FREE_SHARE_HIGH] else "medium"
     idle = facts.free
-    elsewhere = _told_elsewhere(facts)
+    elsewhere = _judged_elsewhere(facts)
     if facts.share(length_of(without(idle, elsewhere))) <= limits[FREE_SHARE]:
         severity = "info"
     known = facts.part.split is not None
@@ -273,11 +270,11 @@ def free(facts: Facts) -> Draft | None:
         stage_advice(facts) if host_bound else advise("device_gaps"),
         facts.host_late if known else None,
         confidence="high" if known else "low",
-        code_lines=tuple(line.code for line in facts.lines[:MOST_LINES] if line.code is not None),
+        code_lines=tuple(code for code, _ in _worst_lines(facts)),
     )
 
 
-def _told_elsewhere(facts: Facts) -> Span:
+def _judged_elsewhere(facts: Facts) -> Span:
     """Copies, which Free holds, and pauses of one length after kernels: other findings judge them."""
     pauses = fixed_pauses(facts)
     return together(_copied(facts), pauses.span if pauses is not None else NOTHING)
@@ -326,21 +323,14 @@ def stage(facts: Facts) -> Draft | Skipped | None:
     slow = blamed_stage(facts)
     if slow is None or idle is None:
         return Skipped(message("finding.needs.dequeue"))
-    calls = blamed_calls(facts, late)
-    named = [
-        message("finding.vertical.call", name=brief(call.name), time=call.time, count=call.count) for call in calls
-    ]
     return Draft(
         "info" if _is_fed(facts, late) else "medium",
         message(f"finding.stage.title.{slow}", time=length_of(late)),
         sentences(
             message(f"finding.stage.detail.{slow}", idle=idle, late=length_of(late)),
-            message("finding.vertical.calls", calls=named) if named else "",
+            _calls_within(facts, late),
         ),
-        tuple(
-            Evidence(start, end, _free_lane(facts), "Free", message("finding.stage.place", time=end - start))
-            for start, end in largest(late)
-        ),
+        stretches(largest(late), "Free", "finding.stage.place", _free_lane(facts)),
         stage_advice(facts),
         late,
     )

@@ -5,7 +5,7 @@ What several rules say in the same way: places in the code, lists, sentences one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -131,6 +131,11 @@ def runs_of(numbers: Sequence[int]) -> list[str]:
             parts += [str(number) for number in ordered[at : last + 1]]
         at = last + 1
     return parts
+
+
+def stretches(spans: Iterable[tuple[int, int]], name: Said, note: str, lane: int | None = None) -> tuple[Evidence, ...]:
+    """Stretches of the device's time as evidence; the text ``note`` gets how long each one is as ``time``."""
+    return tuple(Evidence(start, end, lane, name, message(note, time=end - start)) for start, end in spans)
 
 
 def timed(name: str, time: float) -> Message:

@@ -29,7 +29,7 @@ from npu_tui.rules.blame import (
 )
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import I64, Span, both, length_of, together, without
-from npu_tui.rules.model import Evidence, Severity
+from npu_tui.rules.model import Severity
 from npu_tui.rules.pauses import PAUSE_MS, at_the_end
 from npu_tui.rules.rule import (
     SEVERITY_HIGH,
@@ -41,6 +41,7 @@ from npu_tui.rules.rule import (
     lines_of,
     sentences,
     severity_of,
+    stretches,
 )
 from npu_tui.trace.intervals import covered_before, touches, union
 from npu_tui.trace.message import Message, Said, message
@@ -97,30 +98,13 @@ def sync_host(facts: Facts) -> Draft | None:
             what=_waited_for(facts, longest),
         )
     ]
+    title = message("finding.sync.title", lost=lost)
     if site is not None:
-        parts.append(
-            message(
-                "finding.sync.site",
-                lines=lines_of(site.file, site.lines),
-                function=brief(site.function),
-                tasks=site.tasks,
-                device=site.device,
-                lost=site.lost,
-            )
-        )
+        words = {"lines": lines_of(site.file, site.lines), "tasks": site.tasks, "device": site.device}
+        title = message("finding.sync.title_lines", lost=lost, **words)
+        parts.append(message("finding.sync.site", function=brief(site.function), lost=site.lost, **words))
     if blocking > limits[SYNC_BLOCKING]:
         parts.append(message("finding.sync.blocking", share=blocking))
-    title = (
-        message(
-            "finding.sync.title_lines",
-            lines=lines_of(site.file, site.lines),
-            tasks=site.tasks,
-            device=site.device,
-            lost=lost,
-        )
-        if site is not None
-        else message("finding.sync.title", lost=lost)
-    )
     serving = facts.rhythm is not None and facts.rhythm.unit == "token"
     advice: tuple[Message, ...] = advise("inference" if serving else "metrics_rarely", "non_blocking")
     if blocking > limits[SYNC_BLOCKING]:
@@ -310,9 +294,10 @@ def step_start(facts: Facts) -> Draft | None:
         severity,
         message("finding.start.title", time=time, where=first),
         sentences(*detail),
-        tuple(
-            Evidence(start, end, None, message("finding.start.name"), message("finding.start.place", time=end - start))
-            for start, end in zip(gaps[0][:10].tolist(), gaps[1][:10].tolist(), strict=True)
+        stretches(
+            zip(*(edge[:10].tolist() for edge in gaps), strict=True),
+            message("finding.start.name"),
+            "finding.start.place",
         ),
         removes=gaps,
         change=_prefetched(facts, gaps),
