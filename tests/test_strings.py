@@ -21,7 +21,7 @@ from npu_tui.jobs.heat import AXES, METRICS
 from npu_tui.jobs.links import Verdict
 from npu_tui.load.companion_schema import State
 from npu_tui.output.explain import KINDS
-from npu_tui.profile import file_tables, finding_tables, launch_tables, trace_tables, work_tables
+from npu_tui.profile import collective_tables, file_tables, finding_tables, launch_tables, trace_tables, work_tables
 from npu_tui.profile.companions import FILES
 from npu_tui.profile.profile import SourceKind
 from npu_tui.profile.table import Table
@@ -143,7 +143,15 @@ COMPUTED = {
         "detail",
         *(
             field.name
-            for room in (file_tables, finding_tables, launch_tables, trace_tables, work_tables, job_tables)
+            for room in (
+                collective_tables,
+                file_tables,
+                finding_tables,
+                launch_tables,
+                trace_tables,
+                work_tables,
+                job_tables,
+            )
             for each in vars(room).values()
             if isinstance(each, Table)
             for field in (*each.page, *each.panel)

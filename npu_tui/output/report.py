@@ -27,13 +27,13 @@ from npu_tui.output.report_schema import (
     TracePart,
 )
 from npu_tui.output.values import ratio, text
+from npu_tui.profile.collective_tables import COLLECTIVES
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
-from npu_tui.profile.profile import Profile
-from npu_tui.profile.selection import Selection
+from npu_tui.profile.profile import Profile, Selection
 from npu_tui.profile.table import us
 from npu_tui.profile.trace_tables import LAYERS, LINK_CATEGORIES, OPERATIONS, distinct_events
-from npu_tui.profile.work_tables import APIS, COLLECTIVES, KERNEL_GROUPS, OPERATORS, OVERLAP, STEPS
+from npu_tui.profile.work_tables import APIS, KERNEL_GROUPS, OPERATORS, OVERLAP, STEPS
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.model import Finding, Findings
 from npu_tui.strings import say, words

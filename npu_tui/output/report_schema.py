@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, Struct, UnsetType, field
 
 from npu_tui.analysis.overlap import SlowStage
+from npu_tui.profile.collective_tables import COLLECTIVES
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
 from npu_tui.profile.profile import SourceKind
 from npu_tui.profile.table import Record
 from npu_tui.profile.trace_tables import LAYERS, LINK_CATEGORIES, OPERATIONS
-from npu_tui.profile.work_tables import APIS, COLLECTIVES, KERNEL_GROUPS, OPERATORS, STEPS
+from npu_tui.profile.work_tables import APIS, KERNEL_GROUPS, OPERATORS, STEPS
 from npu_tui.rules.model import Confidence, FindingClass, Severity
 
 if TYPE_CHECKING:  # the type of a row is made of the columns of its table

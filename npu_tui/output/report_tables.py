@@ -12,11 +12,12 @@ from npu_tui.output.document import Cell, Table
 from npu_tui.output.rendered import finding_cells, made_table, name_cell, rendered
 from npu_tui.output.report_schema import CodeLineRow, OverlapPart, RangeRow, Report, StepRow
 from npu_tui.output.values import count_text, ratio, share_text, time_text
+from npu_tui.profile.collective_tables import COLLECTIVES
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.launch_tables import CODE_LINES, RANGES
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Record
-from npu_tui.profile.work_tables import COLLECTIVES, KERNEL_GROUPS, OPERATORS, STEPS
+from npu_tui.profile.work_tables import KERNEL_GROUPS, OPERATORS, STEPS
 from npu_tui.strings import say, words
 from npu_tui.trace.text import brief, duration_text
 

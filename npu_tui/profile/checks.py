@@ -22,39 +22,41 @@ _COLLECTIVES = ("HCCL", "COMMUNICATION")
 _MB = 1 << 20
 
 
-def checks_of(part: Profile) -> list[Check]:
-    """A check for every file that lies beside the trace of ``part`` and that the trace has the figures for.
+def checks_of(profile: Profile) -> list[Check]:
+    """A check for every file that lies beside the trace of ``profile`` and that the trace has the figures for.
 
     Without a trace those that other files have the figures for: operators by kernels, records of memory by allocations.
     The files are about everything, so a part of a profile has no checks.
     """
-    return part.known.value(checks_of, lambda: _checks(part, part.tables)) if part.window == EVERYTHING else []
+    return (
+        profile.known.value(checks_of, lambda: _checks(profile, profile.tables)) if profile.window == EVERYTHING else []
+    )
 
 
-def _checks(part: Profile, tables: Tables) -> list[Check]:
+def _checks(profile: Profile, tables: Tables) -> list[Check]:
     makers = {OPERATOR_TYPES.stem: _operators, ALLOCATIONS.stem: _memory}
-    if len(part.trace.slices):
+    if len(profile.trace.slices):
         makers |= {API_CALLS.stem: _apis, STEPS.stem: _steps, KERNELS.stem: _kernels}
-    found = [check(part, tables) for stem, check in makers.items() if tables.has(stem)]
-    if len(part.trace.slices) and not tables.lacks_communication:
-        found.append(_collectives(part, tables))
-    return [check for check in found if check is not None and check.rows]
+    checks = [check(profile, tables) for stem, check in makers.items() if tables.has(stem)]
+    if len(profile.trace.slices) and not tables.lacks_communication:
+        checks.append(_collectives(profile, tables))
+    return [check for check in checks if check is not None and check.rows]
 
 
 def _rows(frame: Any, keys: tuple[str, ...], figures: tuple[str, ...]) -> dict[Key, Figures]:
     """The rows of ``frame`` by key; those of one key are added up."""
-    found: dict[Key, dict[str, int | None]] = {}
+    rows: dict[Key, dict[str, int | None]] = {}
     for row in frame.select(*keys, *figures).iter_rows():
         key = tuple("" if cell is None or cell == "N/A" else str(cell) for cell in row[: len(keys)])
-        own = found.setdefault(key, dict.fromkeys(figures, None))
+        sums = rows.setdefault(key, dict.fromkeys(figures, None))
         for name, value in zip(figures, row[len(keys) :], strict=True):
             if value is not None:
-                own[name] = (own[name] or 0) + int(value)
-    return dict(found)
+                sums[name] = (sums[name] or 0) + int(value)
+    return dict(rows)
 
 
-def _operators(part: Profile, tables: Tables) -> Check | None:
-    table = part.kernel_table
+def _operators(profile: Profile, tables: Tables) -> Check | None:
+    table = profile.kernel_table
     theirs = _rows(tables.table(OPERATOR_TYPES.stem).frame, ("type", "core"), ("count", "total"))
     theirs = {key: row for key, row in theirs.items() if key[1] not in _COLLECTIVES}
     if not len(table):
@@ -67,24 +69,24 @@ def _operators(part: Profile, tables: Tables) -> Check | None:
     return cross_check("op_statistic.csv", ours, theirs, {"total": 10 + _PER_CALL * most})
 
 
-def _apis(part: Profile, tables: Tables) -> Check | None:
+def _apis(profile: Profile, tables: Tables) -> Check | None:
     theirs = _rows(tables.table(API_CALLS.stem).frame, ("level", "name"), ("count", "total", "least", "most"))
     ours: dict[Key, Figures] = {
         (api.level, api.name): {
             "count": api.count, "total": api.total, "least": api.shortest, "most": api.longest,
         }
-        for api in part.apis
+        for api in profile.apis
     }  # fmt: skip
     levels = {level for level, _ in ours}
     theirs = {key: row for key, row in theirs.items() if key[0] in levels}  # the trace may leave a level out
     return cross_check("api_statistic.csv", ours, theirs, {"total": 10, "least": 1, "most": 1})
 
 
-def _steps(part: Profile, tables: Tables) -> Check | None:
+def _steps(profile: Profile, tables: Tables) -> Check | None:
     names = ("computing", "exposed", "overlapped", "communication", "free", "bubble", "stage", "preparing")
     theirs = _rows(tables.table(STEPS.stem).frame, ("step",), names)
     ours: dict[Key, Figures] = {}
-    for step, sums in part.step_sums:
+    for step, sums in profile.step_sums:
         if len(sums) == 1:
             overlap = sums[0].overlap
             ours["" if step.number is None else str(step.number),] = {
@@ -103,7 +105,7 @@ def _steps(part: Profile, tables: Tables) -> Check | None:
     return cross_check("step_trace_time.csv", ours, theirs, limits)
 
 
-def _kernels(part: Profile, tables: Tables) -> Check | None:
+def _kernels(profile: Profile, tables: Tables) -> Check | None:
     """Every row with the slice that it is joined to."""
     length = tables.durations
     ours: dict[Key, Figures] = {}
@@ -117,13 +119,13 @@ def _kernels(part: Profile, tables: Tables) -> Check | None:
         theirs[key] = {"duration": duration}
         if row in length:
             ours[key] = {"duration": length[row]}
-    busy = any(device.busy.any() for device in part.device_slices)
+    busy = any(device.busy.any() for device in profile.device_slices)
     return cross_check("kernel_details.csv", ours, theirs, {"duration": 2 * _PER_CALL}) if busy else None
 
 
-def _memory(part: Profile, tables: Tables) -> Check | None:
+def _memory(profile: Profile, tables: Tables) -> Check | None:
     """Every allocation with the totals that its row names, in the record of its time; the components share a file."""
-    curves = [curve for curve in part.memory.curves if curve.component != APP]
+    curves = [curve for curve in profile.memory.curves if curve.component != APP]
     columns = [amount for amount in ("allocated", "reserved", "active") if any(c.amount == amount for c in curves)]
     frame = tables.table(ALLOCATIONS.stem).frame
     ours: dict[Key, Figures] = {}
@@ -132,31 +134,39 @@ def _memory(part: Profile, tables: Tables) -> Check | None:
         if start is None or not columns or all(total is None for total in totals):
             continue
         key = name or "", str(row)
-        told = {amount: round(total * _MB) for amount, total in zip(columns, totals, strict=True) if total is not None}
-        theirs[key] = told
-        ours[key] = {amount: _nearest(curves, amount, start - tables.start_ns, value) for amount, value in told.items()}
+        recorded = {
+            amount: round(total * _MB) for amount, total in zip(columns, totals, strict=True) if total is not None
+        }
+        theirs[key] = recorded
+        ours[key] = {
+            amount: _nearest(curves, amount, start - tables.start_ns, value) for amount, value in recorded.items()
+        }
     return cross_check("memory_record.csv", ours, theirs, dict.fromkeys(columns, 1))
 
 
 def _nearest(curves: Sequence[MemoryCurve], amount: str, time: int, value: int) -> int | None:
     """What the component has at ``time`` that comes nearest to ``value``."""
     held = [curve.at(time) for curve in curves if curve.amount == amount]
-    return min((each for each in held if each is not None), key=lambda each: abs(each - value), default=None)
+    return min(
+        (candidate for candidate in held if candidate is not None),
+        key=lambda candidate: abs(candidate - value),
+        default=None,
+    )
 
 
-def _collectives(part: Profile, tables: Tables) -> Check | None:
+def _collectives(profile: Profile, tables: Tables) -> Check | None:
     names = ("elapsed", "wait", "transit", "synchronization", "idle")
     frame = tables.communication.frame
     theirs = _rows(frame, ("name",), names)
     try:
-        found = part.collectives
+        collectives = profile.collectives
     except InputError:
         return None
     ours: dict[Key, Figures] = {}
-    for each in found:
-        timing = each.timing
-        ours[part.trace.name_of(each.item),] = {
-            "elapsed": each.elapsed,
+    for collective in collectives:
+        timing = collective.timing
+        ours[profile.trace.name_of(collective.item),] = {
+            "elapsed": collective.elapsed,
             "wait": timing.wait if timing else None,
             "transit": timing.transit if timing else None,
             "synchronization": timing.synchronization if timing else None,

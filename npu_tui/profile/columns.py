@@ -42,33 +42,33 @@ def names_of(profile: Profile, items: Array) -> Labels:
 
 def lanes_of(profile: Profile, lane: Array) -> Labels:
     """The names of the lanes ``lane``, null below 0."""
-    values = [each.name for each in profile.trace.lanes]
+    values = [known.name for known in profile.trace.lanes]
     return coded(values, lane)
 
 
 def devices_of(profile: Profile) -> Array:
     """The device of every lane, -1 where none is known."""
     known = [profile.trace.layers[lane.layer].device for lane in profile.trace.lanes]
-    return np.array([UNKNOWN if each is None else each for each in known], np.int64)
+    return np.array([UNKNOWN if number is None else number for number in known], np.int64)
 
 
 def steps_at(profile: Profile, start: Array) -> Numbers:
     """The step on the device to which what starts at ``start`` belongs, null outside of all."""
-    known = [
+    steps = [
         (step.window, step.number) for step in profile.steps if step.window is not None and step.number is not None
     ]
-    begins = np.array([window.start for window, _ in known], np.int64)
-    ends = np.array([window.end for window, _ in known], np.int64)
-    number = np.array([number for _, number in known], np.int64)
+    begins = np.array([window.start for window, _ in steps], np.int64)
+    ends = np.array([window.end for window, _ in steps], np.int64)
+    number = np.array([number for _, number in steps], np.int64)
 
-    def part(first: int, last: int) -> Array:
+    def numbers_of(first: int, last: int) -> Array:
         time = start[first:last]
         if not len(begins):
             return np.full(len(time), UNKNOWN)
         at = np.searchsorted(begins, time, "right") - 1
         return np.where((at >= 0) & (time < ends[at]), number[at], UNKNOWN)
 
-    return Numbers(part, UNKNOWN)
+    return Numbers(numbers_of, UNKNOWN)
 
 
 def where(values: Array, known: Array) -> Numbers:

@@ -208,8 +208,8 @@ class Tables:
         """For every row of operator_memory the operation that allocated, or the kernel it was for; -1 without one."""
         frame = self.table(ALLOCATIONS.stem).frame
         names, time = frame["name"].to_list(), _whole(frame, "allocated_at")
-        found = operations_at(self._trace, names, time)
-        return np.where(found >= 0, found, kernels_allocated_for(self._trace, self._kernels, names, time))
+        operations = operations_at(self._trace, names, time)
+        return np.where(operations >= 0, operations, kernels_allocated_for(self._trace, self._kernels, names, time))
 
     @once
     def cache_rows(self) -> I64:
@@ -225,12 +225,12 @@ class Tables:
             task, stream = task_ids(self._trace, self._kernels), self._trace.slices.stream[self._kernels]
         order = np.argsort(self._trace.slices.start[self._kernels], kind="stable")
         names = [self._trace.name_of(item) for item in self._kernels[order].tolist()]
-        found = np.full(len(self._kernels), -1, np.int64)
-        found[order] = rows_of_tasks(
+        rows = np.full(len(self._kernels), -1, np.int64)
+        rows[order] = rows_of_tasks(
             (stream[order], task[order], names),
             (_whole(cache, "stream"), _whole(cache, "task"), cache["name"].to_list()),
         )
-        return found
+        return rows
 
     # What they tell.
 
@@ -249,15 +249,15 @@ class Tables:
         for *place, transport, size, count, _ in self.packets.frame.iter_rows():
             if size is not None and count:
                 packets.setdefault((*place, transport), []).append((size * 1e6, count))
-        found = []
+        transfers = []
         for *place, transport, size, time, _, large in self.bandwidth.frame.iter_rows():
             item, start, length = rows.get(tuple(place), (-1, 0, 0))
             if size:
-                own = tuple(packets.get((*place, transport), ()))
-                found.append(
-                    Transfer(place[2], item, start, start + length, transport, size * 1e6, time or 0, large, own)
+                sizes = tuple(packets.get((*place, transport), ()))
+                transfers.append(
+                    Transfer(place[2], item, start, start + length, transport, size * 1e6, time or 0, large, sizes)
                 )
-        return sorted(found, key=lambda each: each.start)
+        return sorted(transfers, key=lambda transfer: transfer.start)
 
     @once
     def link_matrix(self) -> list[PairSum]:
@@ -273,14 +273,14 @@ class Tables:
         if not self.has(DATA_PREPROCESS.stem):
             return []
         frame = self.table(DATA_PREPROCESS.stem).frame
-        found = []
+        rows = []
         for name, start, *parts, total in frame.select(
             "name", "time", "compute", "copy", "dispatch", "total"
         ).iter_rows():
             length = total if total is not None else sum(part or 0 for part in parts)
             if name is not None and length:
-                found.append(Preprocessing(name, None if start is None else start - self.start_ns, length))
-        return found
+                rows.append(Preprocessing(name, None if start is None else start - self.start_ns, length))
+        return rows
 
     @once
     def steps(self) -> list[StepRow]:
@@ -288,12 +288,12 @@ class Tables:
         if not self.has(STEPS.stem):
             return []
         columns = ("device", "step", "computing", "communication", "exposed", "free", "stage", "bubble", "preparing")
-        found = []
+        rows = []
         for device, step, *times, stage, bubble, preparing in self.table(STEPS.stem).frame.select(*columns).iter_rows():
             if all(time is not None for time in times):
                 number = int(step) if step is not None and step.isdecimal() else None
-                found.append(StepRow(number, Overlap(device, *times), stage, bubble, preparing))
-        return found
+                rows.append(StepRow(number, Overlap(device, *times), stage, bubble, preparing))
+        return rows
 
     @property
     def step_sums(self) -> Overlap:
@@ -358,12 +358,12 @@ def setup_of(companions: Companions | None) -> Setup:
 def groups_in(document: Any) -> dict[str, tuple[int, ...]]:
     """The ranks of every group that ``document``, profiler_metadata.json, names; a malformed entry is left out."""
     values = document.get("parallel_group_info") if isinstance(document, dict) else None
-    found = {}
+    groups = {}
     for name, group in values.items() if isinstance(values, dict) else ():
         ranks = group.get("global_ranks") if isinstance(group, dict) else None
         if isinstance(ranks, list) and ranks and all(type(rank) is int and rank >= 0 for rank in ranks):
-            found[str(name)] = tuple(ranks)
-    return found
+            groups[str(name)] = tuple(ranks)
+    return groups
 
 
 def _environment(companions: Companions) -> dict[str, str] | None:
@@ -391,15 +391,15 @@ def _curves(frame: pl.DataFrame, amount: Amount, origin: int) -> list[MemoryCurv
     """A curve per component, and per device where there are several."""
     if not len(frame):
         return []
-    found = []
+    curves = []
     frame = frame.select("component", "time", "device", amount).drop_nulls(["time", amount])
     several = frame["device"].n_unique() > 1
     keys = ["component", "device"] if several else ["component"]
-    for key, own in frame.partition_by(keys, as_dict=True, maintain_order=True).items():
+    for key, rows in frame.partition_by(keys, as_dict=True, maintain_order=True).items():
         name = " ".join(str(part) for part in key if part is not None)
-        value = np.rint(own[amount].to_numpy() * _MEGABYTE).astype(np.int64)
-        found.append(memory_curve(name, amount, own["time"].to_numpy() - origin, value))
-    return found
+        value = np.rint(rows[amount].to_numpy() * _MEGABYTE).astype(np.int64)
+        curves.append(memory_curve(name, amount, rows["time"].to_numpy() - origin, value))
+    return curves
 
 
 def _allocations(frame: pl.DataFrame, origin: int) -> Allocations:

@@ -59,9 +59,9 @@ MEMORY = table(
 
 def allocations(profile: Profile) -> Sheet:
     """Every allocation of operator_memory.csv."""
-    found, rows = profile.memory.allocations, len(profile.memory.allocations)
-    start = np.where(found.start == BEFORE, MISSING, found.start)
-    end = np.where(found.end == NEVER, MISSING, found.end)
+    allocated, rows = profile.memory.allocations, len(profile.memory.allocations)
+    start = np.where(allocated.start == BEFORE, MISSING, allocated.start)
+    end = np.where(allocated.end == NEVER, MISSING, allocated.end)
     origin = profile.tables.start_ns
     item = profile.tables.allocating_slices if rows else np.zeros(0, np.int64)
     return Sheet(
@@ -69,12 +69,12 @@ def allocations(profile: Profile) -> Sheet:
         {
             "rank": rank_of(profile),
             "slice": numbers(item, UNKNOWN),
-            "name": coded(found.name.values, found.name.code),
-            "size": numbers(found.size),
+            "name": coded(allocated.name.values, allocated.name.code),
+            "size": numbers(allocated.size),
             "start": numbers(start, MISSING),
             "end": numbers(end, MISSING),
-            "duration": where(found.end - found.start, (start != MISSING) & (end != MISSING)),
-            "start_ns": where(found.start + origin, start != MISSING),
+            "duration": where(allocated.end - allocated.start, (start != MISSING) & (end != MISSING)),
+            "start_ns": where(allocated.start + origin, start != MISSING),
         },
     )
 
@@ -93,20 +93,20 @@ def memory_holders(profile: Profile, chosen: I64, time: int | None) -> Sheet:
     lines = {item: line_of(profile.trace, item) for item in set(makers[chosen].tolist()) - {UNKNOWN}}
     places = [lines.get(item) for item in makers[chosen].tolist()]
     line_at = dict(zip(chosen.tolist(), places, strict=True))
-    found = holders(allocations, chosen, list(places))
+    rows = holders(allocations, chosen, list(places))
     curve = profile.memory.curve("allocated")
-    held = sum(each.size for each in found)
+    held = sum(holder.size for holder in rows)
     total = max(held, (curve.at(time) or 0) if curve is not None and time is not None else 0)
     if total > held:
-        found.append(Holder("", total - held, np.zeros(0, np.int64)))
-    first = np.array([each.members[0] if len(each.members) else UNKNOWN for each in found], np.int64)
+        rows.append(Holder("", total - held, np.zeros(0, np.int64)))
+    first = np.array([holder.members[0] if len(holder.members) else UNKNOWN for holder in rows], np.int64)
 
     def taken(values: I64, missing: int = MISSING) -> Numbers:
-        own = np.append(values, MISSING)[first]
-        return where(own, (first >= 0) & (own != missing))
+        of_first = np.append(values, MISSING)[first]
+        return where(of_first, (first >= 0) & (of_first != missing))
 
     def place(row: int) -> Place:
-        members = found[row].members
+        members = rows[row].members
         items = makers[members]
         if len(items) and (items >= 0).all():
             return Slices(len(items), lambda: items)
@@ -118,14 +118,14 @@ def memory_holders(profile: Profile, chosen: I64, time: int | None) -> Sheet:
         ]
 
     return Sheet(
-        len(found),
+        len(rows),
         {
             **attributes(
-                found,
+                rows,
                 "held=size",
-                share=lambda each: each.size / total if total else 0.0,
-                calls=lambda each: len(each.members) or None,
-                name=lambda each: each.name if len(each.members) else None,
+                share=lambda holder: holder.size / total if total else 0.0,
+                calls=lambda holder: len(holder.members) or None,
+                name=lambda holder: holder.name if len(holder.members) else None,
             ),
             "at": taken(allocations.start, BEFORE),
             "released": taken(allocations.end, NEVER),
@@ -136,8 +136,8 @@ def memory_holders(profile: Profile, chosen: I64, time: int | None) -> Sheet:
     )
 
 
-def _span(part: Profile, item: int) -> Span:
-    slices = part.trace.slices
+def _span(profile: Profile, item: int) -> Span:
+    slices = profile.trace.slices
     return Span(int(slices.start[item]), int(slices.end[item]), int(slices.lane[item]), item, marked=False)
 
 
@@ -148,16 +148,16 @@ HOLDERS = table(
 )
 
 
-def memory_peaks(part: Profile) -> Sheet:
+def memory_peaks(profile: Profile) -> Sheet:
     """The most of every curve of memory that holds any: of allocators, the process and the modules of CANN."""
-    known = part.memory
-    return _peaks([curve for curve in (*known.curves, *known.modules) if curve.peak[1]])
+    recorded = profile.memory
+    return _peaks([curve for curve in (*recorded.curves, *recorded.modules) if curve.peak[1]])
 
 
-def module_peaks(part: Profile) -> Sheet:
+def module_peaks(profile: Profile) -> Sheet:
     """The same of the modules of CANN alone, the largest first."""
-    modules = part.memory.modules
-    return _peaks(sorted((module for module in modules if module.peak[1]), key=lambda each: -each.peak[1]))
+    modules = profile.memory.modules
+    return _peaks(sorted((module for module in modules if module.peak[1]), key=lambda module: -module.peak[1]))
 
 
 def _peaks(curves: list[MemoryCurve]) -> Sheet:
@@ -185,13 +185,13 @@ MEMORY_PEAKS = table(
 MODULE_PEAKS = table("module_peaks", module_peaks, panel="peak component peak_at=at at_end")
 
 
-def files(part: Profile) -> Sheet:
+def files(profile: Profile) -> Sheet:
     """What became of every file that may lie beside the trace."""
-    found = part.tables.files
+    states = profile.tables.files
     return Sheet(
-        len(found),
+        len(states),
         attributes(
-            found,
+            states,
             "file=name state rows",
             problems=lambda row: [printable(words(problem)) for problem in row.problems],
             tells=lambda row: say(f"summary.tells.{row.name}"),
@@ -214,15 +214,15 @@ FILES = table(
 )
 
 
-def checks(part: Profile) -> Sheet:
+def checks(profile: Profile) -> Sheet:
     """Our figures against each file of the profiler."""
     from npu_tui.profile.checks import checks_of  # not needed for the first picture
 
-    found = checks_of(part)
+    rows = checks_of(profile)
     return Sheet(
-        len(found),
+        len(rows),
         attributes(
-            found,
+            rows,
             "file rows matched figures=compared differing ours_only",
             ratio=lambda row: (row.rows - row.differing) / max(row.rows, 1),
         ),
@@ -239,9 +239,9 @@ CHECKS = table(
 )
 
 
-def link_matrix(part: Profile) -> Sheet:
+def link_matrix(profile: Profile) -> Sheet:
     """What went from rank to rank over each transport."""
-    return pair_sheet(part.tables.link_matrix)
+    return pair_sheet(profile.tables.link_matrix)
 
 
 def pair_sheet(pairs: Sequence[PairSum]) -> Sheet:

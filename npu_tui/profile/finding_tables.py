@@ -13,30 +13,36 @@ from npu_tui.rules.model import Evidence, Finding
 from npu_tui.strings import say, words
 
 
-def findings(profile: Profile, found: Sequence[Finding] | None = None) -> Sheet:
-    """The findings in the order of work, each at its first place; ``found`` where they are known.
+def findings(profile: Profile, known: Sequence[Finding] | None = None) -> Sheet:
+    """The findings in the order of work, each at its first place; ``known`` where they are known.
 
     Raises ``InputError`` if the file is gone.
     """
-    found = profile.findings.findings if found is None else found
+    known = profile.findings.findings if known is None else known
     return Sheet(
-        len(found),
+        len(known),
         {
             "rank": rank_of(profile),
-            "number": numbers(np.arange(1, len(found) + 1)),
+            "number": numbers(np.arange(1, len(known) + 1)),
             **attributes(
-                found,
+                known,
                 "id class=cls severity gain=gain_ns step_after=step_after_ns part_of confidence hidden",
-                title=lambda each: words(each.title),
-                detail=lambda each: words(each.detail),
+                title=lambda finding: words(finding.title),
+                detail=lambda finding: words(finding.detail),
             ),
-            **_places(profile, [next(iter(each.evidence), None) for each in found]),
+            **_places(profile, [next(iter(finding.evidence), None) for finding in known]),
         },
         lambda row: [
-            Span(each.start, each.end, each.lane, each.slice, say("findings.place", name=each.name, note=each.note))
-            for each in found[row].evidence
+            Span(
+                finding.start,
+                finding.end,
+                finding.lane,
+                finding.slice,
+                say("findings.place", name=finding.name, note=finding.note),
+            )
+            for finding in known[row].evidence
         ],
-        code=lambda row: next(iter(found[row].code_lines), None),
+        code=lambda row: next(iter(known[row].code_lines), None),
     )
 
 
@@ -51,19 +57,19 @@ FINDINGS = table(
 
 def evidence(profile: Profile) -> Sheet:
     """Every place that proves a finding."""
-    found: list[tuple[int, Finding, Evidence]] = [
+    rows: list[tuple[int, Finding, Evidence]] = [
         (number, finding, place)
         for number, finding in enumerate(profile.findings.findings, 1)
         for place in finding.evidence
     ]
     lanes = profile.trace.lanes
-    places = [place for _, _, place in found]
+    places = [place for _, _, place in rows]
     return Sheet(
-        len(found),
+        len(rows),
         {
             "rank": rank_of(profile),
-            "number": numbers(np.array([number for number, _, _ in found], np.int64)),
-            "id": labels([each.id for _, each, _ in found]),
+            "number": numbers(np.array([number for number, _, _ in rows], np.int64)),
+            "id": labels([finding.id for _, finding, _ in rows]),
             "name": labels([words(place.name) for place in places]),
             "note": labels([words(place.note) for place in places]),
             "lane": labels([None if place.lane is None else lanes[place.lane].name for place in places]),
@@ -79,9 +85,9 @@ def _places(profile: Profile, places: list[Evidence] | list[Evidence | None]) ->
     known = [None if place is None else (place.start, place.end, place.slice) for place in places]
     origin = profile.tables.start_ns
     return {
-        "slice": optional([None if each is None else each[2] for each in known]),
-        "start": optional([None if each is None else each[0] for each in known]),
-        "end": optional([None if each is None else each[1] for each in known]),
-        "duration": optional([None if each is None else each[1] - each[0] for each in known]),
-        "start_ns": optional([None if each is None else each[0] + origin for each in known]),
+        "slice": optional([None if place is None else place[2] for place in known]),
+        "start": optional([None if place is None else place[0] for place in known]),
+        "end": optional([None if place is None else place[1] for place in known]),
+        "duration": optional([None if place is None else place[1] - place[0] for place in known]),
+        "start_ns": optional([None if place is None else place[0] + origin for place in known]),
     }

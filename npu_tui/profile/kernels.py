@@ -41,10 +41,10 @@ class Kernels(Struct, frozen=True):
 
     def of(self, type_name: str, core: str | None) -> I64:
         """The slices of one operator type and core."""
-        own = self.type == self.types.index(type_name)
+        chosen = self.type == self.types.index(type_name)
         if self.core is not None:
-            own &= np.array([each == core for each in self.core], np.bool_)
-        items: I64 = self.item[own]
+            chosen &= np.array([name == core for name in self.core], np.bool_)
+        items: I64 = self.item[chosen]
         return items
 
 
@@ -53,12 +53,12 @@ def kernels_of(trace: Trace, devices: list[DeviceSlices], tables: Tables) -> Ker
     items = np.flatnonzero(np.logical_or.reduce([device.compute for device in devices])) if devices else _NONE
     if not len(items):
         return _from_rows(_Cells(tables), tables)
-    found = from_trace(trace, items, kernel_types(trace, items), _waits(trace, devices, items))
-    place = np.searchsorted(items, found.item)
+    table = from_trace(trace, items, kernel_types(trace, items), _waits(trace, devices, items))
+    place = np.searchsorted(items, table.item)
     if tables.has(KERNELS.stem):
         cells = _Cells(tables)
-        found = with_details(found, tables.kernel_rows[place], cells.columns, cells.cells)
-    return replace(found, hit_rate=_hits(tables)[place]) if tables.has(L2_CACHE.stem) else found
+        table = with_details(table, tables.kernel_rows[place], cells.columns, cells.cells)
+    return replace(table, hit_rate=_hits(tables)[place]) if tables.has(L2_CACHE.stem) else table
 
 
 def _hits(tables: Tables) -> F64:
@@ -74,13 +74,13 @@ def _hits(tables: Tables) -> F64:
 def _waits(trace: Trace, devices: list[DeviceSlices], items: I64) -> I64:
     """What each of the ascending ``items``, all compute slices, waited on its device, ns; (n,)."""
     slices = trace.slices
-    found = np.zeros(len(items), np.int64)
+    waited = np.zeros(len(items), np.int64)
     for device in devices:
-        own, others = np.flatnonzero(device.compute), np.flatnonzero(device.collective)
-        found[np.searchsorted(items, own)] = waits(
-            slices.start[own], slices.end[own], slices.start[others], slices.end[others]
+        computing, others = np.flatnonzero(device.compute), np.flatnonzero(device.collective)
+        waited[np.searchsorted(items, computing)] = waits(
+            slices.start[computing], slices.end[computing], slices.start[others], slices.end[others]
         )
-    return found
+    return waited
 
 
 class _Cells:
@@ -109,21 +109,21 @@ def _from_rows(table: _Cells, tables: Tables) -> KernelTable:
     start, length = table.whole("start"), table.whole("duration")
     cores = table.cells("core") or [None] * len(start)
     known = (start != INVALID) & (length != INVALID) if len(start) == len(length) else np.zeros(len(start), np.bool_)
-    own = np.flatnonzero(known & np.array([core not in _COLLECTIVES for core in cores], np.bool_))
-    own = own[np.argsort(start[own], kind="stable")]
-    others = np.setdiff1d(np.flatnonzero(known), own)
+    rows = np.flatnonzero(known & np.array([core not in _COLLECTIVES for core in cores], np.bool_))
+    rows = rows[np.argsort(start[rows], kind="stable")]
+    others = np.setdiff1d(np.flatnonzero(known), rows)
     begin = start - tables.start_ns
-    names, nothing = Coded.of(table.cells("name") or []), Coded([], np.full(len(own), -1, np.int64))
-    unknown = np.full(len(own), np.nan)
-    gap = waits(begin[own], begin[own] + length[own], begin[others], begin[others] + length[others])
+    names, nothing = Coded.of(table.cells("name") or []), Coded([], np.full(len(rows), -1, np.int64))
+    unknown = np.full(len(rows), np.nan)
+    gap = waits(begin[rows], begin[rows] + length[rows], begin[others], begin[others] + length[others])
     bare = KernelTable(
-        np.full(len(own), -1, np.int64), begin[own], length[own], gap, names.taken(own), nothing, nothing, nothing,
+        np.full(len(rows), -1, np.int64), begin[rows], length[rows], gap, names.taken(rows), nothing, nothing, nothing,
         nothing, nothing, nothing, unknown, unknown, dict.fromkeys(RATIOS, unknown), unknown,
     )  # fmt: skip
-    if not len(own):
+    if not len(rows):
         return bare
-    found = with_details(bare, own, table.columns, table.cells)
-    return replace(found, hit_rate=_hits_of_rows(table, tables, own)) if tables.has(L2_CACHE.stem) else found
+    kernels = with_details(bare, rows, table.columns, table.cells)
+    return replace(kernels, hit_rate=_hits_of_rows(table, tables, rows)) if tables.has(L2_CACHE.stem) else kernels
 
 
 def _hits_of_rows(table: _Cells, tables: Tables, rows: I64) -> F64:
@@ -152,12 +152,12 @@ def types_of(trace: Trace, items: I64, compute: Bools, table: Callable[[], Kerne
     tells.
     """
     types, code = kernel_types(trace, items)
-    own = np.flatnonzero(compute[items])
-    if not len(own):
+    kernels = np.flatnonzero(compute[items])
+    if not len(kernels):
         return types, code
-    known = table().of_slices(items[own]).type
-    own, known = own[known.code >= 0], known.taken(np.flatnonzero(known.code >= 0))
-    code[own] = len(types) + known.code
+    known = table().of_slices(items[kernels]).type
+    kernels, known = kernels[known.code >= 0], known.taken(np.flatnonzero(known.code >= 0))
+    code[kernels] = len(types) + known.code
     distinct, code = np.unique(code, return_inverse=True)
     every = [*types, *known.values]
     merged: dict[str, int] = {}

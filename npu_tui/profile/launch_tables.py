@@ -41,20 +41,20 @@ class _Launches:
         self.link = self._each("link", np.int64)
 
     def _each(self, name: str, kind: type) -> Array:
-        parts = [getattr(device, name) for device in self.devices]
-        return np.concatenate(parts) if parts else np.zeros(0, kind)
+        arrays = [getattr(device, name) for device in self.devices]
+        return np.concatenate(arrays) if arrays else np.zeros(0, kind)
 
     @property
     def device(self) -> Array:
         """The number of the device of each, -1 where it has none."""
-        number = [UNKNOWN if each.device is None else each.device for each in self.devices]
-        return np.repeat(np.array(number, np.int64), [len(each.link) for each in self.devices])
+        number = [UNKNOWN if launches.device is None else launches.device for launches in self.devices]
+        return np.repeat(np.array(number, np.int64), [len(launches.link) for launches in self.devices])
 
     @property
     def shape(self) -> Array:
         """The class of each, by ``_CLASSES``."""
-        found = [np.where(each.near_vertical, 0, np.where(each.queued, 2, 1)) for each in self.devices]
-        return np.concatenate(found) if found else np.zeros(0, np.int64)
+        shapes = [np.where(launches.near_vertical, 0, np.where(launches.queued, 2, 1)) for launches in self.devices]
+        return np.concatenate(shapes) if shapes else np.zeros(0, np.int64)
 
     @once
     def dequeue(self) -> Array:
@@ -74,8 +74,8 @@ class _Launches:
     @once
     def lead(self) -> Array:
         """The host's lead of each, ns."""
-        found = [host_lead(self.trace, each) for each in self.devices]
-        return np.concatenate(found) if found else np.zeros(0)
+        leads = [host_lead(self.trace, launches) for launches in self.devices]
+        return np.concatenate(leads) if leads else np.zeros(0)
 
     @once
     def lines(self) -> tuple[list[tuple[str, int, str]], Array]:
@@ -106,11 +106,11 @@ def launches(profile: Profile) -> Sheet:
     trace = profile.trace
     all_of = _Launches(profile)
     link, rows = all_of.link, len(all_of.link)
-    links, own = trace.links, trace.slices
+    links, slices = trace.links, trace.slices
     target = links.target_slice[link].astype(np.int64)
     source = links.source_slice[link].astype(np.int64)
-    start = own.start[target]
-    name_of = np.append(own.name, UNKNOWN)
+    start = slices.start[target]
+    name_of = np.append(slices.name, UNKNOWN)
     return Sheet(
         rows,
         {
@@ -120,7 +120,7 @@ def launches(profile: Profile) -> Sheet:
             "link": numbers(link),
             "slice": numbers(target),
             "name": names_of(profile, target),
-            **times(profile, start, own.end[target] - start),
+            **times(profile, start, slices.end[target] - start),
             "class": coded(_CLASSES, all_of.shape),
             "starved": numbers(all_of._each("starved", np.bool_)),
             "lost": numbers(all_of._each("lost", np.float64)),
@@ -131,14 +131,14 @@ def launches(profile: Profile) -> Sheet:
             "launch": numbers(source, UNKNOWN),
             "launch_name": names_of(profile, source),
             "dequeue": Numbers(lambda first, last: all_of.dequeue[first:last], UNKNOWN),
-            "dequeue_start": all_of.later(own.start, "dequeue"),
-            "dequeue_end": all_of.later(own.end, "dequeue"),
+            "dequeue_start": all_of.later(slices.start, "dequeue"),
+            "dequeue_end": all_of.later(slices.end, "dequeue"),
             "enqueue": Numbers(lambda first, last: all_of.enqueue[first:last], UNKNOWN),
-            "enqueue_start": all_of.later(own.start, "enqueue"),
-            "enqueue_end": all_of.later(own.end, "enqueue"),
+            "enqueue_start": all_of.later(slices.start, "enqueue"),
+            "enqueue_end": all_of.later(slices.end, "enqueue"),
             "op": Numbers(lambda first, last: all_of.operation[first:last], UNKNOWN),
             "op_name": Labels(lambda: trace.names, lambda first, last: name_of[all_of.operation[first:last]]),
-            "op_start": all_of.later(own.start, "operation"),
+            "op_start": all_of.later(slices.start, "operation"),
             "file": Labels(lambda: [each[0] for each in all_of.lines[0]], lambda a, b: all_of.lines[1][a:b]),
             "line": Numbers(lambda first, last: _line_numbers(all_of.lines, first, last), UNKNOWN),
             "function": Labels(lambda: [each[2] for each in all_of.lines[0]], lambda a, b: all_of.lines[1][a:b]),
@@ -160,29 +160,29 @@ LAUNCHES = table(
 )
 
 
-def code_lines(part: Profile, devices: Sequence[Facts] | None = None) -> Sheet:
+def code_lines(profile: Profile, devices: Sequence[Facts] | None = None) -> Sheet:
     """Lost time by line of code, of all devices or of some; a row leads to its launches, the worst first."""
-    facts = [each for each in (part.facts if devices is None else devices) if each.launches is not None]
-    rows = [(each, *losing) for each in facts for losing in each.losing]
+    facts = [device for device in (profile.facts if devices is None else devices) if device.launches is not None]
+    rows = [(device, *losing) for device in facts for losing in device.losing]
     losses = [loss for _, loss, _ in rows]
-    total = sum(each.lost for each in losses)
+    total = sum(device.lost for device in losses)
 
     def place(row: int) -> Slices:
-        each, _, launches = rows[row]
-        return Slices(len(launches), lambda: each.target[launches])
+        device, _, launches = rows[row]
+        return Slices(len(launches), lambda: device.target[launches])
 
     return Sheet(
         len(rows),
         {
-            "rank": rank_of(part),
-            "device": optional([each.part.device for each, _, _ in rows]),
+            "rank": rank_of(profile),
+            "device": optional([device.part.device for device, _, _ in rows]),
             **attributes(
                 losses,
                 "lost launches",
-                file=lambda each: each.code and each.code.file,
-                line=lambda each: each.code and each.code.line,
-                function=lambda each: each.code and each.code.function,
-                share=lambda each: each.lost / total if total else None,
+                file=lambda device: device.code and device.code.file,
+                line=lambda device: device.code and device.code.line,
+                function=lambda device: device.code and device.code.function,
+                share=lambda device: device.lost / total if total else None,
             ),
         },
         place,
@@ -204,8 +204,8 @@ CODE_LINES = table(
 
 def ranges(profile: Profile, facts: Facts) -> Sheet:
     """The clusters of near-vertical launches of one device by start."""
-    found = facts.ranges
-    return Sheet(len(found), attributes(found, "start end links near_vertical ratio=idle_ratio lost"))
+    clusters = facts.ranges
+    return Sheet(len(clusters), attributes(clusters, "start end links near_vertical ratio=idle_ratio lost"))
 
 
 RANGES = table(
@@ -220,11 +220,11 @@ RANGES = table(
 
 def drains(profile: Profile, facts: Facts) -> Sheet:
     """The times without any launch of one device in flight."""
-    found, trace = facts.drains, profile.trace
+    empty, trace = facts.drains, profile.trace
     return Sheet(
-        len(found),
+        len(empty),
         attributes(
-            found,
+            empty,
             "cause peak_backlog interrupted",
             drain_start=lambda row: row.start,
             drain_end=lambda row: row.end,
@@ -246,23 +246,23 @@ DRAINS = table(
 
 def free(profile: Profile) -> Sheet:
     """Every time a device was free, and whose fault it was."""
-    found = [idle.within(profile.window) for idle in profile.idles]
-    rows = sum(len(each) for each in found)
+    gaps = [idle.within(profile.window) for idle in profile.idles]
+    rows = sum(len(idle) for idle in gaps)
 
     def joined(name: str, kind: type = np.int64) -> Array:
-        return np.concatenate([getattr(each, name) for each in found]) if found else np.zeros(0, kind)
+        return np.concatenate([getattr(idle, name) for idle in gaps]) if gaps else np.zeros(0, kind)
 
     start, end, late, linked = joined("start"), joined("end"), joined("late", float), joined("linked", bool)
     length = (end - start).astype(np.float64)
-    known = np.repeat(np.array([_has_launches(profile, each.device) for each in found], np.bool_),
-                      [len(each) for each in found])  # fmt: skip
-    device = [UNKNOWN if each.device is None else each.device for each in found]
+    known = np.repeat(np.array([_has_launches(profile, idle.device) for idle in gaps], np.bool_),
+                      [len(idle) for idle in gaps])  # fmt: skip
+    device = [UNKNOWN if idle.device is None else idle.device for idle in gaps]
     before, after = joined("before"), joined("after")
     return Sheet(
         rows,
         {
             "rank": rank_of(profile),
-            "device": numbers(np.repeat(np.array(device, np.int64), [len(each) for each in found]), UNKNOWN),
+            "device": numbers(np.repeat(np.array(device, np.int64), [len(idle) for idle in gaps]), UNKNOWN),
             "step": steps_at(profile, start),
             **times(profile, start, end - start),
             "host_late": numbers(np.where(known, np.where(linked, late, 0.0), np.nan)),
@@ -291,32 +291,32 @@ FREE = table(
 
 def _has_launches(profile: Profile, device: int | None) -> bool:
     """Whether any launch leads to ``device``, so that its free time can be split."""
-    return any(each.device == device for each in profile.dispatch)
+    return any(launches.device == device for launches in profile.dispatch)
 
 
 def syncs(profile: Profile) -> Sheet:
     """The waits of the host for the device by call and line of code, the costliest first, each at its longest."""
     trace = profile.trace
-    found = sync_sums(trace, profile.idles, ahead_of(profile), profile.window)
+    sums = sync_sums(trace, profile.idles, ahead_of(profile), profile.window)
 
     def lengths(row: int) -> Array:
-        items = found[row].items
+        items = sums[row].items
         return trace.slices.end[items] - trace.slices.start[items]
 
     return Sheet(
-        len(found),
+        len(sums),
         attributes(
-            found,
+            sums,
             "total longest",
-            device_idle=lambda each: each.idle,
-            idle_after=lambda each: each.after,
-            calls=lambda each: len(each.items),
-            call=lambda each: each.call.rpartition("@")[2],
-            operation=lambda each: each.operation or None,
+            device_idle=lambda wait: wait.idle,
+            idle_after=lambda wait: wait.after,
+            calls=lambda wait: len(wait.items),
+            call=lambda wait: wait.call.rpartition("@")[2],
+            operation=lambda wait: wait.operation or None,
         ),
-        lambda row: Slices(len(found[row].items), lambda: found[row].items),
+        lambda row: Slices(len(sums[row].items), lambda: sums[row].items),
         lengths,
-        lambda row: found[row].code,
+        lambda row: sums[row].code,
     )
 
 

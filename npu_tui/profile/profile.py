@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from threading import Lock, Thread
@@ -12,28 +13,36 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.device import EVERYTHING, Window
+from npu_tui.analysis.calls import ApiSum, HostOperators, apis, host_operators
+from npu_tui.analysis.collectives import Collectives, with_ranks_of_job
+from npu_tui.analysis.device import EVERYTHING, DeviceSlices, Window, device_slices
+from npu_tui.analysis.kernels import KernelTable
+from npu_tui.analysis.launches import Dispatch, dispatch, operation_of
+from npu_tui.analysis.memory import Memory
+from npu_tui.analysis.overlap import (
+    DevicePart,
+    Overlap,
+    OverlapLanes,
+    device_parts,
+    disagreement,
+    free_slices,
+    overlap_lanes,
+)
+from npu_tui.analysis.replay import Replay
+from npu_tui.analysis.replay_device import DeviceTasks, device_tasks, event_pairs
+from npu_tui.analysis.replay_model import build as replay_model
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.find import Source
-from npu_tui.profile.selection import WHOLE_TRACE, Selection
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import ValueCache, once
+from npu_tui.trace.text import parse_duration
 from npu_tui.trace.transfers import communication_args, copies_of
 
 if TYPE_CHECKING:
     from npu_tui.analysis.bubbles import Idles
-    from npu_tui.analysis.calls import ApiSum, HostOperators
-    from npu_tui.analysis.collectives import Collectives
-    from npu_tui.analysis.device import DeviceSlices
     from npu_tui.analysis.health import TraceHealth
-    from npu_tui.analysis.kernels import KernelTable
-    from npu_tui.analysis.launches import Dispatch
-    from npu_tui.analysis.memory import Memory
     from npu_tui.analysis.operators import OperatorSum
-    from npu_tui.analysis.overlap import DevicePart, Overlap, OverlapLanes
-    from npu_tui.analysis.replay import Replay
-    from npu_tui.analysis.replay_device import DeviceTasks
     from npu_tui.analysis.search import Searchable
     from npu_tui.analysis.steps import Step, StepSums
     from npu_tui.load.companions import Companions
@@ -49,7 +58,7 @@ T = TypeVar("T")
 
 SourceKind = Literal["trace_view_json", "msprof_json", "profile_directory", "database", "chrome_trace"]
 
-_KEPT_PARTS = 8
+_MOST_PARTS = 8
 """Ranges that a user marks come and go; the last ones stay measured."""
 _WORTH_A_THREAD = 200_000
 _LARGE = 2_000_000
@@ -71,6 +80,35 @@ class shared(once[T]):  # noqa: N801 - like ``once``
     def is_known(self, instance: Any) -> bool:
         """Whether the value of ``instance`` is there at once."""
         return super().is_known(instance.whole)
+
+
+class Selection(Struct, frozen=True):
+    """Which part of a profile a question is about: a window and, where it is that of one step, its number.
+
+    A range cuts overlap and Free at its edges; launches, kernels and collectives belong to it if they start inside.
+    """
+
+    window: Window = EVERYTHING
+    step: int | None = None
+
+
+WHOLE_TRACE = Selection()
+
+
+def parse_range(text: str) -> Selection | None:
+    """The range in a text such as ``12ms..14ms`` (either end may be left out); None if it is none."""
+    first, dots, last = text.partition("..")
+    start = parse_duration(first) if first.strip() else EVERYTHING.start
+    end = parse_duration(last) if last.strip() else EVERYTHING.end
+    if not dots or start is None or end is None or start >= end:
+        return None
+    return Selection(Window(start, end))
+
+
+def select_step(steps: Sequence[Step], number: int) -> Selection | None:
+    """The time on the device of ``ProfilerStep#number``; None without that step, or if it launched nothing."""
+    window = next((step.window for step in steps if step.number == number), None)
+    return None if window is None else Selection(window, number)
 
 
 class StarvedLaunch(Struct, frozen=True):
@@ -130,14 +168,14 @@ class Profile:
         if selection == WHOLE_TRACE:
             return whole
         with whole._parts_lock:
-            found = whole._parts.pop(selection, None)
-            if found is None:
-                found = Profile(self.trace, self.source, self.thresholds, self.threads)
-                found.selection, found._whole = selection, whole
-            whole._parts[selection] = found
-            while len(whole._parts) > _KEPT_PARTS:
+            part = whole._parts.pop(selection, None)
+            if part is None:
+                part = Profile(self.trace, self.source, self.thresholds, self.threads)
+                part.selection, part._whole = selection, whole
+            whole._parts[selection] = part  # the last one asked for goes to the end
+            while len(whole._parts) > _MOST_PARTS:
                 whole._parts.popitem(last=False)
-            return found
+            return part
 
     # What was opened.
 
@@ -188,9 +226,8 @@ class Profile:
         """The tables beside the trace, all of them read and joined to its slices here and nowhere else."""
         from npu_tui.profile.companions import Tables
 
-        collective = np.zeros(len(self.trace.slices), np.bool_)
-        for device in self.device_slices:
-            collective |= device.collective
+        none = np.zeros(len(self.trace.slices), np.bool_)
+        collective = np.logical_or.reduce([none, *(device.collective for device in self.device_slices)])
         return Tables(self.companions, self.trace, np.flatnonzero(self.compute), np.flatnonzero(collective))
 
     @shared
@@ -219,36 +256,29 @@ class Profile:
     @property
     def device(self) -> int | None:
         """The number of the only device, None where there are several or the file does not tell."""
-        devices = {each.device for each in self.devices}
+        devices = {part.device for part in self.devices}
         return devices.pop() if len(devices) == 1 else None
 
     @shared
     def devices(self) -> list[DevicePart]:
         """Every device, also one of an Overlap Analysis layer only."""
-        from npu_tui.analysis.overlap import device_parts
-
         return device_parts(self.trace, self.device_slices, self.overlap_lanes, self.dispatch)
 
     @shared
     def device_slices(self) -> list[DeviceSlices]:
         """What keeps each device busy."""
-        from npu_tui.analysis.device import device_slices
-
         return device_slices(self.trace)
 
     @shared
     def compute(self) -> Bools:
         """Which slices are kernels that compute, on any device; (n,)."""
-        found = np.zeros(len(self.trace.slices), np.bool_)
-        for device in self.device_slices:
-            found |= device.compute
-        return found
+        none = np.zeros(len(self.trace.slices), np.bool_)
+        compute: Bools = np.logical_or.reduce([none, *(device.compute for device in self.device_slices)])
+        return compute
 
     @shared
     def dispatch(self) -> list[Dispatch]:
         """The classed launches of every device that has any."""
-        from npu_tui.analysis.launches import dispatch
-
         return dispatch(self.trace, self.device_slices, self.thresholds)
 
     @shared
@@ -265,8 +295,6 @@ class Profile:
     @shared
     def overlap_lanes(self) -> list[OverlapLanes]:
         """The Overlap Analysis of every device, of the file or computed."""
-        from npu_tui.analysis.overlap import overlap_lanes
-
         return overlap_lanes(self.trace, self.device_slices)
 
     @shared
@@ -277,8 +305,6 @@ class Profile:
     @shared
     def lane_excess(self) -> list[tuple[str, int]]:
         """Lanes of Overlap Analysis that disagree with the slices of their device, and by how much, ns."""
-        from npu_tui.analysis.overlap import disagreement
-
         excess = []
         for device in self.devices:
             if device.lanes is not None and device.lanes.layer is not None and device.slices is not None:
@@ -300,8 +326,6 @@ class Profile:
     @shared
     def free_slices(self) -> I64:
         """The slices of the Free lanes of all devices, by start."""
-        from npu_tui.analysis.overlap import free_slices
-
         return free_slices(self.trace)
 
     # Steps.
@@ -339,19 +363,15 @@ class Profile:
     @shared
     def host_operators(self) -> HostOperators:
         """The operations of the framework, of the whole trace."""
-        from npu_tui.analysis.calls import host_operators
-
         return host_operators(self.trace)
 
     def operation_of(self, item: int) -> int:
         """The outermost operation of the framework that launched the kernel ``item``; -1 without one."""
-        from npu_tui.analysis.launches import operation_of
-
-        found = int(operation_of(self.trace, np.array([item], np.int64))[0])
+        operation = int(operation_of(self.trace, np.array([item], np.int64))[0])
         hosts = self.host_operators
-        at = int(np.searchsorted(hosts.item, found))
-        if found < 0 or at >= len(hosts.item) or hosts.item[at] != found:
-            return found
+        at = int(np.searchsorted(hosts.item, operation))
+        if operation < 0 or at >= len(hosts.item) or hosts.item[at] != operation:
+            return operation
         while (above := int(hosts.parent[at])) >= 0 and "::" in self.trace.name_of(int(hosts.item[above])):
             at = above
         return int(hosts.item[at])
@@ -406,44 +426,33 @@ class Profile:
     @once
     def apis(self) -> list[ApiSum]:
         """The calls of the CANN runtime that start in the selection, by level and name."""
-        from npu_tui.analysis.calls import apis
-
         return apis(self.trace, self.window)
 
     @once
     def collectives(self) -> Collectives:
         """The collectives that start in the selection. Raises ``InputError`` if the file is gone or has changed."""
-        from npu_tui.analysis.collectives import with_ranks_of_job
         from npu_tui.analysis.communication import collectives
 
-        found = collectives(self.trace, communication_args(self.trace), self.window)
-        return with_ranks_of_job(self.trace, found, self.setup.groups)
+        known = collectives(self.trace, communication_args(self.trace), self.window)
+        return with_ranks_of_job(self.trace, known, self.setup.groups)
 
     # Replay.
 
     @shared
     def device_tasks(self) -> list[DeviceTasks]:
         """The tasks of each device of ``device_slices``, in the order of their streams."""
-        from npu_tui.analysis.replay_device import device_tasks
-
         return [device_tasks(self.trace, device) for device in self.device_slices]
-
-    def _tasks_of(self, number: int) -> DeviceTasks:
-        return self.device_tasks[number]
 
     @shared
     def replays(self) -> list[tuple[DevicePart, Replay | None]]:
         """Every device with a model of its run, None where no launch leads to it; raises as ``collectives``."""
-        from npu_tui.analysis.replay import Replay
-        from npu_tui.analysis.replay_model import build
-
         steps = np.array([step.item for step in self.steps if step.item >= 0], np.int64)
-        found = []
+        replays = []
         for number, device in enumerate(self.devices):
-            tasks = partial(self._tasks_of, number)
-            model = build(self.trace, device, tasks, lambda: self.collectives, steps)
-            found.append((device, None if model is None else Replay(model)))
-        return found
+            tasks = partial(lambda number: self.device_tasks[number], number)
+            model = replay_model(self.trace, device, tasks, lambda: self.collectives, steps)
+            replays.append((device, None if model is None else Replay(model)))
+        return replays
 
     def replay_of(self, device: DevicePart) -> Replay | None:
         """The model of the whole run of ``device``, one of ``devices``, and its host."""
@@ -452,8 +461,6 @@ class Profile:
     @shared
     def event_pairs(self) -> tuple[I64, I64]:
         """Waits of streams for events and the records they wait for, as slices."""
-        from npu_tui.analysis.replay_device import event_pairs
-
         return event_pairs(self.device_tasks)
 
     # Findings.
@@ -492,8 +499,7 @@ class Profile:
     @property
     def _judged(self) -> list[Facts]:
         """What the rules read: of all devices that did anything, or of tables where there is no trace."""
-        from npu_tui.analysis.overlap import DevicePart
-        from npu_tui.rules.facts import Facts
+        from npu_tui.rules.facts import Facts  # the rules come with all of the analysis
 
         devices = [facts for facts in self.facts if facts.has("overlap")]
         if devices or len(self.trace.slices) or self.companions is None:

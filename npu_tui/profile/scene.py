@@ -52,9 +52,9 @@ def finding_marks(findings: Iterable[Finding]) -> list[FindingMark]:
         if finding.step_after_ns is not None and finding.part_of is None and not finding.hidden
     ]
     return [
-        FindingMark(start, end, str(number), each.severity)
-        for number, each in reversed(ladder)
-        for start, end in _stretches([(place.start, place.end) for place in each.evidence])
+        FindingMark(start, end, str(number), finding.severity)
+        for number, finding in reversed(ladder)
+        for start, end in _stretches([(place.start, place.end) for place in finding.evidence])
     ]
 
 
@@ -79,21 +79,21 @@ def _marks(profile: Profile) -> LinkClasses:
 
 def _charts(profile: Profile) -> list[Chart]:
     """Lead and queue depth of every device that is launched to, under its Ascend Hardware layer."""
-    trace, found = profile.trace, []
+    trace, charts = profile.trace, []
     for device in profile.dispatch:
         layers = [layer for layer in trace.layers if layer.kind == "hardware" and layer.lanes]
         layer = next((layer for layer in layers if layer.device == device.device), None)
         if layer is not None:
-            found.append(Chart("lead", layer.index, say("chart.lead"), partial(_lead, trace, device)))
-            found.append(Chart("depth", layer.index, say("chart.depth"), partial(_depth, profile, device.device)))
-    return found + _overlap_charts(profile)
+            charts.append(Chart("lead", layer.index, say("chart.lead"), partial(_lead, trace, device)))
+            charts.append(Chart("depth", layer.index, say("chart.depth"), partial(_depth, profile, device.device)))
+    return charts + _overlap_charts(profile)
 
 
 def _overlap_charts(profile: Profile) -> list[Chart]:
     """The lanes of the overlap analysis of a trace that has none, computed of its slices, below the first device."""
     layers = profile.trace.layers
     layer = next((layer for layer in layers if layer.kind == "hardware" and layer.lanes), None)
-    if layer is None or any(each.kind == "overlap" and each.lanes for each in layers) or not profile.compute.any():
+    if layer is None or any(layer.kind == "overlap" and layer.lanes for layer in layers) or not profile.compute.any():
         return []
     parts = (COMPUTING, COMMUNICATION, NOT_OVERLAPPED, FREE)
     names = ("compute", "communication", "exposed", "free")
@@ -105,7 +105,7 @@ def _overlap_charts(profile: Profile) -> list[Chart]:
 
 def _going_on(profile: Profile, part: str) -> StepFunction:
     """1 while ``part`` of the overlap analysis goes on, on any device."""
-    found = [
+    intervals = [
         {
             COMPUTING: overlap.computing,
             COMMUNICATION: overlap.communication,
@@ -115,7 +115,8 @@ def _going_on(profile: Profile, part: str) -> StepFunction:
     ]
     none = np.zeros(0, np.int64)
     start, end = union(
-        np.concatenate([none, *(each[0] for each in found)]), np.concatenate([none, *(each[1] for each in found)])
+        np.concatenate([none, *(interval[0] for interval in intervals)]),
+        np.concatenate([none, *(interval[1] for interval in intervals)]),
     )
     time = np.stack((start, end), 1).reshape(-1)
     return StepFunction(time, np.arange(len(time)) % 2 ^ 1, int(end[-1]) if len(end) else 0)
@@ -131,16 +132,16 @@ def memory_charts(profile: Profile) -> list[Chart]:
     layer = next((layer for layer in layers if layer is _NO_LANES or (layer.kind == "hardware" and layer.lanes)), None)
     if layer is None:
         return []
-    own = [curve for amount in AMOUNTS if (curve := memory.curve(amount)) is not None]
-    top = max((curve.peak[1] for curve in own), default=0)
-    own += [memory.gap] if memory.gap is not None else []
-    found = [(say(f"chart.memory.{curve.amount}"), curve, top) for curve in own]
+    curves = [curve for amount in AMOUNTS if (curve := memory.curve(amount)) is not None]
+    top = max((curve.peak[1] for curve in curves), default=0)
+    curves += [memory.gap] if memory.gap is not None else []
+    rows = [(say(f"chart.memory.{curve.amount}"), curve, top) for curve in curves]
     if memory.process is not None:
-        found.append((say("chart.memory.process"), memory.process, 0))
+        rows.append((say("chart.memory.process"), memory.process, 0))
     large = [curve for curve in memory.modules if curve.peak[1] >= _LARGE and curve.component != APP]
-    found += [(say("chart.memory.module", name=curve.component), curve, 0) for curve in large]
+    rows += [(say("chart.memory.module", name=curve.component), curve, 0) for curve in large]
     return [
-        Chart("memory", layer.index, name, partial(_bytes, profile.trace, curve), most) for name, curve, most in found
+        Chart("memory", layer.index, name, partial(_bytes, profile.trace, curve), most) for name, curve, most in rows
     ]
 
 
@@ -163,7 +164,7 @@ def _lead(trace: Trace, launches: Dispatch) -> StepFunction:
 def _depth(profile: Profile, device: int | None) -> StepFunction:
     """The launches in flight from the first one on."""
     trace = profile.trace
-    pairs = next(each.pairs for each in profile.devices if each.device == device and each.pairs is not None)
+    pairs = next(part.pairs for part in profile.devices if part.device == device and part.pairs is not None)
     time, depth, _ = backlog(trace, pairs)
     time = np.rint(time).astype(np.int64)
     last = np.append(time[1:] != time[:-1], True)
@@ -171,21 +172,21 @@ def _depth(profile: Profile, device: int | None) -> StepFunction:
 
 
 def _losses(devices: list[Dispatch]) -> Losses:
-    found = [waiting(device) for device in devices]
-    return Losses(*(np.concatenate(parts) for parts in zip(*found, strict=True))) if found else Losses.none()
+    losses = [waiting(device) for device in devices]
+    return Losses(*(np.concatenate(parts) for parts in zip(*losses, strict=True))) if losses else Losses.none()
 
 
 def ghost_charts(run: Run) -> list[Chart]:
     """A chart for each stream that ``run`` keeps busy: 1 while it runs something, 0 else."""
     tasks, trace = run.model.tasks, run.model.trace
     busy = np.isin(tasks.kind, (KERNEL, COLLECTIVE))
-    found = []
+    charts = []
     for stream in np.unique(tasks.stream[busy]).tolist():
-        own = busy & (tasks.stream == stream)
+        tasks_of_stream = busy & (tasks.stream == stream)
         lane = trace.lanes[stream]
-        function = partial(_busy, run.starts[own], run.ends[own])
-        found.append(Chart("ghost", lane.layer, say("whatif.ghost"), function, lane=lane.index))
-    return found
+        function = partial(_busy, run.starts[tasks_of_stream], run.ends[tasks_of_stream])
+        charts.append(Chart("ghost", lane.layer, say("whatif.ghost"), function, lane=lane.index))
+    return charts
 
 
 def _busy(start: I64, end: I64) -> StepFunction:

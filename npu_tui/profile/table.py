@@ -78,7 +78,7 @@ class Column(Struct, frozen=True):
 
 
 def _columns(kind: Kind, unit: str, form: str, ids: str) -> dict[str, Column]:
-    return {each: Column(each, kind, unit, form) for each in ids.split()}
+    return {id_: Column(id_, kind, unit, form) for id_ in ids.split()}
 
 
 _SHARED = (
@@ -171,17 +171,17 @@ class Table(Struct, frozen=True):
 
     def rows(self, sheet: Sheet) -> list[Any]:
         """The rows of ``sheet`` as JSON has them, objects of the type ``row``."""
-        return list(map(self.row, *(_json(each.column, sheet) for each in self.json)))
+        return list(map(self.row, *(_json(field.column, sheet) for field in self.json)))
 
-    def records(self, part: Any, **options: Any) -> list[Any]:
-        """The rows of JSON for ``part`` of a profile; ``options`` are those of ``make``."""
-        return self.rows(self.make(part, **options))
+    def records(self, profile: Any, **options: Any) -> list[Any]:
+        """The rows of JSON for ``profile`` of a profile; ``options`` are those of ``make``."""
+        return self.rows(self.make(profile, **options))
 
     def field(self, column: str) -> Field:
         """The field of JSON that holds the column ``column``. Raises ``KeyError``."""
-        for each in self.json:
-            if each.column.id == column:
-                return each
+        for known in self.json:
+            if known.column.id == column:
+                return known
         raise KeyError(column)
 
 
@@ -237,12 +237,12 @@ _TYPES: dict[Kind, Any] = {"whole": int, "real": float, "flag": bool, "label": s
 def _row(name: str, about: str, fields: Sequence[Field], types: dict[str, Any]) -> type[Struct]:
     """The type of a row of JSON."""
     typed = {}
-    for each in fields:
-        column = each.column
+    for field in fields:
+        column = field.column
         kind = types.get(column.id) or (float if column.unit in ("ns", "µs") else _TYPES[column.kind])
-        typed[each.name] = kind | None if each.optional else kind
-    found: type[Struct] = row_type(name or "Row", about, **typed)
-    return found
+        typed[field.name] = kind | None if field.optional else kind
+    record: type[Struct] = row_type(name or "Row", about, **typed)
+    return record
 
 
 def _json(column: Column, sheet: Sheet) -> Sequence[Any]:

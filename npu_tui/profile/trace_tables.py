@@ -34,7 +34,7 @@ _KINDS: list[str] = list(get_args(LayerKind))
 def slices(profile: Profile) -> Sheet:
     """Every slice of the trace."""
     trace = profile.trace
-    own, rows = trace.slices, len(trace.slices)
+    columns, rows = trace.slices, len(trace.slices)
     layer_of = np.array([lane.layer for lane in trace.lanes], np.int64)
     kind_of = np.array([_KINDS.index(trace.layers[lane.layer].kind) for lane in trace.lanes], np.int64)
     device_of = devices_of(profile)
@@ -47,27 +47,27 @@ def slices(profile: Profile) -> Sheet:
         rows,
         {
             "rank": rank_of(profile),
-            "device": Numbers(lambda first, last: device_of[own.lane[first:last]], -1),
+            "device": Numbers(lambda first, last: device_of[columns.lane[first:last]], -1),
             "slice": Numbers(lambda first, last: np.arange(first, last, dtype=np.int64)),
             "layer": Labels(
-                lambda: [layer.name for layer in trace.layers], lambda first, last: layer_of[own.lane[first:last]]
+                lambda: [layer.name for layer in trace.layers], lambda first, last: layer_of[columns.lane[first:last]]
             ),
-            "kind": Labels(lambda: _KINDS, lambda first, last: kind_of[own.lane[first:last]]),
-            "lane": lanes_of(profile, own.lane),
-            "depth": numbers(own.depth),
-            "name": coded(trace.names, own.name),
-            "category": coded(trace.categories, own.category),
-            "class": coded([each.name.lower() for each in OpClass], own.op_class),
-            "task_type": coded(trace.task_types, own.task_type),
-            "stream": numbers(own.stream, -1),
-            "connection": numbers(own.connection, -1),
-            "correlation": numbers(own.correlation, -1),
-            "start": numbers(own.start),
-            "end": numbers(own.end),
-            "duration": Numbers(lambda first, last: own.end[first:last] - own.start[first:last]),
-            "start_ns": absolute(profile, own.start),
-            "stack": coded(trace.stacks, own.stack),
-            "event": numbers(own.event),
+            "kind": Labels(lambda: _KINDS, lambda first, last: kind_of[columns.lane[first:last]]),
+            "lane": lanes_of(profile, columns.lane),
+            "depth": numbers(columns.depth),
+            "name": coded(trace.names, columns.name),
+            "category": coded(trace.categories, columns.category),
+            "class": coded([op_class.name.lower() for op_class in OpClass], columns.op_class),
+            "task_type": coded(trace.task_types, columns.task_type),
+            "stream": numbers(columns.stream, -1),
+            "connection": numbers(columns.connection, -1),
+            "correlation": numbers(columns.correlation, -1),
+            "start": numbers(columns.start),
+            "end": numbers(columns.end),
+            "duration": Numbers(lambda first, last: columns.end[first:last] - columns.start[first:last]),
+            "start_ns": absolute(profile, columns.start),
+            "stack": coded(trace.stacks, columns.stack),
+            "event": numbers(columns.event),
         },
     )
 
@@ -83,22 +83,22 @@ SLICES = table(
 def links(profile: Profile) -> Sheet:
     """Every (source, target) pair."""
     trace = profile.trace
-    own, rows = trace.links, len(trace.links)
+    columns, rows = trace.links, len(trace.links)
     return Sheet(
         rows,
         {
             "rank": rank_of(profile),
             "link": Numbers(lambda first, last: np.arange(first, last, dtype=np.int64)),
-            "category": coded(trace.link_categories, own.category),
-            "source_slice": numbers(own.source_slice, -1),
-            "source_name": names_of(profile, own.source_slice),
-            "source_lane": lanes_of(profile, own.source_lane),
-            "source_time": numbers(own.source_time),
-            "target_slice": numbers(own.target_slice, -1),
-            "target_name": names_of(profile, own.target_slice),
-            "target_lane": lanes_of(profile, own.target_lane),
-            "target_time": numbers(own.target_time),
-            "latency": Numbers(lambda first, last: own.target_time[first:last] - own.source_time[first:last]),
+            "category": coded(trace.link_categories, columns.category),
+            "source_slice": numbers(columns.source_slice, -1),
+            "source_name": names_of(profile, columns.source_slice),
+            "source_lane": lanes_of(profile, columns.source_lane),
+            "source_time": numbers(columns.source_time),
+            "target_slice": numbers(columns.target_slice, -1),
+            "target_name": names_of(profile, columns.target_slice),
+            "target_lane": lanes_of(profile, columns.target_lane),
+            "target_time": numbers(columns.target_time),
+            "latency": Numbers(lambda first, last: columns.target_time[first:last] - columns.source_time[first:last]),
         },
     )
 
@@ -149,16 +149,16 @@ def link_categories(profile: Profile) -> Sheet:
     trace, links = profile.trace, profile.trace.links
     rows = []
     for category in trace.link_categories:
-        own = trace.links_of(category)
-        own = own[profile.window.holds(links.target_time[own])]
-        if not len(own):
+        chosen = trace.links_of(category)
+        chosen = chosen[profile.window.holds(links.target_time[chosen])]
+        if not len(chosen):
             continue
-        latency = links.latency[own].astype(np.float64)
+        latency = links.latency[chosen].astype(np.float64)
         ends = (
-            (links.source_event, own),
-            (links.target_event, own),
-            (links.source_event, own[links.source_slice[own] >= 0]),
-            (links.target_event, own[links.target_slice[own] >= 0]),
+            (links.source_event, chosen),
+            (links.target_event, chosen),
+            (links.source_event, chosen[links.source_slice[chosen] >= 0]),
+            (links.target_event, chosen[links.target_slice[chosen] >= 0]),
         )
         percentiles = latency.min(), np.percentile(latency, 50), np.percentile(latency, 90), latency.max()
         rows.append(
@@ -190,20 +190,22 @@ LINK_CATEGORIES = table(
 def counters(profile: Profile) -> Sheet:
     """Every sample of every counter."""
     trace = profile.trace
-    own, rows = trace.counters, len(trace.counters)
-    series = np.repeat(np.arange(len(own.series), dtype=np.int64), np.diff(own.offset)) if rows else np.zeros(0, int)
+    columns, rows = trace.counters, len(trace.counters)
+    series = (
+        np.repeat(np.arange(len(columns.series), dtype=np.int64), np.diff(columns.offset)) if rows else np.zeros(0, int)
+    )
     return Sheet(
         rows,
         {
             "rank": rank_of(profile),
-            "layer": coded([trace.layers[each.layer].name for each in own.series], series),
+            "layer": coded([trace.layers[counter.layer].name for counter in columns.series], series),
             "series": numbers(series),
-            "name": coded([each.name for each in own.series], series),
-            "key": coded([each.key for each in own.series], series),
-            "instance": coded([each.instance for each in own.series], series),
-            "start": numbers(own.time),
-            "start_ns": absolute(profile, own.time),
-            "value": numbers(own.value),
+            "name": coded([counter.name for counter in columns.series], series),
+            "key": coded([counter.key for counter in columns.series], series),
+            "instance": coded([counter.instance for counter in columns.series], series),
+            "start": numbers(columns.time),
+            "start_ns": absolute(profile, columns.time),
+            "value": numbers(columns.value),
         },
     )
 
@@ -242,18 +244,18 @@ OVERVIEW = table(
 
 def host_operators(profile: Profile) -> Sheet:
     """Every operation of the framework."""
-    found, trace = profile.host_operators, profile.trace
-    item, rows = found.item, len(found.item)
+    operators, trace = profile.host_operators, profile.trace
+    item, rows = operators.item, len(operators.item)
     return Sheet(
         rows,
         {
             "rank": rank_of(profile),
             "slice": numbers(item),
             "name": names_of(profile, item),
-            **times(profile, trace.slices.start[item], found.host_total),
-            "host_self": numbers(found.host_self),
-            "device_self": numbers(found.device_self),
-            "device_total": numbers(found.device_total),
+            **times(profile, trace.slices.start[item], operators.host_total),
+            "host_self": numbers(operators.host_self),
+            "device_self": numbers(operators.device_self),
+            "device_total": numbers(operators.device_total),
         },
     )
 
@@ -265,15 +267,15 @@ HOST_OPERATORS = table(
 )
 
 
-def operations(part: Profile) -> Sheet:
+def operations(profile: Profile) -> Sheet:
     """The operations of the framework that start in the part by name, most host time of their own first."""
-    found, slices = part.host_operators, part.trace.slices
-    chosen = np.flatnonzero(part.window.holds(slices.start[found.item]))
-    item = found.item[chosen]
+    operators, slices = profile.host_operators, profile.trace.slices
+    chosen = np.flatnonzero(profile.window.holds(slices.start[operators.item]))
+    item = operators.item[chosen]
     names, code = distinct(slices.name[item])
     count = np.bincount(code, minlength=len(names))
     sums = {
-        name: np.bincount(code, getattr(found, name)[chosen], len(names)).astype(np.int64)
+        name: np.bincount(code, getattr(operators, name)[chosen], len(names)).astype(np.int64)
         for name in ("host_self", "host_total", "device_self", "device_total")
     }
     order = np.argsort(-sums["host_self"], kind="stable")
@@ -282,7 +284,7 @@ def operations(part: Profile) -> Sheet:
     longest, shortest = np.zeros(len(names), np.int64), np.ones(len(names), np.int64)
     if len(names):
         length = (slices.end[item] - slices.start[item])[by_name]
-        longest, shortest = (each.reduceat(length, end - count) for each in (np.maximum, np.minimum))
+        longest, shortest = (extreme.reduceat(length, end - count) for extreme in (np.maximum, np.minimum))
 
     def members(row: int) -> Array:
         k = order[row]
@@ -291,12 +293,12 @@ def operations(part: Profile) -> Sheet:
     return Sheet(
         len(names),
         {
-            "name": coded(part.trace.names, names[order]),
+            "name": coded(profile.trace.names, names[order]),
             "calls": numbers(count[order]),
             **{name: numbers(values[order]) for name, values in sums.items()},
             "spread": numbers((longest / np.maximum(shortest, 1))[order]),
         },
-        **slowest(part, members),
+        **slowest(profile, members),
     )
 
 

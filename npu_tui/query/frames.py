@@ -12,13 +12,14 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.jobs.tables import RANKS
+from npu_tui.profile.collective_tables import ARRIVALS, COLLECTIVES
 from npu_tui.profile.file_tables import ALLOCATIONS, MEMORY
 from npu_tui.profile.finding_tables import EVIDENCE, FINDINGS
 from npu_tui.profile.launch_tables import CODE_LINES, FREE, LAUNCHES
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Array, Column, Kind, Labels, Numbers, Sheet, Table
 from npu_tui.profile.trace_tables import COUNTERS, HOST_OPERATORS, LINKS, OVERVIEW, SLICES
-from npu_tui.profile.work_tables import APIS, ARRIVALS, COLLECTIVES, KERNELS, OPERATORS, STEPS
+from npu_tui.profile.work_tables import APIS, KERNELS, OPERATORS, STEPS
 from npu_tui.trace.once import once
 from npu_tui.trace.text import printable
 

@@ -27,8 +27,7 @@ from npu_tui.cli.main import main
 from npu_tui.output.html import TEMPLATES
 from npu_tui.output.markdown import code, plain
 from npu_tui.output.report import report
-from npu_tui.profile.profile import Profile
-from npu_tui.profile.selection import WHOLE_TRACE
+from npu_tui.profile.profile import WHOLE_TRACE, Profile
 from npu_tui.strings import words as in_words
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"

@@ -11,8 +11,7 @@ import pytest
 from measured import profile_at
 
 from npu_tui.analysis.device import EVERYTHING, Window
-from npu_tui.profile.profile import Profile, shared
-from npu_tui.profile.selection import WHOLE_TRACE, Selection, select_step
+from npu_tui.profile.profile import WHOLE_TRACE, Profile, Selection, select_step, shared
 from npu_tui.trace.once import once
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"

@@ -11,9 +11,9 @@ from rich.text import Text
 from npu_tui.analysis.collectives import LOCAL, PairSum
 from npu_tui.analysis.device import Window
 from npu_tui.load.errors import InputError
+from npu_tui.profile.collective_tables import COLLECTIVES, exposed_together
 from npu_tui.profile.file_tables import LINK_MATRIX, pair_sheet
 from npu_tui.profile.table import Value
-from npu_tui.profile.work_tables import COLLECTIVES, exposed_together
 from npu_tui.strings import say
 from npu_tui.trace.text import duration_text
 from npu_tui.tui.commands import BY_ID, keys_label

@@ -46,7 +46,7 @@ class FindingsTab(Tab):
         return self._table(now, found.findings, numbers, say("findings.note", unchecked=len(found.not_checked)))
 
     def _table(self, now: Context, findings: Sequence[Finding], numbers: dict[str, int], note: str) -> Table:
-        sheet = FINDINGS.make(now.profile.whole, found=findings)
+        sheet = FINDINGS.make(now.profile.whole, findings)
 
         def quiet(row: int) -> str:
             return "dim" if _is_minor(findings[row]) or findings[row].part_of is not None else ""
