@@ -125,8 +125,10 @@ def operators(profile: Profile, by: By = "type") -> Sheet:
             "rank": rank_of(profile),
             **attributes(
                 groups,
-                "type name shapes dtypes core calls=count total ratio=share shortest p50 p90 mean=average longest "
-                "wait gb_s=speed outliers",
+                "type name shapes dtypes core calls=count total shortest p50 p90 mean=average longest wait gb_s=speed "
+                "outliers",
+                # A ratio of files has six decimals, as op_statistic.csv and the report have it.
+                ratio=lambda group: group.share if len(profile.trace.slices) else round(group.share, 6),
                 spread=lambda group: group.longest / max(group.shortest, 1),
             ),
             **{f"{pipe}_ratio": optional([group.ratios[pipe] for group in groups], whole=False) for pipe in RATIOS},

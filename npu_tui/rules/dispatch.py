@@ -191,7 +191,7 @@ def _vertical_evidence(facts: Facts, place: _Starvation) -> tuple[Evidence, ...]
             stream,
             message("finding.vertical.range"),
             message(
-                "finding.vertical.clusternote",
+                "finding.vertical.range_note",
                 lost=cluster.lost,
                 near=cluster.near_vertical,
                 links=cluster.links,
