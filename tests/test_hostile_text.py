@@ -31,8 +31,8 @@ from npu_tui.load.load import load  # noqa: E402
 from npu_tui.output.report import report  # noqa: E402
 from npu_tui.output.report_tables import health_lines  # noqa: E402
 from npu_tui.trace.model import Trace  # noqa: E402
+from npu_tui.tui.commands import TAB_KEYS  # noqa: E402
 from npu_tui.tui.picture import picture  # noqa: E402
-from npu_tui.tui.tabs import TABS  # noqa: E402
 from npu_tui.tui.terminal.internals import strips_of  # noqa: E402
 
 TEXTS = {
@@ -124,7 +124,7 @@ def test_health(trace: Trace) -> None:
         assert len(line) < 2_000, line[:200]
 
 
-KEYS = ["", "x", "c", "]", "t", "q", *(tab.key for tab in TABS), "/o\r", "n", "m", ":health\r", "\x1b", "G", "i", "?"]
+KEYS = ["", "x", "c", "]", "t", "q", *TAB_KEYS.values(), "/o\r", "n", "m", ":health\r", "\x1b", "G", "i", "?"]
 
 
 async def test_every_cell_of_every_screen(trace: Trace) -> None:

@@ -32,9 +32,8 @@ from npu_tui.strings import LANGUAGES, SUBJECTS, say, texts_of, words
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE
-from npu_tui.tui.commands import COMMANDS, GROUPS, JOB_TABS
+from npu_tui.tui.commands import COMMANDS, COMPARED_KEYS, GROUPS, JOB_KEYS, TAB_KEYS
 from npu_tui.tui.footer import HINTS
-from npu_tui.tui.tabs import COMPARED_TABS, TABS
 from npu_tui.view.explorer import _MODES
 from npu_tui.view.scene import Alignment, Face, LinkShape
 
@@ -45,11 +44,7 @@ COMPUTED = {
     "command.": {command.id for command in COMMANDS},
     "footer.": {hint.word for hints in HINTS.values() for hint in hints},
     "group.": set(GROUPS),
-    "tab.": {
-        f"{tab}{form}"
-        for tab in (*(tab.id for tab in (*TABS, *COMPARED_TABS)), *(tab for tab, _ in JOB_TABS))
-        for form in ("", ".short")
-    },
+    "tab.": {f"{tab}{form}" for tab in (*TAB_KEYS, *COMPARED_KEYS, *JOB_KEYS) for form in ("", ".short")},
     "ranks.metric.": set(METRICS),
     "ranks.metric.told.": set(METRICS),
     "ranks.axis.": set(AXES),

@@ -109,9 +109,9 @@ def _words(name: str, dest: str) -> Iterable[str]:
     if name == "WHAT":
         return ("high", "medium", "low", "slower", "unsure")
     if name == "TAB":
-        from npu_tui.tui.commands import TAB_KEYS
+        from npu_tui.tui.commands import COMPARED_KEYS, TAB_KEYS
 
-        return (tab for tab, _ in TAB_KEYS)
+        return TAB_KEYS | COMPARED_KEYS
     if name == "SQL":
         from npu_tui.query.frames import TABLES
 

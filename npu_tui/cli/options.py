@@ -57,7 +57,7 @@ def add_place(parser: argparse.ArgumentParser) -> None:
 def place_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Start | None:
     """Where the options say to open; None if they say nothing."""
     from npu_tui.trace.text import parse_duration
-    from npu_tui.tui.commands import TAB_KEYS
+    from npu_tui.tui.commands import COMPARED_KEYS, TAB_KEYS
     from npu_tui.view.start import NO_TAB, Start, parse_offsets, parse_span
 
     spans = {"range": options.range, "view": options.view}
@@ -71,7 +71,7 @@ def place_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> St
     offsets = () if options.offsets is None else parse_offsets(options.offsets)
     if offsets is None:
         parser.error(say("cli.bad_offsets", text=options.offsets))
-    tabs = [*(tab for tab, _ in TAB_KEYS), NO_TAB]
+    tabs = [*TAB_KEYS, *COMPARED_KEYS, NO_TAB]
     if options.tab and options.tab not in tabs:
         parser.error(say("cli.bad_tab", text=options.tab, tabs=", ".join(tabs)))
     start = Start(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from npu_tui.strings import say
-from npu_tui.tui.commands import JOB_TABS, TAB_COMMAND, TAB_KEYS, VIEW_KEYS, Command, Group, Where
+from npu_tui.tui.commands import COMPARED_KEYS, JOB_KEYS, TAB_COMMAND, TAB_KEYS, VIEW_KEYS, Command, Group, Where
 
 if TYPE_CHECKING:  # who only prints the table of keys waits for none of these
     from npu_tui.tui.job_screen import JobScreen
@@ -143,8 +143,8 @@ ACTIONS: tuple[Command, ...] = (
     _command("copy_csv", "notes", (), both=lambda screen: screen.copy_table("csv")),
     _command("panel", "panel", ("q", "Q"), both=lambda screen: screen.toggle_panel()),
     _command("panel_grow", "panel", ("P",), both=lambda screen: screen.grow_panel()),
-    *(_command(f"{TAB_COMMAND}{tab}", "panel", (key,), _opens(tab)) for tab, key in TAB_KEYS),
-    *(_command(view, "panel", (key,), _shows(view)) for view, key in VIEW_KEYS),
+    *(_command(f"{TAB_COMMAND}{tab}", "panel", (key,), _opens(tab)) for tab, key in (TAB_KEYS | COMPARED_KEYS).items()),
+    *(_command(view, "panel", (key,), _shows(view)) for view, key in VIEW_KEYS.items()),
     _command("sort_reverse", "panel", ("minus",), both=lambda screen: screen.reverse_order()),
     _command("filter", "panel", ("ampersand",), both=lambda screen: screen.filtering.ask()),
     _command("open_code", "panel", ("o",), lambda screen: screen.open_code()),
@@ -179,7 +179,7 @@ ACTIONS: tuple[Command, ...] = (
     _command("metric", "job", ("F",), job=lambda screen: screen.next_metric()),
     _command("axis", "job", ("T",), job=lambda screen: screen.next_axis()),
     _command("job_group", "job", ("g",), job=lambda screen: screen.next_scope()),
-    *(_command(f"{TAB_COMMAND}{tab}", "job", (key,), job=_opens(tab)) for tab, key in JOB_TABS),
+    *(_command(f"{TAB_COMMAND}{tab}", "job", (key,), job=_opens(tab)) for tab, key in JOB_KEYS.items()),
     _command("open_profile", "list", ("enter",), picker=lambda screen: screen.open()),
     _command("list_first", "list", ("home", "g"), picker=lambda screen: screen.move(-_TO_THE_END)),
     _command("list_last", "list", ("end",), picker=lambda screen: screen.move(_TO_THE_END)),

@@ -153,33 +153,35 @@ from. Each has keys of its own."""
 
 TAB_COMMAND = "tab_"
 """What the ids of the commands begin with that open a tab."""
-TAB_KEYS = (
-    ("findings", "1"),
-    ("lines", "2"),
-    ("details", "3"),
-    ("links", "4"),
-    ("range", "5"),
-    ("operators", "6"),
-    ("communication", "7"),
-    ("search", "8"),
-    ("memory", "9"),
-    ("summary", "r"),
-    ("changes", "F"),
-)
-"""The tabs of the panel as they are declared in ``tabs``, without the imports that those need."""
+TAB_KEYS = {
+    "findings": "1",
+    "lines": "2",
+    "details": "3",
+    "links": "4",
+    "range": "5",
+    "operators": "6",
+    "communication": "7",
+    "search": "8",
+    "memory": "9",
+    "summary": "r",
+}
+"""The tabs of the panel in their order, each with its key. What they show stands in ``npu_tui.tui.tabs``."""
 
-JOB_TABS = (
-    ("job_ranks", "1"),
-    ("job_collectives", "2"),
-    ("job_links", "3"),
-    ("job_hosts", "4"),
-    ("job_groups", "5"),
-    ("job_clock", "6"),
-    ("job_findings", "7"),
-)
+COMPARED_KEYS = {"changes": "F"}
+"""The tabs that only a comparison has; they stand before the others."""
+
+JOB_KEYS = {
+    "job_ranks": "1",
+    "job_collectives": "2",
+    "job_links": "3",
+    "job_hosts": "4",
+    "job_groups": "5",
+    "job_clock": "6",
+    "job_findings": "7",
+}
 """The tabs of the overview of a job."""
 
-VIEW_KEYS = (("bubbles", "I"), ("syncs", "T"), ("calls", "C"), ("host_ops", "O"))
+VIEW_KEYS = {"bubbles": "I", "syncs": "T", "calls": "C", "host_ops": "O"}
 """Views of the tab ``lines`` with keys of their own."""
 
 

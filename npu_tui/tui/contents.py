@@ -15,7 +15,7 @@ from npu_tui.trace.text import brief, duration_text
 from npu_tui.tui.finder import Finder
 from npu_tui.tui.panel import Panel
 from npu_tui.tui.session import Session
-from npu_tui.tui.tabs import COMPARED_TABS, TABS
+from npu_tui.tui.tabs import make_tabs
 from npu_tui.tui.tabs.lines import LinesTab
 from npu_tui.tui.tabs.table import Content, Context, Row, Stretch, Tab, Table, padded, row_cells
 from npu_tui.view.explorer import Explorer
@@ -79,8 +79,7 @@ class Contents:
         self._finder = finder
         self._panel = panel
         self._compute = compute
-        tabs = TABS if session.picture is None else (*COMPARED_TABS, *TABS)
-        self._tabs: dict[str, Tab] = {tab.id: tab() for tab in tabs}
+        self._tabs = make_tabs(session.picture is not None)
         self._walked = "findings" if session.picture is None else "changes"
         """The tab whose rows are gone through one by one."""
         self._lines = cast(LinesTab, self._tabs["lines"])
@@ -102,8 +101,8 @@ class Contents:
         """Open ``tab``, if there is one; where it is open already, let it show the next thing it can."""
         if tab not in self._tabs:
             return say("compared.none")
-        if self._panel.is_open(tab) and self._tabs[tab].again():
-            self._filled = None
+        if self._panel.is_open(tab):
+            self._tabs[tab].again()
         self._panel.open(tab)
         self.fill()
         return None
@@ -144,12 +143,12 @@ class Contents:
             return
         now, tab = self._now(), self._tabs[self._panel.tab]
         self._show_tabs(now)
-        wanted = (self, tab.id, tab.depends_on(now), *now.session.scene.offsets)
+        wanted = (self, self._panel.tab, tab.depends_on(now))
         if wanted == self._filled:
             return
         self._filled = wanted
         self.computing = None
-        if tab.ready(now):
+        if tab.is_ready(now):
             self._panel.show(tab.content(now))
         else:
             self.computing = wanted
@@ -158,26 +157,21 @@ class Contents:
 
     def _show_tabs(self, now: Context) -> None:
         """Show the names and counts of all tabs, unless what they depend on is as it was: most keys only move."""
-        findings, width = now.session.findings.get(now.trace), self._panel.size.width
         counted = (
-            self._panel.tab, self._lines.view, width, now.trace, now.selection, now.link_category, now.hits, findings,
+            self._panel.tab, self._lines.view, self._panel.size.width, now.trace, now.selection, now.link_category,
+            now.hits, now.findings,
         )  # fmt: skip
         if counted != self._counted:
             self._counted = counted
-            tabs = self._tabs.values()
-            self._panel.show_tabs({tab.id: tab.count(now) for tab in tabs}, {tab.id: tab.name() for tab in tabs})
+            names = {id_: tab.name for id_, tab in self._tabs.items()}
+            self._panel.show_tabs({id_: tab.count(now) for id_, tab in self._tabs.items()}, names)
 
     def _now(self) -> Context:
-        state = self._explorer.state
+        state, turn = self._explorer.state, self._tabs[self._panel.tab].turn
         return Context(
-            self._session,
-            state.selection,
-            state.range,
-            self._explorer.focused,
-            state.link_category,
-            self._finder.hits,
-            state.cursor,
-        )
+            self._session, state.selection, state.range, self._explorer.focused, state.link_category,
+            self._finder.hits, state.cursor, turn,
+        )  # fmt: skip
 
     def take(self, made: Computed) -> None:
         """Show what a thread has made, unless something else is wanted meanwhile."""
@@ -258,8 +252,8 @@ class Contents:
         """Go to the evidence of the finding with the id ``wanted``; returns what to tell."""
         self.open_tab("findings")
         now = self._now()
-        found, content = now.session.findings.get(now.trace), self._tabs["findings"].content(now)
-        ids = [each.id for each in found.findings] if found is not None else []
+        content = self._tabs["findings"].content(now)
+        ids = [finding.id for finding in now.findings.findings] if now.findings is not None else []
         if wanted not in ids or not isinstance(content, Table):
             return say("findings.silent", id=wanted)
         return self._show_finding(content.rows, content.rows[ids.index(wanted)])
@@ -276,7 +270,7 @@ class Contents:
         """Go to the evidence of the next (1) or previous (-1) finding, or change; returns what to tell."""
         self.open_tab(self._walked, unfold=False)
         now = self._now()
-        if self._walked == "findings" and now.session.findings.get(now.trace) is None:
+        if self._walked == "findings" and now.findings is None:
             state = self._explorer.state
             self.owed = Owed(direction, self._panel.tab, state.viewport, state.cursor, state.selection)
             return say("findings.then" if now.session.whole else "loading.findings")

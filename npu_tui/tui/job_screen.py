@@ -26,7 +26,7 @@ from npu_tui.load.load import Opening, opening_of
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
-from npu_tui.tui.commands import BY_ID, JOB_TABS, Where, commands_of
+from npu_tui.tui.commands import BY_ID, JOB_KEYS, Where, commands_of
 from npu_tui.tui.footer import Place
 from npu_tui.tui.job_map import JobHead, JobMap, natural_lines
 from npu_tui.tui.job_overview import Examined, Overview
@@ -56,7 +56,7 @@ class JobPanel(Panel):
     def __init__(self) -> None:
         super().__init__()
         self._wanted_rows = _LEAST
-        self._counts = {tab: 0 for tab, _ in JOB_TABS}  # until the job is read
+        self._counts = dict.fromkeys(JOB_KEYS, 0)  # until the job is read
 
     @property
     def usual(self) -> int:

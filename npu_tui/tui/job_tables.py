@@ -11,11 +11,11 @@ from msgspec.structs import asdict, replace
 from rich.text import Text
 
 from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, FINDINGS, GROUPS, HOSTS, LINKS, RANKS
+from npu_tui.output.job_report import JobReport
 from npu_tui.profile.table import Record, Sheet, Value
 from npu_tui.profile.table import Table as DataTable
 from npu_tui.strings import say
 from npu_tui.trace.text import duration_text
-from npu_tui.tui.commands import JOB_TABS
 from npu_tui.tui.job_overview import Overview, Scope
 from npu_tui.tui.tabs.declared import Cell, shown
 from npu_tui.tui.tabs.table import GAP, Row, Table
@@ -37,22 +37,13 @@ class JobRow(Row, frozen=True):
 
 
 def job_table(view: Overview, tab: str) -> Table:
-    """The contents of ``tab``, one of ``JOB_TABS``."""
-    return _TABLES[tab](view)
+    """The contents of ``tab``, one of ``JOB_KEYS``."""
+    return _TABS[tab][0](view)
 
 
 def counts(view: Overview) -> dict[str, int]:
     """What stands after the name of every tab."""
-    report = view.report
-    known = {
-        "job_ranks": len(report.rank_table),
-        "job_collectives": len(report.collectives),
-        "job_links": sum(link.verdict != "as_others" for link in report.links),
-        "job_hosts": len(report.hosts),
-        "job_groups": len(report.groups),
-        "job_findings": len(report.findings),
-    }
-    return {tab: known.get(tab, 0) for tab, _ in JOB_TABS}
+    return {tab: count(view.report) for tab, (_, count) in _TABS.items()}
 
 
 def _table(
@@ -244,12 +235,13 @@ def _findings(view: Overview) -> Table:
     return replace(table, rows=[*table.rows, *unchecked])
 
 
-_TABLES: dict[str, Callable[[Overview], Table]] = {
-    "job_ranks": _ranks,
-    "job_collectives": _collectives,
-    "job_links": _links,
-    "job_hosts": _hosts,
-    "job_groups": _groups,
-    "job_clock": _clock,
-    "job_findings": _findings,
+_TABS: dict[str, tuple[Callable[[Overview], Table], Callable[[JobReport], int]]] = {
+    "job_ranks": (_ranks, lambda report: len(report.rank_table)),
+    "job_collectives": (_collectives, lambda report: len(report.collectives)),
+    "job_links": (_links, lambda report: sum(link.verdict != "as_others" for link in report.links)),
+    "job_hosts": (_hosts, lambda report: len(report.hosts)),
+    "job_groups": (_groups, lambda report: len(report.groups)),
+    "job_clock": (_clock, lambda report: 0),
+    "job_findings": (_findings, lambda report: len(report.findings)),
 }
+"""What each of ``JOB_KEYS`` shows, and the number after its name (0: none)."""

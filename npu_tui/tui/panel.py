@@ -15,11 +15,10 @@ from textual.widgets import DataTable, Static
 
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
-from npu_tui.tui.commands import BY_ID, TAB_COMMAND, key_label
+from npu_tui.tui.commands import BY_ID, TAB_COMMAND, TAB_KEYS, key_label
 from npu_tui.tui.first_picture import PANEL_FROM, panel_rows
 from npu_tui.tui.prompt import Prompt
 from npu_tui.tui.rows import Rows
-from npu_tui.tui.tabs import TABS
 from npu_tui.tui.tabs.table import GAP, Content, Order, Row, Table, arranged, numeric
 
 _REST, _RULE, _RULE_FOCUSED = " ", "─", "━"
@@ -54,7 +53,7 @@ class TabLine(Static):
 
     def show(self, current: str, counts: dict[str, int], names: dict[str, str], focused: bool) -> None:
         """Mark ``current``, ``focused`` or not; ``counts`` stand after the names, ``names`` in place of some."""
-        width, shown = self.app.size.width, list(counts) or [tab.id for tab in TABS]
+        width, shown = self.app.size.width, list(counts or TAB_KEYS)
         whole, short = (self._labels(form, shown, counts, names, None) for form in ("", ".short"))
         # Names get shorter before the room between them gets narrower, those that gain most first; counts go before
         # names do.

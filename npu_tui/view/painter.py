@@ -45,7 +45,7 @@ class Painter:
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
-        self._cache = SceneCache(scene)
+        self.cache = SceneCache(scene)
 
     def compose(self, outline: list[ScreenRow], state: ViewState, width: int, height: int) -> Frame:
         """The frame of ``width`` x ``height`` cells; a viewport of another width is fitted to the same times."""
@@ -60,7 +60,7 @@ class Painter:
         # A screen that is too small for its parts is drawn in full and then cut: no part checks for room.
         grid = Grid.blank(max(height, top), gutter + columns, Ink.TEXT, Ink.LANE)
         frame = Frame(grid, gutter, top, shown, [None] * rows, view, np.full((rows, columns), -1, np.int32))
-        _Drawing(self._scene, self._cache, outline, state, frame).draw()
+        _Drawing(self._scene, self.cache, outline, state, frame).draw()
         frame.grid = grid.part(0, 0, height, width)
         return frame
 

@@ -9,8 +9,7 @@ from measured import session_of
 
 from npu_tui.load.load import load
 from npu_tui.query.frames import ONE_PROFILE
-from npu_tui.tui.tabs.answer import answered
-from npu_tui.tui.tabs.lines import LinesTab
+from npu_tui.tui.tabs.lines import LinesTab, answered
 from npu_tui.tui.tabs.table import Context, Stretch, Table
 from npu_tui.view.scene import Selected
 
@@ -63,12 +62,12 @@ def test_without_a_query_the_tables_and_columns_are_listed() -> None:
 def test_the_tab_keeps_the_query_until_its_key() -> None:
     now, tab = context(), LinesTab()
     tab.ask("SELECT count(*) AS n FROM slices")
-    found = tab.compute(now)
+    found = tab.content(now)
     assert isinstance(found, Table)
     assert found.rows[0].values == (len(now.profile.trace.slices),)
-    assert tab.name() == "SQL"
+    assert tab.name == "SQL"
     before = tab.depends_on(now)
     tab.ask("SELECT 1")
     assert tab.depends_on(now) != before
-    assert tab.again()
+    tab.again()
     assert tab.view == "lines"

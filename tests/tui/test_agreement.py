@@ -25,11 +25,10 @@ from npu_tui.trace.text import duration_text
 from npu_tui.tui.head import device_line, headline, measure, step_line
 from npu_tui.tui.session import NO_HITS, Session, make_session
 from npu_tui.tui.tabs.bubbles import bubbles
-from npu_tui.tui.tabs.communication import CommunicationTab
-from npu_tui.tui.tabs.findings import FindingsTab
+from npu_tui.tui.tabs.device import communication, operators
+from npu_tui.tui.tabs.findings import findings, findings_worth_a_look
 from npu_tui.tui.tabs.lines import lines
-from npu_tui.tui.tabs.operators import OperatorsTab
-from npu_tui.tui.tabs.range import RangeTab
+from npu_tui.tui.tabs.range import range_table
 from npu_tui.tui.tabs.table import Context, Table
 from npu_tui.view.grid import Grid
 from npu_tui.view.links import LinkIndex, StripCount, draw_strip
@@ -168,7 +167,7 @@ def test_the_strip_counts_lines_where_the_headline_counts_launches(shown: Shown)
 
 
 def test_the_range_of_everything_is_the_report(shown: Shown) -> None:
-    content, told = RangeTab().compute(shown.looked_at()), shown.report["overlap"]
+    content, told = range_table(shown.looked_at()), shown.report["overlap"]
     if not isinstance(content, Table):
         return
     for device in shown.devices:
@@ -212,7 +211,7 @@ def test_bubbles_add_up_to_free(shown: Shown) -> None:
 
 
 def test_operators_are_those_of_the_report(shown: Shown) -> None:
-    content, told = OperatorsTab().compute(shown.looked_at()), shown.report["operators"]
+    content, told = operators(shown.looked_at()), shown.report["operators"]
     if not isinstance(content, Table):
         assert not told
         return
@@ -221,7 +220,7 @@ def test_operators_are_those_of_the_report(shown: Shown) -> None:
 
 
 def test_collectives_are_those_of_the_report(shown: Shown) -> None:
-    content, told = CommunicationTab().compute(shown.looked_at()), shown.report["communication"]
+    content, told = communication(shown.looked_at()), shown.report["communication"]
     if not isinstance(content, Table):
         assert not told
         return
@@ -230,8 +229,7 @@ def test_collectives_are_those_of_the_report(shown: Shown) -> None:
 
 
 def test_findings_stand_in_one_order_under_one_number(shown: Shown) -> None:
-    tab, told = FindingsTab(), shown.report["findings"]
-    content = tab.content(shown.looked_at())
+    content, told = findings(shown.looked_at()), shown.report["findings"]
     if not isinstance(content, Table):
         assert not told
         return
@@ -253,7 +251,7 @@ def test_findings_stand_in_one_order_under_one_number(shown: Shown) -> None:
     minor = [row.minor for row in content.rows]
     assert minor == sorted(minor)
     full = list(filter(worth_work, msgspec.convert(told, list[FindingRow])))
-    assert tab.count(shown.looked_at()) == minor.count(False) == len(full)
+    assert findings_worth_a_look(shown.looked_at()) == minor.count(False) == len(full)
 
 
 def test_the_verdict_is_that_of_the_report(shown: Shown) -> None:

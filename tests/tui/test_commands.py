@@ -11,8 +11,9 @@ from npu_tui.strings import texts_of
 from npu_tui.tui.commands import (
     BY_ID,
     COMMANDS,
+    COMPARED_KEYS,
     GROUPS,
-    JOB_TABS,
+    JOB_KEYS,
     TAB_KEYS,
     Command,
     Where,
@@ -27,7 +28,7 @@ from npu_tui.tui.job_screen import JobScreen
 from npu_tui.tui.keymap import screen_bindings
 from npu_tui.tui.picker import PickerScreen
 from npu_tui.tui.screen import MainScreen
-from npu_tui.tui.tabs import COMPARED_TABS, TABS
+from npu_tui.tui.tabs import make_tabs
 from npu_tui.view.scene import Selected
 
 STAYING = [command for command in commands_of("lanes") if command.id != "quit"]
@@ -165,7 +166,6 @@ async def test_quit_ends_the_program(session):
 
 
 def test_every_tab_has_its_key_in_the_registry():
-    assert {(tab.id, tab.key) for tab in (*TABS, *COMPARED_TABS)} == set(TAB_KEYS)
-    assert {command.id.removeprefix("tab_") for command in COMMANDS if command.id.startswith("tab_job_")} == {
-        tab for tab, _ in JOB_TABS
-    }
+    assert list(make_tabs(False)) == list(TAB_KEYS)
+    assert list(make_tabs(True)) == [*COMPARED_KEYS, *TAB_KEYS]
+    assert {command.id.removeprefix("tab_") for command in COMMANDS if command.id.startswith("tab_job_")} == {*JOB_KEYS}

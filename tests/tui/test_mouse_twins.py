@@ -12,10 +12,10 @@ from textual import events
 
 from npu_tui.strings import say
 from npu_tui.tui.app import NpuTui
+from npu_tui.tui.commands import TAB_KEYS
 from npu_tui.tui.flags import Flag
 from npu_tui.tui.panel import TabLine
 from npu_tui.tui.rows import Rows
-from npu_tui.tui.tabs import TABS
 
 Act = Callable[[Driver], Awaitable[None]]
 SLICE = "ProfilerStep#20"
@@ -231,7 +231,7 @@ async def test_mouse_and_keys_do_the_same(session, monkeypatch, twin: Twin):
 async def test_a_click_on_the_name_of_a_tab_opens_it_as_its_key_does(session):
     async with opened(session) as driver:
         await driver.run("tab_search")
-        for tab, key in ((each.id, each.key) for each in TABS):
+        for tab, key in TAB_KEYS.items():
             shown = str(driver.main.query_one(TabLine).render())
             name = next(word for form in (tab, f"{tab}.short") if (word := f" {key} {say(f'tab.{form}')}") in shown)
             await driver.pilot.click(TabLine, offset=(shown.index(name) + 1, 0))

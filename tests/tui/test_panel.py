@@ -5,9 +5,9 @@ from driving import opened
 
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import duration_text
+from npu_tui.tui.commands import TAB_KEYS
 from npu_tui.tui.head import StatusLine
 from npu_tui.tui.panel import TabLine
-from npu_tui.tui.tabs import TABS
 from npu_tui.view.scene import Selected
 
 
@@ -46,7 +46,7 @@ async def test_the_panel_stays_as_the_user_left_it_when_the_terminal_is_resized(
 
 async def test_digits_open_tabs(session):
     async with opened(session, (80, 24)) as driver:
-        for key, tab in ((tab.key, tab.id) for tab in TABS):
+        for tab, key in TAB_KEYS.items():
             assert hidden(driver)
             await driver.press(key)
             assert driver.panel.tab == tab

@@ -7,8 +7,8 @@ from driving import opened
 from rich.cells import cell_len
 
 from npu_tui.strings import say
+from npu_tui.tui.commands import TAB_KEYS
 from npu_tui.tui.panel import TabLine
-from npu_tui.tui.tabs import TABS
 
 
 async def test_a_key_lets_the_panel_grow_to_half_and_all_of_the_screen_and_back(session):
@@ -79,9 +79,11 @@ async def test_no_label_of_a_tab_is_cut(session, size):
         line = str(driver.main.query_one(TabLine).render())
         assert cell_len(line) == size[0]
         named = [
-            tab for tab in TABS if any(f"{tab.key} {say(f'tab.{tab.id}{form}')}" in line for form in ("", ".short"))
+            tab
+            for tab, key in TAB_KEYS.items()
+            if any(f"{key} {say(f'tab.{tab}{form}')}" in line for form in ("", ".short"))
         ]
-        assert len(named) == (1 if size[0] == 60 else len(TABS))
+        assert len(named) == (1 if size[0] == 60 else len(TAB_KEYS))
         if size[0] == 80:
             assert line.rstrip("─━ ").endswith("Sum")
 

@@ -12,9 +12,9 @@ from measured import profile_at
 from npu_tui.analysis.collectives import pair_sums
 from npu_tui.trace.model import HOST_TO_DEVICE
 from npu_tui.tui.session import NO_HITS, make_session
-from npu_tui.tui.tabs.communication import link_table
-from npu_tui.tui.tabs.spread import bar, spark
-from npu_tui.tui.tabs.summary import SummaryTab
+from npu_tui.tui.tabs.declared import bar, spark
+from npu_tui.tui.tabs.device import link_table
+from npu_tui.tui.tabs.summary import summary
 from npu_tui.tui.tabs.table import Context, Table
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "load" / "database"))
@@ -63,7 +63,7 @@ def test_the_summary_shows_every_step_with_its_split_and_a_line_over_all():
     profile = profile_at(FIXTURES / "healthy")
     steps = [str(name) for name in profile.trace.names if name.startswith("ProfilerStep#")]
     now = Context(make_session([profile]), None, None, None, HOST_TO_DEVICE, NO_HITS, 0)
-    found = SummaryTab().compute(now)
+    found = summary(now)
     assert isinstance(found, Table)
     own = [row for row in found.rows if str(row.cells[1]).startswith("ProfilerStep#")]
     assert sorted(str(row.cells[1]) for row in own) == sorted(steps)

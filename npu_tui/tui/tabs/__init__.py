@@ -1,32 +1,53 @@
-"""The tabs of the panel: tables of the profile with the places of their rows."""
+"""The tabs of the panel: what each shows, when that changes, and what stands after its name."""
 
 from __future__ import annotations
 
-from npu_tui.tui.tabs.changes import ChangesTab
-from npu_tui.tui.tabs.communication import CommunicationTab
-from npu_tui.tui.tabs.details import DetailsTab
-from npu_tui.tui.tabs.findings import FindingsTab
+from npu_tui.tui.tabs.details import details, details_are_ready, details_depend_on
+from npu_tui.tui.tabs.device import communication, memory, memory_moment, operators
+from npu_tui.tui.tabs.findings import changes, changes_that_count, findings, findings_worth_a_look
 from npu_tui.tui.tabs.lines import LinesTab
-from npu_tui.tui.tabs.links import LinksTab
-from npu_tui.tui.tabs.memory import MemoryTab
-from npu_tui.tui.tabs.operators import OperatorsTab
-from npu_tui.tui.tabs.range import RangeTab
-from npu_tui.tui.tabs.search import SearchTab
-from npu_tui.tui.tabs.summary import SummaryTab
-from npu_tui.tui.tabs.table import Tab
+from npu_tui.tui.tabs.links import links
+from npu_tui.tui.tabs.range import range_table
+from npu_tui.tui.tabs.search import are_few, lists_hits, search
+from npu_tui.tui.tabs.summary import summary
+from npu_tui.tui.tabs.table import Context, Tab
 
-COMPARED_TABS: tuple[type[Tab], ...] = (ChangesTab,)
-"""The tabs that only a comparison has; they stand before the others."""
 
-TABS: tuple[type[Tab], ...] = (
-    FindingsTab,
-    LinesTab,
-    DetailsTab,
-    LinksTab,
-    RangeTab,
-    OperatorsTab,
-    CommunicationTab,
-    SearchTab,
-    MemoryTab,
-    SummaryTab,
-)
+def _at_once(now: Context) -> bool:
+    del now
+    return True
+
+
+def make_tabs(compared: bool) -> dict[str, Tab]:
+    """The tabs of a session by id, in the order in which they stand; a comparison has one more, which comes first."""
+    first = {
+        "changes": Tab(
+            changes, lambda now: now.session.picture and now.session.picture.at, changes_that_count, _at_once
+        )
+    }
+    return (first if compared else {}) | {
+        "findings": Tab(
+            findings, lambda now: (now.trace, now.findings is not None), findings_worth_a_look, ready=_at_once
+        ),
+        "lines": LinesTab(),
+        "details": Tab(details, details_depend_on, ready=details_are_ready),
+        "links": Tab(links, lambda now: (now.selection, now.link_category), lambda now: len(now.links), ready=_at_once),
+        "range": Tab(
+            range_table,
+            lambda now: (now.range, now.focused and (now.focused.trace, now.focused.layer, now.focused.lane)),
+            turns=True,
+        ),
+        "operators": Tab(operators, turns=True),
+        "communication": Tab(communication, turns=True),
+        "search": Tab(
+            search,
+            lambda now: (now.hits, now.selection if lists_hits(now.turn) else None),
+            lambda now: len(now.hits),
+            are_few,
+            turns=True,
+        ),
+        "memory": Tab(
+            memory, lambda now: (now.trace, now.cursor if memory_moment(now.turn) == "cursor" else None), turns=True
+        ),
+        "summary": Tab(summary, lambda now: now.trace, turns=True),
+    }

@@ -35,13 +35,13 @@ from npu_tui.trace.text import (
 )
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.bubbles import idle_at, range_text, why_text
+from npu_tui.tui.tabs.declared import bar, spread_words, sum_words
 from npu_tui.tui.tabs.links import class_name, legend, shape_text, waited_of, waited_text
-from npu_tui.tui.tabs.spread import bar, spread_words, sum_words
-from npu_tui.tui.tabs.table import Content, Context, Tab
+from npu_tui.tui.tabs.table import Content, Context
 from npu_tui.tui.terminal.theme import ALERT
-from npu_tui.view.curves import NO_VALUE, STARVING_NS, StepCurve, find_curve, unit_of
+from npu_tui.view.curves import NO_VALUE, STARVING_NS, Curve, StepCurve, unit_of
 from npu_tui.view.outline import series_name
-from npu_tui.view.scene import Chart, LinkClasses, LinkShape
+from npu_tui.view.scene import LinkClasses, LinkShape
 
 _BAR = 8
 _RATIO = "_ratio"
@@ -129,84 +129,75 @@ _STACK = "Call stack"
 _MOST_EDGES = 4
 
 
-class DetailsTab(Tab):
-    """The selected slice, or what colours and lines mean."""
+def details_depend_on(now: Context) -> object:
+    """The selection, without one and on a chart the cursor."""
+    row = now.focused
+    if row is not None and row.kind == "chart":
+        return row.trace, now.session.scene.charts[row.trace][row.chart], now.cursor
+    if row is not None and row.kind == "counter":
+        return row.trace, "counter", row.series, now.cursor
+    beside = now.cursor if now.selection is None else None
+    return now.selection, now.marked, now.trace, beside
 
-    id = "details"
-    key = "3"
 
-    def __init__(self) -> None:
-        self._curves: dict[tuple[int, Chart], StepCurve] = {}
+def details_are_ready(now: Context) -> bool:
+    """Whether the args can be read at once (those of a packed trace have to be unpacked first), kernels as well."""
+    if any(not Profile.idles.is_known(profile) for profile in now.session.profiles):
+        return not now.session.whole
+    if now.selection is None:
+        return True
+    profile = now.session.profiles[now.selection.trace]
+    if is_of_event(profile.trace.name_of(now.selection.item)) and not Profile.event_pairs.is_known(profile):
+        return False
+    tables = not profile.compute[now.selection.item] or Profile.all_kernels.is_known(profile)
+    return tables and profile.trace.args.is_ready
 
-    def depends_on(self, now: Context) -> object:
-        """The selection, on a chart the cursor."""
-        row = now.focused
-        if row is not None and row.kind == "chart":
-            return row.trace, row.chart, now.cursor
-        if row is not None and row.kind == "counter":
-            return row.trace, "counter", row.series, now.cursor
-        beside = now.cursor if now.selection is None else None
-        return now.selection, now.marked, now.trace, beside
 
-    def ready(self, now: Context) -> bool:
-        """Whether the args can be read at once (those of a packed trace have to be unpacked first), kernels as well."""
-        if any(not Profile.idles.is_known(profile) for profile in now.session.profiles):
-            return not now.session.whole
-        if now.selection is None:
-            return True
-        profile = now.session.profiles[now.selection.trace]
-        if is_of_event(profile.trace.name_of(now.selection.item)) and not Profile.event_pairs.is_known(profile):
-            return False
-        tables = not profile.compute[now.selection.item] or Profile.all_kernels.is_known(profile)
-        return tables and profile.trace.args.is_ready
+def details(now: Context) -> Content:
+    """The selected slice, a chart at the cursor, why a device is free, or what colours and lines mean."""
+    row, scene = now.focused, now.session.scene
+    if row is not None and row.kind == "counter":
+        curve = now.session.painter.cache.curve(row.trace, row.series)
+        return _counter(scene.traces[row.trace], row.series, curve, scene.to_trace(row.trace, now.cursor), now.cursor)
+    if row is not None and row.kind == "chart":
+        chart = now.session.painter.cache.chart(row.trace, row.chart)
+        return _chart(chart, scene.to_trace(row.trace, now.cursor), now.cursor)
+    ranged = _of_range(now)
+    if now.selection is None:
+        return Group(*(ranged or _of_cursor(now)), Text(say("details.none"), style="dim"), *legend())
+    trace = now.selection.trace
+    profile = now.session.profiles[trace]
+    item = now.selection.item
+    kernel: Sequence[RenderableType] = event_lines(profile, item)
+    if profile.compute[item]:
+        kernel = kernel_facts(profile.kernel_table, item)
+    classes, offset = scene.link_classes[trace], scene.offsets[trace]
+    told = _slice_facts(profile.trace, classes, profile.dispatch, item, offset, kernel)
+    free = _of_free(now, trace, item)
+    return Group(*free, *told.renderables[1 if free else 0 :], *ranged)
 
-    def content(self, now: Context) -> Content:
-        """A text."""
-        row, scene = now.focused, now.session.scene
-        if row is not None and row.kind == "counter":
-            return _counter(scene.traces[row.trace], row.series, scene.to_trace(row.trace, now.cursor), now.cursor)
-        if row is not None and row.kind == "chart":
-            chart = scene.charts[row.trace][row.chart]
-            key = (row.trace, chart)
-            if key not in self._curves:
-                self._curves[key] = StepCurve(chart.function(), chart.kind, chart.top)
-            return _chart(self._curves[key], scene.to_trace(row.trace, now.cursor), now.cursor)
-        ranged = self._of_range(now)
-        if now.selection is None:
-            return Group(*(ranged or self._of_cursor(now)), Text(say("details.none"), style="dim"), *legend())
-        trace = now.selection.trace
-        profile = now.session.profiles[trace]
-        item = now.selection.item
-        kernel: Sequence[RenderableType] = event_lines(profile, item)
-        if profile.compute[item]:
-            kernel = kernel_facts(profile.kernel_table, item)
-        classes, offset = scene.link_classes[trace], scene.offsets[trace]
-        told = details(profile.trace, classes, profile.dispatch, item, offset, kernel)
-        free = self._of_free(now, trace, item)
-        return Group(*free, *told.renderables[1 if free else 0 :], *ranged)
 
-    @staticmethod
-    def _of_range(now: Context) -> list[RenderableType]:
-        """Why devices were free within the range."""
-        if not now.session.whole:
-            return []
-        marked = now.marked_in(now.trace)
-        return range_text(now, now.trace, Window(*marked)) if marked is not None else []
+def _of_range(now: Context) -> list[RenderableType]:
+    """Why devices were free within the range."""
+    if not now.session.whole:
+        return []
+    marked = now.marked_in(now.trace)
+    return range_text(now, now.trace, Window(*marked)) if marked is not None else []
 
-    @staticmethod
-    def _of_cursor(now: Context) -> list[RenderableType]:
-        """Why a device is free at the cursor."""
-        found = idle_at(now.profile, now.session.scene.to_trace(now.trace, now.cursor)) if now.session.whole else None
-        return [] if found is None else [*why_text(now, now.trace, *found), Text("")]
 
-    @staticmethod
-    def _of_free(now: Context, index: int, item: int) -> list[RenderableType]:
-        """Why a device is free, where the slice is Free."""
-        slices, profile = now.session.profiles[index].trace.slices, now.session.profiles[index]
-        if not now.session.whole or item not in profile.free_slices:
-            return []
-        found = idle_at(profile, int(slices.start[item]))
-        return [] if found is None else why_text(now, index, *found)
+def _of_cursor(now: Context) -> list[RenderableType]:
+    """Why a device is free at the cursor."""
+    found = idle_at(now.profile, now.session.scene.to_trace(now.trace, now.cursor)) if now.session.whole else None
+    return [] if found is None else [*why_text(now, now.trace, *found), Text("")]
+
+
+def _of_free(now: Context, index: int, item: int) -> list[RenderableType]:
+    """Why a device is free, where the slice is Free."""
+    slices, profile = now.session.profiles[index].trace.slices, now.session.profiles[index]
+    if not now.session.whole or item not in profile.free_slices:
+        return []
+    found = idle_at(profile, int(slices.start[item]))
+    return [] if found is None else why_text(now, index, *found)
 
 
 def _chart(curve: StepCurve, when: int, cursor: int) -> RenderableType:
@@ -240,9 +231,9 @@ def _chart(curve: StepCurve, when: int, cursor: int) -> RenderableType:
     return Group(Text(say(f"chart.{curve.kind}.words")), line)
 
 
-def _counter(trace: Trace, series: int, when: int, cursor: int) -> RenderableType:
+def _counter(trace: Trace, series: int, curve: Curve, when: int, cursor: int) -> RenderableType:
     """The value of a counter at ``when`` ns of its trace with its unit, and between what it lies."""
-    found, curve = trace.counters.series[series], find_curve(trace.counters, series)
+    found = trace.counters.series[series]
     unit = unit_of(found.key)
     word = f" {unit}" if unit else ""
     value = curve.at(when)
@@ -264,7 +255,7 @@ def _lead_text(lead: float) -> str:
     return ("+" if lead > 0 else "") + duration_text(lead)
 
 
-def details(
+def _slice_facts(
     trace: Trace,
     marks: LinkClasses,
     devices: list[Dispatch],

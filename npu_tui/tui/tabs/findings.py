@@ -1,88 +1,86 @@
-"""The Findings tab: what is wrong with the job, in the order of work, each with the places that prove it."""
+"""What is gone through row by row: the findings of a profile, or the changes of a comparison."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
+from pathlib import PurePath
 
 from msgspec.structs import replace
 from rich.text import Text
 
+from npu_tui.compare.differences import Difference
+from npu_tui.compare.picture import BothPlaces, Picture
 from npu_tui.output.report_document import finding_text
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.table import Value
 from npu_tui.rules.ladder import SUMMING_UP
 from npu_tui.rules.model import SEVERITIES, Finding
 from npu_tui.strings import say, words
-from npu_tui.trace.text import duration_text
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.text import change_text, duration_text, printable, share_text
 from npu_tui.tui.tabs.declared import shown
-from npu_tui.tui.tabs.table import Content, Context, Tab, Table
+from npu_tui.tui.tabs.table import Content, Context, Row, Stretch, Table
 from npu_tui.tui.terminal.theme import ALERT
+from npu_tui.view.scene import BASE, NEW
+
+_STYLES = {"high": f"bold {ALERT}", "medium": "bold"}
+"""How a row stands out by its severity."""
 
 
-class FindingsTab(Tab):
-    """A row per finding; Enter goes to its evidence, Space tells all about it."""
+def findings(now: Context) -> Content:
+    """The findings, those above info first; without one what the device does with its time.
 
-    id = "findings"
-    key = "1"
+    Enter goes to the evidence of a finding, Space tells all about it.
+    """
+    known = now.findings
+    if known is None:
+        return now.session.examining(now.trace)
+    if not known.findings:
+        return "\n".join(map(words, known.verdict))
+    rows = known.findings
+    numbers = {finding.id: number for number, finding in reversed([*enumerate(rows, 1)])}
+    sheet = FINDINGS.make(now.profile.whole, rows)
 
-    def depends_on(self, now: Context) -> object:
-        """The trace, and whether its findings are there."""
-        return now.trace, now.session.findings.get(now.trace) is not None
+    def quiet(row: int) -> str:
+        return "dim" if _is_minor(rows[row]) or rows[row].part_of is not None else ""
 
-    def count(self, now: Context) -> int:
-        """The findings that are worth a look."""
-        found = now.session.findings.get(now.trace)
-        return 0 if found is None else sum(not _is_minor(each) for each in found.findings)
+    def mark(row: int) -> str:
+        return quiet(row) or _STYLES.get(rows[row].severity, "")
 
-    def content(self, now: Context) -> Content:
-        """The findings, those above info first; without one what the device does with its time."""
-        found = now.session.findings.get(now.trace)
-        if found is None:
-            return now.session.examining(now.trace)
-        numbers = {each.id: number for number, each in reversed([*enumerate(found.findings, 1)])}
-        if not found.findings:
-            return "\n".join(map(words, found.verdict))
-        return self._table(now, found.findings, numbers, say("findings.note", unchecked=len(found.not_checked)))
+    def gain(row: int, time: Value) -> Text:
+        text = "" if time is None else say("findings.frees_nothing")
+        return Text(_gain(rows[row].gain_after, duration_text(float(time))) if time else text, quiet(row))
 
-    def _table(self, now: Context, findings: Sequence[Finding], numbers: dict[str, int], note: str) -> Table:
-        sheet = FINDINGS.make(now.profile.whole, findings)
+    def title(row: int, text: Value) -> Text:
+        part = rows[row].part_of
+        part_words = "" if part is None else say("findings.part", title=text, number=numbers.get(part, ""))
+        return Text(f"  {part_words}" if part_words else str(text), quiet(row))
 
-        def quiet(row: int) -> str:
-            return "dim" if _is_minor(findings[row]) or findings[row].part_of is not None else ""
+    table = shown(
+        now.trace, FINDINGS, sheet, say("findings.note", unchecked=len(known.not_checked)), every=True, most=sheet.rows,
+        cells={
+            "number": lambda row, number: Text(str(number), mark(row)),
+            "severity": lambda row, _: Text(say(f"finding.class.{rows[row].cls}"), mark(row)),
+            "gain": gain,
+            "place": lambda row, place: Text(str(place), quiet(row)),
+            "title": title,
+        },
+    )  # fmt: skip
+    told = [
+        replace(
+            row,
+            values=(row.values[0], SEVERITIES.index(finding.severity), *row.values[2:]),
+            told=partial(finding_text, now.profile.trace, finding, number),
+            minor=_is_minor(finding),
+        )
+        for number, (row, finding) in enumerate(zip(table.rows, rows, strict=True), 1)
+    ]
+    return replace(table, rows=told)
 
-        def mark(row: int) -> str:
-            return quiet(row) or {"high": f"bold {ALERT}", "medium": "bold"}.get(findings[row].severity, "")
 
-        def gain(row: int, time: Value) -> Text:
-            text = "" if time is None else say("findings.frees_nothing")
-            return Text(_gain(findings[row].gain_after, duration_text(float(time))) if time else text, quiet(row))
-
-        def title(row: int, text: Value) -> Text:
-            part = findings[row].part_of
-            part_words = "" if part is None else say("findings.part", title=text, number=numbers.get(part, ""))
-            return Text(f"  {part_words}" if part_words else str(text), quiet(row))
-
-        table = shown(
-            now.trace, FINDINGS, sheet, note, every=True, most=sheet.rows,
-            cells={
-                "number": lambda row, number: Text(str(number), mark(row)),
-                "severity": lambda row, _: Text(say(f"finding.class.{findings[row].cls}"), mark(row)),
-                "gain": gain,
-                "place": lambda row, place: Text(str(place), quiet(row)),
-                "title": title,
-            },
-        )  # fmt: skip
-        rows = [
-            replace(
-                row,
-                values=(row.values[0], SEVERITIES.index(finding.severity), *row.values[2:]),
-                told=partial(finding_text, now.profile.trace, finding, number),
-                minor=_is_minor(finding),
-            )
-            for number, (row, finding) in enumerate(zip(table.rows, findings, strict=True), 1)
-        ]
-        return replace(table, rows=rows)
+def findings_worth_a_look(now: Context) -> int:
+    """How many findings are to be worked on."""
+    return 0 if now.findings is None else sum(not _is_minor(finding) for finding in now.findings.findings)
 
 
 def _is_minor(finding: Finding) -> bool:
@@ -95,3 +93,127 @@ def _gain(after: int, gain: str) -> str:
     if not after:
         return gain
     return say("findings.after", gain=gain) if after == 1 else say("findings.after_many", after=after, gain=gain)
+
+
+def changes(now: Context) -> Content:
+    """The changes, the largest first, what none of them explains, and the sum.
+
+    Enter shows the place of a change on both sides, Space tells all about it.
+    """
+    picture = now.session.picture
+    if picture is None:
+        return say("compared.none")
+    step = picture.comparison.step.delta
+    rows, explained, number = [], 0.0, 0
+    for change in picture.changes:
+        if change.id == "DIFF.STEP":
+            continue
+        counts = _counts(change)
+        number += counts
+        explained += (change.delta or 0.0) * counts
+        rows.append(_row(picture, change, number if counts else None, step))
+    if not rows:
+        return say("compare.nothing")
+    rows += [_sum("compared.rest", step - explained, step), _sum("compare.part.sum", step, step)]
+    headings = tuple(say(f"changes.{key}") for key in ("number", "delta", "share", "p", "what"))
+    skipped = [words(reason) for reason in picture.comparison.comparability.not_judged]
+    note = say("compared.not_judged", what=say("list.comma").join(skipped)) if skipped else ""
+    return Table(headings, rows, note)
+
+
+def changes_that_count(now: Context) -> int:
+    """The changes that cost or save time."""
+    picture = now.session.picture
+    return 0 if picture is None else sum(bool(change.delta) for change in picture.changes if _counts(change))
+
+
+def _counts(change: Difference) -> bool:
+    """Whether a change stands for itself in the sum."""
+    return change.id != "DIFF.STEP" and change.part_of is None and change.delta is not None
+
+
+def _row(picture: Picture, change: Difference, number: int | None, step: float) -> Row:
+    quiet = "dim" if number is None else ""
+    mark = _STYLES.get(change.severity, quiet)
+    delta = "" if change.delta is None else change_text(change.delta)
+    share = _share(change.delta, step)
+    title = words(_brief(change))
+    p = "" if change.p is None else "<0.001" if change.p < 0.001 else f"{change.p:.2g}"
+    cells = (
+        Text("" if number is None else str(number), mark),
+        Text(delta, mark, justify="right"),
+        Text(share, quiet, justify="right"),
+        Text(p, quiet),
+        Text(title, quiet),
+    )
+    values = (number, change.delta, None if change.delta is None else abs(change.delta), change.p, title)
+    places = tuple(filter(None, (_stretch(each) for each in picture.places(change))))
+    return Row(cells, places, values, told=partial(_told, picture, change), minor=not places or number is None)
+
+
+def _brief(change: Difference) -> Message:
+    """The title with the name of the file alone, as a row has little room."""
+    file = change.title.args.get("file")
+    return (
+        change.title
+        if file is None
+        else message(change.title.code, **{**change.title.args, "file": PurePath(str(file)).name})
+    )
+
+
+def _share(delta: float | None, step: float) -> str:
+    if delta is None or not step:
+        return ""
+    share = delta / step
+    return share_text(share) if 0 <= share <= 10 else f"−{share_text(-share)}" if -10 <= share < 0 else ""
+
+
+def _sum(key: str, delta: float, step: float) -> Row:
+    cells = ("", change_text(delta), _share(delta, step), "", say(key))
+    return Row(tuple(Text(cell, "dim", justify="right" if k in (1, 2) else "left") for k, cell in enumerate(cells)),
+               values=(None, None, None, None, None), minor=True)  # fmt: skip
+
+
+def _stretch(place: BothPlaces) -> Stretch | None:
+    """A place of the new side with that of the base, or of the one side that has it."""
+    sides = [
+        None if each is None else Stretch(each.start, each.end, side, each.lane, each.item)
+        for side, each in ((BASE, place.base), (NEW, place.new))
+    ]
+    told = say(
+        "compared.place",
+        base=_length(place, BASE),
+        new=_length(place, NEW),
+        name=printable((place.new or place.base).name if place.new or place.base else ""),  # type: ignore[union-attr]
+    )
+    own, other = (sides[NEW], sides[BASE]) if sides[NEW] is not None else (sides[BASE], None)
+    if own is None:
+        return None
+    return Stretch(own.start, own.end, own.trace, own.lane, own.slice, told, twin=other)
+
+
+def _length(place: BothPlaces, side: int) -> str:
+    own = (place.base, place.new)[side]
+    return say("compared.absent") if own is None else duration_text(own.end - own.start)
+
+
+def _told(picture: Picture, change: Difference) -> str:
+    """All there is to say of a change."""
+    lines = [f"{change.id}  {words(change.title)}"]
+    if change.delta is not None:
+        lines.append(say("compared.told.delta", delta=change.delta, step=picture.comparison.step.delta))
+    if change.part_of is not None:
+        lines.append(say("compared.told.part_of", id=change.part_of))
+    if change.p is not None:
+        lines.append(say("compared.told.p", p=f"{change.p:.2g}"))
+    lines.append(say("compared.told.severity", severity=say(f"compare.severity.{change.severity}")))
+    lines += ["", *(words(each) for each in change.advice)]
+    for both in picture.places(change):
+        for side, place in (("B", both.base), ("N", both.new)):
+            if place is not None:
+                start = place.start - picture.drawn.windows[side == "N"].start
+                lines.append(
+                    say("compared.told.place", side=side, at=start, length=place.end - place.start,
+                        name=printable(place.name))
+                )  # fmt: skip
+    return "\n".join(lines)

@@ -1,73 +1,71 @@
-"""The Code lines tab: which lines of user code launched too late, and other tables of what the host did."""
+"""The Code lines tab: which lines launched too late, other tables of what the host did, the answer to a query."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
-from npu_tui.profile.launch_tables import CODE_LINES
-from npu_tui.strings import say
-from npu_tui.trace.text import duration_text
-from npu_tui.tui.tabs.answer import answered
+from npu_tui.profile.launch_tables import CODE_LINES, SYNCS
+from npu_tui.profile.table import Value
+from npu_tui.profile.trace_tables import OPERATIONS
+from npu_tui.profile.work_tables import APIS
+from npu_tui.query.frames import ONE_PROFILE, TABLES, tables_of
+from npu_tui.query.query import QueryError, about, query
+from npu_tui.strings import say, words
+from npu_tui.trace.text import brief, duration_text, printable
 from npu_tui.tui.tabs.bubbles import bubbles
 from npu_tui.tui.tabs.declared import shown
-from npu_tui.tui.tabs.host_tables import calls, host_ops, syncs
-from npu_tui.tui.tabs.table import GAP, ComputedTab, Content, Context, nothing, scope_note
+from npu_tui.tui.tabs.table import (
+    GAP,
+    Content,
+    Context,
+    Place,
+    Row,
+    Stretch,
+    Tab,
+    Table,
+    known_columns,
+    nothing,
+    scope_note,
+)
+from npu_tui.view.scene import Selected
 
-VIEWS: dict[str, Callable[[Context], Content]] = {
-    "lines": lambda now: lines(now),
-    "bubbles": bubbles,
-    "syncs": syncs,
-    "calls": calls,
-    "host_ops": host_ops,
-}
-"""What the tab can show, by the ids of the commands that show it."""
-
-SQL = "sql"
+_SQL = "sql"
 """The view that answers a query; no key leads to it, as it needs one."""
 
 _NAMES = {
-    SQL: "query.tab",
-    "bubbles": "bubbles.name",
-    "syncs": "syncs.name",
-    "calls": "calls.name",
+    _SQL: "query.tab", "bubbles": "bubbles.name", "syncs": "syncs.name", "calls": "calls.name",
     "host_ops": "hosts.name",
-}
+}  # fmt: skip
+_LONGEST_NAME = 60
 
 
-class LinesTab(ComputedTab):
+class LinesTab(Tab):
     """A row per line, most lost time first; Enter goes to its worst launch. Its key again goes on to the next view."""
 
-    id = "lines"
-    key = "2"
-
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(self._view_of, lambda now: (now.trace, now.marked, self.view, self._sql))
         self.view = "lines"
         self._sql = ""
 
     def ask(self, sql: str) -> None:
         """Show the answer to the query ``sql``."""
-        self.view, self._sql = SQL, sql
+        self.view, self._sql = _SQL, sql
 
-    def depends_on(self, now: Context) -> object:
-        """The trace, the range, the view, and the query of one."""
-        return super().depends_on(now), self.view, self._sql
-
-    def again(self) -> bool:
+    def again(self) -> None:
         """Go on to the next view."""
         views = list(VIEWS)
         self.view = views[(views.index(self.view) + 1) % len(views)] if self.view in views else views[0]
-        return True
 
+    @property
     def name(self) -> str:
         """The name of the view."""
         return say(_NAMES[self.view]) if self.view in _NAMES else ""
 
-    def compute(self, now: Context) -> Content:
-        """The view."""
-        return answered(now, self._sql) if self.view == SQL else VIEWS[self.view](now)
+    def _view_of(self, now: Context) -> Content:
+        return answered(now, self._sql) if self.view == _SQL else VIEWS[self.view](now)
 
 
 def lines(now: Context) -> Content:
@@ -82,3 +80,137 @@ def lines(now: Context) -> Content:
     note = GAP.join([say("lines.total", lost=duration_text(lost.sum())), scope_note(now), say("lines.views")])
     place = {"place": lambda row, value: str(value) or say("lines.unknown")}
     return shown(now.trace, CODE_LINES, sheet, note, cells=place, most=sheet.rows)
+
+
+def syncs(now: Context) -> Content:
+    """A row per call and code line that waits for the device, the costliest first; Enter goes to its longest wait."""
+    sheet = SYNCS.make(now.part)
+    if not sheet.rows:
+        return say("syncs.none")
+    count, total, idle, after = (sum(sheet.values(name)) for name in ("calls", "total", "device_idle", "idle_after"))
+    note = say(
+        "syncs.note", count=count, total=duration_text(total), idle=duration_text(idle), after=duration_text(after)
+    )
+    operations = sheet.values("operation")
+
+    def call(row: int, name: Value) -> str:
+        operation = operations[row]
+        own = brief(str(name), _LONGEST_NAME)
+        return own if operation is None else f"{brief(operation, _LONGEST_NAME)} → {own}"
+
+    return shown(now.trace, SYNCS, sheet, GAP.join([note, scope_note(now)]), cells={"call": call}, most=sheet.rows)
+
+
+def calls(now: Context) -> Content:
+    """A row per call of CANN, most time first; Enter goes to its longest, and again to the next."""
+    sheet = APIS.make(now.part)
+    if not sheet.rows:
+        return say("calls.none")
+    count, total = (sum(sheet.values(name)) for name in ("calls", "total"))
+    note = say("calls.note", count=count, total=duration_text(total))
+    return shown(now.trace, APIS, sheet, GAP.join([note, scope_note(now)]), most=sheet.rows)
+
+
+def host_ops(now: Context) -> Content:
+    """A row per operation of the framework, most own time on the host first, with what it launched."""
+    sheet = OPERATIONS.make(now.part)
+    if not sheet.rows:
+        return say("hosts.none")
+    count, own = (sum(sheet.values(name)) for name in ("calls", "host_self"))
+    note = say("hosts.note", count=count, own=duration_text(own))
+    return shown(now.trace, OPERATIONS, sheet, GAP.join([note, scope_note(now)]), most=sheet.rows)
+
+
+VIEWS: dict[str, Callable[[Context], Content]] = {
+    "lines": lines,
+    "bubbles": bubbles,
+    "syncs": syncs,
+    "calls": calls,
+    "host_ops": host_ops,
+}
+"""What the tab can show, by the ids of the commands that show it."""
+
+
+# --- the answer to a query typed after ``:sql``: a row leads to its slice, or to its time
+
+_MOST = 1000
+"""Rows that are shown."""
+
+_SLICES = ("slice", "target_slice", "op", "launch", "source_slice", "after_slice", "before_slice")
+_STARTS = ("start", "time", "target_time", "source_time")
+_LONGEST_CELL = 80
+
+
+def answered(now: Context, sql: str) -> Content:
+    """The answer to ``sql`` over the tables of the profile at the cursor, or what is wrong with it.
+
+    Without a query the tables there are, for the name of one its columns.
+    """
+    if not sql:
+        return _listed("table", ((name, "", about(name)) for name in ONE_PROFILE))
+    if sql in ONE_PROFILE:
+        known = {column.id: column for column in TABLES[sql].sql}
+        columns = ((name, known.get(name)) for name in tables_of(now.profile).columns(sql))
+        return _listed(
+            "column",
+            (
+                (name, "", say("query.from_file")) if one is None else (name, one.unit, say(one.about))
+                for name, one in columns
+            ),
+        )
+    try:
+        frame = query(tables_of(now.profile), sql, _MOST + 1)
+    except QueryError as error:
+        return words(error.message)
+    names = frame.columns
+    rows = [_row(now, dict(zip(names, cells, strict=True))) for cells in frame.head(_MOST).iter_rows()]
+    if not rows:
+        return say("query.tab.none")
+    shown = say("query.tab.rows", count=len(rows))
+    note = GAP.join([shown, say("query.tab.more")]) if len(frame) > _MOST else shown
+    return Table(tuple(map(_heading, names)), rows, note)
+
+
+def _heading(name: str) -> str:
+    """The name of a column, with its unit where it is one of the schema that has the same in every table."""
+    units = {column.unit for table in TABLES.values() for column in table.sql if column.id == name}
+    unit = units.pop() if len(units) == 1 else ""
+    return " ".join(part for part in (brief(printable(name), _LONGEST_CELL), unit) if part)
+
+
+def _listed(what: str, lines: Iterable[tuple[str, str, str]]) -> Table:
+    """Names of tables or columns with their units and what they are."""
+    headings = (say(f"sql.{what}"), say("sql.unit"), say("sql.about"))
+    rows = [Row(line, (), line) for line in lines]
+    return known_columns(Table(headings, rows, say("sql.listed")))
+
+
+def _row(now: Context, cells: dict[str, Any]) -> Row:
+    texts = tuple(_text(value) for value in cells.values())
+    values = tuple(
+        value if isinstance(value, (int, float)) or value is None else str(value) for value in cells.values()
+    )
+    return Row(texts, _places(now, cells), values)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.3f}" if isinstance(value, float) else brief(printable(str(value)), _LONGEST_CELL)
+
+
+def _places(now: Context, cells: dict[str, Any]) -> tuple[Place, ...]:
+    """The slice that a row names, else the time."""
+    trace = now.profile.trace
+    for name in _SLICES:
+        item = cells.get(name)
+        if type(item) is int and 0 <= item < len(trace.slices):
+            return (Selected(now.trace, item),)
+    for name in _STARTS:
+        start = cells.get(name)
+        if type(start) is int:
+            end = cells.get("end")
+            length = cells.get("duration")
+            until = end if type(end) is int else start + length if type(length) is int else start
+            return (Stretch(start, max(until, start + 1), now.trace),)
+    return ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -12,70 +11,26 @@ from npu_tui.analysis.launches import Dispatch
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
-from npu_tui.trace.model import Trace
 from npu_tui.trace.text import duration_text, printable
-from npu_tui.tui.tabs.table import Content, Context, Row, Tab, Table
+from npu_tui.tui.tabs.table import Content, Context, Row, Table, Way
 from npu_tui.tui.terminal.theme import ALERT, class_style
 from npu_tui.view.links import SHAPE_GLYPHS
-from npu_tui.view.moves import inner_links, links_of
 from npu_tui.view.scene import LinkClasses, LinkShape, Role, Selected
 
 _SHOWN_ROWS = 500
 
 
-class Way(NamedTuple):
-    """A link, the slice at its other end (-1: none there) and an arrow that tells whether it leads there or back."""
-
-    link: int
-    item: int
-    arrow: str
-
-
-class LinksTab(Tab):
-    """One row per link."""
-
-    id = "links"
-    key = "4"
-
-    def __init__(self) -> None:
-        self._asked: tuple[Selected, str] | None = None
-        self._ways: list[Way] = []
-
-    def depends_on(self, now: Context) -> object:
-        """The selection and the category of links."""
-        return now.selection, now.link_category
-
-    def count(self, now: Context) -> int:
-        """The number of links."""
-        return 0 if now.selection is None else len(self._ways_of(now, now.selection))
-
-    def content(self, now: Context) -> Content:
-        """The links with what lies at their other end."""
-        selected = now.selection
-        if selected is None:
-            return say("details.none")
-        ways = self._ways_of(now, selected)
-        if not ways:
-            return say("links.none")
-        profile, marks = now.session.profiles[selected.trace], now.session.scene.link_classes[selected.trace]
-        headings = tuple(say(f"links.{key}") for key in ("shape", "latency", "lost", "category", "lane", "end"))
-        roles = now.session.scene.roles[selected.trace]
-        return Table(headings, [_row(profile, marks, roles, selected.trace, way) for way in ways[:_SHOWN_ROWS]])
-
-    def _ways_of(self, now: Context, selected: Selected) -> list[Way]:
-        if self._asked != (selected, now.link_category):
-            self._asked = selected, now.link_category
-            self._ways = ways_of(now.session.scene.traces[selected.trace], selected.item, now.link_category)
-        return self._ways
-
-
-def ways_of(trace: Trace, item: int, category: str) -> list[Way]:
-    """The links of ``item``, of what it contains where it has none itself."""
-    ends = links_of(trace, item, category)
-    target, source = trace.links.target_slice, trace.links.source_slice
-    ways = [Way(link, int(target[link]), "→") for link in ends.out]
-    ways += [Way(link, int(source[link]), "←") for link in ends.into]
-    return ways or [Way(link, int(target[link]), "⇒") for link in inner_links(trace, item, category)]
+def links(now: Context) -> Content:
+    """A row per link of the selection, with what lies at its other end."""
+    selected = now.selection
+    if selected is None:
+        return say("details.none")
+    if not now.links:
+        return say("links.none")
+    profile, scene = now.session.profiles[selected.trace], now.session.scene
+    headings = tuple(say(f"links.{key}") for key in ("shape", "latency", "lost", "category", "lane", "end"))
+    marks, roles = scene.link_classes[selected.trace], scene.roles[selected.trace]
+    return Table(headings, [_row(profile, marks, roles, selected.trace, way) for way in now.links[:_SHOWN_ROWS]])
 
 
 def _row(profile: Profile, marks: LinkClasses, roles: list[Role], index: int, way: Way) -> Row:

@@ -13,7 +13,7 @@ from npu_tui.strings import knows, say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief, duration_text, exact_text, printable
 from npu_tui.tui.commands import BY_ID, keys_label
-from npu_tui.tui.tabs.table import GAP, ComputedTab, Content, Context, Ranked, Row, Table
+from npu_tui.tui.tabs.table import GAP, Content, Context, Ranked, Row, Table
 from npu_tui.view.outline import rank_name
 
 _COLUMNS = ("busy", "share", "own", "count", "avg", "max", "name", "layer", "sum", "min", "p90")
@@ -25,114 +25,101 @@ _MOST_CALLS = 1000
 _LONGEST_NAME = 40
 
 
-class RangeTab(ComputedTab):
-    """Sums of the range; the layer under the cursor comes first. Its key again adds up another way."""
+def _way(turn: int) -> By | Literal["tree"]:
+    """How the range is added up: by names, operator types, layers, phases, or as a tree of calls."""
+    return _WAYS[turn % len(_WAYS)]
 
-    id = "range"
-    key = "5"
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._way = 0
+def range_table(now: Context) -> Content:
+    """A row per layer and name, by busy time; the layer under the cursor comes first. Each turn adds up another way."""
+    if not now.session.whole and now.marked is None:
+        return say("range.none")
+    start, end = now.marked or (now.session.scene.start, now.session.scene.end)
+    if _way(now.turn) == "tree":
+        return _tree(now, start, end)
+    labels = now.session.scene.labels
+    by, rows, count, cut, focused = cast(By, _way(now.turn)), [], 0, 0, now.focused
+    for index, profile in enumerate(now.session.profiles):
+        trace = profile.trace
+        first, last = (now.session.scene.to_trace(index, when) for when in (start, end))
+        compute = profile.compute if by == "type" else None
+        sums = range_sums(trace, first, last, None, by, compute, profile.types_of)
+        if by == "phase":
+            told = {row.layer for row in sums if row.label != PHASES[-1]}
+            sums = [row for row in sums if row.layer in told]
+            sums.sort(key=lambda row: trace.layers[row.layer].kind != "hardware")
+        elif focused is not None:
+            sums.sort(key=lambda row: (index, row.layer) != (focused.trace, focused.layer))
+        count += sum(row.count for row in sums)
+        cut += sum(row.cut for row in sums)
+        layers = [printable(f"{labels[index]} {layer.name}".strip()) for layer in trace.layers]
+        rows += [_row(index, layers[row.layer], row, end - start, by) for row in sums]
+    title = _title(now, start, end)
+    counts = say("range.counts", count=f"{count:,}", rows=f"{len(rows):,}", by=say(f"range.by_{by}"))
+    lines = [title, *_facts(now, start, end), f"{counts} ({_then(now)})"]
+    hints = [say("range.cut", cut=f"{cut:,}")] if cut else []
+    hints.append(say("range.copy", csv=keys_label(BY_ID["copy_csv"])))
+    lines[-1] = GAP.join([lines[-1], *hints, *_edges(now, start, end)])
+    headings = tuple(say(f"range.{key}") for key in _COLUMNS)
+    return Table(headings, rows, "\n".join(lines))
 
-    def depends_on(self, now: Context) -> object:
-        """The range, the lane of the cursor, and how it is added up."""
-        place = now.focused and (now.focused.trace, now.focused.layer, now.focused.lane)
-        return now.range, place, self._way, tuple(now.session.scene.offsets)
 
-    def again(self) -> bool:
-        """Change between names, operator types and layers."""
-        self._way = (self._way + 1) % len(_WAYS)
-        return True
+def _title(now: Context, start: int, end: int) -> str:
+    if now.marked is None:
+        return GAP.join([say("panel.everything"), duration_text(end - start)])
+    return say("range.length", length=duration_text(end - start), start=exact_text(start), end=exact_text(end))
 
-    def compute(self, now: Context) -> Content:
-        """A row per layer and name, by busy time."""
-        if not now.session.whole and now.marked is None:
-            return say("range.none")
-        start, end = now.marked or (now.session.scene.start, now.session.scene.end)
-        if _WAYS[self._way] == "tree":
-            return self._tree(now, start, end)
-        labels = now.session.scene.labels
-        by, rows, count, cut, focused = cast(By, _WAYS[self._way]), [], 0, 0, now.focused
-        for index, profile in enumerate(now.session.profiles):
-            trace = profile.trace
-            first, last = (now.session.scene.to_trace(index, when) for when in (start, end))
-            compute = profile.compute if by == "type" else None
-            sums = range_sums(trace, first, last, None, by, compute, profile.types_of)
-            if by == "phase":
-                told = {row.layer for row in sums if row.label != PHASES[-1]}
-                sums = [row for row in sums if row.layer in told]
-                sums.sort(key=lambda row: trace.layers[row.layer].kind != "hardware")
-            elif focused is not None:
-                sums.sort(key=lambda row: (index, row.layer) != (focused.trace, focused.layer))
-            count += sum(row.count for row in sums)
-            cut += sum(row.cut for row in sums)
-            layers = [printable(f"{labels[index]} {layer.name}".strip()) for layer in trace.layers]
-            rows += [_row(index, layers[row.layer], row, end - start, by) for row in sums]
-        title = self._title(now, start, end)
-        counts = say("range.counts", count=f"{count:,}", rows=f"{len(rows):,}", by=say(f"range.by_{by}"))
-        lines = [title, *self._facts(now, start, end), f"{counts} ({self._then()})"]
-        hints = [say("range.cut", cut=f"{cut:,}")] if cut else []
-        hints.append(say("range.copy", csv=keys_label(BY_ID["copy_csv"])))
-        lines[-1] = GAP.join([lines[-1], *hints, *_edges(now, start, end)])
-        headings = tuple(say(f"range.{key}") for key in _COLUMNS)
-        return Table(headings, rows, "\n".join(lines))
 
-    @staticmethod
-    def _title(now: Context, start: int, end: int) -> str:
-        if now.marked is None:
-            return GAP.join([say("panel.everything"), duration_text(end - start)])
-        return say("range.length", length=duration_text(end - start), start=exact_text(start), end=exact_text(end))
+def _then(now: Context) -> str:
+    """What the tab's key shows next."""
+    then = say(f"range.by_{_way(now.turn + 1)}")
+    return say("range.again", key=keys_label(BY_ID["tab_range"]), by=then)
 
-    def _then(self) -> str:
-        """What the tab's key shows next."""
-        then = say(f"range.by_{_WAYS[(self._way + 1) % len(_WAYS)]}")
-        return say("range.again", key=keys_label(BY_ID["tab_range"]), by=then)
 
-    def _tree(self, now: Context, start: int, end: int) -> Content:
-        """The calls of the cursor's lane by their path."""
-        row = now.focused
-        if row is None or row.lane < 0:
-            return say("range.no_lane")
-        trace, scene = now.session.scene.traces[row.trace], now.session.scene
-        window = Window(scene.to_trace(row.trace, start), scene.to_trace(row.trace, end))
-        found = call_tree(trace, trace.lanes[row.lane], window)
-        rows = [_call(row.trace, trace, each, end - start) for each in found[:_MOST_CALLS]]
-        name = printable(scene.roles[row.trace][row.lane].name)
-        note = GAP.join([say("range.tree", lane=name), self._title(now, start, end), self._then()])
-        return Table(tuple(say(f"range.{key}") for key in _TREE), rows, note)
+def _tree(now: Context, start: int, end: int) -> Content:
+    """The calls of the cursor's lane by their path."""
+    row = now.focused
+    if row is None or row.lane < 0:
+        return say("range.no_lane")
+    trace, scene = now.session.scene.traces[row.trace], now.session.scene
+    window = Window(scene.to_trace(row.trace, start), scene.to_trace(row.trace, end))
+    found = call_tree(trace, trace.lanes[row.lane], window)
+    rows = [_call(row.trace, trace, each, end - start) for each in found[:_MOST_CALLS]]
+    name = printable(scene.roles[row.trace][row.lane].name)
+    note = GAP.join([say("range.tree", lane=name), _title(now, start, end), _then(now)])
+    return Table(tuple(say(f"range.{key}") for key in _TREE), rows, note)
 
-    @staticmethod
-    def _facts(now: Context, start: int, end: int) -> list[str]:
-        """One line per device: how its time splits, what was lost, and how its launches look."""
-        lines = []
-        scene = now.session.scene
-        for index, profile in enumerate(now.session.profiles):
-            first, last = (scene.to_trace(index, when) for when in (start, end))
-            rank = f"{rank_name(scene, index)}: " if len(scene.traces) > 1 else ""
-            launches = {device.device: device for device in profile.dispatch}
-            for lanes in profile.overlap_lanes:
-                sums = lanes.sums(Window(first, last))
-                line = rank + say(
-                    "range.overlap",
-                    computing=f"{sums.ratio(sums.computing):.1%}",
-                    exposed=f"{sums.ratio(sums.not_overlapped):.1%}",
-                    overlapped=duration_text(sums.communication - sums.not_overlapped),
-                    free=f"{sums.ratio(sums.free):.1%}",
-                    free_time=duration_text(sums.free),
+
+def _facts(now: Context, start: int, end: int) -> list[str]:
+    """One line per device: how its time splits, what was lost, and how its launches look."""
+    lines = []
+    scene = now.session.scene
+    for index, profile in enumerate(now.session.profiles):
+        first, last = (scene.to_trace(index, when) for when in (start, end))
+        rank = f"{rank_name(scene, index)}: " if len(scene.traces) > 1 else ""
+        launches = {device.device: device for device in profile.dispatch}
+        for lanes in profile.overlap_lanes:
+            sums = lanes.sums(Window(first, last))
+            line = rank + say(
+                "range.overlap",
+                computing=f"{sums.ratio(sums.computing):.1%}",
+                exposed=f"{sums.ratio(sums.not_overlapped):.1%}",
+                overlapped=duration_text(sums.communication - sums.not_overlapped),
+                free=f"{sums.ratio(sums.free):.1%}",
+                free_time=duration_text(sums.free),
+            )
+            if lanes.device in launches:
+                found = launch_count(launches[lanes.device], profile.trace, first, last)
+                line += GAP + say(
+                    "range.launches",
+                    lost=duration_text(found.lost),
+                    starved=found.starved,
+                    near=found.near_vertical,
+                    shallow=found.shallow,
+                    queued=found.queued,
                 )
-                if lanes.device in launches:
-                    found = launch_count(launches[lanes.device], profile.trace, first, last)
-                    line += GAP + say(
-                        "range.launches",
-                        lost=duration_text(found.lost),
-                        starved=found.starved,
-                        near=found.near_vertical,
-                        shallow=found.shallow,
-                        queued=found.queued,
-                    )
-                lines.append(line)
-        return lines
+            lines.append(line)
+    return lines
 
 
 def _edges(now: Context, start: int, end: int) -> list[str]:

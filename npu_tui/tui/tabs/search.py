@@ -13,8 +13,8 @@ from npu_tui.strings import say
 from npu_tui.trace.text import brief, duration_text, exact_text, printable
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.session import Session
-from npu_tui.tui.tabs.spread import spread, spread_picture, spread_words, sum_words
-from npu_tui.tui.tabs.table import GAP, Content, Context, Ranked, Row, Tab, Table
+from npu_tui.tui.tabs.declared import spread, spread_picture, spread_words, sum_words
+from npu_tui.tui.tabs.table import GAP, Content, Context, Ranked, Row, Table
 from npu_tui.view.scene import Selected
 
 I64 = npt.NDArray[np.int64]
@@ -27,62 +27,38 @@ _GROUPS = ("total", "count_heading", "p50", "p90", "max", "histogram", "what", "
 _VIEWS = ("hits", "names", "lanes", "steps", "phases")
 
 
-class SearchTab(Tab):
-    """One row per hit, the slowest first; its key again adds them up by name, lane, step, forward and backward."""
+def are_few(now: Context) -> bool:
+    """Whether there are so few hits that they are added up at once."""
+    return len(now.hits) <= _AT_ONCE
 
-    id = "search"
-    key = "8"
 
-    def __init__(self) -> None:
-        self._view = 0
-        self._made: tuple[object, Content] | None = None
+def lists_hits(turn: int) -> bool:
+    """Whether ``search`` lists the hits themselves, with the selected one under the cursor."""
+    return turn % len(_VIEWS) == 0
 
-    def depends_on(self, now: Context) -> object:
-        """The search, the view, and in the list of hits the selection."""
-        return now.hits, self._view, None if self._view else now.selection
 
-    def again(self) -> bool:
-        """Go on to the next view."""
-        self._view = (self._view + 1) % len(_VIEWS)
-        return True
-
-    def count(self, now: Context) -> int:
-        """The number of hits."""
-        return len(now.hits.starts)
-
-    def ready(self, now: Context) -> bool:
-        """Whether they are few, or shown already."""
-        return len(now.hits) <= _AT_ONCE or (self._made is not None and self._made[0] == self.depends_on(now))
-
-    def content(self, now: Context) -> Content:
-        """The hits, or what they add up to."""
-        wanted = self.depends_on(now)
-        if self._made is None or self._made[0] != wanted:
-            self._made = wanted, self._content(now)
-        return self._made[1]
-
-    def _content(self, now: Context) -> Content:
-        hits = now.hits
-        if not len(hits):
-            return say("search.none")
-        view = _VIEWS[self._view]
-        then = say(f"search.by_{_VIEWS[(self._view + 1) % len(_VIEWS)]}")
-        again = say("range.again", key=keys_label(BY_ID["tab_search"]), by=then)
-        notes = [say("search.title", count=len(hits), text=hits.text), *_spread_words(now), again]
-        if view == "hits":
-            shown = _slowest(now)
-            rows = [_row(now, hits.at(index)) for index in shown]
-            if len(rows) < len(hits):
-                notes[0] = say("search.more", count=len(hits), shown=_SHOWN_ROWS)
-            at = hits.index(now.selection)
-            headings = tuple(say(f"search.{key}") for key in _HITS)
-            return Table(headings, rows, GAP.join(notes), shown.index(at) if at in shown else None)
-        rows = [
-            row
-            for number in range(len(now.session.scene.traces))
-            for row in _groups(now.session, number, hits.items[hits.traces == number], view)
-        ]
-        return Table(tuple(say(f"search.{key}") for key in _GROUPS), rows, GAP.join(notes))
+def search(now: Context) -> Content:
+    """One row per hit, the slowest first; each turn adds them up by name, lane, step, forward and backward."""
+    hits = now.hits
+    if not len(hits):
+        return say("search.none")
+    view, then = (_VIEWS[(now.turn + ahead) % len(_VIEWS)] for ahead in (0, 1))
+    again = say("range.again", key=keys_label(BY_ID["tab_search"]), by=say(f"search.by_{then}"))
+    notes = [say("search.title", count=len(hits), text=hits.text), *_spread_words(now), again]
+    if view == "hits":
+        shown = _slowest(now)
+        rows = [_row(now, hits.at(index)) for index in shown]
+        if len(rows) < len(hits):
+            notes[0] = say("search.more", count=len(hits), shown=_SHOWN_ROWS)
+        at = hits.index(now.selection)
+        headings = tuple(say(f"search.{key}") for key in _HITS)
+        return Table(headings, rows, GAP.join(notes), shown.index(at) if at in shown else None)
+    rows = [
+        row
+        for number in range(len(now.session.scene.traces))
+        for row in _groups(now.session, number, hits.items[hits.traces == number], view)
+    ]
+    return Table(tuple(say(f"search.{key}") for key in _GROUPS), rows, GAP.join(notes))
 
 
 def _spread_words(now: Context) -> list[str]:

@@ -17,9 +17,8 @@ from npu_tui.profile.work_tables import STEPS
 from npu_tui.strings import knows, say, words
 from npu_tui.trace.text import brief, duration_text, memory_text, share_text
 from npu_tui.tui.commands import BY_ID, keys_label
-from npu_tui.tui.tabs.declared import places_of
-from npu_tui.tui.tabs.spread import bar, spark
-from npu_tui.tui.tabs.table import GAP, ComputedTab, Content, Context, Place, Row, Table
+from npu_tui.tui.tabs.declared import bar, places_of, spark
+from npu_tui.tui.tabs.table import GAP, Content, Context, Place, Row, Table
 
 _BAR = 12
 _MOST_STEPS = 400
@@ -30,41 +29,25 @@ _OF_TEXT = ("op_statistic.csv", "api_statistic.csv", "operator_details.csv", "l2
 _PARTS = ("computing", "not_overlapped", "free")
 
 
-class SummaryTab(ComputedTab):
-    """A row per step, setting, file and check; Enter goes to the step. Its key again goes on to the next section."""
+def summary(now: Context) -> Content:
+    """A row per step, setting, file and check, one section below the other; each turn goes on to the next section.
 
-    id = "summary"
-    key = "r"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._section = 0
-
-    def depends_on(self, now: Context) -> object:
-        """The trace and the section."""
-        return now.trace, self._section
-
-    def again(self) -> bool:
-        """Go on to the next section."""
-        self._section += 1
-        return True
-
-    def compute(self, now: Context) -> Content:
-        """All sections one below the other."""
-        profile = now.profile
-        sections = [
-            _steps(now.trace, profile), _settings(profile), _files(profile), _checks(checks_of(profile)),
-        ]  # fmt: skip
-        rows: list[Row] = []
-        starts = []
-        for section in sections:
-            if section:
-                starts.append(len(rows))
-                rows += section
-        at = starts[self._section % len(starts)] if starts else None
-        again = say("summary.again", key=keys_label(BY_ID["tab_summary"]))
-        headings = tuple(say(f"summary.{key}") for key in ("section", "item", "value"))
-        return Table(headings, rows, _head(profile), at, at_top=True, again=again)
+    Enter goes to the step.
+    """
+    profile = now.profile
+    sections = [
+        _steps(now.trace, profile), _settings(profile), _files(profile), _checks(checks_of(profile)),
+    ]  # fmt: skip
+    rows: list[Row] = []
+    starts = []
+    for section in sections:
+        if section:
+            starts.append(len(rows))
+            rows += section
+    at = starts[now.turn % len(starts)] if starts else None
+    again = say("summary.again", key=keys_label(BY_ID["tab_summary"]))
+    headings = tuple(say(f"summary.{key}") for key in ("section", "item", "value"))
+    return Table(headings, rows, _head(profile), at, at_top=True, again=again)
 
 
 def _line(section: str, item: str, value: Text | str = "", more: str = "", places: Sequence[Place] = ()) -> Row:
@@ -173,7 +156,7 @@ def _checks(checks: list[Check]) -> list[Row]:
         rows.append(_line("check", check.file, value, more))
         rows += [
             _line("check", " ".join(each.key), _number(each.name, each.theirs), _apart(each))
-            for each in check.differences[:5]
+            for each in check.differences[:_MOST_DIFFERENCES]
         ]
     return rows
 

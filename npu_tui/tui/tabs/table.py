@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import ClassVar, overload
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -23,16 +23,21 @@ from npu_tui.profile.profile import WHOLE_TRACE, Profile, Selection
 from npu_tui.strings import say
 from npu_tui.trace.text import exact_text, printable
 from npu_tui.tui.session import Hits, Session
+from npu_tui.view.moves import inner_links, links_of
 from npu_tui.view.scene import ScreenRow, Selected
+
+if TYPE_CHECKING:
+    from npu_tui.rules.model import Findings
 
 GAP = "   "
 """Stands between the parts of a note."""
 
 
-class Context(Struct, frozen=True):
+class Context(Struct, frozen=True, dict=True):
     """What the user looks at just now: ``focused`` is the row of the cursor, ``range`` and ``cursor`` are in ns.
 
-    Times are those of the scene's clock unless a trace is named.
+    Times are those of the scene's clock unless a trace is named. ``turn`` is how often the key of the open tab was
+    pressed for its next view.
     """
 
     session: Session
@@ -42,6 +47,7 @@ class Context(Struct, frozen=True):
     link_category: str
     hits: Hits
     cursor: int
+    turn: int = 0
 
     @property
     def trace(self) -> int:
@@ -53,11 +59,21 @@ class Context(Struct, frozen=True):
         """The profile that the cursor is in."""
         return self.session.profiles[self.trace]
 
-    @property
+    @cached_property
     def part(self) -> Profile:
         """The range of it, if it lasts, else all of it."""
         marked = self.marked_in(self.trace)
         return self.profile.part(WHOLE_TRACE if marked is None else Selection(Window(*marked)))
+
+    @property
+    def findings(self) -> Findings | None:
+        """The findings of the profile that the cursor is in, None until they are known."""
+        return self.session.findings.get(self.trace)
+
+    @property
+    def marked(self) -> tuple[int, int] | None:
+        """The range, if it lasts."""
+        return None if self.range is None or self.range[0] == self.range[1] else self.range
 
     def marked_in(self, trace: int) -> tuple[int, int] | None:
         """The range on the clock of trace number ``trace``, if it lasts."""
@@ -66,10 +82,25 @@ class Context(Struct, frozen=True):
         start, end = (self.session.scene.to_trace(trace, when) for when in self.marked)
         return start, end
 
-    @property
-    def marked(self) -> tuple[int, int] | None:
-        """The range, if it lasts."""
-        return None if self.range is None or self.range[0] == self.range[1] else self.range
+    @cached_property
+    def links(self) -> list[Way]:
+        """The links of the selection, of what it contains where it has none itself."""
+        selected = self.selection
+        if selected is None:
+            return []
+        trace, item = self.session.scene.traces[selected.trace], selected.item
+        ends, target = links_of(trace, item, self.link_category), trace.links.target_slice
+        ways = [Way(link, int(target[link]), "→") for link in ends.out]
+        ways += [Way(link, int(trace.links.source_slice[link]), "←") for link in ends.into]
+        return ways or [Way(link, int(target[link]), "⇒") for link in inner_links(trace, item, self.link_category)]
+
+
+class Way(NamedTuple):
+    """A link, the slice at its other end (-1: none there) and an arrow that tells whether it leads there or back."""
+
+    link: int
+    item: int
+    arrow: str
 
 
 class Stretch(Struct, frozen=True):
@@ -139,37 +170,49 @@ def known_columns(table: Table) -> Table:
 Content = RenderableType | Table
 
 
-class Tab(ABC):
-    """A tab of the panel; one per session, so that it may keep what is expensive to compute.
+class Tab:
+    """A tab of the panel: ``make`` makes its contents, made again only where ``depends_on`` gives something else.
 
-    ``id`` names its texts (``tab.<id>``, ``command.tab_<id>``), ``key`` opens it.
+    There is one per session. ``count`` gives the number after the name, 0 for none. Contents that are not ``ready``
+    take a while and are made in a thread. ``turn`` counts how often the tab was told to show its next view.
     """
 
-    id: ClassVar[str]
-    key: ClassVar[str]
+    def __init__(
+        self,
+        make: Callable[[Context], Content],
+        depends_on: Callable[[Context], object] = lambda now: (now.trace, now.marked),
+        count: Callable[[Context], int] = lambda now: 0,
+        ready: Callable[[Context], bool] = lambda now: False,
+        turns: bool = False,
+    ) -> None:
+        self._make = make
+        self._depends_on = depends_on
+        self.count = count
+        self._ready = ready
+        self._turns = turns
+        self.turn = 0
+        self._made: tuple[object, Content] | None = None
 
-    @abstractmethod
     def depends_on(self, now: Context) -> object:
         """A value that is equal as long as the contents stay the same."""
+        return now.turn, *now.session.scene.offsets, self._depends_on(now)
 
-    @abstractmethod
-    def content(self, now: Context) -> Content:
-        """A text or a table. It runs in a thread where ``ready`` is False."""
-
-    def ready(self, now: Context) -> bool:
+    def is_ready(self, now: Context) -> bool:
         """Whether the contents are there at once, without keeping the user waiting."""
-        del now
-        return True
+        return (self._made is not None and self._made[0] == self.depends_on(now)) or self._ready(now)
 
-    def again(self) -> bool:
-        """Its key was pressed while it is open; True if that changes the contents."""
-        return False
+    def content(self, now: Context) -> Content:
+        """A text or a table. It runs in a thread where ``is_ready`` is False."""
+        made, wanted = self._made, self.depends_on(now)
+        if made is None or made[0] != wanted:
+            made = self._made = wanted, self._make(now)
+        return made[1]
 
-    def count(self, now: Context) -> int:
-        """The number shown after the tab's name; none if 0."""
-        del now
-        return 0
+    def again(self) -> None:
+        """Show the next view: the key of the tab was pressed while it is open."""
+        self.turn += self._turns
 
+    @property
     def name(self) -> str:
         """What the tab is called while it shows something else than its first view; empty for its usual name."""
         return ""
@@ -299,32 +342,6 @@ def as_csv(table: Table | None) -> list[str]:
         csv.writer(line, lineterminator="").writerow(map(_inert, row))
         lines.append(line.getvalue())
     return lines
-
-
-class ComputedTab(Tab):
-    """A tab whose numbers take a while: made in a thread, kept until another range or trace is asked for."""
-
-    def __init__(self) -> None:
-        self._made: tuple[object, Content] | None = None
-
-    @abstractmethod
-    def compute(self, now: Context) -> Content:
-        """The contents, made anew."""
-
-    def depends_on(self, now: Context) -> object:
-        """The trace, where it is shifted to, and the range."""
-        return now.trace, now.session.scene.offsets[now.trace : now.trace + 1], now.marked
-
-    def ready(self, now: Context) -> bool:
-        """Whether these numbers were the last that were asked for."""
-        return self._made is not None and self._made[0] == self.depends_on(now)
-
-    def content(self, now: Context) -> Content:
-        """What ``compute`` gives, made once for each range."""
-        made = self._made
-        if made is None or made[0] != self.depends_on(now):
-            made = self._made = self.depends_on(now), self.compute(now)
-        return made[1]
 
 
 def scope_note(now: Context) -> str:

@@ -1,0 +1,246 @@
+"""What the device spends time and memory on: operators, collectives and the links between ranks, holders of memory."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from msgspec.structs import replace
+from rich.text import Text
+
+from npu_tui.analysis.collectives import LOCAL, PairSum
+from npu_tui.analysis.device import Window
+from npu_tui.analysis.kernels import KernelTable
+from npu_tui.analysis.memory import BEFORE, Memory
+from npu_tui.analysis.operators import WAYS, By
+from npu_tui.load.errors import InputError
+from npu_tui.profile.collective_tables import COLLECTIVES, exposed_together
+from npu_tui.profile.file_tables import HOLDERS, LINK_MATRIX, MODULE_PEAKS, pair_sheet
+from npu_tui.profile.table import Field, Value
+from npu_tui.profile.work_tables import OPERATORS
+from npu_tui.strings import say
+from npu_tui.trace.text import brief, duration_text, moment_text
+from npu_tui.tui.commands import BY_ID, keys_label
+from npu_tui.tui.tabs.declared import MOST_ROWS, shown
+from npu_tui.tui.tabs.table import GAP, Content, Context, nothing, scope_note
+
+_LONGEST_OPERATOR, _LONGEST_HOLDER = 32, 44
+
+# --- compute time by operator type, shapes, name, core or data type, or of every kernel
+
+_FIRST = 4
+"""What is looked at most comes first: narrow screens cut the others. Then comes what names the row."""
+_LABELS: dict[By, tuple[str, ...]] = {
+    "type": ("type", "core"),
+    "shapes": ("type", "shapes", "core"),
+    "name": ("name", "core"),
+    "name_shapes": ("name", "shapes", "core"),
+    "core": ("core",),
+    "dtype": ("dtypes",),
+    "kernel": ("name", "shapes", "core"),
+}
+
+
+def operators(now: Context) -> Content:
+    """A row per group of kernels, most time first; those that start in the range, where one is marked.
+
+    Enter walks the kernels of a group from the slowest on. Each turn groups them another way.
+    """
+    ways = _ways(now.part.kernel_table)
+    by, then = (ways[(now.turn + ahead) % len(ways)] for ahead in (0, 1))
+    sheet = OPERATORS.make(now.part, by=by)
+    if not sheet.rows:
+        return say("operators.none")
+    calls, total = (sum(sheet.values(name)) for name in ("calls", "total"))
+    notes = [
+        scope_note(now),
+        say("operators.total", count=f"{calls:,}", total=duration_text(total)),
+        say("operators.lead", key=keys_label(BY_ID["focus_next"])),
+        say("operators.by", by=say(f"operators.by_{by}")),
+    ]
+    again = say("operators.again", key=keys_label(BY_ID["tab_operators"]), then=say(f"operators.by_{then}"))
+    if sheet.rows > MOST_ROWS:
+        notes.append(say("operators.cut", shown=MOST_ROWS, count=sheet.rows))
+    return shown(
+        now.trace, OPERATORS, sheet, GAP.join(notes), columns=_columns(by), again=again,
+        cells={
+            "outliers": lambda row, count: say("operators.outlier", count=count) if count else "",
+            "name": lambda row, name: brief(str(name or ""), _LONGEST_OPERATOR),
+        },
+    )  # fmt: skip
+
+
+def _columns(by: By) -> list[Field]:
+    """The columns of the panel with those that name a row up front."""
+    names = _LABELS[by]
+    first, rest = OPERATORS.panel[:_FIRST], OPERATORS.panel[_FIRST:]
+    named = [each for name in names for each in rest if each.column.id == name]
+    return [*first, *named, *(each for each in rest if each.column.id not in (*names, "type", "name"))]
+
+
+def _ways(table: KernelTable) -> list[By]:
+    """The ways to gather ``table`` that say something: by what is known."""
+    unknown: set[By] = set()
+    if not table.shapes.is_known:
+        unknown |= {"shapes", "name_shapes"}
+    if not table.core.is_known:
+        unknown.add("core")
+    if not table.dtypes.is_known:
+        unknown.add("dtype")
+    if not len(table):
+        return ["type"]
+    return [way for way in WAYS if way not in unknown]
+
+
+# --- collectives, and the links between ranks
+
+_MOST_RANKS = 8
+_HEAT = "░▒▓█"
+
+
+def communication(now: Context) -> Content:
+    """A row per collective of all groups by start, of those in the range where one is marked; every other turn links.
+
+    Enter goes to a collective, and again to the next one of its type.
+    """
+    if now.turn % 2:
+        return link_table(now.profile.tables.link_matrix)
+    marked = now.marked_in(now.trace)
+    try:
+        sheet = COLLECTIVES.make(now.profile.whole, running=None if marked is None else Window(*marked))
+    except InputError as error:
+        return say("communication.gone", why=error.message)
+    if not sheet.rows:
+        return nothing(now, say("communication.none"))
+    items = np.array([item for item in sheet.values("slice") if item is not None], np.int64)
+    total = say(
+        "communication.total",
+        count=f"{sheet.rows:,}",
+        elapsed=duration_text(sum(sheet.values("duration"))),
+        exposed=duration_text(exposed_together(now.profile, items)),
+    )
+    peers, ranks = sheet.values("peer_rank"), sheet.values("last_rank")
+
+    def waited(row: int, wait: Value) -> str:
+        text = "" if wait is None else duration_text(float(wait))
+        return text if peers[row] is None else say("communication.peer", wait=text, rank=peers[row])
+
+    def last(row: int, after: Value) -> str:
+        text = "" if after is None else duration_text(float(after))
+        return say("communication.after", rank=ranks[row], after=text) if text else ""
+
+    return shown(
+        now.trace, COLLECTIVES, sheet, GAP.join([total, scope_note(now)]),
+        cells={"longest_wait": waited, "last_after": last},
+        again=say("communication.links", key=keys_label(BY_ID["tab_communication"])), most=sheet.rows,
+    )  # fmt: skip
+
+
+def link_table(pairs: list[PairSum]) -> Content:
+    """A row per pair of ranks and transport; up to eight ranks stand in a heat map beside it."""
+    key, sheet = keys_label(BY_ID["tab_communication"]), pair_sheet(pairs)
+    if not pairs:
+        return say("links_between.none", key=key)
+    note, again = say("links_between.note", count=len(pairs)), say("links_between.again", key=key)
+    table = shown(0, LINK_MATRIX, sheet, note, again=again, most=sheet.rows)
+    if len({rank for each in pairs for rank in (each.source, each.target)}) > _MOST_RANKS:
+        return table
+    rows = [
+        replace(row, aside=partial(_heat_map, [pair for pair in pairs if pair.group == each.group]))
+        for row, each in zip(table.rows, pairs, strict=True)
+    ]
+    return replace(table, rows=rows)
+
+
+def _heat_map(pairs: list[PairSum], width: int, height: int) -> Text:
+    """Bandwidth from rank to rank of one group; copies on the chip are left out of the scale."""
+    del height
+    ranks = sorted({rank for each in pairs for rank in (each.source, each.target)})
+    speeds = {(each.source, each.target): each.speed for each in pairs if each.transport != LOCAL}
+    most = max((speed for speed in speeds.values() if speed), default=0.0)
+    cell = max((width - 4) // max(len(ranks), 1), 4)
+    picture = Text(say("links_between.heat")[:width], style="dim", no_wrap=True)
+    picture.append("\n    " + "".join(f"{rank:>{cell}}" for rank in ranks), style="dim")
+    for source in ranks:
+        if not any((source, target) in speeds for target in ranks):
+            continue
+        picture.append(f"\n{source:>3} ", style="dim")
+        for target in ranks:
+            speed = speeds.get((source, target))
+            if speed is None:
+                picture.append(" " * (cell - 1) + "·", style="dim")
+                continue
+            shade = _HEAT[min(int(speed / most * len(_HEAT)), len(_HEAT) - 1)] if most else " "
+            picture.append(f"{shade}{speed:.0f}".rjust(cell))
+    return picture
+
+
+# --- peaks, and which operations and code lines hold memory at the peak, at the cursor or to the end
+
+_MOMENTS = ("peak", "cursor", "kept", "modules")
+
+
+def memory_moment(turn: int) -> str:
+    """What ``memory`` shows: at the peak, at the cursor, what was never released, or the components of the device."""
+    return _MOMENTS[turn % len(_MOMENTS)]
+
+
+def memory(now: Context) -> Content:
+    """A row per operation and code line, most bytes first; Enter goes to its allocations."""
+    held, moment = now.profile.memory, memory_moment(now.turn)
+    if not held.is_known:
+        return say("memory.none")
+    notes = [_peaks(held)]
+    then = say(f"memory.by_{memory_moment(now.turn + 1)}")
+    again = say("memory.again", key=keys_label(BY_ID["tab_memory"]), then=then)
+    if moment == "modules":
+        sheet = MODULE_PEAKS.make(now.part)
+        notes.append(say("memory.modules", shown=sheet.rows, count=len(held.modules)))
+        return shown(now.trace, MODULE_PEAKS, sheet, "\n".join(notes), again=again, most=sheet.rows)
+    time = _time(now, held, moment)
+    chosen = held.allocations.kept if time is None else held.allocations.alive(time)
+    known = int(held.allocations.size[chosen].sum())
+    words = say("memory.kept_words") if time is None else say(f"memory.{moment}_words", time=time)
+    alive = say("memory.alive", words=words, count=len(chosen), size=known)
+    notes.append(GAP.join([alive, say("memory.lead", key=keys_label(BY_ID["focus_next"]))]))
+    sheet = HOLDERS.make(now.part, chosen=chosen, time=time)
+    names = sheet.values("name")
+
+    def when(row: int, at: Value, unknown: str) -> str:
+        return "" if names[row] is None else say(unknown) if at is None else moment_text(float(at))
+
+    cells = {
+        "name": lambda row, name: say("memory.unknown") if name is None else brief(str(name), _LONGEST_HOLDER),
+        "at": lambda row, at: when(row, at, "memory.before"),
+        "released": lambda row, at: when(row, at, "memory.never"),
+    }
+    return shown(now.trace, HOLDERS, sheet, "\n".join(notes), cells=cells, again=again, most=sheet.rows)
+
+
+def _time(now: Context, memory: Memory, moment: str) -> int | None:
+    """The time that is asked about, ns; None for what was never released."""
+    if moment == "kept":
+        return None
+    if moment == "cursor":
+        return now.session.scene.to_trace(now.trace, now.cursor)
+    curve = memory.curve("allocated") or memory.curve("reserved")
+    if curve is not None:
+        return curve.peak[0]
+    allocations = memory.allocations  # without records of the allocator: when its operations held the most
+    edges = np.unique(allocations.start[allocations.start > BEFORE])
+    return max(edges.tolist(), key=lambda at: int(allocations.size[allocations.alive(at)].sum()), default=0)
+
+
+def _peaks(memory: Memory) -> str:
+    """The peaks of all curves, and how far reserved was above allocated."""
+    words = []
+    for amount in ("allocated", "reserved", "active"):
+        curve = memory.curve(amount)
+        if curve is not None:
+            words.append(say(f"memory.peak_{amount}", size=curve.peak[1], time=curve.peak[0]))
+    gap = memory.fragmented()
+    if gap is not None:
+        words.append(say("memory.gap", size=gap[1], time=gap[0]))
+    if memory.process is not None:
+        words.append(say("memory.process", size=memory.process.peak[1]))
+    return GAP.join(words)
