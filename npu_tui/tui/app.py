@@ -36,7 +36,6 @@ from npu_tui.tui.terminal.internals import PlainApp, after, driver, events_of
 from npu_tui.tui.terminal.pace import Repaint
 from npu_tui.tui.terminal.terminal import Terminal, to_tmux
 from npu_tui.tui.terminal.theme import THEMES
-from npu_tui.tui.timeline import Timeline
 from npu_tui.view.start import Start
 
 if TYPE_CHECKING:
@@ -251,7 +250,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
     def leave(self, return_code: int = 0) -> None:
         """End, but not before the terminal's last answer is in: it would be typed into the shell."""
         self._leaving += 1
-        if self._leaving <= _LAST_ANSWERS and any(timeline.pace.on_the_way for timeline in self._timelines()):
+        if self._leaving <= _LAST_ANSWERS and self._main is not None and self._main.drawing.pace.on_the_way:
             after(_LAST_ANSWER_SECONDS / _LAST_ANSWERS, self, lambda: self.leave(return_code))
         else:
             self.exit(None, return_code=return_code)
@@ -352,11 +351,8 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
 
     def on_cursor_position(self) -> None:
         """The terminal answers that it has shown a frame."""
-        for timeline in self._timelines():
-            timeline.frame_shown()
-
-    def _timelines(self) -> list[Timeline]:
-        return [screen.drawing for screen in self.screen_stack if isinstance(screen, MainScreen)]
+        if self._main is not None:
+            self._main.drawing.frame_shown()
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy ``text`` to the clipboard of the terminal, through tmux where that is between."""

@@ -1,16 +1,24 @@
-"""The keys that the bottom line names, in the order of what a newcomer needs, by where the focus is."""
+"""The bottom line: the keys that matter by where the focus is, what to press first, what the last key did."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 from rich.text import Text
+from textual.widgets import Static
 
 from npu_tui.strings import say
-from npu_tui.trace.text import cell_count
+from npu_tui.trace.text import cell_count, printable
 from npu_tui.tui.commands import BY_ID, key_label
+from npu_tui.tui.session import Session
+from npu_tui.tui.terminal.internals import after
+
+_MESSAGE_SECONDS = 6.0
 
 Place = Literal["lanes", "compared", "table", "text", "job", "job_table"]
 
@@ -152,3 +160,104 @@ def _ways_out() -> list[str]:
     if BY_ID["command"].keys:
         return [f"{key_label(BY_ID['command'].keys[0])}q"]
     return [key_label(key) for key in BY_ID["quit"].keys[:1]] or ["Ctrl+C"]
+
+
+class StatusLine(Static):
+    """The keys that matter, or for a few seconds what the last one did."""
+
+    DEFAULT_CSS = """
+    StatusLine {
+        height: 1; dock: bottom; padding: 0 1; color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis;
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._turn = 0
+        self.is_speaking = False
+        self.leads: list[str] = []
+        self._held = ""
+        self._place: Place = "lanes"
+
+    def on_resize(self) -> None:
+        """Show as many keys as fit."""
+        if not self.is_speaking:
+            self._show()
+
+    def hold(self, words: str) -> None:
+        """Show ``words`` where the keys stand, until there are none."""
+        self._held = words
+        if not self.is_speaking:
+            self._show()
+
+    def _show(self) -> None:
+        if self._held:
+            line = Text(printable(self._held))
+        elif self.leads:
+            line = led(self.leads, self.size.width)
+        else:
+            line = footer(self._place, self.size.width)
+        self.update(line, layout=False)
+
+    def show_place(self, place: Place) -> None:
+        """Show the keys that count where the focus is now."""
+        if place != self._place:
+            self._place = place
+            if not self.is_speaking:
+                self._show()
+
+    def show_keys(self) -> None:
+        """Show the keys, or what leads on if there is such, in place of a message."""
+        self.is_speaking = False
+        self._show()
+
+    def holds(self, words: str) -> bool:
+        """Whether there is room for ``words``."""
+        return cell_count(printable(words)) + 2 <= self.app.size.width
+
+    def say(self, words: str) -> None:
+        """Show ``words`` for a while."""
+        self._turn += 1
+        self.is_speaking = True
+        turn = self._turn
+        self.update(Text(printable(words), style="bold"), layout=False)
+        after(_MESSAGE_SECONDS, self, lambda: self._back(turn))
+
+    def _back(self, turn: int) -> None:
+        if turn == self._turn:
+            self.show_keys()
+
+
+_LEADS = ("finding_next", "starved_next")
+
+
+class FirstRun:
+    """What to press first, in place of the keys; ``seen`` is the file that remembers that it has done its work."""
+
+    ENDS = (*_LEADS, "escape", "help")
+    """The commands after which it is not needed any more."""
+
+    def __init__(self, seen: Path) -> None:
+        self._seen = seen
+        self._line: StatusLine | None = None
+
+    def show(self, line: StatusLine, session: Session) -> None:
+        """Put the line in place of the keys."""
+        if os.path.exists(self._seen):  # False where it may not be looked for
+            return
+        starved = sum(len(profile.starved) for profile in session.profiles)
+        lead = "starved" if starved else "finding"
+        self._line = line
+        line.leads = [say(f"first.{form}", count=starved) for form in (lead, f"{lead}.short")]
+        line.show_keys()
+
+    def used(self, command: str) -> None:
+        """Take the line away: ``command``, one of ``ENDS``, is what it leads to, or sends it away."""
+        if self._line is None:
+            return
+        self._line.leads = []
+        self._line = None
+        if command in _LEADS:
+            with suppress(OSError):
+                self._seen.parent.mkdir(parents=True, exist_ok=True)
+                self._seen.touch()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -20,16 +17,13 @@ from npu_tui.analysis.overlap import Overlap
 from npu_tui.analysis.steps import Step, StepSums
 from npu_tui.load.find import Source
 from npu_tui.profile.profile import Profile
-from npu_tui.rules.model import Findings
 from npu_tui.strings import say, words
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.message import Said
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief, cell_count, duration_text, printable, shortened
 from npu_tui.tui.first_picture import BARS_FROM, verdict_lines, verdict_rows
-from npu_tui.tui.footer import Place, footer, led
 from npu_tui.tui.session import Session
-from npu_tui.tui.terminal.internals import after
 from npu_tui.tui.terminal.theme import ALERT, class_colour
 from npu_tui.view.explorer import Explorer
 
@@ -37,29 +31,93 @@ _NARROWEST = 4
 """Cells that words are broken to at least; narrower ones are cut."""
 
 
-class Verdict(Static):
-    """One line per leading finding, as many as ``room`` allows."""
+class Line(Static):
+    """Lines of text above a drawing, which do not wrap; without any it takes no room."""
 
     DEFAULT_CSS = """
-    Verdict { height: 1; background: $panel; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
-    Verdict.-hidden { display: none; }
+    Line { height: 1; background: $panel; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    Line.-hidden { display: none; }
     """
 
     def __init__(self) -> None:
-        super().__init__(classes="-hidden")
-        self._shown: tuple[object, ...] | None = None
+        super().__init__()
+        self._text: Text | None = None
 
-    def show(self, found: Findings | None, room: int, width: int, most: int, meanwhile: str = "") -> None:
-        """Show the verdict of ``found`` (None: not known yet, then ``meanwhile``) in at most ``most`` lines.
+    def fill(self, lines: list[Text], room: int = 0) -> None:
+        """Show ``lines`` in at least ``room`` rows; nothing is drawn where they are the ones that stand there."""
+        self.set_class(not lines, "-hidden")
+        self.styles.height = max(len(lines), room, 1)
+        text = Text("\n", no_wrap=True, end="").join(lines)
+        if text != self._text:
+            self._text = text
+            self.update(text, layout=False)
 
-        Where ``room`` is for one line only, or one is all there is, and ``width`` cells cut it, it takes all of them.
+    @property
+    def rows(self) -> int:
+        """The rows that it takes."""
+        return 0 if self._text is None or self.has_class("-hidden") else self._text.plain.count("\n") + 1
+
+
+class HeadLines:
+    """The three lines above a drawing: what it shows, what is wrong with it, and ``facts`` such as bars of its time.
+
+    ``examined`` counts the profiles whose findings are there.
+    """
+
+    def __init__(self) -> None:
+        self.headline, self.verdict, self.facts = Line(), Line(), Line()
+        self.examined = 0
+
+    @property
+    def lines(self) -> tuple[Line, Line, Line]:
+        """All three from top to bottom."""
+        return self.headline, self.verdict, self.facts
+
+
+class Head(HeadLines):
+    """The rank, the verdict, the step and the device under the cursor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._times: dict[int, Times] = {}
+        self._shown: tuple[object, ...] = ()
+
+    def learn(self, index: int, times: Times) -> None:
+        """Take the times of trace number ``index``."""
+        self._times[index] = times
+
+    def show(self, session: Session, explorer: Explorer, size: Size, with_panel: bool, anew: bool = True) -> None:
+        """Fill the lines for a terminal of ``size``, with bars where it has room for them; ``with_panel``: and a panel.
+
+        Unless ``anew`` only where the user has come to another trace, device or step: most keys do not leave them.
         """
-        if (id(found), room, width, most) == self._shown:
+        focused, traces = explorer.focused, session.scene.traces
+        index = focused.trace if focused is not None else 0
+        device = traces[index].layers[focused.layer].device if focused is not None and focused.layer >= 0 else None
+        times = self._times.get(index) if size.height >= BARS_FROM else None
+        step = 0
+        if times is not None:
+            step = nearest_step(traces[index], times, session.scene.to_trace(index, explorer.state.cursor))
+        place = index, device, step, with_panel, size
+        if place == self._shown and not anew:
             return
-        self._shown = id(found), room, width, most
-        self.set_class(most == 0, "-hidden")
+        self._shown = place
+        bars: list[Text | None] = []
+        if times is not None:
+            at = next((number for number, times_of in enumerate(times.devices) if times_of.device == device), 0)
+            bars = [step_line(traces[index], times, step, at, size.width - 2), device_line(times, step, at)]
+        self.facts.fill([line for line in bars if line is not None])
+        self.headline.fill([_fitted(headline(session, index, not any(bars)), size.width - 2)])
+        self._show_verdict(session, index, size, verdict_lines(size.height, with_panel))
+
+    def _show_verdict(self, session: Session, index: int, size: Size, most: int) -> None:
+        """Show the leading findings in at most ``most`` lines, one for each.
+
+        Where there is room for one finding only, or one is all there is, and the width cuts it, it takes all lines.
+        """
+        found = session.findings.get(index)
         if found is None:
-            lines = [Text(meanwhile or say("findings.examining"), "dim")]
+            lines = [Text(session.examining(index), "dim")]
         else:
             leading = [each for each in found.findings if each.step_after_ns is not None and each.part_of is None]
             grave = [each.severity == "high" for each in leading]
@@ -67,11 +125,11 @@ class Verdict(Static):
                 _line(number, words(said), number <= len(grave) and grave[number - 1]) if leading else _plain(said)
                 for number, said in enumerate(found.verdict, 1)
             ]
-        if (room == 1 or len(lines) == 1) and most > 1 and lines and lines[0].cell_len > width - 2:
-            lines = _broken(self.app.console, lines[0], max(width - 2, _NARROWEST), most)
+        single = verdict_rows(size.height) == 1 or len(lines) == 1
+        if single and most > 1 and lines and lines[0].cell_len > size.width - 2:
+            lines = _broken(self.verdict.app.console, lines[0], max(size.width - 2, _NARROWEST), most)
         # What is not known yet keeps the room of what will be said, so that the lanes do not jump.
-        self.styles.height = max(most if found is None else min(most, len(lines)), 1)
-        self.update(Text("\n").join(lines[:most]))
+        self.verdict.fill(lines[:most], most if found is None else 0)
 
 
 def _broken(console: Console, line: Text, width: int, most: int) -> list[Text]:
@@ -201,46 +259,7 @@ def device_line(times: Times, step: int, device: int) -> Text | None:
     return line
 
 
-class Bars(Static):
-    """The step line and the device line."""
-
-    DEFAULT_CSS = """
-    Bars { height: 2; background: $panel; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
-    Bars.-hidden { display: none; }
-    """
-
-    def __init__(self) -> None:
-        super().__init__(classes="-hidden")
-        self._times: dict[int, Times] = {}
-        self._text: Text | None = None
-
-    def learn(self, index: int, times: Times) -> None:
-        """Take the times of trace number ``index``."""
-        self._times[index] = times
-
-    def show(self, traces: list[Trace], index: int, when: int, device: int | None, width: int) -> bool:
-        """Show the step at ``when`` ns of a trace and what ``device`` did (its first one where it has no such).
-
-        Returns whether there is anything to show on ``width`` columns.
-        """
-        times = self._times.get(index)
-        lines: list[Text | None] = []
-        if times is not None:
-            at = next((i for i, each in enumerate(times.devices) if each.device == device), 0)
-            step = nearest_step(traces[index], times, when)
-            lines = [step_line(traces[index], times, step, at, width - 2), device_line(times, step, at)]
-        shown = [line for line in lines if line is not None]
-        text = Text("\n").join(shown)
-        if text != self._text or self.has_class("-hidden"):
-            self._text = text
-            self.styles.height = max(len(shown), 1)
-            self.update(text)
-        self.set_class(not shown, "-hidden")
-        return bool(shown)
-
-
 _GAP = "  │  "
-_MESSAGE_SECONDS = 6.0
 _LEAST_PATH = 12
 _EVERYWHERE = frozenset({"ASCEND_PROFILER_OUTPUT", "trace_view.json", "trace_view.json.gz"})
 _ALERT_SHARE = 0.01
@@ -301,164 +320,18 @@ def profile_name(path: str) -> str:
     return "/".join(folders)
 
 
-class Headline(Static):
-    """Shows as many parts of the headline as fit."""
-
-    DEFAULT_CSS = (
-        "Headline { height: 1; background: $panel; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }"
-    )
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._line: Text | None = None
-
-    def show(self, session: Session, trace: int, width: int, shares: bool = True) -> None:
-        """Fill the line for ``width`` columns, with the ``shares`` of the device's time; the path is cut in front."""
-        line = Text(no_wrap=True)
-        parts = headline(session, trace, shares)
-        for forms in parts[:-1]:
-            gap = _GAP if line.plain else ""
-            room = width - 2 - line.cell_len - len(gap)
-            part = next((form for form in forms if form.cell_len <= room), None)
-            if part is None:
-                continue
-            line.append(gap, style="dim")
-            line.append_text(part)
-        form, path = (part.plain for part in parts[-1])
-        room = width - 2 - line.cell_len - len(_GAP) - len(form)
-        if room >= _LEAST_PATH:
-            line.append(f"{_GAP}{form}{shortened(path, room, ahead=True)}", style="dim")
-        elif form and room >= -2:  # the colon and the blank after the form need no room
-            line.append(f"{_GAP}{form.rstrip(': ')}", style="dim")
-        if line != self._line:
-            self._line = line
-            self.update(line, layout=False)
-
-
-class StatusLine(Static):
-    """The keys that matter, or for a few seconds what the last one did."""
-
-    DEFAULT_CSS = """
-    StatusLine {
-        height: 1; dock: bottom; padding: 0 1; color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis;
-    }
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._turn = 0
-        self._speaking = False
-        self.leads: list[str] = []
-        self._held = ""
-        self._place: Place = "lanes"
-
-    def on_resize(self) -> None:
-        """Show as many keys as fit."""
-        if not self._speaking:
-            self._show()
-
-    def hold(self, words: str) -> None:
-        """Show ``words`` where the keys stand, until there are none."""
-        self._held = words
-        if not self._speaking:
-            self._show()
-
-    def _show(self) -> None:
-        if self._held:
-            line = Text(printable(self._held))
-        elif self.leads:
-            line = led(self.leads, self.size.width)
-        else:
-            line = footer(self._place, self.size.width)
-        self.update(line, layout=False)
-
-    def show_place(self, place: Place) -> None:
-        """Show the keys that count where the focus is now."""
-        if place != self._place:
-            self._place = place
-            if not self._speaking:
-                self._show()
-
-    def show_keys(self, anew: bool = False) -> None:
-        """Show the keys, or what leads on if there is such, where a message stands; ``anew`` also where none does."""
-        if self._speaking or anew:
-            self._speaking = False
-            self._show()
-
-    def holds(self, words: str) -> bool:
-        """Whether there is room for ``words``."""
-        return cell_count(printable(words)) + 2 <= self.app.size.width
-
-    def say(self, words: str) -> None:
-        """Show ``words`` for a while."""
-        self._turn += 1
-        self._speaking = True
-        turn = self._turn
-        self.update(Text(printable(words), style="bold"), layout=False)
-        after(_MESSAGE_SECONDS, self, lambda: self._back(turn))
-
-    def _back(self, turn: int) -> None:
-        if turn == self._turn:
-            self.show_keys()
-
-
-class Head:
-    """The widgets above the lanes; ``examined`` counts the traces whose findings are there."""
-
-    def __init__(self) -> None:
-        self.headline = Headline()
-        self.verdict = Verdict()
-        self.bars = Bars()
-        self.examined = 0
-
-    def show(self, session: Session, explorer: Explorer, size: Size, with_panel: bool = False) -> None:
-        """The step and device under the cursor, in bars where a terminal of ``size`` has room for them.
-
-        ``with_panel`` says whether the panel is on screen, too.
-        """
-        focused, traces = explorer.focused, session.scene.traces
-        index = focused.trace if focused is not None else 0
-        device = traces[index].layers[focused.layer].device if focused is not None and focused.layer >= 0 else None
-        shown = False
-        if size.height >= BARS_FROM:
-            cursor = session.scene.to_trace(index, explorer.state.cursor) if traces else 0
-            shown = self.bars.show(traces, index, cursor, device, size.width)
-        else:
-            self.bars.add_class("-hidden")
-        self.headline.show(session, index, size.width, not shown)
-        most = verdict_lines(size.height, with_panel)
-        found = session.findings.get(index)
-        meanwhile = session.examining(index) if found is None else ""
-        self.verdict.show(found, verdict_rows(size.height), size.width, most, meanwhile)
-
-
-_LEADS = ("finding_next", "starved_next")
-
-
-class FirstRun:
-    """``seen`` is the file that remembers that the line has done its work."""
-
-    def __init__(self, seen: Path) -> None:
-        self._seen = seen
-        self._line: StatusLine | None = None
-
-    def show(self, line: StatusLine, session: Session) -> None:
-        """Put the line in place of the keys."""
-        if os.path.exists(self._seen):  # False where it may not be looked for
-            return
-        starved = sum(len(profile.starved) for profile in session.profiles)
-        lead = "starved" if starved else "finding"
-        self._line = line
-        line.leads = [say(f"first.{form}", count=starved) for form in (lead, f"{lead}.short")]
-        line.show_keys(True)
-
-    def used(self, command: str) -> None:
-        """Take the line away once ``command`` was what it leads to, or the user sends it away."""
-        if self._line is None or command not in (*_LEADS, "escape", "help"):
-            return
-        self._line.leads = []
-        self._line = None
-        if command in _LEADS:
-            with suppress(OSError):
-                self._seen.parent.mkdir(parents=True, exist_ok=True)
-                self._seen.touch()
+def _fitted(parts: list[list[Text]], width: int) -> Text:
+    """As many ``parts`` of the headline as fit into ``width`` cells; the path is cut in front."""
+    line = Text(no_wrap=True, end="")
+    for forms in parts[:-1]:
+        gap = _GAP if line.plain else ""
+        part = next((form for form in forms if form.cell_len <= width - line.cell_len - len(gap)), None)
+        if part is not None:
+            line.append(gap, style="dim").append_text(part)
+    form, path = (part.plain for part in parts[-1])
+    room = width - line.cell_len - len(_GAP) - len(form)
+    if room >= _LEAST_PATH:
+        line.append(f"{_GAP}{form}{shortened(path, room, ahead=True)}", style="dim")
+    elif form and room >= -2:  # the colon and the blank after the form need no room
+        line.append(f"{_GAP}{form.rstrip(': ')}", style="dim")
+    return line

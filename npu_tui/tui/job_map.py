@@ -17,9 +17,8 @@ from npu_tui.jobs.job import Job
 from npu_tui.jobs.timelines import Bar, waterfall
 from npu_tui.strings import say
 from npu_tui.trace.text import cell_count, duration_text, printable, shortened, wrapped
-from npu_tui.tui.head import profile_name
+from npu_tui.tui.head import HeadLines, profile_name
 from npu_tui.tui.job_overview import Overview
-from npu_tui.tui.ranks import Line
 from npu_tui.tui.terminal.strips import style_of
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.tui.terminal.theme import ALERT
@@ -395,26 +394,24 @@ _DETAIL_FROM = 30
 """Rows of the terminal from which the verdict says why."""
 
 
-class JobHead:
-    """The widgets above the heat map."""
+class JobHead(HeadLines):
+    """The job, its dearest finding, and how well the clocks of its ranks are known."""
 
     def __init__(self, path: str) -> None:
+        super().__init__()
         self._path = printable(profile_name(path))
-        self.headline = Line()
-        self.verdict = Line()
-        self.clock = Line()
 
     def show_loading(self, words: str) -> None:
         """Say how far the reading is."""
         self.headline.fill([Text.assemble((f"{say('ranks.title')}  ", "bold"), self._path, end="")])
         self.verdict.fill([Text(words, end="")])
-        self.clock.fill([])
+        self.facts.fill([])
 
     def show(self, view: Overview, width: int, height: int) -> None:
         """Fill the lines for a terminal of ``width`` columns and ``height`` rows."""
         self.headline.fill([self._headline(view, width - 2)])
         self.verdict.fill(self._verdict(view, width - 2, height >= _DETAIL_FROM))
-        self.clock.fill([self._clock(view, width - 2)])
+        self.facts.fill([self._clock(view, width - 2)])
 
     def _headline(self, view: Overview, width: int) -> Text:
         job = view.job

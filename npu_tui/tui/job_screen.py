@@ -10,7 +10,6 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 from textual import work
-from textual.app import ComposeResult
 from textual.message import Message
 from textual.worker import get_current_worker
 
@@ -55,13 +54,7 @@ class JobPanel(Panel):
 
     def __init__(self) -> None:
         super().__init__()
-        self._wanted_rows = _LEAST
         self._counts = dict.fromkeys(JOB_KEYS, 0)  # until the job is read
-
-    @property
-    def usual(self) -> int:
-        """The rows it has while it is neither grown nor dragged."""
-        return self._wanted_rows
 
     def share(self, height: int, above: int, more: int = 0) -> None:
         """Take what a terminal of ``height`` rows has left below a head and pictures of ``above`` rows.
@@ -70,8 +63,7 @@ class JobPanel(Panel):
         """
         least = next((rows for from_, rows in _USUAL if height >= from_), _LEAST)
         left = height - above - 1
-        self._wanted_rows = max(least, left - more if left - more >= least else left)
-        self.fit(height)
+        self.fit(height, max(least, left - more if left - more >= least else left))
 
 
 GoesOn = Callable[[], bool]
@@ -268,6 +260,7 @@ class JobScreen(PanelScreen[JobMap]):
 
     where: ClassVar[Where] = "job"
     panel: JobPanel
+    head: JobHead
     footers: tuple[Place, Place, Place] = ("job", "job_table", "job_table")
     focuses: ClassVar[tuple[Focus, Focus, Focus]] = ("job", "job_table", "job_table")
 
@@ -316,16 +309,6 @@ class JobScreen(PanelScreen[JobMap]):
         self._filled: tuple[object, ...] | None = None
         self.entering = Entering(lambda: self.overview, self.mark, self._want, cached)
         self._asking = Asking(lambda: self.view, self._arrange, self.run_command)
-
-    def compose(self) -> ComposeResult:
-        """Head, pictures, panel; prompt and status line below."""
-        yield self.head.headline
-        yield self.head.verdict
-        yield self.head.clock
-        yield self.drawing
-        yield self.panel
-        yield self._line
-        yield self.prompt
 
     def on_mount(self) -> None:
         """Begin to read."""
@@ -406,7 +389,7 @@ class JobScreen(PanelScreen[JobMap]):
             return
         self.head.show(view, size.width, size.height)
         rows, *others, parts = natural_lines(view, size.width)
-        head = self.head.headline.rows + self.head.verdict.rows + self.head.clock.rows
+        head = sum(line.rows for line in self.head.lines)
         above = head + rows + 1 + sum(lines + 1 for lines in others if lines)
         self.panel.share(size.height, above, parts + 1 if parts else 0)
         self.drawing.changed()
@@ -426,8 +409,11 @@ class JobScreen(PanelScreen[JobMap]):
         super().run_command(command)
         self.show_head()
 
-    def show_head(self) -> None:
+    action_run = action_lanes_run = run_command
+
+    def show_head(self, anew: bool = True) -> None:
         """Fill the lines above the pictures."""
+        del anew
         if self.view is not None:
             self.head.show(self.view, self.app.size.width, self.app.size.height)
 

@@ -182,7 +182,7 @@ class Panel(Vertical):
         self._lines = 0
         self._orders: dict[tuple[object, ...], Order] = {}
         self._content: Content = ""
-        self._terminal = 0
+        self._terminal = self.usual = 0
         self._dragged = 0
         self._blank = 0
         self._told = ""
@@ -204,18 +204,17 @@ class Panel(Vertical):
 
     # --- size
 
-    def fit(self, height: int) -> None:
-        """Take the room that a terminal of ``height`` rows has for it; where that is little, hide unless asked for."""
+    def fit(self, height: int, usual: int = 0) -> None:
+        """Take the room that a terminal of ``height`` rows has for it; where that is little, hide unless asked for.
+
+        ``usual`` are the rows it has while it is neither grown nor dragged; 0: as many as go with the height.
+        """
         if height != self._terminal:
             self._terminal, self._blank = height, 0
             self._asked_back.clear()
+        self.usual = usual or panel_rows(height)
         self._resize()
         self.set_class(not (height >= self.SHOWN_FROM if self._wanted is None else self._wanted), "-hidden")
-
-    @property
-    def usual(self) -> int:
-        """The rows it has while it is neither grown nor dragged."""
-        return panel_rows(self._terminal)
 
     def take_blank(self, rows: int) -> None:
         """Take ``rows`` that the lanes would leave blank, while it is as it comes.

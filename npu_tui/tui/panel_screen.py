@@ -11,14 +11,15 @@ from typing import ClassVar, Generic, Literal, TypeVar
 
 from rich.text import Text
 from textual import events
+from textual.app import ComposeResult
 from textual.message import Message
 from textual.screen import Screen
 
 from npu_tui.strings import say
 from npu_tui.tui.commands import BY_ID, Where, commands_of, is_han
 from npu_tui.tui.contents import record
-from npu_tui.tui.footer import Place
-from npu_tui.tui.head import FirstRun, StatusLine
+from npu_tui.tui.footer import FirstRun, Place, StatusLine
+from npu_tui.tui.head import HeadLines
 from npu_tui.tui.keymap import ASKING, screen_bindings
 from npu_tui.tui.palette import CommandProvider, Entry
 from npu_tui.tui.panel import Filtering, Panel, TabLine
@@ -46,6 +47,7 @@ class PanelScreen(Screen[None], Generic[Drawn], inherit_bindings=False):
     where: ClassVar[Where]
     footers: tuple[Place, Place, Place]
     focuses: ClassVar[tuple[Focus, Focus, Focus]]
+    head: HeadLines
 
     class Leave(Message):
         """The user has seen enough."""
@@ -64,17 +66,25 @@ class PanelScreen(Screen[None], Generic[Drawn], inherit_bindings=False):
         self._line = StatusLine()
         self._prefix = ""
 
+    def compose(self) -> ComposeResult:
+        """Lines above, drawing, panel; prompt and status line below."""
+        yield from self.head.lines
+        yield self.drawing
+        yield self.panel
+        yield self._line
+        yield self.prompt
+
     # --- commands
 
     def run_command(self, command: str) -> None:
         """Run a command of the registry and show what it has to say; what began a sequence of keys is forgotten."""
         self._prefix = ""
-        if self.first_run is not None:
+        if self.first_run is not None and command in FirstRun.ENDS:
             self.first_run.used(command)
         words = BY_ID[command].acts[self.where](self)
         if words:
             self.tell(words)
-        else:
+        elif self._line.is_speaking:
             self._line.show_keys()
         self.drawing.changed()
 
@@ -97,11 +107,9 @@ class PanelScreen(Screen[None], Generic[Drawn], inherit_bindings=False):
         else:
             self._prefix = key
 
-    def action_run(self, command: str) -> None:
-        """Run the command called ``command`` (a binding's action)."""
-        self.run_command(command)
-
-    action_lanes_prefix, action_lanes_run = action_prefix, action_run
+    # What bindings call, those that need the focus of the drawing by names of their own.
+    action_run = action_lanes_run = run_command
+    action_lanes_prefix = action_prefix
 
     def on_key(self, event: events.Key) -> None:
         """Say why keys do nothing while an input method takes them."""
@@ -161,8 +169,8 @@ class PanelScreen(Screen[None], Generic[Drawn], inherit_bindings=False):
         self.refresh()
 
     @abstractmethod
-    def show_head(self) -> None:
-        """Fill what stands above the drawing."""
+    def show_head(self, anew: bool = True) -> None:
+        """Fill the lines above the drawing; not ``anew`` only where they may say something else."""
 
     # --- prompt
 

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 from rich.text import Text
 from textual.geometry import Size
-from textual.widgets import Static
 
 from npu_tui.compare.comparison import Comparison, PartChange
 from npu_tui.compare.measured import Side
@@ -22,7 +21,7 @@ from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.text import brief, cell_count, duration_text, printable, shortened
-from npu_tui.tui.head import profile_name
+from npu_tui.tui.head import HeadLines, profile_name
 from npu_tui.tui.session import Session
 from npu_tui.tui.terminal.theme import ALERT, class_colour
 from npu_tui.view.explorer import Explorer
@@ -225,53 +224,19 @@ _BAR = 6
 """Cells of the longest bar beside a part of the step."""
 
 
-class Line(Static):
-    """Lines of text that do not wrap."""
-
-    DEFAULT_CSS = """
-    Line { height: 1; background: $panel; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
-    Line.-hidden { display: none; }
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._text: Text | None = None
-
-    def fill(self, lines: list[Text]) -> None:
-        """Show ``lines``; nothing is drawn where they are the ones that stand there."""
-        text = Text("\n", no_wrap=True, end="").join(lines)
-        if text != self._text:
-            self._text = text
-            self.set_class(not lines, "-hidden")
-            self.styles.height = max(len(lines), 1)
-            self.update(text)
-
-    @property
-    def rows(self) -> int:
-        """The lines that it takes."""
-        return 0 if self._text is None or self.has_class("-hidden") else self._text.plain.count("\n") + 1
-
-    def learn(self, index: int, times: object) -> None:
-        """Take no notice: a comparison has its own times."""
-
-
-class ComparedHead:
-    """The widgets above the lanes; ``examined`` counts the profiles whose findings are there."""
+class ComparedHead(HeadLines):
+    """Both profiles, the verdict of their comparison, and both steps in bars."""
 
     def __init__(self, picture: Picture) -> None:
+        super().__init__()
         self._picture = picture
-        self.headline = Line()
-        self.verdict = Line()
-        self.bars = Line()
-        self.examined = 0
 
-    def show(self, session: Session, explorer: Explorer, size: Size, with_panel: bool = False) -> None:
+    def show(self, explorer: Explorer, size: Size) -> None:
         """Fill the lines for a terminal of ``size``; the lowest ones have no room for the bars."""
-        del session
         width = size.width - 2
         self.headline.fill([self._sides(explorer, width)])
         self.verdict.fill([self._verdict(width), self._parts(width)][: 1 if size.height < 18 else 2])
-        self.bars.fill(self._bars(width) if size.height >= 20 else [])
+        self.facts.fill(self._bars(width) if size.height >= 20 else [])
 
     def _sides(self, explorer: Explorer, width: int) -> Text:
         """Both profiles, and how their clocks lie over one another."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from rich.text import Text
-from textual.app import ComposeResult
 from textual.geometry import Size
 from textual.message import Message
 from textual.timer import Timer
@@ -24,8 +23,8 @@ from npu_tui.tui.examine import Examined, Measured, Remembered, examine, open_li
 from npu_tui.tui.finder import Finder, Found
 from npu_tui.tui.first_picture import PANEL_FROM
 from npu_tui.tui.flags import Choice, FlagMarks, Flags, FlagSheet
-from npu_tui.tui.footer import Place
-from npu_tui.tui.head import FirstRun, Head
+from npu_tui.tui.footer import FirstRun, Place
+from npu_tui.tui.head import Head
 from npu_tui.tui.keymap import words_at_start
 from npu_tui.tui.palette import Entry, why_not
 from npu_tui.tui.panel import Panel, TabLine
@@ -54,6 +53,7 @@ class MainScreen(PanelScreen[Timeline]):
     where: ClassVar[Where] = "lanes"
     footers: tuple[Place, Place, Place] = ("lanes", "table", "text")
     focuses: ClassVar[tuple[Focus, Focus, Focus]] = ("lanes", "table", "panel")
+    head: Head | ComparedHead
 
     class Back(Message):
         """The overview of the job is wanted again."""
@@ -85,7 +85,7 @@ class MainScreen(PanelScreen[Timeline]):
         self.session = session
         self.explorer = Explorer(session.scene, 80, 20)
         super().__init__(Timeline(self.explorer, session.painter, terminal), Panel())
-        self.head: Head | ComparedHead = Head() if session.picture is None else ComparedHead(session.picture)
+        self.head = Head() if session.picture is None else ComparedHead(session.picture)
         if session.picture is not None:
             self.footers = ("compared", "table", "text")
         self._start = start
@@ -118,16 +118,6 @@ class MainScreen(PanelScreen[Timeline]):
     def hits(self) -> Hits:
         """The hits of the search."""
         return self.finder.hits
-
-    def compose(self) -> ComposeResult:
-        """Headline, bars, timeline, panel; prompt and status line below."""
-        yield self.head.headline
-        yield self.head.verdict
-        yield self.head.bars
-        yield self.drawing
-        yield self.panel
-        yield self._line
-        yield self.prompt
 
     def on_mount(self) -> None:
         """Focus the lanes, and say what is wrong with the trace."""
@@ -212,7 +202,8 @@ class MainScreen(PanelScreen[Timeline]):
     def on_measured(self, event: Measured) -> None:
         """Show the times of a trace in bars."""
         if event.session is self.session:
-            self.head.bars.learn(event.index, event.times)
+            if isinstance(self.head, Head):
+                self.head.learn(event.index, event.times)
             self.show_head()
 
     def on_remembered(self, event: Remembered) -> None:
@@ -249,10 +240,13 @@ class MainScreen(PanelScreen[Timeline]):
         self.show_head()
         self.panel.fit(size.height)
 
-    def show_head(self) -> None:
-        """Fill the headline, the verdict and the bars."""
-        beside_lanes = self.panel.is_shown and not self.panel.is_full  # a whole page has room for the verdict
-        self.head.show(self.session, self.explorer, self.app.size, beside_lanes)
+    def show_head(self, anew: bool = True) -> None:
+        """Fill the lines above the lanes; not ``anew`` only where they say something else."""
+        if isinstance(self.head, ComparedHead):
+            self.head.show(self.explorer, self.app.size)
+        else:
+            beside_lanes = self.panel.is_shown and self.panel.growth != "full"  # a whole page has room for the verdict
+            self.head.show(self.session, self.explorer, self.app.size, beside_lanes, anew)
 
     def _work(self, job: Callable[[], None], group: str) -> None:
         """Run ``job`` in a thread; it replaces the one of its ``group``."""
@@ -549,7 +543,7 @@ class MainScreen(PanelScreen[Timeline]):
 
     def _rested(self) -> None:
         self._panel_timer = None
-        self.show_head()
+        self.show_head(anew=False)
         self.contents.fill()
         self._share_blank()
         collect_at_rest()

@@ -41,6 +41,7 @@ class Drawing(Widget, can_focus=True):
 
 
 FRAME_SECONDS = 1 / 60
+_AT_ONCE = 0.001
 _CLICK_COLUMNS = 1
 _WHEEL_ROWS = 3
 _WHEEL_ZOOM = 1.25
@@ -67,19 +68,19 @@ class Timeline(Drawing):
 
     def __init__(self, explorer: Explorer, painter: Painter, terminal: Terminal | None = None) -> None:
         super().__init__()
-        self._terminal = terminal or Terminal()
+        terminal = terminal or Terminal()
+        self._encoder = Encoder(terminal.palette, terminal.depth, terminal.glyphs)
         self.explorer = explorer
         self.painter = painter
         self.frame: Frame | None = None
-        self._encoder: Encoder | None = None
         self._strips: list[Strip] = []
         self._fitted: Size | None = None
         self._stale = False
         """Whether what is to be shown next is still to be painted: of many sizes at a start only the last is seen."""
         self._versions: list[int] = []
         self._version = 0
-        self._shown = Shown(0)
         self.pace = Pace()
+        self._shown = Shown(0, self.pace.question)
         self._pending = False
         self._timer: Timer | None = None
         self._painted = float("-inf")
@@ -113,33 +114,27 @@ class Timeline(Drawing):
         self.post_message(self.Moved())
         if not self._pending:
             self._pending = True
-            self._paint_in(FRAME_SECONDS - (time.monotonic() - self._painted))
+            self._paint_soon()
 
     def frame_shown(self) -> None:
         """The terminal has shown a frame: the next one may go out."""
         self.pace.answer()
         if self._pending:
-            self._paint_in(FRAME_SECONDS - (time.monotonic() - self._painted))
+            self._paint_soon()
 
-    def _paint_in(self, seconds: float) -> None:
+    def _paint_soon(self) -> None:
+        """Paint when the frame before has had its time, and the terminal has shown enough of those on their way."""
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
-        if seconds > 0.001:
-            self._timer = after(seconds, self, self._paint_when_free)
-        else:
-            self._paint_when_free()
-
-    def _paint_when_free(self) -> None:
-        wait = self.pace.wait()
-        if wait > 0:
-            self._paint_in(wait)
+        rest = FRAME_SECONDS - (time.monotonic() - self._painted)
+        seconds = rest if rest > _AT_ONCE else self.pace.wait()
+        if seconds > 0:
+            self._timer = after(seconds, self, self._paint_soon)
             return
         self._pending = False
-        rows, width = self._paint(), self.size.width
-        if rows:
-            regions = [Region(0, y, width, 1) for y in rows]
-            self.refresh(*regions)
+        if rows := self._paint():
+            self.refresh(*(Region(0, y, self.size.width, 1) for y in rows))
 
     def _paint(self) -> list[int]:
         """Compose the frame; returns the rows that differ from the one before."""
@@ -149,7 +144,7 @@ class Timeline(Drawing):
         self._painted, self._stale = time.monotonic(), False
         explorer = self.explorer
         frame = self.painter.compose(explorer.rows, explorer.state, width, height)
-        encoder = self._ensure_encoder()
+        encoder = self._encoder
         frame.grid = encoder.prepared(frame.grid)
         before = self.frame
         self.frame = frame
@@ -157,8 +152,7 @@ class Timeline(Drawing):
             before = None
             self._strips = [Strip.blank(width)] * height
             self._versions = [0] * height
-            self._shown = Shown(height)
-            self._shown.end_of_frame = self.pace.question
+            self._shown = Shown(height, self.pace.question)
         rows = frame.grid.changed(None if before is None else before.grid)
         changes = encoder.encode(frame.grid, rows, None if before is None else before.grid)
         self._version += 1
@@ -174,12 +168,6 @@ class Timeline(Drawing):
     def forget_shown(self) -> None:
         """Something else may have drawn over the rows: write them whole the next time."""
         self._shown.forget()
-
-    def _ensure_encoder(self) -> Encoder:
-        if self._encoder is None:
-            terminal = self._terminal
-            self._encoder = Encoder(terminal.palette, terminal.depth, terminal.glyphs)
-        return self._encoder
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The painted rows of ``crop``."""

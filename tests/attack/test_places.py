@@ -12,7 +12,7 @@ from npu_tui.load.errors import InputError
 from npu_tui.load.find import find_source
 from npu_tui.load.load import load, opening_of
 from npu_tui.tui.flags import Flags
-from npu_tui.tui.head import FirstRun
+from npu_tui.tui.footer import FirstRun
 
 NOWHERE = "a" * 300
 """A name that the system refuses to look up, as it does what lies below a folder that may not be searched."""

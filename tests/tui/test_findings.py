@@ -12,8 +12,6 @@ from npu_tui.rules.model import Finding, Findings
 from npu_tui.strings import say, words
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.examine import Examined
-from npu_tui.tui.first_picture import verdict_lines, verdict_rows
-from npu_tui.tui.head import Verdict
 from npu_tui.tui.panel import Panel
 from npu_tui.tui.sheets import Sheet
 from npu_tui.view.scene import Selected
@@ -48,31 +46,34 @@ async def test_the_opening_screen_is_the_verdict(session):
 async def test_small_terminals_have_less_of_the_verdict(session):
     async with opened(session, (80, 24)) as driver:
         await driver.settle()
-        assert driver.main.query_one(Verdict).size.height == 2  # the first finding, whole
+        assert driver.main.head.verdict.size.height == 2  # the first finding, whole
         await driver.press("q")
-        assert driver.main.query_one(Verdict).size.height == 1  # the panel needs the room
+        assert driver.main.head.verdict.size.height == 1  # the panel needs the room
     async with opened(session, (60, 15)) as driver:
-        assert driver.main.query_one(Verdict).size.height == 1
+        assert driver.main.head.verdict.size.height == 1
     async with opened(session, (60, 12)) as driver:
-        assert not driver.main.query_one(Verdict).display
+        assert not driver.main.head.verdict.display
 
 
 @pytest.mark.parametrize("width", [1, 2, 4, 5])
 async def test_a_terminal_of_a_few_columns_has_the_verdict_too(session, width: int):
     async with opened(session, (width, 24)) as driver:
-        assert driver.main.query_one(Verdict).size.height == 2
+        assert driver.main.head.verdict.size.height == 2
 
 
 async def test_the_verdict_takes_the_room_that_was_kept_for_it(session):
     async with opened(session, (80, 24)) as driver:
-        verdict = driver.main.query_one(Verdict)
+        verdict = driver.main.head.verdict
         for width in (80, 200):
             await driver.pilot.resize_terminal(width, 24)
             await driver.settle()
             known = verdict.size.height
-            verdict.show(None, verdict_rows(24), width, verdict_lines(24, with_panel=False))
+            learned = dict(session.findings)
+            session.findings.clear()
+            driver.main.show_head()
             await driver.idle()
             assert verdict.size.height == known
+            session.findings.update(learned)
 
 
 async def test_e_goes_to_the_evidence_of_one_finding_after_the_other(session):

@@ -14,7 +14,7 @@ from npu_tui.manual.pages import page
 from npu_tui.settings import load_settings
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.commands import BY_ID, COMMANDS, text_table
-from npu_tui.tui.head import StatusLine
+from npu_tui.tui.footer import StatusLine
 from npu_tui.tui.keymap import KeymapError, key_name, use_keys, use_settings, words_at_start
 from npu_tui.tui.picture import unknown_keys
 from npu_tui.tui.sheets import HelpSheet

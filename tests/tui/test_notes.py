@@ -16,7 +16,7 @@ from npu_tui.cli.options import add_place, place_of
 from npu_tui.load.load import load
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.flags import Flag, Flags, FlagSheet, identity_of
-from npu_tui.tui.head import StatusLine
+from npu_tui.tui.footer import StatusLine
 from npu_tui.tui.prompts import command_here, quoted
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.tabs.table import Table

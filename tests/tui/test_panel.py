@@ -6,7 +6,7 @@ from driving import opened
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import duration_text
 from npu_tui.tui.commands import TAB_KEYS
-from npu_tui.tui.head import StatusLine
+from npu_tui.tui.footer import StatusLine
 from npu_tui.tui.panel import TabLine
 from npu_tui.view.scene import Selected
 

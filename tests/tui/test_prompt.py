@@ -7,7 +7,7 @@ from driving import opened
 from textual.widgets import Input, Label
 
 from npu_tui.tui.commands import BY_ID, commands_of
-from npu_tui.tui.head import StatusLine
+from npu_tui.tui.footer import StatusLine
 from npu_tui.tui.screen import MainScreen
 
 

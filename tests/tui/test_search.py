@@ -7,7 +7,7 @@ import pytest
 from driving import opened
 from textual.widgets import Label
 
-from npu_tui.tui.head import StatusLine
+from npu_tui.tui.footer import StatusLine
 from npu_tui.tui.prompt import Prompt
 from npu_tui.view.palette import Ink
 

@@ -12,7 +12,6 @@ from measured import session_of
 from npu_tui.analysis.code_lines import CodeLine, line_of
 from npu_tui.load.load import load
 from npu_tui.tui import examine as editor
-from npu_tui.tui.head import Bars
 from npu_tui.view.scene import Selected
 
 
@@ -176,7 +175,7 @@ async def test_the_bars_tell_the_step_and_the_device(session):
         assert head[at + 1].startswith(" device ")
         assert "to the first kernel, not in free" in head[at + 1]
     async with opened(session, (80, 24)) as driver:
-        assert not driver.main.query_one(Bars).display
+        assert not driver.main.head.facts.display
 
 
 @pytest.fixture

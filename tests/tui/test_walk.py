@@ -19,7 +19,7 @@ from npu_tui.analysis.ranges import namesakes
 from npu_tui.load.load import load
 from npu_tui.trace.text import duration_text
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.head import StatusLine
+from npu_tui.tui.footer import StatusLine
 from npu_tui.view.moves import links_of, siblings
 from npu_tui.view.outline import lane_key
 from npu_tui.view.scene import Selected

@@ -11,7 +11,7 @@ from driving import opened
 from npu_tui.analysis.code_lines import line_of, user_line
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import duration_text
-from npu_tui.tui.head import StatusLine
+from npu_tui.tui.footer import StatusLine
 
 WALK = {
     "the longest kernel": ("6", "tab", "right", "right", "right", "right", "enter"),

@@ -22,18 +22,13 @@ class Shown:
     ``end_of_frame()`` is written after the last changed row of a frame.
     """
 
-    def __init__(self, rows: int) -> None:
-        self._versions = [0] * rows
-        self.end_of_frame: Callable[[], str] = str
+    def __init__(self, rows: int, end_of_frame: Callable[[], str]) -> None:
+        self.versions = [0] * rows
+        self.end_of_frame = end_of_frame
 
     def forget(self) -> None:
         """Nothing is known any more: something else may have drawn there."""
-        self._versions = [0] * len(self._versions)
-
-    def replace(self, row: int, version: int) -> int:
-        """Note that ``row`` is about to show ``version``; returns what it showed before."""
-        before, self._versions[row] = self._versions[row], version
-        return before
+        self.versions = [0] * len(self.versions)
 
 
 class AnsiStrip(LazyStrip):
@@ -70,14 +65,15 @@ class AnsiStrip(LazyStrip):
 
     def pieces(self) -> list[Segment]:
         """The row in segments: what is asked in pieces is not written as a row."""
-        self._shown.replace(self._row, 0)
+        self._shown.versions[self._row] = 0
         if self._made is None:
             self._made = [Segment(run[0], style_of(*run[1:])) for run in self._runs()]
         return self._made
 
     def render(self, console: Console) -> str:
         """What brings the terminal to this version; it is called when the row is written."""
-        before = self._shown.replace(self._row, self._version)
+        versions, row = self._shown.versions, self._row
+        before, versions[row] = versions[row], self._version
         if before == self._version:
             return ""
         text = self._change if before == self._base and before else self._whole()
