@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import cast
 
 from msgspec import Struct
 from rich.text import Text
-from textual.message import Message
 
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, duration_text
@@ -17,7 +15,7 @@ from npu_tui.tui.panel import Panel
 from npu_tui.tui.session import Session
 from npu_tui.tui.tabs import make_tabs
 from npu_tui.tui.tabs.lines import LinesTab
-from npu_tui.tui.tabs.table import Content, Context, Row, Stretch, Tab, Table, padded, row_cells
+from npu_tui.tui.tabs.table import Content, Context, Row, Stretch, Table, padded, row_cells
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import Selected
 from npu_tui.view.viewport import Viewport
@@ -50,19 +48,10 @@ class Owed(Struct, frozen=True):
     selection: Selected | None
 
 
-class Computed(Message):
-    """A thread has made the ``content`` of a tab for what was ``wanted`` then."""
-
-    def __init__(self, content: Content, wanted: tuple[object, ...]) -> None:
-        self.content = content
-        self.wanted = wanted
-        super().__init__()
-
-
 class Contents:
     """Fills ``panel`` with what ``explorer`` looks at in ``session`` and the hits of ``finder``.
 
-    ``compute`` runs what takes longer than a key may in a thread; its ``Computed`` message goes to the panel.
+    ``compute`` runs what takes longer than a key may in a thread, which hands it back through the panel.
     ``computing`` is what a thread is making for the open tab, None if nothing.
     """
 
@@ -72,7 +61,7 @@ class Contents:
         explorer: Explorer,
         finder: Finder,
         panel: Panel,
-        compute: Callable[[Callable[[], None]], object],
+        compute: Callable[[Callable[[], object]], object],
     ) -> None:
         self._session = session
         self._explorer = explorer
@@ -153,7 +142,7 @@ class Contents:
         else:
             self.computing = wanted
             self._panel.show(say("panel.computing"))
-            self._compute(partial(_make, tab, now, wanted, self._panel.post_message))
+            self._compute(lambda: self._panel.call_later(self.take, tab.content(now), wanted))
 
     def _show_tabs(self, now: Context) -> None:
         """Show the names and counts of all tabs, unless what they depend on is as it was: most keys only move."""
@@ -173,11 +162,11 @@ class Contents:
             self._finder.hits, state.cursor, turn,
         )  # fmt: skip
 
-    def take(self, made: Computed) -> None:
-        """Show what a thread has made, unless something else is wanted meanwhile."""
-        if self.computing == made.wanted:
+    def take(self, content: Content, wanted: tuple[object, ...]) -> None:
+        """Show the ``content`` that a thread has made, unless something else than ``wanted`` then is wanted now."""
+        if self.computing == wanted:
             self.computing = None
-            self._panel.show(made.content)
+            self._panel.show(content)
 
     def visit(self, row: Row) -> str:
         """Go to the first place of ``row``, and again to its next one; returns what to tell."""
@@ -303,8 +292,3 @@ class Contents:
         self.visit(row)
         self._panel.point_at(row.cells)
         return say(f"{self._walked}.of", n=found.index(row) + 1, count=len(found), title=str(row.cells[-1]).strip())
-
-
-def _make(tab: Tab, now: Context, wanted: tuple[object, ...], post: Callable[[Message], object]) -> None:
-    """Make the contents of a tab; it runs in a thread."""
-    post(Computed(tab.content(now), wanted))

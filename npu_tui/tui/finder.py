@@ -9,7 +9,6 @@ from itertools import count
 
 import numpy as np
 import numpy.typing as npt
-from textual.message import Message
 from textual.worker import get_current_worker
 
 from npu_tui.analysis.search_language import FIELDS, Search, SearchError, parse_search, unknown_field
@@ -25,31 +24,28 @@ _BETWEEN = 0.15
 """Seconds from one count to the next while args are read."""
 
 
-class Found(Message):
-    """The hits of search ``number`` so far, or in ``error`` what is wrong with it."""
-
-    def __init__(self, number: int, hits: Hits, error: str = "") -> None:
-        self.number = number
-        self.hits = hits
-        self.error = error
-        super().__init__()
-
-
 class Finder:
     """The present search of ``session``: its ``hits``, and in ``error`` one line where its text cannot be used.
 
-    ``work`` runs a function in a thread, those of one group one after the other; ``post`` takes the ``Found`` messages.
+    ``work`` runs a function in a thread, those of one group one after the other, ``later`` one in the event loop;
+    ``found`` is called there when there are more hits.
     """
 
     def __init__(
-        self, session: Session, work: Callable[[Callable[[], None], str], object], post: Callable[[Message], object]
+        self,
+        session: Session,
+        work: Callable[[Callable[[], None], str], object],
+        later: Callable[..., object],
+        found: Callable[[], object],
     ) -> None:
         self.hits = NO_HITS
         self.error = ""
         self.running = False
-        self._text = ""
+        self.text = ""
+        """What is or was looked for; empty without a search."""
         self._start = work
-        self._post = post
+        self._later = later
+        self._found = found
         self._number = next(_NUMBERS)
         self._scene = session.scene
         self._profiles = session.profiles
@@ -61,11 +57,6 @@ class Finder:
             for trace in self._traces
             for name in (*(lane.name for lane in trace.lanes), *(layer.name for layer in trace.layers))
         ]
-
-    @property
-    def text(self) -> str:
-        """What is or was looked for; empty without a search."""
-        return self._text
 
     def prepare(self) -> None:
         """Compute in a thread what searches need, while the user is still typing one."""
@@ -87,7 +78,7 @@ class Finder:
     def clear(self) -> None:
         """Stop searching; there are no hits."""
         self._number = next(_NUMBERS)
-        self.hits, self.error, self.running, self._text = NO_HITS, "", False, ""
+        self.hits, self.error, self.running, self.text = NO_HITS, "", False, ""
 
     def shifted(self) -> None:
         """A trace lies elsewhere on the scene's clock now: so do its hits."""
@@ -95,17 +86,17 @@ class Finder:
             self.hits = make_hits(self.hits.text, self._scene, self.hits.masks, self.hits.share)
 
     def begin(self, text: str) -> None:
-        """Look for ``text`` in a thread; ``Found`` messages bring the hits."""
+        """Look for ``text`` in a thread."""
         self.clear()
         if not text.strip():
             return
-        self._text, self.running = text, True
+        self.text, self.running = text, True
         number = self._number
         self._start(lambda: self._work(number, text), "search")
 
     def finish(self, text: str) -> None:
         """Look for ``text`` until the hits are there; only args are still read in the thread."""
-        if text == self._text and not self.running:
+        if text == self.text and not self.running:
             return
         try:
             search = parse_search(text, self._places)
@@ -113,11 +104,11 @@ class Finder:
             self._refuse(error)
             return
         if search.args:
-            if text != self._text:
+            if text != self.text:
                 self.begin(text)
             return
         self.clear()
-        self._text = text
+        self.text = text
         try:
             self.hits = make_hits(text, self._scene, self._masks(search))
         except SearchError as error:
@@ -125,7 +116,7 @@ class Finder:
 
     def words(self) -> str:
         """How many hits there are, or what is wrong; empty without a search."""
-        count, text = len(self.hits), self._text
+        count, text = len(self.hits), self.text
         if self.error or not text:
             return self.error
         if self.running:
@@ -137,7 +128,7 @@ class Finder:
     def answer(self) -> str:
         """The same, where the text itself is in sight."""
         count = len(self.hits)
-        if self.error or not self._text:
+        if self.error or not self.text:
             return self.error
         if self.running:
             return say("search.count_so_far", count=count, share=f"{self._share:.0%}")
@@ -149,19 +140,18 @@ class Finder:
 
     def _fields(self) -> str:
         """Which field may be meant by what is none."""
-        unknown = unknown_field(self._text)
+        unknown = unknown_field(self.text)
         if unknown is None:
             return ""
         near = get_close_matches(unknown, FIELDS, 1)
         return say("search.field_near", near=near[0]) if near else say("search.fields", fields=" ".join(FIELDS))
 
-    def take(self, found: Found) -> bool:
-        """Keep what a ``Found`` brought; False if it belongs to an older search."""
-        if found.number != self._number:
-            return False
-        self.hits, self.error = found.hits, found.error
-        self.running = found.hits.share < 1 and not found.error
-        return True
+    def _take(self, number: int, hits: Hits, error: str = "") -> None:
+        """Keep the ``hits`` of search ``number`` so far, or in ``error`` what is wrong, unless another search runs."""
+        if number == self._number:
+            self.hits, self.error = hits, error
+            self.running = hits.share < 1 and not error
+            self._found()
 
     def _refuse(self, error: SearchError) -> None:
         self.clear()
@@ -176,11 +166,11 @@ class Finder:
         try:
             search = parse_search(text, self._places)
             for hits in self._search(search, go_on):
-                self._post(Found(number, hits))
+                self._later(self._take, number, hits)
         except SearchError as error:
-            self._post(Found(number, NO_HITS, printable(str(error))))
+            self._later(self._take, number, NO_HITS, printable(str(error)))
         except InputError as error:
-            self._post(Found(number, NO_HITS, words(error.message)))
+            self._later(self._take, number, NO_HITS, words(error.message))
 
     def _masks(self, search: Search) -> list[Bools]:
         return [profile.searchable.find(search) for profile in self._profiles]

@@ -98,8 +98,8 @@ class Head(HeadLines):
         step = 0
         if times is not None:
             step = nearest_step(traces[index], times, session.scene.to_trace(index, explorer.state.cursor))
-        place = index, device, step, with_panel, size
-        if place == self._shown and not anew:
+        before, place = self._shown, (index, with_panel, size, device, step)
+        if place == before and not anew:
             return
         self._shown = place
         bars: list[Text | None] = []
@@ -107,8 +107,9 @@ class Head(HeadLines):
             at = next((number for number, times_of in enumerate(times.devices) if times_of.device == device), 0)
             bars = [step_line(traces[index], times, step, at, size.width - 2), device_line(times, step, at)]
         self.facts.fill([line for line in bars if line is not None])
-        self.headline.fill([_fitted(headline(session, index, not any(bars)), size.width - 2)])
-        self._show_verdict(session, index, size, verdict_lines(size.height, with_panel))
+        if anew or place[:-1] != before[:-1]:
+            self.headline.fill([_fitted(headline(session, index, not any(bars)), size.width - 2)])
+            self._show_verdict(session, index, size, verdict_lines(size.height, with_panel))
 
     def _show_verdict(self, session: Session, index: int, size: Size, most: int) -> None:
         """Show the leading findings in at most ``most`` lines, one for each.

@@ -267,11 +267,10 @@ class Overview:
         return f"{kind} ({' '.join(map(str, group.ranks))})" if len(group.ranks) <= 4 else f"{kind} ×{len(group.ranks)}"
 
     def next_scope(self) -> Scope:
-        """Show the next of ``scopes``."""
-        found = self.scopes()
-        at = next((number for number, each in enumerate(found) if each == self.scope), 0)
-        self.show_scope(found[(at + 1) % len(found)])
-        return self.scope
+        """The one of ``scopes`` that follows the present one."""
+        scopes = self.scopes()
+        at = scopes.index(self.scope) if self.scope in scopes else 0
+        return scopes[(at + 1) % len(scopes)]
 
     def show_scope(self, scope: Scope) -> None:
         """Show the ranks of ``scope``."""

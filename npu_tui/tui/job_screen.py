@@ -13,12 +13,8 @@ from textual import work
 from textual.message import Message
 from textual.worker import get_current_worker
 
-from npu_tui.compare.comparison import Comparison
-from npu_tui.compare.measured import Side
 from npu_tui.jobs.blame import Blamed
-from npu_tui.jobs.job import Job
 from npu_tui.jobs.opening import Progress, open_job, reads_traces, summaries_in
-from npu_tui.jobs.timelines import Timelines, running_at
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import find_sources
 from npu_tui.load.load import Opening, opening_of
@@ -28,19 +24,18 @@ from npu_tui.trace.text import printable
 from npu_tui.tui.commands import BY_ID, JOB_KEYS, Where, commands_of
 from npu_tui.tui.footer import Place
 from npu_tui.tui.job_map import JobHead, JobMap, natural_lines
-from npu_tui.tui.job_overview import Examined, Overview
+from npu_tui.tui.job_overview import Examined, Overview, Scope
 from npu_tui.tui.job_tables import JobRow, counts, job_table
 from npu_tui.tui.palette import Entry
 from npu_tui.tui.panel import Panel
 from npu_tui.tui.panel_screen import PanelScreen
 from npu_tui.tui.prompt import Kind
-from npu_tui.tui.prompts import QUIT_WORDS, nearest_command
-from npu_tui.tui.ranks import compared_session
-from npu_tui.tui.session import Session, make_session
+from npu_tui.tui.prompts import command_called, nearest_command
+from npu_tui.tui.ranks import against, ranks_session
+from npu_tui.tui.session import Session
 from npu_tui.tui.sheets import Focus
 from npu_tui.tui.tabs.table import Row
 from npu_tui.tui.terminal.terminal import Terminal
-from npu_tui.view.scene import Selected
 
 _LEAST = 6
 _USUAL = ((45, 13), (36, 11), (30, 9))
@@ -89,170 +84,15 @@ def examined_jobs(
         yield Examined(open_job(path, traces)), True
 
 
-def ranks_session(
-    job: Job, ranks: Sequence[int], shown: Blamed | None, followed: int | None, profiles: Sequence[Profile]
-) -> Session:
-    """The ``profiles`` of ``ranks`` on one clock, with the collective ``shown`` selected in the first of them.
-
-    With ``followed`` it is what that rank did while the others waited in that collective.
-    """
-    session = make_session(profiles)
-    lines = Timelines(job, ranks, profiles)
-    session.scene.offsets, session.scene.stacked = lines.offsets(), True
-    session.job = lines
-    if shown is not None and followed is not None and followed in ranks:
-        session.goal = late_operation(session, shown, followed)
-    elif shown is not None:
-        item = lines.item_of(0, shown)
-        session.goal = None if item is None else Selected(0, item)
-    return session
-
-
-def late_operation(session: Session, blamed: Blamed, rank: int) -> Selected | None:
-    """What ``rank`` did when the first of the ranks on screen had come to the collective; None if nothing is known."""
-    lines = session.job
-    if lines is None or rank not in lines.ranks:
-        return None
-    to = lines.ranks.index(rank)
-    waiting = [
-        session.scene.times(Selected(number, item))[0]
-        for number in range(len(lines.ranks))
-        if number != to and (item := lines.item_of(number, blamed)) is not None
-    ]
-    if not waiting:
-        return None
-    item = running_at(session.profiles[to], session.scene.to_trace(to, min(waiting)))
-    return None if item is None else Selected(to, item)
-
-
-def against(job: Job, ranks: Sequence[int], profiles: Sequence[Profile]) -> Session:
-    """The second of two ranks held against the first."""
-    session = compared_session(lambda both: Comparison(Side(both[0]), Side(both[1])), profiles)
-    session.job = Timelines(job, ranks, profiles)
-    return session
-
-
-MOST_STACKED = 16
+_MOST_STACKED = 16
 """Timelines that are opened together at most."""
 
 Make = Callable[[Sequence[Profile]], Session]
 """The session of the profiles of some ranks."""
 
 
-class Entering:
-    """Opens ranks of the overview that ``view`` gives: ``wanted`` is told what to open, and how to show it.
-
-    ``mark`` opens a row of several ranks; with ``cached`` parsed copies are used.
-    """
-
-    def __init__(
-        self,
-        view: Callable[[], Overview],
-        mark: Callable[[], str | None],
-        wanted: Callable[[list[Opening], Make], object],
-        cached: bool,
-    ) -> None:
-        self._view = view
-        self._mark = mark
-        self._wanted = wanted
-        self._cached = cached
-
-    def open_here(self) -> str | None:
-        """Open the marked ranks, or the one under the cursor; a row of several opens itself."""
-        view = self._view()
-        row = view.rows[view.row] if view.rows else None
-        if view.marked:
-            return self.open(sorted(view.marked))
-        if row is not None and row.kind == "alike":
-            return self._mark()
-        return self.open([view.rank])
-
-    def compare(self) -> str | None:
-        """Hold the first rank, or the marked one, against the one under the cursor."""
-        view = self._view()
-        pair = view.marked[:2] if len(view.marked) > 1 else [*view.marked[:1], view.rank]
-        if len(pair) < 2:
-            pair = [view.like(view.rank), view.rank]
-        if pair[0] == pair[1]:
-            return say("ranks.compare.same", mark=BY_ID["mark_rank"].press)
-        return self.open(pair, compared=True)
-
-    def open(self, ranks: list[int], compared: bool = False) -> str | None:
-        """Ask for the timelines of ``ranks``, as far as they have any; returns why there are none."""
-        profiles = {profile.rank: profile for profile in self._view().job.ranks}
-        there = [rank for rank in ranks if rank in profiles and profiles[rank].kind != "companions"]
-        if len(there) < len(ranks) and (compared or not there):
-            away = [rank for rank in ranks if rank not in there]
-            missing = all(rank not in profiles for rank in away)
-            return say("ranks.no_files" if missing else "ranks.no_trace", ranks=away)
-        gone = [rank for rank in there if not profiles[rank].path.exists()]
-        if gone:  # a summary may lie on another machine than the profile it was made of
-            return say("ranks.elsewhere", ranks=gone, path=str(profiles[gone[0]].path))
-        if len(there) > MOST_STACKED:
-            return say("ranks.too_many", count=len(there), most=MOST_STACKED)
-        self.enter(there, compared)
-        return None
-
-    def enter(self, ranks: Sequence[int], compared: bool = False, follow: tuple[Blamed, int] | None = None) -> None:
-        """Ask for the timelines of ``ranks``, which have traces; ``compared``: the second held against the first.
-
-        ``follow`` is a collective and the rank that was waited for in it: what that did then is selected.
-        """
-        view = self._view()
-        paths = {profile.rank: profile.path for profile in view.job.ranks}
-        openings = [opening_of(paths[rank], self._cached) for rank in ranks]
-        shown, late = follow or (view.job.blamed[view.collective] if view.collective >= 0 else None, None)
-        make = partial(against, view.job, ranks) if compared else partial(ranks_session, view.job, ranks, shown, late)
-        self._wanted(openings, make)
-
-
-_DIGITS = 10
-
-
-class Asking:
-    """Obeys what is typed: ``view`` gives the overview, None before it is read; ``run`` runs a command."""
-
-    def __init__(
-        self, view: Callable[[], Overview | None], arrange: Callable[[], None], run: Callable[[str], None]
-    ) -> None:
-        self._view = view
-        self._arrange = arrange
-        self._run = run
-
-    def obey(self, text: str) -> str:
-        """Go to the rank or host that ``text`` names, or run the command; returns what was done."""
-        view, lowered = self._view(), text.lower()
-        if lowered in QUIT_WORDS:
-            self._run("quit")
-            return ""
-        if view is not None and lowered.isdecimal() and len(lowered) < _DIGITS:
-            rank = int(lowered)
-            if not view.go_to_rank(rank):
-                return say("ranks.no_rank", rank=rank)
-            return say("ranks.at", rank=rank, key=BY_ID["open_rank"].press)
-        host = None if view is None else next((each for each in view.job.hosts if each.id == text), None)
-        if view is not None and host is not None:
-            view.show_scope(view.scope_of_host(host.id))
-            self._arrange()
-            return say("ranks.scope.told", scope=view.scope.name)
-        own = {command.id: command for command in commands_of("job")}
-        command = own.get(lowered.replace(" ", "_")) or next(
-            (each for each in own.values() if each.title.lower() == lowered), None
-        )
-        if command is not None:
-            self._run(command.id)
-            return ""
-        if not text:
-            return ""
-        near = nearest_command(text, own)
-        return say("ranks.unknown", text=printable(text)) + (say("command.nearest", command=near) if near else "")
-
-    def places(self) -> Iterable[Entry]:
-        """The hosts to go to (the palette asks for them)."""
-        view = self._view()
-        for host in view.job.hosts if view is not None and len(view.job.hosts) > 1 else []:
-            told = say("ranks.fact.ranks", ranks=len(host.ranks), hosts=1)
-            yield printable(host.id), told, partial(self.obey, host.id)
+_MOST_DIGITS = 10
+"""No rank that is typed has so many."""
 
 
 class JobScreen(PanelScreen[JobMap]):
@@ -272,13 +112,6 @@ class JobScreen(PanelScreen[JobMap]):
 
         def __init__(self, error: InputError) -> None:
             self.error = error
-            super().__init__()
-
-    class Advanced(Message):
-        """``done`` of ``count`` ranks are read."""
-
-        def __init__(self, done: int, count: int) -> None:
-            self.done, self.count = done, count
             super().__init__()
 
     class Ready(Message):
@@ -307,8 +140,7 @@ class JobScreen(PanelScreen[JobMap]):
         self.is_chosen = False
         self.is_whole = False
         self._filled: tuple[object, ...] | None = None
-        self.entering = Entering(lambda: self.overview, self.mark, self._want, cached)
-        self._asking = Asking(lambda: self.view, self._arrange, self.run_command)
+        self._cached = cached
 
     def on_mount(self) -> None:
         """Begin to read."""
@@ -330,7 +162,7 @@ class JobScreen(PanelScreen[JobMap]):
 
         def told(done: int, count: int) -> None:
             if not worker.is_cancelled:
-                self.post_message(self.Advanced(done, count))
+                self.call_later(self._show_progress, done, count)
 
         try:
             for examined, whole in examined_jobs(self._path, self._traces, told, lambda: not worker.is_cancelled):
@@ -340,10 +172,10 @@ class JobScreen(PanelScreen[JobMap]):
             if self.view is None:
                 self.post_message(self.Failed(error))
 
-    def on_job_screen_advanced(self, event: Advanced) -> None:
+    def _show_progress(self, done: int, count: int) -> None:
         """Say how far the reading is."""
         if self.view is None:
-            self.head.show_loading(say("job.reading", done=event.done, count=event.count))
+            self.head.show_loading(say("job.reading", done=done, count=count))
 
     def on_job_screen_ready(self, event: Ready) -> None:
         """Show the job, where the user is if there was less of it on screen."""
@@ -436,16 +268,64 @@ class JobScreen(PanelScreen[JobMap]):
         assert self.view is not None
         return self.view
 
-    def enter(self, ranks: Sequence[int], follow: tuple[Blamed, int] | None = None) -> None:
-        """Ask for the timelines of ``ranks``, as ``Entering.enter`` does."""
-        self.entering.enter(ranks, follow=follow)
-
-    def _want(self, openings: list[Opening], make: Make) -> None:
-        self.post_message(self.Entered(openings, make))
-
     def places(self) -> Iterable[Entry]:
         """The hosts to go to (the palette asks for them)."""
-        return self._asking.places()
+        view = self.view
+        if view is None or len(view.job.hosts) < 2:
+            return
+        for host in view.job.hosts:
+            beside = say("ranks.fact.ranks", ranks=len(host.ranks), hosts=1)
+            yield printable(host.id), beside, partial(self._show_scope, view.scope_of_host(host.id))
+
+    # --- into the timelines
+
+    def open_here(self) -> str | None:
+        """Open the marked ranks, or the one under the cursor; a row of several opens itself."""
+        view = self.overview
+        row = view.rows[view.row] if view.rows else None
+        if view.marked:
+            return self.open_ranks(sorted(view.marked))
+        if row is not None and row.kind == "alike":
+            return self.mark()
+        return self.open_ranks([view.rank])
+
+    def compare(self) -> str | None:
+        """Hold the first rank, or the marked one, against the one under the cursor."""
+        view = self.overview
+        pair = view.marked[:2] if len(view.marked) > 1 else [*view.marked[:1], view.rank]
+        if len(pair) < 2:
+            pair = [view.like(view.rank), view.rank]
+        if pair[0] == pair[1]:
+            return say("ranks.compare.same", mark=BY_ID["mark_rank"].press)
+        return self.open_ranks(pair, compared=True)
+
+    def open_ranks(self, ranks: list[int], compared: bool = False) -> str | None:
+        """Ask for the timelines of ``ranks``, as far as they have any; returns why there are none."""
+        profiles = {profile.rank: profile for profile in self.overview.job.ranks}
+        traced = [rank for rank in ranks if rank in profiles and profiles[rank].kind != "companions"]
+        if len(traced) < len(ranks) and (compared or not traced):
+            bare = [rank for rank in ranks if rank not in traced]
+            missing = all(rank not in profiles for rank in bare)
+            return say("ranks.no_files" if missing else "ranks.no_trace", ranks=bare)
+        gone = [rank for rank in traced if not profiles[rank].path.exists()]
+        if gone:  # a summary may lie on another machine than the profile it was made of
+            return say("ranks.elsewhere", ranks=gone, path=str(profiles[gone[0]].path))
+        if len(traced) > _MOST_STACKED:
+            return say("ranks.too_many", count=len(traced), most=_MOST_STACKED)
+        self.enter(traced, compared)
+        return None
+
+    def enter(self, ranks: Sequence[int], compared: bool = False, follow: tuple[Blamed, int] | None = None) -> None:
+        """Ask for the timelines of ``ranks``, which have traces; ``compared``: the second held against the first.
+
+        ``follow`` is a collective and the rank that was waited for in it: what that did then is selected.
+        """
+        view = self.overview
+        paths = {profile.rank: profile.path for profile in view.job.ranks}
+        openings = [opening_of(paths[rank], self._cached) for rank in ranks]
+        shown, late = follow or (view.job.blamed[view.collective] if view.collective >= 0 else None, None)
+        make = partial(against, view.job, ranks) if compared else partial(ranks_session, view.job, ranks, shown, late)
+        self.post_message(self.Entered(openings, make))
 
     # --- moving
 
@@ -485,7 +365,11 @@ class JobScreen(PanelScreen[JobMap]):
 
     def next_scope(self) -> str:
         """Show the ranks of another group or host, or all."""
-        scope = self.overview.next_scope()
+        return self._show_scope(self.overview.next_scope())
+
+    def _show_scope(self, scope: Scope) -> str:
+        """Show the ranks of ``scope``."""
+        self.overview.show_scope(scope)
         self._arrange()
         return say("ranks.scope.told", scope=scope.name)
 
@@ -505,12 +389,10 @@ class JobScreen(PanelScreen[JobMap]):
         if row.collective is not None:
             view.show_collective(row.collective)
         elif row.scope is not None:
-            view.show_scope(row.scope)
-            self._arrange()
-            return say("ranks.scope.told", scope=row.scope.name)
+            return self._show_scope(row.scope)
         elif row.rank is not None:
             if view.rank == row.rank and self.panel.tab == "job_ranks":
-                return self.entering.open([row.rank]) or ""
+                return self.open_ranks([row.rank]) or ""
             view.go_to_rank(row.rank)
             return say("ranks.at", rank=row.rank, key=BY_ID["open_rank"].press)
         return ""
@@ -545,8 +427,25 @@ class JobScreen(PanelScreen[JobMap]):
 
     def obey(self, kind: Kind, text: str) -> None:
         """Do what was asked."""
-        self.tell(self._asking.obey(text.strip()))
+        self.tell(self._obeyed(text.strip()))
         self.drawing.changed()
+
+    def _obeyed(self, text: str) -> str:
+        """Go to the rank or host that ``text`` names, or run the command; returns what was done."""
+        view = self.view
+        if view is not None and text.isdecimal() and len(text) < _MOST_DIGITS:
+            if not view.go_to_rank(int(text)):
+                return say("ranks.no_rank", rank=int(text))
+            return say("ranks.at", rank=int(text), key=BY_ID["open_rank"].press)
+        if view is not None and any(host.id == text for host in view.job.hosts):
+            return self._show_scope(view.scope_of_host(text))
+        command = command_called(text, "job")
+        if command is not None:
+            self.run_command(command.id)
+        if command is not None or not text:
+            return ""
+        near = nearest_command(text, [command.id for command in commands_of("job")])
+        return say("ranks.unknown", text=printable(text)) + (say("command.nearest", command=near) if near else "")
 
     # --- the program
 

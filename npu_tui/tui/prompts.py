@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import re
-import shlex
-import shutil
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from functools import partial
-from pathlib import Path
 
 from msgspec import Struct
-from textual.message import Message
 
 from npu_tui.analysis.what_if import UnknownChangeError
 from npu_tui.load.errors import InputError
-from npu_tui.load.find import PIPED
 from npu_tui.output.document import Document
 from npu_tui.output.text import ALL, text_lines
 from npu_tui.output.whatif import NoReplayError, predicted, remedies, remedies_document, whatif, whatif_document
@@ -25,12 +19,12 @@ from npu_tui.profile.scene import ghost_charts
 from npu_tui.query.frames import ONE_PROFILE, Name, possible_names
 from npu_tui.strings import say, words
 from npu_tui.trace.text import brief, exact_text, parse_duration, printable
-from npu_tui.tui.commands import BY_ID, commands_of
+from npu_tui.tui.commands import BY_ID, Command, Where, commands_of
 from npu_tui.tui.flags import FlagMarks
 from npu_tui.tui.prompt import Prompt
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import Chart, Scene
-from npu_tui.view.start import Start, find_slice, offsets_of, parse_span, rows_text, slice_text
+from npu_tui.view.start import find_slice, parse_span
 
 QUIT_WORDS = ("q", "q!", "qa", "wq", "quit", "exit")
 """What people type to leave a program."""
@@ -115,6 +109,15 @@ def _begins(words: Sequence[str], one: Candidate) -> bool:
     return any(all(any(part.startswith(word) for part in each) for word in words) for each in parts)
 
 
+def command_called(text: str, where: Where) -> Command | None:
+    """The command of a screen that has ``text`` as its id or title, or that words to leave a program mean."""
+    lowered = text.lower()
+    named = "quit" if lowered in QUIT_WORDS else lowered.replace(" ", "_")
+    return next(
+        (command for command in commands_of(where) if command.id == named or command.title.lower() == lowered), None
+    )
+
+
 def nearest_command(typed: str, ids: Iterable[str]) -> str | None:
     """Which of ``ids`` is written most like ``typed``; None where none is near."""
     near = get_close_matches(typed.lower().replace(" ", "_"), list(ids), 1, 0.3)
@@ -188,30 +191,21 @@ _LEAST_CELLS, _BESIDE = 24, 20
 """Cells of a ghost on the narrowest screen, and what the sheet needs beside it."""
 
 
-class Supposed(Message):
+class Supposed(Struct, frozen=True):
     """The answer: a ``title`` with ``lines``, or in ``error`` why there is none.
 
     ``ghosts`` go below the streams of trace number ``trace``; None leaves those that are there.
     """
 
-    def __init__(
-        self,
-        title: str = "",
-        lines: tuple[str, ...] = (),
-        error: str = "",
-        trace: int = 0,
-        ghosts: tuple[Chart, ...] | None = (),
-    ) -> None:
-        self.title = title
-        self.lines = lines
-        self.error = error
-        self.trace = trace
-        self.ghosts = ghosts
-        super().__init__()
+    title: str = ""
+    lines: tuple[str, ...] = ()
+    error: str = ""
+    trace: int = 0
+    ghosts: tuple[Chart, ...] | None = ()
 
 
 class Supposing:
-    """Asks in ``prompt`` what to change in the run of the trace at the cursor, and answers by ``post``.
+    """Asks in ``prompt`` what to change in the run of the trace at the cursor, and gives the answer to ``answer``.
 
     ``work`` runs a function in a thread, ``width`` tells the cells of the screen.
     """
@@ -221,15 +215,15 @@ class Supposing:
         prompt: Prompt,
         explorer: Explorer,
         profiles: Sequence[Profile],
-        work: Callable[[Callable[[], None], str], object],
-        post: Callable[[Message], object],
+        work: Callable[[Callable[[], object], str], object],
+        answer: Callable[[Supposed], object],
         width: Callable[[], int],
     ) -> None:
         self._prompt = prompt
         self._explorer = explorer
         self._profiles = profiles
         self._work = work
-        self._post = post
+        self._give = answer
         self._width = width
 
     def open(self) -> None:
@@ -244,94 +238,31 @@ class Supposing:
         changes = [part.strip() for part in re.split(r"[;,；，\"']", text) if part.strip()]
         selection = self._explorer.state.selection
         trace = 0 if selection is None else selection.trace
-        if not changes:
-            self._work(lambda: self._list(trace), "whatif")
-            return
         if changes == [_OFF]:
-            self._post(Supposed(trace=trace))
+            self._give(Supposed(trace=trace))
             return
         cells = min(max(self._width() * 92 // 100 - _BESIDE, _LEAST_CELLS), 110)
-        self._work(lambda: self._answer(trace, changes, cells), "whatif")
+        self._work(lambda: self._give(self._answer(trace, changes, cells)), "whatif")
 
-    def _list(self, trace: int) -> None:
-        try:
-            answer = remedies_document(remedies(self._profiles[trace]))
-        except NoReplayError as error:
-            self._post(Supposed(error=printable(words(error.said))))
-        except InputError as error:
-            self._post(Supposed(error=printable(words(error.message))))
-        else:
-            self._post(Supposed(answer.title, _lines(answer), trace=trace, ghosts=None))
-
-    def _answer(self, trace: int, changes: list[str], cells: int) -> None:
+    def _answer(self, trace: int, changes: list[str], cells: int) -> Supposed:
+        """What the run would take with ``changes``, or why that cannot be told."""
         profile = self._profiles[trace]
         try:
-            found = whatif(profile, changes, cells)
+            if not changes:
+                answer = remedies_document(remedies(profile))
+                return Supposed(answer.title, _lines(answer), trace=trace, ghosts=None)
+            answer = whatif_document(whatif(profile, changes, cells))
             ghosts = tuple(ghost_charts(predicted(profile, changes)))
+            return Supposed(answer.title, _lines(answer), trace=trace, ghosts=ghosts)
         except (UnknownChangeError, NoReplayError) as error:
-            self._post(Supposed(error=printable(words(error.said))))
+            return Supposed(error=printable(words(error.said)))
         except InputError as error:
-            self._post(Supposed(error=printable(words(error.message))))
-        else:
-            answer = whatif_document(found)
-            self._post(Supposed(answer.title, _lines(answer), trace=trace, ghosts=ghosts))
+            return Supposed(error=printable(words(error.message)))
 
 
 def _lines(answer: Document) -> tuple[str, ...]:
     """What a sheet shows below the title; it wraps the lines itself."""
     return tuple(map(printable, text_lines(answer.blocks, ALL, ALL)))
-
-
-def command_here(explorer: Explorer, search: str, tab: str) -> str:
-    """The command that opens what ``explorer`` shows, with the hits of ``search`` and the panel's ``tab``."""
-    state, scene = explorer.state, explorer.scene
-    start = Start(
-        view=explorer.fitted,
-        at=state.cursor,
-        range=state.range,
-        select="" if state.selection is None else slice_text(scene, state.selection),
-        rows=rows_text(explorer),
-        search=search,
-        links=state.link_mode,
-        tab=tab,
-        offsets=offsets_of(scene),
-    )
-    words = ["compare"] if scene.pair is not None else []
-    return " ".join(map(quoted, [*_program(), *words, *map(str, _paths(explorer)), *start.words()]))
-
-
-def quoted(word: str) -> str:
-    """``word`` for a shell; what is not printable, or no character at all, as bash, zsh and ksh escape it."""
-    if word.isprintable():
-        return shlex.quote(word)
-    plain = (char if char.isprintable() and char not in "\\'" else _escaped(char) for char in word)
-    return f"$'{''.join(plain)}'"
-
-
-def _escaped(char: str) -> str:
-    """``char`` byte by byte; paths that are no text hold their bytes as surrogates."""
-    errors = "surrogateescape" if "\udc80" <= char <= "\udcff" else "surrogatepass"
-    return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", errors))
-
-
-def is_piped(explorer: Explorer) -> bool:
-    """Whether the trace came through standard input, so that it must come again for a command to open it."""
-    return PIPED in _paths(explorer)
-
-
-def _paths(explorer: Explorer) -> list[Path]:
-    paths = [Path(trace.path) for trace in explorer.scene.traces]
-    return [path if path == PIPED else path.absolute() for path in paths]
-
-
-def _program() -> list[str]:
-    """How the program is called from anywhere."""
-    called = Path(sys.argv[0])
-    if shutil.which("npu-tui") is None and called.name == "npu-tui":
-        return [str(called.absolute())]
-    if shutil.which("npu-tui") is None and called.parts[-2:] == ("npu_tui", "__main__.py"):
-        return [sys.executable, "-m", "npu_tui"]
-    return ["npu-tui"]
 
 
 _MARGIN = 0.05
@@ -442,9 +373,7 @@ class Asking:
         when = parse_duration(text)
         if when is not None:
             return [Candidate("time", exact_text(when), partial(self._explorer.jump, when))], []
-        exact = BY_ID.get(lowered.replace(" ", "_")) or next(
-            (command for command in commands_of("lanes") if command.title.lower() == lowered), None
-        )
+        exact = command_called(text, "lanes")
         first = [] if exact is None else [Candidate("command", exact.title, partial(self._run_command, exact.id))]
         commands = [
             Candidate("command", command.title, partial(self._run_command, command.id), (command.id,))

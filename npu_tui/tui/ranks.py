@@ -15,14 +15,15 @@ from npu_tui.compare.measured import Side
 from npu_tui.compare.picture import Picture, compared_scene
 from npu_tui.compare.steps import StepWindow
 from npu_tui.jobs.blame import Blamed
-from npu_tui.jobs.timelines import Late, running_at
+from npu_tui.jobs.job import Job
+from npu_tui.jobs.timelines import Late, Timelines, running_at
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.text import brief, cell_count, duration_text, printable, shortened
 from npu_tui.tui.head import HeadLines, profile_name
-from npu_tui.tui.session import Session
+from npu_tui.tui.session import Session, make_session
 from npu_tui.tui.terminal.theme import ALERT, class_colour
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import BASE, NEW, Face, Pair, Selected
@@ -209,6 +210,49 @@ def compared_session(compare: Callable[[Sequence[Profile]], Comparison], profile
     """The session of two profiles, compared as ``compare`` says."""
     picture = Picture(compare(profiles))
     return Session(profiles, compared_scene(picture), picture=picture)
+
+
+def ranks_session(
+    job: Job, ranks: Sequence[int], shown: Blamed | None, followed: int | None, profiles: Sequence[Profile]
+) -> Session:
+    """The ``profiles`` of ``ranks`` on one clock, with the collective ``shown`` selected in the first of them.
+
+    With ``followed`` it is what that rank did while the others waited in that collective.
+    """
+    session = make_session(profiles)
+    lines = Timelines(job, ranks, profiles)
+    session.scene.offsets, session.scene.stacked = lines.offsets(), True
+    session.job = lines
+    if shown is not None and followed is not None and followed in ranks:
+        session.goal = late_operation(session, shown, followed)
+    elif shown is not None:
+        item = lines.item_of(0, shown)
+        session.goal = None if item is None else Selected(0, item)
+    return session
+
+
+def late_operation(session: Session, blamed: Blamed, rank: int) -> Selected | None:
+    """What ``rank`` did when the first of the ranks on screen had come to the collective; None if nothing is known."""
+    lines = session.job
+    if lines is None or rank not in lines.ranks:
+        return None
+    to = lines.ranks.index(rank)
+    waiting = [
+        session.scene.times(Selected(number, item))[0]
+        for number in range(len(lines.ranks))
+        if number != to and (item := lines.item_of(number, blamed)) is not None
+    ]
+    if not waiting:
+        return None
+    item = running_at(session.profiles[to], session.scene.to_trace(to, min(waiting)))
+    return None if item is None else Selected(to, item)
+
+
+def against(job: Job, ranks: Sequence[int], profiles: Sequence[Profile]) -> Session:
+    """The second of two ranks held against the first."""
+    session = compared_session(lambda both: Comparison(Side(both[0]), Side(both[1])), profiles)
+    session.job = Timelines(job, ranks, profiles)
+    return session
 
 
 _FILLS = {"idle": "╱", "computing": "█", "exposed": "▒", "outside": "·"}

@@ -11,29 +11,32 @@ from rich.text import Text
 from textual.geometry import Size
 from textual.message import Message
 from textual.timer import Timer
+from textual.worker import get_current_worker
 
 from npu_tui.analysis.code_lines import line_of
 from npu_tui.jobs.blame import Blamed
+from npu_tui.load.errors import InputError
 from npu_tui.output.report_tables import health_lines
-from npu_tui.strings import say
+from npu_tui.rules.model import Findings
+from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
 from npu_tui.tui.commands import Where
-from npu_tui.tui.contents import Computed, Contents
-from npu_tui.tui.examine import Examined, Measured, Remembered, examine, open_line
-from npu_tui.tui.finder import Finder, Found
+from npu_tui.tui.contents import Contents
+from npu_tui.tui.finder import Finder
 from npu_tui.tui.first_picture import PANEL_FROM
 from npu_tui.tui.flags import Choice, FlagMarks, Flags, FlagSheet
 from npu_tui.tui.footer import FirstRun, Place
-from npu_tui.tui.head import Head
+from npu_tui.tui.head import Head, Times, measure
 from npu_tui.tui.keymap import words_at_start
 from npu_tui.tui.palette import Entry, why_not
 from npu_tui.tui.panel import Panel, TabLine
 from npu_tui.tui.panel_screen import PanelScreen
 from npu_tui.tui.prompt import Kind, Prompt
-from npu_tui.tui.prompts import Asking, Candidate, Querying, Supposed, Supposing, command_here, is_piped
+from npu_tui.tui.prompts import Asking, Candidate, Querying, Supposed, Supposing
 from npu_tui.tui.ranks import ComparedHead, Ranks, Sides, apart_words
-from npu_tui.tui.session import Hits, Session, collect_at_rest
+from npu_tui.tui.session import Hits, Session, collect_at_rest, kept
 from npu_tui.tui.sheets import Focus, Sheet
+from npu_tui.tui.shell import command_here, is_piped, open_line
 from npu_tui.tui.tabs.table import Row, Table, row_cells
 from npu_tui.tui.terminal.internals import after
 from npu_tui.tui.terminal.terminal import Terminal
@@ -103,13 +106,18 @@ class MainScreen(PanelScreen[Timeline]):
     def _explore(self) -> None:
         """Make what belongs to the session on screen."""
         session, explorer, prompt = self.session, self.explorer, self.prompt
-        self.finder = Finder(session, self._work, self.post_message)
+        self.finder = Finder(session, self._work, self.call_later, self._show_hits)
         self.contents = Contents(session, explorer, self.finder, self.panel, partial(self._work, group="panel"))
         self.walk = Walk(session, explorer, self.contents)
         self.sides = Sides(session, explorer)
         self.ranks = Ranks(session, explorer, lambda ranks, late: self.post_message(self.Wanted(ranks, late)))
         self.supposing = Supposing(
-            prompt, explorer, session.profiles, self._work, self.post_message, lambda: self.app.size.width
+            prompt,
+            explorer,
+            session.profiles,
+            self._work,
+            partial(self.call_later, self._show_supposed),
+            lambda: self.app.size.width,
         )
         self.querying = Querying(prompt, self._ask)
         self.asking = Asking(prompt, explorer, self.marks, self.run_command, self.supposing.begin, self.querying)
@@ -140,13 +148,11 @@ class MainScreen(PanelScreen[Timeline]):
         if not self.session.whole:
             return
         self.head.examined = 0
-        self._work(partial(examine, self.session, self.post_message), "head")
+        self._work(partial(self._examine, self.session), "head")
         if self.first_run is not None:
             self.first_run.show(self._line, self.session)
         cut = [sum(trace.events.values()) for trace in self.session.scene.traces if trace.health.truncated]
-        words = [*(say("health.truncated", events=events) for events in cut), *words_at_start()]
-        if words:
-            self.tell("   ".join(words))
+        self.tell("   ".join([*(say("health.truncated", events=events) for events in cut), *words_at_start()]))
         # Only the whole trace has a section in the file of flags.
         self.marks.flags.keep_in(self.session.scene.traces[0], self._notes_file)
         self.tell(self.marks.mark())
@@ -178,6 +184,7 @@ class MainScreen(PanelScreen[Timeline]):
     def replace_session(self, session: Session) -> None:
         """Explore ``session``, which holds more of the same trace, from where the user is now."""
         before, finder, owed = self.explorer, self.finder, self.contents.owed
+        self.contents.computing = None  # what a thread still makes of the trace before is not shown
         shift = before.scene.traces[0].start_ns - session.scene.traces[0].start_ns
         self.session, self.explorer = (
             session,
@@ -199,34 +206,52 @@ class MainScreen(PanelScreen[Timeline]):
         """Show how far the loading is in place of the keys; nothing once it is done."""
         self._line.hold(words)
 
-    def on_measured(self, event: Measured) -> None:
-        """Show the times of a trace in bars."""
-        if event.session is self.session:
+    def _examine(self, session: Session) -> None:
+        """Compute in a thread what takes long of ``session``: times, findings, then curves of memory."""
+        worker = get_current_worker()
+        for index, profile in enumerate(session.profiles):
+            if worker.is_cancelled:
+                return
+            self.call_later(self.learn_times, session, index, measure(profile))
+            try:
+                with kept():
+                    findings = profile.findings
+            except InputError as error:
+                findings = Findings((), (), (words(error.message),))
+            self.call_later(self.learn_findings, session, index, findings)
+        for index, profile in enumerate(session.profiles):
+            if worker.is_cancelled:
+                return
+            if profile.memory.is_known:
+                self.call_later(self.learn_memory, session, index)
+
+    def learn_times(self, session: Session, index: int, times: Times) -> None:
+        """Show the times of trace number ``index`` in bars."""
+        if session is self.session:
             if isinstance(self.head, Head):
-                self.head.learn(event.index, event.times)
+                self.head.learn(index, times)
             self.show_head()
 
-    def on_remembered(self, event: Remembered) -> None:
-        """Show the curves of memory of a trace."""
-        if event.session is self.session and self.session.remember(event.index):
+    def learn_memory(self, session: Session, index: int) -> None:
+        """Show the curves of memory of trace number ``index``, which has been read."""
+        if session is self.session and session.remember(index):
             self.explorer.widen()
             if self.session.is_tables and self.panel.is_full and self.app.size.height >= PANEL_FROM:
                 self.panel.grow("normal")
             self.show_head()
             self.drawing.changed()
 
-    def on_examined(self, event: Examined) -> None:
-        """Show the findings of a trace; from the first one go to the finding that the user wants to begin with."""
-        if event.session is not self.session:
+    def learn_findings(self, session: Session, index: int, findings: Findings) -> None:
+        """Show the findings of trace number ``index``; with the first go to the one the user wants to begin with."""
+        if session is not self.session:
             return
-        self.session.learn(event.index, event.found)
+        session.learn(index, findings)
         self.head.examined += 1
         self.show_head()
         self.contents.fill()
         if self.head.examined == 1 and self._start is not None and self._start.finding:
             self.tell(self.contents.show_finding(self._start.finding))
-        if words := self.contents.pay():
-            self.tell(words)
+        self.tell(self.contents.pay())
         self.drawing.changed()
 
     def on_resize(self) -> None:
@@ -248,7 +273,7 @@ class MainScreen(PanelScreen[Timeline]):
             beside_lanes = self.panel.is_shown and self.panel.growth != "full"  # a whole page has room for the verdict
             self.head.show(self.session, self.explorer, self.app.size, beside_lanes, anew)
 
-    def _work(self, job: Callable[[], None], group: str) -> None:
+    def _work(self, job: Callable[[], object], group: str) -> None:
         """Run ``job`` in a thread; it replaces the one of its ``group``."""
         # Without a description Textual would write down all columns that the job looks at.
         self.run_worker(job, thread=True, exclusive=True, group=group, description=group)
@@ -310,9 +335,9 @@ class MainScreen(PanelScreen[Timeline]):
             code = row.code
         if code is None:
             return say("code.none")
-        words = open_line(self.app, code)
+        told = open_line(self.app, code)
         self.drawing.forget_shown()
-        return words
+        return told
 
     def yank(self) -> str:
         """Copy the row of the table that has the focus, else the name of the selected slice."""
@@ -331,8 +356,8 @@ class MainScreen(PanelScreen[Timeline]):
         """Copy the command that opens what is on screen."""
         text = command_here(self.explorer, self.hits.text, self.panel.tab if self.panel.is_shown else NO_TAB)
         self.app.copy_to_clipboard(text)
-        words, title = ("copy.piped", "copy.title_piped") if is_piped(self.explorer) else ("copy.name", "copy.title")
-        told = say(words, text=printable(text))
+        key, title = ("copy.piped", "copy.title_piped") if is_piped(self.explorer) else ("copy.name", "copy.title")
+        told = say(key, text=printable(text))
         if self._line.holds(told):
             return told
         self.app.push_screen(Sheet(say(title), Text(printable(text))))
@@ -357,17 +382,17 @@ class MainScreen(PanelScreen[Timeline]):
         lines = [line for profile in self.session.profiles for line in health_lines(profile)]
         self.app.push_screen(Sheet(say("health.title"), Text("\n".join(lines))))
 
-    def on_supposed(self, event: Supposed) -> None:
+    def _show_supposed(self, answer: Supposed) -> None:
         """Show what the run would take, or why it cannot be told."""
-        if event.error:
-            self.tell(event.error)
+        if answer.error:
+            self.tell(answer.error)
             return
-        if event.ghosts is not None:
-            self.session.haunt(event.trace, list(event.ghosts))
+        if answer.ghosts is not None:
+            self.session.haunt(answer.trace, list(answer.ghosts))
             self.explorer.list.refold()
             self.drawing.changed()
-        if event.title:
-            self.app.push_screen(Sheet(event.title, Text("\n".join(event.lines))))
+        if answer.title:
+            self.app.push_screen(Sheet(answer.title, Text("\n".join(answer.lines))))
 
     def _ask(self, sql: str) -> None:
         """Show the answer to a query, with the focus on its rows."""
@@ -427,11 +452,6 @@ class MainScreen(PanelScreen[Timeline]):
         else:
             self.finder.finish(text)
             self._go_to_hit = True
-            self._show_hits()
-
-    def on_found(self, event: Found) -> None:
-        """Show the hits that a search has found so far."""
-        if self.finder.take(event):
             self._show_hits()
 
     def _show_hits(self) -> None:
@@ -507,19 +527,11 @@ class MainScreen(PanelScreen[Timeline]):
             self.panel.grow("normal")
         return self.contents.visit(row)
 
-    def on_computed(self, event: Computed) -> None:
-        """Show what a thread has made for the panel."""
-        self.contents.take(event)
-
     def on_panel_fitted(self) -> None:
         """The head stands over lanes of another height now."""
         self.show_head()
 
     def on_timeline_fitted(self) -> None:
-        """What the lanes leave blank is another now."""
-        self._share_blank()
-
-    def _share_blank(self) -> None:
         """The panel takes the rows that the lanes leave blank."""
         panel, explorer = self.panel, self.explorer
         if not panel.is_shown or panel.growth != "normal" or not self.drawing.size.height:
@@ -545,5 +557,5 @@ class MainScreen(PanelScreen[Timeline]):
         self._panel_timer = None
         self.show_head(anew=False)
         self.contents.fill()
-        self._share_blank()
+        self.on_timeline_fitted()
         collect_at_rest()

@@ -11,7 +11,6 @@ from npu_tui.output.report_tables import gain_words
 from npu_tui.rules.model import Finding, Findings
 from npu_tui.strings import say, words
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.examine import Examined
 from npu_tui.tui.panel import Panel
 from npu_tui.tui.sheets import Sheet
 from npu_tui.view.scene import Selected
@@ -153,7 +152,7 @@ async def test_a_finding_asked_for_too_early_is_gone_to_when_there_are_some(sess
         await driver.press("7")
         before = driver.state.viewport
         driver.main.head.examined = 0
-        driver.main.on_examined(Examined(session, 0, findings))
+        driver.main.learn_findings(session, 0, findings)
         await driver.settle()
         assert driver.state.viewport != before
         assert driver.panel.tab == "communication"
@@ -161,7 +160,7 @@ async def test_a_finding_asked_for_too_early_is_gone_to_when_there_are_some(sess
         await driver.press("e", "d")  # who goes elsewhere stays there
         before = driver.state.viewport
         driver.main.head.examined = 0
-        driver.main.on_examined(Examined(session, 0, findings))
+        driver.main.learn_findings(session, 0, findings)
         await driver.settle()
         assert driver.state.viewport == before
 

@@ -17,8 +17,8 @@ from npu_tui.load.load import load
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.flags import Flag, Flags, FlagSheet, identity_of
 from npu_tui.tui.footer import StatusLine
-from npu_tui.tui.prompts import command_here, quoted
 from npu_tui.tui.screen import MainScreen
+from npu_tui.tui.shell import command_here, quoted
 from npu_tui.tui.tabs.table import Table
 from npu_tui.tui.terminal.terminal import to_tmux
 from npu_tui.view.start import NO_TAB

@@ -13,7 +13,6 @@ from npu_tui.load.errors import Watcher
 from npu_tui.load.load import load
 from npu_tui.trace.model import Trace
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.contents import Computed
 from npu_tui.tui.session import Session
 
 PATH = "fixtures/dispatch_bound"
@@ -78,9 +77,10 @@ async def test_sums_of_the_trace_before_are_not_shown(sessions_of_one):
     async with opened(early) as driver:
         driver.main.contents.open_tab("operators")
         before = driver.main.contents
-        assert before.computing is not None
+        wanted = before.computing
+        assert wanted is not None
         driver.main.replace_session(whole)
-        driver.panel.post_message(Computed("of the trace before", before.computing))
+        before.take("of the trace before", wanted)
         await driver.idle()
         assert driver.panel.content != "of the trace before"
         await driver.settle()

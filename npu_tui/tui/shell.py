@@ -1,0 +1,94 @@
+"""Words for a shell: the command that opens what is on screen, and the editor at a line of code."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from textual.app import App, SuspendNotSupported
+
+from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.load.find import PIPED
+from npu_tui.strings import say
+from npu_tui.trace.text import brief, printable
+from npu_tui.view.explorer import Explorer
+from npu_tui.view.start import Start, offsets_of, rows_text, slice_text
+
+
+def command_here(explorer: Explorer, search: str, tab: str) -> str:
+    """The command that opens what ``explorer`` shows, with the hits of ``search`` and the panel's ``tab``."""
+    state, scene = explorer.state, explorer.scene
+    start = Start(
+        view=explorer.fitted,
+        at=state.cursor,
+        range=state.range,
+        select="" if state.selection is None else slice_text(scene, state.selection),
+        rows=rows_text(explorer),
+        search=search,
+        links=state.link_mode,
+        tab=tab,
+        offsets=offsets_of(scene),
+    )
+    words = ["compare"] if scene.pair is not None else []
+    return " ".join(map(quoted, [*_program(), *words, *map(str, _paths(explorer)), *start.words()]))
+
+
+def quoted(word: str) -> str:
+    """``word`` for a shell; what is not printable, or no character at all, as bash, zsh and ksh escape it."""
+    if word.isprintable():
+        return shlex.quote(word)
+    plain = (char if char.isprintable() and char not in "\\'" else _escaped(char) for char in word)
+    return f"$'{''.join(plain)}'"
+
+
+def _escaped(char: str) -> str:
+    """``char`` byte by byte; paths that are no text hold their bytes as surrogates."""
+    errors = "surrogateescape" if "\udc80" <= char <= "\udcff" else "surrogatepass"
+    return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", errors))
+
+
+def is_piped(explorer: Explorer) -> bool:
+    """Whether the trace came through standard input, so that it must come again for a command to open it."""
+    return PIPED in _paths(explorer)
+
+
+def _paths(explorer: Explorer) -> list[Path]:
+    paths = [Path(trace.path) for trace in explorer.scene.traces]
+    return [path if path == PIPED else path.absolute() for path in paths]
+
+
+def _program() -> list[str]:
+    """How the program is called from anywhere."""
+    called = Path(sys.argv[0])
+    if shutil.which("npu-tui") is None and called.name == "npu-tui":
+        return [str(called.absolute())]
+    if shutil.which("npu-tui") is None and called.parts[-2:] == ("npu_tui", "__main__.py"):
+        return [sys.executable, "-m", "npu_tui"]
+    return ["npu-tui"]
+
+
+_EDITOR = "vi"
+
+
+def open_line(app: App[Any], code: CodeLine) -> str:
+    """Open ``code`` in ``$VISUAL`` or ``$EDITOR`` where its file is here, else copy it; returns what was done."""
+    place = say("lines.place", file=printable(code.file), line=code.line)
+    shown = brief(place)
+    file = Path(code.file)
+    if not file.is_file():
+        app.copy_to_clipboard(place)
+        return say("code.copied", place=shown)
+    try:
+        command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or _EDITOR) or [_EDITOR]
+        with app.suspend():
+            # A whole path cannot be taken for an option.
+            subprocess.run([*command, f"+{code.line}", str(file.resolve())], check=False)
+    except (OSError, ValueError, SuspendNotSupported) as error:
+        app.copy_to_clipboard(place)
+        return say("code.failed", place=shown, why=str(error) or type(error).__name__)
+    return say("code.opened", place=shown)
