@@ -188,7 +188,7 @@ class Tab:
         self._make = make
         self._depends_on = depends_on
         self.count = count
-        self._ready = ready
+        self._at_once = ready
         self._turns = turns
         self.turn = 0
         self._made: tuple[object, Content] | None = None
@@ -199,7 +199,7 @@ class Tab:
 
     def is_ready(self, now: Context) -> bool:
         """Whether the contents are there at once, without keeping the user waiting."""
-        return (self._made is not None and self._made[0] == self.depends_on(now)) or self._ready(now)
+        return (self._made is not None and self._made[0] == self.depends_on(now)) or self._at_once(now)
 
     def content(self, now: Context) -> Content:
         """A text or a table. It runs in a thread where ``is_ready`` is False."""
