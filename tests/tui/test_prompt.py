@@ -216,7 +216,8 @@ async def test_nonsense_says_so(session):
 async def test_an_unknown_command_runs_nothing_and_names_the_nearest(session, monkeypatch):
     ran: list[str] = []
     run = MainScreen.run_command
-    monkeypatch.setattr(MainScreen, "run_command", lambda self, command: (ran.append(command), run(self, command)))
+    for name in ("run_command", "action_run", "action_lanes_run"):
+        monkeypatch.setattr(MainScreen, name, lambda self, command: (ran.append(command), run(self, command)))
     async with opened(session) as driver:
         for text, nearest in (("nope", "open_code"), ("zomin", "zoom_in"), ("serch", "search"), ("healh", "health")):
             for at_once in (False, True):
