@@ -19,7 +19,8 @@ def test_bytes_become_the_key_of_the_command(entry: KeyBytes):
 
 async def test_bytes_run_the_command(session, monkeypatch):
     ran: list[str] = []
-    monkeypatch.setattr(MainScreen, "run_command", lambda self, command: ran.append(command))
+    for name in ("action_run", "action_lanes_run"):
+        monkeypatch.setattr(MainScreen, name, lambda self, command: ran.append(command))
     async with opened(session) as driver:
         for entry in cases():
             if entry.command == "quit":  # it ends the program wherever the user is
@@ -63,7 +64,8 @@ async def test_bytes_quit(session, data):
 )
 async def test_other_bytes_run_nothing(session, monkeypatch, data):
     ran: list[str] = []
-    monkeypatch.setattr(MainScreen, "run_command", lambda self, command: ran.append(command))
+    for name in ("action_run", "action_lanes_run"):
+        monkeypatch.setattr(MainScreen, name, lambda self, command: ran.append(command))
     async with opened(session) as driver:
         await driver.send(data)
         assert ran == []

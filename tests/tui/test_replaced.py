@@ -90,9 +90,9 @@ async def test_what_needs_links_says_that_they_come_later(sessions_of_one, tmp_p
     early, whole = sessions_of_one
     async with opened(early, app=NpuTui(session=early, notes=tmp_path / "flags.txt")) as driver:
         await driver.press("x")
-        assert "when the whole trace is loaded" in driver.rows()[-1]
+        assert "once the trace is loaded" in driver.rows()[-1]
         await driver.press("l", "]")
-        assert "when the whole trace is loaded" in driver.rows()[-1]
+        assert "once the trace is loaded" in driver.rows()[-1]
         driver.main.replace_session(whole)
         await driver.press("x")
         assert "starved launch " in driver.rows()[-1]
