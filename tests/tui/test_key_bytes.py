@@ -19,7 +19,7 @@ def test_bytes_become_the_key_of_the_command(entry: KeyBytes):
 
 async def test_bytes_run_the_command(session, monkeypatch):
     ran: list[str] = []
-    for name in ("action_run", "action_lanes_run"):
+    for name in ("run_command", "action_run", "action_lanes_run"):
         monkeypatch.setattr(MainScreen, name, lambda self, command: ran.append(command))
     async with opened(session) as driver:
         for entry in cases():
@@ -64,7 +64,7 @@ async def test_bytes_quit(session, data):
 )
 async def test_other_bytes_run_nothing(session, monkeypatch, data):
     ran: list[str] = []
-    for name in ("action_run", "action_lanes_run"):
+    for name in ("run_command", "action_run", "action_lanes_run"):
         monkeypatch.setattr(MainScreen, name, lambda self, command: ran.append(command))
     async with opened(session) as driver:
         await driver.send(data)
