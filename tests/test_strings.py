@@ -288,7 +288,7 @@ def test_values_are_written_by_their_kind() -> None:
     loader = Message("finding.timed", {"name": "dataloader", "time": 23_265_000})
     assert words(loader) == "dataloader 23.27 ms"
     assert words(Message("finding.start.parts", {"parts": ["a", "b", loader]})) == (
-        "It consists of a, b and dataloader 23.27 ms."
+        "It is made up of a, b and dataloader 23.27 ms."
     )
     assert say("finding.dominant.title", name="Add", share=None) == "Add takes unknown of the compute time"
     assert [say("finding.bound.cpu_title", count=n, time=0) for n in (1, 2)] == [

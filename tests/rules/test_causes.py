@@ -90,13 +90,13 @@ def test_a_late_host_gains_nothing_where_a_peer_is_later() -> None:
     assert found.lead == "COMM.STRAGGLER"
     assert found.right, (found.predicted, found.simulated, found.step)
     assert found.found is not None
-    assert "By itself it gains nothing" in words(found.found.detail)
+    assert "Fixed alone, it saves nothing" in words(found.found.detail)
 
 
 def test_a_server_is_told_per_token() -> None:
     found = outcome(ALL["decode: slow Python"], 32).found
     assert found is not None
-    assert "makes each token" in words(found.detail)
+    assert "shortens each token" in words(found.detail)
     assert "Each token then takes" in words(found.detail)
     assert "MINDIE_ASYNC_SCHEDULING_ENABLE=1" in words(found.advice[0])
 
@@ -107,7 +107,7 @@ def test_what_is_said_of_late_ranks() -> None:
     assert many is not None
     assert ring is not None
     assert words(many.title).startswith("Ranks 2 and 3 are late")
-    assert "not visible from this rank" in words(ring.title)
+    assert "the late rank is not visible from here" in words(ring.title)
     assert ring.confidence == "low"
 
 

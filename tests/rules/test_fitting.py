@@ -21,7 +21,7 @@ from npu_tui.rules.rule import Draft
 from npu_tui.strings import words
 from npu_tui.trace.once import ValueCache
 
-TYPES, MASKS, OTHERS = "Use types that", "Replace index", "Use other operators"
+TYPES, MASKS, OTHERS = "Use types that", "Replace index", "The AI cores have no kernel for these operators"
 
 
 def typed(trouble: str, types: list[str] | None = None, **texts: str) -> Facts:
@@ -194,7 +194,7 @@ def test_slow_collectives_over_hccs_beside_products_are_in_contention() -> None:
     assert 0 < len(beside) < len(facts.collectives)
     draft = check("COMM.LINK", facts)
     assert isinstance(draft, Draft)
-    assert f"{len(beside)} SDMA collectives run below 1e+06 GB/s during a matrix multiplication" in words(draft.detail)
+    assert f"{len(beside)} SDMA collectives run below 1e+06 GB/s during a matrix product" in words(draft.detail)
     calm = check("COMM.LINK", facts_of(found, thresholds=Thresholds(contention_gb_s=1e-3)))
     assert not isinstance(calm, Draft) or "multiplication" not in words(calm.detail)
 

@@ -49,7 +49,7 @@ def test_the_late_rank_leads(level1: Sample) -> None:
     assert "ranks 0–4, 6 and 7 were there" in words(first.detail)
     assert "After the last arrival the transfers take 4." in words(first.detail)
     assert re.search(r"_1 \(\+8\d\d\.\d µs\) and _3 \(\+2[12]\.\d+ ms\)", words(first.detail))
-    assert "Rank 5 is not on disk" in words(first.detail)
+    assert "There is no profile of rank 5 here" in words(first.detail)
     assert words(found.verdict[0]).startswith("COMMUNICATION, not this rank")
     assert words(found.verdict[1]).startswith("then DISPATCH")
 
@@ -59,7 +59,7 @@ def test_the_starving_range(level1: Sample) -> None:
         pytest.skip(reason="the figures are those of rank 0")
     found = by_id(findings_of(level1.trace))
     vertical = found["DISPATCH.VERTICAL"]
-    assert words(vertical.title) == "Python launches too late: the NPU loses 23.26 ms between 30.06 ms and 57.85 ms"
+    assert words(vertical.title) == "Python launches too late: the NPU loses 23.26 ms from t=30.06 ms to 57.85 ms"
     assert "35 of 83 launches" in words(vertical.detail)
     assert "idle for 83." in words(vertical.detail)
     assert "main.py:354 in train() 14." in words(vertical.detail)
@@ -113,7 +113,7 @@ def test_single_card_is_bound_by_cann(real: Sample) -> None:
     found = findings_of(real.trace)
     first = found.findings[0]
     assert (first.id, first.severity) == ("DISPATCH.VERTICAL", "high")
-    assert words(first.title) == "CANN launches too late: the NPU loses 8.043 ms between 2.615 ms and 13.72 ms"
+    assert words(first.title) == "CANN launches too late: the NPU loses 8.043 ms from t=2.615 ms to 13.72 ms"
     assert "the host was in aclopCompileAndExecute 5.577 ms in 11 calls" in words(first.detail)
     assert "jit_compile=False" in words(first.advice[0])
     assert "CANN stage" in words(by_id(found)["DISPATCH.STAGE"].title)

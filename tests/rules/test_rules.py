@@ -136,7 +136,7 @@ def test_op_share_counts_conversions() -> None:
     assert isinstance(draft, Draft)
     assert draft.severity == "medium"
     assert "TransData" in words(draft.detail)
-    assert "Asked for by aten::" in words(draft.detail)
+    assert "Launched by aten::" in words(draft.detail)
     assert check("OP.SHARE", facts_of(job("ai_cpu"))) is None
 
 
@@ -174,7 +174,7 @@ def test_no_overlap_advice_where_a_rank_is_late() -> None:
 def test_the_late_rank_is_named() -> None:
     found = by_id(job("straggler").findings)["COMM.STRAGGLER"]
     assert words(found.title).startswith("Rank 2 is late")
-    assert "not on disk" in words(found.detail)
+    assert "There is no profile of rank 2 here." in words(found.detail)
     facts = facts_of(job("straggler"), Setup(ranks=(0, 2)))
     draft = check("COMM.STRAGGLER", facts)
     assert isinstance(draft, Draft)

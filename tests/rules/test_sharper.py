@@ -258,7 +258,7 @@ def test_both_stages_of_the_host_are_slow() -> None:
     rows = by_id(found.findings)
     assert words(rows["DISPATCH.STAGE"].title).startswith("Python and CANN are both too slow")
     assert words(rows["DISPATCH.VERTICAL"].title).startswith("The host (Python and CANN)")
-    assert "about half of it" in words(rows["DISPATCH.VERTICAL"].detail)
+    assert "of the host-late time, about half," in words(rows["DISPATCH.VERTICAL"].detail)
 
 
 def test_memory_that_the_program_gives_back_is_told() -> None:

@@ -81,7 +81,7 @@ async def test_without_a_trace_memory_has_its_curves_on_an_axis_of_their_own(tab
     async with opened(tables_alone, size) as driver:
         await driver.settle()
         assert driver.panel.is_full == page
-        assert "nothing tells why" in driver.text().replace("\n", " ")
+        assert "only a trace shows why" in driver.text().replace("\n", " ")
         names = [driver.main.session.scene.charts[0][row.chart].name for row in driver.explorer.rows]
         assert names == ["Memory allocated", "reserved", "unused", "process", "HCCL"]
         assert driver.main.session.scene.end >= max(int(curve.time[-1]) for curve in profile.memory.curves)
