@@ -488,7 +488,7 @@ TEXTS: dict[str, str] = {
     "kernel.type": "type",
     "kernel.core": "core",
     "kernel.block": "block dim",
-    "kernel.wait": "device idle before it",
+    "kernel.wait": "wait before it",
     "kernel.hits": "L2 hits",
     "kernel.bytes": "bytes",
     "kernel.speed": "at",
