@@ -155,5 +155,5 @@ def test_a_trace_that_is_cut_off_does_not_pass(tmp_path, capsys):
     cut = tmp_path / "trace_view.json"
     cut.write_bytes(whole[: len(whole) // 2])
     assert main(["check", str(cut), "--max-step", "10s"]) == 1
-    assert "NOT MEASURED  trace: the file ends too early" in capsys.readouterr().out
+    assert "NOT MEASURED  trace: the file is cut off" in capsys.readouterr().out
     assert main(["check", str(cut), "--max-step", "10s", "--allow-unmeasured"]) == 0

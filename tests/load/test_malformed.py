@@ -36,8 +36,8 @@ EVENT = b'{"ph": "X", "name": "op", "pid": 1, "tid": 2, "ts": "1.000", "dur": 1}
 SAID = {
     "truncated": ("cut off",),
     "no events": ("no complete event", "is empty", "without content", "expected a JSON array"),
-    "bound": ("no slice at the",),
-    "negative": ("with the end ahead of the beginning",),
+    "bound": ("without a slice at the",),
+    "negative": ("with the end before the start",),
     "cross": ("overlaps another slice", "overlap another slice"),
     "far": ("away from all others",),
 }

@@ -23,8 +23,8 @@ def lines_of(tmp_path: Path, *events: dict[str, Any], end: str = "]") -> list[st
 
 def test_a_clean_trace(tmp_path: Path) -> None:
     assert lines_of(tmp_path, {"ts": 0}) == [
-        "1 event in the file, 1 of them on the lanes as slices",
-        "every event has its place",
+        "1 event in the file, 1 of them shown as slices",
+        "every event was placed",
     ]
 
 
@@ -52,4 +52,4 @@ def test_the_report_says_that_a_file_is_cut_off(tmp_path: Path) -> None:
     lines_of(tmp_path, {"ts": 0, "name": "x" * 10_000}, end="")
     text = text_report(report(part_of(load(tmp_path / "trace_view.json"))))
     assert "Health\n" in text
-    assert "the file ends too early" in text
+    assert "the file is cut off" in text

@@ -77,7 +77,7 @@ def test_the_ranges_that_lose_most_come_first(found: dict[str, Any]) -> None:
     lines = text_report(report_of(found)).splitlines()
     shown = lines[lines.index("Ranges") + 2 : lines.index("Ranges") + 13]
     assert [" ".join(line.split()[:2]) for line in shown[:-1]] == [f"{k}.000 ms" for k in range(30, RANGES)]
-    assert shown[-1].strip() == "… and 30 more, none of which loses more"
+    assert shown[-1].strip() == "… and 30 more, none with more lost time"
 
 
 def test_counts_read_in_groups_of_three(found: dict[str, Any]) -> None:

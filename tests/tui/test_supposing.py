@@ -39,7 +39,7 @@ def test_what_is_no_change() -> None:
 
 def test_without_a_change_those_that_gain_are_listed() -> None:
     (found,) = answers(" ; ")
-    assert "by itself" in found.title
+    assert "each change on its own" in found.title
     assert found.ghosts is None  # those of the last answer stay
     gains = [line for line in found.lines if line.startswith(("kernel ", "line ", "no ", "rank"))]
     assert gains
