@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import overload
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.jobs.clock import Clock
+from npu_tui.jobs.columns import I64, Bools, Columns, Grouped, place_in_run, run_begins
 from npu_tui.jobs.meetings import Meeting, Meetings
-from npu_tui.jobs.model import Busy, CallTable, Grouped, RankProfile
-from npu_tui.jobs.notifies import views
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-
+from npu_tui.jobs.model import Busy, CallTable, RankProfile
+from npu_tui.jobs.peers import views
 
 _OF_ARRIVALS = ("rank", "call", "start", "end", "gap", "has_gap", "own", "has_own", "at_most")
 _OF_COLLECTIVES = ("come", "middle", "last", "cost", "exposed", "transfer", "spread")
@@ -63,7 +57,7 @@ class Blamed(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Blame(Sequence[Blamed]):
+class Blame(Columns[Blamed]):
     """Every collective on the common clock, by time, as columns; an item is made when it is asked for.
 
     ``meeting`` (m,) indexes ``met``. The arrivals of collective k stand at ``first[k]:first[k + 1]`` in their order:
@@ -141,36 +135,28 @@ class Blame(Sequence[Blamed]):
             **{name: getattr(self, name)[kept] for name in _OF_COLLECTIVES},
         )
 
-    @overload
-    def __getitem__(self, at: int) -> Blamed: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[Blamed]: ...
-    def __getitem__(self, at: int | slice) -> Blamed | list[Blamed]:
-        if isinstance(at, slice):
-            return [self[number] for number in range(*at.indices(len(self)))]
-        if not -len(self) <= at < len(self):
-            raise IndexError(at)
-        at %= len(self)
-        own = slice(int(self.first[at]), int(self.first[at + 1]))
-        come, middle = int(self.come[at]), int(self.middle[at])
+    def row_at(self, place: int) -> Blamed:
+        """The collective at ``place``."""
+        came = slice(int(self.first[place]), int(self.first[place + 1]))
+        come, middle = int(self.come[place]), int(self.middle[place])
         arrivals = tuple(
             Arrival(self.ranks[rank], start, end, max(come - start, 0), start - middle, gap if has_gap else None,
                     more if has_own else None, call < 0, at_most)
             for rank, start, end, gap, has_gap, more, has_own, call, at_most in zip(
-                *(column[own].tolist() for column in (self.rank, self.start, self.end, self.gap, self.has_gap,
+                *(column[came].tolist() for column in (self.rank, self.start, self.end, self.gap, self.has_gap,
                                                       self.own, self.has_own, self.call, self.at_most)),
                 strict=True,
             )
         )  # fmt: skip
-        last = int(self.last[at])
+        last = int(self.last[place])
         return Blamed(
-            self.met[int(self.meeting[at])],
+            self.met[int(self.meeting[place])],
             arrivals,
-            int(self.transfer[at]),
-            int(self.spread[at]),
+            int(self.transfer[place]),
+            int(self.spread[place]),
             None if last < 0 else self.ranks[last],
-            int(self.cost[at]),
-            None if self.exposed[at] < 0 else int(self.exposed[at]),
+            int(self.cost[place]),
+            None if self.exposed[place] < 0 else int(self.exposed[place]),
         )
 
 
@@ -320,7 +306,7 @@ def _outside(ranks: Sequence[RankProfile], met: Meetings, start: I64) -> _Outsid
     come = start[entry] + told.after[kept]
     order = np.lexsort((come, at_most, peer, met.row[entry]))
     row, peer, come, at_most = met.row[entry][order], peer[order], come[order], at_most[order]
-    first = np.append(True, (np.diff(row) != 0) | (np.diff(peer) != 0))[: len(row)]
+    first = run_begins(row, peer)
     return _Outside(row[first], peer[first], come[first], at_most[first])
 
 
@@ -349,7 +335,9 @@ def excess(
     of_kind = [(types.setdefault((step, kind), len(types)), steps.setdefault(step, len(steps)))
                for _, kind, step in table.kinds]  # fmt: skip
     type_of, step_of = np.array(of_kind, np.int64)[table.kind].T
-    place = _places(table.rank, step_of)
+    by_step = np.lexsort((np.arange(count), step_of, table.rank))
+    place = np.empty(count, np.int64)
+    place[by_step] = place_in_run(table.rank[by_step], step_of[by_step])
     work, gap, has_before = np.zeros(count, np.int64), np.zeros(count, np.int64), np.ones(count, np.bool_)
     has_before[table.first[:-1][np.diff(table.first) > 0]] = False
     bounds = zip(table.first[:-1].tolist(), table.first[1:].tolist(), strict=True)
@@ -387,16 +375,6 @@ def before_calls(more: I64, gap: I64) -> I64:
     beyond = np.cumsum((more - np.maximum(gap, 0))[:0:-1])
     carried = np.append(0, beyond - np.minimum(np.minimum.accumulate(beyond), 0) if len(beyond) else beyond)[::-1]
     return np.asarray(more + carried - np.append(0, carried[:-1]))
-
-
-def _places(rank: I64, step: I64) -> I64:
-    """The place of every call among those of its rank and step; calls stand by rank and start."""
-    order = np.lexsort((np.arange(len(rank)), step, rank))
-    changed = np.append(True, (np.diff(rank[order]) != 0) | (np.diff(step[order]) != 0))
-    begins = np.flatnonzero(changed)
-    found = np.empty(len(rank), np.int64)
-    found[order] = np.arange(len(rank)) - np.repeat(begins, np.diff(np.append(begins, len(rank))))
-    return found
 
 
 def _codes(*columns: I64) -> I64:

@@ -11,16 +11,13 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.jobs.columns import F64, I64, Codes, run_begins
 from npu_tui.jobs.drift import Agreement, Course, Events, agreement, course, drifts
 from npu_tui.jobs.meetings import Meetings
-from npu_tui.jobs.model import Codes, RankProfile, is_send
-from npu_tui.jobs.notifies import Notifies, views
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
+from npu_tui.jobs.model import RankProfile, is_send
+from npu_tui.jobs.peers import views
 
 _MOST_HOPS = 256
 """Bounds that a shortest path leads over at most; what still gets shorter then goes around a negative cycle."""
@@ -76,7 +73,7 @@ class Bounds(Struct, frozen=True, eq=False):
 
 def notify_bounds(ranks: Sequence[RankProfile], index: dict[int, int]) -> Pairs:
     """The k-th wait for a record ends after the k-th record starts, within one collective and id."""
-    told = [(index[profile.rank], Notifies.of(profile.notifies)) for profile in ranks if len(profile.notifies)]
+    told = [(index[profile.rank], profile.notifies) for profile in ranks if len(profile.notifies)]
     if not told:
         return _no_pairs()
     codes = Codes()
@@ -91,7 +88,7 @@ def notify_bounds(ranks: Sequence[RankProfile], index: dict[int, int]) -> Pairs:
     same = ((source * len(index) + target) * len(codes) + name)[kept]
     order = np.lexsort((time[kept], waits[kept], key[kept], same))
     picked, same = kept[order], same[order]
-    begins = np.flatnonzero(np.append(True, (np.diff(same) != 0) | (np.diff(key[picked]) != 0))[: len(same)])
+    begins = run_begins(same, key[picked])
     size = np.diff(np.append(begins, len(same)))
     waiting = np.add.reduceat(waits[picked].astype(np.int64), begins) if len(begins) else size
     even = waiting * 2 == size
@@ -166,7 +163,7 @@ def _shortest(bounds: Bounds, references: I64, source: I64, target: I64, most: F
     distance = np.where(references == np.arange(count), 0.0, np.inf)
     order = np.lexsort((bounds.row,))
     rank, row = bounds.rank[order], bounds.row[order]
-    begins = np.flatnonzero(np.append(True, np.diff(row) != 0)) if len(row) else np.zeros(0, np.int64)
+    begins = run_begins(row)
     sizes = np.diff(np.append(begins, len(row)))
     into, out = into[order], out[order]
     for _ in range(min(count + 1, _MOST_HOPS)):
@@ -336,7 +333,7 @@ def _third_ranks(ranks: Sequence[RankProfile], met: Meetings, zero: I64) -> Even
     entry, peer, after = (column[(told.entry >= 0) & ~told.at_most] for column in (told.entry, told.peer, told.after))
     key = met.row[entry] * (int(peer.max(initial=0)) + 1) + peer
     order = np.argsort(key, kind="stable")
-    begins = np.flatnonzero(np.append(True, np.diff(key[order]) != 0)[: len(key)])
+    begins = run_begins(key[order])
     sizes = np.diff(np.append(begins, len(key)))
     order, sizes = order[np.repeat(sizes > 1, sizes)], sizes[sizes > 1]
     entry = entry[order]

@@ -8,14 +8,9 @@ through others comes to it step by step. Clocks run apart by a drift and, where 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.jobs.model import Grouped
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from npu_tui.jobs.columns import F64, I64, Bools, Grouped
 
 _TOGETHER = 200_000
 """ns: sights of an event that are further apart are none of the same moment."""

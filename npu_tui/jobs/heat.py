@@ -10,13 +10,10 @@ from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.jobs.columns import F64
 from npu_tui.jobs.job import Job
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 
 Metric = Literal["own", "cost", "late", "waits", "computing", "exposed", "free"]
 METRICS: tuple[Metric, ...] = get_args(Metric)

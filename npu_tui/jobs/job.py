@@ -7,16 +7,16 @@ from collections.abc import Hashable, Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.jobs.blame import Blame, blame, excess
 from npu_tui.jobs.clock import Clock, clocks
+from npu_tui.jobs.columns import Bools
 from npu_tui.jobs.links import Link, judged_links, placed_links
 from npu_tui.jobs.meetings import Meetings, Unpaired, meetings
 from npu_tui.jobs.model import CallTable, Layout, RankProfile, call_table, is_message
-from npu_tui.jobs.notifies import Sightings, placed
+from npu_tui.jobs.peers import placed
 from npu_tui.jobs.slowness import (
     ByStep,
     Prices,
@@ -287,7 +287,7 @@ class Job:
         return {(self.ranks[place].rank, table.steps[step]): (own, late) for place, step, own, late in cells}
 
     @once
-    def slow_cells(self) -> npt.NDArray[np.bool_]:
+    def slow_cells(self) -> Bools:
         """In which steps each rank is slow by its own work, (ranks with files, steps)."""
         return slow_cells(self.table_by_step, self.length)
 
@@ -338,7 +338,7 @@ class Job:
         groups = {id(ranks): ranks for profile in self.ranks for ranks in profile.groups.values()}
         known = set().union(*groups.values())
         for profile in self.ranks:
-            known |= set(np.unique(Sightings.of(profile.seen).peer).tolist()) if len(profile.seen) else set()
+            known |= set(np.unique(profile.seen.peer).tolist())
         if self.layout is not None:
             known |= set(range(self.layout.world))
         return sorted(known - there)

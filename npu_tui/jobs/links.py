@@ -13,15 +13,12 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.jobs.model import Grouped, LinkUse, RankProfile
-from npu_tui.jobs.notifies import members
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
+from npu_tui.jobs.columns import F64, I64, Grouped
+from npu_tui.jobs.model import LinkUse, RankProfile
+from npu_tui.jobs.peers import members
 
 Verdict = Literal["slow", "slow_sender", "slow_receiver", "as_others"]
 

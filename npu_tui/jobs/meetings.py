@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import overload
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.jobs.columns import I64, Bools, Columns, place_in_run, run_begins
 from npu_tui.jobs.model import (
     NO_ORDINAL,
     NO_PAIR,
@@ -21,9 +20,6 @@ from npu_tui.jobs.model import (
     is_receive,
     is_send,
 )
-
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 class Meeting(Struct, frozen=True):
@@ -50,7 +46,7 @@ class Unpaired(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Meetings(Sequence[Meeting]):
+class Meetings(Columns[Meeting]):
     """The collectives that at least two ranks recorded, by their first start.
 
     ``kind`` indexes those of the table, ``ordinal`` counts within them, ``barrier`` says that nobody left before all
@@ -69,20 +65,12 @@ class Meetings(Sequence[Meeting]):
     def __len__(self) -> int:
         return len(self.kind)
 
-    @overload
-    def __getitem__(self, at: int) -> Meeting: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[Meeting]: ...
-    def __getitem__(self, at: int | slice) -> Meeting | list[Meeting]:
-        if isinstance(at, slice):
-            return [self[number] for number in range(*at.indices(len(self)))]
-        if not -len(self) <= at < len(self):
-            raise IndexError(at)
-        at %= len(self)
-        group, kind, step = self.table.kinds[self.kind[at]]
-        rows = self.call[self.first[at] : self.first[at + 1]].tolist()
+    def row_at(self, place: int) -> Meeting:
+        """The collective at ``place``."""
+        group, kind, step = self.table.kinds[self.kind[place]]
+        rows = self.call[self.first[place] : self.first[place + 1]].tolist()
         calls = {self.table.ranks[self.table.rank[row]]: self.table.call(row) for row in rows}
-        return Meeting(group, kind, step, int(self.ordinal[at]), calls)
+        return Meeting(group, kind, step, int(self.ordinal[place]), calls)
 
     @property
     def rank(self) -> I64:
@@ -101,7 +89,7 @@ def meetings(table: CallTable) -> tuple[Meetings, list[Unpaired]]:
     kind, names = _joined_kinds(table)
     order = np.lexsort((table.start, table.rank, kind))
     kind, rank, call = kind[order], table.rank[order], order
-    number = _place_in_run(kind, rank)
+    number = place_in_run(kind, rank)
     members = _per_kind(len(names), kind, rank, number)
     barrier = np.array([is_barrier(name) for _, name, *_ in names], np.bool_)
     two = np.array([is_pair(name) or is_send(name) for _, name, *_ in names], np.bool_)
@@ -124,7 +112,7 @@ def meetings(table: CallTable) -> tuple[Meetings, list[Unpaired]]:
     kind, rank, call, slot = kind[kept], rank[kept], call[kept], slot[kept]
     order = np.lexsort((rank, slot, kind))
     kind, call, slot = kind[order], call[order], slot[order]
-    begins = _begins(kind, slot)
+    begins = run_begins(kind, slot)
     early = np.minimum.reduceat(table.start[call], begins) if len(begins) else begins
     found, sizes = np.argsort(early, kind="stable"), np.diff(np.append(begins, len(kind)))
     first = np.concatenate(([0], np.cumsum(sizes[found])))
@@ -201,26 +189,11 @@ def _per_kind(count: int, kind: I64, rank: I64, number: I64) -> _Members:
     return _Members(ranks, least, most)
 
 
-def _begins(*columns: I64) -> I64:
-    """Where a run of equal values begins."""
-    if not len(columns[0]):
-        return np.zeros(0, np.int64)
-    changed = np.any([np.diff(column) != 0 for column in columns], axis=0)
-    return np.concatenate(([0], np.flatnonzero(changed) + 1))
-
-
-def _place_in_run(*columns: I64) -> I64:
-    """The place of every value within its run of equal values."""
-    begins = _begins(*columns)
-    sizes = np.diff(np.append(begins, len(columns[0])))
-    return np.asarray(np.arange(len(columns[0])) - np.repeat(begins, sizes))
-
-
 def _place_in_kind(kind: I64) -> I64:
     """The place of every value among the equal ones."""
     order = np.argsort(kind, kind="stable")
     found = np.empty(len(kind), np.int64)
-    found[order] = _place_in_run(kind[order])
+    found[order] = place_in_run(kind[order])
     return found
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import overload
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
+from npu_tui.jobs.columns import I64, U64, Bools, Columns, Names
 from npu_tui.trace.message import Message
-
-I64 = npt.NDArray[np.int64]
 
 _BARRIERS = frozenset(("allreduce", "allgather", "reducescatter", "alltoall", "alltoallv", "alltoallvc", "barrier"))
 _PAIRS = frozenset(("batchsendrecv",))
@@ -75,7 +73,7 @@ class Call(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Calls(Sequence[Call]):
+class Calls(Columns[Call]):
     """The calls of one rank by their start, as columns of (n,) each: ``kind`` is an index into ``kinds``.
 
     A kind is (group, type, step); ``ordinal`` is ``NO_ORDINAL`` where the name has none, ``pair`` ``NO_PAIR`` where it
@@ -92,12 +90,18 @@ class Calls(Sequence[Call]):
 
     @staticmethod
     def of(rows: Iterable[Call]) -> Calls:
-        """``rows`` as columns."""
+        """``rows`` as columns; themselves where they are."""
+        if isinstance(rows, Calls):
+            return rows
         rows = list(rows)
-        columns = [row.name for row in rows], [(row.group, row.type, row.step) for row in rows]
-        ordinal = [NO_ORDINAL if row.ordinal is None else row.ordinal for row in rows]
-        times = [row.start for row in rows], [row.end for row in rows]
-        return Calls.sorted(*columns, ordinal, *times, [row.pair for row in rows])
+        return Calls.sorted(
+            [row.name for row in rows],
+            [(row.group, row.type, row.step) for row in rows],
+            [NO_ORDINAL if row.ordinal is None else row.ordinal for row in rows],
+            [row.start for row in rows],
+            [row.end for row in rows],
+            [row.pair for row in rows],
+        )
 
     @staticmethod
     def sorted(
@@ -108,32 +112,27 @@ class Calls(Sequence[Call]):
         ends: Sequence[int] | I64,
         pairs: Sequence[int] | None = None,
     ) -> Calls:
-        """Columns in any order, brought into that of the starts."""
+        """Columns in any order, brought into that of the starts; without ``pairs`` none of them is known."""
         codes: dict[tuple[str, str, str], int] = {}
-        kind = np.array([codes.setdefault(each, len(codes)) for each in kinds], np.int64)
-        ordinal, start, end = (np.asarray(column, np.int64) for column in (ordinals, starts, ends))
-        pair = np.full(len(start), NO_PAIR, np.int64) if pairs is None else np.asarray(pairs, np.int64)
+        kind = np.array([codes.setdefault(row, len(codes)) for row in kinds], np.int64)
+        pairs = [NO_PAIR] * len(names) if pairs is None else pairs
+        ordinal, start, end, pair = (np.asarray(column, np.int64) for column in (ordinals, starts, ends, pairs))
         order = np.argsort(start, kind="stable")
         if len(order) and (np.diff(order) == 1).all():
             return Calls(tuple(codes), tuple(names), kind, ordinal, start, end, pair)
-        named = tuple(names[number] for number in order.tolist())
+        named = tuple(names[place] for place in order.tolist())
         return Calls(tuple(codes), named, kind[order], ordinal[order], start[order], end[order], pair[order])
 
     def __len__(self) -> int:
         return len(self.name)
 
-    @overload
-    def __getitem__(self, at: int) -> Call: ...
-    @overload
-    def __getitem__(self, at: slice) -> tuple[Call, ...]: ...
-    def __getitem__(self, at: int | slice) -> Call | tuple[Call, ...]:
-        if isinstance(at, slice):
-            return tuple(self[number] for number in range(*at.indices(len(self))))
-        ordinal = int(self.ordinal[at])
-        kind = self.kinds[self.kind[at]]
+    def row_at(self, place: int) -> Call:
+        """The call at ``place``."""
+        ordinal = int(self.ordinal[place])
+        group, kind, step = self.kinds[self.kind[place]]
         known = None if ordinal == NO_ORDINAL else ordinal
-        times = int(self.start[at]), int(self.end[at])
-        return Call(kind[0], kind[1], self.name[at], kind[2], known, *times, int(self.pair[at]))
+        times = int(self.start[place]), int(self.end[place])
+        return Call(group, kind, self.name[place], step, known, *times, int(self.pair[place]))
 
 
 class Notify(Struct, frozen=True):
@@ -152,6 +151,48 @@ class Notify(Struct, frozen=True):
     place: int = -1
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Notifies(Columns[Notify]):
+    """The notifies of one rank, columns of (n,) with the fields of ``Notify``."""
+
+    name: Names
+    waits: Bools
+    peer: I64
+    key: U64
+    start: I64
+    end: I64
+    place: I64
+
+    @staticmethod
+    def of(rows: Sequence[Notify]) -> Notifies:
+        """``rows`` as columns; themselves where they are."""
+        if isinstance(rows, Notifies):
+            return rows
+        return Notifies(
+            Names.of([row.name for row in rows]),
+            np.array([row.waits for row in rows], np.bool_),
+            np.array([row.peer for row in rows], np.int64),
+            np.array([row.key for row in rows], np.uint64),
+            np.array([row.start for row in rows], np.int64),
+            np.array([row.end for row in rows], np.int64),
+            np.array([row.place for row in rows], np.int64),
+        )
+
+    def __len__(self) -> int:
+        return len(self.peer)
+
+    def row_at(self, place: int) -> Notify:
+        """The notify at ``place``."""
+        numbers = (int(column[place]) for column in (self.key, self.start, self.end, self.place))
+        return Notify(bool(self.waits[place]), int(self.peer[place]), self.name[place], *numbers)
+
+    def of_peers(self, kept: Bools, peer: I64, place: I64) -> Notifies:
+        """Those that are ``kept`` (n,), of other peers and places."""
+        name = replace(self.name, code=self.name.code[kept])
+        times = self.start[kept], self.end[kept]
+        return Notifies(name, self.waits[kept], peer[kept], self.key[kept], *times, place[kept])
+
+
 class Seen(Struct, frozen=True):
     """What a rank saw of a peer in the call ``name``: it was there ``after`` ns after this rank's start, or before.
 
@@ -163,6 +204,46 @@ class Seen(Struct, frozen=True):
     after: int
     at_most: bool
     place: int = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sightings(Columns[Seen]):
+    """When the peers of one rank came, columns of (n,) with the fields of ``Seen``."""
+
+    name: Names
+    peer: I64
+    after: I64
+    at_most: Bools
+    place: I64
+
+    @staticmethod
+    def of(rows: Sequence[Seen]) -> Sightings:
+        """``rows`` as columns; themselves where they are."""
+        if isinstance(rows, Sightings):
+            return rows
+        return Sightings(
+            Names.of([row.name for row in rows]),
+            np.array([row.peer for row in rows], np.int64),
+            np.array([row.after for row in rows], np.int64),
+            np.array([row.at_most for row in rows], np.bool_),
+            np.array([row.place for row in rows], np.int64),
+        )
+
+    def __len__(self) -> int:
+        return len(self.peer)
+
+    def row_at(self, place: int) -> Seen:
+        """The sighting at ``place``."""
+        peer, after, own_place = (int(column[place]) for column in (self.peer, self.after, self.place))
+        return Seen(self.name[place], peer, after, bool(self.at_most[place]), own_place)
+
+    def of_peers(self, kept: Bools, peer: I64, place: I64) -> Sightings:
+        """Those that are ``kept`` (n,), of other peers and places."""
+        name = replace(self.name, code=self.name.code[kept])
+        return Sightings(name, peer[kept], self.after[kept], self.at_most[kept], place[kept])
+
+
+_NO_CALLS, _NO_NOTIFIES, _NOTHING_SEEN = Calls.of(()), Notifies.of(()), Sightings.of(())
 
 
 class StepTime(Struct, frozen=True):
@@ -215,7 +296,7 @@ class Busy(Struct, frozen=True, eq=False):
         return np.asarray(done[last] - np.where(last > 0, np.maximum(ends[last] - time, 0), 0))
 
 
-class Told(Struct, frozen=True):
+class RankFinding(Struct, frozen=True):
     """A finding of one rank by itself: its ``id`` and what its step would lose, ns."""
 
     id: str
@@ -248,11 +329,12 @@ class Layout(Struct, frozen=True):
 
 
 class RankProfile(Struct, frozen=True):
-    """One rank: where it lies and what it recorded.
+    """One rank: where it lies and what it recorded. Rows that are no columns yet become columns.
 
     ``boot`` is the wall clock of its host at boot in ns, ``counter`` what its cycle counter is ahead of the monotonic
     clock: ranks of one host agree on both. ``groups`` are the ranks of the job in each named group. ``begun`` is when
-    its first step began, ns since 1970 on its device's clock, where a trace tells.
+    its first step began, ns since 1970 on its device's clock, where a trace tells. ``lines`` are those that launched
+    late, ``findings`` those of the rank alone that would gain most; both need a trace.
     """
 
     rank: int
@@ -264,107 +346,22 @@ class RankProfile(Struct, frozen=True):
     level: int | None = None
     layout: Layout | None = None
     groups: Mapping[str, tuple[int, ...]] = {}
-    calls: Sequence[Call] = ()
-    notifies: Sequence[Notify] = ()
-    seen: Sequence[Seen] = ()
+    calls: Calls = _NO_CALLS
+    notifies: Notifies = _NO_NOTIFIES
+    seen: Sightings = _NOTHING_SEEN
     steps: tuple[StepTime, ...] = ()
     links: tuple[LinkUse, ...] = ()
     problems: tuple[Message, ...] = ()
     work: Work | None = None
     lines: tuple[Line, ...] = ()
-    told: tuple[Told, ...] = ()
+    findings: tuple[RankFinding, ...] = ()
     busy: Busy | None = None
     begun: int | None = None
 
-
-I32 = npt.NDArray[np.int32]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Names(Sequence[str]):
-    """Texts of which ``code`` (n,) indexes ``texts``; many ranks may share those, and a text may stand there twice."""
-
-    texts: tuple[str, ...]
-    code: I32
-
-    @staticmethod
-    def of(names: Sequence[str]) -> Names:
-        """``names``, as they are where they have codes."""
-        return names if isinstance(names, Names) else Names(tuple(names), np.arange(len(names), dtype=np.int32))
-
-    def __len__(self) -> int:
-        return len(self.code)
-
-    @overload
-    def __getitem__(self, at: int) -> str: ...
-    @overload
-    def __getitem__(self, at: slice) -> tuple[str, ...]: ...
-    def __getitem__(self, at: int | slice) -> str | tuple[str, ...]:
-        if isinstance(at, slice):
-            return tuple(self.texts[code] for code in self.code[at].tolist())
-        return self.texts[int(self.code[at])]
-
-    def __iter__(self) -> Iterator[str]:
-        return map(self.texts.__getitem__, self.code.tolist())
-
-
-class Codes:
-    """Numbers from 0 on for texts, the same for all ``Names`` that are asked for."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-        self._known: dict[int, tuple[tuple[str, ...], I32]] = {}  # with the texts, as an id is that of what is kept
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def of(self, names: Names) -> I32:
-        """The number of every name, (n,)."""
-        known = self._known.get(id(names.texts))
-        if known is None:
-            numbers = self._numbers
-            own = np.array([numbers.setdefault(text, len(numbers)) for text in names.texts], np.int32)
-            known = self._known[id(names.texts)] = names.texts, own
-        return known[1][names.code]
-
-
-F64 = npt.NDArray[np.float64]
-
-
-class Grouped:
-    """Values in ``count`` groups: ``group`` (n,) says which one each belongs to. Made once, asked often."""
-
-    def __init__(self, group: I64, count: int) -> None:
-        self.count = count
-        order = np.argsort(group, kind="stable")
-        sizes = np.bincount(group, minlength=count)
-        first = np.cumsum(sizes) - sizes
-        self._same_size = []
-        for size in np.unique(sizes[sizes > 0]).tolist():
-            own = np.flatnonzero(sizes == size)
-            self._same_size.append((own, order[first[own][:, None] + np.arange(size)]))
-
-    def medians(self, value: F64) -> F64:
-        """The median of every group, NaN for one without values; (count,)."""
-        return self.ranked(value, 0.5)
-
-    def ranked(self, value: F64, share: float) -> F64:
-        """The value below which ``share`` of each group lies, halfway between the two next to it; (count,)."""
-        found = np.full(self.count, np.nan)
-        for own, places in self._same_size:
-            size = places.shape[1]
-            low, high = int(np.floor((size - 1) * share)), int(np.ceil((size - 1) * share))
-            ordered = np.partition(value[places], (low, high), axis=1)
-            found[own] = (ordered[:, low] + ordered[:, high]) / 2
-        return found
-
-    def low_medians(self, value: I64) -> I64:
-        """The median of every group, of two in the middle the lower one; 0 for one without values; (count,)."""
-        found = np.zeros(self.count, np.int64)
-        for own, places in self._same_size:
-            low = (places.shape[1] - 1) // 2
-            found[own] = np.partition(value[places], low, axis=1)[:, low]
-        return found
+    def __post_init__(self) -> None:
+        force_setattr(self, "calls", Calls.of(self.calls))
+        force_setattr(self, "notifies", Notifies.of(self.notifies))
+        force_setattr(self, "seen", Sightings.of(self.seen))
 
 
 class CallTable(Struct, frozen=True, eq=False):
@@ -398,7 +395,7 @@ class CallTable(Struct, frozen=True, eq=False):
 
 def call_table(ranks: Sequence[RankProfile]) -> CallTable:
     """The calls of ``ranks`` in their order."""
-    calls = tuple(each.calls if isinstance(each.calls, Calls) else Calls.of(each.calls) for each in ranks)
+    calls = tuple(profile.calls for profile in ranks)
     codes: dict[tuple[str, str, str], int] = {}
     kinds = [
         np.array([codes.setdefault(kind, len(codes)) for kind in own.kinds] or [0], np.int64)[own.kind] for own in calls

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import Calls, RankProfile
+from npu_tui.jobs.model import RankProfile
 from npu_tui.jobs.rank_files import companion_rank
 from npu_tui.load.companions import Companions
 from npu_tui.load.errors import InputError
@@ -106,8 +106,7 @@ def _company(profile: RankProfile, meets: Counter[str]) -> tuple[int, int]:
 
 
 def _groups_of(profile: RankProfile) -> set[str]:
-    calls = profile.calls if isinstance(profile.calls, Calls) else Calls.of(profile.calls)
-    return {group for group, _, _ in calls.kinds}
+    return {group for group, _, _ in profile.calls.kinds}
 
 
 def reads_traces(sources: Sequence[Source]) -> bool:

@@ -12,9 +12,8 @@ from functools import lru_cache
 from typing import Annotated, Any
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
+from npu_tui.jobs.columns import I64
 from npu_tui.jobs.model import NO_ORDINAL, NO_PAIR, Calls, Layout, LinkUse, RankProfile, StepTime, is_message, pair_of
 from npu_tui.load.companion_schema import State
 from npu_tui.load.companions import (
@@ -97,9 +96,7 @@ Peers = dict[tuple[str, str, str], set[int]]
 """The pairs of places between which bytes went in (step, group, collective)."""
 
 
-def _columns(
-    places: list[tuple[str, str, str]], start: npt.NDArray[np.int64], end: npt.NDArray[np.int64], peers: Peers
-) -> Calls:
+def _columns(places: list[tuple[str, str, str]], start: I64, end: I64, peers: Peers) -> Calls:
     """Calls of (step, name, group)."""
     kinds, ordinals, names, pairs = [], [], [], []
     for step, called, group in places:

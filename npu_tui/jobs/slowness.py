@@ -8,14 +8,12 @@ from statistics import median_low
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.jobs.blame import Blame
+from npu_tui.jobs.columns import I64, Bools, run_begins
 from npu_tui.jobs.model import Line, RankProfile
 from npu_tui.trace.message import Message, message
-
-I64 = npt.NDArray[np.int64]
 
 _EARLY = np.iinfo(np.int64).min // 4
 
@@ -64,7 +62,7 @@ class Levels(Struct, frozen=True, eq=False):
             rank, row = blame.rank[own], blame.row[own]
             start = np.where(blame.has_gap[own], left[:, rank] + blame.gap[own], blame.start[own]) - less_work[:, own]
             start[:, blame.at_most[own]] = _EARLY
-            begins = np.flatnonzero(np.append(True, np.diff(row) != 0))
+            begins = run_begins(row)
             sizes = np.diff(np.append(begins, len(row)))
             come = np.repeat(np.maximum.reduceat(start, begins, axis=1), sizes, axis=1)
             left[:, rank] = come + np.maximum(blame.end[own] - blame.come[row], 0)
@@ -73,9 +71,6 @@ class Levels(Struct, frozen=True, eq=False):
             lengths[:, each] = left[:, island == each].max(axis=1) - begun[each]
         return np.maximum(lengths, 0)
 
-
-F64 = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 _REPLAYED = 16
 """At most so many ranks are replayed, those with the most work above their peers."""
@@ -306,7 +301,7 @@ _SHARE = 0.1
 
 _SLOWER = 1.05
 _MOST_LINES = 3
-_MOST_TOLD = 2
+_MOST_FINDINGS = 2
 
 
 def reasons(
@@ -326,7 +321,7 @@ def reasons(
         said = _by_segments(place, ranks, same[peers[place]], blame) if slow[place] else []
         said = said or _by_steps(profile, usual.get(peers[place], {}))
         if slow[place]:
-            said += [message("job.why.told", id=each.id, gain=each.gain) for each in profile.told[:_MOST_TOLD]]
+            said += [message("job.why.told", id=each.id, gain=each.gain) for each in profile.findings[:_MOST_FINDINGS]]
         found.append(said)
     return found
 

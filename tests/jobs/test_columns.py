@@ -11,9 +11,10 @@ from made_jobs import EPOCH, simulated
 from msgspec.structs import replace
 
 from npu_tui.jobs.clock import notify_bounds
+from npu_tui.jobs.columns import Codes, Names
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import Codes, Names, Notify, RankProfile, Seen
-from npu_tui.jobs.notifies import Notifies, Sightings, views
+from npu_tui.jobs.model import Notify, RankProfile, Seen
+from npu_tui.jobs.peers import views
 from npu_tui.jobs.summary import read_summaries, write_summary
 
 MS = 1_000_000
@@ -73,9 +74,8 @@ def test_rows_come_back_from_columns_and_from_a_summary(tmp_path: Path):
         for rank, own in enumerate(simulated(2, lambda rank, step, call: MS).ranks)
     ]
     ranks.append(RankProfile(2, Path("r2"), "companions"))
+    assert ranks[1].seen[:] == (Seen("hcom_a", 1, -3, True, 4),)
     for each in ranks:
-        assert list(Notifies.of(each.notifies)) == list(each.notifies)
-        assert Sightings.of(each.seen)[:] == tuple(each.seen)
         write_summary(each, tmp_path / f"{each.rank}.rank.parquet")
     again, said = read_summaries(sorted(tmp_path.iterdir()))
     assert said == []

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import Busy, Call, Notify, RankProfile, Seen, pair_of
-from npu_tui.jobs.notifies import placed
+from npu_tui.jobs.peers import placed
 from npu_tui.jobs.rank_trace import fewer
 from npu_tui.jobs.summary import read_summaries, write_summary
 

@@ -98,7 +98,7 @@ def test_a_rank_with_a_trace_keeps_all_that_was_read(tmp_path: Path, capsys: pyt
     for ours, theirs in zip(open_job(tmp_path).ranks, open_job(ranks).ranks, strict=True):
         assert list(ours.notifies) == list(theirs.notifies)
         assert list(ours.seen) == list(theirs.seen)
-        assert ours.told == theirs.told
+        assert ours.findings == theirs.findings
         assert ours.lines == theirs.lines
         assert ours.work is not None
         assert theirs.work is not None
