@@ -107,8 +107,10 @@ def _write(row: dict[str, Any], path: Path) -> None:
 
 def _row(profile: RankProfile) -> dict[str, Any]:
     calls, work, busy, layout = profile.calls, profile.work, profile.busy, profile.layout
-    rows: dict[str, Sequence[Any]] = {"notifies": profile.notifies, "seen": profile.seen, "steps": profile.steps, "links": profile.links,
-            "lines": profile.lines, "told": profile.findings}  # fmt: skip
+    rows: dict[str, Sequence[Any]] = {
+        name: getattr(profile, name) for name in ("notifies", "seen", "steps", "links", "lines")
+    }
+    rows["told"] = profile.findings
     return {
         "format": FORMAT,
         **{name: getattr(profile, name) for name in ("rank", "kind", "boot", "counter", "host_name", "level", "begun")},
