@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from html import escape
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from npu_tui.strings import say, words
 from npu_tui.trace.once import once
@@ -39,6 +39,24 @@ def told() -> Iterator[None]:
         yield
     except (InputError, QueryError) as error:
         raise Error(words(error.message)) from None
+
+
+class _TableProperty(property):
+    """A table as an attribute of ``Tables``, called like it; ``about`` is its documentation."""
+
+    def __init__(self, about: str) -> None:
+        super().__init__()
+        self.__doc__ = about
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type, /) -> _TableProperty: ...
+    @overload
+    def __get__(self, instance: Any, owner: type | None = None, /) -> pl.LazyFrame: ...
+    def __get__(self, instance: Any, owner: type | None = None, /) -> Any:
+        return self if instance is None else instance.table(self._name)
 
 
 class Tables:
@@ -74,90 +92,25 @@ class Tables:
         """The names of all tables."""
         return self._tables.names
 
-    @property
-    def slices(self) -> pl.LazyFrame:
-        """Every slice (X event) of the trace; 20 columns."""
-        return self.table("slices")
-
-    @property
-    def links(self) -> pl.LazyFrame:
-        """Every link (flow), one row per pair of source and target; 12 columns."""
-        return self.table("links")
-
-    @property
-    def launches(self) -> pl.LazyFrame:
-        """Every launch of the device with its way from the operation to the kernel; 31 columns."""
-        return self.table("launches")
-
-    @property
-    def kernels(self) -> pl.LazyFrame:
-        """Every kernel with its row of kernel_details.csv; its PMU columns follow; 25 columns and those of the file."""
-        return self.table("kernels")
-
-    @property
-    def operators(self) -> pl.LazyFrame:
-        """Kernels by type and core, as in op_statistic.csv; 9 columns."""
-        return self.table("operators")
-
-    @property
-    def host_operators(self) -> pl.LazyFrame:
-        """Every operation of the framework, as in operator_details.csv; 10 columns."""
-        return self.table("host_operators")
-
-    @property
-    def collectives(self) -> pl.LazyFrame:
-        """Every collective, as in communication.json; 20 columns."""
-        return self.table("collectives")
-
-    @property
-    def arrivals(self) -> pl.LazyFrame:
-        """When every rank of a collective was there, seen from this rank; 7 columns."""
-        return self.table("arrivals")
-
-    @property
-    def counters(self) -> pl.LazyFrame:
-        """Every sample of every counter; 9 columns."""
-        return self.table("counters")
-
-    @property
-    def steps(self) -> pl.LazyFrame:
-        """Every step by device, as in step_trace_time.csv; 18 columns."""
-        return self.table("steps")
-
-    @property
-    def free(self) -> pl.LazyFrame:
-        """Every time a device was free, and who was late; 15 columns."""
-        return self.table("free")
-
-    @property
-    def findings(self) -> pl.LazyFrame:
-        """The findings in the order of work; 17 columns."""
-        return self.table("findings")
-
-    @property
-    def evidence(self) -> pl.LazyFrame:
-        """Every place that proves a finding; 11 columns."""
-        return self.table("evidence")
-
-    @property
-    def memory(self) -> pl.LazyFrame:
-        """Every record of device memory; 6 columns."""
-        return self.table("memory")
-
-    @property
-    def allocations(self) -> pl.LazyFrame:
-        """Every allocation of operator_memory.csv; 8 columns."""
-        return self.table("allocations")
-
-    @property
-    def apis(self) -> pl.LazyFrame:
-        """Calls of CANN by level and name, as in api_statistic.csv; 9 columns."""
-        return self.table("apis")
-
-    @property
-    def code_lines(self) -> pl.LazyFrame:
-        """Lost time by line of user code; 7 columns."""
-        return self.table("code_lines")
+    slices = _TableProperty("Every slice (X event) of the trace; 20 columns.")
+    links = _TableProperty("Every link (flow), one row per pair of source and target; 12 columns.")
+    launches = _TableProperty("Every launch of the device with its way from the operation to the kernel; 31 columns.")
+    kernels = _TableProperty(
+        "Every kernel with its row of kernel_details.csv; its PMU columns follow; 25 columns and those of the file."
+    )
+    operators = _TableProperty("Kernels by type and core, as in op_statistic.csv; 9 columns.")
+    host_operators = _TableProperty("Every operation of the framework, as in operator_details.csv; 10 columns.")
+    collectives = _TableProperty("Every collective, as in communication.json; 20 columns.")
+    arrivals = _TableProperty("When every rank of a collective was there, seen from this rank; 7 columns.")
+    counters = _TableProperty("Every sample of every counter; 9 columns.")
+    steps = _TableProperty("Every step by device, as in step_trace_time.csv; 18 columns.")
+    free = _TableProperty("Every time a device was free, and who was late; 15 columns.")
+    findings = _TableProperty("The findings in the order of work; 17 columns.")
+    evidence = _TableProperty("Every place that proves a finding; 11 columns.")
+    memory = _TableProperty("Every record of device memory; 6 columns.")
+    allocations = _TableProperty("Every allocation of operator_memory.csv; 8 columns.")
+    apis = _TableProperty("Calls of CANN by level and name, as in api_statistic.csv; 9 columns.")
+    code_lines = _TableProperty("Lost time by line of user code; 7 columns.")
 
 
 class Report:
@@ -274,8 +227,8 @@ class Timeline:
 def _object(data: Any) -> dict[str, Any]:
     import msgspec
 
-    found: dict[str, Any] = msgspec.to_builtins(data)
-    return found
+    fields: dict[str, Any] = msgspec.to_builtins(data)
+    return fields
 
 
 def _framed(page: str) -> str:
@@ -321,7 +274,7 @@ class Profile(Tables):
     def verdict(self) -> str:
         """What is wrong, in a line or a few. Raises ``Error`` if the file of the trace is gone."""
         with told():
-            return "\n".join(words(each) for each in self.measured.findings.verdict)
+            return "\n".join(words(line) for line in self.measured.findings.verdict)
 
     def report(self, range: Span | None = None, step: int | None = None) -> Report:
         """The report about all of it, about a ``range`` of time, or about ``ProfilerStep#step`` on the device.
@@ -404,10 +357,9 @@ class Job(Tables):
         with told():
             return [Profile(profile) for profile in self._tables.profiles]
 
-    @property
-    def ranks(self) -> pl.LazyFrame:
-        """What ``npu-tui ranks`` says of every rank: who is slow of its own, who came last, what the job would gain."""
-        return self.table("ranks")
+    ranks = _TableProperty(
+        "What ``npu-tui ranks`` says of every rank: who is slow, who came last, what the job would gain."
+    )
 
     @once
     def data(self) -> JobReport:

@@ -50,21 +50,21 @@ class Chosen(Struct, frozen=True):
 
     def events(self, trace: Trace) -> Bools:
         """Which events are kept because of a slice or a link, by ordinal; (events,)."""
-        kept = np.zeros(sum(trace.events.values()), np.bool_)
-        kept[trace.slices.event[self.slices]] = True
-        kept[trace.links.source_event[self.links]] = True
-        kept[trace.links.target_event[self.links]] = True
-        return kept
+        events = np.zeros(sum(trace.events.values()), np.bool_)
+        events[trace.slices.event[self.slices]] = True
+        events[trace.links.source_event[self.links]] = True
+        events[trace.links.target_event[self.links]] = True
+        return events
 
 
 def lanes_named(trace: Trace, words: Sequence[str]) -> frozenset[int]:
     """The lanes whose name, or whose layer's name, contains one of ``words``; case does not count."""
-    found = set()
+    lanes = set()
     for lane in trace.file_lanes:
         texts = (lane.name.lower(), trace.layers[lane.layer].name.lower())
         if any(word.strip().lower() in text for word in words for text in texts):
-            found.add(lane.index)
-    return frozenset(found)
+            lanes.add(lane.index)
+    return frozenset(lanes)
 
 
 def chosen(trace: Trace, wanted: Wanted) -> Chosen:
@@ -85,13 +85,13 @@ def chosen(trace: Trace, wanted: Wanted) -> Chosen:
     to_kept |= (target < 0) & inside & free_ends & _lanes_kept(wanted, links.target_lane)
     from_there = np.append(touched if wanted.clip else allowed, False)[source]
     from_there |= (source < 0) & _lanes_kept(wanted, links.source_lane)
-    kept = to_kept & from_there
+    links_kept = to_kept & from_there
     if wanted.clip:
-        kept &= inside & wanted.window.holds(links.source_time)
+        links_kept &= inside & wanted.window.holds(links.source_time)
     pulled = np.zeros(len(touched), np.bool_)
-    pulled[source[kept & (source >= 0)]] = True
+    pulled[source[links_kept & (source >= 0)]] = True
     if not wanted.clip:
-        launches = np.intersect1d(np.flatnonzero(kept), trace.links_of(HOST_TO_DEVICE))
+        launches = np.intersect1d(np.flatnonzero(links_kept), trace.links_of(HOST_TO_DEVICE))
         dequeue = dequeue_of(trace, launches)
         queued = np.concatenate([dequeue, enqueue_of(trace, dequeue)])
         pulled[queued[queued >= 0]] = True
@@ -99,36 +99,36 @@ def chosen(trace: Trace, wanted: Wanted) -> Chosen:
         pulled &= allowed
         queue = trace.links_of(TASK_QUEUE)
         both = np.append(touched | pulled, False)
-        kept[queue[both[target[queue]] & both[source[queue]]]] = True
-    return Chosen(wanted, touched | pulled, kept)
+        links_kept[queue[both[target[queue]] & both[source[queue]]]] = True
+    return Chosen(wanted, touched | pulled, links_kept)
 
 
 def _tasks(trace: Trace, touched: Bools) -> Bools:
     """The tasks on planes of the collectives among ``kept``: a collective that is kept whole keeps all of them."""
     slices = trace.slices
-    found = np.zeros(len(touched), np.bool_)
+    tasks = np.zeros(len(touched), np.bool_)
     for group, planes in groups_of(trace):
-        own = group.first + np.flatnonzero(touched[group.first : group.last])
-        if not len(own):
+        collectives = group.first + np.flatnonzero(touched[group.first : group.last])
+        if not len(collectives):
             continue
-        latest = np.maximum.accumulate(slices.end[own])
+        latest = np.maximum.accumulate(slices.end[collectives])
         for plane in planes:
             start = slices.start[plane.first : plane.last]
-            at = np.searchsorted(slices.start[own], start, "right") - 1
-            found[plane.first : plane.last] = (at >= 0) & (start < latest[np.maximum(at, 0)])
-    return found
+            at = np.searchsorted(slices.start[collectives], start, "right") - 1
+            tasks[plane.first : plane.last] = (at >= 0) & (start < latest[np.maximum(at, 0)])
+    return tasks
 
 
 def _touched(trace: Trace, wanted: Wanted) -> Bools:
     slices, window = trace.slices, wanted.window
-    kept = _on_lanes(trace, wanted)
+    touched = _on_lanes(trace, wanted)
     if window != EVERYTHING:
-        kept &= ((slices.end > window.start) & (slices.start < window.end)) | window.holds(slices.start)
+        touched &= ((slices.end > window.start) & (slices.start < window.end)) | window.holds(slices.start)
     if wanted.names:
         lowered = [word.lower() for word in wanted.names]
         named = np.array([any(word in name.lower() for word in lowered) for name in trace.names] + [False])
-        kept &= named[slices.name]
-    return kept
+        touched &= named[slices.name]
+    return touched
 
 
 def _on_lanes(trace: Trace, wanted: Wanted) -> Bools:
@@ -143,21 +143,21 @@ def _on_lanes(trace: Trace, wanted: Wanted) -> Bools:
 def _lanes_kept(wanted: Wanted, lane: npt.NDArray[np.int32]) -> Bools:
     if wanted.lanes is None:
         return np.ones(len(lane), np.bool_)
-    found: Bools = np.isin(lane, np.array(sorted(wanted.lanes), np.int32))
-    return found
+    on_lanes: Bools = np.isin(lane, np.array(sorted(wanted.lanes), np.int32))
+    return on_lanes
 
 
 def _around(trace: Trace, inner: Bools) -> Bools:
     """The slices that hold the slices ``inner`` on their lanes."""
-    found = np.zeros(len(inner), np.bool_)
+    around = np.zeros(len(inner), np.bool_)
     at = np.flatnonzero(inner)
     parent = Around(trace, np.ones(len(inner), np.bool_)).parents() if len(at) else at
     while len(at):
         at = np.unique(parent[at])
         at = at[at >= 0]
-        at = at[~found[at]]
-        found[at] = True
-    return found
+        at = at[~around[at]]
+        around[at] = True
+    return around
 
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -188,16 +188,16 @@ class _Keeping:
 
     def events(self) -> Iterator[bytes]:
         for first, texts in self._reader.texts():
-            kept = self._kept[first : first + len(texts)]
+            bound = self._kept[first : first + len(texts)]
             try:
                 heads = decode_events(b"[%b]" % b",".join(texts))
             except ValueError:
                 continue  # alone in its chunk, and no event for us either
             for number, (text, head) in enumerate(zip(texts, heads, strict=True)):
                 if head.ph == "X":
-                    if kept[number]:
+                    if bound[number]:
                         yield self._cut(first + number, text) if self._clip else text
-                elif self._keeps(head, bool(kept[number])):
+                elif self._keeps(head, bool(bound[number])):
                     yield text
 
     def _keeps(self, head: Event, bound: bool) -> bool:
@@ -232,9 +232,9 @@ class _Keeping:
 
 
 def _slices_by_event(trace: Trace) -> np.ndarray:
-    found = np.full(sum(trace.events.values()), -1, np.int64)
-    found[trace.slices.event] = np.arange(len(trace.slices))
-    return found
+    slices = np.full(sum(trace.events.values()), -1, np.int64)
+    slices[trace.slices.event] = np.arange(len(trace.slices))
+    return slices
 
 
 def _key(phase: str, head: Event) -> tuple[object, ...]:
@@ -278,10 +278,10 @@ def frame_of(trace: Trace) -> Frame:
     except OSError:
         return BARE
     try:
-        found = msgspec.json.decode(head + tail)
+        content = msgspec.json.decode(head + tail)
     except ValueError:
         return BARE
-    events = found.get("traceEvents") if isinstance(found, dict) else found
+    events = content.get("traceEvents") if isinstance(content, dict) else content
     return (head, tail) if events == [] else BARE
 
 

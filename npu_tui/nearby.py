@@ -131,14 +131,16 @@ def in_order(profiles: Iterable[Nearby]) -> list[Nearby]:
     for profile in profiles:
         folders[profile.path.parent].append(profile)
     blocks: list[tuple[float, list[Nearby]]] = []
-    for folder, found in folders.items():
-        known = {profile.rank for profile in found if profile.rank is not None}
-        if len(known) == len(found) > 1:
-            ranks = sorted(found, key=lambda profile: profile.rank or 0)
+    for folder, inside in folders.items():
+        known = {profile.rank for profile in inside if profile.rank is not None}
+        if len(known) == len(inside) > 1:
+            ranks = sorted(inside, key=lambda profile: profile.rank or 0)
             blocks.append((max(profile.time for profile in ranks), [_job(folder, ranks), *ranks]))
         else:
-            blocks += [(profile.time, [profile]) for profile in found]
-    return [each for _, block in sorted(blocks, key=lambda block: (-block[0], block[1][0].name)) for each in block]
+            blocks += [(profile.time, [profile]) for profile in inside]
+    return [
+        profile for _, block in sorted(blocks, key=lambda block: (-block[0], block[1][0].name)) for profile in block
+    ]
 
 
 def _job(folder: Path, ranks: list[Nearby]) -> Nearby:
@@ -157,12 +159,12 @@ def _job(folder: Path, ranks: list[Nearby]) -> Nearby:
 
 def matching(listed: Iterable[Nearby], wanted: str, verdicts: dict[Path, str] | None = None) -> Iterator[Nearby]:
     """Those whose name, rank or verdict holds ``wanted``, capital letters or not; a job with any such rank."""
-    low, told = wanted.casefold(), verdicts or {}
+    low, texts = wanted.casefold(), verdicts or {}
 
-    def holds(each: Nearby) -> bool:
-        rank = "" if each.rank is None else f"rank{each.rank}"
-        text = f"{each.name}\n{each.path.name}\n{rank}\n{told.get(each.path, '')}"
-        return low in text.casefold() or any(map(holds, each.ranks))
+    def holds(profile: Nearby) -> bool:
+        rank = "" if profile.rank is None else f"rank{profile.rank}"
+        text = f"{profile.name}\n{profile.path.name}\n{rank}\n{texts.get(profile.path, '')}"
+        return low in text.casefold() or any(map(holds, profile.ranks))
 
     return (profile for profile in listed if holds(profile))
 
@@ -192,23 +194,23 @@ def verdicts(listed: Iterable[Nearby], cached: bool, go_on: Callable[[], bool]) 
     Ends as soon as ``go_on`` says so. What is too large to be read for one line is left out.
     """
     read = 0
-    for has_copy, each in sorted(
+    for has_copy, profile in sorted(
         _weighed(listed, cached), key=lambda pair: (not pair[0], pair[1].is_job, pair[1].bytes)
     ):
         if not go_on():
             return
-        if not has_copy and not each.is_job:
-            if each.bytes > LARGEST or read + each.bytes > MOST:
+        if not has_copy and not profile.is_job:
+            if profile.bytes > LARGEST or read + profile.bytes > MOST:
                 continue
-            read += each.bytes
+            read += profile.bytes
         try:
-            yield _job_verdict(each, go_on) if each.is_job else _verdict(each, cached, go_on)
+            yield _job_verdict(profile, go_on) if profile.is_job else _verdict(profile, cached, go_on)
         except Cancelled:
             return
         except InputError as error:
-            yield Told(each.path, words(error.message), failed=True)
+            yield Told(profile.path, words(error.message), failed=True)
         except (OSError, MemoryError) as error:
-            yield Told(each.path, str(error) or type(error).__name__, failed=True)
+            yield Told(profile.path, str(error) or type(error).__name__, failed=True)
 
 
 def _weighed(listed: Iterable[Nearby], cached: bool) -> Iterator[tuple[bool, Nearby]]:
@@ -218,22 +220,23 @@ def _weighed(listed: Iterable[Nearby], cached: bool) -> Iterator[tuple[bool, Nea
         yield key is not None and cache.has(key), profile
 
 
-def _verdict(each: Nearby, cached: bool, go_on: Callable[[], bool]) -> Told:
+def _verdict(profile: Nearby, cached: bool, go_on: Callable[[], bool]) -> Told:
     from npu_tui.profile.profile import Profile
 
-    opening = Opening(each.path, cached)
+    opening = Opening(profile.path, cached)
     if not (cached and opening.has_copy):
-        opening = Opening(each.path, False)  # nobody asked for a copy
+        opening = Opening(profile.path, False)  # nobody asked for a copy
     trace = opening.trace(Watcher(lambda *_: go_on()))
-    found = Profile(trace, opening.source).findings
+    findings = Profile(trace, opening.source).findings
     leading = next(
-        (finding for finding in found.findings if finding.step_after_ns is not None and finding.part_of is None), None
+        (finding for finding in findings.findings if finding.step_after_ns is not None and finding.part_of is None),
+        None,
     )
-    text = words(found.verdict[0]) if found.verdict else ""
-    return Told(each.path, text, leading is not None and leading.severity == "high")
+    text = words(findings.verdict[0]) if findings.verdict else ""
+    return Told(profile.path, text, leading is not None and leading.severity == "high")
 
 
-def _job_verdict(each: Nearby, go_on: Callable[[], bool]) -> Told:
+def _job_verdict(profile: Nearby, go_on: Callable[[], bool]) -> Told:
     from npu_tui.jobs.opening import open_job
     from npu_tui.output.job_report import job_report
 
@@ -241,5 +244,5 @@ def _job_verdict(each: Nearby, go_on: Callable[[], bool]) -> Told:
         if not go_on():
             raise Cancelled
 
-    found = job_report(open_job(each.path, progress=stop))
-    return Told(each.path, found.verdict, bool(found.findings) and found.findings[0].severity == "high")
+    report = job_report(open_job(profile.path, progress=stop))
+    return Told(profile.path, report.verdict, bool(report.findings) and report.findings[0].severity == "high")

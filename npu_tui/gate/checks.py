@@ -31,12 +31,13 @@ SEVERITIES = ("high", "medium", "low")
 
 Kind = Literal["limit", "baseline", "compared", "finding", "trace"]
 Status = Literal["pass", "fail", "not_measured"]
+_PASSES: dict[bool, Status] = {True: "pass", False: "fail"}
 
 
 class Check(Struct, frozen=True):
     """One answer. Times are µs, shares are of the device time; what does not apply or is not known is None.
 
-    ``id`` is the measure or the finding. Against a baseline ``allowed_us`` is what tolerance and noise leave room for.
+    ``id`` is the measure or the finding. Against a baseline ``allowed_us`` includes tolerance and noise.
     """
 
     kind: Kind
@@ -81,7 +82,7 @@ def limit_checks(measured: Measures, limits: list[Limit]) -> list[Check]:
             why = measured.reasons.get(limit.measure) or measured.reasons.get("device", "")
             checks.append(Check("limit", limit.measure, "not_measured", value, text=why))
             continue
-        status: Status = "pass" if value <= most + _ROUNDING_US else "fail"
+        status = _PASSES[value <= most + _ROUNDING_US]
         checks.append(Check("limit", limit.measure, status, value, most, share, limit.share))
     return checks
 
@@ -104,7 +105,7 @@ def baseline_checks(measured: Measures, base: dict[str, Any], tolerances: dict[s
             checks.append(Check("baseline", name, "not_measured", None, base_us=before, tolerance=tolerance, text=why))
             continue
         most = before + max(before * tolerance, noise)
-        status: Status = "pass" if now <= most + _ROUNDING_US else "fail"
+        status = _PASSES[now <= most + _ROUNDING_US]
         most = round(most, 3)
         checks.append(Check("baseline", name, status, now, most, base_us=before, tolerance=tolerance))
     return checks
@@ -123,29 +124,23 @@ def finding_checks(
     time of a device, or with ``incomplete`` evidence.
     """
     failing = SEVERITIES[: SEVERITIES.index(fail_on) + 1] if fail_on else ()
-    checks = [
-        Check(
-            "finding",
-            finding.id,
-            "fail" if finding.severity in failing else "pass",
-            finding.gain_us,
-            severity=finding.severity,
-            text=finding.title,
-        )
-        for finding in report.findings
-        if finding.id not in ignore and (not only or finding.id in only)
-    ]
+    checks = []
+    for finding in report.findings:
+        if finding.id not in ignore and (not only or finding.id in only):
+            severity, status = finding.severity, _PASSES[finding.severity not in failing]
+            checks.append(Check("finding", finding.id, status, finding.gain_us, severity=severity, text=finding.title))
+    unknown = {row.id: row.reason for row in report.not_checked}
+    why = None
     if report.overlap.total_us is None:
-        why = next((each.reason for each in report.not_checked if each.id in ("device", "overlap")), "")
-        checks.append(Check("finding", _ALL, "not_measured", text=why))
+        why = next((reason for name, reason in unknown.items() if name in ("device", "overlap")), "")
     elif not report.overlap.total_us:
-        checks.append(Check("finding", _ALL, "not_measured", text=say("gate.no_time")))
+        why = say("gate.no_time")
     elif incomplete:
         why = say(f"gate.incomplete.{max(incomplete)}")
+    if why is not None:
         checks.append(Check("finding", _ALL, "not_measured", text=why))
-    unknown = {each.id: each.reason for each in report.not_checked}
     for wanted in sorted(set(only) - set(ignore) - {check.id for check in checks}):
-        status: Status = "not_measured" if wanted in unknown else "pass"
+        status = "not_measured" if wanted in unknown else "pass"
         checks.append(Check("finding", wanted, status, text=unknown.get(wanted, say("gate.finding.absent"))))
     return checks if fail_on else []
 
@@ -158,15 +153,12 @@ def differences(report: Report, base: dict[str, Any]) -> list[str]:
     """What else differs between the profile and that of the baseline, so that the figures may not compare."""
     source, other = report.source, base["source"]
     unknown = say("report.unknown")
-    notes = [
-        say("gate.base_unknown", name=say(f"gate.measure.{name}"))
-        for name in BASELINE_MEASURES
-        if base["measures_us"][name] is None
-    ]
+    unmeasured = [name for name in BASELINE_MEASURES if base["measures_us"][name] is None]
+    notes = [say("gate.base_unknown", name=say(f"gate.measure.{name}")) for name in unmeasured]
     for name in PLACES:
         now, before = getattr(source, name), other.get(name)
         if now != before:
-            values = [unknown if each is None else each for each in (now, before)]
+            values = [unknown if value is None else value for value in (now, before)]
             notes.append(say(f"gate.differs.{name}", now=values[0], base=values[1]))
     if to_builtins(report.selection) != base.get("selection"):
         notes.append(say("gate.differs.selection"))
@@ -198,13 +190,15 @@ def _checked(job: Job, measure: str, share: float | None, time: float | None) ->
     length = job.length / 1e3
     if not job.blamed or not length:
         return Check("limit", measure, "not_measured", text=say("gate.job.nothing"))
-    if measure == "own_excess" and all(arrival.own is None for each in job.blamed for arrival in each.arrivals):
+    if measure == "own_excess" and all(
+        arrival.own is None for collective in job.blamed for arrival in collective.arrivals
+    ):
         return Check("limit", measure, "not_measured", text=say("gate.job.no_peers"))
     value, rank = max(((sums.cost if measure == "rank_wait" else sums.own) / 1e3, sums.rank) for sums in job.sums)
     most = time if share is None else share * length
-    status = "pass" if most is not None and value <= most else "fail"
+    status = _PASSES[most is not None and value <= most]
     text = say("gate.job.rank", rank=rank)
-    return Check("limit", measure, status, round(value, 3), most, value / length, share, text=text)  # type: ignore[arg-type]
+    return Check("limit", measure, status, round(value, 3), most, value / length, share, text=text)
 
 
 AGAINST_MEASURES = ("step", "computing", *(part for part in PARTS if part != "computing"))
@@ -249,12 +243,10 @@ def _part(name: str, row: PartChange | None, tolerance: float) -> Check:
     if row is None:
         return Check("compared", name, "not_measured", tolerance=tolerance, text=say("gate.against.unknown"))
     most = row.base * (1 + tolerance)
-    status: Status = "pass" if row.new <= most + _ROUNDING else "fail"
+    status = _PASSES[row.new <= most + _ROUNDING]
     verdict = "slower" if status == "fail" else "faster" if row.new < row.base * (1 - tolerance) else "same"
-    words = say(f"gate.against.{verdict}")
-    return Check(
-        "compared", name, status, _us(row.new), _us(most), base_us=_us(row.base), tolerance=tolerance, text=words
-    )
+    base, text = _us(row.base), say(f"gate.against.{verdict}")
+    return Check("compared", name, status, _us(row.new), _us(most), base_us=base, tolerance=tolerance, text=text)
 
 
 def _us(ns: float) -> float:

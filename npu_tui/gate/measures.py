@@ -25,28 +25,13 @@ _SLICES: frozenset[Evidence] = frozenset({"slices"})
 _LINKS: frozenset[Evidence] = frozenset({"links"})
 _BOTH = _SLICES | _LINKS
 _LOST: dict[str, frozenset[Evidence]] = {
-    "skip.slice_time": _SLICES,
-    "skip.slice_duration": _SLICES,
-    "skip.mark_time": _SLICES,
-    "skip.lone_begin": _SLICES,
-    "skip.lone_end": _SLICES,
-    "skip.not_event": _SLICES,
-    "skip.malformed": _SLICES,
-    "skip.launch_id": _LINKS,
-    "skip.link_time": _LINKS,
-    "skip.lone_source": _LINKS,
-    "skip.lone_target": _LINKS,
-    "odd.args": _SLICES,
-    "odd.no_duration": _SLICES,
-    "odd.no_name": _SLICES,
-    "odd.no_process": _SLICES,
-    "odd.no_thread": _SLICES,
-    "odd.devices": _BOTH,
-    "odd.db_locked": _BOTH,
-    "odd.db_written": _BOTH,
-    "odd.db_tables": _BOTH,
-    "odd.db_tables_more": _BOTH,
-    "odd.db_texts": _SLICES,
+    **dict.fromkeys(
+        ("skip.slice_time", "skip.slice_duration", "skip.mark_time", "skip.lone_begin", "skip.lone_end"), _SLICES
+    ),
+    **dict.fromkeys(("skip.not_event", "skip.malformed", "odd.args", "odd.no_duration", "odd.no_name"), _SLICES),
+    **dict.fromkeys(("odd.no_process", "odd.no_thread", "odd.db_texts"), _SLICES),
+    **dict.fromkeys(("skip.launch_id", "skip.link_time", "skip.lone_source", "skip.lone_target"), _LINKS),
+    **dict.fromkeys(("odd.devices", "odd.db_locked", "odd.db_written", "odd.db_tables", "odd.db_tables_more"), _BOTH),
     "input.too_long_later": _BOTH,
 }
 """What is said in ``TraceHealth`` by what it takes away; what was never shown takes nothing away."""
@@ -56,17 +41,15 @@ _PHASES = frozenset("NODSTpFcVva()=,n")
 
 
 def unread(health: TraceHealth) -> frozenset[Evidence]:
-    """What is incomplete by what ``health`` says."""
-    lost: set[Evidence] = set()
-    for each in (*(reason for reason, _ in health.skipped), *health.warnings):
-        lost |= _taken(each)
-    return frozenset(lost)
+    """The kinds of evidence that are incomplete, by what ``health`` counts and warns of."""
+    messages = (*(reason for reason, _ in health.skipped), *health.warnings)
+    return frozenset[Evidence]().union(*map(_taken, messages))
 
 
-def _taken(said: Message) -> frozenset[Evidence]:
-    if said.code == "skip.phase":
-        return frozenset() if said.args["phase"] in _PHASES else _BOTH
-    return _LOST.get(said.code, frozenset())
+def _taken(reason: Message) -> frozenset[Evidence]:
+    if reason.code == "skip.phase":
+        return frozenset() if reason.args["phase"] in _PHASES else _BOTH
+    return _LOST.get(reason.code, frozenset())
 
 
 BASELINE_MEASURES = ("step_p50", "step_p99", "device", "computing", "exposed_communication", "free", "lost")
@@ -117,9 +100,9 @@ def measures(report: Report, incomplete: Collection[Evidence] = ()) -> Measures:
         "exposed_communication": overlap.communication_not_overlapped_us,
         "free": overlap.free_us,
         "host_late": overlap.free_host_late_us,
-        "lost": None if None in lost else round(sum(each or 0.0 for each in lost), 3),
+        "lost": None if None in lost else round(sum(time_lost or 0.0 for time_lost in lost), 3),
     }
-    why = {each.id: each.reason for each in report.not_checked}
+    why = {row.id: row.reason for row in report.not_checked}
     lost_evidence = {
         name: say(f"gate.incomplete.{kind}")
         for kind in incomplete
@@ -224,26 +207,26 @@ def write_baseline(path: Path, content: dict[str, Any]) -> None:
 def read_baseline(path: Path) -> dict[str, Any]:
     """The baseline in ``path``. Raises ``InputError`` for anything else than a baseline of this schema."""
     try:
-        found = orjson.loads(path.read_bytes())
+        content = orjson.loads(path.read_bytes())
     except OSError as error:
         raise _refused(path, "gate.unreadable", words=error.strerror) from None
     except orjson.JSONDecodeError as error:
         raise _refused(path, "gate.no_json", words=str(error)) from None
-    if not isinstance(found, dict) or found.get("kind") != KIND:
+    if not isinstance(content, dict) or content.get("kind") != KIND:
         raise _refused(path, "gate.no_baseline")
-    if found.get("schema_version") != SCHEMA_VERSION:
-        raise _refused(path, "gate.other_schema", version=found.get("schema_version"), known=SCHEMA_VERSION)
+    if content.get("schema_version") != SCHEMA_VERSION:
+        raise _refused(path, "gate.other_schema", version=content.get("schema_version"), known=SCHEMA_VERSION)
     for table, unknown in (("measures_us", True), ("tolerances", False)):
-        values = found.get(table)
+        values = content.get(table)
         if not isinstance(values, dict) or not all(
             name in values and _is_size(values[name], unknown) for name in BASELINE_MEASURES
         ):
             raise _refused(path, "gate.bad_table", table=table)
-    if all(value is None for value in found["measures_us"].values()):
+    if all(value is None for value in content["measures_us"].values()):
         raise _refused(path, "gate.empty_baseline")
-    if not isinstance(found.get("source"), dict):
+    if not isinstance(content.get("source"), dict):
         raise _refused(path, "gate.bad_table", table="source")
-    return found
+    return content
 
 
 _MOST_US = 1e15

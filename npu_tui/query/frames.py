@@ -138,10 +138,10 @@ class Words:
 
         shown = [[printable(text) for text in part] for part in parts]
         self._places: list[Array] = []
-        whole = pl.Series("", [text for part in shown for text in part], pl.String)
-        distinct = whole.unique().sort()
+        texts = pl.Series("", [text for part in shown for text in part], pl.String)
+        distinct = texts.unique().sort()
         self.type = pl.Enum(distinct)
-        place = distinct.search_sorted(whole).to_numpy() if len(whole) else np.zeros(0, np.int64)
+        place = distinct.search_sorted(texts).to_numpy() if len(texts) else np.zeros(0, np.int64)
         at = 0
         for part in shown:
             self._places.append(np.append(place[at : at + len(part)], 0).astype(np.uint32))
@@ -169,11 +169,11 @@ def _series(name: str, column: Numbers, first: int, last: int) -> pl.Series:
         return pl.Series(name, values)
     if values.dtype.kind == "f":
         return pl.Series(name, np.ascontiguousarray(values, np.float64), nan_to_null=True)
-    whole = np.ascontiguousarray(values, np.int64)
-    found = pl.Series(name, whole)
-    if column.missing is not None and (gone := whole == column.missing).any():
-        return found.set(pl.Series(gone), None)
-    return found
+    integers = np.ascontiguousarray(values, np.int64)
+    series = pl.Series(name, integers)
+    if column.missing is not None and (gone := integers == column.missing).any():
+        return series.set(pl.Series(gone), None)
+    return series
 
 
 _WORD = re.compile(r"(?:(?P<of>[A-Za-z_]\w*)\.)?(?P<word>[A-Za-z_]\w*)?\Z")
@@ -206,36 +206,42 @@ def possible_names(sql: str, names: Sequence[str]) -> list[Name]:
     """
     if _QUOTED.sub("", sql).count("'") % 2:
         return []
-    found = _WORD.search(sql)
-    if found is None:  # pragma: no cover - it matches the empty word
+    last = _WORD.search(sql)
+    if last is None:  # pragma: no cover - it matches the empty word
         return []
-    of, word = found["of"], (found["word"] or "").lower()
-    before = sql[: found.start("word") if found["word"] else len(sql)]
+    of, word = last["of"], (last["word"] or "").lower()
+    before = sql[: last.start("word") if last["word"] else len(sql)]
     if of is None and (_TABLE_NEXT.search(before) or (word and not before.strip())):
         return _fitting(word, ((name, before + name, f"tables.{name}", "") for name in names))
     if of is None and (not word or _ALIAS_NEXT.search(before)):
         return []
-    told = _tables_of(sql, names)
-    tables = [told[of]] if of in told else [] if of is not None else list(dict.fromkeys(told.values())) or list(names)
+    tables_named = _tables_of(sql, names)
+    tables = (
+        [tables_named[of]]
+        if of in tables_named
+        else []
+        if of is not None
+        else list(dict.fromkeys(tables_named.values())) or list(names)
+    )
     columns: dict[str, Column] = {}
     for table in tables:
         for column in TABLES[table].sql:
             columns.setdefault(column.id, column)
-    return _fitting(word, ((each.id, before + each.id, each.about, each.unit) for each in columns.values()))
+    return _fitting(word, ((column.id, before + column.id, column.about, column.unit) for column in columns.values()))
 
 
 def _fitting(word: str, names: Iterable[tuple[str, str, str, str]]) -> list[Name]:
     """Those of ``names`` with ``word`` in them, those that begin with it first; none if one is ``word`` itself."""
-    found = [Name(*name) for name in names if word in name[0]]
-    if any(each.word == word for each in found):
+    fitting = [Name(*name) for name in names if word in name[0]]
+    if any(name.word == word for name in fitting):
         return []
-    return sorted(found, key=lambda each: not each.word.startswith(word))
+    return sorted(fitting, key=lambda name: not name.word.startswith(word))
 
 
 def _tables_of(sql: str, names: Sequence[str]) -> dict[str, str]:
     """The tables that ``sql`` names, by their names and by what it calls them."""
     plain = _QUOTED.sub("''", sql)
-    found: dict[str, str] = {}
+    tables: dict[str, str] = {}
     for begin in _NAMED.finditer(plain):
         pairs = [begin.groups()]
         at = begin.end()
@@ -244,10 +250,10 @@ def _tables_of(sql: str, names: Sequence[str]) -> dict[str, str]:
             at = follows.end()
         for table, alias in pairs:
             if table in names:
-                found[table] = table
+                tables[table] = table
                 if alias and alias.lower() not in _NO_ALIAS:
-                    found[alias] = table
-    return found
+                    tables[alias] = table
+    return tables
 
 
 class ProfileTables:

@@ -56,8 +56,8 @@ def _ranks(path: Path, thresholds: Thresholds, cached: bool) -> Callable[[], lis
         from npu_tui.profile.profile import Profile
 
         openings = [opening_of(source.path, cached) for source in find_sources(path)]
-        found = [Profile(opening.trace(), opening.source, thresholds) for opening in openings]
-        return sorted(found, key=lambda each: (each.trace.rank is None, each.trace.rank or 0, each.path))
+        profiles = [Profile(opening.trace(), opening.source, thresholds) for opening in openings]
+        return sorted(profiles, key=lambda profile: (profile.trace.rank is None, profile.trace.rank or 0, profile.path))
 
     return profiles
 
@@ -122,8 +122,8 @@ def _answer(
 
     while True:
         try:
-            found = pl.SQLContext(frames=known, register_globals=False).execute(sql, eager=False)
-            return (found if limit is None else found.head(limit)).collect()
+            answer = pl.SQLContext(frames=known, register_globals=False).execute(sql, eager=False)
+            return (answer if limit is None else answer.head(limit)).collect()
         except pl.exceptions.SQLInterfaceError as error:
             missing = _NO_TABLE.search(str(error))
             if missing is None or missing[1] not in tables.names or missing[1] in known:
@@ -134,17 +134,17 @@ def _answer(
 
 def _told(text: str, tables: ProfileTables, known: Iterable[str]) -> Message:
     """What polars says in one line, names with the nearest ones there are."""
-    if found := _NO_TABLE.search(text):
-        return no_table(found[1], tables).message
-    if found := _NO_COLUMN.search(text):
+    if match := _NO_TABLE.search(text):
+        return no_table(match[1], tables).message
+    if match := _NO_COLUMN.search(text):
         valid = _VALID.search(text)
-        told = re.findall(r'"((?:[^"\\]|\\.)*)"', valid[1]) if valid else []
-        columns = told or [column for table in known for column in tables.columns(table)]
+        valid_names = re.findall(r'"((?:[^"\\]|\\.)*)"', valid[1]) if valid else []
+        columns = valid_names or [column for table in known for column in tables.columns(table)]
         if not columns:  # such as "SELECT start, end FROM slices", which SQL ends in front of the keyword
             return message("query.no_from")
-        return _unknown("query.no_column", found[1] or found[2], columns)
-    if found := _NO_FUNCTION.search(text):
-        return message("query.no_function", name=brief(found[1], 60))
+        return _unknown("query.no_column", match[1] or match[2], columns)
+    if match := _NO_FUNCTION.search(text):
+        return message("query.no_function", name=brief(match[1], 60))
     line = next((line for line in text.splitlines() if line.strip()), "")
     return message("query.wrong", why=brief(line.removeprefix("sql parser error: "), _LONGEST))
 
@@ -157,7 +157,7 @@ def no_table(name: str, tables: ProfileTables) -> QueryError:
 def _unknown(code: str, name: str, names: Iterable[str]) -> Message:
     """``name`` is not one of ``names``: the nearest one, else all of them, of many columns those most like it."""
     names = list(dict.fromkeys(names))
-    lowered = {each.lower(): each for each in names}
+    lowered = {known.lower(): known for known in names}
     near = get_close_matches(name.lower(), lowered, 1, 0.6)
     shown = brief(name, 60)
     if near:
@@ -166,7 +166,7 @@ def _unknown(code: str, name: str, names: Iterable[str]) -> Message:
         return message(code, name=shown, names=", ".join(names))
     word = name.lower()
     parts = set(word.split("_"))
-    alike = [each for each in lowered if word in each or each in word or parts & set(each.split("_"))]
+    alike = [known for known in lowered if word in known or known in word or parts & set(known.split("_"))]
     alike += [close for close in get_close_matches(word, lowered, _NEAREST, 0.0) if close not in alike]
     nearest = ", ".join(lowered[candidate] for candidate in alike[:_NEAREST])
     return message("query.no_column.several", name=shown, names=nearest, count=len(names))
