@@ -47,9 +47,9 @@ _SERIAL_SHARE = 0.1
 
 
 class _Saving:
-    """How often one API fits, the device time of all places and what of it would be saved, ns.
+    """How often one API fits, the device time of all places and how much of it the API would save, ns.
 
-    ``places`` are the first of them: where they begin and end, and in words.
+    ``places`` are the first of them: first slice, last slice, and the names of the run.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class _Saving:
         self.places: list[tuple[int, int, str]] = []
 
     def add(self, count: int, time: int, saves: int, exact: bool) -> int:
-        """More runs of ``time`` ns on the device; how many of their places are to be shown."""
+        """Count runs that take ``time`` ns on the device. Returns how many of their places may still be listed."""
         self.count += count
         self.time += time
         self.saves += saves
@@ -235,48 +235,36 @@ def _lines(facts: Facts, items: list[int]) -> tuple[CodeLine, ...]:
 def _draft(facts: Facts, savings: dict[str, _Saving], kind: str, lines: tuple[CodeLine, ...]) -> Draft | None:
     if not savings:
         return None
-    limits = facts.limits
-    rows = sorted(savings.items(), key=lambda row: (-row[1].saves, -row[1].time))
-    exact = [row for row in rows if row[1].exact]
-    saves = sum(row.saves for _, row in exact)
-    share = facts.share(saves)
-    time, computing = sum(row.time for _, row in rows), facts.sums.computing
-    severity: Severity = "low" if share >= limits[AFFINITY_SHARE] else "info"
+    rows = sorted(savings.items(), key=lambda entry: (-entry[1].saves, -entry[1].time))
+    exact = [saving for _, saving in rows if saving.exact]
+    saves = sum(saving.saves for saving in exact)
+    time, computing = sum(saving.time for _, saving in rows), facts.sums.computing
+    severity: Severity = "low" if facts.share(saves) >= facts.limits[AFFINITY_SHARE] else "info"
     runs = [
         message(
             "finding.affinity.run",
-            api=api,
-            count=row.count,
-            words=brief(row.places[0][2], 80),
-            time=row.time,
+            api=api, count=saving.count, words=brief(saving.places[0][2], 80), time=saving.time,
         )
-        for api, row in rows[:6]
-    ]
+        for api, saving in rows[:6]
+    ]  # fmt: skip
     parts = [message(f"finding.affinity.{kind}", runs=runs)]
     if lines:
         parts.append(message("finding.affinity.lines", lines=[line_of(line) for line in lines]))
     slices = facts.trace.slices
-    evidence = tuple(
+    evidence = [
         Evidence(
-            int(slices.start[first]),
-            int(slices.end[last]),
-            int(slices.lane[first]),
-            brief(words, 120),
-            message("finding.affinity.place", api=api),
-            first,
+            int(slices.start[first]), int(slices.end[last]), int(slices.lane[first]), brief(words, 120),
+            message("finding.affinity.place", api=api), first,
         )
-        for api, row in rows[:4]
-        for first, last, words in row.places[:3]
-    )
+        for api, saving in rows[:4]
+        for first, last, words in saving.places[:3]
+    ]  # fmt: skip
+    more = message("finding.affinity.more", count=len(rows) - 1) if len(rows) > 1 else ""
     return Draft(
         severity,
-        message(
-            "finding.affinity.title",
-            api=rows[0][0],
-            more=message("finding.affinity.more", count=len(rows) - 1) if len(rows) > 1 else "",
-        ),
+        message("finding.affinity.title", api=rows[0][0], more=more),
         sentences(*parts),
-        evidence,
+        tuple(evidence),
         (
             *(message("finding.advice.use", api=api) for api, _ in rows[:4]),
             message("finding.advice.check_numbers", share=min(time / computing, 1.0) if computing else 0.0),

@@ -48,34 +48,29 @@ def straggler(facts: Facts) -> Draft | None:
     single = longest >= limits[STRAGGLER_SHARE] * worst.collective.elapsed and longest >= limits[STRAGGLER_MS] * 1e6
     # Ranks that take turns by little do not wait for a late one.
     usual = float(np.median([case.excess for case in lateness.cases]))
-    several = limits[SEVERITY_HIGH] if usual >= limits[STRAGGLER_MS] * 1e6 else 2 * limits[SEVERITY_HIGH]
-    least = {1: limits[SEVERITY_MEDIUM], 2: limits[SEVERITY_HIGH]}.get(len(lateness.ranks), several)
+    least_of_many = limits[SEVERITY_HIGH] if usual >= limits[STRAGGLER_MS] * 1e6 else 2 * limits[SEVERITY_HIGH]
+    least = {1: limits[SEVERITY_MEDIUM], 2: limits[SEVERITY_HIGH]}.get(len(lateness.ranks), least_of_many)
     enough = share >= least or (single and len(lateness.ranks) < SEVERAL and share >= limits[SEVERITY_MEDIUM])
     enough |= single and len(lateness.ranks) == 1
     if gain < limits[STRAGGLER_MS] * 1e6 or not enough:
         return None
-    slices = facts.trace.slices
-    seen = facts.collectives.has_arrivals
-    transfer = int((facts.collectives.elapsed - facts.collectives.arrivals.latest())[seen].sum())
-    arrivals = worst.collective.arrivals or []
-    others = [rank for rank, _ in arrivals if rank not in lateness.ranks]
-    complete = int(slices.start[worst.collective.item]) + max(
-        (after for rank, after in arrivals if rank in others), default=0
+    collectives, ranks = facts.collectives, lateness.ranks
+    transfer = int((collectives.elapsed - collectives.arrivals.latest())[collectives.has_arrivals].sum())
+    others = [arrival for arrival in worst.collective.arrivals or [] if arrival[0] not in ranks]
+    in_time = [rank for rank, _ in others]
+    named = (
+        message("finding.ranks", ranks=runs_of(in_time))
+        if len(others) > 1
+        else message("finding.rank", rank=in_time[0])
     )
-    name = brief(facts.trace.name_of(worst.collective.item))
+    complete = int(facts.trace.slices.start[worst.collective.item]) + max(after for _, after in others)
+    name = facts.name_of(worst.collective.item)
     parts = [
         message(
             "finding.straggler.worst",
-            name=name,
-            others=message("finding.ranks", ranks=runs_of(others))
-            if len(others) > 1
-            else message("finding.rank", rank=others[0]),
-            there=complete,
-            rank=worst.rank,
-            excess=worst.excess,
-            wait=longest,
+            name=name, others=named, there=complete, rank=worst.rank, excess=worst.excess, wait=longest,
         )
-    ]
+    ]  # fmt: skip
     parts += _again(facts, lateness, worst)
     if filled := sum(fills(facts).values()):
         parts.append(message("finding.straggler.fill", time=filled))
@@ -87,24 +82,14 @@ def straggler(facts: Facts) -> Draft | None:
         parts.append(message("finding.straggler.ring"))
     on_disk = worst.rank in facts.inputs.setup.ranks
     parts.append(message("finding.straggler.on_disk" if on_disk else "finding.straggler.not_on_disk", rank=worst.rank))
-    kind = (
-        "ring"
-        if lateness.neighbours
-        else "wandering"
-        if lateness.wandering
-        else "many"
-        if len(lateness.ranks) > 1
-        else "one"
-    )
-    words = {"ranks": runs_of(lateness.ranks), "gain": gain, "total": facts.total, "share": share}
-    advice = (
-        (message("finding.advice.profile_ring"),)
-        if lateness.neighbours
-        else (
-            message("finding.advice.profile_rank", rank=lateness.ranks[0]),
-            message("finding.advice.compare_rank", rank=lateness.ranks[0], name=name),
-        )
-    )
+    kind = "wandering" if lateness.wandering else "many" if len(ranks) > 1 else "one"
+    advice = [
+        message("finding.advice.profile_rank", rank=ranks[0]),
+        message("finding.advice.compare_rank", rank=ranks[0], name=name),
+    ]
+    if lateness.neighbours:  # in a ring the late rank may be any one up the ring
+        kind, advice = "ring", [message("finding.advice.profile_ring")]
+    words = {"ranks": runs_of(ranks), "gain": gain, "total": facts.total, "share": share}
     return Draft(
         severity_of(facts, share),
         message(f"finding.straggler.title.{kind}", **words),
@@ -112,7 +97,7 @@ def straggler(facts: Facts) -> Draft | None:
         _arrivals(facts, lateness),
         (*advice, message("finding.advice.no_tuning")),
         lateness.span,
-        change=Change(in_time=frozenset(lateness.ranks), at=_inside_window(facts)),
+        change=Change(in_time=frozenset(ranks), at=_inside_window(facts)),
         confidence="low" if lateness.neighbours else "high",
         verdict=message(f"finding.straggler.verdict.{kind}", transfer=transfer, **words),
     )
@@ -146,11 +131,7 @@ def _again(facts: Facts, lateness: Late, worst: Case) -> list[Message]:
 def _short(facts: Facts, collective: Collective) -> str:
     """What tells a collective from its siblings: ``_1`` of ``hcom_allReduce__586_1_1``."""
     words = facts.trace.name_of(collective.item).split("_")
-    return (
-        brief(f"_{words[-2]}")
-        if len(words) > 3 and words[-1].isdecimal()
-        else brief(facts.trace.name_of(collective.item))
-    )
+    return brief(f"_{words[-2]}") if len(words) > 3 and words[-1].isdecimal() else facts.name_of(collective.item)
 
 
 def _steps_with(facts: Facts, collectives: list[Collective]) -> int:
@@ -181,7 +162,7 @@ def _arrivals(facts: Facts, lateness: Late) -> tuple[Evidence, ...]:
         last = int(slices.start[collective.item]) + max(after for _, after in collective.arrivals or [(0, 0)])
         order = sorted(collective.arrivals or [], key=lambda row: row[1])
         ranks = [message("finding.straggler.arrival", rank=rank, after=after) for rank, after in order]
-        name = brief(facts.trace.name_of(collective.item))
+        name = facts.name_of(collective.item)
         note = message("finding.straggler.place", rank=case.rank, excess=case.excess, arrivals=ranks)
         rows.append(Evidence(last - case.excess, last, int(slices.lane[collective.item]), name, note, collective.item))
     return tuple(sorted(rows, key=lambda row: row.start))
@@ -196,7 +177,6 @@ def exposed(facts: Facts) -> Draft | None:
     """Communication that no computing hides."""
     limits, sums = facts.limits, facts.sums
     share = facts.share(sums.not_overlapped)
-    more = sums.communication > sums.computing
     if share <= limits[EXPOSED_SHARE]:
         return None
     known = bool(facts.collectives.has_arrivals.any())
@@ -208,17 +188,10 @@ def exposed(facts: Facts) -> Draft | None:
     filling = fill_span(facts)
     if facts.share(sums.not_overlapped - length_of(filling)) <= limits[EXPOSED_SHARE]:
         severity = "info"
+    words = {"time": sums.not_overlapped, "share": share}
     overlapped = (sums.communication - sums.not_overlapped) / sums.communication if sums.communication else 0.0
-    parts = [
-        message(
-            "finding.exposed.detail",
-            time=sums.not_overlapped,
-            share=share,
-            hidden=overlapped,
-            count=len(facts.collectives),
-        )
-    ]
-    if more:
+    parts = [message("finding.exposed.detail", hidden=overlapped, count=len(facts.collectives), **words)]
+    if sums.communication > sums.computing:
         parts.append(message("finding.exposed.more", communication=sums.communication, computing=sums.computing))
     if mostly_late and lateness is not None:
         parts.append(message("finding.exposed.late", ranks=runs_of(lateness.ranks), waited=waited))
@@ -233,9 +206,13 @@ def exposed(facts: Facts) -> Draft | None:
     hidden = min(length_of(rest), length_of(without(facts.computing, facts.communicating)))
     moved = int(facts.length(items).sum()) - waited
     keep = 1.0 - hidden / moved if moved > hidden else 0.0
+    # Without arrivals nobody knows who is late: then the verdict is about the wait, else about what is left without it.
+    verdict, spent = ("verdict_rest" if mostly_late else "verdict"), length_of(rest)
+    if mostly_late and not known:
+        verdict, spent = "verdict_waited", waited
     return Draft(
         severity,
-        message("finding.exposed.title", time=sums.not_overlapped, share=share),
+        message("finding.exposed.title", **words),
         sentences(*parts),
         facts.longest(items, lambda item: message("finding.exposed.place", time=_exposed_of(facts, item)))
         or tuple(Evidence(a, b, None, "Communication(Not Overlapped)", "") for a, b in largest(facts.exposed)),
@@ -243,15 +220,7 @@ def exposed(facts: Facts) -> Draft | None:
         rest if known else facts.exposed,
         change=Change(tasks=(TaskCut(items, keep),), in_time=frozenset({UNKNOWN}) if not known else frozenset()),
         confidence="high" if known else "low",
-        verdict=message(
-            "finding.exposed.verdict_waited"
-            if mostly_late and not known
-            else "finding.exposed.verdict_rest"
-            if mostly_late
-            else "finding.exposed.verdict",
-            time=waited if mostly_late and not known else length_of(rest),
-            share=facts.share(waited if mostly_late and not known else length_of(rest)),
-        ),
+        verdict=message(f"finding.exposed.{verdict}", time=spent, share=facts.share(spent)),
     )
 
 
@@ -275,7 +244,7 @@ def long_op(facts: Facts) -> Draft | None:
         rows = chosen[members]
         elapsed = every.elapsed[rows]
         outlier = (elapsed >= limits[LONG_OP_FACTOR] * float(np.median(elapsed))) & (len(rows) >= 3)
-        # Its part in the window costs more to find than its length, which is no less.
+        # The part of a collective in the window costs more to compute than its length, which is never shorter.
         large = elapsed / facts.total >= limits[LONG_OP_SHARE] if facts.total else np.zeros(len(rows), np.bool_)
         for at in np.flatnonzero(large).tolist():
             large[at] = facts.share(_inside(facts, int(every.item[rows[at]]))) >= limits[LONG_OP_SHARE]
@@ -287,24 +256,11 @@ def long_op(facts: Facts) -> Draft | None:
     removes = both(_idle_waits(facts, longest), facts.exposed)
     share = facts.share(length_of(removes))
     timing = worst.timing
-    parts = [
-        message(
-            "finding.long.detail",
-            name=brief(facts.trace.name_of(worst.item)),
-            time=worst.elapsed,
-            share=facts.share(_inside(facts, worst.item)),
-        )
-    ]
+    words = {"time": worst.elapsed, "share": facts.share(_inside(facts, worst.item))}
+    parts = [message("finding.long.detail", name=facts.name_of(worst.item), **words)]
     if timing is not None:
-        parts.append(
-            message(
-                "finding.long.timing",
-                wait=timing.wait,
-                transit=timing.transit,
-                idle=timing.idle,
-                speed=_speed(worst),
-            )
-        )
+        spent = {"wait": timing.wait, "transit": timing.transit, "idle": timing.idle}
+        parts.append(message("finding.long.timing", speed=_speed(worst), **spent))
         if timing.transit < 0.1 * worst.elapsed:
             parts.append(message("finding.long.not_bandwidth"))
     waits = worst.longest_wait is not None and worst.peer is not None
@@ -313,19 +269,14 @@ def long_op(facts: Facts) -> Draft | None:
     ranks = {rank for collective in longest for rank, after in collective.arrivals or [] if after > 0}
     return Draft(
         severity_of(facts, share) if timing is not None else "medium",
-        message(
-            "finding.long.title",
-            name=brief(facts.trace.name_of(worst.item), 40),
-            time=worst.elapsed,
-            share=facts.share(_inside(facts, worst.item)),
-        ),
+        message("finding.long.title", name=facts.name_of(worst.item, 40), **words),
         sentences(*parts),
         tuple(
-            facts.place(row.item, message("finding.long.place", time=row.elapsed))
-            for row in sorted(longest, key=lambda row: -row.elapsed)[:10]
+            facts.place(collective.item, message("finding.long.place", time=collective.elapsed))
+            for collective in sorted(longest, key=lambda collective: -collective.elapsed)[:10]
         ),
         advise("check_peer") if waits else advise("level1"),
-        removes if timing is not None else both(facts.span_of(np.array([row.item for row in longest])), facts.exposed),
+        removes if timing is not None else both(facts.span_of(every.item[places]), facts.exposed),
         change=Change(in_time=frozenset(ranks) if ranks else frozenset({UNKNOWN})),
         confidence="high" if timing is not None else "low",
     )

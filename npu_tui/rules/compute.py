@@ -77,15 +77,9 @@ def verdict(facts: Facts) -> Draft:
     late = length_of(facts.host_late) if facts.part.split is not None else sums.free
     parts = {"dispatch": late, "communication": sums.not_overlapped, "compute": sums.computing}
     bound = max(parts, key=lambda name: parts[name])
-    detail = message(
-        "finding.verdict.detail",
-        late=late,
-        late_share=facts.share(late),
-        exposed=sums.not_overlapped,
-        exposed_share=facts.share(sums.not_overlapped),
-        compute=sums.computing,
-        compute_share=facts.share(sums.computing),
-    )
+    times = {"late": late, "exposed": sums.not_overlapped, "compute": sums.computing}
+    shares = {f"{name}_share": facts.share(time) for name, time in times.items()}
+    detail = message("finding.verdict.detail", **times, **shares)
     return Draft(
         "info",
         message("finding.verdict.title", bound=message(f"finding.bound.{bound}")),
@@ -126,30 +120,28 @@ def op_share(facts: Facts) -> Draft | None:
     )
     exceeding = []
     for kind, most, belongs in kinds:
-        times_of_kind = {name: time for name, time in times.items() if belongs(name)}
-        share = sum(times_of_kind.values()) / total
+        types = [name for name in times if belongs(name)]
+        share = sum(times[name] for name in types) / total
         if share > most:
-            exceeding.append((kind, share, most, times_of_kind))
+            exceeding.append((kind, share, most, types))
     if not exceeding:
         return None
-    kind, share, most, times_of_kind = exceeding[0]
     lines = [
         message(
             "finding.share.part",
-            kind=message(f"finding.share.{each}"),
-            share=part,
-            most=limit,
-            types=[timed(name, time) for name, time in list(names.items())[:4]],
+            kind=message(f"finding.share.{kind}"), share=share, most=most,
+            types=[timed(name, times[name]) for name in types[:4]],
         )
-        for each, part, limit, names in exceeding
-    ]
-    moved = {name for each, _, _, names in exceeding if each in ("copy", "layout") for name in names}
+        for kind, share, most, types in exceeding
+    ]  # fmt: skip
+    moved = {name for kind, _, _, types in exceeding if kind in ("copy", "layout") for name in types}
+    first, share, most, types = exceeding[0]
     return Draft(
-        "info" if kind == "cube" else "medium",
-        message("finding.share.title", kind=message(f"finding.share.{kind}"), share=share),
+        "info" if first == "cube" else "medium",
+        message("finding.share.title", kind=message(f"finding.share.{first}"), share=share),
         sentences(*lines, *(_launched_by(facts, moved) if moved else ())),
-        _of_types(facts, set(times_of_kind)),
-        tuple(message(f"finding.advice.share.{each}") for each, *_ in exceeding),
+        _longest_kernels(facts, _kernels_of(facts, set(types))),
+        advise(*(f"share.{kind}" for kind, *_ in exceeding)),
         weight=(share - most) * total,
     )
 
@@ -161,8 +153,13 @@ def _kernels_of(facts: Facts, wanted: set[str]) -> I64:
     return items
 
 
-def _of_types(facts: Facts, wanted: set[str], most: int = 5) -> tuple[Evidence, ...]:
-    return facts.longest(_kernels_of(facts, wanted), lambda item: message("finding.dominant.place"), most)
+def _most_common(names: Counter[str]) -> list[Message]:
+    return [counted(name, count) for name, count in names.most_common(4)]
+
+
+def _longest_kernels(facts: Facts, items: I64) -> tuple[Evidence, ...]:
+    """The five longest of the slices ``items``; kernels without a slice (-1) are left out."""
+    return facts.longest(items[items >= 0], lambda item: message("finding.dominant.place"), 5)
 
 
 def _launched_by(facts: Facts, wanted: set[str]) -> list[Message]:
@@ -187,9 +184,7 @@ def _launched_by(facts: Facts, wanted: set[str]) -> list[Message]:
     for stack, count in stacks.items():
         if (line := user_line(trace.stacks[stack])) is not None:
             lines[line] += count
-    parts = [
-        message("finding.share.launched", operations=[counted(name, count) for name, count in names.most_common(4)])
-    ]
+    parts = [message("finding.share.launched", operations=_most_common(names))]
     if lines:
         words = [line_of(line) for line, _ in lines.most_common(_MOST_LINES)]
         parts.append(message("finding.share.lines", lines=words))
@@ -214,27 +209,19 @@ def dominant(facts: Facts) -> Draft | None:
     items = facts.kernels[code == types.index(name)]
     length = facts.length(items)
     severity: Severity = "high" if share >= limits[DOMINANT_SHARE_HIGH] else "medium"
-    if CUBE.search(name):
-        severity = "info"
+    is_cube = CUBE.search(name) is not None
     return Draft(
-        severity,
+        "info" if is_cube else severity,
         message("finding.dominant.title", name=brief(name, 40), share=share),
         message(
             "finding.dominant.detail",
-            name=brief(name),
-            time=time,
-            share=share,
-            count=len(items),
-            average=float(length.mean()),
-            longest=float(length.max()),
+            name=brief(name), time=time, share=share, count=len(items),
+            average=float(length.mean()), longest=float(length.max()),
         ),
         facts.longest(items, lambda item: message("finding.dominant.place")),
-        (
-            message("finding.advice.dominant"),
-            message("finding.advice.share.cube") if CUBE.search(name) else message("finding.advice.replace"),
-        ),
+        advise("dominant", "share.cube" if is_cube else "replace"),
         weight=time - limits[DOMINANT_SHARE] * total,
-    )
+    )  # fmt: skip
 
 
 AI_CPU_US = Threshold("ai_cpu_us", 20.0)
@@ -257,29 +244,21 @@ def bound(facts: Facts) -> Draft | None:
     title = message("finding.bound.dynamic_title", count=count)
     advice: list[Message] = []
     if len(slow):
-        others = facts.part.slices
-        assert others is not None
-        busy = np.flatnonzero(others.compute | others.collective)
+        device = facts.part.slices
+        assert device is not None  # the rule asks for a device
+        busy = np.flatnonzero(device.compute | device.collective)
         removes = without(facts.span_of(slow), facts.span_of(busy[~on_ai_cpu(facts.trace, busy)]))
-        share = facts.share(length_of(removes))
-        severity = severity_of(facts, share)
-        names = Counter[str]()
+        severity = severity_of(facts, facts.share(length_of(removes)))
+        times = Counter[str]()
         types, code = facts.kernel_types
         chosen = np.isin(facts.kernels, slow)
-        for k, time in zip(code[chosen].tolist(), facts.length(facts.kernels[chosen]).tolist(), strict=True):
-            names[types[k]] += time
-        listed = [timed(name, time) for name, time in names.most_common(4)]
+        for kind, time in zip(code[chosen].tolist(), facts.length(facts.kernels[chosen]).tolist(), strict=True):
+            times[types[kind]] += time
         title = message("finding.bound.cpu_title", count=len(slow), time=length_of(removes))
-        details.append(
-            message(
-                "finding.bound.cpu",
-                count=len(slow),
-                least=least,
-                time=int(facts.length(slow).sum()),
-                names=listed,
-            )
-        )
-        advice += _off_the_ai_cpu(facts, slow, names)
+        names = [timed(name, time) for name, time in times.most_common(4)]
+        spent = int(facts.length(slow).sum())
+        details.append(message("finding.bound.cpu", count=len(slow), least=least, time=spent, names=names))
+        advice += _off_the_ai_cpu(facts, slow, times)
     if dynamic:
         details.append(message("finding.bound.dynamic", count=count))
         compiles = not facts.has("cann") or len(compile_calls(facts)) > 0
@@ -322,13 +301,8 @@ def dtype(facts: Facts) -> Draft | None:
     return Draft(
         "low",
         message("finding.dtype.title", share=wide / cube),
-        message(
-            "finding.dtype.detail",
-            share=wide / cube,
-            time=cube,
-            names=[counted(name, count) for name, count in names.most_common(4)],
-        ),
-        _places(facts, table.item[plain]),
+        message("finding.dtype.detail", share=wide / cube, time=cube, names=_most_common(names)),
+        _longest_kernels(facts, table.item[plain]),
         confidence="medium",
     )
 
@@ -355,20 +329,10 @@ def memory_bound(facts: Facts) -> Draft | Skipped | None:
     return Draft(
         "low",
         message("finding.bandwidth.title", share=waiting / total),
-        message(
-            "finding.bandwidth.detail",
-            time=waiting,
-            share=waiting / total,
-            names=[counted(name, count) for name, count in names.most_common(4)],
-        ),
-        _places(facts, table.item[bound]),
+        message("finding.bandwidth.detail", time=waiting, share=waiting / total, names=_most_common(names)),
+        _longest_kernels(facts, table.item[bound]),
         confidence="medium",
     )
-
-
-def _places(facts: Facts, items: I64) -> tuple[Evidence, ...]:
-    """The longest of the slices ``items``, of which those without one (-1) are left out."""
-    return facts.longest(items[items >= 0], lambda item: message("finding.dominant.place"), 5)
 
 
 RULES: tuple[Rule, ...] = (

@@ -59,30 +59,17 @@ def loader(facts: Facts) -> Draft | None:
         return None
     share = length_of(removes) / facts.count / facts.step_ns if facts.step_ns else 0.0
     single = any("singleprocess" in facts.trace.name_of(item).lower() for item in items.tolist())
+    words = {"waits": length_of(removes) / facts.count, "unit": facts.unit}
+    mean, longest = float(facts.length(items).mean()), float(facts.length(items).max())
     return Draft(
         "high" if share >= limits[LOADER_FREE_SHARE] else "info",
-        message(
-            "finding.loader.title",
-            time=float(facts.length(items).max()),
-            waits=length_of(removes) / facts.count,
-            unit=facts.unit,
-        ),
-        message(
-            "finding.loader.detail",
-            count=len(items),
-            mean=float(facts.length(items).mean()),
-            longest=float(facts.length(items).max()),
-            idle=length_of(removes),
-        ),
+        message("finding.loader.title", time=longest, **words),
+        message("finding.loader.detail", count=len(items), mean=mean, longest=longest, idle=length_of(removes)),
         facts.longest(items, lambda item: message("finding.loader.place")),
-        (
-            message("finding.advice.workers" if single else "finding.advice.workers_more"),
-            message("finding.advice.pin_memory"),
-            message("finding.advice.storage"),
-        ),
+        advise("workers" if single else "workers_more", "pin_memory", "storage"),
         removes,
         change=facts.without_calls(items),
-        verdict=message("finding.loader.verdict", waits=length_of(removes) / facts.count, unit=facts.unit),
+        verdict=message("finding.loader.verdict", **words),
     )
 
 
@@ -104,7 +91,8 @@ def copies(facts: Facts) -> Draft | None:
     limits, device = facts.limits, facts.part.slices
     assert device is not None
     items = np.flatnonzero(device.copy & facts.window.holds(facts.trace.slices.start))
-    removes = without(facts.span_of(items), facts.working)
+    copying = facts.span_of(items)
+    removes = without(copying, facts.working)
     share = facts.share(length_of(removes))
     if share <= limits[COPY_SHARE]:
         return None
@@ -115,12 +103,7 @@ def copies(facts: Facts) -> Draft | None:
         severity,
         message("finding.copy.title", time=length_of(removes), share=share),
         sentences(
-            message(
-                "finding.copy.detail",
-                count=len(items),
-                time=length_of(facts.span_of(items)),
-                exposed=length_of(removes),
-            ),
+            message("finding.copy.detail", count=len(items), time=length_of(copying), exposed=length_of(removes)),
             message("finding.copy.blocking", count=blocking) if blocking else "",
             message("finding.copy.moved", ways=list(moved)) if moved else "",
         ),
@@ -161,19 +144,12 @@ def allocation(facts: Facts) -> Draft | None:
     items = np.concatenate(list(calls.values())) if calls else np.zeros(0, np.int64)
     removes = starving(facts, items)
     share = facts.share(length_of(removes))
-    drops = cache_drops(facts)
-    detail = message(
-        "finding.allocation.detail",
-        calls=[
-            message("finding.allocation.call", name=name, count=len(calls[name]), time=time)
-            for name, time in spent.items()
-        ],
-        drains=len(drained),
-        lost=length_of(removes),
-    )
+    drops, lost = cache_drops(facts), length_of(removes)
+    named = [message("finding.allocation.call", name=name, count=len(calls[name]), time=spent[name]) for name in spent]
+    detail = message("finding.allocation.detail", calls=named, drains=len(drained), lost=lost)
     return Draft(
         severity_of(facts, share) if share >= limits[SYNC_SHARE] else "low",
-        message("finding.allocation.title", time=sum(spent.values()), lost=length_of(removes)),
+        message("finding.allocation.title", time=sum(spent.values()), lost=lost),
         sentences(detail, message("finding.allocation.drops", count=drops) if drops else ""),
         facts.longest(items, lambda item: message("finding.allocation.place"))
         or tuple(
@@ -197,16 +173,11 @@ def collector(facts: Facts) -> Draft | None:
     long = events[facts.length(events) >= limits[GC_MS] * 1e6]
     if len(long):
         removes = both(facts.on_device(facts.span_of(long)), together(facts.lost, facts.free))
-        share = facts.share(length_of(removes))
+        words = {"count": len(long), "time": length_of(facts.span_of(long))}
         return Draft(
-            "medium" if share < limits[SEVERITY_HIGH] else "high",
-            message("finding.gc.title", count=len(long), time=length_of(facts.span_of(long))),
-            message(
-                "finding.gc.detail",
-                count=len(long),
-                time=length_of(facts.span_of(long)),
-                idle=length_of(removes),
-            ),
+            "medium" if facts.share(length_of(removes)) < limits[SEVERITY_HIGH] else "high",
+            message("finding.gc.title", **words),
+            message("finding.gc.detail", idle=length_of(removes), **words),
             facts.longest(long, lambda item: message("finding.gc.place")),
             advise("gc"),
             removes,

@@ -288,7 +288,7 @@ def _copied(facts: Facts) -> Span:
 def _free_place(facts: Facts, start: int, end: int) -> Evidence:
     slices, busy = facts.trace.slices, _busy(facts)
     busy = busy[np.abs(slices.start[busy] - end) <= _ROUNDING_NS]
-    after = brief(facts.trace.name_of(int(busy[0]))) if len(busy) else message("finding.nothing")
+    after = facts.name_of(int(busy[0])) if len(busy) else message("finding.nothing")
     return Evidence(start, end, _free_lane(facts), "Free", message("finding.free.place", time=end - start, after=after))
 
 
@@ -379,8 +379,8 @@ def interrupt(facts: Facts) -> Draft | None:
                 message(f"finding.cause.{drain.cause}"),
                 message(
                     "finding.interrupt.place",
-                    before=brief(facts.trace.name_of(drain.before)),
-                    after=brief(facts.trace.name_of(drain.after)),
+                    before=facts.name_of(drain.before),
+                    after=facts.name_of(drain.after),
                 ),
                 drain.after,
             )

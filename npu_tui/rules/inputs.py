@@ -211,11 +211,15 @@ class TraceSlices:
         outermost: I64 = order[outer]
         return outermost[np.argsort(slices.start[outermost], kind="stable")]
 
+    def name_of(self, item: int, longest: int = 200) -> str:
+        """The name of a slice, harmless and cut to ``longest`` characters."""
+        return brief(self.trace.name_of(item), longest)
+
     def place(self, item: int, note: Said) -> Evidence:
         """A slice as evidence."""
         slices = self.trace.slices
-        name = brief(self.trace.name_of(item))
-        return Evidence(int(slices.start[item]), int(slices.end[item]), int(slices.lane[item]), name, note, item)
+        start, end, lane = int(slices.start[item]), int(slices.end[item]), int(slices.lane[item])
+        return Evidence(start, end, lane, self.name_of(item), note, item)
 
     def longest(self, items: I64, note: Callable[[int], Said], most: int = 10) -> tuple[Evidence, ...]:
         """The longest of ``items`` as evidence, in order of time; ``note`` gives the words for a slice."""

@@ -43,18 +43,12 @@ def compiling(facts: Facts) -> Draft | None:
     if not len(calls) or (len(calls) < limits[COMPILE_CALLS] and facts.share(spent) < limits[COMPILE_SHARE]):
         return None
     removes = starving(facts, calls)
-    starved = length_of(removes)
-    share = facts.share(starved)
+    share = facts.share(length_of(removes))
+    words = {"count": len(calls), "time": spent, "starved": length_of(removes)}
     return Draft(
         severity_of(facts, share) if share >= limits[SYNC_SHARE] else "info",
-        message("finding.compile.title", count=len(calls), time=spent, starved=starved),
-        message(
-            "finding.compile.detail",
-            count=len(calls),
-            time=spent,
-            share=facts.share(spent),
-            starved=starved,
-        ),
+        message("finding.compile.title", **words),
+        message("finding.compile.detail", share=facts.share(spent), **words),
         facts.longest(calls, lambda item: message("finding.compile.place")),
         removes=removes,
         change=facts.without_calls(calls),
@@ -89,18 +83,14 @@ def small(facts: Facts) -> Draft | None:
         sentences(
             message(
                 "finding.small.detail",
-                count=int(np.count_nonzero(short)),
-                all=len(kernels),
-                median=median,
-                interval=interval,
-                lost=length_of(removes),
-                types=most,
+                count=int(np.count_nonzero(short)), all=len(kernels), median=median, interval=interval,
+                lost=length_of(removes), types=most,
             ),
             longest_run(facts, types, code),
         ),
         facts.longest(kernels[short], lambda item: message("finding.small.place"), most=5),
         removes=removes,
-    )
+    )  # fmt: skip
 
 
 def longest_run(facts: Facts, types: list[str], code: I64) -> Said:
@@ -150,18 +140,14 @@ def optimizer(facts: Facts) -> Draft | None:
         message("finding.optimizer.title", name=name, time=spent / len(items)),
         message(
             "finding.optimizer.detail" if length_of(removes) else "finding.optimizer.detail_hidden",
-            name=name,
-            count=len(items),
-            time=spent,
-            lost=length_of(removes),
-            launches=launches / len(items),
+            name=name, count=len(items), time=spent, lost=length_of(removes), launches=launches / len(items),
         ),
         facts.longest(items, lambda item: message("finding.optimizer.place", name=name), most=5),
         (message("finding.advice.fused_optimizer", name=name),),
         removes if length_of(removes) else None,
         confidence="medium",
         change=facts.without_calls(items, min(_FUSED_LAUNCHES * len(items) / launches, 1.0)) if launches else None,
-    )
+    )  # fmt: skip
 
 
 def _fused_name(name: str) -> str | None:

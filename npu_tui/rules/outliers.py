@@ -14,7 +14,6 @@ from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, seve
 from npu_tui.trace.arrays import distinct
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
-from npu_tui.trace.text import brief
 
 F64 = npt.NDArray[np.float64]
 
@@ -59,30 +58,25 @@ def outliers(facts: Facts) -> Draft | None:
     if not rows:
         return None
     rows.sort(key=lambda row: -row[0])
-    excess = sum(row[0] for row in rows)
+    excess = sum(lost for lost, _, _ in rows)
     share = facts.share(excess)
     if share < limits[OUTLIER_SHARE]:
         return None
-    items = np.concatenate([row[1] for row in rows])
-    usual_of = {item: row[2] for row in rows for item in row[1].tolist()}
+    items = np.concatenate([slow_items for _, slow_items, _ in rows])
+    usual_of = {item: median for _, slow_items, median in rows for item in slow_items.tolist()}
     over = np.array([usual_of[item] for item in items.tolist()])
-    worst = rows[0]
+    kernels = [
+        message(
+            "finding.outlier.kernel",
+            name=facts.name_of(int(slow_items[0]), 60), count=len(slow_items),
+            longest=int(facts.length(slow_items).max()), median=median,
+        )
+        for _, slow_items, median in rows[:4]
+    ]  # fmt: skip
     return Draft(
         severity_of(facts, share),
-        message("finding.outlier.title", count=len(items), name=_name(facts, worst[1]), time=excess),
-        message(
-            "finding.outlier.detail",
-            kernels=[
-                message(
-                    "finding.outlier.kernel",
-                    name=_name(facts, slow_items),
-                    count=len(slow_items),
-                    longest=int(facts.length(slow_items).max()),
-                    median=median,
-                )
-                for _, slow_items, median in rows[:4]
-            ],
-        ),
+        message("finding.outlier.title", count=len(items), name=facts.name_of(int(rows[0][1][0]), 60), time=excess),
+        message("finding.outlier.detail", kernels=kernels),
         facts.longest(items, lambda item: message("finding.outlier.place", median=usual_of[item])),
         removes=union((slices.start[items] + over.astype(np.int64)), slices.end[items]),
         change=Change(tasks=tuple(cuts)),
@@ -138,10 +132,6 @@ def _around(ratio: F64, names: I64, chosen: I64) -> F64:
         values[~inside.any(axis=1)] = 1.0
         around = np.maximum(around, np.nanmedian(values, axis=1))
     return around
-
-
-def _name(facts: Facts, items: I64) -> str:
-    return brief(facts.trace.name_of(int(items[0])), 60)
 
 
 RULES: tuple[Rule, ...] = (

@@ -83,9 +83,7 @@ def _source(facts: Facts, tasks: DeviceTasks, task: int) -> Message:
     before = int(tasks.previous[record])
     if before < 0 or tasks.kind[before] in (AWAIT, RECORD):
         return message("finding.event.record", stream=brief(lane))
-    return message(
-        "finding.event.after", stream=brief(lane), name=brief(facts.trace.name_of(int(tasks.item[before])), 60)
-    )
+    return message("finding.event.after", stream=brief(lane), name=facts.name_of(int(tasks.item[before]), 60))
 
 
 def _awaited(facts: Facts, tasks: DeviceTasks, item: int) -> Message:

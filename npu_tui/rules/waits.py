@@ -63,20 +63,21 @@ def sync_host(facts: Facts) -> Draft | None:
     calls, operations = sync_calls(facts), sync_operations(facts)
     waits = np.concatenate((_outside(facts, calls, operations), operations))
     blocked = length_of(facts.span_of(waits))
-    blocking = launch_blocking(facts)
-    if facts.share(blocked) < limits[SYNC_SHARE] and blocking <= limits[SYNC_BLOCKING]:
+    share_blocking = launch_blocking(facts)
+    blocking = share_blocking > limits[SYNC_BLOCKING]
+    if facts.share(blocked) < limits[SYNC_SHARE] and not blocking:
         return None
     site = sync_site(facts)
     removes = without(sync_span(facts, site), _fresh_starts(facts))
     change, freed, once = _unwaited(facts, calls, operations)
-    if blocking > limits[SYNC_BLOCKING]:
+    if blocking:
         change = _unblocked(facts, calls, change)
         freed = facts.freed(change)
     lost = length_of(removes) if freed is None else freed
-    if not lost and blocking <= limits[SYNC_BLOCKING]:
+    if not lost and not blocking:
         return None
     share = facts.share(lost)
-    severity: Severity = "high" if blocking > limits[SYNC_BLOCKING] else "info"
+    severity: Severity = "high" if blocking else "info"
     proven = facts.share(length_of(removes)) >= limits[SYNC_SHARE]
     # What only the replay shows must be more than one wait a step, or a token, costs where it is well placed.
     if proven:
@@ -90,24 +91,20 @@ def sync_host(facts: Facts) -> Draft | None:
     parts = [
         message(
             "finding.sync.detail",
-            count=len(waits),
-            long=len(long),
-            least=limits[SYNC_LONG_US] * 1000,
-            blocked=blocked,
-            longest=float(facts.length(np.array([longest]))[0]),
-            what=_waited_for(facts, longest),
+            count=len(waits), long=len(long), least=limits[SYNC_LONG_US] * 1000, blocked=blocked,
+            longest=float(facts.length(waits).max()), what=_waited_for(facts, longest),
         )
-    ]
+    ]  # fmt: skip
     title = message("finding.sync.title", lost=lost)
     if site is not None:
         words = {"lines": lines_of(site.file, site.lines), "tasks": site.tasks, "device": site.device}
         title = message("finding.sync.title_lines", lost=lost, **words)
         parts.append(message("finding.sync.site", function=brief(site.function), lost=site.lost, **words))
-    if blocking > limits[SYNC_BLOCKING]:
-        parts.append(message("finding.sync.blocking", share=blocking))
+    if blocking:
+        parts.append(message("finding.sync.blocking", share=share_blocking))
     serving = facts.rhythm is not None and facts.rhythm.unit == "token"
     advice: tuple[Message, ...] = advise("inference" if serving else "metrics_rarely", "non_blocking")
-    if blocking > limits[SYNC_BLOCKING]:
+    if blocking:
         advice = (message("finding.advice.launch_blocking"), *advice)
     return Draft(
         severity,
@@ -117,7 +114,7 @@ def sync_host(facts: Facts) -> Draft | None:
         advice,
         removes,
         change=change,
-        first=blocking > limits[SYNC_BLOCKING],
+        first=blocking,
         most=freed,
     )
 
@@ -227,7 +224,7 @@ def _waited_for(facts: Facts, item: int) -> Message:
                 running[np.argmax(np.minimum(slices.end[running], high) - np.maximum(slices.start[running], low))]
             )
             best = shared
-            words = message(f"finding.sync.waited.{kind}", name=brief(facts.trace.name_of(longest), 60))
+            words = message(f"finding.sync.waited.{kind}", name=facts.name_of(longest, 60))
     return words
 
 
