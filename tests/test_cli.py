@@ -205,7 +205,7 @@ def test_want_of_memory_is_one_line(monkeypatch, capsys):
     def exhausted(parser, options):
         raise MemoryError
 
-    monkeypatch.setattr("npu_tui.cli.report.run", exhausted)
+    monkeypatch.setattr("npu_tui.cli.report.run_report", exhausted)
     assert main(["report", str(HEALTHY)]) == 3
     assert capsys.readouterr().err.startswith("npu-tui: not enough memory")
 

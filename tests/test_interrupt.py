@@ -21,7 +21,7 @@ def run(parser, options):
     return 0
 
 {before}
-npu_tui.cli.report.run = run
+npu_tui.cli.report.run_report = run
 sys.argv = ["npu-tui", "report", "x"]
 sys.exit(npu_tui.cli.main.main())
 """

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from npu_tui.cli.main import main
-from npu_tui.cli.parser import COMMANDS, given, meant, told
+from npu_tui.cli.parser import COMMANDS, given, meant, runner_of, told
 from npu_tui.strings import LANGUAGES, say, speaking
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -18,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 def test_each_command_has_a_place_help_and_a_line_in_every_language(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert callable(import_module(f"npu_tui.cli.{name}").run)
+    assert callable(runner_of(name))
     for language in LANGUAGES:
         with speaking(language):
             assert f"  {name} " in told(400)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from npu_tui.cli.options import REPORTING, add_profile, opened_profile, part_of, thresholds_of
 from npu_tui.cli.parser import Parser
 from npu_tui.cli.streams import drop_output, write
-from npu_tui.strings import ENGLISH, say, speak, speaking
+from npu_tui.strings import ENGLISH, say, speaking
 
 if TYPE_CHECKING:
     from npu_tui.gate.answer import Answer
@@ -20,14 +20,12 @@ if TYPE_CHECKING:
 PASSED, FAILED = 0, 1
 
 
-def run(parser: Parser, options: argparse.Namespace) -> int:
+def run_check(parser: Parser, options: argparse.Namespace) -> int:
     """Answer the check that ``options`` ask for; returns the exit code.
 
     Raises ``InputError``, ``SettingsError`` and ``OSError`` for a profile, settings or a baseline that cannot be read
     or written, ``SystemExit`` (2) for wrong usage.
     """
-    if options.format == "json":
-        speak(ENGLISH)
     if options.max_rank_wait is not None or options.max_own_excess is not None:
         return _check_job(parser, options)
     from npu_tui.gate.measures import LIMITS, SHARED, parse_limit
@@ -125,27 +123,25 @@ def _check_job(parser: argparse.ArgumentParser, options: argparse.Namespace) -> 
     return _told(Answer(options.path, checks, notes, options.allow_unmeasured), options.format)
 
 
-def parser() -> Parser:
+def check_options(parser: Parser) -> None:
     """Its arguments and options."""
-    options = Parser(prog="npu-tui check", description=say("gate.description"), epilog=say("gate.epilog"))
-    add_profile(options)
-    options.add_argument("--max-free", metavar="LIMIT", help=say("gate.max_free"))
-    options.add_argument("--max-host-late", metavar="LIMIT", help=say("gate.max_host_late"))
-    options.add_argument("--max-lost", metavar="LIMIT", help=say("gate.max_lost"))
-    options.add_argument("--max-exposed-communication", metavar="LIMIT", help=say("gate.max_exposed_communication"))
-    options.add_argument("--max-step", metavar="TIME", help=say("gate.max_step"))
-    options.add_argument("--max-rank-wait", metavar="LIMIT", help=say("gate.max_rank_wait"))
-    options.add_argument("--max-own-excess", metavar="LIMIT", help=say("gate.max_own_excess"))
-    options.add_argument("--fail-on", metavar="WHAT", help=say("gate.fail_on"))
-    options.add_argument("--against", metavar="BASE", help=say("gate.against"))
-    options.add_argument("--only", action="append", default=[], metavar="IDS", help=say("gate.only"))
-    options.add_argument("--ignore", action="append", default=[], metavar="IDS", help=say("gate.ignore"))
-    options.add_argument("--baseline", metavar="FILE", help=say("gate.baseline_option"))
-    options.add_argument("--write-baseline", metavar="FILE", help=say("gate.write_baseline"))
-    options.add_argument("--tolerance", action="append", default=[], metavar="SHARE", help=say("gate.tolerance"))
-    options.add_argument("--allow-unmeasured", action="store_true", help=say("gate.allow_unmeasured"))
-    options.add_argument("--format", choices=("text", "json"), default="text", help=say("gate.format"))
-    return options
+    add_profile(parser)
+    parser.add_argument("--max-free", metavar="LIMIT", help=say("gate.max_free"))
+    parser.add_argument("--max-host-late", metavar="LIMIT", help=say("gate.max_host_late"))
+    parser.add_argument("--max-lost", metavar="LIMIT", help=say("gate.max_lost"))
+    parser.add_argument("--max-exposed-communication", metavar="LIMIT", help=say("gate.max_exposed_communication"))
+    parser.add_argument("--max-step", metavar="TIME", help=say("gate.max_step"))
+    parser.add_argument("--max-rank-wait", metavar="LIMIT", help=say("gate.max_rank_wait"))
+    parser.add_argument("--max-own-excess", metavar="LIMIT", help=say("gate.max_own_excess"))
+    parser.add_argument("--fail-on", metavar="WHAT", help=say("gate.fail_on"))
+    parser.add_argument("--against", metavar="BASE", help=say("gate.against"))
+    parser.add_argument("--only", action="append", default=[], metavar="IDS", help=say("gate.only"))
+    parser.add_argument("--ignore", action="append", default=[], metavar="IDS", help=say("gate.ignore"))
+    parser.add_argument("--baseline", metavar="FILE", help=say("gate.baseline_option"))
+    parser.add_argument("--write-baseline", metavar="FILE", help=say("gate.write_baseline"))
+    parser.add_argument("--tolerance", action="append", default=[], metavar="SHARE", help=say("gate.tolerance"))
+    parser.add_argument("--allow-unmeasured", action="store_true", help=say("gate.allow_unmeasured"))
+    parser.add_argument("--format", choices=("text", "json"), default="text", help=say("gate.format"))
 
 
 def _failing(parser: argparse.ArgumentParser, options: argparse.Namespace) -> tuple[str | None, list[str]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from npu_tui.cli.options import add_look, add_opening, add_place, refuse_terminal, thresholds_of
 from npu_tui.cli.parser import Parser
 from npu_tui.cli.streams import DONE, FAILED, USAGE, write
-from npu_tui.strings import ENGLISH, say, speak
+from npu_tui.strings import say
 
 if TYPE_CHECKING:
     from npu_tui.compare.comparison import Comparison, Tolerance
@@ -25,7 +25,7 @@ _RANKS = re.compile(r"(\d{1,9})(?::(\d{1,9}))?")
 _SHARE = re.compile(r"(?:(step|computing)=)?(\d{1,6}(?:\.\d{1,6})?)%")
 
 
-def run(parser: Parser, options: argparse.Namespace) -> int:
+def run_compare(parser: Parser, options: argparse.Namespace) -> int:
     """Print the comparison that ``options`` ask for; returns the exit code, 1 where ``--fail-on`` holds.
 
     Raises ``InputError`` for a profile that cannot be read, ``SettingsError``, ``OSError`` of stdout.
@@ -33,8 +33,6 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
     if options.new is None:
         print(_one_path(options.base), file=sys.stderr)
         return USAGE
-    if options.format == "json":
-        speak(ENGLISH)
     failing = _failing(parser, options.fail_on)
     tolerance = _tolerance(parser, options.tolerance)
     ignored = _ignored(parser, options.ignore)
@@ -94,23 +92,21 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
     return DONE
 
 
-def parser() -> Parser:
+def compare_options(parser: Parser) -> None:
     """Its arguments and options."""
-    options = Parser(prog="npu-tui compare", description=say("compare.description"), epilog=say("compare.epilog"))
-    options.add_argument("base", metavar="BASE", nargs="?", help=say("compare.base")).required = True
-    options.add_argument("new", metavar="NEW", nargs="?", help=say("compare.new")).required = True
-    options.add_argument("--format", choices=("text", "markdown", "json", "html"), help=say("compare.format"))
-    options.add_argument("--step", metavar="N", help=say("compare.step"))
-    options.add_argument("--rank", metavar="R[:S]", help=say("compare.rank_option"))
-    options.add_argument("--map", action="append", default=[], metavar="A=B", help=say("compare.map"))
-    options.add_argument("--tolerance", metavar="SHARE", help=say("compare.tolerance"))
-    options.add_argument("--fail-on", metavar="VERDICTS", help=say("compare.fail_on"))
-    options.add_argument("--ignore", metavar="IDS", help=say("compare.ignore"))
-    options.add_argument("--config", metavar="FILE", help=say("cli.config"))
-    add_opening(options)
-    add_look(options)
-    add_place(options)
-    return options
+    parser.add_argument("base", metavar="BASE", nargs="?", help=say("compare.base")).required = True
+    parser.add_argument("new", metavar="NEW", nargs="?", help=say("compare.new")).required = True
+    parser.add_argument("--format", choices=("text", "markdown", "json", "html"), help=say("compare.format"))
+    parser.add_argument("--step", metavar="N", help=say("compare.step"))
+    parser.add_argument("--rank", metavar="R[:S]", help=say("compare.rank_option"))
+    parser.add_argument("--map", action="append", default=[], metavar="A=B", help=say("compare.map"))
+    parser.add_argument("--tolerance", metavar="SHARE", help=say("compare.tolerance"))
+    parser.add_argument("--fail-on", metavar="VERDICTS", help=say("compare.fail_on"))
+    parser.add_argument("--ignore", metavar="IDS", help=say("compare.ignore"))
+    parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
+    add_opening(parser)
+    add_look(parser)
+    add_place(parser)
 
 
 def _failing(parser: argparse.ArgumentParser, text: str | None) -> frozenset[str]:

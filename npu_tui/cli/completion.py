@@ -22,14 +22,12 @@ _LISTS = frozenset(("IDS", "WHAT"))
 """What takes several words with commas between them."""
 
 
-def parser() -> Parser:
+def completion_options(parser: Parser) -> None:
     """Its arguments and options."""
-    options = Parser(prog="npu-tui completion", description=say("cli.completion"), epilog=say("cli.completion_epilog"))
-    options.add_argument("shell", choices=_SHELLS, help=say("cli.shell", names=", ".join(_SHELLS)))
-    return options
+    parser.add_argument("shell", choices=_SHELLS, help=say("cli.shell", names=", ".join(_SHELLS)))
 
 
-def run(parser: Parser, options: argparse.Namespace) -> int:
+def run_completion(parser: Parser, options: argparse.Namespace) -> int:
     """Print the script for a shell."""
     write(shellcode(["npu-tui"], shell=options.shell) + "\n")
     return DONE

@@ -16,8 +16,8 @@ from msgspec.structs import asdict
 
 from npu_tui.cli.parser import Parser
 from npu_tui.cli.streams import DONE, write
-from npu_tui.cli.version import version_line
-from npu_tui.strings import ENGLISH, say, speak
+from npu_tui.cli.words import version_line
+from npu_tui.strings import say
 from npu_tui.trace.text import cell_count, padded, printable, wrapped
 
 _LIBRARIES = ("textual", "polars", "numpy", "msgspec", "orjson", "rich")
@@ -36,20 +36,15 @@ class Found(Struct, frozen=True):
     advice: str = ""
 
 
-def parser() -> Parser:
+def doctor_options(parser: Parser) -> None:
     """Its arguments and options."""
-    options = Parser(prog="npu-tui doctor", description=say("tree.doctor"))
-    options.add_argument("--format", choices=("text", "json"), default="text", help=say("doctor.format"))
-    return options
+    parser.add_argument("--format", choices=("text", "json"), default="text", help=say("doctor.format"))
 
 
-def run(parser: Parser, options: argparse.Namespace) -> int:
+def run_doctor(parser: Parser, options: argparse.Namespace) -> int:
     """Print what is found; returns the exit code."""
-    form = options.format
-    if form == "json":
-        speak(ENGLISH)
     found = [*_program(), *_terminal(), *_tmux(), *_disk(), _settings()]
-    if form == "json":
+    if options.format == "json":
         import orjson
 
         write(orjson.dumps([asdict(each) for each in found], option=orjson.OPT_INDENT_2) + b"\n")

@@ -1,4 +1,4 @@
-"""``npu-tui PATH``: the explorer, or the report where stdout is no terminal."""
+"""``npu-tui PATH``: the explorer, or the report where stdout is no terminal; the bundled profiles; a picture of it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from npu_tui.cli.options import (
     thresholds_of,
 )
 from npu_tui.cli.parser import Parser
-from npu_tui.cli.ranks import write_job
+from npu_tui.cli.report import write_job
 from npu_tui.cli.streams import DONE, USAGE, end_process, refuse, write, write_list
-from npu_tui.cli.version import version_line
 from npu_tui.strings import say
+from npu_tui.trace.text import whole_number
 
 if TYPE_CHECKING:
     from npu_tui.analysis.thresholds import Thresholds
@@ -37,29 +37,22 @@ if TYPE_CHECKING:
     from npu_tui.tui.session import Session
     from npu_tui.tui.terminal.terminal import Terminal
 
+
 _PICTURE_SECONDS = 0.5
 """So long a first picture is waited for that should be there at once."""
 
 
-def parser() -> Parser:
+def explore_options(parser: Parser) -> None:
     """Its arguments and options."""
-    options = Parser(
-        prog="npu-tui",
-        description=say("cli.description"),
-        epilog=say("cli.epilog"),
-        usage=say("cli.usage"),
-        commands=True,
-    )
-    options.add_argument("paths", nargs="*", metavar="PATH", help=say("cli.paths"))
-    options.add_argument("-V", "--version", action=_Version, nargs=0, help=say("argparse.version"))
-    add_opening(options)
-    add_look(options)
-    add_place(options)
-    options.add_argument("--traces", action="store_true", default=None, help=say("job.traces"))
-    return options
+    parser.add_argument("paths", nargs="*", metavar="PATH", help=say("cli.paths"))
+    parser.add_argument("-V", "--version", action=_Version, nargs=0, help=say("argparse.version"))
+    add_opening(parser)
+    add_look(parser)
+    add_place(parser)
+    parser.add_argument("--traces", action="store_true", default=None, help=say("job.traces"))
 
 
-def run(parser: Parser, options: argparse.Namespace) -> int:
+def run_explore(parser: Parser, options: argparse.Namespace) -> int:
     """Open what ``options`` name; returns the exit code."""
     for path in options.paths:
         refuse_terminal(parser, path)
@@ -71,6 +64,8 @@ class _Version(argparse.Action):
     """Prints the version and ends."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from npu_tui.cli.words import version_line
+
         write(version_line() + "\n")
         parser.exit()
 
@@ -246,3 +241,72 @@ def _has_keys() -> bool:
         os.close(terminal)
     sys.stdin = sys.__stdin__ = open(0, closefd=False)  # type: ignore[misc]  # noqa: SIM115 - open as long as the program
     return True
+
+
+def demo_options(parser: Parser) -> None:
+    """Its arguments and options."""
+    from npu_tui.demo import DEFAULT, demos
+
+    help_text = say("cli.demo_name", names=", ".join(demos()))
+    parser.add_argument("name", nargs="?", default=DEFAULT, metavar="NAME", help=help_text)
+    add_look(parser)
+    add_place(parser)
+
+
+def run_demo(parser: Parser, options: argparse.Namespace) -> int:
+    """Open the profile that ``options`` name; returns the exit code."""
+    from npu_tui.demo import demos
+
+    name, found = options.name, demos()
+    if name not in found:
+        parser.error(say("cli.no_demo", name=name, names=", ".join(found)))
+    return explore([found[name]], parser, options)
+
+
+def screenshot_options(parser: Parser) -> None:
+    """Its arguments and options."""
+    parser.add_argument("paths", nargs="+", metavar="PATH", help=say("cli.traces"))
+    parser.add_argument("-o", "--output", required=True, metavar="OUT.svg", help=say("cli.output"))
+    parser.add_argument("--size", default="120x40", help=say("cli.size"))
+    parser.add_argument("--keys", default="", help=say("cli.keys"))
+    add_look(parser)
+    add_place(parser)
+    add_opening(parser)
+    parser.add_argument("--traces", action="store_true", default=None, help=say("job.traces"))
+
+
+def run_screenshot(parser: Parser, options: argparse.Namespace) -> int:
+    """Draw what ``options`` name; returns the exit code."""
+    columns, rows = (whole_number(side) or 0 for side in options.size.partition("x")[::2])
+    if not (20 <= columns <= 1000 and 6 <= rows <= 500):
+        parser.error(say("cli.bad_size"))
+    if not options.output.endswith(".svg"):
+        parser.error(say("cli.bad_output"))
+    from npu_tui.analysis.thresholds import Thresholds
+    from npu_tui.load.load import opening_of
+    from npu_tui.profile.profile import Profile
+    from npu_tui.tui.picture import job_picture, picture, unknown_keys
+    from npu_tui.tui.terminal.terminal import Terminal, glyphs_named, palette_named
+    from npu_tui.whole_file import write_file
+
+    settings = read_settings()
+    if settings is None:
+        return USAGE
+    theme, glyphs = look_of(options, settings)
+    terminal = Terminal(palette=palette_named(theme), glyphs=glyphs_named(glyphs))
+    keys, start = options.keys.split(), place_of(parser, options)
+    if unknown := unknown_keys(keys):
+        parser.error(say("cli.bad_keys", keys=" ".join(unknown)))
+    for path in options.paths:
+        refuse_terminal(parser, path)
+    openings = [opening_of(path, not options.no_cache, options.source) for path in options.paths]
+    if len(openings) == 1 and is_job(openings[0]):
+        drawn = job_picture(openings[0].path, columns, rows, keys, terminal, options.traces)
+        write_file(Path(options.output), drawn.encode())
+        return DONE
+    thresholds = Thresholds(**settings.thresholds)
+    profiles = [Profile(opening.trace(), opening.source, thresholds) for opening in openings]
+    notes = Path(options.notes) if options.notes else None
+    drawn = picture(profiles, columns, rows, keys, terminal, start, notes)
+    write_file(Path(options.output), drawn.encode())
+    return DONE

@@ -6,12 +6,23 @@ import gc
 import os
 import sys
 from collections.abc import Callable
-from importlib import import_module
 
-from npu_tui.cli.interrupt import end_at_once, give_up, is_given_up
-from npu_tui.cli.parser import EXPLORE, choose_language, given, meant
-from npu_tui.cli.streams import DEBUG, DONE, INTERNAL, INTERRUPTED, UNREADABLE, USAGE, drop_output, end_process, refuse
-from npu_tui.strings import language, say, speak, speaking
+from npu_tui.cli.parser import choose_language, given, meant, parser_of, runner_of
+from npu_tui.cli.streams import (
+    DEBUG,
+    DONE,
+    INTERNAL,
+    INTERRUPTED,
+    UNREADABLE,
+    USAGE,
+    drop_output,
+    end_at_once,
+    end_process,
+    give_up,
+    is_given_up,
+    refuse,
+)
+from npu_tui.strings import ENGLISH, language, say, speak, speaking
 from npu_tui.trace.text import printable
 
 _YOUNG = 250_000
@@ -85,9 +96,12 @@ def _refusal(error: Exception) -> tuple[Exception | str, int]:
 
 
 def _run(command: str, words: list[str], own: bool) -> int:
-    module = import_module(f"npu_tui.cli.{command or EXPLORE}")
+    run = runner_of(command)
     if own:
         give_up()
     with speaking(language()):  # JSON is English, what goes wrong with it is told in the language of the user
-        parser = module.parser()
-        return int(module.run(parser, parser.parse_args(words)))
+        parser = parser_of(command)
+        options = parser.parse_args(words)
+        if getattr(options, "format", None) in ("json", "ndjson"):
+            speak(ENGLISH)
+        return run(parser, options)

@@ -6,7 +6,7 @@ import argparse
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import NamedTuple
 
@@ -15,20 +15,51 @@ from npu_tui.settings import settings_path
 from npu_tui.strings import ENGLISH, LANGUAGES, language, say, texts_of
 from npu_tui.trace.text import padded, wrapped
 
-EXPLORE = "explore"
-"""What runs where the words name no command."""
-
 AUTO = "auto"
 """The ``--lang`` that the settings file and the locale decide."""
 
-_GROUPS = {
-    "look": ("demo", "report", "compare", "ranks", "query", "whatif", "screenshot", "watch"),
-    "gate": ("check",),
-    "files": ("index", "cache", "crop", "summarize"),
-    "words": ("explain", "keys", "settings", "schema", "doctor", "completion", "help", "version"),
+
+class Command(NamedTuple):
+    """A command: its group in the help, its module here, and the keys of what its help says before and after options.
+
+    ``NAME_options(parser)`` of the module adds its arguments and options, if it has any; ``run_NAME(parser, options)``
+    does it and returns the exit code.
+    """
+
+    group: str
+    module: str
+    description: str
+    epilog: str = ""
+
+
+_COMMANDS = {
+    "demo": Command("look", "explore", "cli.demo"),
+    "report": Command("look", "report", "cli.report"),
+    "compare": Command("look", "compare", "compare.description", "compare.epilog"),
+    "ranks": Command("look", "report", "job.description", "job.epilog"),
+    "query": Command("look", "query", "query.description", "query.epilog"),
+    "whatif": Command("look", "report", "whatif.description", "whatif.epilog"),
+    "screenshot": Command("look", "explore", "cli.screenshot"),
+    "watch": Command("look", "watch", "watch.description", "watch.epilog"),
+    "check": Command("gate", "check", "gate.description", "gate.epilog"),
+    "index": Command("files", "files", "cli.index"),
+    "cache": Command("files", "files", "cache.help"),
+    "crop": Command("files", "files", "crop.description", "crop.epilog"),
+    "summarize": Command("files", "files", "summarize.description", "summarize.epilog"),
+    "explain": Command("words", "words", "cli.explain"),
+    "keys": Command("words", "words", "cli.key_table"),
+    "settings": Command("words", "words", "cli.settings"),
+    "schema": Command("words", "words", "tree.schema"),
+    "doctor": Command("words", "doctor", "tree.doctor"),
+    "completion": Command("words", "completion", "cli.completion", "cli.completion_epilog"),
+    "help": Command("words", "words", "tree.help"),
+    "version": Command("words", "words", "tree.version"),
 }
-COMMANDS = tuple(name for names in _GROUPS.values() for name in names)
-"""All commands. Each is a module here: its ``parser()`` reads the words, its ``run(parser, options)`` does it."""
+COMMANDS = (*_COMMANDS,)
+"""All commands in the order of the help."""
+
+_EXPLORE = "explore"
+"""What runs where the words name no command."""
 
 _FLAGS = ("--no-cache",)
 _VALUED = ("--config", "--theme", "--glyphs", "--source", "--lang")
@@ -95,9 +126,9 @@ def told(width: int) -> str:
     """All commands with a line each, in groups, in lines of ``width`` columns."""
     room = max(map(len, COMMANDS)) + 4
     lines = []
-    for group, names in _GROUPS.items():
+    for group in dict.fromkeys(command.group for command in _COMMANDS.values()):
         lines.append(say(f"tree.{group}"))
-        for name in names:
+        for name in (name for name, command in _COMMANDS.items() if command.group == group):
             first, *rest = wrapped(say(f"tree.{name}"), max(width - room, 20))
             lines.append("  " + padded(name, room - 2) + first)
             lines += [" " * room + line for line in rest]
@@ -106,10 +137,31 @@ def told(width: int) -> str:
     return "\n".join(lines)
 
 
+def _declared(command: str) -> Command:
+    return _COMMANDS[command] if command else Command("", _EXPLORE, "cli.description", "cli.epilog")
+
+
 def parser_of(command: str) -> Parser:
     """The parser of ``command``, that of the explorer where it is empty."""
-    parser: Parser = import_module(f"npu_tui.cli.{command or EXPLORE}").parser()
+    declared = _declared(command)
+    parser = Parser(
+        prog=f"npu-tui {command}".rstrip(),
+        description=say(declared.description),
+        epilog=say(declared.epilog) if declared.epilog else None,
+        usage=None if command else say("cli.usage"),
+        commands=not command,
+    )
+    add = getattr(import_module(f"npu_tui.cli.{declared.module}"), f"{command or _EXPLORE}_options", None)
+    if add is not None:
+        add(parser)
     return parser
+
+
+def runner_of(command: str) -> Callable[[Parser, argparse.Namespace], int]:
+    """What runs ``command``, the explorer where it is empty."""
+    module = import_module(f"npu_tui.cli.{_declared(command).module}")
+    run: Callable[[Parser, argparse.Namespace], int] = getattr(module, f"run_{command or _EXPLORE}")
+    return run
 
 
 class Parser(argparse.ArgumentParser):

@@ -26,7 +26,7 @@ _SHOWN = 100
 _STDIN = "-"
 
 
-def run(parser: Parser, options: argparse.Namespace) -> int:
+def run_query(parser: Parser, options: argparse.Namespace) -> int:
     """Answer the query in ``options``, or list tables and columns; returns the exit code, 2 for a wrong query.
 
     Raises ``InputError`` for a profile that cannot be read, ``SettingsError``, ``OSError`` of stdout or a file.
@@ -146,18 +146,16 @@ def _examples() -> str:
     return "\n".join(f"-- {say(f'query.example.{name}')}\n{sql};\n" for name, sql in EXAMPLES.items())
 
 
-def parser() -> Parser:
+def query_options(parser: Parser) -> None:
     """Its arguments and options."""
-    options = Parser(prog="npu-tui query", description=say("query.description"), epilog=say("query.epilog"))
-    options.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("query.path"))
-    options.add_argument("sql", nargs="?", metavar="SQL", help=say("query.sql"))
-    options.add_argument("--file", metavar="FILE", help=say("query.file"))
-    options.add_argument(
+    parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("query.path"))
+    parser.add_argument("sql", nargs="?", metavar="SQL", help=say("query.sql"))
+    parser.add_argument("--file", metavar="FILE", help=say("query.file"))
+    parser.add_argument(
         "--format", choices=("table", "csv", "json", "ndjson", "parquet", "arrow"), help=say("query.format")
     )
-    options.add_argument("-o", "--output", metavar="FILE", help=say("query.output"))
-    options.add_argument("--limit", metavar="N", help=say("query.limit"))
-    options.add_argument("--examples", action="store_true", help=say("query.examples"))
-    options.add_argument("--config", metavar="FILE", help=say("cli.config"))
-    add_opening(options)
-    return options
+    parser.add_argument("-o", "--output", metavar="FILE", help=say("query.output"))
+    parser.add_argument("--limit", metavar="N", help=say("query.limit"))
+    parser.add_argument("--examples", action="store_true", help=say("query.examples"))
+    parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
+    add_opening(parser)

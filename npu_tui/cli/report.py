@@ -1,42 +1,38 @@
-"""``npu-tui report``: its options, and the form of the answer."""
+"""``npu-tui report``, ``ranks`` and ``whatif``: answers about a profile, a job, a run with something changed."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npu_tui.cli.options import REPORTING, add_profile, part_of
+from npu_tui.cli.options import REPORTING, add_profile, opened_profile, part_of, refuse_terminal, thresholds_of
 from npu_tui.cli.parser import Parser
-from npu_tui.cli.ranks import FORMATS, write_job
-from npu_tui.cli.streams import DONE, write
-from npu_tui.strings import ENGLISH, say, speak
+from npu_tui.cli.streams import DONE, UNREADABLE, USAGE, refuse, show_progress, write
+from npu_tui.strings import say, words
 from npu_tui.trace.message import message
 
 if TYPE_CHECKING:
     from npu_tui.output.report_schema import Report
 
 
-def parser() -> Parser:
+def report_options(parser: Parser) -> None:
     """Its arguments and options."""
-    options = Parser(prog="npu-tui report", description=say("cli.report"))
-    add_profile(options)
-    options.add_argument(
+    add_profile(parser)
+    parser.add_argument(
         "--format", choices=("text", "markdown", "html", "json"), default="text", help=say("cli.format")
     )
-    options.add_argument("--fields", metavar="NAMES", help=say("cli.fields"))
-    return options
+    parser.add_argument("--fields", metavar="NAMES", help=say("cli.fields"))
 
 
-def run(parser: Parser, options: argparse.Namespace) -> int:
+def run_report(parser: Parser, options: argparse.Namespace) -> int:
     """Print the report that ``options`` ask for (JSON as bytes: it is UTF-8 everywhere); returns the exit code.
 
     Raises ``InputError`` for a trace that cannot be read, ``SettingsError``, ``OSError`` of stdout.
     """
     if options.fields is not None and options.format != "json":
         parser.error(say("cli.fields_of"))
-    if options.format == "json":
-        speak(ENGLISH)
     from npu_tui.jobs.opening import summaries_in
     from npu_tui.load.errors import InputError, SeveralError
 
@@ -89,3 +85,101 @@ def _chosen(parser: Parser, found: Report, names: str) -> bytes:
         meant = say("cli.no_field_meant", nearest=error.nearest) if error.nearest else ""
         parser.error(say("cli.no_field", name=error.name) + meant)
     return orjson.dumps(fields, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+FORMATS = ("text", "markdown", "html", "json")
+_LISTED = 16
+
+
+def ranks_options(parser: Parser) -> None:
+    """Its arguments and options."""
+    parser.add_argument("path", nargs="?", default=".", metavar="DIR", help=say("job.path"))
+    parser.add_argument("--format", choices=FORMATS, default="text", help=say("job.format"))
+    parser.add_argument("--traces", action="store_true", default=None, help=say("job.traces"))
+    parser.add_argument("--group", metavar="GROUP", help=say("job.only_group"))
+    parser.add_argument("--step", metavar="N", help=say("job.only_step"))
+
+
+def run_ranks(parser: Parser, options: argparse.Namespace) -> int:
+    """Print the report about the job that ``options`` name; returns the exit code.
+
+    Raises ``InputError`` where there is no profile, ``OSError`` of stdout.
+    """
+    refuse_terminal(parser, options.path)
+    return write_job(Path(options.path), options.format, options.traces, options.group, options.step)
+
+
+def write_job(
+    path: Path, form: str = "text", traces: bool | None = None, group: str | None = None, step: str | None = None
+) -> int:
+    """Print the report about the job at ``path`` in one of ``FORMATS``; returns the exit code. Raises as ``run`` does.
+
+    Only that ``group`` (a name or kind) and ``step`` where they are given.
+    """
+    from npu_tui.jobs.opening import open_job
+    from npu_tui.output.job_report import job_report
+
+    job = open_job(path, traces, show_progress if sys.stderr.isatty() else None)
+    if group is not None and not any(group in (each.name, each.kind) for each in job.groups):
+        there = sorted({each.kind or each.name for each in job.groups})
+        return refuse(say("job.no_group", group=group, there=there[:_LISTED]), USAGE)
+    if step is not None and step not in job.steps:
+        return refuse(say("job.no_step", step=step, there=job.steps[:_LISTED]), USAGE)
+    if group is not None or step is not None:
+        job = job.narrowed(group, step)
+    found = job_report(job)
+    if form == "json":
+        import msgspec
+
+        write(msgspec.json.encode(found) + b"\n")
+    else:
+        from npu_tui.output.formats import written
+        from npu_tui.output.job_document import RANKS, job_document
+
+        write(written(job_document(found, job if form == "html" else None), form, RANKS))
+    return DONE
+
+
+def whatif_options(parser: Parser) -> None:
+    """Its arguments and options."""
+    parser.add_argument("path", metavar="PATH", help=say("cli.path"))
+    parser.add_argument("changes", nargs="*", metavar="CHANGE", help=say("whatif.changes"))
+    parser.add_argument("--format", choices=("text", "json"), default="text", help=say("whatif.format"))
+    parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
+    parser.add_argument("--no-cache", action="store_true", help=say("cli.no_cache"))
+
+
+def run_whatif(parser: Parser, options: argparse.Namespace) -> int:
+    """Print what ``options`` ask for; returns the exit code, 3 for a run that cannot be replayed.
+
+    Raises ``InputError`` for a profile that cannot be read, ``SettingsError``, ``OSError`` of stdout.
+    """
+    refuse_terminal(parser, options.path)
+    from npu_tui.analysis.what_if import UnknownChangeError
+    from npu_tui.output.text import ALL, text
+    from npu_tui.output.whatif import NoReplayError, whatif
+
+    profile = opened_profile(options.path, not options.no_cache, thresholds_of(options.config))
+    if not options.changes and options.format == "text":
+        from npu_tui.output.whatif import remedies, remedies_document
+
+        try:
+            write(text(remedies_document(remedies(profile)), ALL))
+        except NoReplayError as error:
+            return refuse(words(error.said), UNREADABLE)
+        return DONE
+    try:
+        found = whatif(profile, options.changes)
+    except UnknownChangeError as error:
+        parser.error(words(error.said))
+    except NoReplayError as error:
+        return refuse(words(error.said), UNREADABLE)
+    if options.format == "json":
+        import msgspec
+
+        write(msgspec.json.encode(found) + b"\n")
+    else:
+        from npu_tui.output.whatif import whatif_document
+
+        write(text(whatif_document(found), ALL))
+    return DONE

@@ -6,10 +6,11 @@ import atexit
 import contextlib
 import os
 import shlex
+import signal
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from npu_tui.strings import say, words
 from npu_tui.trace.text import cell_count, padded, printable, size_text
@@ -27,6 +28,12 @@ def write(text: str | bytes) -> None:
         encoding = sys.stdout.encoding or "utf-8"
         sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
     sys.stdout.flush()
+
+
+def show_progress(done: int, count: int) -> None:
+    """The ranks read so far, on one line of stderr that goes away."""
+    end = "\r" if done < count else "\r\x1b[K"
+    print(say("job.reading", done=done, count=count), end=end, file=sys.stderr, flush=True)
 
 
 def drop_output() -> None:
@@ -75,3 +82,40 @@ def write_list(folder: Path) -> None:
     for row in table:
         own = [padded(cell, width, right=at != 1) for at, (cell, width) in enumerate(zip(row, widths, strict=False))]
         write("  ".join([*own, row[-1]]) + "\n")
+
+
+_pressed = False
+
+
+def end_at_once() -> None:
+    """From now on Ctrl+C ends the process at once: there is nothing to clean up."""
+    _answer(_end)
+
+
+def give_up() -> None:
+    """From now on Ctrl+C raises ``KeyboardInterrupt``, once."""
+    _answer(_raise)
+
+
+def is_given_up() -> bool:
+    """Whether Ctrl+C was pressed during the command; code that caught it may have raised another error instead."""
+    return _pressed
+
+
+def _answer(handler: Any) -> None:
+    # A shell starts background jobs with SIGINT ignored; that stays.
+    if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _end, _raise):
+        signal.signal(signal.SIGINT, handler)
+
+
+def _end(number: int, frame: Any) -> None:
+    os._exit(INTERRUPTED)
+
+
+def _raise(number: int, frame: Any) -> None:
+    global _pressed
+    _pressed = True
+    if frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+        _end(number, frame)  # the callback of an import lock would swallow the exception
+    end_at_once()
+    raise KeyboardInterrupt

@@ -110,18 +110,16 @@ def ends_well(source: Source) -> bool:
     return True
 
 
-def parser() -> Parser:
+def watch_options(parser: Parser) -> None:
     """Its arguments and options."""
-    options = Parser(prog="npu-tui watch", description=say("watch.description"), epilog=say("watch.epilog"))
-    options.add_argument("path", nargs="?", default=".", metavar="DIR", help=say("watch.path"))
-    options.add_argument("--settle", default="3", metavar="SECONDS", help=say("watch.settle"))
-    options.add_argument("--count", metavar="N", help=say("watch.count"))
-    options.add_argument("--all", action="store_true", help=say("watch.all"))
-    options.add_argument("--config", metavar="FILE", help=say("cli.config"))
-    return options
+    parser.add_argument("path", nargs="?", default=".", metavar="DIR", help=say("watch.path"))
+    parser.add_argument("--settle", default="3", metavar="SECONDS", help=say("watch.settle"))
+    parser.add_argument("--count", metavar="N", help=say("watch.count"))
+    parser.add_argument("--all", action="store_true", help=say("watch.all"))
+    parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
 
 
-def run(parser: Parser, options: argparse.Namespace) -> int:
+def run_watch(parser: Parser, options: argparse.Namespace) -> int:
     """Watch as ``options`` say until Ctrl+C, or until so many profiles are told; returns the exit code.
 
     Raises ``InputError`` where there is no folder, ``SettingsError``, ``OSError`` of stdout.

@@ -18,7 +18,6 @@ from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter, Monochrome, NoColor
-from textual.message import Message
 from textual.screen import Screen
 
 from npu_tui.analysis.thresholds import Thresholds
@@ -108,13 +107,6 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         Binding("ctrl+c", "interrupt", show=False, priority=True),
         Binding("ctrl+z", "suspend_process", show=False),
     ]
-
-    class News(Message):
-        """What has happened to the loading of ``loader``."""
-
-        def __init__(self, loader: Loader, heard: Heard) -> None:
-            self.loader, self.heard = loader, heard
-            super().__init__()
 
     ENABLE_COMMAND_PALETTE = False
     """The registry has a key of its own for it."""
@@ -342,7 +334,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         if not isinstance(loader.news, (Early, Ended, Crashed)):
             self._loading = LoadingScreen(loader)
             self.push_screen(self._loading)
-        loader.listen(lambda heard: self.post_message(self.News(loader, heard)))
+        loader.listen(lambda heard: self.call_later(self._hear, loader, heard))
 
     @property
     def is_loading(self) -> bool:
@@ -376,10 +368,9 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         else:
             self._main.call_later(self._main.replace_session, session)
 
-    def on_npu_tui_news(self, event: News) -> None:
-        """Show what is loaded, or how far that is."""
-        heard = event.heard
-        if event.loader is not self._loader:
+    def _hear(self, loader: Loader, heard: Heard) -> None:
+        """Show what ``loader`` has loaded, or how far that is."""
+        if loader is not self._loader:
             return
         if isinstance(heard, Early):
             self._explore(heard.session)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from msgspec import Struct
 
@@ -143,9 +143,7 @@ def is_han(char: str | None) -> bool:
 Group = Literal[
     "time", "rows", "slices", "links", "range", "search", "notes", "panel", "compared", "job", "list", "program"
 ]
-GROUPS: tuple[Group, ...] = (
-    "time", "rows", "slices", "links", "range", "search", "notes", "panel", "compared", "job", "list", "program",
-)  # fmt: skip
+GROUPS: tuple[Group, ...] = get_args(Group)
 
 Where = Literal["lanes", "job", "picker"]
 """The screens that have commands: the lanes of some traces, the overview of a job, and the list of profiles to choose

@@ -71,7 +71,8 @@ class Contents:
         self._tabs = make_tabs(session.picture is not None)
         self._walked = "findings" if session.picture is None else "changes"
         """The tab whose rows are gone through one by one."""
-        self._lines = cast(LinesTab, self._tabs["lines"])
+        self.lines = cast(LinesTab, self._tabs["lines"])
+        """The tab of code lines: which of its views is open."""
         self._filled: tuple[object, ...] | None = None
         self._counted: tuple[object, ...] | None = None
         self.computing: tuple[object, ...] | None = None
@@ -96,27 +97,10 @@ class Contents:
         self.fill()
         return None
 
-    @property
-    def view(self) -> str:
-        """Which view the tab of code lines has."""
-        return self._lines.view
-
-    def open_view(self, view: str) -> None:
-        """Show ``view`` of the tab of code lines."""
-        self._lines.view = view
-        self._panel.open("lines")
-        self.fill()
-
-    def ask(self, sql: str) -> None:
-        """Show the answer to the query ``sql``."""
-        self._lines.ask(sql)
-        self._panel.open("lines")
-        self.fill()
-
     def walk_bubbles(self, direction: int) -> str | None:
         """Go to the next (1) or previous (-1) row of the table of bubbles; None unless that is on show."""
         rows = self._panel.rows
-        if not self._panel.is_open("lines") or self._lines.view != "bubbles" or not rows:
+        if not self._panel.is_open("lines") or self.lines.view != "bubbles" or not rows:
             return None
         at = self._panel.table.cursor_row
         visited = self._visited is not None and self._visited[0] is rows[at]
@@ -147,7 +131,7 @@ class Contents:
     def _show_tabs(self, now: Context) -> None:
         """Show the names and counts of all tabs, unless what they depend on is as it was: most keys only move."""
         counted = (
-            self._panel.tab, self._lines.view, self._panel.size.width, now.trace, now.selection, now.link_category,
+            self._panel.tab, self.lines.view, self._panel.size.width, now.trace, now.selection, now.link_category,
             now.hits, now.findings,
         )  # fmt: skip
         if counted != self._counted:

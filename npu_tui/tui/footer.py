@@ -37,89 +37,37 @@ class Hint(Struct, frozen=True):
 
 
 _QUIT = "quit"
+
+
 _ALWAYS = (Hint("help", ("help",)), Hint(_QUIT))
-HINTS: dict[Place, tuple[Hint, ...]] = {
-    "lanes": (
-        *_ALWAYS,
-        Hint("finding", ("finding_next",)),
-        Hint("starved", ("starved_next",)),
-        Hint("zoom", ("zoom_in", "zoom_out")),
-        Hint("pan", ("pan_left", "pan_right")),
-        Hint("panel", ("panel",)),
-        Hint("row", ("row_up", "row_down")),
-        Hint("chain", ("chain",)),
-        Hint("slice", ("slice_previous", "slice_next")),
-        Hint("search", ("search",)),
-        Hint("fold", ("fold",)),
-        Hint("undo", ("undo",)),
-        Hint("home", ("home",)),
-        Hint("link", ("link_back", "link_forward")),
-        Hint("fit", ("fit",)),
-        Hint("range", ("range_mark",)),
-        Hint("lines", ("link_mode",)),
-    ),
-    "compared": (
-        *_ALWAYS,
-        Hint("change", ("finding_next",)),
-        Hint("other", ("counterpart",)),
-        Hint("align", ("align_sides",)),
-        Hint("sides", ("sides",)),
-        Hint("zoom", ("zoom_in", "zoom_out")),
-        Hint("pan", ("pan_left", "pan_right")),
-        Hint("panel", ("panel",)),
-        Hint("row", ("row_up", "row_down")),
-        Hint("steps", ("step_previous", "step_next")),
-        Hint("chain", ("chain",)),
-        Hint("slice", ("slice_previous", "slice_next")),
-        Hint("search", ("search",)),
-        Hint("fold", ("fold",)),
-    ),
-    "table": (
-        *_ALWAYS,
-        Hint("go", keys=("enter",)),
-        Hint("tell", keys=("space",)),
-        Hint("lanes", ("escape",)),
-        Hint("row", keys=("up", "down")),
-        Hint("sort", keys=("left", "right")),
-        Hint("reverse", ("sort_reverse",)),
-        Hint("filter", ("filter",)),
-        Hint("copy", ("yank",)),
-        Hint("code", ("open_code",)),
-    ),
-    "text": (
-        *_ALWAYS,
-        Hint("lanes", ("escape",)),
-        Hint("scroll", keys=("up", "down")),
-        Hint("zoom", ("zoom_in", "zoom_out")),
-        Hint("pan", ("pan_left", "pan_right")),
-        Hint("panel", ("panel",)),
-    ),
-    "job": (
-        *_ALWAYS,
-        Hint("open", ("open_rank",)),
-        Hint("finding", ("finding_next",)),
-        Hint("rank", ("row_up", "row_down")),
-        Hint("compare", ("compare_ranks",)),
-        Hint("collective", ("collective_previous", "collective_next")),
-        Hint("metric", ("metric",)),
-        Hint("axis", ("axis",)),
-        Hint("group", ("job_group",)),
-        Hint("mark", ("mark_rank",)),
-        Hint("column", ("column_previous", "column_next")),
-        Hint("extremes", ("extremes",)),
-        Hint("panel", ("panel",)),
-    ),
-    "job_table": (
-        *_ALWAYS,
-        Hint("go", keys=("enter",)),
-        Hint("tell", keys=("space",)),
-        Hint("map", ("escape",)),
-        Hint("row", keys=("up", "down")),
-        Hint("sort", keys=("left", "right")),
-        Hint("reverse", ("sort_reverse",)),
-        Hint("filter", ("filter",)),
-    ),
+_ROWS: dict[Place, str] = {
+    "lanes": "finding=finding_next starved=starved_next zoom=zoom_in,zoom_out pan=pan_left,pan_right panel=panel "
+    "row=row_up,row_down chain=chain slice=slice_previous,slice_next search=search fold=fold undo=undo home=home "
+    "link=link_back,link_forward fit=fit range=range_mark lines=link_mode",
+    "compared": "change=finding_next other=counterpart align=align_sides sides=sides zoom=zoom_in,zoom_out "
+    "pan=pan_left,pan_right panel=panel row=row_up,row_down steps=step_previous,step_next chain=chain "
+    "slice=slice_previous,slice_next search=search fold=fold",
+    "table": "go:enter tell:space lanes:escape row:up,down sort:left,right reverse=sort_reverse filter=filter "
+    "copy=yank code=open_code",
+    "text": "lanes=escape scroll:up,down zoom=zoom_in,zoom_out pan=pan_left,pan_right panel=panel",
+    "job": "open=open_rank finding=finding_next rank=row_up,row_down compare=compare_ranks "
+    "collective=collective_previous,collective_next metric=metric axis=axis group=job_group mark=mark_rank "
+    "column=column_previous,column_next extremes=extremes panel=panel",
+    "job_table": "go:enter tell:space map=escape row:up,down sort:left,right reverse=sort_reverse filter=filter",
 }
+"""Each word with its commands after ``=``, or with the keys of a table after ``:``."""
+
+
+def _hint(row: str) -> Hint:
+    word, commands, names = row.partition("=")
+    if commands:
+        return Hint(word, tuple(names.split(",")))
+    word, _, names = row.partition(":")
+    return Hint(word, keys=tuple(names.split(",")))
+
+
+HINTS = {place: (*_ALWAYS, *map(_hint, rows.split())) for place, rows in _ROWS.items()}
+"""What the bottom line names by where the focus is, in the order of what a newcomer needs."""
 
 
 def footer(place: Place, width: int) -> Text:

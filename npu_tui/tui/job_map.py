@@ -23,7 +23,6 @@ from npu_tui.tui.terminal.strips import style_of
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.tui.terminal.theme import ALERT
 from npu_tui.tui.timeline import Drawing
-from npu_tui.view.ansi import Encoder
 from npu_tui.view.bars import points
 from npu_tui.view.grid import Grid
 from npu_tui.view.heat import (
@@ -241,9 +240,7 @@ class JobMap(Drawing):
         """The row under the cursor was clicked twice."""
 
     def __init__(self, terminal: Terminal) -> None:
-        super().__init__()
-        self._terminal = terminal
-        self._encoder: Encoder | None = None
+        super().__init__(terminal)
         self._strips: list[Strip] = []
         self.view: Overview | None = None
         self.words = ""
@@ -280,9 +277,6 @@ class JobMap(Drawing):
             grid.write(min(1, height - 1), 1, points(self.words), Ink.DIM)
         elif width and height:
             self._draw(self.view, grid)
-        if self._encoder is None:
-            terminal = self._terminal
-            self._encoder = Encoder(terminal.palette, terminal.depth, terminal.glyphs)
         encoder = self._encoder
         grid.mend()
         grid = encoder.prepared(grid)
@@ -352,20 +346,11 @@ class JobMap(Drawing):
         if event.chain == 2 and self._places.row(event.y) is not None:
             self.post_message(self.Chosen())
 
-    def _wheel(self, event: events.MouseScrollUp | events.MouseScrollDown, direction: int) -> None:
-        event.prevent_default()
-        event.stop()
+    def turn_wheel(self, event: events.MouseScrollUp | events.MouseScrollDown, direction: int) -> None:
+        """Scroll the rows."""
         if self.view is not None:
             self.view.move(_WHEEL_ROWS * direction)
             self.changed()
-
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Rows up."""
-        self._wheel(event, -1)
-
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Rows down."""
-        self._wheel(event, 1)
 
 
 def divided(height: int, rows: int, field: int, fall: int, parts: int) -> tuple[int, int, int, int]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from msgspec import Struct
 
 from npu_tui.jobs.findings import JobFinding, job_findings
-from npu_tui.jobs.heat import AXES, METRICS, Axis, Heat, HeatRow, HeatSource, Metric, heat_rows
+from npu_tui.jobs.heat import AXES, METRICS, Axis, Heat, HeatSource, Metric, heat_rows
 from npu_tui.jobs.job import Job
 from npu_tui.output.job_report import JobReport, job_report
 from npu_tui.strings import say
@@ -35,7 +33,10 @@ class Examined:
 
 
 class Overview:
-    """Walks a job that is ``examined``; ``rank`` and ``collective`` (a number in ``Job.blamed``) are looked at."""
+    """Walks a job that is ``examined``; ``rank`` and ``collective`` (a number in ``Job.blamed``) are looked at.
+
+    ``heat`` has the values of the ``metric`` over the ``axis``, ``rows`` are those of its map.
+    """
 
     def __init__(self, examined: Examined) -> None:
         self.examined = examined
@@ -64,27 +65,15 @@ class Overview:
             return "computing"
         return "own" if set(found[0].ranks) & set(self.examined.rows) else "cost"
 
-    # --- what is on show
-
-    @property
-    def heat(self) -> Heat:
-        """The values of the metric over the axis."""
-        return self._heat
-
-    @property
-    def rows(self) -> list[HeatRow]:
-        """The rows of the heat map."""
-        return self._rows
-
     @property
     def rank(self) -> int:
         """The rank under the cursor; of a row of several its first one."""
-        return self._rows[self.row].ranks[0] if self._rows else self.job.ranks[0].rank
+        return self.rows[self.row].ranks[0] if self.rows else self.job.ranks[0].rank
 
     @property
     def step(self) -> str:
         """The step that the cursor's column lies in."""
-        columns = self._heat.columns
+        columns = self.heat.columns
         return columns[self.column].step if columns else ""
 
     def arrivals(self) -> Heat:
@@ -101,11 +90,6 @@ class Overview:
         others = sorted((own for own in peers if own.rank != rank), key=lambda own: own.own)
         return others[(len(others) - 1) // 2].rank if others else rank
 
-    @cached_property
-    def missing(self) -> list[int]:
-        """Ranks without files, and those whose files could not be read."""
-        return self.job.missing
-
     @property
     def has_traces(self) -> bool:
         """Whether any rank has a timeline to enter."""
@@ -113,10 +97,10 @@ class Overview:
 
     def _arrange(self, keep: int | None = None) -> None:
         """Make the rows again, with the cursor on rank ``keep``, where it is shown."""
-        self._heat = self.examined.source.heat(self.metric, self.axis, self.scope.group)
-        self._rows = heat_rows(self._heat, self.scope.ranks, self.missing, self.opened)
-        self.column = min(self.column, max(len(self._heat.columns) - 1, 0))
-        self.row = min(self.row, max(len(self._rows) - 1, 0))
+        self.heat = self.examined.source.heat(self.metric, self.axis, self.scope.group)
+        self.rows = heat_rows(self.heat, self.scope.ranks, self.job.missing, self.opened)
+        self.column = min(self.column, max(len(self.heat.columns) - 1, 0))
+        self.row = min(self.row, max(len(self.rows) - 1, 0))
         if keep is not None:
             self.go_to_rank(keep)
 
@@ -124,22 +108,21 @@ class Overview:
 
     def move(self, rows: int) -> None:
         """Move the cursor by ``rows`` rows."""
-        self.row = min(max(self.row + rows, 0), max(len(self._rows) - 1, 0))
+        self.row = min(max(self.row + rows, 0), max(len(self.rows) - 1, 0))
 
     def go_to_rank(self, rank: int) -> bool:
         """Put the cursor on ``rank``, opening what hides it; False if the job has no such rank."""
         for again in (False, True):
-            found = [row for row in self._rows if rank in row.ranks]
+            found = [row for row in self.rows if rank in row.ranks]
             if found and (len(found[0].ranks) == 1 or again or found[0].kind != "alike"):
-                self.row = self._rows.index(found[0])
+                self.row = self.rows.index(found[0])
                 return True
             if not found and self.scope.ranks is not None:
                 self.scope = Scope(say("ranks.scope.all"))
             elif not found:
                 return False
             self.opened = True
-            self._heat = self.examined.source.heat(self.metric, self.axis, self.scope.group)
-            self._rows = heat_rows(self._heat, self.scope.ranks, self.missing, self.opened)
+            self._arrange()
         return False
 
     def next_rank(self, direction: int) -> bool:
@@ -152,7 +135,7 @@ class Overview:
 
     def move_column(self, direction: int) -> None:
         """Go to the next column, and to the collective in it that was waited for the longest."""
-        columns = self._heat.columns
+        columns = self.heat.columns
         self.column = min(max(self.column + direction, 0), max(len(columns) - 1, 0))
         if columns and columns[self.column].collectives:
             self.collective = max(columns[self.column].collectives, key=self.job.blamed.cost.__getitem__)
@@ -194,7 +177,7 @@ class Overview:
 
     def _follow_collective(self) -> None:
         """Put the cursor on the column of the collective."""
-        for number, column in enumerate(self._heat.columns):
+        for number, column in enumerate(self.heat.columns):
             if self.collective in column.collectives:
                 self.column = number
                 return
@@ -222,7 +205,7 @@ class Overview:
             if self.examined.source.heat(metric, self.axis).columns:
                 self.metric = metric
                 break
-        self._arrange(keep if self._rows and len(self._rows[self.row].ranks) == 1 else None)
+        self._arrange(keep if self.rows and len(self.rows[self.row].ranks) == 1 else None)
         self._follow_collective()
         return self.metric
 
@@ -230,7 +213,7 @@ class Overview:
         """Show the next axis."""
         self.chosen = True
         keep = self.rank
-        alone = bool(self._rows) and len(self._rows[self.row].ranks) == 1
+        alone = bool(self.rows) and len(self.rows[self.row].ranks) == 1
         self.axis = AXES[(AXES.index(self.axis) + 1) % len(AXES)]
         self._arrange(keep if alone else None)
         self._follow_collective()
@@ -274,7 +257,7 @@ class Overview:
 
     def show_scope(self, scope: Scope) -> None:
         """Show the ranks of ``scope``."""
-        keep = self.rank if self._rows and len(self._rows[self.row].ranks) == 1 else None
+        keep = self.rank if self.rows and len(self.rows[self.row].ranks) == 1 else None
         self.scope, self.opened = scope, False
         self._arrange()
         if keep is not None and (scope.ranks is None or keep in scope.ranks):
@@ -290,7 +273,7 @@ class Overview:
 
         Whether the rank is marked now; None where rows were opened or closed.
         """
-        row = self._rows[self.row] if self._rows else None
+        row = self.rows[self.row] if self.rows else None
         if row is None or row.kind == "missing":
             return None
         if row.kind == "alike":

@@ -77,7 +77,7 @@ def _in_scope(view: Overview, ranks: Sequence[Any]) -> list[int]:
 
 
 def _ranks(view: Overview) -> Table:
-    missing = view.missing[:_MOST]
+    missing = view.job.missing[:_MOST]
     sheet = RANKS.make(view.job, absent=missing)
     rank, gain, own = (sheet.values(name) for name in ("rank", "gain", "own_excess"))
     last, count = sheet.values("came_last"), sheet.values("collectives")

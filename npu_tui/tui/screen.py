@@ -396,7 +396,8 @@ class MainScreen(PanelScreen[Timeline]):
 
     def _ask(self, sql: str) -> None:
         """Show the answer to a query, with the focus on its rows."""
-        self.contents.ask(sql)
+        self.contents.lines.ask(sql)
+        self.contents.open_tab("lines")
         self.panel.focus_content()
 
     def list_flags(self) -> str | None:
@@ -516,10 +517,11 @@ class MainScreen(PanelScreen[Timeline]):
 
     def press_view(self, view: str) -> None:
         """Show ``view`` of the tab of code lines; where it is on show, give it the focus."""
-        if self.panel.is_open("lines") and self.contents.view == view:
+        if self.panel.is_open("lines") and self.contents.lines.view == view:
             self.panel.focus_content()
         else:
-            self.contents.open_view(view)
+            self.contents.lines.view = view
+            self.contents.open_tab("lines")
 
     def visit(self, row: Row) -> str:
         """Go to the place of ``row``, and again to its next one; returns what to tell."""

@@ -133,38 +133,11 @@ class Sheet(Modal[None]):
 
 
 Focus = Literal["lanes", "table", "panel", "job", "job_table", "picker"]
-Task = Literal[
-    "table",
-    "place",
-    "slices",
-    "launches",
-    "measure",
-    "search",
-    "notes",
-    "rows",
-    "panel",
-    "compared",
-    "job",
-    "list",
-    "prompt",
-    "mouse",
-    "program",
-]
+Task = str
+"""What somebody wants to do, in the order of ``_ORDER``; its heading is the text ``help.task.<task>``."""
 
-_TASKS: dict[CommandsGroup, Task] = {
-    "time": "place",
-    "rows": "place",
-    "slices": "slices",
-    "links": "launches",
-    "range": "measure",
-    "search": "search",
-    "notes": "notes",
-    "panel": "panel",
-    "compared": "compared",
-    "job": "job",
-    "list": "list",
-    "program": "program",
-}
+_TASKS: dict[CommandsGroup, Task] = {"time": "place", "rows": "place", "links": "launches", "range": "measure"}
+"""The tasks of the groups of commands that are no tasks by their own names."""
 _OTHERS: dict[str, Task] = {
     **dict.fromkeys(("fold", "pin", "hide", "show_hidden", "idle"), "rows"),
     **dict.fromkeys(("starved_next", "starved_previous", "open_code"), "launches"),
@@ -214,7 +187,7 @@ def entries(focus: Focus, why_not: Mapping[str, str]) -> list[tuple[Task, list[E
     """Every key by task, those of ``focus`` first; ``why_not`` gives reasons by command."""
     found: dict[Task, list[Entry]] = {task: list(_fixed(task)) for task in _ORDER[focus]}
     for command in commands_of(_SCREENS.get(focus, "lanes")):
-        task = _OTHERS.get(command.id, _TASKS[command.group])
+        task = _OTHERS.get(command.id, _TASKS.get(command.group, command.group))
         found.get(task, found["program"]).append(_entry(command, why_not))
     return list(found.items())
 
@@ -306,7 +279,7 @@ def _column(groups: list[tuple[Task, list[Entry]]]) -> Table:
     return table
 
 
-_HELP_SHEET_LONGEST = 80
+_LONGEST_FILTER = 80
 """Characters that are looked for."""
 
 
@@ -367,7 +340,7 @@ class HelpSheet(Modal[None]):
         event.prevent_default()
 
     def _find(self, wanted: str) -> None:
-        self._wanted = wanted[:_HELP_SHEET_LONGEST]
+        self._wanted = wanted[:_LONGEST_FILTER]
         if not self._found_soon:
             self._found_soon = True
             self.call_later(self._show_found)  # once for all keys that are here already

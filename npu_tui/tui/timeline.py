@@ -31,6 +31,10 @@ class Drawing(Widget, can_focus=True):
 
     ALLOW_SELECT = False
 
+    def __init__(self, terminal: Terminal) -> None:
+        super().__init__()
+        self._encoder = Encoder(terminal.palette, terminal.depth, terminal.glyphs)
+
     @abstractmethod
     def changed(self) -> None:
         """Paint soon."""
@@ -38,6 +42,20 @@ class Drawing(Widget, can_focus=True):
     @abstractmethod
     def forget_shown(self) -> None:
         """Something else may have drawn over it: write it whole the next time."""
+
+    @abstractmethod
+    def turn_wheel(self, event: events.MouseScrollUp | events.MouseScrollDown, direction: int) -> None:
+        """The wheel was turned down (1) or up (-1)."""
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Rows up, or what else goes with Ctrl and Shift."""
+        event.prevent_default().stop()
+        self.turn_wheel(event, -1)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Rows down, or what else goes with Ctrl and Shift."""
+        event.prevent_default().stop()
+        self.turn_wheel(event, 1)
 
 
 FRAME_SECONDS = 1 / 60
@@ -67,9 +85,7 @@ class Timeline(Drawing):
             super().__init__()
 
     def __init__(self, explorer: Explorer, painter: Painter, terminal: Terminal | None = None) -> None:
-        super().__init__()
-        terminal = terminal or Terminal()
-        self._encoder = Encoder(terminal.palette, terminal.depth, terminal.glyphs)
+        super().__init__(terminal or Terminal())
         self.explorer = explorer
         self.painter = painter
         self.frame: Frame | None = None
@@ -271,9 +287,8 @@ class Timeline(Drawing):
         explorer.state.cursor = (explorer.state.viewport.start + explorer.state.viewport.end) // 2
         self.changed()
 
-    def _wheel(self, event: events.MouseScrollUp | events.MouseScrollDown, direction: int) -> None:
-        event.prevent_default()
-        event.stop()
+    def turn_wheel(self, event: events.MouseScrollUp | events.MouseScrollDown, direction: int) -> None:
+        """Scroll; with Ctrl or above the lanes zoom at the pointer, with Shift pan."""
         explorer = self.explorer
         if event.ctrl or (self.frame is not None and event.y < self.frame.lanes_top and not event.shift):
             explorer.zoom(_WHEEL_ZOOM**-direction, self._time_at(event.x))
@@ -282,14 +297,6 @@ class Timeline(Drawing):
         else:
             explorer.scroll(_WHEEL_ROWS * direction)
         self.changed()
-
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Rows up; with Ctrl zoom in at the pointer, with Shift pan left."""
-        self._wheel(event, -1)
-
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Rows down; with Ctrl zoom out at the pointer, with Shift pan right."""
-        self._wheel(event, 1)
 
 
 def _whole_row(encoder: Encoder, grid: Grid, y: int) -> str:

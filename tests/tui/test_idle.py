@@ -64,7 +64,7 @@ async def test_the_tables_of_the_host_have_keys_of_their_own(session):
             assert driver.panel.rows
         await driver.press("2", "2")
         await driver.settle()
-        assert driver.main.contents.view == "syncs"
+        assert driver.main.contents.lines.view == "syncs"
 
 
 async def test_calls_are_those_of_the_report_and_their_slowest_comes_first(session):

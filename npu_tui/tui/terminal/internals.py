@@ -36,38 +36,17 @@ from npu_tui.tui.terminal.terminal import Guard, in_browser
 
 Result = TypeVar("Result")
 
-USED: tuple[tuple[type, tuple[str, ...]], ...] = (
-    (
-        App,
-        (
-            "_bindings",
-            "_clipboard",
-            "_close_messages_no_wait",
-            "_exception",
-            "_exit_renderables",
-            "_fatal_error",
-            "_return_code",
-        ),
-    ),
-    (Screen, ("_bindings", "_compositor")),
-    (Strip, ("_segments",)),
-    (
-        DataTable,
-        (
-            "_clear_caches",
-            "_data",
-            "_get_row_renderables",
-            "_get_styles_to_render_cell",
-            "_render_cell",
-            "_show_hover_cursor",
-            "_update_dimensions",
-        ),
-    ),
-    (LinuxDriver, ("_auto_restart", "_get_terminal_size", "_must_signal_resume", "_sigcont_application")),
-    (Timer, ("_skip",)),
-    (CommandList, ("_on_click",)),
-    (CommandPalette, ("_action_command_list", "_on_click")),
-)
+USED: dict[type, str] = {
+    App: "_bindings _clipboard _close_messages_no_wait _exception _exit_renderables _fatal_error _return_code",
+    Screen: "_bindings _compositor",
+    Strip: "_segments",
+    DataTable: "_clear_caches _data _get_row_renderables _get_styles_to_render_cell _render_cell _show_hover_cursor"
+    " _update_dimensions",
+    LinuxDriver: "_auto_restart _get_terminal_size _must_signal_resume _sigcont_application",
+    Timer: "_skip",
+    CommandList: "_on_click",
+    CommandPalette: "_action_command_list _on_click",
+}
 """The private attributes used below, by the class that has them."""
 
 

@@ -1,0 +1,170 @@
+"""Words about the program: findings explained, keys, settings, schemas, help and version."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+from npu_tui import __version__
+from npu_tui.cli.options import THEMES, known_settings, read_settings, threshold_rows, thresholds_of
+from npu_tui.cli.parser import COMMANDS, Parser, nearest_word, parser_of
+from npu_tui.cli.streams import DONE, USAGE, refuse, write
+from npu_tui.manual.pages import TOPICS, drawn, page
+from npu_tui.strings import ENGLISH, language, say, speak
+from npu_tui.trace.text import printable
+
+if TYPE_CHECKING:
+    from npu_tui.tui.commands import Where
+
+
+def explain_options(parser: Parser) -> None:
+    """Its arguments and options."""
+    parser.add_argument("id", nargs="?", metavar="ID", help=say("cli.explain_id"))
+    parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
+
+
+def run_explain(parser: Parser, options: argparse.Namespace) -> int:
+    """Explain the finding that ``options`` name, or list all; returns the exit code."""
+    from npu_tui.output.explain import WIDTH, explain_document, findings_document, kind_of, unknown
+    from npu_tui.output.text import ALL, text
+
+    if options.id is None:
+        write(text(findings_document(), ALL))
+        return DONE
+    kind = kind_of(options.id)
+    if kind is None:
+        parser.error(unknown(options.id))
+    write(text(explain_document(kind, thresholds_of(options.config)), ALL, WIDTH))
+    return DONE
+
+
+def run_keys(parser: Parser, options: argparse.Namespace) -> int:
+    """Print the table of keys; returns the exit code."""
+    from npu_tui.tui.commands import text_table
+
+    if read_settings() is None:
+        return USAGE
+    write(text_table())
+    return DONE
+
+
+def settings_options(parser: Parser) -> None:
+    """Its arguments and options."""
+    parser.add_argument("--check", action="store_true", help=say("cli.settings.check"))
+    parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
+
+
+def run_settings(parser: Parser, options: argparse.Namespace) -> int:
+    """Print a settings file with every default, or check the one in use."""
+    from npu_tui.settings import SettingsError, load_settings, settings_path, settings_text
+
+    if not options.check:
+        from npu_tui.tui.commands import COMMANDS as KEY_COMMANDS
+        from npu_tui.tui.commands import key_in_ascii
+
+        rows = [(each.id, tuple(map(key_in_ascii, each.default_keys)), each.title) for each in KEY_COMMANDS]
+        write(settings_text(rows, THEMES, threshold_rows()))
+        return DONE
+    from npu_tui.tui.keymap import use_settings
+
+    try:
+        found = load_settings(options.config, known_settings())
+        remarks = use_settings(found)
+    except SettingsError as error:
+        return refuse(error, USAGE)
+    write("".join(f"{remark}\n" for remark in remarks))
+    key = "cli.settings.none" if found.path is None else "cli.settings.good"
+    write(say(key, path=printable(str(found.path or settings_path()))) + "\n")
+    return DONE
+
+
+_SETTINGS = "settings"
+
+
+def schema_options(parser: Parser) -> None:
+    """Its arguments and options."""
+    from npu_tui.output.schemas import REPORTS
+
+    names = (*REPORTS, _SETTINGS)
+    parser.add_argument("name", choices=names, metavar="NAME", help=say("cli.schema", names=", ".join(names)))
+
+
+def run_schema(parser: Parser, options: argparse.Namespace) -> int:
+    """Print one schema; returns the exit code."""
+    speak(ENGLISH)
+    import orjson
+
+    from npu_tui.output.schemas import report_schema, settings_schema
+    from npu_tui.settings import GLYPHS, LANGUAGE_NAMES
+    from npu_tui.tui.commands import COMMANDS as KEY_COMMANDS
+
+    if options.name == _SETTINGS:
+        schema = settings_schema(
+            {command.id: command.title for command in KEY_COMMANDS},
+            {"language": LANGUAGE_NAMES, "glyphs": GLYPHS, "theme": THEMES},
+            {name: (default, text) for name, default, text in threshold_rows()},
+        )
+    else:
+        schema = report_schema(options.name)
+    write(orjson.dumps(schema, option=orjson.OPT_INDENT_2) + b"\n")
+    return DONE
+
+
+_KEYS: tuple[tuple[str, Where], ...] = (("{keys}", "lanes"), ("{job_keys}", "job"), ("{list_keys}", "picker"))
+"""What stands for a table of keys in a page, and of which screen."""
+
+
+def help_options(parser: Parser) -> None:
+    """Its arguments and options."""
+    parser.add_argument(
+        "topic", nargs="?", default="", metavar="TOPIC", help=say("cli.topic", topics=", ".join(TOPICS))
+    )
+
+
+def run_help(parser: Parser, options: argparse.Namespace) -> int:
+    """Print the page that ``options`` name, the help of the command, or both; without a word that of the program.
+
+    Returns the exit code.
+    """
+    topic = options.topic
+    if topic in TOPICS and not _print_page(topic):
+        return USAGE
+    if topic in TOPICS and topic not in COMMANDS:
+        return DONE
+    if topic and topic not in (*COMMANDS, *TOPICS):
+        nearest = nearest_word(topic, (*COMMANDS, *TOPICS))
+        parser.error(say("cli.no_topic", word=topic) + (say("cli.meant", nearest=f"help {nearest}") if nearest else ""))
+    write(parser_of(topic if topic in COMMANDS else "").format_help())
+    return DONE
+
+
+def _print_page(topic: str) -> bool:
+    """Whether the page could be printed: the keys in it are those of the settings."""
+    text = page(topic, language())
+    if any(mark in text for mark, _ in _KEYS):
+        from npu_tui.tui.commands import markdown_table
+
+        if read_settings() is None:
+            return False
+        for mark, screen in _KEYS:
+            text = text.replace(mark, markdown_table(screen))
+    if topic in COMMANDS:
+        text += "\n"
+    write(drawn(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text)
+    return True
+
+
+def version_line() -> str:
+    """The name and version of the program, and what reads traces on this machine."""
+    from npu_tui.native.library import library
+
+    found = library()
+    return say("cli.version", version=__version__, scanner=say("cli.no_scanner") if found is None else found.name)
+
+
+def run_version(parser: Parser, options: argparse.Namespace) -> int:
+    """Print the version; returns the exit code."""
+    write(version_line() + "\n")
+    return DONE
