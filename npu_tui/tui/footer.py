@@ -47,7 +47,7 @@ _ROWS: dict[Place, str] = {
     "compared": "change=finding_next other=counterpart align=align_sides sides=sides zoom=zoom_in,zoom_out "
     "pan=pan_left,pan_right panel=panel row=row_up,row_down steps=step_previous,step_next chain=chain "
     "slice=slice_previous,slice_next search=search fold=fold",
-    "table": "go:enter tell:space lanes:escape row:up,down sort:left,right reverse=sort_reverse filter=filter "
+    "table": "go:enter tell:space lanes=escape row:up,down sort:left,right reverse=sort_reverse filter=filter "
     "copy=yank code=open_code",
     "text": "lanes=escape scroll:up,down zoom=zoom_in,zoom_out pan=pan_left,pan_right panel=panel",
     "job": "open=open_rank finding=finding_next rank=row_up,row_down compare=compare_ranks "
