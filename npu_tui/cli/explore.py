@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from npu_tui.compare.comparison import Comparison
     from npu_tui.load.load import Opening
     from npu_tui.profile.profile import Profile
-    from npu_tui.settings import Settings
     from npu_tui.tui.job_screen import JobScreen
     from npu_tui.tui.loading import Loader
     from npu_tui.tui.session import Session
@@ -107,7 +106,8 @@ def explore(
                 write_job(path)
         return DONE
 
-    from npu_tui.tui.terminal.terminal import Asked, Guard
+    from npu_tui.analysis.thresholds import Thresholds
+    from npu_tui.tui.terminal.terminal import Asked, Guard, in_browser
 
     with Guard() as guard:
         job = len(openings) == 1 and compare is None and is_job(openings[0])
@@ -117,18 +117,15 @@ def explore(
         settings = read_settings()
         if settings is None:
             return USAGE
-        from npu_tui.tui.terminal.terminal import in_browser
-
         if not in_browser() and (sys.__stderr__ is None or not sys.__stderr__.isatty()):
             sys.__stderr__ = sys.__stdout__  # type: ignore[misc]  # Textual draws on stderr
         asked = Asked(*look_of(options, settings))  # the terminal answers while the trace is read and the rest imported
-        loader = None if job else _started(openings, settings, compare, asked.terminal)
+        thresholds = Thresholds(**settings.thresholds)
+        loader = None if job else _started(openings, thresholds, compare, asked.terminal)
         from npu_tui.tui.app import NpuTui
         from npu_tui.tui.flags import default_notes
 
         terminal = asked.terminal()
-        from npu_tui.analysis.thresholds import Thresholds
-
         notes = Path(options.notes) if options.notes else default_notes()
 
         def overview(path: Path) -> JobScreen:
@@ -144,7 +141,7 @@ def explore(
 
         app = NpuTui(
             terminal=terminal,
-            thresholds=Thresholds(**settings.thresholds),
+            thresholds=thresholds,
             start=start,
             notes=notes,
             seen=default_notes().with_name("seen"),
@@ -164,7 +161,7 @@ def explore(
 
 def _started(
     openings: Sequence[Opening],
-    settings: Settings,
+    thresholds: Thresholds,
     compare: Callable[[Sequence[Profile]], Comparison] | None,
     terminal: Callable[[], Terminal],
 ) -> Loader:
@@ -176,14 +173,9 @@ def _started(
     from npu_tui.tui.loading import Loader
     from npu_tui.tui.terminal.terminal import Guard
 
-    def limits() -> Thresholds:
-        from npu_tui.analysis.thresholds import Thresholds
-
-        return Thresholds(**settings.thresholds)
-
     picture = FirstPicture(terminal)
     Guard.picture = picture.end
-    loader = Loader(openings, limits, None if compare is None else _compared(compare), picture.draw)
+    loader = Loader(openings, thresholds, None if compare is None else _compared(compare), picture.draw)
     loader.start()
     if len(openings) == 1 and openings[0].is_quick:
         picture.done.wait(_PICTURE_SECONDS)

@@ -27,14 +27,13 @@ from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
 from npu_tui.tui.keymap import quit_bindings
 from npu_tui.tui.loading import Advanced, Crashed, Early, Ended, Heard, Loader, LoadingScreen, Make
+from npu_tui.tui.palette import Palette
 from npu_tui.tui.panel_screen import PanelScreen
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.session import Session, settle
-from npu_tui.tui.sheets import Palette
+from npu_tui.tui.terminal.colours import THEMES, Repaint
 from npu_tui.tui.terminal.internals import PlainApp, after, driver, events_of
-from npu_tui.tui.terminal.pace import Repaint
 from npu_tui.tui.terminal.terminal import Terminal, to_tmux
-from npu_tui.tui.terminal.theme import THEMES
 from npu_tui.view.start import Start
 
 if TYPE_CHECKING:
@@ -323,8 +322,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
             self.pop_screen()
 
     def _load(self, openings: Sequence[Opening], make: Make | None) -> None:
-        thresholds = self._thresholds
-        loader = Loader(openings, None if thresholds is None else lambda: thresholds, make)
+        loader = Loader(openings, self._thresholds, make)
         loader.start()
         self._follow(loader)
 

@@ -24,7 +24,7 @@ from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief, cell_count, duration_text, printable, shortened
 from npu_tui.tui.first_picture import BARS_FROM, verdict_lines, verdict_rows
 from npu_tui.tui.session import Session
-from npu_tui.tui.terminal.theme import ALERT, class_colour
+from npu_tui.tui.terminal.colours import ALERT, class_colour
 from npu_tui.view.explorer import Explorer
 
 _NARROWEST = 4

@@ -19,9 +19,9 @@ from npu_tui.strings import say
 from npu_tui.trace.text import cell_count, duration_text, printable, shortened, wrapped
 from npu_tui.tui.head import HeadLines, profile_name
 from npu_tui.tui.job_overview import Overview
-from npu_tui.tui.terminal.strips import style_of
+from npu_tui.tui.terminal.colours import ALERT
+from npu_tui.tui.terminal.frames import style_of
 from npu_tui.tui.terminal.terminal import Terminal
-from npu_tui.tui.terminal.theme import ALERT
 from npu_tui.tui.timeline import Drawing
 from npu_tui.view.bars import points
 from npu_tui.view.grid import Grid

@@ -19,7 +19,7 @@ from npu_tui.trace.text import duration_text
 from npu_tui.tui.job_overview import Overview, Scope
 from npu_tui.tui.tabs.declared import Cell, shown
 from npu_tui.tui.tabs.table import GAP, Row, Table
-from npu_tui.tui.terminal.theme import ALERT
+from npu_tui.tui.terminal.colours import ALERT
 
 _MOST = 300
 """Rows of a table at most: what comes after the first ones by their cost is reached by name."""

@@ -63,7 +63,7 @@ Heard = Advanced | Early | Ended | Crashed
 
 
 class Loader:
-    """Loads what ``openings`` name; ``make`` makes of their profiles, measured by what ``limits`` gives, a session.
+    """Loads what ``openings`` name; ``make`` makes of their profiles, measured by ``thresholds``, a session.
 
     ``picture`` is called with the first trace that can be drawn, as soon as it is there, and with whether it is whole.
     """
@@ -71,12 +71,12 @@ class Loader:
     def __init__(
         self,
         openings: Sequence[Opening],
-        limits: Callable[[], Thresholds] | None = None,
+        thresholds: Thresholds | None = None,
         make: Make | None = None,
         picture: Callable[[Trace, bool], object] | None = None,
     ) -> None:
         self.openings = openings
-        self._limits = limits
+        self._thresholds = thresholds
         self._make = make
         self._picture = picture
         self._lock = RLock()
@@ -175,10 +175,6 @@ class Loader:
         session = early_session(Profile(trace, None, self._thresholds))
         session.draw_ahead()
         self._tell(Early(session))
-
-    @property
-    def _thresholds(self) -> Thresholds | None:
-        return None if self._limits is None else self._limits()
 
     def _draw(self, trace: Trace, whole: bool) -> None:
         if self._picture is not None and len(self.openings) == 1:

@@ -22,8 +22,8 @@ from npu_tui.trace.text import cell_count, padded, printable, shortened, size_te
 from npu_tui.tui.commands import BY_ID, commands_of
 from npu_tui.tui.keymap import list_bindings
 from npu_tui.tui.sheets import HelpSheet
+from npu_tui.tui.terminal.colours import ALERT
 from npu_tui.tui.terminal.internals import bind
-from npu_tui.tui.terminal.theme import ALERT
 
 _FOLDED_FROM = 9
 """Ranks from which on those of a job are shown when they are asked for."""

@@ -24,7 +24,7 @@ from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.text import brief, cell_count, duration_text, printable, shortened
 from npu_tui.tui.head import HeadLines, profile_name
 from npu_tui.tui.session import Session, make_session
-from npu_tui.tui.terminal.theme import ALERT, class_colour
+from npu_tui.tui.terminal.colours import ALERT, class_colour
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import BASE, NEW, Face, Pair, Selected
 

@@ -14,9 +14,8 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from npu_tui.tui.first_picture import HEADS_FROM
+from npu_tui.tui.terminal.frames import AnsiStrip, Pace, Shown
 from npu_tui.tui.terminal.internals import after
-from npu_tui.tui.terminal.pace import Pace
-from npu_tui.tui.terminal.strips import AnsiStrip, Shown
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.view.ansi import Encoder
 from npu_tui.view.caches import Frame, lanes_top

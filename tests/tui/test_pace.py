@@ -8,7 +8,7 @@ from textual import events
 from textual.drivers.headless_driver import HeadlessDriver
 
 from npu_tui.tui import timeline
-from npu_tui.tui.terminal.pace import QUESTION, Pace
+from npu_tui.tui.terminal.frames import QUESTION, Pace
 
 
 class Clock:

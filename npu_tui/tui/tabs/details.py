@@ -38,7 +38,7 @@ from npu_tui.tui.tabs.bubbles import idle_at, range_text, why_text
 from npu_tui.tui.tabs.declared import bar, spread_words, sum_words
 from npu_tui.tui.tabs.links import class_name, legend, shape_text, waited_of, waited_text
 from npu_tui.tui.tabs.table import Content, Context
-from npu_tui.tui.terminal.theme import ALERT
+from npu_tui.tui.terminal.colours import ALERT
 from npu_tui.view.curves import NO_VALUE, STARVING_NS, Curve, StepCurve, unit_of
 from npu_tui.view.outline import series_name
 from npu_tui.view.scene import LinkClasses, LinkShape

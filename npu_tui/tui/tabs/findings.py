@@ -20,7 +20,7 @@ from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import change_text, duration_text, printable, share_text
 from npu_tui.tui.tabs.declared import shown
 from npu_tui.tui.tabs.table import Content, Context, Row, Stretch, Table
-from npu_tui.tui.terminal.theme import ALERT
+from npu_tui.tui.terminal.colours import ALERT
 from npu_tui.view.scene import BASE, NEW
 
 _STYLES = {"high": f"bold {ALERT}", "medium": "bold"}

@@ -13,7 +13,7 @@ from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import duration_text, printable
 from npu_tui.tui.tabs.table import Content, Context, Row, Table, Way
-from npu_tui.tui.terminal.theme import ALERT, class_style
+from npu_tui.tui.terminal.colours import ALERT, class_style
 from npu_tui.view.links import SHAPE_GLYPHS
 from npu_tui.view.scene import LinkClasses, LinkShape, Role, Selected
 

@@ -1,7 +1,12 @@
-"""Rows that reach the terminal as they are, and turn into segments only when something cuts them."""
+"""Frames of the timeline on their way: when one may be written, and rows that reach the terminal as they are.
+
+Rows turn into segments only when something cuts them.
+"""
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
@@ -14,6 +19,68 @@ from textual.strip import Strip
 from npu_tui.tui.terminal.internals import LazyStrip
 from npu_tui.view.ansi import Colour, Run
 from npu_tui.view.grid import Attr
+
+QUESTION = "\x1b[6n"
+
+_PATIENCE = 1.0
+"""Seconds for the first answer ever: a terminal that is silent so long never answers."""
+
+_LOST = 2.0
+"""Seconds after which the answer to a frame is taken for lost."""
+
+_LOSSES = 3
+"""Answers lost in a row after which nothing is asked any more."""
+
+_LATENCY = 0.030
+_MOST = 3
+"""Frames on their way at once on a link of great latency: one for every ``_LATENCY`` seconds, at most so many."""
+
+
+class Pace:
+    """Counts the frames that are on their way to the terminal. ``clock`` gives seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._sent: deque[float] = deque()
+        self._answered = False
+        self._asking = True
+        self._losses = 0
+        self._latency = float("inf")
+
+    def question(self) -> str:
+        """What ends a frame that is being written; from now on it is on its way."""
+        if not self._asking:
+            return ""
+        self._sent.append(self._clock())
+        return QUESTION
+
+    def answer(self) -> None:
+        """The terminal has shown the oldest frame; where none is on its way, nobody has asked."""
+        if self._sent:
+            self._answered, self._losses = True, 0
+            self._latency = min(self._latency, self._clock() - self._sent.popleft())
+
+    @property
+    def on_the_way(self) -> int:
+        """Frames that the terminal has not shown yet."""
+        return len(self._sent)
+
+    def wait(self) -> float:
+        """Seconds until a frame may go out, if no answer comes before; 0 for at once."""
+        now = self._clock()
+        patience = _LOST if self._answered else _PATIENCE
+        while self._sent and now - self._sent[0] >= patience:
+            self._sent.popleft()
+            self._losses += 1
+            if not self._answered or self._losses >= _LOSSES:
+                self._asking = False
+                self._sent.clear()
+        if not self._answered:  # it is not known yet whether there will be any answer
+            return 0.0
+        most = 1 if self._latency < _LATENCY else min(1 + int(self._latency / _LATENCY), _MOST)
+        if len(self._sent) < most:
+            return 0.0
+        return patience - (now - self._sent[0])
 
 
 class Shown:

@@ -1,10 +1,7 @@
-"""When a frame may be written, and what of the screen is painted again."""
+"""Colours of everything beside the timeline, taken from its palettes, and shown as the terminal can."""
 
 from __future__ import annotations
 
-import time
-from collections import deque
-from collections.abc import Callable
 from functools import lru_cache
 
 from rich.color import Color, ColorType
@@ -12,80 +9,75 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color as TextualColor
 from textual.filter import LineFilter
+from textual.theme import Theme
 
 from npu_tui.trace.classes import OpClass
 from npu_tui.tui.terminal.terminal import Terminal
+from npu_tui.view.ansi import Rgb
 from npu_tui.view.glyphs import plain_text
-from npu_tui.view.palette import DARK, Ink, bar
+from npu_tui.view.palette import DARK, PALETTES, Ink, Palette, bar
 from npu_tui.view.shapes import TEXTURES
 
-QUESTION = "\x1b[6n"
 
-_PATIENCE = 1.0
-"""Seconds for the first answer ever: a terminal that is silent so long never answers."""
-
-_LOST = 2.0
-"""Seconds after which the answer to a frame is taken for lost."""
-
-_LOSSES = 3
-"""Answers lost in a row after which nothing is asked any more."""
-
-_LATENCY = 0.030
-_MOST = 3
-"""Frames on their way at once on a link of great latency: one for every ``_LATENCY`` seconds, at most so many."""
+def _hex(ink: int, palette: Palette = DARK) -> str:
+    red, green, blue = palette.rgb[ink].tolist()
+    return f"#{red:02x}{green:02x}{blue:02x}"
 
 
-class Pace:
-    """Counts the frames that are on their way to the terminal. ``clock`` gives seconds."""
+ALERT = _hex(Ink.ALERT)
+"""Red: a launch starved. Nothing else is red. Other palettes have another red in its place."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._sent: deque[float] = deque()
-        self._answered = False
-        self._asking = True
-        self._losses = 0
-        self._latency = float("inf")
+_DARK_SURFACES = {"surface": "#1b1d26", "panel": "#262a36", "primary": "#6f8fc0", "mark": "#3a4260", "bar": "#4a5478"}
+_LIGHT_SURFACES = {"surface": "#eceef3", "panel": "#dfe3ec", "primary": "#3c5f9e", "mark": "#b3c4ea", "bar": "#9db0d8"}
 
-    def question(self) -> str:
-        """What ends a frame that is being written; from now on it is on its way."""
-        if not self._asking:
-            return ""
-        self._sent.append(self._clock())
-        return QUESTION
 
-    def answer(self) -> None:
-        """The terminal has shown the oldest frame; where none is on its way, nobody has asked."""
-        if self._sent:
-            self._answered, self._losses = True, 0
-            self._latency = min(self._latency, self._clock() - self._sent.popleft())
+def _theme(palette: Palette) -> Theme:
+    parts = _DARK_SURFACES if palette.dark else _LIGHT_SURFACES
+    surface, mark, bright = parts["surface"], parts["mark"], parts["bar"]
+    return Theme(
+        name=f"npu-{palette.name}",
+        primary=parts["primary"],
+        secondary=_hex(bar(OpClass.CANN), palette),
+        accent=_hex(Ink.ACCENT, palette),
+        foreground=_hex(Ink.TEXT, palette),
+        background=_hex(Ink.LANE, palette),
+        surface=surface,
+        panel=parts["panel"],
+        warning=_hex(Ink.ACCENT, palette),
+        error=_hex(Ink.ALERT, palette),
+        success=_hex(bar(OpClass.VECTOR), palette),
+        dark=palette.dark,
+        variables={
+            "block-cursor-background": mark,
+            "block-cursor-foreground": _hex(Ink.BRIGHT, palette),
+            "scrollbar": mark,
+            "scrollbar-hover": bright,
+            "scrollbar-active": bright,
+            "scrollbar-background": surface,
+            "scrollbar-background-hover": surface,
+            "scrollbar-background-active": surface,
+            "scrollbar-corner-color": surface,
+        },
+    )
 
-    @property
-    def on_the_way(self) -> int:
-        """Frames that the terminal has not shown yet."""
-        return len(self._sent)
 
-    def wait(self) -> float:
-        """Seconds until a frame may go out, if no answer comes before; 0 for at once."""
-        now = self._clock()
-        patience = _LOST if self._answered else _PATIENCE
-        while self._sent and now - self._sent[0] >= patience:
-            self._sent.popleft()
-            self._losses += 1
-            if not self._answered or self._losses >= _LOSSES:
-                self._asking = False
-                self._sent.clear()
-        if not self._answered:  # it is not known yet whether there will be any answer
-            return 0.0
-        most = 1 if self._latency < _LATENCY else min(1 + int(self._latency / _LATENCY), _MOST)
-        if len(self._sent) < most:
-            return 0.0
-        return patience - (now - self._sent[0])
+THEMES: dict[str, Theme] = {name: _theme(palette) for name, palette in PALETTES.items()}
+"""The theme of every palette, by the palette's name."""
+
+
+def class_colour(op_class: int) -> str:
+    """The colour of a class as a foreground."""
+    return _hex(bar(op_class))
+
+
+def class_style(op_class: int) -> str:
+    """The Rich style of a class: its bar, or its hatch for waits."""
+    return f"{_hex(bar(op_class))}" if op_class == OpClass.WAIT else f"on {_hex(bar(op_class))}"
 
 
 _NAMED = (*(bar(kind) for kind in OpClass), *map(int, (Ink.ALERT, Ink.ALERT_LOW, Ink.ACCENT)))
 """The inks that texts outside the timeline use."""
 
-Rgb = tuple[int, int, int]
 _INK_OF: dict[Rgb, int] = {(*DARK.rgb[ink].tolist(),): ink for ink in _NAMED}
 _GREY = 0.16
 _STANDS_OUT = 0.16
