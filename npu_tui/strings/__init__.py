@@ -1,4 +1,11 @@
-"""Every text a user can see: one folder a language, in it one file a large subject, all with the same keys."""
+"""Every text a user can see: one folder per language with one file per large subject, all with the same keys.
+
+To add a language, copy ``en``, translate the right side of every line, and add the folder to ``LANGUAGES``.
+
+Placeholders are in braces. In ``{lost:time}`` keep the name and the kind (after the colon: how the value is written), and
+put it where your sentence needs it. ``{count:launch|launches}`` is a number with its noun, singular and plural.
+``{press[zoom_in]}`` is the key of a command. A test compares the keys and placeholders of all languages.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""Two profiles beside each other.
-
-Adding a language: copy ``en``, translate the right side of every line, and name the folder in ``LANGUAGES``.
-
-A value stands in braces, ``{lost:time}``: its name is fixed, its kind (after the colon) says how it is written, and its
-place in the sentence is yours. ``{count:launch|launches}`` is a number with what is counted, one or many. ``{press[zoom_in]}``
-is the key of a command. A test compares keys and placeholders of the languages.
-"""
+"""Two profiles beside each other."""
 
 from __future__ import annotations
 

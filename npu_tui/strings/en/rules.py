@@ -3,12 +3,6 @@
 A block is everything that a user reads of one finding: ``explain.<id>`` says what it means and how it is found,
 ``finding.*`` are title, details, places and the line of the verdict, ``finding.advice.*`` what to do, ``threshold.*`` what a
 number gates, with its unit and the source of its default.
-
-Adding a language: copy ``en``, translate the right side of every line, and name the folder in ``LANGUAGES``.
-
-A value stands in braces, ``{lost:time}``: its name is fixed, its kind (after the colon) says how it is written, and its
-place in the sentence is yours. ``{count:launch|launches}`` is a number with what is counted, one or many. ``{press[zoom_in]}``
-is the key of a command. A test compares keys and placeholders of the languages.
 """
 
 from __future__ import annotations
