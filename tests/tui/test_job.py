@@ -86,9 +86,9 @@ async def test_screens(world: int, size: tuple[int, int]):
 async def test_the_guilty_rank_comes_first_with_its_price():
     async with overview(job_of(64)) as (screen, app):
         text = "\n".join(rows(app))
-        assert "rank 37 is slow by its own work" in text
+        assert "rank 37 is slow: at its peers' speed" in text
         assert screen.view.rank == 37
-        assert "63 alike" in text
+        assert "63 similar" in text
         assert "waits for 37" in text
 
 
@@ -152,7 +152,7 @@ async def test_ranks_that_nothing_ties_and_missing_ones_are_said():
     ]
     async with overview(Examined(Job(Path("job"), [*tied.ranks, *alone]))) as (_, app):
         text = "\n".join(rows(app))
-        assert "2 ranks apart: nothing ties them to the first" in text
+        assert "2 ranks without a common clock" in text
         assert "2 ranks missing: 6, 7" in text
 
 
@@ -248,7 +248,7 @@ async def test_a_summary_whose_profile_lies_elsewhere_says_so():
     away = [replace(each, kind="profile_directory", path=Path("/another/machine")) for each in found.ranks]
     async with overview(Examined(Job(Path("job"), away))) as (_, app):
         await press(app, "enter")
-        assert "which is not here: /another/machine" in rows(app)[-1]
+        assert "not here but where its summary was made: /another/machine" in rows(app)[-1]
 
 
 async def test_e_walks_over_the_findings_and_a_slash_asks_for_a_rank():

@@ -193,7 +193,7 @@ TEXTS: dict[str, str] = {
     "column.differing": "rows that differ",
     "table.ranks": "Ranks",
     "table.job_collectives": "Collectives that the ranks waited for longest",
-    "table.clock": "clock of each rank against the first",
+    "table.clock": "clock of each rank relative to the first",
     "table.operators": "Operators",
     "table.communication": "Communication",
     "table.again": "How to profile again",
