@@ -168,8 +168,8 @@ def common_times(time: I64, rank: I64, clocks: Sequence[Clock]) -> I64:
     gained = drift[rank] * (time - at[rank])
     for place, clock in enumerate(clocks):
         if clock.bends:
-            own = rank == place
-            gained[own] = clock.gained((time[own] - clock.at).astype(np.float64))
+            of_rank = rank == place
+            gained[of_rank] = clock.gained((time[of_rank] - clock.at).astype(np.float64))
     return np.asarray(time - offset[rank] - np.rint(gained).astype(np.int64))
 
 
@@ -182,8 +182,8 @@ class _Outside(Struct, frozen=True, eq=False):
     at_most: Bools
 
 
-def blame(ranks: Sequence[RankProfile], met: Meetings, clocks: Sequence[Clock], own: tuple[I64, Bools]) -> Blame:
-    """Every collective by its last arrival. ``own`` is what ``excess`` found for the table of ``met``."""
+def blame(ranks: Sequence[RankProfile], met: Meetings, clocks: Sequence[Clock], own_work: tuple[I64, Bools]) -> Blame:
+    """Every collective by its last arrival. ``own_work`` is what ``excess`` found for the table of ``met``."""
     table, count = met.table, len(ranks)
     start = common_times(table.start[met.call], met.rank, clocks)
     end = common_times(table.end[met.call], met.rank, clocks)
@@ -202,6 +202,7 @@ def blame(ranks: Sequence[RankProfile], met: Meetings, clocks: Sequence[Clock], 
     row, rank, call = row[order], rank[order], call[order]
     start, end, at_most = start[order], end[order], at_most[order]
     first = np.searchsorted(row, np.arange(len(met) + 1))
+    # A rank that came at that time or before cannot be told to be the last one.
     sure = np.flatnonzero(~at_most)
     last = sure[np.searchsorted(row[sure], np.arange(len(met)), "right") - 1] if len(met) else first[:0]
     come = start[last]
@@ -212,7 +213,7 @@ def blame(ranks: Sequence[RankProfile], met: Meetings, clocks: Sequence[Clock], 
     rank, call, start, end, at_most = rank[picked], call[picked], start[picked], end[picked], at_most[picked]
     row = np.repeat(np.arange(len(met)), sizes)
     gap, has_gap = _gaps(rank, start, end)
-    more, has_own = _since_before(own, table.first, rank, call)
+    more, has_own = _since_before(own_work, table.first, rank, call)
     return _priced(
         Blame(
             met, tuple(names), by_time, first, row, rank, call, start, end, gap, has_gap,
@@ -223,67 +224,69 @@ def blame(ranks: Sequence[RankProfile], met: Meetings, clocks: Sequence[Clock], 
     )  # fmt: skip
 
 
-def _since_before(own: tuple[I64, Bools], first: I64, rank: I64, call: I64) -> tuple[I64, Bools]:
-    """``own`` (calls of the table) of every arrival, with that of the calls since its collective before, (n,) each.
+def _since_before(own_work: tuple[I64, Bools], first: I64, rank: I64, call: I64) -> tuple[I64, Bools]:
+    """``own_work`` (calls of the table) of every arrival and of the calls since its collective before, (n,) each.
 
     A rank may work longer before a call that it makes with nobody, and so come late to the next collective.
     """
-    found, known = np.zeros(len(call), np.int64), np.zeros(len(call), np.bool_)
+    since, is_known = np.zeros(len(call), np.int64), np.zeros(len(call), np.bool_)
     inside = np.flatnonzero(call >= 0)
     order = inside[np.argsort(call[inside])]
-    sums, counts = (np.concatenate(([0], np.cumsum(each, dtype=np.int64))) for each in own)
+    sums, counts = (np.concatenate(([0], np.cumsum(column, dtype=np.int64))) for column in own_work)
     begun = first[rank[order]]
     before = np.maximum(np.concatenate(([0], call[order][:-1] + 1))[: len(order)], begun)
-    found[order] = sums[call[order] + 1] - sums[before]
-    known[order] = counts[call[order] + 1] > counts[before]
-    return found, known
+    since[order] = sums[call[order] + 1] - sums[before]
+    is_known[order] = counts[call[order] + 1] > counts[before]
+    return since, is_known
 
 
-def _priced(found: Blame, clocks: Sequence[Clock], busy: Sequence[Busy | None]) -> Blame:
-    """``found`` with what each collective cost and whom; ``busy`` is when each rank computed in its collectives."""
-    count = len(found)
+def _priced(blamed: Blame, clocks: Sequence[Clock], busy: Sequence[Busy | None]) -> Blame:
+    """``blamed`` with what each collective cost and whom; ``busy`` is when each rank computed in its collectives."""
+    count = len(blamed)
     if not count:
-        return found
-    sure = np.flatnonzero(~found.at_most)
-    at = np.searchsorted(found.row[sure], np.arange(count), "right")
+        return blamed
+    sure = np.flatnonzero(~blamed.at_most)
+    at = np.searchsorted(blamed.row[sure], np.arange(count), "right")
     last, second = sure[at - 1], sure[np.maximum(at - 2, 0)]
-    error = np.array([clock.error for clock in clocks] + [0.0] * (len(found.ranks) - len(clocks)))
-    ahead = found.come - found.start[second]
-    certain = (found.row[second] == found.row[last]) & (second != last)
-    certain &= ahead > 2 * np.maximum(error[found.rank[last]], error[found.rank[second]])
-    sizes = np.diff(found.first)
-    middle = found.start[found.first[:-1] + (sizes - 1) // 2]
+    error = np.array([clock.error for clock in clocks] + [0.0] * (len(blamed.ranks) - len(clocks)))
+    ahead = blamed.come - blamed.start[second]
+    # Nobody is blamed for a lead that the clocks of the two ranks do not tell for certain.
+    certain = (blamed.row[second] == blamed.row[last]) & (second != last)
+    certain &= ahead > 2 * np.maximum(error[blamed.rank[last]], error[blamed.rank[second]])
+    sizes = np.diff(blamed.first)
+    middle = blamed.start[blamed.first[:-1] + (sizes - 1) // 2]
+    # When a rank without files left is not known, so it takes no part in the first and the last end.
     huge = np.iinfo(np.int64).max
-    ends = np.where(found.outside, huge, found.end)
-    early = np.minimum.reduceat(ends, found.first[:-1])
-    late = np.maximum.reduceat(np.where(found.outside, -huge, found.end), found.first[:-1])
+    ends = np.where(blamed.outside, huge, blamed.end)
+    early = np.minimum.reduceat(ends, blamed.first[:-1])
+    late = np.maximum.reduceat(np.where(blamed.outside, -huge, blamed.end), blamed.first[:-1])
     return replace(
-        found,
+        blamed,
         middle=middle,
-        last=np.where(certain, found.rank[last], -1),
+        last=np.where(certain, blamed.rank[last], -1),
         cost=np.where(certain, ahead, 0),
-        exposed=_exposed(found, np.where(certain, ahead, 0), busy),
-        transfer=np.maximum(early - found.come, 0),
+        exposed=_exposed(blamed, np.where(certain, ahead, 0), busy),
+        transfer=np.maximum(early - blamed.come, 0),
         spread=late - early,
     )
 
 
-def _exposed(found: Blame, cost: I64, busy: Sequence[Busy | None]) -> I64:
+def _exposed(blamed: Blame, cost: I64, busy: Sequence[Busy | None]) -> I64:
     """What of ``cost`` (m,) some waiting rank did not compute in, -1 where no trace of such a rank is read; (m,)."""
-    exposed = np.full(len(found), -1, np.int64)
-    if all(own is None for own in busy):
+    exposed = np.full(len(blamed), -1, np.int64)
+    if all(computed is None for computed in busy):
         return exposed
-    waited = np.flatnonzero(~found.outside & (found.start <= (found.come - cost)[found.row]))
-    waited = waited[np.argsort(found.rank[waited], kind="stable")]
-    first = np.searchsorted(found.rank[waited], np.arange(len(busy) + 1))
-    for place, own in enumerate(busy):
-        if own is None:
+    waited = np.flatnonzero(~blamed.outside & (blamed.start <= (blamed.come - cost)[blamed.row]))
+    waited = waited[np.argsort(blamed.rank[waited], kind="stable")]
+    first = np.searchsorted(blamed.rank[waited], np.arange(len(busy) + 1))
+    for place, computed in enumerate(busy):
+        if computed is None:
             continue
         at = waited[first[place] : first[place + 1]]
-        row = found.row[at]
+        row = blamed.row[at]
         # While it waits, the rank's own clock runs as the common one.
-        until = found.met.table.start[found.call[at]] + found.come[row] - found.start[at]
-        hidden = own.until(until) - own.until(until - cost[row])
+        until = blamed.met.table.start[blamed.call[at]] + blamed.come[row] - blamed.start[at]
+        hidden = computed.until(until) - computed.until(until - cost[row])
         np.maximum.at(exposed, row, np.maximum(cost[row] - hidden, 0))
     return exposed
 
@@ -300,10 +303,10 @@ def _gaps(rank: I64, start: I64, end: I64) -> tuple[I64, Bools]:
 
 def _outside(ranks: Sequence[RankProfile], met: Meetings, start: I64) -> _Outside:
     """When ranks without files came on the common clock, and whether that is a bound. The surest view counts."""
-    told = views(met, [profile.seen for profile in ranks])
-    kept = (told.entry >= 0) & ~np.isin(told.peer, [profile.rank for profile in ranks])
-    entry, peer, at_most = told.entry[kept], told.peer[kept], told.at_most[kept]
-    come = start[entry] + told.after[kept]
+    seen = views(met, [profile.seen for profile in ranks])
+    outside = (seen.entry >= 0) & ~np.isin(seen.peer, [profile.rank for profile in ranks])
+    entry, peer, at_most = seen.entry[outside], seen.peer[outside], seen.at_most[outside]
+    come = start[entry] + seen.after[outside]
     order = np.lexsort((come, at_most, peer, met.row[entry]))
     row, peer, come, at_most = met.row[entry][order], peer[order], come[order], at_most[order]
     first = run_begins(row, peer)

@@ -58,12 +58,12 @@ class Bounds(Struct, frozen=True, eq=False):
                  (notified.target, messages.target), (notified.began, messages.began),
                  (notified.ended, messages.ended))]  # fmt: skip
         source, target, began, ended = pairs
-        kept = met.barrier[met.row]
-        rank, call = met.rank[kept], met.call[kept]
+        of_barrier = met.barrier[met.row]
+        rank, call = met.rank[of_barrier], met.call[of_barrier]
         edges = np.bincount(np.concatenate((source, target, rank)), minlength=len(zero))
         return Bounds(
             (source, target, straight(ended, target) - straight(began, source)),
-            met.row[kept],
+            met.row[of_barrier],
             rank,
             straight(met.table.start[call], rank),
             straight(met.table.end[call], rank),
@@ -73,24 +73,25 @@ class Bounds(Struct, frozen=True, eq=False):
 
 def notify_bounds(ranks: Sequence[RankProfile], index: dict[int, int]) -> Pairs:
     """The k-th wait for a record ends after the k-th record starts, within one collective and id."""
-    told = [(index[profile.rank], profile.notifies) for profile in ranks if len(profile.notifies)]
-    if not told:
+    some = [(index[profile.rank], profile.notifies) for profile in ranks if len(profile.notifies)]
+    if not some:
         return _no_pairs()
     codes = Codes()
-    name = np.concatenate([codes.of(own.name) for _, own in told])
-    waits = np.concatenate([own.waits for _, own in told])
-    place = np.repeat([place for place, _ in told], [len(own) for _, own in told])
-    peer = _places(np.concatenate([own.peer for _, own in told]), index)
-    key = np.concatenate([own.key for _, own in told])
-    time = np.concatenate([np.where(own.waits, own.end, own.start) for _, own in told])
+    name = np.concatenate([codes.of(rows.name) for _, rows in some])
+    waits = np.concatenate([rows.waits for _, rows in some])
+    place = np.repeat([place for place, _ in some], [len(rows) for _, rows in some])
+    peer = _places(np.concatenate([rows.peer for _, rows in some]), index)
+    key = np.concatenate([rows.key for _, rows in some])
+    time = np.concatenate([np.where(rows.waits, rows.end, rows.start) for _, rows in some])
     source, target = np.where(waits, peer, place), np.where(waits, place, peer)
-    kept = np.flatnonzero(peer >= 0)
-    same = ((source * len(index) + target) * len(codes) + name)[kept]
-    order = np.lexsort((time[kept], waits[kept], key[kept], same))
-    picked, same = kept[order], same[order]
+    known = np.flatnonzero(peer >= 0)
+    same = ((source * len(index) + target) * len(codes) + name)[known]
+    order = np.lexsort((time[known], waits[known], key[known], same))
+    picked, same = known[order], same[order]
     begins = run_begins(same, key[picked])
     size = np.diff(np.append(begins, len(same)))
     waiting = np.add.reduceat(waits[picked].astype(np.int64), begins) if len(begins) else size
+    # A record without its wait, or the other way round, shifts all that follow: such an id tells nothing.
     even = waiting * 2 == size
     first = np.repeat(begins[even], waiting[even])
     number = np.arange(len(first)) - np.repeat(np.cumsum(waiting[even]) - waiting[even], waiting[even])
@@ -101,10 +102,10 @@ def notify_bounds(ranks: Sequence[RankProfile], index: dict[int, int]) -> Pairs:
 
 def _places(ranks: I64, index: dict[int, int]) -> I64:
     """The place of each rank, -1 for one that ``index`` does not have."""
-    there = np.array(sorted(index), np.int64)
-    at = np.minimum(np.searchsorted(there, ranks), len(there) - 1)
-    places = np.array([index[rank] for rank in there.tolist()], np.int64)
-    return np.where(there[at] == ranks, places[at], -1)
+    known = np.array(sorted(index), np.int64)
+    at = np.minimum(np.searchsorted(known, ranks), len(known) - 1)
+    places = np.array([index[rank] for rank in known.tolist()], np.int64)
+    return np.where(known[at] == ranks, places[at], -1)
 
 
 def message_bounds(met: Meetings) -> Pairs:
@@ -130,6 +131,7 @@ def islands(count: int, met: Meetings, notified: Pairs) -> I64:
     """Which ranks anything ties together: the number of the island of each, (ranks,), by their lowest rank."""
     lowest = np.arange(count)
     rank, row = met.rank, met.row
+    # The lowest rank spreads over collectives and notifies until no island grows any more.
     while True:
         before = lowest.copy()
         if len(row):
@@ -235,7 +237,7 @@ def clocks(ranks: Sequence[RankProfile], met: Meetings) -> list[Clock]:
     count, index = len(ranks), {profile.rank: number for number, profile in enumerate(ranks)}
     notified = notify_bounds(ranks, index)
     island = islands(count, met, notified)
-    references = np.array([np.flatnonzero(island == each)[0] for each in range(int(island.max()) + 1)])[island]
+    references = np.unique(island, return_index=True)[1][island]  # the lowest rank of each
     zero = _zeros(met, count)
     ends = _common_ends(met, zero)
     run = course(ends, drifts(ends, count, references), references)
@@ -246,19 +248,21 @@ def clocks(ranks: Sequence[RankProfile], met: Meetings) -> list[Clock]:
     by_third = agreement(run.straightened(_third_ranks(ranks, met, zero)), references)
     exact = set(notified.source.tolist()) | set(notified.target.tolist())
     edges = bounds.edges + by_ends.sights + by_third.sights
-    found = []
+    clocks_of = []
     for number, profile in enumerate(ranks):
         reference = int(references[number])
         at, base = int(zero[number]), int(zero[number] - zero[reference])
-        told = ranks[reference].rank
+        reference_rank = ranks[reference].rank
         if number == reference:
             first: Method = "reference" if number == 0 else "none"
-            found.append(Clock(profile.rank, first, 0, 0, 0, 0.0, at=at, edges=int(edges[number]), reference=told))
+            clocks_of.append(
+                Clock(profile.rank, first, 0, 0, 0, 0.0, at=at, edges=int(edges[number]), reference=reference_rank)
+            )
             continue
         method, point, error = _point(
             number, float(low[number]), float(high[number]), bool(bounded[number]), by_ends, by_third, number in exact
         )
-        found.append(
+        clocks_of.append(
             Clock(
                 profile.rank,
                 method if reference == 0 else "none",
@@ -269,11 +273,11 @@ def clocks(ranks: Sequence[RankProfile], met: Meetings) -> list[Clock]:
                 float(run.drift[number]),
                 at,
                 int(edges[number]),
-                told,
+                reference_rank,
                 _bends(run, number),
             )
         )
-    return found
+    return clocks_of
 
 
 def _bends(run: Course, number: int) -> tuple[tuple[int, float], ...]:
@@ -286,8 +290,9 @@ def _point(
     number: int, low: float, high: float, bounded: bool, ends: Agreement, third: Agreement, exact: bool
 ) -> tuple[Method, float, float]:
     """How the clock of a rank is known, its point within the interval, and its ±, ns."""
+    bounded_method: Method = "notify" if exact else "collective_ends"
     if bounded and high - low <= _NARROW:
-        return "notify" if exact else "collective_ends", (low + high) / 2, (high - low) / 2
+        return bounded_method, (low + high) / 2, (high - low) / 2
     views = bool(third.tied[number]) and int(third.sights[number]) >= _LEAST_VIEWS
     method: Method = "collective_ends"
     if views and (not ends.tied[number] or third.error[number] < ends.error[number]):
@@ -295,10 +300,10 @@ def _point(
     elif ends.tied[number]:
         point, error = float(ends.offset[number]), float(ends.error[number])
     elif bounded:
-        return "notify" if exact else "collective_ends", (low + high) / 2, (high - low) / 2
+        return bounded_method, (low + high) / 2, (high - low) / 2
     else:
         return "none", 0.0, float("inf")
-    if bounded:
+    if bounded:  # what is seen is an estimate, the interval is certain
         point = min(max(point, low), high)
         error = min(error, max(high - point, point - low))
     return method, point, error
@@ -318,19 +323,19 @@ def _zeros(met: Meetings, count: int) -> I64:
 
 def _common_ends(met: Meetings, zero: I64) -> Events:
     """The ends of all barriers, each on its own clock from ``zero`` on."""
-    kept = met.barrier[met.row]
-    rank = met.rank[kept]
+    of_barrier = met.barrier[met.row]
+    rank = met.rank[of_barrier]
     groups: dict[str, int] = {}
     group = np.array([groups.setdefault(name, len(groups)) for name, _, _ in met.table.kinds], np.int64)
-    call = met.call[kept]
+    call = met.call[of_barrier]
     time = (met.table.end[call] - zero[rank]).astype(np.float64)
-    return Events(met.row[kept], rank, time, group[met.table.kind[call]])
+    return Events(met.row[of_barrier], rank, time, group[met.table.kind[call]])
 
 
 def _third_ranks(ranks: Sequence[RankProfile], met: Meetings, zero: I64) -> Events:
     """When ranks came that several others waited for: one event per collective and rank that came."""
-    told = views(met, [profile.seen for profile in ranks])
-    entry, peer, after = (column[(told.entry >= 0) & ~told.at_most] for column in (told.entry, told.peer, told.after))
+    seen = views(met, [profile.seen for profile in ranks])
+    entry, peer, after = (column[(seen.entry >= 0) & ~seen.at_most] for column in (seen.entry, seen.peer, seen.after))
     key = met.row[entry] * (int(peer.max(initial=0)) + 1) + peer
     order = np.argsort(key, kind="stable")
     begins = run_begins(key[order])

@@ -81,8 +81,8 @@ def agreement(events: Events, references: I64) -> Agreement:
     offset, tied = _linked(events, references)
     events = events.of(tied[events.rank])
     for _ in range(2):  # the second time without what was not seen at one time under the first clocks
-        by_row, by_rank = _groups(events, count)
-        offset = _settled(events, offset, references, by_row, by_rank)
+        by_row = Grouped(events.row, int(events.row.max(initial=-1)) + 1)
+        offset = _settled(events, offset, references, by_row)
         left = events.time - offset[events.rank]
         highest, lowest = np.full(by_row.count, -np.inf), np.full(by_row.count, np.inf)
         np.maximum.at(highest, events.row, left)
@@ -129,6 +129,7 @@ def drifts(events: Events, count: int, references: I64) -> F64:
         return np.zeros(count)
     middle, offsets, _ = window_offsets(events, window, parts, references)
     span = float(np.ptp(events.time))
+    # The median slope of all pairs of windows (Theil-Sen) is not moved by a window with few or odd sights.
     slopes = np.zeros(count)
     first, second = np.triu_indices(parts, 1)
     pairs = (offsets[second] - offsets[first]) / (middle[second] - middle[first])[:, None]
@@ -161,13 +162,13 @@ def window_offsets(events: Events, window: I64, parts: int, references: I64) -> 
     offsets, errors = np.full((parts, count), np.nan), np.full((parts, count), np.nan)
     middle = np.full(parts, np.nan)
     for part in range(parts):
-        own = events.of(window == part)
-        if len(own.row) < 2:
+        inside = events.of(window == part)
+        if len(inside.row) < 2:
             continue
-        found = agreement(own, references)
-        told = found.tied & (found.sights >= _LEAST_IN_WINDOW)
-        offsets[part, told], errors[part, told] = found.offset[told], found.error[told]
-        middle[part] = np.median(own.time)
+        clock = agreement(inside, references)
+        known = clock.tied & (clock.sights >= _LEAST_IN_WINDOW)
+        offsets[part, known], errors[part, known] = clock.offset[known], clock.error[known]
+        middle[part] = np.median(inside.time)
     return middle, offsets, errors
 
 
@@ -180,18 +181,14 @@ def _refined(events: Events, drift: F64, references: I64) -> F64:
         left = straight.time - offset[events.rank]
         left = left - Grouped(events.row, int(events.row.max(initial=-1)) + 1).medians(left)[events.row]
         spread = _CERTAINTY * Grouped(events.rank, count).medians(np.abs(left)) + _ROUNDED
-        kept = np.abs(left) <= spread[events.rank]
-        rank, time, left = events.rank[kept], events.time[kept], left[kept]
+        near = np.abs(left) <= spread[events.rank]
+        rank, time, left = events.rank[near], events.time[near], left[near]
         number = np.maximum(np.bincount(rank, minlength=count), 1)
         since = time - (np.bincount(rank, time, count) / number)[rank]
         square = np.bincount(rank, since * since, count)
         slope = np.bincount(rank, since * left, count) / np.maximum(square, 1.0)
         drift = np.where(drift != 0, drift + slope - slope[references], drift)
     return drift
-
-
-def _groups(events: Events, count: int) -> tuple[Grouped, Grouped]:
-    return Grouped(events.row, int(events.row.max(initial=-1)) + 1), Grouped(events.rank, count)
 
 
 def _linked(events: Events, references: I64) -> tuple[F64, Bools]:
@@ -205,18 +202,20 @@ def _linked(events: Events, references: I64) -> tuple[F64, Bools]:
         reached = ~known & ~np.isnan(common[events.row])
         if not reached.any():
             return offset, tied
-        own = Grouped(events.rank[reached], len(references))
-        found = own.medians(events.time[reached] - common[events.row[reached]])
-        new = ~np.isnan(found)
-        offset[new] = found[new]
+        by_rank = Grouped(events.rank[reached], len(references))
+        clock = by_rank.medians(events.time[reached] - common[events.row[reached]])
+        new = ~np.isnan(clock)
+        offset[new] = clock[new]
         tied |= new
 
 
-def _settled(events: Events, offset: F64, references: I64, by_row: Grouped, by_rank: Grouped) -> F64:
+def _settled(events: Events, offset: F64, references: I64, by_row: Grouped) -> F64:
+    """``offset`` moved until no clock leaves the medians of its events; ``by_row`` groups the sights by event."""
+    by_rank = Grouped(events.rank, len(references))
     for _ in range(_ROUNDS if len(events.row) else 0):
         common = by_row.medians(events.time - offset[events.rank])
-        found = by_rank.medians(events.time - common[events.row])
-        following = np.where(np.isnan(found), offset, found)
+        clock = by_rank.medians(events.time - common[events.row])
+        following = np.where(np.isnan(clock), offset, clock)
         following -= following[references]
         moved = float(np.abs(following - offset).max(initial=0.0))
         offset = following
@@ -249,8 +248,8 @@ class Course(Struct, frozen=True, eq=False):
         """What the clocks of ``rank`` (n,) had gained by ``time`` (n,)."""
         gained = self.drift[rank] * time
         for place in np.flatnonzero(self.bend.any(axis=1)).tolist():
-            own = rank == place
-            gained[own] += np.interp(time[own], self.knots, self.bend[place])
+            of_rank = rank == place
+            gained[of_rank] += np.interp(time[of_rank], self.knots, self.bend[place])
         return np.asarray(gained)
 
     def straightened(self, events: Events) -> Events:
@@ -271,29 +270,29 @@ def course(events: Events, drift: F64, references: I64) -> Course:
     if parts < _LEAST_WINDOWS:
         return even
     first, last = float(events.time.min()), float(events.time.max())
-    found = even
+    bent = even
     for _ in range(_BEND_ROUNDS):
-        middle, offsets, _ = window_offsets(found.straightened(events), window, parts, references)
+        middle, offsets, _ = window_offsets(bent.straightened(events), window, parts, references)
         known = np.flatnonzero(~np.isnan(middle))
         knots = np.concatenate(([first], middle[known], [last]))
         bend = np.zeros((count, len(knots)))
         for place in range(count):
-            told = known[~np.isnan(offsets[known, place])]
-            if len(told) >= _LEAST_WINDOWS and references[place] != place:
-                before = np.interp(knots, found.knots, found.bend[place])
-                bend[place] = before + _through(middle[told], offsets[told, place], knots)
+            some = known[~np.isnan(offsets[known, place])]
+            if len(some) >= _LEAST_WINDOWS and references[place] != place:
+                before = np.interp(knots, bent.knots, bent.bend[place])
+                bend[place] = before + _through(middle[some], offsets[some, place], knots)
                 bend[place] -= np.interp(0.0, knots, bend[place])
-        found = Course(drift, knots, np.where(np.ptp(bend, axis=1, keepdims=True) > _LEAST_NS, bend, 0.0))
-    if not found.bend.any():
+        bent = Course(drift, knots, np.where(np.ptp(bend, axis=1, keepdims=True) > _LEAST_NS, bend, 0.0))
+    if not bent.bend.any():
         return even
-    without, better = agreement(straight, references).error, agreement(found.straightened(events), references).error
-    bend = np.where((better <= _CLEAR * without)[:, None], found.bend, 0.0)
-    return Course(drift, found.knots, bend) if bend.any() else even
+    without, better = agreement(straight, references).error, agreement(bent.straightened(events), references).error
+    bend = np.where((better <= _CLEAR * without)[:, None], bent.bend, 0.0)
+    return Course(drift, bent.knots, bend) if bend.any() else even
 
 
 def _through(time: F64, value: F64, at: F64) -> F64:
     """The line through the points (``time``, ``value``) at the times ``at``, straight on beyond the first and last."""
-    found = np.interp(at, time, value)
+    line = np.interp(at, time, value)
     low, high = (value[1] - value[0]) / (time[1] - time[0]), (value[-1] - value[-2]) / (time[-1] - time[-2])
-    found = np.where(at < time[0], value[0] + low * (at - time[0]), found)
-    return np.asarray(np.where(at > time[-1], value[-1] + high * (at - time[-1]), found))
+    line = np.where(at < time[0], value[0] + low * (at - time[0]), line)
+    return np.asarray(np.where(at > time[-1], value[-1] + high * (at - time[-1]), line))

@@ -58,9 +58,9 @@ class JobFinding(Struct, frozen=True):
 
 def job_findings(job: Job) -> list[JobFinding]:
     """Everything, the dearest first; what only limits the report comes last."""
-    found = [*_stages(job), *_slow_ranks(job), *_slow_hosts(job), *_wandering(job), *_links(job)]
-    found.sort(key=lambda finding: -(finding.gain or 0))
-    return [*found, *_missing(job), *_clocks(job), *_sizes(job)]
+    findings = [*_stages(job), *_slow_ranks(job), *_slow_hosts(job), *_wandering(job), *_links(job)]
+    findings.sort(key=lambda finding: -(finding.gain or 0))
+    return [*findings, *_missing(job), *_clocks(job), *_sizes(job)]
 
 
 def _severity(share: float) -> Severity:
@@ -69,33 +69,35 @@ def _severity(share: float) -> Severity:
 
 def _slow_ranks(job: Job) -> list[JobFinding]:
     """Each rank that alone makes the job longer, and those together of which each hides the others."""
-    found, shape = [], job.shapes
-    there = {profile.rank for profile in job.ranks}
+    findings, shape = [], job.shapes
+    on_disk = {profile.rank for profile in job.ranks}
     cells = job.slow_cells.sum(axis=1).tolist()
     slow_steps = {profile.rank: count for profile, count in zip(job.ranks, cells, strict=True)}
-    for own in job.sums:
-        gain = own.gain or 0
-        kind = shape.get(own.rank, "once") if own.rank in there else "outside"
+    for row in job.sums:
+        gain = row.gain or 0
+        kind = shape.get(row.rank, "once") if row.rank in on_disk else "outside"
         if not job.length or gain < _LOW * job.length or kind in ("wandering", "host"):
             continue
-        args: dict[str, object] = {"rank": own.rank, "gain": gain, "own": own.own, "cost": own.cost}
-        args |= {"last": own.came_last, "count": own.collectives}
+        args: dict[str, object] = {"rank": row.rank, "gain": gain, "own": row.own, "cost": row.cost}
+        args |= {"last": row.came_last, "count": row.collectives}
         title = message("job.late.title" if kind == "outside" else "job.slow.title", share=gain / job.length, **args)
-        detail = message(f"job.slow.{kind}", steps=slow_steps.get(own.rank, 0), all=len(job.steps), **args)
-        evidence = _evidence(job, own.rank)
-        found.append(JobFinding("RANK.SLOW", _severity(gain / job.length), title, detail, (own.rank,), gain, evidence))
-    always = [own for own in job.sums if shape.get(own.rank) == "always" and own.own >= _LOW * job.length]
+        detail = message(f"job.slow.{kind}", steps=slow_steps.get(row.rank, 0), all=len(job.steps), **args)
+        evidence = _evidence(job, row.rank)
+        findings.append(
+            JobFinding("RANK.SLOW", _severity(gain / job.length), title, detail, (row.rank,), gain, evidence)
+        )
+    always = [row for row in job.sums if shape.get(row.rank) == "always" and row.own >= _LOW * job.length]
     if len(always) > 1:
-        together = _gain(job, [own.rank for own in always])
-        alone = max(own.gain or 0 for own in always)
+        together = _gain(job, [row.rank for row in always])
+        alone = max(row.gain or 0 for row in always)
         if together - alone >= _LOW * job.length:
-            ranks = tuple(own.rank for own in always)
+            ranks = tuple(row.rank for row in always)
             args = {"count": len(ranks), "ranks": list(ranks[:8]), "gain": together, "share": together / job.length}
             title, detail = message("job.several.title", **args), message("job.several.detail", **args)
-            evidence = tuple(each for rank in ranks[:5] for each in _evidence(job, rank)[:1])
+            evidence = tuple(place for rank in ranks[:5] for place in _evidence(job, rank)[:1])
             severity = _severity(together / job.length)
-            found.append(JobFinding("RANK.SLOW", severity, title, detail, ranks, together, evidence))
-    return found
+            findings.append(JobFinding("RANK.SLOW", severity, title, detail, ranks, together, evidence))
+    return findings
 
 
 def _gain(job: Job, ranks: list[int]) -> int:
@@ -107,11 +109,11 @@ def _gain(job: Job, ranks: list[int]) -> int:
 def _evidence(job: Job, rank: int) -> tuple[Evidence, ...]:
     """The work before the collectives that the rank made late the most by its own, at most five."""
     blame = job.blamed
-    own = np.flatnonzero(np.array(blame.ranks)[blame.rank] == rank) if len(blame) else np.zeros(0, np.int64)
-    own = own[(blame.own[own] > 0) & (blame.call[own] >= 0)]
-    own = own[np.argsort(-blame.own[own], kind="stable")][:5]
-    start = job.calls.start[blame.call[own]]
-    length = np.where(blame.has_gap[own], blame.gap[own], blame.own[own])
+    arrivals = np.flatnonzero(np.array(blame.ranks)[blame.rank] == rank) if len(blame) else np.zeros(0, np.int64)
+    arrivals = arrivals[(blame.own[arrivals] > 0) & (blame.call[arrivals] >= 0)]
+    arrivals = arrivals[np.argsort(-blame.own[arrivals], kind="stable")][:5]
+    start = job.calls.start[blame.call[arrivals]]
+    length = np.where(blame.has_gap[arrivals], blame.gap[arrivals], blame.own[arrivals])
     return tuple(
         Evidence(rank, begun - took, begun) for begun, took in zip(start.tolist(), length.tolist(), strict=True)
     )
@@ -119,7 +121,7 @@ def _evidence(job: Job, rank: int) -> tuple[Evidence, ...]:
 
 def _slow_hosts(job: Job) -> list[JobFinding]:
     """Hosts whose ranks are slow together."""
-    found, shape = [], job.shapes
+    findings, shape = [], job.shapes
     for host in job.hosts:
         ranks = [rank for rank in host.ranks if shape.get(rank) == "host"]
         gain = _gain(job, ranks) if ranks else 0
@@ -127,11 +129,11 @@ def _slow_hosts(job: Job) -> list[JobFinding]:
             continue
         args: dict[str, object] = {"host": host.id, "count": len(ranks), "of": len(host.ranks), "gain": gain}
         title = message("job.host.title", share=gain / job.length, **args)
-        evidence = tuple(each for rank in ranks[:5] for each in _evidence(job, rank)[:1])
+        evidence = tuple(place for rank in ranks[:5] for place in _evidence(job, rank)[:1])
         severity = _severity(gain / job.length)
         detail = message("job.host.detail", **args)
-        found.append(JobFinding("RANK.HOST", severity, title, detail, tuple(ranks), gain, evidence))
-    return found
+        findings.append(JobFinding("RANK.HOST", severity, title, detail, tuple(ranks), gain, evidence))
+    return findings
 
 
 def _stages(job: Job) -> list[JobFinding]:
@@ -154,11 +156,11 @@ def _stages(job: Job) -> list[JobFinding]:
 
 def _wandering(job: Job) -> list[JobFinding]:
     """Ranks that are slow in turns, with what the job would save if none of them were."""
-    places = [number for number, each in enumerate(job.ranks) if job.shapes.get(each.rank) == "wandering"]
+    places = [number for number, profile in enumerate(job.ranks) if job.shapes.get(profile.rank) == "wandering"]
     if not places or not job.length:
         return []
     cells, blame = job.slow_cells, job.blamed
-    column = {step: number for number, step in enumerate(job.table_by_step.steps)}
+    column = {step: number for number, step in enumerate(job.by_step.steps)}
     step = np.array([column.get(name, 0) for name in blame.step_names], np.int64)[blame.steps[blame.row]]
     inside = ~blame.outside
     case = np.zeros(len(inside), np.bool_)
@@ -174,11 +176,11 @@ def _wandering(job: Job) -> list[JobFinding]:
 
 
 def _links(job: Job) -> list[JobFinding]:
-    found = []
+    findings = []
     for link in (link for link in job.links if link.verdict == "slow"):
         args = {"source": link.source, "target": link.target, "transport": link.transport, "type": link.type}
         speeds = {"speed": link.speed, "expected": link.expected, "size": link.size_mb * 1e6}
-        found.append(
+        findings.append(
             JobFinding(
                 "LINK.SLOW",
                 "medium",
@@ -201,8 +203,8 @@ def _links(job: Job) -> list[JobFinding]:
             "expected": median(expected for _, expected in rows),
         }
         title, detail = message(f"job.port.{verdict}", **port), message("job.port.detail", **port)
-        found.append(JobFinding("LINK.PORT", "medium", title, detail, (rank,), None))
-    return found
+        findings.append(JobFinding("LINK.PORT", "medium", title, detail, (rank,), None))
+    return findings
 
 
 def _missing(job: Job) -> list[JobFinding]:
@@ -214,12 +216,12 @@ def _missing(job: Job) -> list[JobFinding]:
 
 
 def _clocks(job: Job) -> list[JobFinding]:
-    found = []
+    findings = []
     untied = tuple(clock.rank for clock in job.clocks if not clock.is_tied)
     if untied:
         args = {"count": len(untied), "ranks": list(untied[:8])}
         title, detail = message("job.clock.title", **args), message("job.clock.detail", **args)
-        found.append(JobFinding("RANK.CLOCK", "info", title, detail, untied, None))
+        findings.append(JobFinding("RANK.CLOCK", "info", title, detail, untied, None))
     drifting = sorted((clock for clock in job.clocks if abs(clock.drift) > _DRIFT), key=lambda clock: -abs(clock.drift))
     if drifting:
         args = {
@@ -228,24 +230,24 @@ def _clocks(job: Job) -> list[JobFinding]:
             "drift": drifting[0].drift * 1e6,
         }
         title, detail = message("job.drift.title", **args), message("job.drift.detail", **args)
-        found.append(JobFinding("RANK.CLOCK", "info", title, detail, tuple(clock.rank for clock in drifting), None))
-    return found
+        findings.append(JobFinding("RANK.CLOCK", "info", title, detail, tuple(clock.rank for clock in drifting), None))
+    return findings
 
 
 def _sizes(job: Job) -> list[JobFinding]:
     """Collectives that the ranks of a group made not equally often, by group and type."""
     same: dict[tuple[str, str], list[Unpaired]] = defaultdict(list)
-    for each in job.unpaired:
-        same[each.group, each.type].append(each)
-    found = []
+    for unpaired in job.unpaired:
+        same[unpaired.group, unpaired.type].append(unpaired)
+    findings = []
     for (group, kind), rows in list(same.items())[:5]:
         counts: dict[int, int] = defaultdict(int)
-        for each in rows:
-            for rank, count in each.counts.items():
+        for unpaired in rows:
+            for rank, count in unpaired.counts.items():
                 counts[rank] += count
         args: dict[str, object] = {"type": kind, "group": group, "steps": len(rows), "step": rows[0].step}
         args |= {"least": min(counts.values()), "most": max(counts.values()), "paired": sum(r.paired for r in rows)}
         code = "job.sizes.paired" if args["paired"] else "job.sizes.detail"
         title = message("job.sizes.title", **args)
-        found.append(JobFinding("GROUP.SIZES", "low", title, message(code, **args), tuple(sorted(counts)), None))
-    return found
+        findings.append(JobFinding("GROUP.SIZES", "low", title, message(code, **args), tuple(sorted(counts)), None))
+    return findings

@@ -57,8 +57,8 @@ class Heat(Struct, frozen=True):
     @property
     def shares(self) -> F64:
         """The values as shares of a step."""
-        found: F64 = self.values / max(self.step, 1.0)
-        return found
+        shares: F64 = self.values / max(self.step, 1.0)
+        return shares
 
 
 class HeatRow(Struct, frozen=True):
@@ -74,24 +74,24 @@ class HeatSource:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        found = job.blamed
-        self.ranks = found.ranks if len(found) else tuple(profile.rank for profile in job.ranks)
+        blamed = job.blamed
+        self.ranks = blamed.ranks if len(blamed) else tuple(profile.rank for profile in job.ranks)
         """The ranks on disk, then those that only the others saw."""
-        self._collective, self._rank = found.row, found.rank
-        first = found.start[found.first[:-1]] if len(found) else found.start
-        own = np.where(found.has_own, found.own, np.nan)
-        sure = np.where(found.at_most, np.nan, 0.0)
-        cost = np.where(found.last[found.row] == found.rank, found.cost[found.row], 0) if len(found) else own
-        late = found.start - first[found.row] + sure if len(found) else own
-        parts = {"own": own, "cost": cost, "late": late, "waits": found.wait + sure}
+        self._collective, self._rank = blamed.row, blamed.rank
+        first = blamed.start[blamed.first[:-1]] if len(blamed) else blamed.start
+        more = np.where(blamed.has_own, blamed.own, np.nan)
+        sure = np.where(blamed.at_most, np.nan, 0.0)
+        cost = np.where(blamed.last[blamed.row] == blamed.rank, blamed.cost[blamed.row], 0) if len(blamed) else more
+        late = blamed.start - first[blamed.row] + sure if len(blamed) else more
+        parts = {"own": more, "cost": cost, "late": late, "waits": blamed.wait + sure}
         self._values = {metric: np.asarray(part, np.float64) for metric, part in parts.items()}
-        kinds = found.met.kind[found.meeting] if len(found) else found.meeting
-        self._groups: list[str] = [found.met.table.kinds[kind][0] for kind in kinds.tolist()]
-        self._steps: list[str] = [found.met.table.kinds[kind][2] for kind in kinds.tolist()]
-        self._come = found.come
+        kinds = blamed.met.kind[blamed.meeting] if len(blamed) else blamed.meeting
+        self._groups: list[str] = [blamed.met.table.kinds[kind][0] for kind in kinds.tolist()]
+        self._steps: list[str] = [blamed.met.table.kinds[kind][2] for kind in kinds.tolist()]
+        self._come = blamed.come
         reference = np.array([clock.reference for clock in job.clocks], np.int64)
-        home = found.rank[found.first[:-1]] if len(found) else found.rank
-        self._main = [bool(own) for own in (reference[np.minimum(home, len(reference) - 1)] == reference[:1])]
+        home = blamed.rank[blamed.first[:-1]] if len(blamed) else blamed.rank
+        self._main = [bool(is_main) for is_main in (reference[np.minimum(home, len(reference) - 1)] == reference[:1])]
         """Which collectives lie on the clock of the lowest rank."""
 
     @cached_property
@@ -105,9 +105,9 @@ class HeatSource:
 
     def ranks_of(self, collective: int) -> list[int]:
         """The ranks of a collective."""
-        found = self._job.blamed
+        blamed = self._job.blamed
         return [
-            found.ranks[rank] for rank in found.rank[found.first[collective] : found.first[collective + 1]].tolist()
+            blamed.ranks[rank] for rank in blamed.rank[blamed.first[collective] : blamed.first[collective + 1]].tolist()
         ]
 
     def heat(self, metric: Metric, axis: Axis, group: str | None = None, step: str | None = None) -> Heat:
@@ -128,15 +128,15 @@ class HeatSource:
             place[number] = at
         column = place[self._collective] if len(self._collective) else self._collective
         values = np.full((len(self.ranks), len(columns)), np.nan)
-        own = self._values[metric]
-        kept = (column >= 0) & ~np.isnan(own)
-        cells = (self._rank[kept], column[kept])
+        metric_values = self._values[metric]
+        known = (column >= 0) & ~np.isnan(metric_values)
+        cells = (self._rank[known], column[known])
         if metric in _SUMMED and axis == "step":
             values[cells] = 0.0
-            np.add.at(values, cells, own[kept])
+            np.add.at(values, cells, metric_values[known])
         else:
             values[cells] = -np.inf
-            np.maximum.at(values, cells, own[kept])
+            np.maximum.at(values, cells, metric_values[known])
         return Heat(metric, axis, self.ranks, tuple(columns), values, self.step_length)
 
     def _columns(self, axis: Axis, chosen: Sequence[int]) -> tuple[list[Column], dict[int, int]]:
@@ -161,26 +161,28 @@ class HeatSource:
         for number, place in zip(chosen, at, strict=True):
             held[place].append(number)
         columns = [
-            Column(label, self._steps[own[0]] if own else "", tuple(own))
-            for label, own in zip(labels, held, strict=True)
+            Column(label, self._steps[collectives[0]] if collectives else "", tuple(collectives))
+            for label, collectives in zip(labels, held, strict=True)
         ]
         return columns, dict(zip(chosen, at, strict=True))
 
     def _told_by_steps(self, metric: Metric) -> Heat:
         """How much more each rank has in a step than the rank with the least."""
         steps = [
-            step for step in self._job.steps if any(step == own.step for each in self._job.ranks for own in each.steps)
+            step
+            for step in self._job.steps
+            if any(step == step_time.step for profile in self._job.ranks for step_time in profile.steps)
         ]
         place = {step: number for number, step in enumerate(steps)}
         values = np.full((len(self.ranks), len(steps)), np.nan)
         for row, profile in enumerate(self._job.ranks):
-            for own in profile.steps:
-                values[row, place[own.step]] = getattr(own, metric)
+            for step_time in profile.steps:
+                values[row, place[step_time.step]] = getattr(step_time, metric)
         with np.errstate(invalid="ignore"):
             least = np.fmin.reduce(values, axis=0) if len(values) else np.zeros(0)
         columns = []
         for step in steps:
-            columns.append(Column(step, step, tuple(n for n, own in enumerate(self._steps) if own == step)))
+            columns.append(Column(step, step, tuple(n for n, step_of in enumerate(self._steps) if step_of == step)))
         return Heat(metric, "step", self.ranks, tuple(columns), values - least, self.step_length)
 
 
@@ -193,29 +195,31 @@ def heat_rows(
     every rank has its own row.
     """
     shares = heat.shares
-    kept = [row for row, rank in enumerate(heat.ranks) if (scope is None or rank in scope) and rank not in set(missing)]
-    worst = {row: _worst(shares[row]) for row in kept}
-    total = {row: float(np.nansum(shares[row])) for row in kept}
-    alone = [row for row in kept if worst[row] >= SHADES[0] or len(kept) <= ALL_SHOWN or opened]
-    alike = sorted(set(kept) - set(alone))
+    in_scope = [
+        row for row, rank in enumerate(heat.ranks) if (scope is None or rank in scope) and rank not in set(missing)
+    ]
+    worst = {row: _worst(shares[row]) for row in in_scope}
+    total = {row: float(np.nansum(shares[row])) for row in in_scope}
+    alone = [row for row in in_scope if worst[row] >= SHADES[0] or len(in_scope) <= ALL_SHOWN or opened]
+    alike = sorted(set(in_scope) - set(alone))
     if len(alike) == 1:
-        alone, alike = kept, []
+        alone, alike = in_scope, []
     alone.sort(key=lambda row: (-total[row], heat.ranks[row]))
-    found = [HeatRow((heat.ranks[row],), shares[row], "rank") for row in alone]
+    rows = [HeatRow((heat.ranks[row],), shares[row], "rank") for row in alone]
     if alike:
-        found.append(HeatRow(tuple(heat.ranks[row] for row in alike), np.fmax.reduce(shares[alike], axis=0), "alike"))
+        rows.append(HeatRow(tuple(heat.ranks[row] for row in alike), np.fmax.reduce(shares[alike], axis=0), "alike"))
     seen = {rank: shares[row] for row, rank in enumerate(heat.ranks) if rank in set(missing)}
     away = tuple(rank for rank in missing if scope is None or rank in scope)
     nothing = np.full(len(heat.columns), np.nan)
-    found += [
+    rows += [
         HeatRow((rank,), seen[rank], "missing") for rank in away if rank in seen and _worst(seen[rank]) >= SHADES[0]
     ]
-    away = tuple(rank for rank in away if all(rank not in row.ranks for row in found))
+    away = tuple(rank for rank in away if all(rank not in row.ranks for row in rows))
     if len(away) > 2:
-        found.append(HeatRow(away, nothing, "missing"))
+        rows.append(HeatRow(away, nothing, "missing"))
     else:
-        found += [HeatRow((rank,), nothing, "missing") for rank in away]
-    return found
+        rows += [HeatRow((rank,), nothing, "missing") for rank in away]
+    return rows
 
 
 def _worst(shares: F64) -> float:

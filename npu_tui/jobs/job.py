@@ -82,25 +82,28 @@ class Job:
         """This job with only that group and step."""
         ranks = self.ranks
         if step is not None:
-            ranks = [replace(each, steps=tuple(own for own in each.steps if own.step == step)) for each in ranks]
+            ranks = [
+                replace(profile, steps=tuple(step_time for step_time in profile.steps if step_time.step == step))
+                for profile in ranks
+            ]
         return Job(self.path, ranks, self.broken, Only(group, step))
 
     @once
     def layout(self) -> Layout | None:
         """How the job is divided, if its profiles agree on it."""
-        told = {profile.layout for profile in self.ranks if profile.layout is not None}
-        return next(iter(told)) if len(told) == 1 else None
+        layouts = {profile.layout for profile in self.ranks if profile.layout is not None}
+        return next(iter(layouts)) if len(layouts) == 1 else None
 
     @once
     def _positions(self) -> dict[int, dict[str, int]]:
         """Of every rank its place in the groups of each kind that its metadata name."""
-        found: dict[int, dict[str, int]] = {}
+        positions: dict[int, dict[str, int]] = {}
         for profile in self.ranks:
-            own = found.setdefault(profile.rank, {})
+            of_rank = positions.setdefault(profile.rank, {})
             for name, ranks in profile.groups.items():
                 if name in _KINDS and profile.rank in ranks:
-                    own[name] = ranks.index(profile.rank)
-        return found
+                    of_rank[name] = ranks.index(profile.rank)
+        return positions
 
     def stage(self, rank: int) -> int | None:
         """The pipeline stage of ``rank``: its place in its pipeline group, by the sizes of groups, or in a chain."""
@@ -120,12 +123,13 @@ class Job:
     def _peers(self) -> dict[int, Hashable]:
         stage = {profile.rank: self.stage(profile.rank) for profile in self.ranks}
         exact: dict[int, Hashable] = {}
-        for rank, own in stage.items():
+        for rank, of_rank in stage.items():
             place = self._positions.get(rank, {}).get("tp")
             if place is None and self.layout is not None:
                 place = rank % max(self.layout.tensor, 1)
-            exact[rank] = own, place
-        alone = [rank for rank, count in Counter(exact.values()).items() if count == 1]
+            exact[rank] = of_rank, place
+        # A stage with one tensor group has a single rank a place: then the ranks of the stage are its peers.
+        alone = [key for key, count in Counter(exact.values()).items() if count == 1]
         return {rank: stage[rank] if alone else key for rank, key in exact.items()}
 
     @once
@@ -135,43 +139,43 @@ class Job:
         Stages of a pipeline are such a chain, and do not do the same work; ranks that send in a ring do.
         """
         met = self.meetings
-        own = np.array([is_message(kind) for _, kind, _ in met.table.kinds] + [False])[met.kind]
-        first = met.first[:-1][own & (np.diff(met.first) == 2)]
+        is_own = np.array([is_message(kind) for _, kind, _ in met.table.kinds] + [False])[met.kind]
+        first = met.first[:-1][is_own & (np.diff(met.first) == 2)]
         beside: dict[int, set[int]] = defaultdict(set)
-        for one, other in np.unique(np.stack((met.rank[first], met.rank[first + 1]), axis=1), axis=0).tolist():
-            beside[one].add(other)
-            beside[other].add(one)
-        found: dict[int, int] = {}
+        for rank, other in np.unique(np.stack((met.rank[first], met.rank[first + 1]), axis=1), axis=0).tolist():
+            beside[rank].add(other)
+            beside[other].add(rank)
+        chains: dict[int, int] = {}
         for end in sorted(place for place, others in beside.items() if len(others) == 1):
             chain, before = [end], -1
             while following := beside[chain[-1]] - {before}:
-                if len(following) > 1 or chain[-1] in found:
+                if len(following) > 1 or chain[-1] in chains:
                     break
                 before = chain[-1]
                 chain.append(next(iter(following)))
             if len(chain) > 2 and len(beside[chain[-1]]) == 1:
-                found |= {place: number for number, place in enumerate(chain)}
-        return {self.ranks[place].rank: number for place, number in found.items()}
+                chains |= {place: number for number, place in enumerate(chain)}
+        return {self.ranks[place].rank: number for place, number in chains.items()}
 
     @once
     def hosts(self) -> list[Host]:
         """The hosts by their lowest rank."""
-        found: list[tuple[RankProfile, list[int]]] = []
+        hosts: list[tuple[RankProfile, list[int]]] = []
         near: dict[object, list[int]] = defaultdict(list)  # the hosts that a profile with this boot may be of
         for profile in self.ranks:
             keys: list[object] = [profile.host_name]
             if profile.boot is not None:
                 keys = [profile.boot // _SAME_BOOT + side for side in (-1, 0, 1)]
             candidates = sorted({number for key in keys for number in near[key]})
-            own = next((number for number in candidates if _together(found[number][0], profile)), None)
-            if own is None:
-                near[profile.host_name if profile.boot is None else profile.boot // _SAME_BOOT].append(len(found))
-                found.append((profile, [profile.rank]))
+            host = next((number for number in candidates if _together(hosts[number][0], profile)), None)
+            if host is None:
+                near[profile.host_name if profile.boot is None else profile.boot // _SAME_BOOT].append(len(hosts))
+                hosts.append((profile, [profile.rank]))
             else:
-                found[own][1].append(profile.rank)
+                hosts[host][1].append(profile.rank)
         return [
             Host(first.host_name or f"host{number}", tuple(ranks), first.boot)
-            for number, (first, ranks) in enumerate(found)
+            for number, (first, ranks) in enumerate(hosts)
         ]
 
     @once
@@ -206,29 +210,29 @@ class Job:
         code = np.array([names.setdefault(group, len(names)) for group, _, _ in table.kinds], np.int64)
         both = np.unique(code[met.kind[met.row]] * len(self.ranks) + met.rank) if len(met) else met.row
         members: dict[str, list[int]] = {name: [] for name in names}
-        told = list(names)
-        for each in both.tolist():
-            members[told[each // len(self.ranks)]].append(table.ranks[each % len(self.ranks)])
-        found = []
-        for group, own in members.items():
-            if own:
-                called = self._named.get(frozenset(own), set())
+        group_names = list(names)
+        for pair in both.tolist():
+            members[group_names[pair // len(self.ranks)]].append(table.ranks[pair % len(self.ranks)])
+        groups = []
+        for group, ranks in members.items():
+            if ranks:
+                called = self._named.get(frozenset(ranks), set())
                 kind = next((kind for kind in _KINDS if any(kind in name.lower().split("_") for name in called)), None)
-                found.append(Group(group, kind, tuple(own)))
-        return sorted(found, key=lambda group: (group.ranks, group.name))
+                groups.append(Group(group, kind, tuple(ranks)))
+        return sorted(groups, key=lambda group: (group.ranks, group.name))
 
     @once
     def _named(self) -> dict[frozenset[int], set[str]]:
         """What the metadata call the groups, by those of their ranks that have files."""
-        there = frozenset(profile.rank for profile in self.ranks)
+        on_disk = frozenset(profile.rank for profile in self.ranks)
         sets: dict[int, frozenset[int]] = {}  # by identity: readers share equal groups, which may be long
         named: dict[frozenset[int], set[str]] = defaultdict(set)
         for profile in self.ranks:
             for name, ranks in profile.groups.items():
-                own = sets.get(id(ranks))
-                if own is None:
-                    own = sets[id(ranks)] = there.intersection(ranks)
-                named[own].add(name)
+                known = sets.get(id(ranks))
+                if known is None:
+                    known = sets[id(ranks)] = on_disk.intersection(ranks)
+                named[known].add(name)
         return named
 
     @once
@@ -240,25 +244,25 @@ class Job:
     def devices_apart(self) -> int:
         """How far the clocks of two devices of one host are apart at most, ns; 0 where no host has two."""
         clock_of = {clock.rank: clock for clock in self.clocks}
-        found = 0
+        farthest = 0
         for host in self.hosts:
             offsets = [clock_of[rank].offset for rank in host.ranks if clock_of[rank].is_tied]
-            found = max(found, max(offsets) - min(offsets) if offsets else 0)
-        return found
+            farthest = max(farthest, max(offsets) - min(offsets) if offsets else 0)
+        return farthest
 
     @once
     def blamed(self) -> Blame:
         """Every collective on the common clock."""
         begun, busy = [profile.begun for profile in self.ranks], [profile.busy for profile in self.ranks]
-        own = excess(self.calls, self._peers.__getitem__, begun, busy)
-        found = blame(self.ranks, self.meetings, self.clocks, own)
+        more = excess(self.calls, self._peers.__getitem__, begun, busy)
+        blamed = blame(self.ranks, self.meetings, self.clocks, more)
         if self.only == Only():
-            return found
-        groups = {each.name for each in self.groups if self.only.group in (None, each.name, each.kind)}
-        kept = np.array(
+            return blamed
+        groups = {group.name for group in self.groups if self.only.group in (None, group.name, group.kind)}
+        chosen = np.array(
             [group in groups and self.only.step in (None, step) for group, _, step in self.calls.kinds], np.bool_
         )
-        return found.of(kept[found.met.kind[found.meeting]])
+        return blamed.of(chosen[blamed.met.kind[blamed.meeting]])
 
     @once
     def prices(self) -> Prices:
@@ -273,23 +277,14 @@ class Job:
         return rank_sums(self.blamed, self.prices)
 
     @once
-    def table_by_step(self) -> ByStep:
+    def by_step(self) -> ByStep:
         """Own excess and greatest lateness of every rank in every step."""
         return by_step(self.blamed, len(self.ranks), self.steps)
 
     @once
-    def by_step(self) -> dict[tuple[int, str], tuple[int, int]]:
-        """Own excess and greatest lateness by (rank, step), ns."""
-        table = self.table_by_step
-        places, steps = np.nonzero(table.there)
-        cells = zip(places.tolist(), steps.tolist(), table.own[places, steps].tolist(),
-                    table.late[places, steps].tolist(), strict=True)  # fmt: skip
-        return {(self.ranks[place].rank, table.steps[step]): (own, late) for place, step, own, late in cells}
-
-    @once
     def slow_cells(self) -> Bools:
         """In which steps each rank is slow by its own work, (ranks with files, steps)."""
-        return slow_cells(self.table_by_step, self.length)
+        return slow_cells(self.by_step, self.length)
 
     @once
     def slow_stage(self) -> SlowStage | None:
@@ -300,30 +295,30 @@ class Job:
     def shapes(self) -> dict[int, Shape]:
         """How each slow rank is slow: always, with its stage or host, in turns, or now and then."""
         ranks, hosts = [profile.rank for profile in self.ranks], [host.ranks for host in self.hosts]
-        return shapes_of(self.table_by_step, self.slow_cells, ranks, hosts, self.slow_stage)
+        return shapes_of(self.by_step, self.slow_cells, ranks, hosts, self.slow_stage)
 
     @once
     def reasons(self) -> dict[int, list[Message]]:
         """Why each rank takes longer than those with the same work."""
-        worth = {own.rank for own in self.sums if own.gain or own.gain is None}
+        worth = {row.rank for row in self.sums if row.gain or row.gain is None}
         slow = [profile.rank in worth for profile in self.ranks]
-        found = reasons(self.ranks, [self._peers[profile.rank] for profile in self.ranks], self.blamed, slow)
-        return {profile.rank: said for profile, said in zip(self.ranks, found, strict=True)}
+        reasons_of = reasons(self.ranks, [self._peers[profile.rank] for profile in self.ranks], self.blamed, slow)
+        return {profile.rank: texts for profile, texts in zip(self.ranks, reasons_of, strict=True)}
 
     @once
     def steps(self) -> list[str]:
         """The steps that any rank recorded, in the order of their numbers."""
-        found = {each.step for profile in self.ranks for each in profile.steps}
+        steps = {step.step for profile in self.ranks for step in profile.steps}
         kinds = {self.calls.kinds[kind][2] for kind in np.unique(self.meetings.kind).tolist()}
-        found |= {step for step in kinds if self.only.step in (None, step)}
-        return sorted(found, key=lambda step: (not step.isdecimal(), int(step) if step.isdecimal() else 0, step))
+        steps |= {step for step in kinds if self.only.step in (None, step)}
+        return sorted(steps, key=lambda step: (not step.isdecimal(), int(step) if step.isdecimal() else 0, step))
 
     @once
     def length(self) -> int:
         """What the steps of the slowest rank took together, ns; of the collectives where no file tells steps."""
-        told = [sum(step.total for step in profile.steps) for profile in self.ranks if profile.steps]
-        if told:
-            return max(told)
+        lengths = [sum(step.total for step in profile.steps) for profile in self.ranks if profile.steps]
+        if lengths:
+            return max(lengths)
         return self.prices.length
 
     @once
@@ -334,14 +329,14 @@ class Job:
     @once
     def missing(self) -> list[int]:
         """Ranks of the job that no profile on disk belongs to."""
-        there = {profile.rank for profile in self.ranks}
+        on_disk = {profile.rank for profile in self.ranks}
         groups = {id(ranks): ranks for profile in self.ranks for ranks in profile.groups.values()}
         known = set().union(*groups.values())
         for profile in self.ranks:
             known |= set(np.unique(profile.seen.peer).tolist())
         if self.layout is not None:
             known |= set(range(self.layout.world))
-        return sorted(known - there)
+        return sorted(known - on_disk)
 
 
 def _together(first: RankProfile, other: RankProfile) -> bool:

@@ -61,18 +61,20 @@ def placed_links(ranks: Sequence[RankProfile]) -> list[LinkUse]:
     for profile in ranks:
         for group in {use.group for use in profile.links}:
             made[group][profile.rank] = profile
-    found = []
-    for group, own in made.items():
-        uses = [use for profile in own.values() for use in profile.links if use.group == group]
+    placed = []
+    for group, profiles in made.items():
+        uses = [use for profile in profiles.values() for use in profile.links if use.group == group]
         if not group:
-            found += uses
+            placed += uses
             continue
-        places = {profile.rank: {use.source for use in profile.links if use.group == group} for profile in own.values()}
-        order = members(own, places)
+        places = {
+            profile.rank: {use.source for use in profile.links if use.group == group} for profile in profiles.values()
+        }
+        order = members(profiles, places)
         if order is not None:
-            found += [replace(use, source=order[use.source], target=order[use.target], group="") for use in uses
+            placed += [replace(use, source=order[use.source], target=order[use.target], group="") for use in uses
                       if max(use.source, use.target) < len(order)]  # fmt: skip
-    return found
+    return placed
 
 
 def judged_links(uses: Iterable[LinkUse]) -> list[Link]:
@@ -81,8 +83,8 @@ def judged_links(uses: Iterable[LinkUse]) -> list[Link]:
     for use in uses:
         if use.size_mb >= _LARGE_MB:
             kinds[use.transport, use.type, round(math.log2(use.size_mb))].append(use)
-    found = [link for same in kinds.values() for link in _of_kind(same)]
-    return sorted(found, key=lambda link: (link.source, link.target, link.transport, link.type, link.size_mb))
+    links = [link for same in kinds.values() for link in _of_kind(same)]
+    return sorted(links, key=lambda link: (link.source, link.target, link.transport, link.type, link.size_mb))
 
 
 def _of_kind(uses: list[LinkUse]) -> list[Link]:
@@ -101,19 +103,20 @@ def _of_kind(uses: list[LinkUse]) -> list[Link]:
     few = len(pairs) < _LEAST
     slow = (score < -_ODD) & (np.exp(left) < _SLOW) & (times >= _LEAST_USES if times.max() >= _LEAST_USES else True)
     transport, kind = uses[0].transport, uses[0].type
-    found = []
+    links = []
     for number in range(len(pairs)):
-        i, j, own = int(source[number]), int(target[number]), float(speeds[number])
-        expected, verdict = math.exp(own - float(left[number])), "as_others"
+        i, j, speed = int(source[number]), int(target[number]), float(speeds[number])
+        expected = math.exp(speed - float(left[number]))
+        verdict: Verdict = "as_others"
         if not few and slow[number]:
             verdict = "slow"
         elif not few and math.exp(float(sent[i])) < _SLOW:
             verdict, expected = "slow_sender", math.exp(middle)
         elif not few and math.exp(float(received[j])) < _SLOW:
             verdict, expected = "slow_receiver", math.exp(middle)
-        found.append(Link(int(ranks[i]), int(ranks[j]), transport, kind, float(sizes[number]), math.exp(own), expected,
-                          float(score[number]), verdict))  # type: ignore[arg-type]  # fmt: skip
-    return found
+        size, z = float(sizes[number]), float(score[number])
+        links.append(Link(int(ranks[i]), int(ranks[j]), transport, kind, size, math.exp(speed), expected, z, verdict))
+    return links
 
 
 def _polished(source: I64, target: I64, value: F64, count: int) -> tuple[float, F64, F64, F64]:

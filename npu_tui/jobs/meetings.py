@@ -95,39 +95,42 @@ def meetings(table: CallTable) -> tuple[Meetings, list[Unpaired]]:
     two = np.array([is_pair(name) or is_send(name) for _, name, *_ in names], np.bool_)
     apart = np.array([pair != NO_PAIR for *_, pair in names], np.bool_)
     fits = (members.ranks >= 2) & (barrier | (two & (members.of_group(names) == 2)) | (apart & (members.ranks == 2)))
+    # Where all ranks made as many calls, the k-th of one belongs to the k-th of the others. Else only the ordinals that
+    # the profiler counted can say so, such as where a rank was stopped in the middle of a step.
     even = fits & (members.least == members.most)
-    slot, kept = number.copy(), even[kind] if len(kind) else np.zeros(0, np.bool_)
+    slot, paired_calls = number.copy(), even[kind] if len(kind) else np.zeros(0, np.bool_)
     unpaired = []
     for uneven in np.flatnonzero(fits & ~even).tolist():
         low, high = np.searchsorted(kind, [uneven, uneven + 1])
         paired = _by_ordinal(table.ordinal[call[low:high]], rank[low:high])
         if apart[uneven]:
-            paired[:] = False  # the ranks of a group count their messages to all others
+            # A rank counts its messages to all others together: ordinal 3 of two ranks need not be one message.
+            paired[:] = False
         ordinals = table.ordinal[call[low:high]]
-        kept[low:high], slot[low:high] = paired, ordinals
+        paired_calls[low:high], slot[low:high] = paired, ordinals
         places, counts = np.unique(rank[low:high], return_counts=True)
         by_rank = {table.ranks[place]: int(count) for place, count in zip(places.tolist(), counts, strict=True)}
         group, name, step, _ = names[uneven]
         unpaired.append(Unpaired(group, name, step, by_rank, len(np.unique(ordinals[paired]))))
-    kind, rank, call, slot = kind[kept], rank[kept], call[kept], slot[kept]
+    kind, rank, call, slot = kind[paired_calls], rank[paired_calls], call[paired_calls], slot[paired_calls]
     order = np.lexsort((rank, slot, kind))
     kind, call, slot = kind[order], call[order], slot[order]
     begins = run_begins(kind, slot)
     early = np.minimum.reduceat(table.start[call], begins) if len(begins) else begins
-    found, sizes = np.argsort(early, kind="stable"), np.diff(np.append(begins, len(kind)))
-    first = np.concatenate(([0], np.cumsum(sizes[found])))
-    within = np.arange(len(kind)) - np.repeat(first[:-1], sizes[found])
-    picked = np.repeat(begins[found], sizes[found]) + within
-    own = kind[begins[found]]
+    by_time, sizes = np.argsort(early, kind="stable"), np.diff(np.append(begins, len(kind)))
+    first = np.concatenate(([0], np.cumsum(sizes[by_time])))
+    within = np.arange(len(kind)) - np.repeat(first[:-1], sizes[by_time])
+    picked = np.repeat(begins[by_time], sizes[by_time]) + within
+    kind_of = kind[begins[by_time]]
     messages = np.array([is_send(name) for _, name, *_ in names], np.bool_)
     return Meetings(
         table,
-        table.kind[call[begins[found]]] if len(found) else own,
-        _place_in_kind(own),
-        ~messages[own] if len(own) else np.zeros(0, np.bool_),
+        table.kind[call[begins[by_time]]] if len(by_time) else kind_of,
+        _place_in_kind(kind_of),
+        ~messages[kind_of] if len(kind_of) else np.zeros(0, np.bool_),
         first,
         call[picked],
-        np.repeat(np.arange(len(found)), sizes[found]),
+        np.repeat(np.arange(len(by_time)), sizes[by_time]),
     ), unpaired
 
 
@@ -138,18 +141,19 @@ _Kind = tuple[str, str, str, int]
 def _joined_kinds(table: CallTable) -> tuple[I64, list[_Kind]]:
     """The kind of every call, (n,), in which a receive stands with the sends between the same ranks; and all kinds."""
     codes: dict[_Kind, int] = {}
-    found, message = [], []
+    joined_codes, message = [], []
     for group, kind, step in table.kinds:
+        # A receive is called another type than its send, but is the other half of the same message.
         joined = "send" if is_send(kind) or is_receive(kind) else kind
-        found.append(codes.setdefault((group, joined, step, NO_PAIR), len(codes)))
+        joined_codes.append(codes.setdefault((group, joined, step, NO_PAIR), len(codes)))
         message.append(is_message(kind))
     if not len(table.kind):
         return table.kind, list(codes)
-    kinds = np.array(found, np.int64)[table.kind]
+    kinds = np.array(joined_codes, np.int64)[table.kind]
     apart = np.array(message, np.bool_)[table.kind] & _in_large_group(table)
-    told = np.ones(len(codes), np.bool_)
-    told[kinds[apart & (table.pair == NO_PAIR)]] = False  # with one of them missing, the k-th is not the k-th
-    at = np.flatnonzero(apart & told[kinds])
+    is_told = np.ones(len(codes), np.bool_)
+    is_told[kinds[apart & (table.pair == NO_PAIR)]] = False  # with one of them missing, the k-th is not the k-th
+    at = np.flatnonzero(apart & is_told[kinds])
     names = list(codes)
     for call, kind, pair in zip(at.tolist(), kinds[at].tolist(), table.pair[at].tolist(), strict=True):
         group, joined, step, _ = names[kind]
@@ -192,9 +196,9 @@ def _per_kind(count: int, kind: I64, rank: I64, number: I64) -> _Members:
 def _place_in_kind(kind: I64) -> I64:
     """The place of every value among the equal ones."""
     order = np.argsort(kind, kind="stable")
-    found = np.empty(len(kind), np.int64)
-    found[order] = place_in_run(kind[order])
-    return found
+    places = np.empty(len(kind), np.int64)
+    places[order] = place_in_run(kind[order])
+    return places
 
 
 def _by_ordinal(ordinal: I64, rank: I64) -> Bools:

@@ -56,10 +56,10 @@ def open_job(
     if summaries:
         from npu_tui.jobs.summary import read_summaries  # polars is not needed for profiles
 
-        profiles, told = read_summaries(summaries)
-        if not profiles and told:
-            raise InputError(told[0])
-        return job_of(path, profiles, told)
+        profiles, reasons = read_summaries(summaries)
+        if not profiles and reasons:
+            raise InputError(reasons[0])
+        return job_of(path, profiles, reasons)
     sources = find_sources(path)
     if traces is None:
         traces = reads_traces(sources)
@@ -74,30 +74,32 @@ def open_job(
             broken.append((source, error))
     if not ranks:
         raise broken[0][1]
-    said = [message("job.broken", path=str(source.opened), why=error.message) for source, error in broken]
-    return job_of(path, ranks, said)
+    unread = [message("job.broken", path=str(source.opened), why=error.message) for source, error in broken]
+    return job_of(path, ranks, unread)
 
 
 def job_of(path: Path, profiles: Sequence[RankProfile], broken: Sequence[Message] = ()) -> Job:
     """The job of ``profiles``: one of each rank; those whose rank is not known get free numbers."""
-    said = list(broken)
-    found: dict[int, RankProfile] = {}
+    reasons = list(broken)
+    by_rank: dict[int, RankProfile] = {}
     same: dict[int, list[RankProfile]] = defaultdict(list)
     for profile in profiles:
         same[profile.rank].append(profile)
     unknown = same.pop(UNKNOWN, [])
-    twice = any(len(own) > 1 for own in same.values())
+    twice = any(len(profiles_of) > 1 for profiles_of in same.values())
     meets = Counter(group for profile in profiles if twice for group in _groups_of(profile))
-    for rank, own in same.items():
-        kept = max(own, key=lambda profile: _company(profile, meets))
-        found[rank] = kept
-        said += [message("job.twice", rank=rank, path=str(each.path)) for each in own if each is not kept]
+    for rank, profiles_of in same.items():
+        chosen = max(profiles_of, key=lambda profile: _company(profile, meets))
+        by_rank[rank] = chosen
+        reasons += [
+            message("job.twice", rank=rank, path=str(other.path)) for other in profiles_of if other is not chosen
+        ]
     for profile in unknown:
-        rank = max(found, default=-1) + 1
-        found[rank] = replace(profile, rank=rank)
+        rank = max(by_rank, default=-1) + 1
+        by_rank[rank] = replace(profile, rank=rank)
         if len(profiles) > 1:
-            said.append(message("job.unnumbered", path=str(profile.path), rank=rank))
-    return Job(path, [found[rank] for rank in sorted(found)], said)
+            reasons.append(message("job.unnumbered", path=str(profile.path), rank=rank))
+    return Job(path, [by_rank[rank] for rank in sorted(by_rank)], reasons)
 
 
 def _company(profile: RankProfile, meets: Counter[str]) -> tuple[int, int]:

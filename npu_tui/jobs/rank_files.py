@@ -160,9 +160,9 @@ def _ranks_in(data: bytes) -> tuple[int, ...]:
     return _shared_ranks(_ranks.decode(data))
 
 
-def _add(found: dict[str, tuple[int, ...]], name: str, key: str, ranks: tuple[int, ...]) -> None:
+def _add(groups: dict[str, tuple[int, ...]], name: str, key: str, ranks: tuple[int, ...]) -> None:
     """A group by its name (``tp``, ``dp_cp``, …), a second one of that name by its ``key``."""
-    found[_shared(name if name and name not in found else key)] = ranks
+    groups[_shared(name if name and name not in groups else key)] = ranks
 
 
 def _layout(args: Any) -> Layout | None:
@@ -177,13 +177,13 @@ def _layout(args: Any) -> Layout | None:
 def _groups(metadata: Any) -> dict[str, tuple[int, ...]]:
     """The ranks of every parallel group by its name (``tp``, ``dp_cp``, …); a malformed entry is left out."""
     values = metadata.get("parallel_group_info") if isinstance(metadata, dict) else None
-    found: dict[str, tuple[int, ...]] = {}
+    groups: dict[str, tuple[int, ...]] = {}
     for key, group in values.items() if isinstance(values, dict) else ():
         ranks = group.get("global_ranks") if isinstance(group, dict) else None
         if not (isinstance(ranks, list) and ranks and all(type(rank) is int and rank >= 0 for rank in ranks)):
             continue
-        _add(found, _text(group.get("group_name")), str(key), _shared_ranks(tuple(ranks)))
-    return found
+        _add(groups, _text(group.get("group_name")), str(key), _shared_ranks(tuple(ranks)))
+    return groups
 
 
 @lru_cache(maxsize=1 << 14)
@@ -220,6 +220,6 @@ def _links(companions: Companions, rank: int, problems: list[Message], peers: Pe
         seen.add((step, operation, source, target))
         kind = _shared(call_name(operation)[0])
         if is_message(kind):
-            own = (step.removeprefix("step"), group, operation)
-            peers.setdefault(own, set()).add(pair_of(source, target))
+            place = (step.removeprefix("step"), group, operation)
+            peers.setdefault(place, set()).add(pair_of(source, target))
         yield LinkUse(source, target, _shared(transport), kind, size, speed, _shared(group))

@@ -35,9 +35,9 @@ class Levels(Struct, frozen=True, eq=False):
         reached = np.zeros(len(blame.ranks), np.int64)
         bounds = blame.first.tolist()
         for number in range(len(blame)):
-            own = blame.rank[bounds[number] : bounds[number + 1]]
-            level[number] = found = reached[own].max()
-            reached[own] = found + 1
+            ranks = blame.rank[bounds[number] : bounds[number + 1]]
+            level[number] = lowest = reached[ranks].max()
+            reached[ranks] = lowest + 1
         order = np.lexsort((blame.row, level[blame.row])) if len(blame) else np.zeros(0, np.int64)
         levels = level[blame.row[order]] if len(blame) else order
         return Levels(blame, order, np.searchsorted(levels, np.arange(int(level.max(initial=-1)) + 2)))
@@ -58,17 +58,20 @@ class Levels(Struct, frozen=True, eq=False):
         np.minimum.at(begun, island[blame.rank[inside]], blame.start[inside])
         left = np.broadcast_to(begun[island], (cases, ranks)).copy()
         for low, high in zip(self.first[:-1].tolist(), self.first[1:].tolist(), strict=True):
-            own = self.order[low:high]
-            rank, row = blame.rank[own], blame.row[own]
-            start = np.where(blame.has_gap[own], left[:, rank] + blame.gap[own], blame.start[own]) - less_work[:, own]
-            start[:, blame.at_most[own]] = _EARLY
+            arrivals = self.order[low:high]
+            rank, row = blame.rank[arrivals], blame.row[arrivals]
+            start = (
+                np.where(blame.has_gap[arrivals], left[:, rank] + blame.gap[arrivals], blame.start[arrivals])
+                - less_work[:, arrivals]
+            )
+            start[:, blame.at_most[arrivals]] = _EARLY
             begins = run_begins(row)
             sizes = np.diff(np.append(begins, len(row)))
             come = np.repeat(np.maximum.reduceat(start, begins, axis=1), sizes, axis=1)
-            left[:, rank] = come + np.maximum(blame.end[own] - blame.come[row], 0)
+            left[:, rank] = come + np.maximum(blame.end[arrivals] - blame.come[row], 0)
         lengths = np.zeros((cases, islands), np.int64)
-        for each in range(islands):
-            lengths[:, each] = left[:, island == each].max(axis=1) - begun[each]
+        for number in range(islands):
+            lengths[:, number] = left[:, island == number].max(axis=1) - begun[number]
         return np.maximum(lengths, 0)
 
 
@@ -131,7 +134,7 @@ class Prices:
         if not cases:
             return []
         lengths = self._levels.lengths([np.where(named, more, 0) for named in cases], self._island)
-        return [max(int(each), 0) for each in (self._recorded - lengths).max(axis=1)]
+        return [max(int(gain), 0) for gain in (self._recorded - lengths).max(axis=1)]
 
 
 def rank_sums(blame: Blame, prices: Prices) -> list[RankSum]:
@@ -139,24 +142,24 @@ def rank_sums(blame: Blame, prices: Prices) -> list[RankSum]:
     count = len(blame.ranks)
 
     def added(rank: I64, values: I64) -> list[int]:
-        found = np.zeros(count, np.int64)
-        np.add.at(found, rank, values)
-        return [int(each) for each in found]
+        sums_of = np.zeros(count, np.int64)
+        np.add.at(sums_of, rank, values)
+        return [int(value) for value in sums_of]
 
     held = np.maximum(blame.late - np.maximum(blame.own, 0), 0)
     certain = blame.last >= 0
-    own, inherited = added(blame.rank, blame.own), added(blame.rank, held)
+    more, inherited = added(blame.rank, blame.own), added(blame.rank, held)
     came = np.bincount(blame.last[certain], minlength=count).tolist()
     made = np.bincount(blame.rank, minlength=count).tolist()
     cost = added(blame.last[certain], blame.cost[certain])
-    sums = [RankSum(*row) for row in zip(blame.ranks, own, inherited, came, made, cost, strict=True)]
+    sums = [RankSum(*row) for row in zip(blame.ranks, more, inherited, came, made, cost, strict=True)]
     unknown = np.bincount(blame.last[certain & (blame.exposed < 0)], minlength=count)
     exposed = added(blame.last[certain], blame.exposed[certain])
-    for each, shown, missing in zip(sums, exposed, unknown.tolist(), strict=True):
-        each.exposed = None if missing or not each.came_last else shown
+    for row, shown, missing in zip(sums, exposed, unknown.tolist(), strict=True):
+        row.exposed = None if missing or not row.came_last else shown
     outside = np.zeros(count, np.bool_)
     outside[blame.rank[blame.outside]] = True
-    above = np.where(outside, cost, own)
+    above = np.where(outside, cost, more)
     worth = np.flatnonzero((above > 0) & (above >= _WORTH_REPLAYING * prices.length))
     worth = worth[np.argsort(-above[worth], kind="stable")]
     replayed = worth[:_REPLAYED].tolist()
@@ -175,12 +178,12 @@ def by_step(blame: Blame, ranks: int, steps: list[str]) -> ByStep:
     step = of_code[blame.steps[blame.row[inside]]]
     rank = blame.rank[inside]
     shape = ranks, max(len(steps), 1)
-    own, late = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    there = np.zeros(shape, np.bool_)
-    np.add.at(own, (rank, step), blame.own[inside])
+    more, late = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    took_part = np.zeros(shape, np.bool_)
+    np.add.at(more, (rank, step), blame.own[inside])
     np.maximum.at(late, (rank, step), blame.late[inside])
-    there[rank, step] = True
-    return ByStep(steps or [""], own, late, there)
+    took_part[rank, step] = True
+    return ByStep(steps or [""], more, late, took_part)
 
 
 Shape = Literal["always", "stage", "host", "wandering", "once"]
@@ -244,27 +247,27 @@ def shapes_of(
     ``hosts`` are the ranks of each host.
     """
     steps = int(table.there.any(axis=0).sum())
-    found: dict[int, Shape] = {}
+    shapes: dict[int, Shape] = {}
     place = {rank: number for number, rank in enumerate(ranks)}
     counts = slow.sum(axis=1)
     some = np.flatnonzero(counts)
     if steps < _ENOUGH_STEPS:
-        found = {ranks[number]: "once" for number in some.tolist()}
+        shapes = {ranks[number]: "once" for number in some.tolist()}
     else:
         often = counts >= _ALWAYS * steps
         turns = len(some) >= _TURNS and not often.any() and slow.any(axis=0).sum() >= steps / 2
         above = np.where(slow, table.own, 0).sum(axis=1)
         turns &= bool(above.max(initial=0) <= _MOST_OF_ALL * above.sum())
         for number in some.tolist():
-            found[ranks[number]] = "always" if often[number] else "wandering" if turns else "once"
+            shapes[ranks[number]] = "always" if often[number] else "wandering" if turns else "once"
         for host in hosts if len(hosts) > 1 else ():
-            own = [place[rank] for rank in host]
-            together = len(own) > 1 and (counts[own] > 0).sum() >= max(_ALWAYS * len(own), 2)
-            if together and slow[own].any(axis=0).sum() >= _ALWAYS * steps:
-                found |= {ranks[number]: "host" for number in own if counts[number]}
+            of_host = [place[rank] for rank in host]
+            together = len(of_host) > 1 and (counts[of_host] > 0).sum() >= max(_ALWAYS * len(of_host), 2)
+            if together and slow[of_host].any(axis=0).sum() >= _ALWAYS * steps:
+                shapes |= {ranks[number]: "host" for number in of_host if counts[number]}
     if stage is not None:
-        found |= {rank: found.get(rank, "stage") for rank in stage.ranks}
-    return found
+        shapes |= {rank: shapes.get(rank, "stage") for rank in stage.ranks}
+    return shapes
 
 
 def slow_stage(ranks: Sequence[RankProfile], stage_of: Callable[[int], int | None], steps: int) -> SlowStage | None:
@@ -278,10 +281,10 @@ def slow_stage(ranks: Sequence[RankProfile], stage_of: Callable[[int], int | Non
     if len(computing) < 2:
         return None
     times: Mapping[int, list[float]] = {stage: [time for time, _ in rows] for stage, rows in computing.items()}
-    middle = {stage: float(np.median(own)) for stage, own in times.items()}
+    middle = {stage: float(np.median(computed)) for stage, computed in times.items()}
     slow, fast = max(middle, key=middle.__getitem__), min(middle, key=middle.__getitem__)
     apart = middle[slow] - middle[fast]
-    within = max(float(np.subtract(*np.percentile(own, (75, 25)))) for own in times.values())
+    within = max(float(np.subtract(*np.percentile(computed, (75, 25)))) for computed in times.values())
     if middle[fast] <= 0 or middle[slow] < _STAGE * middle[fast] or within > apart / 2:
         return None
     slowest = tuple(sorted(rank for _, rank in computing[slow]))
@@ -316,14 +319,17 @@ def reasons(
     same: dict[Hashable, list[int]] = defaultdict(list)
     for place, key in enumerate(peers):
         same[key].append(place)
-    found = []
+    reasons_of = []
     for place, profile in enumerate(ranks):
-        said = _by_segments(place, ranks, same[peers[place]], blame) if slow[place] else []
-        said = said or _by_steps(profile, usual.get(peers[place], {}))
+        texts = _by_segments(place, ranks, same[peers[place]], blame) if slow[place] else []
+        texts = texts or _by_steps(profile, usual.get(peers[place], {}))
         if slow[place]:
-            said += [message("job.why.told", id=each.id, gain=each.gain) for each in profile.findings[:_MOST_FINDINGS]]
-        found.append(said)
-    return found
+            texts += [
+                message("job.why.told", id=finding.id, gain=finding.gain)
+                for finding in profile.findings[:_MOST_FINDINGS]
+            ]
+        reasons_of.append(texts)
+    return reasons_of
 
 
 def _usual(ranks: Sequence[RankProfile], peers: Sequence[Hashable]) -> dict[Hashable, dict[str, float]]:
@@ -333,7 +339,7 @@ def _usual(ranks: Sequence[RankProfile], peers: Sequence[Hashable]) -> dict[Hash
         if profile.steps:
             times[key].append(tuple(_mean(profile, name) for name in _TIMES))
     return {
-        key: {name: median_low(own) for name, own in zip(_TIMES, zip(*rows, strict=True), strict=True)}
+        key: {name: median_low(of_peers) for name, of_peers in zip(_TIMES, zip(*rows, strict=True), strict=True)}
         for key, rows in times.items()
         if len(rows) > 1
     }
@@ -371,32 +377,34 @@ def _by_segments(place: int, ranks: Sequence[RankProfile], same: list[int], blam
         mine = getattr(work, name)[calls]
         peers = []
         for other in others:
-            there = np.full(len(blame), -1)
+            call_in = np.full(len(blame), -1)
             theirs = np.flatnonzero((blame.rank == other) & (blame.call >= 0))
-            there[blame.row[theirs]] = blame.call[theirs] - first[other]
-            at = there[rows]
+            call_in[blame.row[theirs]] = blame.call[theirs] - first[other]
+            at = call_in[rows]
             peers.append(np.where(at >= 0, getattr(ranks[other].work, name)[at], mine))
         return int((mine - np.median(np.stack(peers), axis=0)).sum())
 
     kernels, computing, lost = above("kernels"), above("computing"), above("lost")
-    said = []
+    texts = []
     if lost > _SHARE * excess:
-        said.append(message("job.why.lost", more=lost))
-        said += _lines(ranks[place].lines, [ranks[other].lines for other in others], excess)
+        texts.append(message("job.why.lost", more=lost))
+        texts += _lines(ranks[place].lines, [ranks[other].lines for other in others], excess)
     if computing > _SHARE * excess:
         usual = int(work.computing[calls].sum()) - computing
-        each = (int(work.kernels[calls].sum()) - kernels) or 1
-        slower = (int(work.computing[calls].sum()) / max(int(work.kernels[calls].sum()), 1)) / max(usual / each, 1e-9)
+        usual_kernels = (int(work.kernels[calls].sum()) - kernels) or 1
+        slower = (int(work.computing[calls].sum()) / max(int(work.kernels[calls].sum()), 1)) / max(
+            usual / usual_kernels, 1e-9
+        )
         code = "slower" if slower >= _SLOWER and kernels <= 0 else "more" if kernels > 0 else "computing"
-        said.append(message(f"job.why.{code}", more=computing, kernels=kernels, times=slower))
-    return said
+        texts.append(message(f"job.why.{code}", more=computing, kernels=kernels, times=slower))
+    return texts
 
 
-def _lines(own: Sequence[Line], others: Sequence[Sequence[Line]], excess: int) -> list[Message]:
+def _lines(mine: Sequence[Line], others: Sequence[Sequence[Line]], excess: int) -> list[Message]:
     """The lines of code that make the device wait longer than on the median peer."""
     tables = [{(line.file, line.line): line.lost for line in lines} for lines in others]
     rows = []
-    for line in own:
+    for line in mine:
         more = line.lost - median_low([table.get((line.file, line.line), 0) for table in tables])
         if more > _SHARE * excess:
             rows.append((more, line))

@@ -40,8 +40,8 @@ class Outcome(Struct, frozen=True):
 
 def sources_of(paths: Sequence[Path], shard: tuple[int, int] = (0, 1)) -> list[Source]:
     """The profiles at or below ``paths``; of n shards those of shard i, counted from 0. Raises ``InputError``."""
-    found = {source.opened: source for path in paths for source in find_sources(path)}
-    return [found[opened] for opened in sorted(found)][shard[0] :: shard[1]]
+    sources = {source.opened: source for path in paths for source in find_sources(path)}
+    return [sources[opened] for opened in sorted(sources)][shard[0] :: shard[1]]
 
 
 def summarize_rank(source: Source, folder: Path, traces: bool) -> Outcome:
@@ -56,15 +56,15 @@ def summarize_rank(source: Source, folder: Path, traces: bool) -> Outcome:
     outcome = Outcome(str(source.opened), "new")
     try:
         write_summary(read_rank(source, traces), path)
-        kept = path
+        written = path
     except InputError as error:
         write_broken(rank, source.opened, source.kind, error, broken)
-        outcome, kept = Outcome(str(source.opened), "broken", why=error.message), broken
+        outcome, written = Outcome(str(source.opened), "broken", why=error.message), broken
     for older in folder.glob(f"{start}*"):  # of another state of the profile, or left by a process that was ended
-        if older != kept:
+        if older != written:
             with contextlib.suppress(FileNotFoundError):
                 older.unlink()
-    return Outcome(outcome.opened, outcome.state, kept.stat().st_size, outcome.why)
+    return Outcome(outcome.opened, outcome.state, written.stat().st_size, outcome.why)
 
 
 def content_key(source: Source, traces: bool) -> str:

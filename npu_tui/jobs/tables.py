@@ -89,35 +89,35 @@ def _sheet(rows: Sequence[Sequence[Any]], names: str) -> Sheet:
 def ranks(job: Job, absent: Sequence[int] = ()) -> Sheet:
     """Every rank over all its steps; the ``absent`` ones, without files, have what the others tell of them."""
     shape, clock_of = job.shapes, {clock.rank: clock for clock in job.clocks}
-    tells = any(own.exposed is not None for own in job.sums)
+    tells = any(row.exposed is not None for row in job.sums)
     rows: list[Sequence[Any]] = []
-    for profile, own in zip(job.ranks, job.sums, strict=False):  # those without files come after
+    for profile, row in zip(job.ranks, job.sums, strict=False):  # those without files come after
         clock, steps = clock_of[profile.rank], profile.steps
-        why = [words(each) for each in job.reasons[profile.rank]]
-        exposed = None if own.exposed is None else us(own.exposed)
+        why = [words(reason) for reason in job.reasons[profile.rank]]
+        exposed = None if row.exposed is None else us(row.exposed)
         rows.append(
             (
                 profile.rank, printable(job.host_of[profile.rank].id), _mean([step.total for step in steps]),
                 _mean([step.computing for step in steps]), _mean([step.exposed for step in steps]),
-                _mean([step.free for step in steps]), us(own.own), us(own.inherited), own.came_last, own.collectives,
-                us(own.cost), exposed, us(own.gain), shape.get(profile.rank), why,
-                us(clock.offset) if clock.is_tied else None, (exposed if own.cost else 0.0) if tells else None,
-                own.came_last / max(own.collectives, 1),
+                _mean([step.free for step in steps]), us(row.own), us(row.inherited), row.came_last, row.collectives,
+                us(row.cost), exposed, us(row.gain), shape.get(profile.rank), why,
+                us(clock.offset) if clock.is_tied else None, (exposed if row.cost else 0.0) if tells else None,
+                row.came_last / max(row.collectives, 1),
                 say("list.comma").join(why) if clock.is_tied else say("ranks.apart"),
             )
         )  # fmt: skip
-    sums = {own.rank: own for own in job.sums}
+    sums = {row.rank: row for row in job.sums}
     for rank in absent:
         seen = sums.get(rank)
         known = seen is not None and seen.collectives
-        told = say("ranks.absent.seen", count=seen.collectives) if seen and known else say("ranks.absent.silent")
+        note = say("ranks.absent.seen", count=seen.collectives) if seen and known else say("ranks.absent.silent")
         exposed = None if seen is None or seen.exposed is None else seen.exposed / 1e3
         rows.append(
             (
                 rank, say("ranks.missing"), *[None] * 6, seen.came_last if seen and known else None,
                 seen.collectives if seen and known else None, seen.cost / 1e3 if seen and known else None, exposed,
                 None, None, [], None, exposed if known else None,
-                seen.came_last / seen.collectives if seen and known else None, told,
+                seen.came_last / seen.collectives if seen and known else None, note,
             )
         )  # fmt: skip
     return _sheet(
@@ -240,7 +240,12 @@ CLOCKS = table(
 
 def heat(job: Job) -> Sheet:
     """Every rank in every step."""
-    rows = [(rank, step, us(own), us(late)) for (rank, step), (own, late) in sorted(job.by_step.items())]
+    table = job.by_step
+    cells = zip(*(at.tolist() for at in np.nonzero(table.there)), strict=True)
+    rows = sorted(
+        (job.ranks[place].rank, table.steps[step], us(int(table.own[place, step])), us(int(table.late[place, step])))
+        for place, step in cells
+    )
     return _sheet(rows, "rank in_step own_excess late")
 
 
@@ -256,41 +261,41 @@ HEAT = table(
 
 def collectives(job: Job) -> Sheet:
     """The collectives of several ranks by time; ``second`` is how long the last rank came after the second last."""
-    found = job.blamed
-    if not len(found):
+    blamed = job.blamed
+    if not len(blamed):
         return _sheet((), "in_step group_name type ordinal last_rank second transfer end_spread arrivals rank_count")
-    kind = found.met.kind[found.meeting]
-    group, name, step = ([each[k] for each in job.calls.kinds] for k in range(3))
-    times = {"second": found.cost, "transfer": found.transfer, "end_spread": found.spread}
-    count = found.first[1:] - found.first[:-1]
+    kind = blamed.met.kind[blamed.meeting]
+    group, name, step = ([kind_of[k] for kind_of in job.calls.kinds] for k in range(3))
+    times = {"second": blamed.cost, "transfer": blamed.transfer, "end_spread": blamed.spread}
+    count = blamed.first[1:] - blamed.first[:-1]
     return Sheet(
-        len(found),
+        len(blamed),
         {
             "in_step": coded(step, kind),
             "group_name": coded(group, kind),
             "type": coded(name, kind),
-            "ordinal": numbers(found.met.ordinal[found.meeting]),
-            "last_rank": optional([None if last < 0 else found.ranks[last] for last in found.last.tolist()]),
+            "ordinal": numbers(blamed.met.ordinal[blamed.meeting]),
+            "last_rank": optional([None if last < 0 else blamed.ranks[last] for last in blamed.last.tolist()]),
             **{column: _microseconds(values) for column, values in times.items()},
-            "arrivals": Rows(lambda: _arrivals(found)),
+            "arrivals": Rows(lambda: _arrivals(blamed)),
             "rank_count": numbers(count),
         },
     )
 
 
-def _arrivals(found: Blame) -> list[list[Any]]:
+def _arrivals(blamed: Blame) -> list[list[Any]]:
     """The arrivals of each collective in their order."""
-    after = (found.start - found.start[found.first[:-1]][found.row]).tolist()
-    bounds = ["at_most" if at_most else "exact" for at_most in found.at_most.tolist()]
+    after = (blamed.start - blamed.start[blamed.first[:-1]][blamed.row]).tolist()
+    bounds = ["at_most" if at_most else "exact" for at_most in blamed.at_most.tolist()]
     rows = [
-        ArrivalRow(found.ranks[rank], time / 1e3, bound)
-        for rank, time, bound in zip(found.rank.tolist(), after, bounds, strict=True)
+        ArrivalRow(blamed.ranks[rank], time / 1e3, bound)
+        for rank, time, bound in zip(blamed.rank.tolist(), after, bounds, strict=True)
     ]
-    return [rows[low:high] for low, high in zip(found.first[:-1].tolist(), found.first[1:].tolist(), strict=True)]
+    return [rows[low:high] for low, high in zip(blamed.first[:-1].tolist(), blamed.first[1:].tolist(), strict=True)]
 
 
 def _microseconds(values: Any) -> Numbers:
-    return numbers(np.array([us(each) for each in values.tolist()], np.float64))
+    return numbers(np.array([us(value) for value in values.tolist()], np.float64))
 
 
 COLLECTIVES = table(

@@ -125,17 +125,17 @@ class Timelines:
         A trace is moved as a whole, so that its links stay as the profiler wrote them. Host lanes of ranks of one host
         share a clock and are thereby ``Job.devices_apart`` apart at most.
         """
-        found = [0] * len(self.ranks)
+        offsets = [0] * len(self.ranks)
         behind = 0
         for reference in dict.fromkeys(map(self._reference, self.ranks)):
-            own = [number for number, rank in enumerate(self.ranks) if self._reference(rank) == reference]
-            starts = [self._start(number) for number in own]
+            together = [number for number, rank in enumerate(self.ranks) if self._reference(rank) == reference]
+            starts = [self._start(number) for number in together]
             length = 0
-            for number, start in zip(own, starts, strict=True):
-                found[number] = behind + start - min(starts)
+            for number, start in zip(together, starts, strict=True):
+                offsets[number] = behind + start - min(starts)
                 length = max(length, start - min(starts) + self._profiles[number].trace.end)
             behind += length + round(_APART * length)
-        return [offset - found[0] for offset in found]
+        return [offset - offsets[0] for offset in offsets]
 
     def _start(self, number: int) -> int:
         """When trace ``number`` begins on the clock of its reference, ns since 1970."""
@@ -147,25 +147,25 @@ class Timelines:
         profile, rank = self._profiles[trace], self.ranks[trace]
         slices, begun = profile.trace.slices, profile.trace.start_ns
         start = begun + int(slices.start[item])
-        own = {each.item for each in profile.collectives}
+        collectives = {collective.item for collective in profile.collectives}
         name = profile.trace.name_of(item)
-        for each in self.job.blamed:
-            call = each.meeting.calls.get(rank)
+        for blamed in self.job.blamed:
+            call = blamed.meeting.calls.get(rank)
             if call is None:
                 continue
-            if item in own and call.name == name and abs(call.start - start) <= _SAME_CALL:
-                return each
+            if item in collectives and call.name == name and abs(call.start - start) <= _SAME_CALL:
+                return blamed
             in_lane = profile.trace.layers[profile.trace.lanes[slices.lane[item]].layer].kind == "communication"
-            if item not in own and in_lane and call.start - _SAME_CALL <= start <= call.end:
-                return each
+            if item not in collectives and in_lane and call.start - _SAME_CALL <= start <= call.end:
+                return blamed
         return None
 
     def late(self, trace: int, item: int) -> Late | None:
         """Who came last to the collective that slice ``item`` of a trace is or lies in; None where that is not sure."""
-        found = self.collective(trace, item)
-        if found is None or found.last is None:
+        blamed = self.collective(trace, item)
+        if blamed is None or blamed.last is None:
             return None
-        return Late(found.last, found.cost, found)
+        return Late(blamed.last, blamed.cost, blamed)
 
     def item_of(self, trace: int, blamed: Blamed) -> int | None:
         """The slice of a collective in trace number ``trace``."""
@@ -174,9 +174,9 @@ class Timelines:
         if call is None:
             return None
         slices, begun = profile.trace.slices, profile.trace.start_ns
-        for each in profile.collectives:
-            if abs(begun + int(slices.start[each.item]) - call.start) <= _SAME_CALL:
-                return each.item
+        for collective in profile.collectives:
+            if abs(begun + int(slices.start[collective.item]) - call.start) <= _SAME_CALL:
+                return collective.item
         return None
 
 
