@@ -84,45 +84,49 @@ def collective_changes(base: Exchanged, new: Exchanged) -> list[CollectiveChange
     if set(names[0]) != set(names[1]) or any(_NUMBERED.fullmatch(name) for side in names for name in side):
         # Communicators are numbered as they come; their order of first use is the program's.
         of = dict(zip(names[1], names[0], strict=False))
-        sides[1] = {(kind, of.get(group, group), at): own for (kind, group, at), own in sides[1].items()}
+        sides[1] = {
+            (kind, of.get(group, group), at): collectives for (kind, group, at), collectives in sides[1].items()
+        }
     keys = list(dict.fromkeys([*sides[0], *sides[1]]))
     return [CollectiveChange(*key, _mean(base, sides[0].get(key)), _mean(new, sides[1].get(key))) for key in keys]
 
 
 def _by_place(side: Exchanged) -> dict[tuple[str, str, int], list[Collective]]:
-    found: dict[tuple[str, str, int], list[Collective]] = defaultdict(list)
+    by_place: dict[tuple[str, str, int], list[Collective]] = defaultdict(list)
     trace = side.trace
-    starts = trace.slices.start[np.array([each.item for each in side.collectives], np.int64)]
+    starts = trace.slices.start[np.array([collective.item for collective in side.collectives], np.int64)]
     for window in side.windows:
         ordinals: dict[tuple[str, str], int] = defaultdict(int)
         low, high = np.searchsorted(starts, (window.start, window.end)).tolist()
-        for each in side.collectives[low:high]:
-            kind = collective_type(trace.name_of(each.item)).removeprefix("hcom_").rstrip("_")
-            group = trace.lanes[int(trace.slices.lane[each.item])].name
-            found[kind, group, ordinals[kind, group]].append(each)
+        for collective in side.collectives[low:high]:
+            kind = collective_type(trace.name_of(collective.item)).removeprefix("hcom_").rstrip("_")
+            group = trace.lanes[int(trace.slices.lane[collective.item])].name
+            by_place[kind, group, ordinals[kind, group]].append(collective)
             ordinals[kind, group] += 1
-    return found
+    return by_place
 
 
-def _mean(side: Exchanged, own: list[Collective] | None) -> CollectiveSide | None:
-    if not own:
+def _mean(side: Exchanged, collectives: list[Collective] | None) -> CollectiveSide | None:
+    if not collectives:
         return None
-    waits = [each.waited for each in own if each.waited is not None]
-    peers = [each.peer for each in own if each.peer is not None]
-    elapsed = sum(each.elapsed for each in own) / len(own)
-    wait = sum(waits) / len(waits) if len(waits) == len(own) else None
-    start = side.trace.slices.start[np.array([each.item for each in own], np.int64)].astype(np.float64)
-    turn = start + np.array([each.waited or 0 for each in own])
-    end = start + np.array([each.elapsed for each in own])
+    waits = [collective.waited for collective in collectives if collective.waited is not None]
+    peers = [collective.peer for collective in collectives if collective.peer is not None]
+    elapsed = sum(collective.elapsed for collective in collectives) / len(collectives)
+    wait = sum(waits) / len(waits) if len(waits) == len(collectives) else None
+    start = side.trace.slices.start[np.array([collective.item for collective in collectives], np.int64)].astype(
+        np.float64
+    )
+    turn = start + np.array([collective.waited or 0 for collective in collectives])
+    end = start + np.array([collective.elapsed for collective in collectives])
     exposed = [float(covered_before(*side.exposed, time).sum()) for time in (start, turn, end)]
     return CollectiveSide(
         elapsed,
         wait,
         None if wait is None else elapsed - wait,
-        float(exposed[1] - exposed[0]) / len(own),
-        float(exposed[2] - exposed[1]) / len(own),
+        float(exposed[1] - exposed[0]) / len(collectives),
+        float(exposed[2] - exposed[1]) / len(collectives),
         max(peers, key=peers.count) if peers else None,
-        tuple(each.item for each in own),
+        tuple(collective.item for collective in collectives),
     )
 
 
@@ -143,26 +147,26 @@ def exchanges(trace: Trace, groups: Groups, windows: Sequence[StepWindow]) -> Co
     item: list[I64] = []
     wait: list[I64] = []
     for group, planes in groups_of(trace):
-        own = np.arange(group.first, group.last)
-        longest = np.full(len(own), -1, np.int64)
-        tasks = np.concatenate([np.zeros(0, np.int64), *(np.arange(each.first, each.last) for each in planes)])
+        group_items = np.arange(group.first, group.last)
+        longest = np.full(len(group_items), -1, np.int64)
+        tasks = np.concatenate([np.zeros(0, np.int64), *(np.arange(plane.first, plane.last) for plane in planes)])
         tasks = tasks[is_wait[slices.name[tasks]]]
-        if len(tasks) and len(own):
-            begin, end = slices.start[own], slices.end[own]
+        if len(tasks) and len(group_items):
+            begin, end = slices.start[group_items], slices.end[group_items]
             at = np.searchsorted(begin, slices.start[tasks], "right") - 1
             inside = (at >= 0) & (slices.start[tasks] < end[np.maximum(at, 0)])
             tasks, at = tasks[inside], at[inside]
             order = np.lexsort((slices.end[tasks] - slices.start[tasks], at))
             longest[at[order]] = tasks[order]  # of several the last one stays
-        item.append(own)
+        item.append(group_items)
         wait.append(longest)
     items = np.concatenate([np.zeros(0, np.int64), *item])
     waits = np.concatenate([np.zeros(0, np.int64), *wait])
     order = np.argsort(slices.start[items], kind="stable")
     items, waits = items[order], waits[order]
     source, target = _peers(trace, items, waits, windows)
-    found = _waiting(trace, items, waits, source, target)
-    return with_ranks_of_job(trace, found, groups)
+    collectives = _waiting(trace, items, waits, source, target)
+    return with_ranks_of_job(trace, collectives, groups)
 
 
 def _waiting(trace: Trace, items: I64, waits: I64, source: I64, target: I64) -> Collectives:

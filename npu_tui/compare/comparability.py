@@ -84,9 +84,9 @@ def comparability(
         notes.append(message("compare.note.by_operation"))
     if same_job:
         notes.append(message("compare.note.ranks", base=base.rank, new=new.rank))
-    for each in config:
-        if each.key in base.versions or each.key in new.versions:
-            notes.append(message("compare.note.version", key=each.key, base=each.base, new=each.new))
+    for setting in config:
+        if setting.key in base.versions or setting.key in new.versions:
+            notes.append(message("compare.note.version", key=setting.key, base=setting.base, new=setting.new))
     if base.traced and new.traced and not (base.steps and new.steps):
         notes.append(message("compare.note.no_steps", side=_sides(base.steps, new.steps)))
     if not (base.device and new.device):
@@ -113,7 +113,7 @@ def _sides(base: bool, new: bool) -> str:
 
 
 def _settings(base: Circumstances, new: Circumstances) -> list[Setting]:
-    found = []
+    differing = []
     for before, after in (
         (base.settings, new.settings),
         (base.versions, new.versions),
@@ -124,5 +124,5 @@ def _settings(base: Circumstances, new: Circumstances) -> list[Setting]:
         for key in dict.fromkeys([*before, *after]):
             was, now = before.get(key), after.get(key)
             if was != now and key not in _NOT_OF_THE_RUN:
-                found.append(Setting(key, None if was is None else str(was), None if now is None else str(now)))
-    return found
+                differing.append(Setting(key, None if was is None else str(was), None if now is None else str(now)))
+    return differing

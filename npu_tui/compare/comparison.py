@@ -80,12 +80,12 @@ class Comparison:
     def match(self, base: Operations, new: Operations) -> OperationMatch:
         """The operations of a step of each side that are the same, by the names of the new side."""
         names = [self._renamed.get(name, name) for name in base.name] if self._renamed else base.name
-        own = replace(base, name=names)
-        found = match_operations(own, new)
-        if len(found.base) == len(base) == len(new):
-            return found
+        renamed = replace(base, name=names)
+        match = match_operations(renamed, new)
+        if len(match.base) == len(base) == len(new):
+            return match
         before, after = self.base.shapes_of(base), self.new.shapes_of(new)
-        return found if before is None or after is None else refined(found, own, new, (before, after))
+        return match if before is None or after is None else refined(match, renamed, new, (before, after))
 
     @once
     def operations_matched(self) -> float | None:
@@ -103,11 +103,11 @@ class Comparison:
     def rungs(self) -> dict[str, float]:
         """The share of the kernels of both sides that each way of matching paired."""
         total = sum(row.base.count + row.new.count for row in self.groups)
-        found: dict[str, float] = {}
+        shares: dict[str, float] = {}
         for row in self.groups:
             if row.base.count and row.new.count:
-                found[row.rung] = found.get(row.rung, 0.0) + (row.base.count + row.new.count) / total
-        return found
+                shares[row.rung] = shares.get(row.rung, 0.0) + (row.base.count + row.new.count) / total
+        return shares
 
     @once
     def comparability(self) -> Comparability:
@@ -121,16 +121,19 @@ class Comparison:
     def by_operation(self) -> bool:
         """Whether kernels are compared by what launched them: the chips differ, so the kernels have other names."""
         sides = self._own_kernels
-        types = [{each.type for each in side.identities} for side in sides]
-        shared = [each & types[1 - k] for k, each in enumerate(types)]
+        types = [{identity.type for identity in side.identities} for side in sides]
+        shared = [names & types[1 - k] for k, names in enumerate(types)]
         alike = sum(
-            int(np.array([each.type in known for each in side.identities] + [False])[side.identity].sum())
+            int(np.array([identity.type in known for identity in side.identities] + [False])[side.identity].sum())
             for side, known in zip(sides, shared, strict=True)
         )
         total = sum(len(side.item) for side in sides)
         if not total or alike >= _OTHER_CHIP * total:
             return False
-        return all(sum(name is not None for name in own) >= _SAME_PROGRAM * len(own) > 0 for own in self._launchers)
+        return all(
+            sum(name is not None for name in launchers) >= _SAME_PROGRAM * len(launchers) > 0
+            for launchers in self._launchers
+        )
 
     @once
     def _launchers(self) -> tuple[list[str | None], list[str | None]]:
@@ -145,7 +148,9 @@ class Comparison:
         """The kernels of both sides under the names of the new one."""
         base = self.base.kernels
         if self._renamed:
-            names = [each._replace(type=self._renamed.get(each.type, each.type)) for each in base.identities]
+            names = [
+                identity._replace(type=self._renamed.get(identity.type, identity.type)) for identity in base.identities
+            ]
             base = base.called(names)
         return base, self.new.kernels
 
@@ -163,12 +168,12 @@ class Comparison:
         """Every group of kernels, the largest difference first."""
         if self.by_operation:
             return group_changes(*self.kernels, rung="operation")
-        match, own = self.operations, (self.base.operations, self.new.operations)
-        pairs = list(zip(own[0].item[match.base].tolist(), own[1].item[match.new].tolist(), strict=True))
+        match, operations = self.operations, (self.base.operations, self.new.operations)
+        pairs = list(zip(operations[0].item[match.base].tolist(), operations[1].item[match.new].tolist(), strict=True))
         replaced = [
-            (own[0].item[_with_children(own[0].parent, each.base)].tolist(),
-             own[1].item[_with_children(own[1].parent, each.new)].tolist())
-            for each in match.replaced
+            (operations[0].item[_with_children(operations[0].parent, run.base)].tolist(),
+             operations[1].item[_with_children(operations[1].parent, run.new)].tolist())
+            for run in match.replaced
         ]  # fmt: skip
         levels = [side.profile.profiler_level for side in self.sides]
         differ = None not in levels and levels[0] != levels[1]
@@ -219,13 +224,13 @@ class Comparison:
         parts = [side.parts(False) for side in self.sides]
         if not all(parts) or self.comparability.verdict == "incomparable":
             return None
-        base, new = (own["computing"].astype(np.float64) for own in parts)
+        base, new = (parts_of_side["computing"].astype(np.float64) for parts_of_side in parts)
         return judge(base, new, self.tolerance.computing, self.paired, few=None)
 
     @property
     def paired(self) -> bool:
         """Whether step n of one side is step n of the other: ranks of one job."""
-        numbers = [[each.number for each in side.windows] for side in self.sides]
+        numbers = [[window.number for window in side.windows] for side in self.sides]
         return self.comparability.same_job and numbers[0] == numbers[1]
 
     @once

@@ -139,7 +139,7 @@ def differences(comparison: Comparison) -> list[Difference]:
     if comparison.comparability.verdict == "incomparable":
         return [Difference("DIFF.INCOMPARABLE", "config", "info", message("diff.incomparable"), None, ())]
     wall = max(float(comparison.base.walls.mean()), 1.0)  # of one slice it may be 0
-    found = [
+    changes = [
         *_kernels(comparison, wall),
         *_synchronisations(comparison, wall),
         *_collectives(comparison, wall),
@@ -147,19 +147,19 @@ def differences(comparison: Comparison) -> list[Difference]:
         *_fetches(comparison, wall),
         *_copies(comparison, wall),
     ]
-    causes = [each for each in found if each.id in _CAUSES_OF_LINES and (each.delta or 0) > 0]
-    cause = max(causes, key=lambda each: each.delta or 0, default=None)
-    found += _lines(comparison, wall, cause)
+    causes = [change for change in changes if change.id in _CAUSES_OF_LINES and (change.delta or 0) > 0]
+    cause = max(causes, key=lambda change: change.delta or 0, default=None)
+    changes += _lines(comparison, wall, cause)
     # What a cause explains comes after it, also where it is a little more.
     most = abs(cause.delta or 0) if cause else 0.0
-    found.sort(
-        key=lambda each: (
-            -min(abs(each.delta or 0), most) if each.part_of else -abs(each.delta or 0),
-            bool(each.part_of),
+    changes.sort(
+        key=lambda change: (
+            -min(abs(change.delta or 0), most) if change.part_of else -abs(change.delta or 0),
+            bool(change.part_of),
         )
     )
     return [
-        *found, *_memory(comparison), *_frequency(comparison), *_configuration(comparison), *_step(comparison),
+        *changes, *_memory(comparison), *_frequency(comparison), *_configuration(comparison), *_step(comparison),
     ]  # fmt: skip
 
 
@@ -215,8 +215,8 @@ def _synchronisations(comparison: Comparison, wall: float) -> Iterator[Differenc
     if not more or idle < _WORTH * wall:
         return
     items, names = added[1]
-    own = np.array([item for item, name in zip(items, names, strict=True) if name in _SYNCS], np.int64)
-    outer = own[[name == _SYNCS[0] for name in names if name in _SYNCS]] if _SYNCS[0] in names else own
+    waits = np.array([item for item, name in zip(items, names, strict=True) if name in _SYNCS], np.int64)
+    outer = waits[[name == _SYNCS[0] for name in names if name in _SYNCS]] if _SYNCS[0] in names else waits
     yield Difference(
         "DIFF.SYNC.ADDED",
         "dispatch",
@@ -232,11 +232,11 @@ def _synchronisations(comparison: Comparison, wall: float) -> Iterator[Differenc
 def _idle(comparison: Comparison) -> float:
     """How much longer the device has nothing to do, ns per step, but for what longer fetches and copies explain."""
     idle = ("prep", "host_late", "device_side", "unlinked", "tail")
-    found = sum(row.delta for row in comparison.parts if row.part in idle)
+    longer = sum(row.delta for row in comparison.parts if row.part in idle)
     for spans in (_fetching, _copying):
         base, new = (side.idle_in(*spans(side)[1]) for side in comparison.sides)
-        found -= max(new - base, 0.0)
-    return found
+        longer -= max(new - base, 0.0)
+    return longer
 
 
 def _fetching(side: Side) -> tuple[I64, Intervals]:
@@ -248,30 +248,30 @@ def _fetching(side: Side) -> tuple[I64, Intervals]:
 
 def _copying(side: Side) -> tuple[I64, Intervals]:
     """The copies of the device, and when they run."""
-    device = next((each.slices for each in side.profile.devices if each.slices is not None), None)
+    device = next((part.slices for part in side.profile.devices if part.slices is not None), None)
     items = _NONE if device is None else np.flatnonzero(device.copy)
     return items, union(side.trace.slices.start[items], side.trace.slices.end[items])
 
 
 def _fetches(comparison: Comparison, wall: float) -> Iterator[Difference]:
     """The device waits for batches that the host fetches."""
-    found = [_fetching(side) for side in comparison.sides]
-    yield from _idle_difference(comparison, wall, "DIFF.LOADER", "diff.loader", found)
+    spans = [_fetching(side) for side in comparison.sides]
+    yield from _idle_difference(comparison, wall, "DIFF.LOADER", "diff.loader", spans)
 
 
 def _copies(comparison: Comparison, wall: float) -> Iterator[Difference]:
     """Copies while the device does nothing else."""
-    found = [_copying(side) for side in comparison.sides]
-    yield from _idle_difference(comparison, wall, "DIFF.COPY", "diff.copy", found)
+    spans = [_copying(side) for side in comparison.sides]
+    yield from _idle_difference(comparison, wall, "DIFF.COPY", "diff.copy", spans)
 
 
 def _idle_difference(
-    comparison: Comparison, wall: float, name: str, code: str, found: list[tuple[I64, Intervals]]
+    comparison: Comparison, wall: float, name: str, code: str, spans: list[tuple[I64, Intervals]]
 ) -> Iterator[Difference]:
-    base, new = (side.idle_in(*span) for side, (_, span) in zip(comparison.sides, found, strict=True))
+    base, new = (side.idle_in(*span) for side, (_, span) in zip(comparison.sides, spans, strict=True))
     if abs(new - base) < _WORTH * wall:
         return
-    items = (found[0][0], found[1][0])
+    items = (spans[0][0], spans[1][0])
     yield Difference(
         name,
         "data",
@@ -285,12 +285,12 @@ def _idle_difference(
 
 def _alone(comparison: Comparison, k: int) -> tuple[list[int], list[str]]:
     """The operations of one side that nothing was matched with: slices and names."""
-    own = comparison.sides[k].operations
+    operations = comparison.sides[k].operations
     match = (comparison.operations.base, comparison.operations.new)[k]
-    alone = np.ones(len(own), np.bool_)
+    alone = np.ones(len(operations), np.bool_)
     alone[match] = False
     at = np.flatnonzero(alone)
-    return own.item[at].tolist(), [own.name[each] for each in at.tolist()]
+    return operations.item[at].tolist(), [operations.name[place] for place in at.tolist()]
 
 
 def _lines(comparison: Comparison, wall: float, cause: Difference | None) -> Iterator[Difference]:
@@ -378,8 +378,8 @@ def _compilations(comparison: Comparison, wall: float) -> Iterator[Difference]:
         return
     items = [_named(side, lambda name: _COMPILE in name) for side in comparison.sides]
     time = [
-        float((side.trace.slices.end[own] - side.trace.slices.start[own]).sum()) / len(side.windows)
-        for side, own in zip(comparison.sides, items, strict=True)
+        float((side.trace.slices.end[compiled] - side.trace.slices.start[compiled]).sum()) / len(side.windows)
+        for side, compiled in zip(comparison.sides, items, strict=True)
     ]
     longer = time[1] - time[0]
     if abs(longer) >= _WORTH * wall:
@@ -387,7 +387,7 @@ def _compilations(comparison: Comparison, wall: float) -> Iterator[Difference]:
         delta = min(longer, max(idle, 0.0)) if longer > 0 else max(longer, min(idle, 0.0))
         if abs(delta) < _WORTH * wall:
             return
-        counts = [len(own) / len(side.windows) for side, own in zip(comparison.sides, items, strict=True)]
+        counts = [len(compiled) / len(side.windows) for side, compiled in zip(comparison.sides, items, strict=True)]
         yield Difference(
             "DIFF.COMPILE",
             "dispatch",
@@ -409,11 +409,11 @@ def _named(side: Side, rule: Callable[[str], bool]) -> I64:
     chosen = np.array([rule(name) for name in side.trace.names] + [False])
     if not chosen.any():
         return _NONE
-    found = np.flatnonzero(chosen[slices.name])
+    named = np.flatnonzero(chosen[slices.name])
     begins, ends = (
-        np.array(times) for times in zip(*((each.host_start, each.end) for each in side.windows), strict=True)
+        np.array(times) for times in zip(*((window.host_start, window.end) for window in side.windows), strict=True)
     )
-    return found[within(slices.start[found], begins, ends)]
+    return named[within(slices.start[named], begins, ends)]
 
 
 def _memory(comparison: Comparison) -> Iterator[Difference]:
@@ -450,17 +450,17 @@ def _mean_clock(side: Side) -> float | None:
     values: list[float] = []
     for series in counters.series:
         if series.name.startswith(_FREQUENCY):
-            own = slice(int(counters.offset[series.index]), int(counters.offset[series.index + 1]))
-            time = counters.time[own]
+            samples = slice(int(counters.offset[series.index]), int(counters.offset[series.index + 1]))
+            time = counters.time[samples]
             inside = (time >= side.windows[0].start) & (time <= side.windows[-1].end)
-            values += counters.value[own][inside if inside.any() else slice(None)].tolist()
+            values += counters.value[samples][inside if inside.any() else slice(None)].tolist()
     return sum(values) / len(values) if values else None
 
 
 def _configuration(comparison: Comparison) -> Iterator[Difference]:
     config = comparison.comparability.config
     if config:
-        keys: Sequence[str] = [each.key for each in config]
+        keys: Sequence[str] = [setting.key for setting in config]
         yield Difference(
             "DIFF.CONFIG", "config", "info", message("diff.config", count=len(keys), keys=", ".join(keys)), None, ()
         )
@@ -478,7 +478,7 @@ def _step(comparison: Comparison) -> Iterator[Difference]:
             message(f"diff.step.{judged.verdict}", delta=judged.delta, share=judged.delta / float(judged.base.mean())),
             judged.delta,
             tuple(
-                Place(name, each.start, each.end, None, each.name or "")
-                for name, each in zip(names, windows, strict=True)
+                Place(name, window.start, window.end, None, window.name or "")
+                for name, window in zip(names, windows, strict=True)
             ),
         )

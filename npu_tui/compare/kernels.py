@@ -66,24 +66,24 @@ class Kernels(Struct, frozen=True):
     @property
     def described(self) -> bool:
         """Whether more than the type is known of any kernel."""
-        return any(each != each.bare for each in self.identities)
+        return any(identity != identity.bare for identity in self.identities)
 
     def by_operation(self, names: Sequence[str | None]) -> Kernels:
         """The same kernels called by ``names`` (n,), what launched each; None: by its own type."""
         codes: dict[Identity, int] = {}
-        own = zip(names, self.identity.tolist(), strict=True)
-        found = [self.identities[code].bare if name is None else Identity(name) for name, code in own]
-        code = [codes.setdefault(each, len(codes)) for each in found]
+        launched = zip(names, self.identity.tolist(), strict=True)
+        identities = [self.identities[code].bare if name is None else Identity(name) for name, code in launched]
+        code = [codes.setdefault(identity, len(codes)) for identity in identities]
         return replace(self, identities=list(codes), identity=np.array(code, np.int64))
 
     def by_type(self) -> Kernels:
         """The same kernels with nothing but their type known."""
-        return self.called([each.bare for each in self.identities])
+        return self.called([identity.bare for identity in self.identities])
 
     def called(self, identities: Sequence[Identity]) -> Kernels:
         """The same kernels under other ``identities``, one for each of the present ones; equal ones become one."""
         codes: dict[Identity, int] = {}
-        of = np.array([codes.setdefault(each, len(codes)) for each in identities] or [0], np.int64)
+        of = np.array([codes.setdefault(identity, len(codes)) for identity in identities] or [0], np.int64)
         return replace(self, identities=list(codes), identity=of[self.identity])
 
 
@@ -152,19 +152,19 @@ def group_changes(
         rows.append(sides.merged(olds, news))
         left -= set(olds)
         right -= set(news)
-    rows += [sides.row(each, None, way) for each in left]
-    rows += [sides.row(None, each, way) for each in right]
+    rows += [sides.row(identity, None, way) for identity in left]
+    rows += [sides.row(None, identity, way) for identity in right]
     return sorted(_judged(rows, judged_from), key=lambda row: (-abs(row.delta), row.identity.type, str(row.identity)))
 
 
 def _judged(rows: list[GroupChange], judged_from: int) -> list[GroupChange]:
     """The rows with their q, and the word for what changed where nothing else has said it."""
     q = discoveries(np.array([np.nan if row.p is None else row.p for row in rows]))
-    found = []
+    judged = []
     for row, value in zip(rows, q.tolist(), strict=True):
         row = replace(row, q=None if np.isnan(value) else value)
-        found.append(row if row.change in ("changed", "replaced") else replace(row, change=_word(row, judged_from)))
-    return found
+        judged.append(row if row.change in ("changed", "replaced") else replace(row, change=_word(row, judged_from)))
+    return judged
 
 
 def _word(row: GroupChange, judged_from: int) -> Change:
@@ -174,13 +174,13 @@ def _word(row: GroupChange, judged_from: int) -> Change:
         return "gone"
     slower: Change = "slower" if row.by_duration > 0 else "faster"
     more: Change = "more" if row.by_count > 0 else "fewer"
-    told = row.q <= _DISCOVERY if row.q is not None else False
+    is_discovery = row.q <= _DISCOVERY if row.q is not None else False
     # Held against the shorter one and the mean of both: the other way round the words are the opposite ones.
     times = [side.total / side.count for side in (row.base, row.new)]
-    least = _NOTICEABLE if told else _FEW_CALLS
+    least = _NOTICEABLE if is_discovery else _FEW_CALLS
     apart = max(times) - min(times) >= least * min(times)
     long_enough = min(row.base.median or 0, row.new.median or 0) >= judged_from
-    timed = apart and long_enough and (told or row.q is None)
+    timed = apart and long_enough and (is_discovery or row.q is None)
     calls = abs(row.new.count - row.base.count)
     if calls and (not timed or calls * sum(times) >= abs(times[1] - times[0]) * (row.base.count + row.new.count)):
         return more
@@ -211,7 +211,8 @@ class _Sides:
     def merged(self, olds: list[Identity], news: list[Identity]) -> GroupChange:
         """All calls of ``olds`` against all of ``news``, compared by their time alone."""
         at = tuple(
-            np.sort(np.concatenate([self.items_of(k, each) for each in names])) for k, names in enumerate((olds, news))
+            np.sort(np.concatenate([self.items_of(k, identity) for identity in names]))
+            for k, names in enumerate((olds, news))
         )
         row = self._row(news[0], (at[0], at[1]), "operation")
         return replace(
@@ -221,11 +222,11 @@ class _Sides:
             by_count=0.0,
             by_duration=row.delta,
             p=None,
-            parts=tuple(dict.fromkeys(each.type for each in olds)),
+            parts=tuple(dict.fromkeys(identity.type for identity in olds)),
         )
 
     def _row(self, identity: Identity, at: tuple[I64, I64], rung: Rung) -> GroupChange:
-        times = [side.duration[own] for side, own in zip(self.kernels, at, strict=True)]
+        times = [side.duration[calls] for side, calls in zip(self.kernels, at, strict=True)]
         base, new = (
             GroupSide(
                 len(time) / side.steps, float(time.sum()) / side.steps, float(np.median(time)) if len(time) else None
@@ -240,7 +241,7 @@ class _Sides:
         p = None
         if min(len(time) for time in times) >= FEWEST:
             p = rank_sum_p(_drawn(times[0]), _drawn(times[1]))
-        items = [side.item[own] for side, own in zip(self.kernels, at, strict=True)]
+        items = [side.item[calls] for side, calls in zip(self.kernels, at, strict=True)]
         return GroupChange(identity, None, "same", rung, base, new, by_count, by_duration, p, None, items[0], items[1])
 
     def changed(
@@ -262,10 +263,10 @@ class _Sides:
     ) -> list[tuple[list[Identity], list[Identity]]]:
         """Groups of one side only whose operations stand in each other's place."""
         of = [
-            _by_operation(side, np.array([each for runs in replaced for each in runs[k]], np.int64))
+            _by_operation(side, np.array([run_operation for runs in replaced for run_operation in runs[k]], np.int64))
             for k, side in enumerate(self.kernels)
         ]
-        found: Counter[tuple[tuple[Identity, ...], tuple[Identity, ...]]] = Counter()
+        counts: Counter[tuple[tuple[Identity, ...], tuple[Identity, ...]]] = Counter()
         for runs in replaced:
             names = [
                 tuple(
@@ -279,10 +280,10 @@ class _Sides:
                 for side, run, by, alone in zip(self.kernels, runs, of, (left, right), strict=True)
             ]
             if names[0] and names[1]:
-                found[names[0], names[1]] += 1
+                counts[names[0], names[1]] += 1
         taken: set[Identity] = set()
         rows = []
-        for (olds, news), _ in found.most_common():
+        for (olds, news), _ in counts.most_common():
             if taken.isdisjoint(olds) and taken.isdisjoint(news):
                 rows.append((list(olds), list(news)))
                 taken |= {*olds, *news}
@@ -297,21 +298,21 @@ def _members(side: Kernels) -> list[I64]:
 
 def _by_operation(side: Kernels, wanted: I64) -> dict[int, list[int]]:
     """The identities that each of the launching slices ``wanted`` launched, in order."""
-    found: dict[int, list[int]] = {}
+    launched: dict[int, list[int]] = {}
     known = np.flatnonzero(np.isin(side.operation, wanted))
     for operation, code in zip(side.operation[known].tolist(), side.identity[known].tolist(), strict=True):
-        found.setdefault(operation, []).append(code)
-    return found
+        launched.setdefault(operation, []).append(code)
+    return launched
 
 
 def _one_to_one(votes: Counter[tuple[Identity, Identity]]) -> list[tuple[Identity, Identity]]:
     taken: set[tuple[int, Identity]] = set()
-    found = []
+    pairs = []
     for (was, now), _ in votes.most_common():
         if (0, was) not in taken and (1, now) not in taken:
-            found.append((was, now))
+            pairs.append((was, now))
             taken |= {(0, was), (1, now)}
-    return found
+    return pairs
 
 
 def _drawn(times: I64) -> F64:

@@ -91,8 +91,8 @@ def _of_function(base: list[LineCost], new: list[LineCost]) -> list[LineChange]:
     come = [cost for k, cost in enumerate(right) if k not in set(second)]
     for cost in gone:
         # What launches something else on both sides is still one line where it has one number.
-        twin = next((each for each in come if _number(each) == _number(cost)), None)
-        come = [each for each in come if each is not twin]
+        twin = next((other for other in come if _number(other) == _number(cost)), None)
+        come = [other for other in come if other is not twin]
         rows.append(LineChange(cost, twin))
     return rows + [LineChange(None, cost) for cost in come]
 
@@ -108,15 +108,15 @@ def _shared_names(files: Iterable[str]) -> dict[str, str]:
     """
     parts = {file: tuple(part for part in re.split(r"[/\\]", file) if part) for file in dict.fromkeys(files)}
     tails: dict[str, str] = {}
-    for file, own in parts.items():
+    for file, folders in parts.items():
         longest = 1
         for other, theirs in parts.items():
-            if other == file or not own or not theirs or own[-1] != theirs[-1]:
+            if other == file or not folders or not theirs or folders[-1] != theirs[-1]:
                 continue
             alike = next(
-                (k for k, (a, b) in enumerate(zip(reversed(own), reversed(theirs), strict=False)) if a != b),
-                min(len(own), len(theirs)),
+                (k for k, (a, b) in enumerate(zip(reversed(folders), reversed(theirs), strict=False)) if a != b),
+                min(len(folders), len(theirs)),
             )
             longest = max(longest, alike)
-        tails[file] = "/".join(own[-longest:])
+        tails[file] = "/".join(folders[-longest:])
     return tails

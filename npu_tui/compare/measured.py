@@ -66,7 +66,7 @@ class Side:
         """The steps that are compared."""
         windows = step_windows(self.trace, self.profile.steps)
         if self._chosen is not None:
-            return sample([each for each in windows if each.number in self._chosen] or windows, everything=True)
+            return sample([window for window in windows if window.number in self._chosen] or windows, everything=True)
         return sample(windows, outliers=self._outliers)
 
     def with_outliers(self) -> Side:
@@ -81,7 +81,7 @@ class Side:
     @property
     def walls(self) -> F64:
         """How long each compared step took, ns."""
-        return np.array([each.wall for each in self.windows], np.float64)
+        return np.array([window.wall for window in self.windows], np.float64)
 
     @once
     def collectives(self) -> Collectives:
@@ -91,17 +91,17 @@ class Side:
     @once
     def waits(self) -> Intervals | None:
         """From the start of each collective to the end of its longest wait for a peer; None where none is recorded."""
-        found = self.collectives
-        known = found.waits.known
+        collectives = self.collectives
+        known = collectives.waits.known
         if not known.any():
             return None
-        start = self.trace.slices.start[found.item[known]]
-        return start, start + found.waits.until[known]
+        start = self.trace.slices.start[collectives.item[known]]
+        return start, start + collectives.waits.until[known]
 
     @once
     def claims(self) -> Claims | None:
         """What the device did, None without one."""
-        device = next((each for each in self.profile.devices if each.lanes is not None), None)
+        device = next((part for part in self.profile.devices if part.lanes is not None), None)
         if device is None or device.lanes is None:
             return device_claims(self.trace)
         return claims(device.lanes, device.split, device.gaps, self.waits)
@@ -109,15 +109,15 @@ class Side:
     @once
     def floor(self) -> int:
         """What takes a time of the host to the device, ns."""
-        floors = [floor.floor for found in self.profile.dispatch for floor in found.floors]
+        floors = [floor.floor for launches in self.profile.dispatch for floor in launches.floors]
         return round(min(floors, default=0.0))
 
     def idle_in(self, start: I64, end: I64) -> float:
         """How long the device neither computes nor communicates in ``[start, end)`` of its own time, ns per step."""
-        own = self.claims
-        if own is None:
+        claims = self.claims
+        if claims is None:
             return 0.0
-        free = difference(*difference(start, end, *own.computing), *own.exposed)
+        free = difference(*difference(start, end, *claims.computing), *claims.exposed)
         return covered(*intersection(*free, self._begins, self._ends)) / len(self.windows)
 
     def parts(self, waits: bool) -> dict[Part, I64]:
@@ -125,20 +125,20 @@ class Side:
 
         With ``waits`` exposed communication is cut in two.
         """
-        own = self.claims
-        if own is None:
+        claims = self.claims
+        if claims is None:
             return {}
         if not waits:
-            own = Claims(own.computing, None, own.exposed, own.host_late, own.device_side)
-        return partitions(own, self._begins, self._ends)
+            claims = Claims(claims.computing, None, claims.exposed, claims.host_late, claims.device_side)
+        return partitions(claims, self._begins, self._ends)
 
     @property
     def _begins(self) -> I64:
-        return np.array([each.start for each in self.windows], np.int64)
+        return np.array([window.start for window in self.windows], np.int64)
 
     @property
     def _ends(self) -> I64:
-        return np.array([each.end for each in self.windows], np.int64)
+        return np.array([window.end for window in self.windows], np.int64)
 
     @once
     def operations(self) -> Operations:
@@ -151,15 +151,15 @@ class Side:
             self._operations[step] = operations(self.trace, step.host_start, step.end if step.name else 2**62)
         return self._operations[step]
 
-    def shapes_of(self, own: Operations) -> list[str] | None:
-        """The shapes of the inputs of the operations ``own``; None where none are recorded, or for too many."""
-        if not 0 < len(own) <= _MOST_SHAPES:
+    def shapes_of(self, operations: Operations) -> list[str] | None:
+        """The shapes of the inputs of the operations ``operations``; None where none are recorded, or for too many."""
+        if not 0 < len(operations) <= _MOST_SHAPES:
             return None
         try:
-            (dims,) = self.trace.args.many(self.trace.slices.event[own.item], ("Input Dims",))
+            (dims,) = self.trace.args.many(self.trace.slices.event[operations.item], ("Input Dims",))
         except InputError:
             return None
-        return None if all(each is None for each in dims) else [str(each) for each in dims]
+        return None if all(dim is None for dim in dims) else [str(dim) for dim in dims]
 
     @once
     def kernels(self) -> Kernels:
@@ -172,16 +172,16 @@ class Side:
         if self.windows[-1].name is None:
             ends = ends + 1
         start = self.trace.slices.start[items]
-        own = np.flatnonzero(within(start, begins, ends))
-        own = own[np.argsort(start[own], kind="stable")]
-        item = items[own]
+        inside = np.flatnonzero(within(start, begins, ends))
+        inside = inside[np.argsort(start[inside], kind="stable")]
+        item = items[inside]
         identities, code = self._named(item) if foreign else self._identities(item)
         return Kernels(
             item,
             self.trace.slices.end[item] - self.trace.slices.start[item],
             identities,
             code,
-            np.searchsorted(begins, start[own], "right") - 1,
+            np.searchsorted(begins, start[inside], "right") - 1,
             self._operation_of(item),
             len(self.windows),
         )
@@ -197,8 +197,8 @@ class Side:
     def _all_operations(self) -> npt.NDArray[np.bool_]:
         if _OPERATION not in self.trace.categories:
             return np.zeros(len(self.trace.slices), np.bool_)
-        found: npt.NDArray[np.bool_] = self.trace.slices.category == self.trace.categories.index(_OPERATION)
-        return found
+        is_operation: npt.NDArray[np.bool_] = self.trace.slices.category == self.trace.categories.index(_OPERATION)
+        return is_operation
 
     def launchers(self, known: frozenset[str]) -> list[str | None]:
         """For each kernel the innermost operation around its launch with a name of ``known``, else None; (n,)."""
@@ -214,8 +214,8 @@ class Side:
         at = np.where(operation >= 0, place[operation], -1)
         outside = np.flatnonzero((operation >= 0) & (at < 0))
         if len(outside):  # launched by what is no operation itself
-            slices, own = trace.slices, operation[outside]
-            holds = around.find(slices.lane[own], slices.start[own], slices.end[own])
+            slices, source = trace.slices, operation[outside]
+            holds = around.find(slices.lane[source], slices.start[source], slices.end[source])
             at[outside] = np.where(holds >= 0, place[holds], -1)
         while (open_ := (at >= 0) & ~wanted[trace.slices.name[around.items[np.maximum(at, 0)]]]).any():
             at[open_] = parent[at[open_]]
@@ -223,8 +223,8 @@ class Side:
 
     def _operation_of(self, item: I64) -> I64:
         """The innermost operation of the framework that launched each kernel, -1 unknown; (n,)."""
-        found = operation_of(self.trace, item)
-        missing = np.flatnonzero(found < 0)
+        operation = operation_of(self.trace, item)
+        missing = np.flatnonzero(operation < 0)
         if len(missing) and _OPERATION in self.trace.categories:
             links = self.trace.links
             source = np.full(len(self.trace.slices), -1, np.int64)
@@ -235,8 +235,10 @@ class Side:
             known = origin >= 0
             at = origin[known]
             slices = self.trace.slices
-            found[missing[known]] = Around(self.trace, chosen).find(slices.lane[at], slices.start[at], slices.end[at])
-        return found
+            operation[missing[known]] = Around(self.trace, chosen).find(
+                slices.lane[at], slices.start[at], slices.end[at]
+            )
+        return operation
 
     def _named(self, item: I64) -> tuple[list[Identity], I64]:
         """What the kernels ``item`` of a trace without their types are, by their names."""
@@ -250,13 +252,15 @@ class Side:
         table = self.profile.kernel_table
         order = np.argsort(table.item, kind="stable")
         row = order[np.searchsorted(table.item, item, sorter=order)]
-        columns = [each.taken(row) for each in (table.type, table.shapes, table.dtypes, table.formats, table.core)]
+        columns = [column.taken(row) for column in (table.type, table.shapes, table.dtypes, table.formats, table.core)]
         code, first = np.zeros(len(item), np.int64), np.zeros(min(len(item), 1), np.int64)
-        for each in columns:
-            if each.is_known:
-                code, first = _distinct(code * (len(each.values) + 1) + each.code + 1)
-        found = [Identity(columns[0].at(k) or "", *(each.at(k) for each in columns[1:])) for k in first.tolist()]
-        return found, code
+        for column in columns:
+            if column.is_known:
+                code, first = _distinct(code * (len(column.values) + 1) + column.code + 1)
+        identities = [
+            Identity(columns[0].at(k) or "", *(column.at(k) for column in columns[1:])) for k in first.tolist()
+        ]
+        return identities, code
 
     @once
     def lines(self) -> list[LineCost]:
@@ -269,21 +273,21 @@ class Side:
         target = trace.links.target_slice[launches.link].astype(np.int64)
         operation = operation_of(trace, target)
         name = np.where(operation >= 0, trace.slices.name[operation], -1)
-        found = []
-        for code, own in launches_by_line(trace, launches, np.flatnonzero(inside)):
-            lost = launches.lost[own]
-            names, count = np.unique(name[own], return_counts=True)
+        costs = []
+        for code, launched in launches_by_line(trace, launches, np.flatnonzero(inside)):
+            lost = launches.lost[launched]
+            names, count = np.unique(name[launched], return_counts=True)
             names = names[count >= _RARELY * count.max()] if len(names) else names
-            found.append(
+            costs.append(
                 LineCost(
                     code,
                     float(lost.sum()) / len(self.windows),
                     int(np.count_nonzero(lost)) / len(self.windows),
-                    tuple(sorted(trace.names[each] for each in names.tolist() if each >= 0)),
-                    target[own[lost > 0]],
+                    tuple(sorted(trace.names[name_code] for name_code in names.tolist() if name_code >= 0)),
+                    target[launched[lost > 0]],
                 )
             )
-        return found
+        return costs
 
     @once
     def circumstances(self) -> Circumstances:

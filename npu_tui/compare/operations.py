@@ -34,9 +34,9 @@ def matched(base: I64, new: I64) -> tuple[I64, I64]:
     """
     base, new = np.asarray(base, np.int64), np.asarray(new, np.int64)
     # A value that one side lacks is in no common subsequence, and leaving it out shortens the search.
-    own, other = np.flatnonzero(np.isin(base, new)), np.flatnonzero(np.isin(new, base))
-    left, right = _matched(base[own], new[other])
-    return own[left], other[right]
+    left_known, right_known = np.flatnonzero(np.isin(base, new)), np.flatnonzero(np.isin(new, base))
+    left, right = _matched(base[left_known], new[right_known])
+    return left_known[left], right_known[right]
 
 
 def _matched(base: I64, new: I64) -> tuple[I64, I64]:
@@ -44,8 +44,8 @@ def _matched(base: I64, new: I64) -> tuple[I64, I64]:
     runs: list[tuple[int, int, int]] = []
     hashes = _Hashes(base, new)
     while x < len(base) and y < len(new):
-        found, x, y = _path(hashes, x, y)
-        runs += found
+        path, x, y = _path(hashes, x, y)
+        runs += path
     if not runs:
         none = np.zeros(0, np.int64)
         return none, none
@@ -266,83 +266,83 @@ def match_operations(base: Operations, new: Operations) -> OperationMatch:
 
 
 def refined(
-    found: OperationMatch, base: Operations, new: Operations, shapes: tuple[Sequence[str], Sequence[str]]
+    match: OperationMatch, base: Operations, new: Operations, shapes: tuple[Sequence[str], Sequence[str]]
 ) -> OperationMatch:
-    """``found`` with operations of equal ``shapes`` matched before those that have the name alone in common.
+    """``match`` with operations of equal ``shapes`` matched before those that have the name alone in common.
 
     Where that finds fewer, as with another batch size, the shapes say nothing.
     """
     codes: dict[str, int] = {}
-    own = [np.array([codes.setdefault(each, len(codes)) for each in side], np.int64) for side in shapes]
-    finer = _matched_by(base, new, own)
-    return finer if len(finer.base) >= _AS_MANY * len(found.base) else found
+    codes_of = [np.array([codes.setdefault(shape, len(codes)) for shape in side], np.int64) for side in shapes]
+    finer = _matched_by(base, new, codes_of)
+    return finer if len(finer.base) >= _AS_MANY * len(match.base) else match
 
 
 def _matched_by(base: Operations, new: Operations, shapes: list[I64] | None) -> OperationMatch:
     codes: dict[str, int] = {}
     names = [np.array([codes.setdefault(name, len(codes)) for name in side.name], np.int64) for side in (base, new)]
     pair_of = [np.full(len(side) + 1, -1, np.int64) for side in (base, new)]
-    found: list[tuple[I64, I64]] = []
+    matches: list[tuple[I64, I64]] = []
     replaced: list[Replacement] = []
     pairs = 0
     for level in range(1 + min((int(side.level.max()) if len(side) else -1) for side in (base, new))):
-        own = [np.flatnonzero(side.level == level) for side in (base, new)]
+        level_of = [np.flatnonzero(side.level == level) for side in (base, new)]
         # Children match only within the pair their parents make, top-level operations within one role.
         frame = [
             side.role[at] if level == 0 else pair_of[k][side.parent[at]]
-            for k, (side, at) in enumerate(zip((base, new), own, strict=True))
+            for k, (side, at) in enumerate(zip((base, new), level_of, strict=True))
         ]
-        own = [at[inside >= 0] for at, inside in zip(own, frame, strict=True)]
+        level_of = [at[inside >= 0] for at, inside in zip(level_of, frame, strict=True)]
         frame = [inside[inside >= 0] for inside in frame]
         order = [np.argsort(inside, kind="stable") for inside in frame]
-        own = [at[by] for at, by in zip(own, order, strict=True)]
+        level_of = [at[by] for at, by in zip(level_of, order, strict=True)]
         frame = [inside[by] for inside, by in zip(frame, order, strict=True)]
-        symbol = [inside * len(codes) + name[at] for inside, name, at in zip(frame, names, own, strict=True)]
+        symbol = [inside * len(codes) + name[at] for inside, name, at in zip(frame, names, level_of, strict=True)]
         if shapes is None:
             left, right = matched(symbol[0], symbol[1])
         else:
-            left, right = _finer(symbol, [shape[at] for shape, at in zip(shapes, own, strict=True)])
-        found.append((own[0][left], own[1][right]))
-        pair_of[0][own[0][left]] = pair_of[1][own[1][right]] = pairs + np.arange(len(left))
+            left, right = _finer(symbol, [shape[at] for shape, at in zip(shapes, level_of, strict=True)])
+        matches.append((level_of[0][left], level_of[1][right]))
+        pair_of[0][level_of[0][left]] = pair_of[1][level_of[1][right]] = pairs + np.arange(len(left))
         pairs += len(left)
-        replaced += _replacements(own, frame, left, right)
-    first = np.concatenate([left for left, _ in found]) if found else np.zeros(0, np.int64)
-    second = np.concatenate([right for _, right in found]) if found else np.zeros(0, np.int64)
+        replaced += _replacements(level_of, frame, left, right)
+    first = np.concatenate([left for left, _ in matches]) if matches else np.zeros(0, np.int64)
+    second = np.concatenate([right for _, right in matches]) if matches else np.zeros(0, np.int64)
     order_all = np.argsort(first, kind="stable")
     return OperationMatch(first[order_all], second[order_all], replaced)
 
 
 def _finer(symbol: list[I64], shape: list[I64]) -> tuple[I64, I64]:
     """Positions that are equal in symbol and shape, then between these those that are equal in symbol; ascending."""
-    most = 1 + max((int(own.max()) for own in shape if len(own)), default=0)
-    left, right = matched(*(own * most + at for own, at in zip(symbol, shape, strict=True)))
+    most = 1 + max((int(symbols.max()) for symbols in shape if len(symbols)), default=0)
+    left, right = matched(*(symbols * most + at for symbols, at in zip(symbol, shape, strict=True)))
     rest, gaps = [], []
-    for own, taken in zip(symbol, (left, right), strict=True):
-        open_ = np.ones(len(own), np.bool_)
+    for symbols, taken in zip(symbol, (left, right), strict=True):
+        open_ = np.ones(len(symbols), np.bool_)
         open_[taken] = False
         rest.append(np.flatnonzero(open_))
         gaps.append(np.searchsorted(taken, rest[-1]))
-    span = 1 + max((int(own.max()) for own in symbol if len(own)), default=0)
-    more = matched(*(gap * span + own[at] for gap, own, at in zip(gaps, symbol, rest, strict=True)))
+    span = 1 + max((int(symbols.max()) for symbols in symbol if len(symbols)), default=0)
+    more = matched(*(gap * span + symbols[at] for gap, symbols, at in zip(gaps, symbol, rest, strict=True)))
     return np.sort(np.concatenate((left, rest[0][more[0]]))), np.sort(np.concatenate((right, rest[1][more[1]])))
 
 
-def _replacements(own: list[I64], frame: list[I64], left: I64, right: I64) -> list[Replacement]:
+def _replacements(places: list[I64], frame: list[I64], left: I64, right: I64) -> list[Replacement]:
     """Where both sides have something between the same two matches, inside one frame."""
     lows = [np.concatenate(([-1], matches)) + 1 for matches in (left, right)]
-    highs = [np.append(matches, len(at)) for matches, at in zip((left, right), own, strict=True)]
+    highs = [np.append(matches, len(at)) for matches, at in zip((left, right), places, strict=True)]
     both = np.flatnonzero((highs[0] > lows[0]) & (highs[1] > lows[1]))
-    found = []
+    replaced = []
     for gap in both.tolist():
         spans = [slice(int(low[gap]), int(high[gap])) for low, high in zip(lows, highs, strict=True)]
         shared = np.intersect1d(frame[0][spans[0]], frame[1][spans[1]])
         for inside in shared.tolist():
-            found.append(
+            replaced.append(
                 Replacement(
-                    own[0][spans[0]][frame[0][spans[0]] == inside], own[1][spans[1]][frame[1][spans[1]] == inside]
+                    places[0][spans[0]][frame[0][spans[0]] == inside], places[1][spans[1]][frame[1][spans[1]] == inside]
                 )
             )
-    return found
+    return replaced
 
 
 class Lag(Struct, frozen=True):
@@ -358,8 +358,8 @@ class Lag(Struct, frozen=True):
     @property
     def lag(self) -> I64:
         """New minus base, each since the start of its own step."""
-        found: I64 = (self.new - self.new[0]) - (self.base - self.base[0])
-        return found
+        lag: I64 = (self.new - self.new[0]) - (self.base - self.base[0])
+        return lag
 
     def to_new(self, time: I64) -> I64:
         """The times of the new side that stand at ``time`` of the base, between matches in proportion; (n,)."""
@@ -372,8 +372,8 @@ def lag(
     """The lag between two steps whose operations are matched."""
     main = base[2].role[match.base] == 0
     times = []
-    for (trace, window, own), at in zip((base, new), (match.base, match.new), strict=True):
-        item = own.item[at[main]]
+    for (trace, window, operations), at in zip((base, new), (match.base, match.new), strict=True):
+        item = operations.item[at[main]]
         inside = np.clip(np.concatenate((trace.slices.start[item], trace.slices.end[item])), window.start, window.end)
         times.append(np.concatenate(([window.start], inside, [window.end])))
     # Both orders agree, as operations of one thread are matched in sequence; where edges meet they may swap.

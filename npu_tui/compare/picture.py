@@ -39,31 +39,33 @@ class DrawnSteps:
     def _operations(self) -> OperationMatch:
         if self._usual:
             return self.comparison.operations
-        base, new = (side.operations_in(own) for side, own in self._sides)
+        base, new = (side.operations_in(window) for side, window in self._sides)
         return self.comparison.match(base, new)
 
     @property
     def _sides(self) -> list[tuple[Side, StepWindow]]:
         return list(zip(self.comparison.sides, self.windows, strict=True))
 
-    def pair(self, found: list[Difference]) -> Pair:
-        """What drawing both steps needs; the slices of the differences ``found`` are marked."""
+    def pair(self, changes: list[Difference]) -> Pair:
+        """What drawing both steps needs; the slices of the differences ``changes`` are marked."""
         twins = self._twins()
-        marks = self._marks(twins, found)
-        (base, own), (new, other) = self._sides
+        marks = self._marks(twins, changes)
+        (base, window), (new, other) = self._sides
         times = lag(
-            (base.trace, own, base.operations_in(own)), (new.trace, other, new.operations_in(other)), self._operations
+            (base.trace, window, base.operations_in(window)),
+            (new.trace, other, new.operations_in(other)),
+            self._operations,
         )
-        windows = ((own.start, own.end), (other.start, other.end))
+        windows = ((window.start, window.end), (other.start, other.end))
         return Pair(windows, twins, marks, Warp(times.base, times.new))
 
     def _twins(self) -> tuple[I32, I32]:
         """For every slice of both traces its counterpart, -1 where there is none; (slices,) each."""
-        found = tuple(np.full(len(side.trace.slices), -1, np.int32) for side, _ in self._sides)
+        twins = tuple(np.full(len(side.trace.slices), -1, np.int32) for side, _ in self._sides)
         for base, new in (self._paired_operations(), self._paired_kernels(), self._paired_collectives()):
-            found[0][base] = new
-            found[1][new] = base
-        return found[0], found[1]
+            twins[0][base] = new
+            twins[1][new] = base
+        return twins[0], twins[1]
 
     def _paired_operations(self) -> tuple[I64, I64]:
         match = self._operations
@@ -72,13 +74,13 @@ class DrawnSteps:
 
     def _kernels(self) -> list[tuple[I64, I64, list[str]]]:
         """The kernels of both steps by start: slices, launching operations (-1 unknown) and types."""
-        found = []
+        kernels_of = []
         for (side, window), kernels in zip(self._sides, self.comparison.kernels, strict=True):
             start = side.trace.slices.start[kernels.item]
-            own = np.flatnonzero((start >= window.start) & (start < max(window.end, window.start + 1)))
-            types = [kernels.identities[code].type for code in kernels.identity[own].tolist()]
-            found.append((kernels.item[own], kernels.operation[own], types))
-        return found
+            inside = np.flatnonzero((start >= window.start) & (start < max(window.end, window.start + 1)))
+            types = [kernels.identities[code].type for code in kernels.identity[inside].tolist()]
+            kernels_of.append((kernels.item[inside], kernels.operation[inside], types))
+        return kernels_of
 
     def _paired_kernels(self) -> tuple[I64, I64]:
         """Kernels of matched operations in their order, then the others by their sequence of types."""
@@ -86,7 +88,7 @@ class DrawnSteps:
         of: dict[int, list[int]] = defaultdict(list)
         for at, operation in enumerate(also_launched.tolist()):
             of[operation].append(at)
-        twin = dict(zip(*(own.tolist() for own in self._paired_operations()), strict=True))
+        twin = dict(zip(*(items_of.tolist() for items_of in self._paired_operations()), strict=True))
         left, right = [], []
         turn: dict[int, int] = defaultdict(int)
         for at, operation in enumerate(launched.tolist()):
@@ -122,27 +124,27 @@ class DrawnSteps:
         both = np.array(pairs, np.int64).reshape(-1, 2)
         return both[:, 0], both[:, 1]
 
-    def _marks(self, twins: tuple[I32, I32], found: list[Difference]) -> tuple[I8, I8]:
+    def _marks(self, twins: tuple[I32, I32], changes: list[Difference]) -> tuple[I8, I8]:
         """What is to be said of every slice of both traces; (slices,) each."""
         kernels = self._kernels()
         marks = []
         for k, (side, window) in enumerate(self._sides):
-            own = np.zeros(len(side.trace.slices), np.int8)
-            collectives = np.array([each.item for each in side.collectives], np.int64)
+            marked = np.zeros(len(side.trace.slices), np.int8)
+            collectives = np.array([collective.item for collective in side.collectives], np.int64)
             start = side.trace.slices.start[collectives]
             here = collectives[(start >= window.start) & (start < window.end)]
             for items in (side.operations_in(window).item, kernels[k][0], here):
-                own[items[twins[k][items] < 0]] = ALONE
+                marked[items[twins[k][items] < 0]] = ALONE
             for row in self.comparison.groups:
                 if row.change in _DIFFERENT:
                     items = (row.base_items, row.new_items)[k]
-                    own[items] = CHANGED
+                    marked[items] = CHANGED
             name = ("base", "new")[k]
-            for each in found:
-                if each.id in _PLACES_OF:
-                    places = [place.item for place in each.places if place.side == name and place.item is not None]
-                    own[places] = CHANGED
-            marks.append(own)
+            for change in changes:
+                if change.id in _PLACES_OF:
+                    places = [place.item for place in change.places if place.side == name and place.item is not None]
+                    marked[places] = CHANGED
+            marks.append(marked)
         return marks[0], marks[1]
 
 
@@ -187,13 +189,13 @@ class Picture:
         steps = self.steps
         base = self.comparison.base
         here = self.at if self.at is not None else base.windows.index(base.sample.medoid)
-        there = here + direction
-        if not 0 <= there < len(steps):
+        target = here + direction
+        if not 0 <= target < len(steps):
             return False
-        self.at = there
-        self.drawn = DrawnSteps(self.comparison, steps[there])
-        found, shown = self.drawn.pair(self.changes), self.pair
-        shown.windows, shown.twins, shown.marks, shown.matched = found.windows, found.twins, found.marks, found.matched
+        self.at = target
+        self.drawn = DrawnSteps(self.comparison, steps[target])
+        drawn, shown = self.drawn.pair(self.changes), self.pair
+        shown.windows, shown.twins, shown.marks, shown.matched = drawn.windows, drawn.twins, drawn.marks, drawn.matched
         return True
 
     def places(self, change: Difference) -> list[BothPlaces]:
@@ -206,18 +208,18 @@ class Picture:
                 self.comparison.sides, _SIDES, change.items, self.drawn.windows, strict=True
             )
         )
-        found: list[BothPlaces] = []
+        places: list[BothPlaces] = []
         for place in base:
             other = self._opposite(0, place)
             if other is None and place.item is None and new:
                 other = new[0]
-            found.append(BothPlaces(place, other))
-        shown = {each.new.item for each in found if each.new is not None}
+            places.append(BothPlaces(place, other))
+        shown = {both.new.item for both in places if both.new is not None}
         for place in new:
             if place.item in shown:
                 continue
-            found.append(BothPlaces(self._opposite(1, place), place))
-        return found[:_MOST_PLACES]
+            places.append(BothPlaces(self._opposite(1, place), place))
+        return places[:_MOST_PLACES]
 
     def _opposite(self, side: int, place: Place) -> Place | None:
         """What belongs to ``place`` on the other side."""
@@ -236,14 +238,16 @@ class Picture:
 
     def marks(self) -> list[list[FindingMark]]:
         """The changes that cost or save time, by their numbers, over their places on both sides."""
-        found: list[list[FindingMark]] = [[], []]
-        ladder = [each for each in self.changes if each.delta and each.part_of is None and each.id != "DIFF.STEP"]
-        for number, each in reversed(list(enumerate(ladder, 1))):
-            for both in self.places(each):
+        marks: list[list[FindingMark]] = [[], []]
+        ladder = [
+            change for change in self.changes if change.delta and change.part_of is None and change.id != "DIFF.STEP"
+        ]
+        for number, change in reversed(list(enumerate(ladder, 1))):
+            for both in self.places(change):
                 for side, place in enumerate((both.base, both.new)):
                     if place is not None and self._is_drawn(place):
-                        found[side].append(FindingMark(place.start, place.end, str(number), each.severity))
-        return found
+                        marks[side].append(FindingMark(place.start, place.end, str(number), change.severity))
+        return marks
 
     def counterpart(self, side: int, item: int) -> int | None:
         """The slice of the other side that belongs to ``item``: the matched one, else the same by name and turn."""
@@ -252,10 +256,10 @@ class Picture:
             return twin
         if self.pair.marks[side][item]:
             return None
-        own = self.comparison.sides[side].trace
+        trace = self.comparison.sides[side].trace
         windows = self.pair.windows
-        name = own.name_of(item)
-        layer = own.layer_of(int(own.slices.lane[item]))
+        name = trace.name_of(item)
+        layer = trace.layer_of(int(trace.slices.lane[item]))
         turn = int(np.count_nonzero(self._namesakes(side, name, layer.kind, windows[side]) < item))
         same = self._namesakes(1 - side, name, layer.kind, windows[1 - side])
         return int(same[turn]) if turn < len(same) else None
@@ -265,9 +269,9 @@ class Picture:
         trace = self.comparison.sides[side].trace
         code = trace.names.index(name) if name in trace.names else -1
         start, (low, high) = trace.slices.start, window
-        found = np.flatnonzero((trace.slices.name == code) & (start >= low) & (start < max(high, low + 1)))
+        namesakes = np.flatnonzero((trace.slices.name == code) & (start >= low) & (start < max(high, low + 1)))
         kinds = np.array([trace.layer_of(lane.index).kind == kind for lane in trace.lanes] or [False])
-        same: I64 = found[kinds[trace.slices.lane[found]]]
+        same: I64 = namesakes[kinds[trace.slices.lane[namesakes]]]
         return same
 
 

@@ -134,8 +134,8 @@ def _subset_sums(ranks: npt.NDArray[np.int64], chosen: int) -> F64:
     for number, rank in enumerate(ranks.tolist(), 1):
         for size in range(min(number, chosen), 0, -1):
             ways[size, rank:] += ways[size - 1, : total + 1 - rank]
-    found: F64 = ways[chosen] / ways[chosen].sum()
-    return found
+    shares: F64 = ways[chosen] / ways[chosen].sum()
+    return shares
 
 
 def _two_sided(ways: F64, observed: int) -> float:
@@ -201,19 +201,19 @@ def judge(base: F64, new: F64, tolerance: float, paired: bool = False, few: Verd
     centre = float(base.mean())
     delta = float(new.mean()) - centre
     limit = tolerance * centre
-    found = paired_shift(new - base) if paired and len(base) == len(new) else None
-    found = found or shift(base, new)
+    moved = paired_shift(new - base) if paired and len(base) == len(new) else None
+    moved = moved or shift(base, new)
     visible = visible_change(base, new)
     verdict: Verdict
     if np.array_equal(np.sort(base), np.sort(new)):
         verdict = "same"
-    elif found is not None:
-        verdict = _by_interval(found, limit)
+    elif moved is not None:
+        verdict = _by_interval(moved, limit)
         if verdict == "same" and abs(delta) > limit:
             verdict = "unsure"  # few samples changed, but by much
     else:
         verdict = few or _by_mean(delta, limit)
-    return Judgement(base, new, delta, found, visible, verdict)
+    return Judgement(base, new, delta, moved, visible, verdict)
 
 
 def _by_mean(delta: float, limit: float) -> Verdict:
@@ -222,11 +222,11 @@ def _by_mean(delta: float, limit: float) -> Verdict:
     return "slower" if delta > 0 else "faster"
 
 
-def _by_interval(found: Shift, limit: float) -> Verdict:
-    if -limit <= found.low and found.high <= limit:
+def _by_interval(moved: Shift, limit: float) -> Verdict:
+    if -limit <= moved.low and moved.high <= limit:
         return "same"
-    if found.low > 0 and found.estimate >= limit:
+    if moved.low > 0 and moved.estimate >= limit:
         return "slower"
-    if found.high < 0 and found.estimate <= -limit:
+    if moved.high < 0 and moved.estimate <= -limit:
         return "faster"
     return "unsure"

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.overlap import FreeSplit, Intervals, OverlapLanes
 from npu_tui.analysis.steps import Step
-from npu_tui.trace.intervals import difference, intersection, union
+from npu_tui.trace.intervals import covered_within, difference, intersection, union
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
@@ -54,30 +54,30 @@ def claims(lanes: OverlapLanes, split: FreeSplit | None, gaps: FreeSplit | None,
     late, side = (none, none), (none, none)
     if split is not None and gaps is not None:
         late = gaps.start[gaps.linked], np.rint(gaps.late_until[gaps.linked]).astype(np.int64)
-        known = [(each.start[each.linked], each.end[each.linked]) for each in (split, gaps)]
+        known = [(free.start[free.linked], free.end[free.linked]) for free in (split, gaps)]
         side = union(*(np.concatenate(columns) for columns in zip(*known, strict=True)))
     busy = union(np.concatenate((computing[0], exposed[0])), np.concatenate((computing[1], exposed[1])))
     late = difference(*late, *busy)
     return Claims(computing, wait, exposed, late, difference(*difference(*side, *busy), *late))
 
 
-def partitions(own: Claims, low: I64, high: I64) -> dict[Part, I64]:
+def partitions(claims: Claims, low: I64, high: I64) -> dict[Part, I64]:
     """How long each part lasts within each window ``[low, high)``, ns, (n,); they sum to ``high - low`` exactly.
 
     ``exposed`` is left out where the waits are known, ``wait`` and ``transfer`` where they are not. A window in which
     nothing ran on the device is all ``prep``.
     """
-    first, last = _reach((own.computing, own.exposed), low, high)
-    exposed = _within(own.exposed, low, high)
-    parts: dict[Part, I64] = {"prep": first - low, "computing": _within(own.computing, low, high)}
-    if own.wait is None:
+    first, last = _reach((claims.computing, claims.exposed), low, high)
+    exposed = covered_within(*claims.exposed, low, high)
+    parts: dict[Part, I64] = {"prep": first - low, "computing": covered_within(*claims.computing, low, high)}
+    if claims.wait is None:
         parts["exposed"] = exposed
     else:
-        parts["wait"] = _within(own.wait, low, high)
+        parts["wait"] = covered_within(*claims.wait, low, high)
         parts["transfer"] = exposed - parts["wait"]
     # Free may begin before the first or go on after the last work of the window.
-    parts["host_late"] = _within(own.host_late, first, last)
-    parts["device_side"] = _within(own.device_side, first, last)
+    parts["host_late"] = covered_within(*claims.host_late, first, last)
+    parts["device_side"] = covered_within(*claims.device_side, first, last)
     parts["tail"] = high - last
     parts["unlinked"] = (high - low) - sum(parts.values())
     return {name: parts[name] for name in PARTS if name in parts}
@@ -88,28 +88,12 @@ def _reach(kinds: tuple[Intervals, ...], low: I64, high: I64) -> tuple[I64, I64]
     first, last = high.copy(), low.copy()
     for start, end in kinds:
         begin, stop = np.searchsorted(end, low, "right"), np.searchsorted(start, high, "left")
-        own = np.flatnonzero(begin < stop)
-        first[own] = np.minimum(first[own], np.maximum(low[own], start[begin[own]]))
-        last[own] = np.maximum(last[own], np.minimum(high[own], end[stop[own] - 1]))
+        some = np.flatnonzero(begin < stop)
+        first[some] = np.minimum(first[some], np.maximum(low[some], start[begin[some]]))
+        last[some] = np.maximum(last[some], np.minimum(high[some], end[stop[some] - 1]))
     none = first >= last
     first[none] = last[none] = high[none]
     return first, last
-
-
-def _within(intervals: Intervals, low: I64, high: I64) -> I64:
-    """Length of disjoint ascending ``intervals`` inside each window, ns."""
-    return _before(intervals, high) - _before(intervals, low)
-
-
-def _before(intervals: Intervals, time: I64) -> I64:
-    start, end = intervals
-    if not len(start):
-        return np.zeros(len(time), np.int64)
-    sums = np.cumsum(end - start)
-    at = np.searchsorted(start, time, "right") - 1
-    known = np.maximum(at, 0)
-    found: I64 = np.where(at >= 0, sums[known] - np.maximum(end[known] - time, 0), 0)
-    return found
 
 
 _KERNEL = "kernel"
@@ -130,11 +114,11 @@ def device_kernels(trace: Trace) -> tuple[I64, I64]:
 
 def device_claims(trace: Trace) -> Claims | None:
     """What the device did, None where no kernel is recorded; idle time has no known cause."""
-    own, shared = device_kernels(trace)
-    if not len(own) and not len(shared):
+    compute, shared = device_kernels(trace)
+    if not len(compute) and not len(shared):
         return None
     slices = trace.slices
-    computing, moving = (union(slices.start[items], slices.end[items]) for items in (own, shared))
+    computing, moving = (union(slices.start[items], slices.end[items]) for items in (compute, shared))
     none = np.zeros(0, np.int64)
     return Claims(computing, None, difference(*moving, *computing), (none, none), (none, none))
 
@@ -143,17 +127,17 @@ def step_ends(trace: Trace, items: Sequence[int]) -> list[int]:
     """For each of the step slices ``items`` when the last kernel that it launched ends, its own end without any; ns."""
     slices, links = trace.slices, trace.links
     kernels = np.zeros(len(slices) + 1, np.bool_)
-    for own in device_kernels(trace):
-        kernels[own] = True
+    for kernel_items in device_kernels(trace):
+        kernels[kernel_items] = True
     ways = np.flatnonzero(kernels[links.target_slice])
     ways = ways[np.argsort(links.source_time[ways], kind="stable")]
     launched, ended = links.source_time[ways], slices.end[links.target_slice[ways]]
-    found = []
+    ends = []
     for item in items:
         start, end = int(slices.start[item]), int(slices.end[item])
         low, high = np.searchsorted(launched, (start, end)).tolist()
-        found.append(max(end, int(ended[low:high].max(initial=end))))
-    return found
+        ends.append(max(end, int(ended[low:high].max(initial=end))))
+    return ends
 
 
 def kernel_type(name: str) -> str:
@@ -201,26 +185,28 @@ class Sample(Struct, frozen=True):
     @property
     def medoid(self) -> StepWindow:
         """The step that is nearest to the median: the one to draw."""
-        walls = np.array([each.wall for each in self.compared])
+        walls = np.array([window.wall for window in self.compared])
         return self.compared[int(np.argmin(np.abs(walls - np.median(walls))))]
 
 
 def step_windows(trace: Trace, steps: list[Step]) -> list[StepWindow]:
     """The wall time of every step of ``steps``; without steps that of the whole trace."""
-    found: list[StepWindow] = []
+    windows: list[StepWindow] = []
     reached = -(2**62)
-    own = sorted((each for each in steps if each.item >= 0), key=lambda each: trace.slices.start[each.item])
-    foreign = all(each.window is None for each in own)
+    recorded = sorted((step for step in steps if step.item >= 0), key=lambda step: trace.slices.start[step.item])
+    foreign = all(step.window is None for step in recorded)
     ends = (
-        step_ends(trace, [each.item for each in own]) if foreign else [int(trace.slices.end[each.item]) for each in own]
+        step_ends(trace, [step.item for step in recorded])
+        if foreign
+        else [int(trace.slices.end[step.item]) for step in recorded]
     )
-    for step, end in zip(own, ends, strict=True):
+    for step, end in zip(recorded, ends, strict=True):
         begin = int(trace.slices.start[step.item])
         if step.window is not None:
             end = max(end, step.window.end)
-        found.append(StepWindow(step.name, step.number, max(begin, reached), max(end, begin, reached), begin))
-        reached = found[-1].end
-    return found or [StepWindow(None, None, 0, trace.end, 0)]
+        windows.append(StepWindow(step.name, step.number, max(begin, reached), max(end, begin, reached), begin))
+        reached = windows[-1].end
+    return windows or [StepWindow(None, None, 0, trace.end, 0)]
 
 
 def sample(windows: list[StepWindow], everything: bool = False, outliers: bool = False) -> Sample:
@@ -230,15 +216,15 @@ def sample(windows: list[StepWindow], everything: bool = False, outliers: bool =
     """
     if everything or len(windows) == 1:
         return Sample(windows, [])
-    kept = windows[1:]
-    walls = np.array([each.wall for each in kept])
+    later = windows[1:]
+    walls = np.array([window.wall for window in later])
     left: list[tuple[StepWindow, LeftOut]] = [(windows[0], "first")]
     if outliers:
-        return Sample(kept, left)
+        return Sample(later, left)
     centre = float(np.median(walls))
     spread = max(float(np.median(np.abs(walls - centre))), _LEAST_SPREAD * centre)
-    left += [(each, "outlier") for each in kept if each.wall > centre + _OUTLIER * spread]
-    return Sample([each for each in kept if each.wall <= centre + _OUTLIER * spread], left)
+    left += [(window, "outlier") for window in later if window.wall > centre + _OUTLIER * spread]
+    return Sample([window for window in later if window.wall <= centre + _OUTLIER * spread], left)
 
 
 def one_in_several(base: Sample, new: Sample, tolerance: float) -> bool:
@@ -246,20 +232,20 @@ def one_in_several(base: Sample, new: Sample, tolerance: float) -> bool:
 
     One side has several more of them, and with them its steps take longer by more than ``tolerance`` of the base.
     """
-    counts, excess = zip(*(_long_steps(each) for each in (base, new)), strict=True)
-    usual = float(np.mean([each.wall for each in base.compared]))
+    counts, excess = zip(*(_long_steps(side) for side in (base, new)), strict=True)
+    usual = float(np.mean([window.wall for window in base.compared]))
     return bool(abs(counts[1] - counts[0]) >= _SEVERAL and abs(excess[1] - excess[0]) > tolerance * usual)
 
 
-def _long_steps(own: Sample) -> tuple[int, float]:
+def _long_steps(steps: Sample) -> tuple[int, float]:
     """How many steps are left out as too long, and what they add to the mean step, ns."""
-    walls = [each.wall for each, why in own.left_out if why == "outlier"]
-    usual = float(np.mean([each.wall for each in own.compared]))
-    return len(walls), sum(wall - usual for wall in walls) / (len(walls) + len(own.compared))
+    walls = [window.wall for window, why in steps.left_out if why == "outlier"]
+    usual = float(np.mean([window.wall for window in steps.compared]))
+    return len(walls), sum(wall - usual for wall in walls) / (len(walls) + len(steps.compared))
 
 
 def within(time: I64, begins: I64, ends: I64) -> npt.NDArray[np.bool_]:
     """Which times lie in one of the windows ``[begin, end)``, both ascending; (n,)."""
     at = np.searchsorted(begins, time, "right") - 1
-    found: npt.NDArray[np.bool_] = (at >= 0) & (time < ends[np.maximum(at, 0)])
-    return found
+    inside: npt.NDArray[np.bool_] = (at >= 0) & (time < ends[np.maximum(at, 0)])
+    return inside
