@@ -138,18 +138,17 @@ def differences(comparison: Comparison) -> list[Difference]:
     """All that changed and is worth a look: what costs or saves most first, then what only explains."""
     if comparison.comparability.verdict == "incomparable":
         return [Difference("DIFF.INCOMPARABLE", "config", "info", message("diff.incomparable"), None, ())]
-    wall = max(float(comparison.base.walls.mean()), 1.0)  # of one slice it may be 0
     changes = [
-        *_kernels(comparison, wall),
-        *_synchronisations(comparison, wall),
-        *_collectives(comparison, wall),
-        *_compilations(comparison, wall),
-        *_fetches(comparison, wall),
-        *_copies(comparison, wall),
+        *_kernels(comparison),
+        *_synchronisations(comparison),
+        *_collectives(comparison),
+        *_compilations(comparison),
+        *_idle_difference(comparison, "DIFF.LOADER", "diff.loader", _fetching),
+        *_idle_difference(comparison, "DIFF.COPY", "diff.copy", _copying),
     ]
     causes = [change for change in changes if change.id in _CAUSES_OF_LINES and (change.delta or 0) > 0]
     cause = max(causes, key=lambda change: change.delta or 0, default=None)
-    changes += _lines(comparison, wall, cause)
+    changes += _lines(comparison, cause)
     # What a cause explains comes after it, also where it is a little more.
     most = abs(cause.delta or 0) if cause else 0.0
     changes.sort(
@@ -163,21 +162,36 @@ def differences(comparison: Comparison) -> list[Difference]:
     ]  # fmt: skip
 
 
-def _kernels(comparison: Comparison, wall: float) -> Iterator[Difference]:
+def _wall(comparison: Comparison) -> float:
+    """How long a step of the base takes, ns; of a profile of one slice that may be 0."""
+    return max(float(comparison.base.walls.mean()), 1.0)
+
+
+def _difference(
+    comparison: Comparison,
+    id: str,
+    cls: FindingClass,
+    delta: float,
+    title: Message,
+    items: tuple[I64, I64],
+    *,
+    advice: tuple[Message, ...] = (),
+    part_of: str | None = None,
+    p: float | None = None,
+) -> Iterator[Difference]:
+    """What adds ``delta`` ns to a step, with its slices ``items`` of both sides; nothing where that is too little."""
+    wall = _wall(comparison)
+    if abs(delta) >= _WORTH * wall:
+        places = places_on_both(comparison, *items)
+        yield Difference(id, cls, severity_of(delta, wall), title, delta, places, advice, part_of, items, p)
+
+
+def _kernels(comparison: Comparison) -> Iterator[Difference]:
     for row in comparison.groups:
-        finding = _KERNEL_IDS.get(row.change)
-        if finding is None or abs(row.delta) < _WORTH * wall:
-            continue
-        yield Difference(
-            finding,
-            "compute",
-            severity_of(row.delta, wall),
-            message(f"diff.{row.change}", **_group_words(row)),
-            row.delta,
-            places_on_both(comparison, row.base_items, row.new_items),
-            items=(row.base_items, row.new_items),
-            p=row.q,
-        )
+        if row.change in _KERNEL_IDS:
+            title = message(f"diff.{row.change}", **_group_words(row))
+            items = row.base_items, row.new_items
+            yield from _difference(comparison, _KERNEL_IDS[row.change], "compute", row.delta, title, items, p=row.q)
 
 
 def _group_words(row: GroupChange) -> dict[str, object]:
@@ -206,27 +220,22 @@ def _attribute(row: GroupChange) -> Message | str:
     return ""
 
 
-def _synchronisations(comparison: Comparison, wall: float) -> Iterator[Difference]:
+def _synchronisations(comparison: Comparison) -> Iterator[Difference]:
     """Operations that wait for the device and that only the new side has."""
     added = [_alone(comparison, k) for k in (0, 1)]
     counts = [[names.count(name) for name in _SYNCS] for _, names in added]
-    more = sum(max(0, new - base) for base, new in zip(counts[0], counts[1], strict=True))
-    idle = _idle(comparison)
-    if not more or idle < _WORTH * wall:
+    if all(new <= base for base, new in zip(*counts, strict=True)):
         return
-    items, names = added[1]
-    waits = np.array([item for item, name in zip(items, names, strict=True) if name in _SYNCS], np.int64)
-    outer = waits[[name == _SYNCS[0] for name in names if name in _SYNCS]] if _SYNCS[0] in names else waits
-    yield Difference(
-        "DIFF.SYNC.ADDED",
-        "dispatch",
-        severity_of(idle, wall),
-        message("diff.sync_added", count=len(outer), operation=comparison.new.trace.name_of(int(outer[0])), delta=idle),
-        idle,
-        tuple(places_of(comparison.new, "new", outer)),
-        (message("finding.advice.DIFF.SYNC.ADDED"),),
-        items=(_NONE, outer),
-    )
+    waits = [(item, name) for item, name in zip(*added[1], strict=True) if name in _SYNCS]
+    # One .item() is several operations inside each other: it is counted by the outer one where that is recorded.
+    outer = [item for item, name in waits if name == _SYNCS[0]] or [item for item, _ in waits]
+    idle = _idle(comparison)
+    if idle > 0:
+        operation = comparison.new.trace.name_of(outer[0])
+        title = message("diff.sync_added", count=len(outer), operation=operation, delta=idle)
+        advice = (message("finding.advice.DIFF.SYNC.ADDED"),)
+        items = _NONE, np.array(outer, np.int64)
+        yield from _difference(comparison, "DIFF.SYNC.ADDED", "dispatch", idle, title, items, advice=advice)
 
 
 def _idle(comparison: Comparison) -> float:
@@ -253,34 +262,14 @@ def _copying(side: Side) -> tuple[I64, Intervals]:
     return items, union(side.trace.slices.start[items], side.trace.slices.end[items])
 
 
-def _fetches(comparison: Comparison, wall: float) -> Iterator[Difference]:
-    """The device waits for batches that the host fetches."""
-    spans = [_fetching(side) for side in comparison.sides]
-    yield from _idle_difference(comparison, wall, "DIFF.LOADER", "diff.loader", spans)
-
-
-def _copies(comparison: Comparison, wall: float) -> Iterator[Difference]:
-    """Copies while the device does nothing else."""
-    spans = [_copying(side) for side in comparison.sides]
-    yield from _idle_difference(comparison, wall, "DIFF.COPY", "diff.copy", spans)
-
-
 def _idle_difference(
-    comparison: Comparison, wall: float, name: str, code: str, spans: list[tuple[I64, Intervals]]
+    comparison: Comparison, id: str, code: str, spans: Callable[[Side], tuple[I64, Intervals]]
 ) -> Iterator[Difference]:
-    base, new = (side.idle_in(*span) for side, (_, span) in zip(comparison.sides, spans, strict=True))
-    if abs(new - base) < _WORTH * wall:
-        return
-    items = (spans[0][0], spans[1][0])
-    yield Difference(
-        name,
-        "data",
-        severity_of(new - base, wall),
-        message(code, base=base, new=new, delta=new - base),
-        new - base,
-        places_on_both(comparison, *items),
-        items=items,
-    )
+    """The device has nothing to do while the slices of ``spans`` run, such as copies."""
+    (base_items, base_spans), (new_items, new_spans) = map(spans, comparison.sides)
+    base, new = comparison.base.idle_in(*base_spans), comparison.new.idle_in(*new_spans)
+    title = message(code, base=base, new=new, delta=new - base)
+    yield from _difference(comparison, id, "data", new - base, title, (base_items, new_items))
 
 
 def _alone(comparison: Comparison, k: int) -> tuple[list[int], list[str]]:
@@ -293,110 +282,67 @@ def _alone(comparison: Comparison, k: int) -> tuple[list[int], list[str]]:
     return operations.item[at].tolist(), [operations.name[place] for place in at.tolist()]
 
 
-def _lines(comparison: Comparison, wall: float, cause: Difference | None) -> Iterator[Difference]:
+def _lines(comparison: Comparison, cause: Difference | None) -> Iterator[Difference]:
+    """Code lines whose launches come later or earlier; ``cause`` is what may explain them."""
     explained = _EXPLAINED * (cause.delta or 0) if cause else 0.0
     for row in comparison.lines:
-        if abs(row.delta) < _WORTH * wall or row.code is None:
+        if row.code is None:
             continue
-        items = (row.base.items if row.base else _NONE, row.new.items if row.new else _NONE)
-        yield Difference(
-            "DIFF.LINE",
-            "dispatch",
-            severity_of(row.delta, wall),
-            message(
-                "diff.line" if row.delta > 0 else "diff.line_earlier",
-                file=row.code.file,
-                line=row.code.line,
-                function=row.code.function,
-                base=row.base.lost if row.base else 0.0,
-                new=row.new.lost if row.new else 0.0,
-                delta=row.delta,
-            ),
-            row.delta,
-            places_on_both(comparison, *items),
-            (),
-            cause.id if cause and 0 < row.delta <= explained else None,
-            items=items,
+        title = message(
+            "diff.line" if row.delta > 0 else "diff.line_earlier",
+            file=row.code.file,
+            line=row.code.line,
+            function=row.code.function,
+            base=row.base.lost if row.base else 0.0,
+            new=row.new.lost if row.new else 0.0,
+            delta=row.delta,
         )
+        items = (row.base.items if row.base else _NONE, row.new.items if row.new else _NONE)
+        part_of = cause.id if cause and 0 < row.delta <= explained else None
+        yield from _difference(comparison, "DIFF.LINE", "dispatch", row.delta, title, items, part_of=part_of)
 
 
-def _collectives(comparison: Comparison, wall: float) -> Iterator[Difference]:
+def _collectives(comparison: Comparison) -> Iterator[Difference]:
+    """Collectives that wait longer for a rank or transfer longer; without waits, all exposed communication together."""
     parts = {row.part: row for row in comparison.parts}
-    known = "wait" in parts
-    for row in comparison.collectives:
+    for row in comparison.collectives if "wait" in parts else ():
         base, new = row.base, row.new
-        if base is None or new is None:
+        if base is None or new is None or None in (base.wait, new.wait, base.transfer, new.transfer):
             continue
         words = {"type": row.type, "group": row.group, "ordinal": row.ordinal + 1}
         items = (np.array(base.items, np.int64), np.array(new.items, np.int64))
-        places = places_on_both(comparison, *items)
-        if not known or None in (base.wait, new.wait, base.transfer, new.transfer):
-            continue
         waited = new.exposed_wait - base.exposed_wait
-        if abs(waited) >= _WORTH * wall:
-            code = "diff.late_rank" if base.peer != new.peer else "diff.wait"
-            args = {"base_wait": base.wait, "new_wait": new.wait, "base_peer": base.peer, "new_peer": new.peer}
-            yield Difference(
-                "DIFF.COMM.LATE_RANK",
-                "communication",
-                severity_of(waited, wall),
-                message(code, **words, **args, delta=waited),
-                waited,
-                places,
-                items=items,
-            )
+        args = {"base_wait": base.wait, "new_wait": new.wait, "base_peer": base.peer, "new_peer": new.peer}
+        code = "diff.late_rank" if base.peer != new.peer else "diff.wait"
+        title = message(code, **words, **args, delta=waited)
+        yield from _difference(comparison, "DIFF.COMM.LATE_RANK", "communication", waited, title, items)
         moved = new.exposed_transfer - base.exposed_transfer
-        if abs(moved) >= _WORTH * wall:
-            yield Difference(
-                "DIFF.COMM.BANDWIDTH",
-                "communication",
-                severity_of(moved, wall),
-                message("diff.bandwidth", **words, base=base.transfer, new=new.transfer, delta=moved),
-                moved,
-                places,
-                items=items,
-            )
+        title = message("diff.bandwidth", **words, base=base.transfer, new=new.transfer, delta=moved)
+        yield from _difference(comparison, "DIFF.COMM.BANDWIDTH", "communication", moved, title, items)
     exposed = parts.get("exposed")
-    if exposed is not None and abs(exposed.delta) >= _WORTH * wall:
+    if exposed is not None:
         base_items = [item for row in comparison.collectives if row.base for item in row.base.items]
         new_items = [item for row in comparison.collectives if row.new for item in row.new.items]
         items = (np.array(base_items, np.int64), np.array(new_items, np.int64))
-        yield Difference(
-            "DIFF.COMM.EXPOSED",
-            "communication",
-            severity_of(exposed.delta, wall),
-            message("diff.exposed", base=exposed.base, new=exposed.new, delta=exposed.delta),
-            exposed.delta,
-            places_on_both(comparison, *items),
-            items=items,
-        )
+        title = message("diff.exposed", base=exposed.base, new=exposed.new, delta=exposed.delta)
+        yield from _difference(comparison, "DIFF.COMM.EXPOSED", "communication", exposed.delta, title, items)
 
 
-def _compilations(comparison: Comparison, wall: float) -> Iterator[Difference]:
+def _compilations(comparison: Comparison) -> Iterator[Difference]:
     """Operators that are compiled while the step runs; nothing where a side has not recorded CANN."""
-    if any(not _records_cann(side) for side in comparison.sides):
+    if not all(map(_records_cann, comparison.sides)):
         return
-    items = [_named(side, lambda name: _COMPILE in name) for side in comparison.sides]
-    time = [
-        float((side.trace.slices.end[compiled] - side.trace.slices.start[compiled]).sum()) / len(side.windows)
-        for side, compiled in zip(comparison.sides, items, strict=True)
-    ]
-    longer = time[1] - time[0]
-    if abs(longer) >= _WORTH * wall:
-        idle = _idle(comparison)
-        delta = min(longer, max(idle, 0.0)) if longer > 0 else max(longer, min(idle, 0.0))
-        if abs(delta) < _WORTH * wall:
-            return
-        counts = [len(compiled) / len(side.windows) for side, compiled in zip(comparison.sides, items, strict=True)]
-        yield Difference(
-            "DIFF.COMPILE",
-            "dispatch",
-            severity_of(delta, wall),
-            message("diff.compile", base_count=counts[0], new_count=counts[1], base=time[0], new=time[1]),
-            delta,
-            places_on_both(comparison, items[0], items[1]),
-            items=(items[0], items[1]),
-        )
+    base_items, new_items = (_named(side, lambda name: _COMPILE in name) for side in comparison.sides)
+    counts, times = [], []
+    for side, items in zip(comparison.sides, (base_items, new_items), strict=True):
+        steps, slices = len(side.windows), side.trace.slices
+        counts.append(len(items) / steps)
+        times.append(float((slices.end[items] - slices.start[items]).sum()) / steps)
+    longer, idle = times[1] - times[0], _idle(comparison)
+    # Compiling costs the step no more than the device was idle for it.
+    delta = min(longer, max(idle, 0.0)) if longer > 0 else max(longer, min(idle, 0.0))
+    title = message("diff.compile", base_count=counts[0], new_count=counts[1], base=times[0], new=times[1])
+    yield from _difference(comparison, "DIFF.COMPILE", "dispatch", delta, title, (base_items, new_items))
 
 
 def _records_cann(side: Side) -> bool:
