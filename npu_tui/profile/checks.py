@@ -43,6 +43,12 @@ def _checks(profile: Profile, tables: Tables) -> list[Check]:
     return [check for check in checks if check is not None and check.rows]
 
 
+def _figures(source: Any, names: str) -> Figures:
+    """Figures by name: ``least=shortest`` is the attribute ``shortest`` of ``source``, called ``least``."""
+    pairs = (word.partition("=") for word in names.split())
+    return {name: getattr(source, attribute or name) for name, _, attribute in pairs}
+
+
 def _rows(frame: Any, keys: tuple[str, ...], figures: tuple[str, ...]) -> dict[Key, Figures]:
     """The rows of ``frame`` by key; those of one key are added up."""
     rows: dict[Key, dict[str, int | None]] = {}
@@ -62,8 +68,7 @@ def _operators(profile: Profile, tables: Tables) -> Check | None:
     if not len(table):
         return None
     ours: dict[Key, Figures] = {
-        (group.type, group.core or ""): {"count": group.count, "total": group.total}
-        for group in kernel_groups(table, "type")
+        (group.type, group.core or ""): _figures(group, "count total") for group in kernel_groups(table, "type")
     }
     most = max((row.get("count") or 0 for row in theirs.values()), default=0)
     return cross_check("op_statistic.csv", ours, theirs, {"total": 10 + _PER_CALL * most})
@@ -72,11 +77,8 @@ def _operators(profile: Profile, tables: Tables) -> Check | None:
 def _apis(profile: Profile, tables: Tables) -> Check | None:
     theirs = _rows(tables.table(API_CALLS.stem).frame, ("level", "name"), ("count", "total", "least", "most"))
     ours: dict[Key, Figures] = {
-        (api.level, api.name): {
-            "count": api.count, "total": api.total, "least": api.shortest, "most": api.longest,
-        }
-        for api in profile.apis
-    }  # fmt: skip
+        (api.level, api.name): _figures(api, "count total least=shortest most=longest") for api in profile.apis
+    }
     levels = {level for level, _ in ours}
     theirs = {key: row for key, row in theirs.items() if key[0] in levels}  # the trace may leave a level out
     return cross_check("api_statistic.csv", ours, theirs, {"total": 10, "least": 1, "most": 1})
@@ -90,14 +92,9 @@ def _steps(profile: Profile, tables: Tables) -> Check | None:
         if len(sums) == 1:
             overlap = sums[0].overlap
             ours["" if step.number is None else str(step.number),] = {
-                "computing": overlap.computing,
-                "exposed": overlap.not_overlapped,
+                **_figures(overlap, "computing exposed=not_overlapped communication free"),
+                **_figures(sums[0], "bubble stage preparing"),
                 "overlapped": overlap.communication - overlap.not_overlapped,
-                "communication": overlap.communication,
-                "free": overlap.free,
-                "bubble": sums[0].bubble,
-                "stage": sums[0].stage,
-                "preparing": sums[0].preparing,
             }
     if not ours:
         return None
@@ -164,12 +161,6 @@ def _collectives(profile: Profile, tables: Tables) -> Check | None:
         return None
     ours: dict[Key, Figures] = {}
     for collective in collectives:
-        timing = collective.timing
-        ours[profile.trace.name_of(collective.item),] = {
-            "elapsed": collective.elapsed,
-            "wait": timing.wait if timing else None,
-            "transit": timing.transit if timing else None,
-            "synchronization": timing.synchronization if timing else None,
-            "idle": timing.idle if timing else None,
-        }
+        timing = _figures(collective.timing, "wait transit synchronization idle") if collective.timing else {}
+        ours[profile.trace.name_of(collective.item),] = {"elapsed": collective.elapsed, **timing}
     return cross_check("communication.json", ours, theirs, dict.fromkeys(names, 20)) if ours else None

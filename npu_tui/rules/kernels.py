@@ -6,6 +6,7 @@ advisor, conversions of formats and slow vector kernels (step 7 of the 20-step t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -54,13 +55,13 @@ def block_dim(facts: Facts) -> Draft | None:
     idle = np.zeros(len(table))
     counted = np.zeros(len(table), np.bool_)
     for cores, limit, prefix in ((_CUBE, limits[CUBE_CORES], "aic"), (_VECTOR, limits[VECTOR_CORES], "aiv")):
-        rows_of = _on(table, cores) & (table.block_dim > 0)
-        count = limit or _cores(table, rows_of, prefix)
-        if not rows_of.any() or not count:
+        on_cores = _on(table, cores) & (table.block_dim > 0)
+        count = limit or _cores(table, on_cores, prefix)
+        if not on_cores.any() or not count:
             continue
-        dim = table.block_dim[rows_of]
-        idle[rows_of] = table.duration[rows_of] * (1.0 - dim / (np.ceil(dim / count) * count))
-        counted |= rows_of
+        dim = table.block_dim[on_cores]
+        idle[on_cores] = table.duration[on_cores] * (1.0 - dim / (np.ceil(dim / count) * count))
+        counted |= on_cores
     total = int(table.duration[counted].sum())
     chosen = np.flatnonzero((idle > 0) & (table.duration >= limits[BLOCK_DIM_US] * 1000))
     lost = float(idle[chosen].sum())
@@ -111,15 +112,14 @@ def ai_cpu(facts: Facts) -> Draft | None:
     rows = np.flatnonzero(wide)
     if not len(rows):
         return None
-    kinds: dict[str, float] = {}
+    kinds: Counter[str] = Counter()
     for row in rows.tolist():
         name = f"{table.type.at(row) or table.name.at(row)} ({(table.dtypes.at(row) or '').replace(';', ', ')})"
-        kinds[name] = kinds.get(name, 0.0) + float(table.duration[row])
-    listed = sorted(kinds, key=lambda name: -kinds[name])[:_LISTED]
+        kinds[name] += int(table.duration[row])
     return Draft(
         "low",
         message("finding.ai_cpu.title", count=len(rows), time=int(table.duration[rows].sum())),
-        message("finding.ai_cpu.detail", names=[timed(name, kinds[name]) for name in listed]),
+        message("finding.ai_cpu.detail", names=[timed(name, float(time)) for name, time in kinds.most_common(_LISTED)]),
         longest_kernels(
             facts, table, rows, lambda row: message("finding.ai_cpu.place", dtypes=table.dtypes.at(row) or "")
         ),
@@ -146,22 +146,16 @@ def pipes(facts: Facts) -> Draft | None:
     if not total:
         return None
     none = known & ~np.logical_or.reduce(list(bound.values()))
-    time = {name: int(table.duration[rows].sum()) for name, rows in {**bound, "none": none}.items()}
-    top = max(time, key=lambda name: time[name])
-    if time[top] < limits[PIPE_SHARE] * total:
+    times = {name: int(table.duration[rows].sum()) for name, rows in {**bound, "none": none}.items()}
+    shares = {name: time / total for name, time in times.items()}
+    top = max(times, key=lambda name: times[name])
+    if times[top] < limits[PIPE_SHARE] * total:
         return None
     rows = np.flatnonzero(none if top == "none" else bound[top])
     return Draft(
         "info",
-        message(f"finding.pipes.title.{top}", share=time[top] / total),
-        message(
-            "finding.pipes.detail",
-            mac=time["mac"] / total,
-            mte2=time["mte2"] / total,
-            vec=time["vec"] / total,
-            none=time["none"] / total,
-            kernels=_most(table, rows, table.duration.astype(np.float64)),
-        ),
+        message(f"finding.pipes.title.{top}", share=shares[top]),
+        message("finding.pipes.detail", kernels=_most(table, rows, table.duration.astype(np.float64)), **shares),
         longest_kernels(
             facts,
             table,
@@ -281,39 +275,32 @@ def formats(facts: Facts) -> Draft | None:
         kinds = [(coded.at(row) or "?").split(";")[0] for coded in (table.formats, into)]
         sides = [(table.type.at(side) or "?") if side >= 0 else "–" for side in (int(before[row]), int(after[row]))]
         groups.setdefault((kinds[0], kinds[1], sides[0], sides[1]), []).append(row)
-    times = {key: int(table.duration[rows].sum()) for key, rows in groups.items()}
-    order = sorted(groups, key=lambda key: -times[key])
-    # At best none of them is needed.
+    times = {key: int(table.duration[members].sum()) for key, members in groups.items()}
+    listed = [
+        message(
+            "finding.formats.group",
+            source=source, target=target, before=brief(before_name), after=brief(after_name),
+            count=len(groups[source, target, before_name, after_name]), time=spent,
+        )
+        for (source, target, before_name, after_name), spent in Counter(times).most_common(_LISTED)
+    ]  # fmt: skip
+
+    def converted(row: int) -> Message:
+        source, target = ((coded.at(row) or "?").split(";")[0] for coded in (table.formats, into))
+        return message("finding.formats.place", source=source, target=target)
+
     items = table.item[rows]
     items = items[items >= 0]
-    removes = facts.span_of(items)
+    removes = facts.span_of(items)  # at best none of them is needed
     return Draft(
         severity_of(facts, facts.share(length_of(removes))),
         message("finding.formats.title", count=len(rows), time=time, share=time / total),
-        message(
-            "finding.formats.detail",
-            groups=[
-                message(
-                    "finding.formats.group", source=key[0], target=key[1], before=brief(key[2]), after=brief(key[3]),
-                    count=len(groups[key]), time=times[key],
-                )
-                for key in order[:_LISTED]
-            ],
-        ),
-        longest_kernels(
-            facts,
-            table,
-            rows,
-            lambda row: message(
-                "finding.formats.place",
-                source=(table.formats.at(row) or "?").split(";")[0],
-                target=(into.at(row) or "?").split(";")[0],
-            ),
-        ),
+        message("finding.formats.detail", groups=listed),
+        longest_kernels(facts, table, rows, converted),
         removes=removes if len(items) else None,
         confidence="medium",
         change=Change(tasks=(TaskCut(items),)) if len(items) else None,
-    )  # fmt: skip
+    )
 
 
 def _neighbours(table: KernelTable, converting: npt.NDArray[np.bool_]) -> tuple[I64, I64]:

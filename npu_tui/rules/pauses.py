@@ -113,21 +113,14 @@ def pauses(facts: Facts) -> Draft | None:
     if not total:
         return None
     # However many there are, long ones are no matter of a slow host; of shorter ones only the few longest count.
-    most = max(
-        _MOST_PAUSES, _MOST_A_STEP * facts.count, int(np.count_nonzero(late[1] - late[0] >= limits[PAUSE_MS] * 1e6))
-    )
-    silent = [
-        (start, end)
-        for start, end in largest(late, most)
-        if end - start >= _LESS * limits[PAUSE_MS] * 1e6 and _silent(facts, start, end)
-    ]
-    if max((end - start for start, end in silent), default=0) < limits[PAUSE_MS] * 1e6:
+    least = limits[PAUSE_MS] * 1e6
+    most = max(_MOST_PAUSES, _MOST_A_STEP * facts.count, int(np.count_nonzero(late[1] - late[0] >= least)))
+    silent = [span for span in largest(late, most) if span[1] - span[0] >= _LESS * least and _silent(facts, *span)]
+    if max((end - start for start, end in silent), default=0) < least:
         return None
     silent += _first_of_them(facts, silent)
-    removes: Span = (
-        np.array([start for start, _ in silent], np.int64),
-        np.array([end for _, end in silent], np.int64),
-    )
+    start, end = np.array(silent, np.int64).T
+    removes = start, end
     time = length_of(removes)
     share = facts.share(time)
     if time < limits[PAUSE_SHARE] * total or share < limits[SEVERITY_MEDIUM]:
@@ -138,12 +131,10 @@ def pauses(facts: Facts) -> Draft | None:
     longest = sorted(sorted(silent, key=lambda row: row[0] - row[1])[:_MOST_SHOWN])
     frames = _frames(facts, longest)
     named = next((frame for frame in frames if frame), "")
-    words = {"count": len(silent), "time": time}
+    form, words = ("_in", {"frame": brief(named, 60)}) if named else ("", {})
     return Draft(
         severity_of(facts, share),
-        message("finding.pause.title_in", frame=brief(named, 60), **words)
-        if named
-        else message("finding.pause.title", **words),
+        message(f"finding.pause.title{form}", count=len(silent), time=time, **words),
         message("finding.pause.detail", count=len(silent), share=time / total),
         tuple(
             Evidence(start, end, None, "Free", _note(end - start, frame))
@@ -152,9 +143,7 @@ def pauses(facts: Facts) -> Draft | None:
         advise("pause_look") if named else advise("pause_look", "pause_record"),
         removes,
         confidence="medium",
-        verdict=message("finding.pause.verdict_in", frame=brief(named, 60), **words)
-        if named
-        else message("finding.pause.verdict", **words),
+        verdict=message(f"finding.pause.verdict{form}", count=len(silent), time=time, **words),
     )
 
 
