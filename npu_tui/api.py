@@ -30,8 +30,8 @@ class Error(Exception):
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """What goes wrong inside is an ``Error`` with its text."""
+def errors_of_api() -> Iterator[None]:
+    """Turns the errors of reading and of queries into ``Error``."""
     from npu_tui.load.errors import InputError
     from npu_tui.query.query import QueryError
 
@@ -75,14 +75,14 @@ class Tables:
         """
         from npu_tui.query.query import query as answer
 
-        with told():
+        with errors_of_api():
             return answer(self._tables, query)
 
     def table(self, name: str) -> pl.LazyFrame:
         """The table ``name``. Raises ``Error`` where there is none, or where it needs a file that is gone."""
         from npu_tui.query.query import no_table
 
-        with told():
+        with errors_of_api():
             if name not in self._tables.names:
                 raise no_table(name, self._tables)
             return self._tables.lazy(name)
@@ -148,7 +148,7 @@ class Report:
 
     def html(self) -> str:
         """The report as one HTML page that loads nothing."""
-        with told():
+        with errors_of_api():
             return self._written("html")
 
     def _written(self, form: str) -> str:
@@ -197,7 +197,7 @@ class Comparison:
         from npu_tui.output.compare_document import compare_document
         from npu_tui.output.html import html
 
-        with told():
+        with errors_of_api():
             return html(compare_document(self.data, Picture(self._compared)))
 
     def __str__(self) -> str:
@@ -257,7 +257,7 @@ class Profile(Tables):
 
     @property
     def rank(self) -> int | None:
-        """The rank, None where nothing tells it."""
+        """The rank, None if unknown."""
         return self.measured.trace.rank
 
     @property
@@ -273,7 +273,7 @@ class Profile(Tables):
     @property
     def verdict(self) -> str:
         """What is wrong, in a line or a few. Raises ``Error`` if the file of the trace is gone."""
-        with told():
+        with errors_of_api():
             return "\n".join(words(line) for line in self.measured.findings.verdict)
 
     def report(self, range: Span | None = None, step: int | None = None) -> Report:
@@ -281,7 +281,7 @@ class Profile(Tables):
 
         Raises ``Error`` for a range or step that is not there.
         """
-        with told():
+        with errors_of_api():
             return Report(self._part(range, step))
 
     def compare(self, other: Profile) -> Comparison:
@@ -289,14 +289,14 @@ class Profile(Tables):
         from npu_tui.compare.comparison import Comparison as Compare
         from npu_tui.compare.measured import Side
 
-        with told():
+        with errors_of_api():
             return Comparison(Compare(Side(self.measured), Side(other.measured)))
 
     def timeline(self, range: Span | None = None, step: int | None = None, dark: bool = False) -> Timeline:
         """The lanes as a picture: a ``range`` of time, ``ProfilerStep#step``, or the first step; at most 60 rows."""
         from npu_tui.output.timeline import timeline_files
 
-        with told():
+        with errors_of_api():
             return Timeline(timeline_files(self._part(range, step))[dark])
 
     def _part(self, span: Span | None, step: int | None) -> Measured:
@@ -340,7 +340,7 @@ def open(path: str | PathLike[str], *, cached: bool = True, source: Form | None 
     from npu_tui.load.load import opening_of
     from npu_tui.profile.profile import Profile as Measure
 
-    with told():
+    with errors_of_api():
         opening = opening_of(fspath(path), cached, source)
         return Profile(Measure(opening.trace(), opening.source))
 
@@ -354,7 +354,7 @@ class Job(Tables):
     @once
     def profiles(self) -> list[Profile]:
         """The profile of every rank, by rank."""
-        with told():
+        with errors_of_api():
             return [Profile(profile) for profile in self._tables.profiles]
 
     ranks = _TableProperty(
@@ -366,7 +366,7 @@ class Job(Tables):
         """The report about the job; the fields are those of ``npu-tui ranks --format json``."""
         from npu_tui.output.job_report import job_report
 
-        with told():
+        with errors_of_api():
             return job_report(self._tables.job)
 
     def report(self) -> str:
@@ -393,7 +393,7 @@ def open_job(path: str | PathLike[str], *, cached: bool = True) -> Job:
     from npu_tui.load.find import find_sources
     from npu_tui.query.query import job_tables
 
-    with told():
+    with errors_of_api():
         find_sources(Path(path))
         return Job(job_tables(Path(path), Thresholds(), cached))
 

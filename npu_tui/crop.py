@@ -71,8 +71,8 @@ def chosen(trace: Trace, wanted: Wanted) -> Chosen:
     """What of ``trace`` is kept as ``wanted`` says.
 
     A link stays with its target, a collective has its tasks with it. Unless slices are clipped a link brings the slice
-    at its source, and a launch its way through the task queue, wherever they are: without them nothing tells who
-    launched what is kept.
+    at its source, and a launch its way through the task queue, wherever they are: they say who launched the
+    kernels.
     """
     links = trace.links
     touched, allowed = _touched(trace, wanted), _on_lanes(trace, wanted)
@@ -218,7 +218,7 @@ class _Keeping:
         return time != INVALID and bool(self._window.start <= time - self._trace.start_ns < self._window.end)
 
     def _cut(self, ordinal: int, text: bytes) -> bytes:
-        """The slice of event ``ordinal`` with what of it lies in the range; as it stands if that is all of it."""
+        """The slice of event ``ordinal`` cut at the edges of the range; unchanged if it lies inside."""
         assert self._slice_of is not None
         item = int(self._slice_of[ordinal])
         start, end = int(self._trace.slices.start[item]), int(self._trace.slices.end[item])
@@ -255,15 +255,15 @@ def _like(before: msgspec.Raw | None, ns: int) -> bytes:
 
 
 _LONGEST = 16 << 20
-"""What stands around the events is not kept if it is longer."""
+"""A longer text around the events is not kept."""
 
 Frame = tuple[bytes, bytes]
 BARE: Frame = (b"[\n", b"\n]\n")
-"""What stands before and after the events where nothing else does."""
+"""The text before and after the events of a plain list."""
 
 
 def frame_of(trace: Trace) -> Frame:
-    """What stands before and after the events of ``trace``: settings of the profiler beside ``traceEvents``."""
+    """The text before and after the events of ``trace``: settings of the profiler beside ``traceEvents``."""
     chunks = trace.chunks
     if len(trace.files) != 1 or not len(chunks.offset):
         return BARE

@@ -63,7 +63,7 @@ def are_runs(folder: Path) -> bool:
 
 
 def profile_of(source: Source, folder: Path) -> Nearby:
-    """What is told of the profile ``source`` without reading its trace."""
+    """The profile ``source``, described without reading its trace."""
     path = home_of(source)
     name = (_NAMED.fullmatch(path.name) or _MSPROF.fullmatch(path.name)) if path.is_dir() else None
     size, written = _measured(source)
@@ -99,7 +99,7 @@ def _measured(source: Source) -> tuple[int, float]:
         for file in files:
             status = file.stat()
             size, written = size + status.st_size, max(written, status.st_mtime)
-    except OSError:  # what can be told of it is told
+    except OSError:  # the files that could be measured count
         pass
     return size, written
 
@@ -115,7 +115,7 @@ def _stamped(digits: str | None) -> float | None:
 
 
 def _level(source: Source) -> int | None:
-    """The level that it was recorded at; None where nothing beside it tells."""
+    """The level that it was recorded at, None if unknown."""
     if source.folder is None:
         return None
     if source.kind == "database":
@@ -176,7 +176,7 @@ MOST = 2 << 30
 """Bytes of all of them together."""
 
 
-class Told(Struct, frozen=True):
+class Verdict(Struct, frozen=True):
     """What the profile or job at ``path`` says first; ``grave`` where it is a large share of the run.
 
     ``failed`` where it cannot be read, and ``text`` says why.
@@ -188,7 +188,7 @@ class Told(Struct, frozen=True):
     failed: bool = False
 
 
-def verdicts(listed: Iterable[Nearby], cached: bool, go_on: Callable[[], bool]) -> Iterator[Told]:
+def verdicts(listed: Iterable[Nearby], cached: bool, go_on: Callable[[], bool]) -> Iterator[Verdict]:
     """What each of ``listed`` says: first those with parsed copies, then the smaller before the larger.
 
     Ends as soon as ``go_on`` says so. What is too large to be read for one line is left out.
@@ -208,9 +208,9 @@ def verdicts(listed: Iterable[Nearby], cached: bool, go_on: Callable[[], bool]) 
         except Cancelled:
             return
         except InputError as error:
-            yield Told(profile.path, words(error.message), failed=True)
+            yield Verdict(profile.path, words(error.message), failed=True)
         except (OSError, MemoryError) as error:
-            yield Told(profile.path, str(error) or type(error).__name__, failed=True)
+            yield Verdict(profile.path, str(error) or type(error).__name__, failed=True)
 
 
 def _weighed(listed: Iterable[Nearby], cached: bool) -> Iterator[tuple[bool, Nearby]]:
@@ -220,7 +220,7 @@ def _weighed(listed: Iterable[Nearby], cached: bool) -> Iterator[tuple[bool, Nea
         yield key is not None and cache.has(key), profile
 
 
-def _verdict(profile: Nearby, cached: bool, go_on: Callable[[], bool]) -> Told:
+def _verdict(profile: Nearby, cached: bool, go_on: Callable[[], bool]) -> Verdict:
     from npu_tui.profile.profile import Profile
 
     opening = Opening(profile.path, cached)
@@ -233,10 +233,10 @@ def _verdict(profile: Nearby, cached: bool, go_on: Callable[[], bool]) -> Told:
         None,
     )
     text = words(findings.verdict[0]) if findings.verdict else ""
-    return Told(profile.path, text, leading is not None and leading.severity == "high")
+    return Verdict(profile.path, text, leading is not None and leading.severity == "high")
 
 
-def _job_verdict(profile: Nearby, go_on: Callable[[], bool]) -> Told:
+def _job_verdict(profile: Nearby, go_on: Callable[[], bool]) -> Verdict:
     from npu_tui.jobs.opening import open_job
     from npu_tui.output.job_report import job_report
 
@@ -245,4 +245,4 @@ def _job_verdict(profile: Nearby, go_on: Callable[[], bool]) -> Told:
             raise Cancelled
 
     report = job_report(open_job(profile.path, progress=stop))
-    return Told(profile.path, report.verdict, bool(report.findings) and report.findings[0].severity == "high")
+    return Verdict(profile.path, report.verdict, bool(report.findings) and report.findings[0].severity == "high")

@@ -37,7 +37,7 @@ _LOST: dict[str, frozenset[Evidence]] = {
 """What is said in ``TraceHealth`` by what it takes away; what was never shown takes nothing away."""
 
 _PHASES = frozenset("NODSTpFcVva()=,n")
-"""Phases of the Trace Event Format that are no slices, samples or links; any other is a damaged one of these."""
+"""Phases of the Trace Event Format that are not slices, samples or links; any other phase is damaged."""
 
 
 def unread(health: TraceHealth) -> frozenset[Evidence]:
@@ -133,7 +133,7 @@ LIMITS = {
 """The measure that each option limits."""
 
 SHARED = ("max_free", "max_host_late", "max_lost", "max_exposed_communication")
-"""The options that take a share too; a step is no part of anything."""
+"""The options that take a share too; a step is not a share of anything."""
 
 
 class Limit(Struct, frozen=True):
@@ -148,7 +148,7 @@ _MOST_PERCENT = 1e9
 
 
 def parse_share(text: str) -> float | None:
-    """0.1 for ``10%``; None if it is no percentage from 0."""
+    """0.1 for ``10%``; None if it is not a percentage from 0."""
     number, sign, rest = text.strip().partition("%")
     try:
         value = float(number)
@@ -179,7 +179,7 @@ TOLERANCE = 0.05
 """A p99 of the step above 1.05 times the baseline's is a regression: the rule of Ascend's tuning guide, step 20."""
 
 NOISE = 0.001
-"""What changes by less than this share of the baseline's device time is no regression, whatever its own share."""
+"""A change below this share of the baseline's device time is not a regression, whatever the tolerance."""
 
 PLACES = ("rank", "device", "profiler_level", "step_count")
 """Facts of the source that should be the same on both sides."""
@@ -230,7 +230,7 @@ def read_baseline(path: Path) -> dict[str, Any]:
 
 
 _MOST_US = 1e15
-"""Thirty years: no profile lasts as long, and what is larger is no number of this file."""
+"""Thirty years: no profile lasts as long, so a larger number is damaged."""
 
 
 def _refused(path: Path, code: str, **args: object) -> InputError:

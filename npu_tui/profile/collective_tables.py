@@ -55,7 +55,7 @@ TrafficRow = row_type(
 
 
 def collectives(profile: Profile, running: Window | None = None) -> Sheet:
-    """The collectives that start in the part, or those that run in a window, by start, with what their tasks tell.
+    """The collectives that start in the part, or that run in the window ``running``, by start.
 
     Without a trace those of communication.json. Raises ``InputError`` if the file of the trace is gone.
     """
@@ -123,7 +123,7 @@ def _traffic(collectives: Collectives) -> list[Any]:
 
 
 def _last(collectives: Collectives) -> tuple[Array, Array]:
-    """The rank that came last to each collective, -1 where nothing tells, and how long after this one, ns."""
+    """The rank that came last to each collective, -1 if unknown, and how long after this one, ns."""
     came = collectives.arrivals
     rank, after = np.full(len(collectives), UNKNOWN), np.zeros(len(collectives), np.int64)
     order = np.lexsort((np.arange(len(came.owner))[::-1], came.after, came.owner))  # of equal ones the first
@@ -215,7 +215,7 @@ COLLECTIVES = table(
     panel="name elapsed=duration exposed last=last_after wait longest_wait transit sync=synchronization "
     "sync_share=share size bandwidth=gb_s start group=group_name",
     row="CollectiveRow",
-    about="One collective; what its plane tasks tell is None at Level0.",
+    about="One collective; what is taken from its plane tasks is None at Level0.",
     types={"arrivals": list[ArrivalRow], "traffic": list[TrafficRow]},  # type: ignore[valid-type]
 )
 

@@ -1,7 +1,7 @@
-"""What lies beside a trace: its tables, each read once and joined once, and what they and the settings say.
+"""The files beside a trace: each table read once and joined once to the slices, and the settings of the profiler.
 
-The files are those that torch_npu and msprof write into one folder with the trace. Readers of ``ingest`` turn each into
-a frame; here rows find their slices, and times become ns since the trace began.
+torch_npu and msprof write them into one folder with the trace. ``load.companions`` turns each into a frame; here rows
+find their slices, and times become ns since the trace began.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ FILES = (
     "communication.json", "communication_matrix.json", "data_preprocess.csv", "nic.csv", "roce.csv", "pcie.csv",
     "hccs.csv", "profiler_info.json", "profiler_metadata.json",
 )  # fmt: skip
-"""What may lie beside a trace; ``summary.tells.<file>`` says what it tells, ``summary.makes.<file>`` what makes it."""
+"""What may lie beside a trace; ``summary.tells.<file>`` says what is in it, ``summary.makes.<file>`` what makes it."""
 _MEGABYTE, _KILOBYTE = 2**20, 2**10
 _NOTHING = Allocations(Coded([], np.zeros(0, np.int64)), *(np.zeros(0, np.int64) for _ in range(3)))
 _PLACE = ("step", "kind", "name", "group")
@@ -89,7 +89,7 @@ class FileState(Struct, frozen=True):
 
 
 class Tables:
-    """What ``companions`` (None where there is no folder to look into) hold beside ``trace``.
+    """The tables of ``companions`` (None without a folder to look into) beside ``trace``.
 
     ``kernels`` are the compute slices of the trace and ``collectives`` those of its group lanes, both ascending. Joins
     raise ``InputError`` where they need args and the file of the trace is gone.
@@ -156,7 +156,7 @@ class Tables:
 
     @once
     def packets(self) -> Reading:
-        """How many packets of which size every collective moved."""
+        """How many packets of each size every collective moved."""
         return communication_packets(self._communication)
 
     @once
@@ -232,7 +232,7 @@ class Tables:
         )
         return rows
 
-    # What they tell.
+    # What the tables say.
 
     @once
     def transfers(self) -> list[Transfer]:
@@ -309,7 +309,7 @@ class Tables:
 
     @once
     def files(self) -> list[FileState]:
-        """What became of every file of ``FILES``; those that are there are read. Empty where there is no folder."""
+        """The state of every file of ``FILES``, read if it is there; empty without a folder."""
         companions = self._companions
         return [self._state(name, companions) for name in FILES] if companions is not None else []
 
@@ -376,7 +376,7 @@ def _environment(companions: Companions) -> dict[str, str] | None:
 
 
 def memory_of(tables: Tables) -> Memory:
-    """What ``tables`` say of memory; empty where they are not there."""
+    """The memory of the device by ``tables``; empty without them."""
     start = tables.start_ns
     curves: list[MemoryCurve] = []
     if tables.has(MEMORY.stem):

@@ -1,4 +1,4 @@
-"""The tables that files beside a trace tell: memory, what became of the files, our figures against theirs, links."""
+"""The tables of the files beside a trace: memory, the state of each file, our figures against theirs, links."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ FILES = table(
     row="FileRow",
     about="""A file that may lie beside the trace: ``state`` is missing, empty, cut_off, unreadable or read.
 
-    ``problems`` tell what of it is lost; ``setting`` makes the profiler write it.
+    ``problems`` say what could not be read; ``setting`` makes the profiler write it.
     """,
     types={"problems": list[str]},
 )

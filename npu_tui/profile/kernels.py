@@ -65,7 +65,7 @@ def _hits(tables: Tables) -> F64:
     """The hit rate of L2 of every compute slice, not-a-number without one."""
     try:
         row = tables.cache_rows
-    except InputError:  # the ids of the tasks stand in a file that is gone
+    except InputError:  # the ids of the tasks are args of a trace that is gone
         return np.full(len(tables.kernel_rows), np.nan)
     rate = tables.table(L2_CACHE.stem).frame["hit_rate"].fill_null(np.nan).to_numpy()
     return np.append(rate, np.nan)[row]
@@ -148,8 +148,8 @@ def cores_of(table: KernelTable, tables: Tables) -> dict[int, str | None] | None
 def types_of(trace: Trace, items: I64, compute: Bools, table: Callable[[], KernelTable]) -> tuple[list[str], I64]:
     """The distinct operator types of the slices ``items`` (n,), and which one each has; (n,).
 
-    A kernel (``compute`` says which slices are) has that of its row in ``table``; what has no row, the one its name
-    tells.
+    A kernel (``compute`` says which slices are) has the type of its row in ``table``, a slice without a row the one in
+    its name.
     """
     types, code = kernel_types(trace, items)
     kernels = np.flatnonzero(compute[items])

@@ -186,7 +186,7 @@ class Profile:
 
     @property
     def kind(self) -> SourceKind:
-        """What the user opened, or the database that was found there: as discovery tells, else by the layers."""
+        """What the user opened, or the database that was found there: by discovery, else by the layers."""
         if self.source is not None and self.source.kind == "database":
             return "database"
         if self.source is not None and (self.source.is_directory or self.source.kind == "companions"):
@@ -232,14 +232,14 @@ class Profile:
 
     @shared
     def setup(self) -> Setup:
-        """Settings of the profiler, environment and groups of the job, as the files beside the trace tell."""
+        """Settings of the profiler, environment and groups of the job, by the files beside the trace."""
         from npu_tui.profile.companions import setup_of
 
         return setup_of(self.companions)
 
     @shared
     def memory(self) -> Memory:
-        """Memory of the device over time and what was allocated, as the files beside the trace tell."""
+        """Memory of the device over time and its allocations, by the files beside the trace."""
         from npu_tui.profile.companions import memory_of
 
         return memory_of(self.tables)
@@ -255,7 +255,7 @@ class Profile:
 
     @property
     def device(self) -> int | None:
-        """The number of the only device, None where there are several or the file does not tell."""
+        """The number of the only device, None if there are several or it is unknown."""
         devices = {part.device for part in self.devices}
         return devices.pop() if len(devices) == 1 else None
 
@@ -348,7 +348,7 @@ class Profile:
     def step_sums(self) -> list[tuple[Step, list[StepSums]]]:
         """The steps that the selection touches, each as a whole, with the sums of every device.
 
-        There are no sums where no launch is linked: nothing tells when such a step is on the device.
+        Without linked launches there are no sums, as it is unknown when such a step is on the device.
         """
         linked = any(step.window is not None for step in self.steps)
         touched = []
@@ -391,7 +391,7 @@ class Profile:
 
     @shared
     def kernel_cores(self) -> dict[int, str | None] | None:
-        """The Accelerator Core of every compute slice, as kernel_details.csv has it; None without that file."""
+        """The Accelerator Core of every compute slice by kernel_details.csv; None without that file."""
         from npu_tui.profile.kernels import cores_of
 
         return cores_of(self.all_kernels, self.tables)
@@ -409,7 +409,7 @@ class Profile:
     def types_of(self, items: I64) -> tuple[list[str], I64]:
         """The distinct operator types of the slices ``items`` (n,), and which one each has; (n,).
 
-        A kernel has that of its row of kernel_details.csv; what has no row, the one its name tells.
+        A kernel has the type of its row of kernel_details.csv, a slice without a row the one in its name.
         """
         from npu_tui.profile.kernels import types_of
 
@@ -515,9 +515,9 @@ class Profile:
         return find(self._judged, self.threads if len(self.trace.slices) >= _LARGE else 1)
 
     def compute_ahead(self) -> None:
-        """Begin with what the findings wait for longest, in a thread of its own, where the trace is worth one.
+        """Start what the findings wait for longest in a thread of its own, where the trace is large enough.
 
-        Most of it is reading and compiled loops, which leave the interpreter to others.
+        It mostly reads and runs compiled loops, both of which release the interpreter lock.
         """
         if self.threads > 1 and len(self.trace.slices) >= _WORTH_A_THREAD:
             self._ahead  # noqa: B018 - it is begun once
@@ -534,7 +534,7 @@ class Profile:
 
     @once
     def titles(self) -> tuple[dict[str, Message], set[str]]:
-        """What the rules find above info, by id, and those that cannot tell; raises as ``collectives``."""
+        """Titles of findings above info by id, and the rules without an answer; raises as ``collectives``."""
         from npu_tui.rules.find import titles
 
         return titles(self._judged)
@@ -543,7 +543,7 @@ class Profile:
 
     @shared
     def health(self) -> TraceHealth:
-        """What could not be placed as it stands."""
+        """What could not be placed as recorded."""
         from npu_tui.analysis.health import trace_health
 
         return trace_health(self.trace)

@@ -1,4 +1,4 @@
-"""The scene of profiles: what the view draws beside the slices, from what the analysis says of their launches."""
+"""The scene of profiles: what the view draws beside the slices, from the analysis of launches and memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ I64 = npt.NDArray[np.int64]
 
 _LARGE = 100 * 2**20
 _NO_LANES = Layer(0, -1, "Ascend Hardware", "hardware", None, None, ())
-"""What the curves of memory stand below where there is no trace."""
+"""The layer for the curves of memory where there is no trace."""
 
 
 def make_scene(profiles: Sequence[Profile]) -> Scene:
@@ -42,7 +42,7 @@ def _drawn(trace: Trace) -> Trace:
 
 
 def finding_marks(findings: Iterable[Finding]) -> list[FindingMark]:
-    """The marks of those of ``findings`` (all of a profile, in order) that shorten the step, over what proves them.
+    """Marks over the evidence of the ``findings`` (all of a profile, in order) that shorten the step.
 
     The first finding is drawn last, over the others.
     """

@@ -26,7 +26,7 @@ I64 = npt.NDArray[np.int64]
 Value = int | float | str | bool | None
 
 Kind = Literal["whole", "real", "flag", "label", "rows"]
-"""Int64, Float64, Boolean, Enum (texts of which many are alike, sorted as texts), and rows of JSON within a row."""
+"""Int64, Float64, Boolean, Enum (texts that repeat, sorted as texts), and rows of JSON within a row."""
 
 NAMES: dict[Kind, str] = {"whole": "Int64", "real": "Float64", "flag": "Boolean", "label": "Enum", "rows": "List"}
 """What polars calls the type of each kind."""
@@ -157,7 +157,7 @@ class Field(Struct, frozen=True):
 class Table(Struct, frozen=True):
     """A table and its views; ``make`` gives its values for a part of a profile.
 
-    ``row`` is the type of a row of JSON. ``extended`` if files beside the trace may add columns of their own.
+    ``row`` is the type of a row of JSON. With ``extended`` files beside the trace may add columns.
     """
 
     id: str
@@ -203,7 +203,7 @@ def table(
 
     ``count=calls`` calls the column ``calls`` by another name. In ``json`` a question mark follows what may be null,
     and a name gets the suffix of the unit: ``total`` of ns is ``total_us``. ``row`` and ``about`` name and describe a
-    row of JSON; ``types`` has those of its values that the columns do not tell: rows within it, a few words.
+    row of JSON; ``types`` gives the types of values that the columns do not define: rows within it, a few words.
     """
     known = COLUMNS | {each.id: each for each in own}
     columns = tuple(
@@ -277,7 +277,7 @@ Part = Callable[[int, int], Array]
 
 
 class Numbers(Struct, frozen=True):
-    """Numbers or flags by rows; ``missing`` is the whole number that stands for null, not-a-number always does."""
+    """Numbers or flags by rows; null is not-a-number, or the whole number ``missing``."""
 
     part: Part
     missing: int | None = None

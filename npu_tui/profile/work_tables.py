@@ -1,6 +1,6 @@
 """The tables about what the device did: kernels, operators, steps, how its time was spent, calls of CANN.
 
-Where there is no trace, the files beside it tell; which of them is decided here.
+Without a trace the rows come from the files beside it; which file is decided here.
 """
 
 from __future__ import annotations
@@ -275,7 +275,7 @@ STEPS = table(
 def overlap(profile: Profile) -> Sheet:
     """How each device spent its time; without a trace one row, the sum of step_trace_time.csv.
 
-    Free is split by who was late, null where there are no launches.
+    Free is split into host late and device side, null without launches.
     """
     none = (None, None, None)
     spent = [

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 FORMATS = ("table", "csv", "json", "ndjson", "parquet", "arrow")
-"""How an answer can be written; the last two are no text."""
+"""How an answer can be written; the last two are binary."""
 
 ENDINGS = {".csv": "csv", ".json": "json", ".ndjson": "ndjson", ".jsonl": "ndjson", ".parquet": "parquet",
            ".arrow": "arrow", ".ipc": "arrow", ".feather": "arrow"}  # fmt: skip

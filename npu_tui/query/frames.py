@@ -257,7 +257,7 @@ def _tables_of(sql: str, names: Sequence[str]) -> dict[str, str]:
 
 
 class ProfileTables:
-    """The tables of ``profiles``, which are opened when a query needs them; ``job`` tells of several ranks.
+    """The tables of ``profiles``, which are opened when a query needs them; ``job`` is that of several ranks.
 
     A table has the rows of all profiles one below the other; ``rank`` tells them apart. ``ranks`` is there with ``job``
     only. Where a table needs args and the file of the trace is gone, asking for it raises ``InputError``.

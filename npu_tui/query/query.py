@@ -94,7 +94,7 @@ class QueryError(Exception):
 def query(tables: ProfileTables, sql: str, limit: int | None = None) -> pl.DataFrame:
     """The answer to ``sql``, at most ``limit`` rows of it; only the tables and columns that it names are made.
 
-    Raises ``QueryError`` if it is no query or asks for what is not there, ``InputError`` where a table needs the file
+    Raises ``QueryError`` for a wrong query or an unknown name, ``InputError`` where a table needs the file
     of the trace and that is gone.
     """
     import polars as pl

@@ -1,6 +1,6 @@
 """What is wrong with a job, proved by places of the trace: a rule is one object in the file of its family.
 
-A family is a module with ``RULES``; its thresholds stand beside the check that compares with them, its texts in
+A family is a module with ``RULES``; its thresholds are beside the check that compares with them, its texts in
 ``npu_tui/strings/<language>/rules.py``.
 """
 

@@ -72,7 +72,7 @@ AFFINITY_SHARE = Threshold("affinity_share", 0.01)
 
 
 def affinity_api(facts: Facts) -> Draft | None:
-    """Runs of top-level operations with a torch_npu API of their own."""
+    """Runs of top-level operations that one call of torch_npu replaces."""
     trace, slices = facts.trace, facts.trace.slices
     items, device = _top_level(facts, facts.inputs.hosts())
     savings: dict[str, _Saving] = {}
@@ -102,7 +102,7 @@ def _top_level(facts: Facts, hosts: HostOperators) -> tuple[I64, I64]:
 
 
 def _is_backward(name: str) -> bool:
-    """Whether an operation belongs to a backward pass; most names are told apart without the pattern."""
+    """Whether an operation belongs to a backward pass; the pattern is slow, so most names are sorted out before."""
     return ("Backward" in name or name.startswith("autograd::")) and _BACKWARD.search(name) is not None
 
 

@@ -26,10 +26,10 @@ I64 = npt.NDArray[np.int64]
 
 _COMPILE = "aclopCompileAndExecute"
 _MEMORY_CALLS = ("aclMallocMemInner", "aclrtMalloc", "aclrtMallocPhysical", "aclrtFreePhysical", "aclrtFree")
-_LEAST_SHARE = 0.02
-_WHOLE_LOOP = 0.5
-_GRAPH = 3
-"""So many kernels for a launch are those of graphs."""
+_LEAST_BLAME = 0.02
+_MOST_OF_THE_JOB = 0.5
+_GRAPH_KERNELS = 3
+"""More kernels than this for a launch mean that graphs are launched."""
 Function = tuple[str, str]
 
 
@@ -68,7 +68,7 @@ def launch_blocking(facts: Facts) -> float:
     launches = facts.launches
     if launches is None or len(launches.link) < facts.limits[LINKS_FEWEST]:
         return 0.0
-    if facts.part.pairs is not None and len(facts.part.pairs.link) > _GRAPH * len(launches.link):
+    if facts.part.pairs is not None and len(facts.part.pairs.link) > _GRAPH_KERNELS * len(launches.link):
         return 0.0
     return len(waits_after_launches(facts, sync_calls(facts))) / len(launches.link)
 
@@ -134,7 +134,7 @@ def blamed_calls(facts: Facts, span: Span, most: int = 3) -> list[Blamed]:
         Blamed(facts.trace.names[names[k]].rpartition("@")[2], round(sums[k]), int(counts[k]))
         for k in np.argsort(-sums, kind="stable")[:most].tolist()
     ]
-    return [row for row in rows if row.time >= _LEAST_SHARE * length_of(span)]
+    return [row for row in rows if row.time >= _LEAST_BLAME * length_of(span)]
 
 
 class SyncSite(Struct, frozen=True):
@@ -183,7 +183,7 @@ def sync_site(facts: Facts) -> SyncSite | None:
         if launched.any() and facts.launches.lost[launched].sum() > length[launched].sum():
             chosen.append(line)
     launched = np.isin(row_line, chosen)
-    if not chosen or np.count_nonzero(launched) > _WHOLE_LOOP * len(launched):
+    if not chosen or np.count_nonzero(launched) > _MOST_OF_THE_JOB * len(launched):
         return None
     return SyncSite(
         loop[0],
@@ -228,9 +228,9 @@ def sync_span(facts: Facts, site: SyncSite | None) -> Span:
     return without(span, facts.on_device(facts.span_of(fetches(facts))))
 
 
-SEVERAL = 3
-"""So many late ranks take turns, where none is late in most cases."""
-_IN_MOST = 0.5
+MANY_RANKS = 3
+"""From this many late ranks on they take turns, where none is late in most cases."""
+_IN_MOST_CASES = 0.5
 
 
 class Case(Struct, frozen=True):
@@ -244,8 +244,8 @@ class Case(Struct, frozen=True):
 class Late(Struct, frozen=True):
     """``ranks`` that come late, the one that was waited for longest first, in ``cases``.
 
-    ``span`` is the exposed time in which nobody else was missing. ``wandering`` tells that none of them is late in most
-    cases, ``neighbours`` that this rank sees only those beside it.
+    ``span`` is the exposed time in which nobody else was missing. With ``wandering`` none of them is late in most
+    cases, with ``neighbours`` this rank sees only the ranks beside it.
     """
 
     ranks: tuple[int, ...]
@@ -282,8 +282,8 @@ def late(facts: Facts) -> Late | None:
         order,
         tuple(cases),
         both((low, high), facts.exposed),
-        len(order) >= SEVERAL and waited.get(order[0], 0) < _IN_MOST * total,
-        sum(case.excess for case in cases if case.collective.neighbours_only) > _IN_MOST * total,
+        len(order) >= MANY_RANKS and waited.get(order[0], 0) < _IN_MOST_CASES * total,
+        sum(case.excess for case in cases if case.collective.neighbours_only) > _IN_MOST_CASES * total,
     )
 
 
@@ -357,8 +357,8 @@ PROFILER_GAP_LOW_US = Threshold("profiler_gap_low_us", 80.0)
 PROFILER_GAP_HIGH_US = Threshold("profiler_gap_high_us", 115.0)
 PROFILER_SHARE = Threshold("profiler_share", 0.03)
 
-_NO_GAP_FROM_US = 5.0
-_CROWD = 0.5
+_PAUSE_FROM_US = 5.0
+_MOST_KERNELS = 0.5
 
 
 class FixedPauses(Struct, frozen=True):
@@ -379,10 +379,10 @@ def fixed_pauses(facts: Facts) -> FixedPauses | None:
     gap, before, after = _gaps(facts)
     low, high = limits[PROFILER_GAP_LOW_US] * 1000, limits[PROFILER_GAP_HIGH_US] * 1000
     crowd = (gap >= low) & (gap <= high)
-    between = (gap >= _NO_GAP_FROM_US * 1000) & (gap < low)
+    between = (gap >= _PAUSE_FROM_US * 1000) & (gap < low)
     count = int(crowd.sum())
     # A cluster, not the tail of something else: most of the tasks, and hardly any between zero and it.
-    if count < limits[LINKS_FEWEST] or count < _CROWD * len(gap) or between.sum() > 0.05 * count:
+    if count < limits[LINKS_FEWEST] or count < _MOST_KERNELS * len(gap) or between.sum() > 0.05 * count:
         return None
     span = facts.cut(union(facts.trace.slices.end[before[crowd]], facts.trace.slices.start[after[crowd]]))
     if facts.share(length_of(span)) < limits[PROFILER_SHARE]:

@@ -18,7 +18,7 @@ from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.replay_device import UNKNOWN
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.blame import SEVERAL, Case, Late, fill_span, fills, late, unknown_span
+from npu_tui.rules.blame import MANY_RANKS, Case, Late, fill_span, fills, late, unknown_span
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import I64, NOTHING, Bools, Span, both, largest, length_of, without
 from npu_tui.rules.model import SEVERITIES, Confidence, Evidence, Severity
@@ -50,7 +50,7 @@ def straggler(facts: Facts) -> Draft | None:
     usual = float(np.median([case.excess for case in lateness.cases]))
     least_of_many = limits[SEVERITY_HIGH] if usual >= limits[STRAGGLER_MS] * 1e6 else 2 * limits[SEVERITY_HIGH]
     least = {1: limits[SEVERITY_MEDIUM], 2: limits[SEVERITY_HIGH]}.get(len(lateness.ranks), least_of_many)
-    enough = share >= least or (single and len(lateness.ranks) < SEVERAL and share >= limits[SEVERITY_MEDIUM])
+    enough = share >= least or (single and len(lateness.ranks) < MANY_RANKS and share >= limits[SEVERITY_MEDIUM])
     enough |= single and len(lateness.ranks) == 1
     if gain < limits[STRAGGLER_MS] * 1e6 or not enough:
         return None
@@ -129,7 +129,7 @@ def _again(facts: Facts, lateness: Late, worst: Case) -> list[Message]:
 
 
 def _short(facts: Facts, collective: Collective) -> str:
-    """What tells a collective from its siblings: ``_1`` of ``hcom_allReduce__586_1_1``."""
+    """The part of the name that differs between siblings: ``_1`` of ``hcom_allReduce__586_1_1``."""
     words = facts.trace.name_of(collective.item).split("_")
     return brief(f"_{words[-2]}") if len(words) > 3 and words[-1].isdecimal() else facts.name_of(collective.item)
 
@@ -375,7 +375,7 @@ def draft_of_links(
 
 
 def _matters(facts: Facts, items: I64) -> bool:
-    """Whether the device waits for these transfers, and not for a late rank, for a share of its time worth a word."""
+    """Whether the device waits for these transfers, and not for a late rank, long enough to mention it."""
     lateness = late(facts)
     slow = without(facts.exposed, lateness.span if lateness is not None else NOTHING)
     return facts.share(length_of(both(slow, facts.span_of(items)))) >= facts.limits[SEVERITY_MEDIUM]

@@ -67,7 +67,7 @@ def utilization(facts: Facts) -> Draft:
         "info",
         message("finding.util.title_poor" if band == "poor" else "finding.util.title", compute=compute, busy=busy),
         message(f"finding.util.{band}", compute=compute, busy=busy, total=facts.total),
-        advice=(),  # what to change stands in the other findings
+        advice=(),  # the other findings say what to change
     )
 
 
@@ -88,7 +88,7 @@ def verdict(facts: Facts) -> Draft:
 
 
 def _left_out(facts: Facts) -> list[Message]:
-    """That the first steps are no part of the figures."""
+    """A sentence that the first steps are left out of the figures; empty where they are not."""
     if not facts.warm_up:
         return []
     items = np.array([step.item for step in facts.warm_up])

@@ -47,7 +47,7 @@ ENVIRONMENT: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("ASCEND_LAUNCH_BLOCKING", lambda value: value == "1"),
     ("HCCL_ALGO", lambda value: value != ""),
 )
-"""Variables that profiler_metadata.json records, each with when its value is worth a word."""
+"""Variables that profiler_metadata.json records, each with a test for values that cost time."""
 
 
 def environment(facts: Facts) -> Draft | Skipped | None:

@@ -206,7 +206,7 @@ def collector(facts: Facts) -> Draft | None:
 
 
 def _without_collections(facts: Facts, items: I64) -> Change:
-    """Without ``items``; those on a thread of their own are taken to stop all host threads."""
+    """The change that removes ``items``; collections on a separate thread stop all host threads."""
     trace = facts.trace
     collections = np.array([name == GARBAGE_COLLECTION for name in trace.names] + [False])
     busy = {

@@ -224,10 +224,10 @@ def _vertical_advice(facts: Facts, removes: Span, compiling: Span, site: SyncSit
 _MOST_LINES = 3
 """How many lines of code a finding names."""
 _ROUNDING_NS = 2
-_EVEN = 0.1
+_EVEN_WITHIN = 0.1
 """How near to a half the idle share of the dequeue thread is where both stages are slow."""
-_NOTABLE = 0.01
-"""Copies are told from this share of Free on."""
+_COPIES_FROM = 0.01
+"""Share of Free from which its copies are mentioned."""
 
 FREE_SHARE = Threshold("free_share", 0.1)
 FREE_SHARE_HIGH = Threshold("free_share_high", 0.2)
@@ -256,7 +256,7 @@ def free(facts: Facts) -> Draft | None:
         copied = length_of(both(idle, _copied(facts))) / free
         cause = (
             message("finding.free.split_copied", copied=copied, **words)
-            if copied >= _NOTABLE
+            if copied >= _COPIES_FROM
             else message("finding.free.split", **words)
         )
     return Draft(
@@ -392,9 +392,9 @@ def interrupt(facts: Facts) -> Draft | None:
 
 
 def blamed_stage(facts: Facts) -> str | None:
-    """``python`` or ``cann``, ``both`` where neither is clearly slower, None where it cannot be told."""
+    """``python`` or ``cann``, ``both`` where neither is clearly slower, None where it is unknown."""
     idle = facts.dequeue_idle
-    if idle is not None and abs(idle - 0.5) < _EVEN:
+    if idle is not None and abs(idle - 0.5) < _EVEN_WITHIN:
         return "both"
     return slow_stage(idle)
 

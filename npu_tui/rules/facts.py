@@ -27,7 +27,7 @@ from npu_tui.trace.once import ValueCache, of_trace, once
 
 PEAK_TFLOPS = Threshold("peak_tflops", 0.0)
 
-_APART_NS = 200_000
+_LAUNCH_AT_MOST_NS = 200_000
 """A launch that needs no waiting is never longer on its way."""
 
 
@@ -38,8 +38,8 @@ once_per_device = of_trace
 class Facts(TraceSlices):
     """One device of a trace within a window, ns.
 
-    ``whole_steps`` tells whether the window is that of one step or of all, not a range of time. First steps that take
-    far longer than the others are ``warm_up`` and no part of the window of the whole trace.
+    ``whole_steps`` is True for one step or all of them, False for a range of time. First steps that take far longer
+    than the others are ``warm_up``; the window of the whole trace begins after them.
     """
 
     def __init__(self, part: DevicePart, inputs: Inputs) -> None:
@@ -168,7 +168,7 @@ class Facts(TraceSlices):
 
     @once
     def free(self) -> Span:
-        """Free, as Overlap Analysis has it."""
+        """Free time by the Overlap Analysis."""
         return self.cut(self.part.lanes.free) if self.part.lanes is not None else NOTHING
 
     @once
@@ -178,7 +178,7 @@ class Facts(TraceSlices):
 
     @once
     def computing(self) -> Span:
-        """When the device computes, as Overlap Analysis has it."""
+        """When the device computes, by the Overlap Analysis."""
         return self.cut(self.part.lanes.computing) if self.part.lanes is not None else NOTHING
 
     @once
@@ -252,7 +252,7 @@ class Facts(TraceSlices):
     @property
     def clocks_apart(self) -> int:
         """``floor`` where it is more than the way of a launch: the clocks of host and device are not the same, ns."""
-        return self.floor if abs(self.floor) > _APART_NS else 0
+        return self.floor if abs(self.floor) > _LAUNCH_AT_MOST_NS else 0
 
     @once
     def ranges(self) -> list[DispatchRange]:
@@ -263,7 +263,7 @@ class Facts(TraceSlices):
 
     @once
     def losing(self) -> list[tuple[LineLoss, I64]]:
-        """Lost time by line of code, with the positions in ``launches`` of those that lost it."""
+        """Lost time by line of code, with the positions in ``launches`` of the launches that lost it."""
         return [] if self.launches is None else losing_launches(self.trace, self.launches)
 
     @property
@@ -433,4 +433,4 @@ _HAS: dict[Input, Callable[[Facts], bool]] = {
     "transfers": lambda facts: bool(facts.inputs.transfers()),
     "preprocess": lambda facts: bool(facts.inputs.preprocessing()),
 }
-"""How each input is told; none is looked for before a rule needs it."""
+"""How to tell that an input is there; none is looked for before a rule needs it."""

@@ -29,7 +29,7 @@ THRESHOLDS: tuple[AnyThreshold, ...] = tuple(
 def find(devices: Sequence[Facts], threads: int = 1) -> Findings:
     """The findings of all ``devices`` of one trace; of several devices the one counts that loses most to a finding.
 
-    So many ``threads`` ask the rules, which know nothing of each other.
+    ``threads`` of them run the rules, which are independent of each other.
     """
     if not devices:
         missing = message("finding.needs.device")
@@ -56,9 +56,9 @@ def _verdict_of_all(order: list[Finding], named: list[_Judged]) -> tuple[Message
 
 
 def titles(devices: Sequence[Facts]) -> tuple[dict[str, Message], set[str]]:
-    """What the rules find above info on any of ``devices``, by id, and the rules that cannot tell on one of them.
+    """Titles of the findings above info on any of ``devices``, by id, and the rules that some device could not answer.
 
-    Nothing is weighed, so that it takes a fraction of the time of ``find``.
+    Findings are not weighed, so this takes a fraction of the time of ``find``.
     """
     titles: dict[str, Message] = {}
     silent: set[str] = set() if devices else {rule.id for rule in RULES}
@@ -96,7 +96,7 @@ def _of_device(facts: Facts, threads: int) -> _Judged:
 
 
 def _candidates(facts: Facts, threads: int = 1) -> tuple[list[Candidate], list[tuple[str, Message]]]:
-    """What the rules say of a device, and which could not be applied to it, with the reason."""
+    """The drafts of a device, and the rules that could not be applied to it with the reason."""
 
     def asked(rule: Rule) -> Draft | Skipped | None:
         missing = next((needed for needed in rule.inputs if not facts.has(needed)), None)

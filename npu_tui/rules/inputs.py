@@ -143,7 +143,7 @@ class TraceSlices:
     def host_calls(self, low: int, high: int, after: int) -> I64:
         """What the host begins in ``[low, high)`` of its clock and ends later than ``after``, by lane.
 
-        Frames of Python and steps are no such calls.
+        Frames of Python and steps do not count.
         """
         slices, items = self.trace.slices, self._begun(self._host_lanes, low, high, after)
         name = slices.name[items]
@@ -231,7 +231,7 @@ class TraceSlices:
 def foreign_threads(trace: Trace, device: int | None) -> frozenset[int]:
     """Ids of the threads that launch to other devices and never to ``device``, and of those that feed only them.
 
-    A thread that launches nothing may work for any device: it is nobody else's.
+    A thread that launches nothing may work for any device, so it is never foreign.
     """
     layers = [layer for layer in trace.layers if layer.kind in ("hardware", "communication") and layer.lanes]
     if len({layer.device for layer in layers}) < 2:

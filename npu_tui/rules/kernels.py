@@ -29,11 +29,11 @@ Bools = npt.NDArray[np.bool_]
 
 _CUBE, _VECTOR = ("AI_CORE", "MIX_AIC"), ("AI_VECTOR_CORE", "MIX_AIV")
 _MOST_PLACES = 10
-_SHAPES = 60
+_TITLE_LENGTH = 60
 _LISTED = 4
 _LONG_US = 5.0
 """Shorter kernels take part of their time to start."""
-_CLOCK = 90.0
+_CLOCK_PERCENTILE = 90.0
 """Percentile of cycles by time and block that is the clock: blocks that end early have less, later rounds have less."""
 _MOST_CORES = 64
 """More blocks than any device has cores of one kind run in rounds."""
@@ -80,16 +80,19 @@ def block_dim(facts: Facts) -> Draft | None:
 
 
 def _cores(table: KernelTable, rows: Bools, prefix: str) -> int:
-    """How many cores kernels use at the same time at most, 0 if unknown.
+    """The most cores that kernels use at the same time, 0 if unknown.
 
-    The cycles of a kernel are those of all its cores: over its time and the clock they give the cores in use. Kernels
-    with few blocks, each on a core of its own, give the clock. Without cycles the largest Block Dim counts.
+    The cycles of a kernel are summed over its cores, so cycles / (time x clock) is the number of cores in use. The
+    clock comes from kernels with few blocks, which have a core for each block. Without cycles the largest Block Dim
+    counts.
     """
     cycles = table.measured(f"{prefix}_total_cycles")
     time = table.measured("aicore_time_us" if prefix == "aic" else "aiv_time_us")
     known = rows & (cycles > 0) & (time >= _LONG_US)
     if known.any():
-        clock = float(np.percentile(cycles[known] / time[known] / table.block_dim[known], _CLOCK, method="higher"))
+        clock = float(
+            np.percentile(cycles[known] / time[known] / table.block_dim[known], _CLOCK_PERCENTILE, method="higher")
+        )
         return round(float((cycles[known] / time[known]).max()) / clock)
     single = table.block_dim[rows & (table.block_dim <= _MOST_CORES)]
     return int(single.max(initial=0))
@@ -132,7 +135,7 @@ PIPE_SHARE = Threshold("pipe_share", 0.1)
 
 
 def pipes(facts: Facts) -> Draft | None:
-    """Which pipe of the core kernels are bound by, and the shapes of those kernels."""
+    """The pipe of the core that binds most kernels, with their shapes."""
     limits, table = facts.limits, facts.kernel_table
     cube, vector = _on(table, _CUBE), _on(table, _VECTOR)
     mte2, mac, vec = (table.ratios[name] for name in ("mte2", "mac", "vec"))
@@ -246,15 +249,15 @@ def longest_kernels(
 def title_of(table: KernelTable, row: int) -> str:
     """Type and shapes of a kernel: ``MatMulV2 32,1024;1024,4096``."""
     words = [table.type.at(row) or table.name.at(row) or "", table.shapes.at(row) or ""]
-    return brief(" ".join(word for word in words if word), _SHAPES)
+    return brief(" ".join(word for word in words if word), _TITLE_LENGTH)
 
 
 _CONVERSIONS = ("transdata", "transpose")
 _VECTOR = ("AI_VECTOR_CORE", "MIX_AIV")
 _LISTED = 4
-_BEST = 90.0
+_BEST_PERCENTILE = 90.0
 """Percentile of the speeds of large vector kernels that the device is known to reach."""
-_FEWEST = 5
+_FEWEST_VECTORS = 5
 
 FORMAT_SHARE = Threshold("format_share", 0.05)
 
@@ -328,9 +331,9 @@ def vectors(facts: Facts) -> Draft | None:
     large = table.core.where(lambda core: core in _VECTOR) & (table.bytes >= limits[VECTOR_MB] * 1e6)
     speed = table.speed
     rows = np.flatnonzero(large & np.isfinite(speed))
-    if len(rows) < (1 if limits[MEMORY_GB_S] else _FEWEST):
+    if len(rows) < (1 if limits[MEMORY_GB_S] else _FEWEST_VECTORS):
         return None
-    best = limits[MEMORY_GB_S] or float(np.percentile(speed[rows], _BEST))
+    best = limits[MEMORY_GB_S] or float(np.percentile(speed[rows], _BEST_PERCENTILE))
     slow = rows[speed[rows] < limits[VECTOR_SLOW] * best]
     time, total = int(table.duration[slow].sum()), int(table.duration.sum())
     if not len(slow) or time < limits[VECTOR_SHARE] * total:

@@ -40,18 +40,18 @@ _TOTALS = frozenset(
 )  # fmt: skip
 """Titles whose figure is what all steps take together."""
 _PART_BELOW = 0.2
-_SHOWS = 0.1
+_SHOWN_FROM = 0.1
 """Share of the most that a step holds of a finding, below which the finding is not about that step."""
 _NAMED_STEPS = 6
-_NOTHING = 0.001
-"""What shortens a step by no more than this share of it is no step of the work."""
-_ALL = 0.9
+_LEAST_GAIN = 0.001
+"""A finding has to shorten the step by more than this share of it to be worth the work."""
+_NEARLY_ALL = 0.9
 """A gain of less than this share of what a finding is about needs a word on where the rest is."""
-_AS_MUCH = 0.9
-"""Gains this close are alike, as a predicted one holds within a tenth. The one nearer to the cause goes first."""
+_EQUAL_GAINS = 0.9
+"""Predicted gains hold within a tenth, so of gains this close the one nearer to the cause goes first."""
 _CAUSE_COVERS = 0.8
 _NEARER_COVERS = 0.5
-_NOTABLE = 0.1
+_NOTABLE_SHARE = 0.1
 """Several causes explain something together where each has this share of it or more."""
 _NEARNESS = {"cause": 2, "place": 1, "broad": 0}
 
@@ -71,8 +71,9 @@ class Candidate(Struct, frozen=True):
 class Rung(Struct, frozen=True):
     """A candidate with its place on the ladder; lengths in ns over all steps.
 
-    ``own`` is its gain without those above, ``alone`` by itself: a rung that is ``held`` gains hardly anything before
-    they are fixed. One that is ``idle`` gains nothing at all, as something else takes as long.
+    ``own`` is the most it gained at any point of the climb, ``alone`` what it gains as the first one: a rung that is
+    ``held`` gains hardly anything before those above it are fixed. An ``idle`` one gains nothing at all, as something
+    else takes as long.
     """
 
     candidate: Candidate
@@ -154,7 +155,7 @@ def scale_of(facts: Facts, threads: int = 1) -> Scale:
 def climb(candidates: list[Candidate], facts: Facts, threads: int = 1) -> tuple[list[Finding], int]:
     """The findings of ``candidates`` in the order of work, and how many of them shorten the step or weigh as much."""
     scale = scale_of(facts, threads)
-    least = max(round(_NOTHING * facts.step_ns), 1) * facts.count
+    least = max(round(_LEAST_GAIN * facts.step_ns), 1) * facts.count
     rungs = _ladder([candidate for candidate in candidates if _counts(candidate, facts)], scale, least)
     seen = {id(rung.candidate) for rung in rungs}
     others = [candidate for candidate in candidates if id(candidate) not in seen]
@@ -164,12 +165,12 @@ def climb(candidates: list[Candidate], facts: Facts, threads: int = 1) -> tuple[
         key=lambda candidate: _rank_outside(candidate, facts),
     )
     steps = [rung for rung in rungs if rung.part_of is None]
-    # A weight is no gain: it comes after all that is known to shorten the step.
+    # A weight is not a gain, so weighed findings come after all that shorten the step.
     weighed.sort(key=lambda candidate: (SEVERITIES.index(candidate.draft.severity), -candidate.draft.weight))
     steps += [Rung(candidate, None, None, None) for candidate in weighed]
     following = dict(zip((id(rung) for rung in steps), steps[1:], strict=False))
     parts = [rung for rung in rungs if rung.part_of is not None]
-    # What is counted and gains nothing says so; of what is not counted no gain is told that is none.
+    # A finding that counts and gains nothing says so (0); one that does not count has no gain (None).
     rest = [
         Rung(candidate, _own_gain(candidate, scale) or (0 if counts else None), None, None, idle=counts)
         for candidate, counts in ((candidate, _counts(candidate, facts)) for candidate in others)
@@ -181,7 +182,7 @@ def climb(candidates: list[Candidate], facts: Facts, threads: int = 1) -> tuple[
 
 
 def _none_low_ahead_of_high(findings: list[Finding], leading: int) -> list[Finding]:
-    """A low finding that gains more than a high one after it is no low one."""
+    """A low finding above a high one gains more than it, so it becomes a medium one."""
     last = max((k for k, finding in enumerate(findings[:leading]) if finding.severity == "high"), default=0)
     return [
         replace(finding, severity="medium") if finding.severity == "low" and k < last else finding
@@ -207,7 +208,7 @@ def is_hidden(candidate: Candidate, facts: Facts) -> bool:
 
 
 def _own_gain(candidate: Candidate, scale: Scale) -> int | None:
-    """What it removes by itself: of the profiler's own work the time of the device, as no job is replayed without."""
+    """What it removes alone. The replay always has the profiler's own work in it, so that counts by its device time."""
     if candidate.draft.removes is None:
         return None
     if candidate.rule.of_profiler:
@@ -250,7 +251,7 @@ def _ladder(candidates: list[Candidate], scale: Scale, least: int) -> list[Rung]
         if not fresh:
             break
         top = max(rest[id(candidate)] for candidate in fresh)
-        alike = [candidate for candidate in fresh if rest[id(candidate)] >= _AS_MUCH * top]
+        alike = [candidate for candidate in fresh if rest[id(candidate)] >= _EQUAL_GAINS * top]
         best = max(alike, key=lambda candidate: (_NEARNESS[candidate.rule.reach], rest[id(candidate)]))
         best = _nearer(best, fresh, rest, above, scale)
         # Causes that explain something together are taken one after the other.
@@ -277,7 +278,7 @@ def _gains_of(candidates: list[Candidate], above: list[Draft], scale: Scale, tot
 
 
 def _at_most(candidate: Candidate, gain: int) -> int:
-    """``gain`` without what is the merit of others."""
+    """``gain``, limited to what the draft claims for itself."""
     return gain if candidate.draft.most is None else min(gain, candidate.draft.most)
 
 
@@ -313,7 +314,7 @@ def _causes_of(
         candidate
         for candidate in fresh
         if _NEARNESS[candidate.rule.reach] > _NEARNESS[best.rule.reach]
-        and rest[id(candidate)] >= _NOTABLE * gain_of_best
+        and rest[id(candidate)] >= _NOTABLE_SHARE * gain_of_best
     ]
     if len(nearer) < 2:
         return []
@@ -358,7 +359,7 @@ def _measured_over(title: Message, facts: Facts) -> Message:
 
 
 def steps_of(draft: Draft, facts: Facts) -> tuple[int, ...]:
-    """The numbers of the steps in which the finding shows: not those with next to nothing of it."""
+    """The numbers of the steps that hold a notable part of the finding."""
     if draft.removes is not None and len(draft.removes[0]):
         start, end = draft.removes
     elif draft.evidence:
@@ -369,7 +370,7 @@ def steps_of(draft: Draft, facts: Facts) -> tuple[int, ...]:
     # What comes before the first kernel of a step belongs to that step; what crosses its end is divided.
     ends = np.array([step.window.end for step in steps if step.window is not None], np.float64)
     weight = np.diff(covered_before(*union(start, end), ends), prepend=0.0).tolist()
-    least = _SHOWS * max(weight, default=0)
+    least = _SHOWN_FROM * max(weight, default=0)
     shown = [
         step.number for step, shown_there in zip(steps, weight, strict=True) if shown_there and shown_there >= least
     ]
@@ -408,7 +409,7 @@ def _outlook(rung: Rung, facts: Facts, above: int, following: Rung | None) -> li
     else:
         parts.append(message("finding.outlook.step", gain=rung.gain / facts.count, unit=facts.unit))
     time = length_of(rung.candidate.span)
-    if rung.gain < _ALL * time:
+    if rung.gain < _NEARLY_ALL * time:
         parts.append(message("finding.outlook.less", time=time / facts.count, unit=facts.unit))
     if rung.held:
         alone = round((rung.alone or 0) / facts.count)

@@ -23,14 +23,14 @@ from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, coun
 from npu_tui.trace.message import Said, message
 
 _OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")
-_RUN = 10
+_SHORTEST_RUN = 10
 _ELEMENTWISE = re.compile(
     r"(?:Abs|Adds?|Addcdiv|Addcmul|Cast|Divs?|Exp|Log|Maximum|Minimum|Muls?|Neg|Pow|RealDiv|Reciprocal|Relu|Rsqrt"
     r"|Sigmoid|Sqrt|Square|Subs?|Tanh)"
 )
 _FUSED_LAUNCHES = 4
-"""So many launches are left of a fused optimizer's step."""
-_FUSED = frozenset({"SGD", "Adadelta", "Lamb", "Adam", "AdamW", "AdamP", "BertAdam", "RMSprop", "RMSpropTF"})
+"""Launches that a step of a fused optimizer still makes."""
+_FUSED_OPTIMIZERS = frozenset({"SGD", "Adadelta", "Lamb", "Adam", "AdamW", "AdamP", "BertAdam", "RMSprop", "RMSpropTF"})
 
 COMPILE_CALLS = Threshold("compile_calls", 20)
 COMPILE_SHARE = Threshold("compile_share", 0.03)
@@ -102,7 +102,7 @@ def longest_run(facts: Facts, types: list[str], code: I64) -> Said:
     low, high = edges[::2], edges[1::2]
     at = int(np.argmax(high - low))
     first, last = int(low[at]), int(high[at])
-    if last - first < _RUN:
+    if last - first < _SHORTEST_RUN:
         return ""
     names = list(dict.fromkeys(types[k] for k in code[first:last].tolist()))[:4]
     stacks = stack_of(facts.trace, operation_of(facts.trace, facts.kernels[first:last]))
@@ -152,7 +152,7 @@ def optimizer(facts: Facts) -> Draft | None:
 
 def _fused_name(name: str) -> str | None:
     match = _OPTIMIZER.fullmatch(name)
-    return match[1] if match is not None and match[1] in _FUSED else None
+    return match[1] if match is not None and match[1] in _FUSED_OPTIMIZERS else None
 
 
 RULES: tuple[Rule, ...] = (

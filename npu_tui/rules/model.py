@@ -41,7 +41,7 @@ class Kind(Struct, frozen=True):
 class Evidence(Struct, frozen=True):
     """A place that proves a finding: ``[start, end)`` in ns, on ``lane`` if it has one, at ``slice`` if it is one.
 
-    ``name`` is what stands there, harmless where it is a name of the trace, and ``note`` what is to be seen.
+    ``name`` is the name of the slice or of the lane, without control characters; ``note`` says what to look at.
     """
 
     start: int
@@ -55,13 +55,11 @@ class Evidence(Struct, frozen=True):
 class Finding(Struct, frozen=True):
     """One verdict.
 
-    ``gain_ns`` is by how much the step would get shorter once the findings above this one are fixed (None: it cannot
-    be told), ``step_after_ns`` the length of the step then. Where ``part_of`` names a finding above that says the same
-    from farther away, the gain is contained in that one's, and the step gets no shorter than it leaves it.
-    ``gain_after`` is how many findings above must be fixed first because they take as long at the same time (0: none).
-    ``steps`` are the numbers of those it shows in. ``sources`` names the documents the rule is taken from. A ``hidden``
-    finding is true and not worth the work yet:
-    the device computes too little of the time.
+    ``gain_ns`` is by how much the step gets shorter once the findings above this one are fixed (None: unknown), and
+    ``step_after_ns`` the length of the step then. ``part_of`` names a finding above that contains this gain already, so
+    that the step gets no shorter. ``gain_after`` is how many findings above must be fixed first because they take as
+    long at the same time (0: none). ``steps`` are the numbers of the steps it shows in, ``sources`` the documents that
+    the rule is taken from. A ``hidden`` finding is true but not worth the work yet: the device computes too little.
     """
 
     id: str

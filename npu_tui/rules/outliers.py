@@ -18,13 +18,13 @@ from npu_tui.trace.message import message
 F64 = npt.NDArray[np.float64]
 
 _FEWEST_EQUALS = 8
-_RARE = 0.1
+_RARE_SHARE = 0.1
 """Share of the calls above which slow ones are a habit of the operator, not outliers."""
-_APART = 2.0
+_GAP_FACTOR = 2.0
 """How far an outlier lies above the ninth decile of the others: sizes that differ do not leave such a gap."""
-_BESIDE = 8
-"""So many kernels before and after tell whether all of them take longer there."""
-_AS_SLOW = 0.5
+_NEIGHBOURS = 8
+"""How many kernels before and after are looked at to see whether all of them take longer there."""
+_SLOWER_THAN_NEIGHBOURS = 0.5
 """An outlier takes at least twice as much longer as the kernels beside it."""
 
 OUTLIER_FACTOR = Threshold("outlier_factor", 3.0)
@@ -44,10 +44,10 @@ def outliers(facts: Facts) -> Draft | None:
         median = float(np.median(length))
         slow = length > limits[OUTLIER_FACTOR] * median
         usual = length[~slow]
-        slow &= length > _APART * float(np.percentile(usual, 90))
+        slow &= length > _GAP_FACTOR * float(np.percentile(usual, 90))
         # Where all kernels take longer the work is larger: another batch, a longer sequence, the first token.
         chosen = np.flatnonzero(slow)
-        slow[chosen] = _AS_SLOW * ratio[group[chosen]] > _around(ratio, names, group[chosen])
+        slow[chosen] = _SLOWER_THAN_NEIGHBOURS * ratio[group[chosen]] > _around(ratio, names, group[chosen])
         if not slow.any():
             continue
         rows.append((int((length[slow] - median).sum()), items[slow], median))
@@ -93,9 +93,9 @@ def _equals(facts: Facts) -> I64:
 
 
 def _compared(facts: Facts, names: I64, factor: float) -> tuple[F64, list[I64]]:
-    """How long each kernel takes as a multiple of the median of its equals, (n,), and equals of which a few are slow.
+    """How long each kernel takes as a multiple of the median of its equals, (n,), and the groups with a few slow ones.
 
-    Those are the positions of kernels that are equal, where few take longer than ``factor`` times their median.
+    A group holds the positions of kernels that are equal, of which few take longer than ``factor`` times the median.
     """
     length = facts.length(facts.kernels)
     _, code = distinct(names)
@@ -109,7 +109,7 @@ def _compared(facts: Facts, names: I64, factor: float) -> tuple[F64, list[I64]]:
     lower = ordered[first + (counts - 1) // 2]
     median = (lower + ordered[first + counts // 2]) / 2
     slow = np.bincount(code[length > factor * median[code]], minlength=len(counts))
-    comparable = (counts >= _FEWEST_EQUALS) & (slow > 0) & (slow <= np.maximum(_RARE * counts, 1))
+    comparable = (counts >= _FEWEST_EQUALS) & (slow > 0) & (slow <= np.maximum(_RARE_SHARE * counts, 1))
     members = np.flatnonzero(comparable[code])
     members = members[np.argsort(code[members], kind="stable")]
     ratio: F64 = length / np.maximum(lower, 1.0)[code]
@@ -119,10 +119,10 @@ def _compared(facts: Facts, names: I64, factor: float) -> tuple[F64, list[I64]]:
 def _around(ratio: F64, names: I64, chosen: I64) -> F64:
     """The median of ``ratio`` over the kernels before or after each of ``chosen``, whichever is more.
 
-    Those that are its equals are left out; 1 without others.
+    Its equals are left out; 1 without other kernels.
     """
     around = np.ones(len(chosen))
-    steps = np.arange(1, _BESIDE + 1)
+    steps = np.arange(1, _NEIGHBOURS + 1)
     for side in (-steps, steps):
         beside = chosen[:, None] + side
         inside = (beside >= 0) & (beside < len(ratio))

@@ -1,6 +1,6 @@
 """Public pages that rules show beside their advice: title and address.
 
-A page that only one rule shows may stand in the rule itself.
+A page of one rule alone may be given in the rule itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Findings about a device that stands still while nobody works: streams that wait for events, pauses of the host.
+"""Findings about a device that idles while nobody works: streams that wait for events, pauses of the host.
 
 The runtime part of the operator tuning guide (0-02): dependencies between streams, as in a captured graph.
 """
@@ -20,18 +20,18 @@ from npu_tui.trace.intervals import touches, union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
 
-_AFTER_NS = 30_000
+_FOLLOWS_WITHIN_NS = 30_000
 """How long after an event the task that follows it starts at the latest."""
 _MOST_NAMED = 3
 _MOST_PAUSES = 5
 _MOST_A_STEP = 3
 _MOST_SHOWN = 10
-_LESS = 0.25
+_REMAINDER = 0.25
 """What is left of a pause that the device was busy for in part counts as well."""
-_AS_LONG = 3
-_AS_LONG_AS = 0.5
+_FAR_LONGER = 3
+_COMPARABLE = 0.5
 """A pause before the first kernel that is half as long as the others is one of them."""
-_AT_STARTS = 0.5
+_MOSTLY_AT_STARTS = 0.5
 """Pauses that lie before first kernels for half of their time or more are matters of the start of the step."""
 
 
@@ -69,7 +69,7 @@ def _holding(facts: Facts, tasks: DeviceTasks) -> I64:
     follows = np.flatnonzero(tasks.previous >= 0)
     wait = tasks.previous[follows]
     held = (tasks.kind[wait] == AWAIT) & (tasks.kind[follows] != AWAIT)
-    held &= (tasks.start[follows] - tasks.end[wait] <= _AFTER_NS) & facts.window.holds(tasks.start[wait])
+    held &= (tasks.start[follows] - tasks.end[wait] <= _FOLLOWS_WITHIN_NS) & facts.window.holds(tasks.start[wait])
     holding: I64 = np.unique(wait[held])
     return holding
 
@@ -106,16 +106,16 @@ PAUSE_SHARE = Threshold("pause_share", 0.5)
 
 
 def pauses(facts: Facts) -> Draft | None:
-    """Few long times in which the host launched nothing and recorded nothing: no matter of a slow host."""
+    """A few long times in which the host launched nothing and recorded nothing: the host is not slow, it pauses."""
     limits = facts.limits
     late = together(facts.host_late, before_late_copies(facts), at_the_end(facts))
     total = length_of(late)
     if not total:
         return None
-    # However many there are, long ones are no matter of a slow host; of shorter ones only the few longest count.
+    # A slow host makes many short pauses. Long ones count however many there are, of shorter ones the few longest.
     least = limits[PAUSE_MS] * 1e6
     most = max(_MOST_PAUSES, _MOST_A_STEP * facts.count, int(np.count_nonzero(late[1] - late[0] >= least)))
-    silent = [span for span in largest(late, most) if span[1] - span[0] >= _LESS * least and _silent(facts, *span)]
+    silent = [span for span in largest(late, most) if span[1] - span[0] >= _REMAINDER * least and _silent(facts, *span)]
     if max((end - start for start, end in silent), default=0) < least:
         return None
     silent += _first_of_them(facts, silent)
@@ -126,8 +126,10 @@ def pauses(facts: Facts) -> Draft | None:
     if time < limits[PAUSE_SHARE] * total or share < limits[SEVERITY_MEDIUM]:
         return None
     starts = before_first_kernels(facts)
-    if start_share(facts, starts) >= limits[STEP_START_SHARE] and length_of(both(removes, starts)) >= _AT_STARTS * time:
-        return None  # a finding of its own is about the starts of steps
+    # STEP.START is about the starts of steps.
+    at_starts = length_of(both(removes, starts)) >= _MOSTLY_AT_STARTS * time
+    if at_starts and start_share(facts, starts) >= limits[STEP_START_SHARE]:
+        return None
     longest = sorted(sorted(silent, key=lambda row: row[0] - row[1])[:_MOST_SHOWN])
     frames = _frames(facts, longest)
     named = next((frame for frame in frames if frame), "")
@@ -148,10 +150,10 @@ def pauses(facts: Facts) -> Draft | None:
 
 
 def _first_of_them(facts: Facts, pauses: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Pauses like ``pauses`` before the first kernel of a step that found the device idle, which are no Free."""
-    alike = _AS_LONG_AS * float(np.median([end - start for start, end in pauses]))
+    """Pauses like ``pauses`` before the first kernel of a step, where Overlap Analysis has no Free."""
+    least = _COMPARABLE * float(np.median([end - start for start, end in pauses]))
     start, end = before_first_kernels(facts)
-    starts = [(a, b) for a, b in zip(start.tolist(), end.tolist(), strict=True) if b - a >= alike]
+    starts = [(a, b) for a, b in zip(start.tolist(), end.tolist(), strict=True) if b - a >= least]
     known = [any(low < b and high > a for low, high in pauses) for a, b in starts]
     return [gap for gap, counted in zip(starts, known, strict=True) if not counted and _silent(facts, *gap)]
 
@@ -163,7 +165,7 @@ def _note(length: int, frame: str) -> Message:
 
 
 def at_the_end(facts: Facts) -> Span:
-    """From the last work of the device to the end of the last step, which is no Free of the device."""
+    """From the last work of the device to the end of the last step, which Overlap Analysis does not call Free."""
     busy = facts.busy
     if not facts.whole_steps or not facts.steps or not len(busy[1]):
         return NOTHING
@@ -177,7 +179,7 @@ def _frames(facts: Facts, spans: list[tuple[int, int]]) -> list[str]:
     frames = []
     for start, end in spans:
         low, high = start - facts.floor, end - facts.floor
-        margin, most = (high - low) // 10, _AS_LONG * (high - low)
+        margin, most = (high - low) // 10, _FAR_LONGER * (high - low)
         around = facts.frames(high - margin - most, low + margin + 1, after=high - margin - 1)
         # A frame far longer than the pause is the program itself.
         around = around[facts.length(around) <= most]
@@ -195,8 +197,8 @@ def _silent(facts: Facts, start: int, end: int) -> bool:
     length, margin = high - low, (high - low) // 20
     if len(facts.host_calls(low + margin, high - margin, after=low - 1)):
         return False
-    around = facts.host_calls(low - _AS_LONG * length, low + margin, after=low + length // 2)
-    return not bool((facts.length(around) < _AS_LONG * length).any())
+    around = facts.host_calls(low - _FAR_LONGER * length, low + margin, after=low + length // 2)
+    return not bool((facts.length(around) < _FAR_LONGER * length).any())
 
 
 RULES: tuple[Rule, ...] = (

@@ -30,12 +30,12 @@ Reach = Literal["cause", "place", "broad"]
 class Draft(Struct, frozen=True):
     """What a rule found, before it is weighed against the others.
 
-    ``removes`` is the time of the device that would not be there without it (None: cannot be told); ``weight`` (ns)
+    ``removes`` is the time of the device that would not be there without it (None: unknown); ``weight`` (ns)
     ranks a draft that removes nothing. ``verdict`` is the line of the opening screen if this finding leads.
     ``change`` takes the cause out of the replayed run; without it the host is taken to be in time in ``removes``. A
-    draft that comes ``first`` has to be fixed before anything else can be judged. What it gains is ``most`` ns over all
-    steps at the most (None: whatever the run gains): the rest is the merit of other findings. Without ``advice`` of its
-    own, with figures of the trace or a choice by them, it gives that of its rule.
+    draft that comes ``first`` has to be fixed before anything else can be judged. It gains at most ``most`` ns over all
+    steps (None: whatever the run gains); what the run gains beyond that belongs to other findings. ``advice`` is given
+    where it holds figures or depends on them, otherwise the rule's own advice counts.
     """
 
     severity: Severity
@@ -63,8 +63,8 @@ class Rule(Kind, frozen=True, kw_only=True):
     """The rule behind a finding of one profile: ``check`` runs where all ``inputs`` are there.
 
     ``thresholds`` are the numbers that it compares with, ``sources`` the documents that it is taken from. A finding
-    ``of_profiler`` speaks of the profile, not of the job: it is no step of the what-if ladder. One that is ``replayed``
-    asks for the model of the run, which takes longest.
+    ``of_profiler`` is about the profile, not about the job, and stays off the ladder. A rule that is ``replayed`` asks
+    for the model of the run, which takes longest to build.
     """
 
     cls: FindingClass
@@ -78,7 +78,7 @@ class Rule(Kind, frozen=True, kw_only=True):
 
 
 def severity_of(facts: Facts, share: float) -> Severity:
-    """The severity of something that takes ``share`` of the device's time, as msprof-analyze's advisor has it."""
+    """The severity of what takes ``share`` of the device's time, by the limits of msprof-analyze's advisor."""
     limits = facts.limits
     return "high" if share >= limits[SEVERITY_HIGH] else "medium" if share >= limits[SEVERITY_MEDIUM] else "low"
 
@@ -102,7 +102,7 @@ def line_of(code: CodeLine) -> Said:
 
 
 def lines_of(file: str, lines: Sequence[int]) -> Message:
-    """Lines of one file: ``main.py:358–361``; those next to each other but one are drawn together."""
+    """Lines of one file: ``main.py:358–361``; a gap of one line is bridged."""
     parts: list[list[int]] = []
     for line in sorted(set(lines)):
         if parts and line - parts[-1][1] <= 2:
@@ -117,7 +117,7 @@ def _file(path: str) -> str:
 
 
 def runs_of(numbers: Sequence[int]) -> list[str]:
-    """Numbers with runs of three or more drawn together: ``0–4``, ``6``, ``7``."""
+    """Numbers as texts, runs of three or more as a range: ``0–4``, ``6``, ``7``."""
     parts: list[str] = []
     ordered = sorted(set(numbers))
     at = 0

@@ -1,7 +1,7 @@
 """Runs of operations and kernels for which one fused operator exists, as data.
 
-A run is written as its members in order: ``a|b`` is either, ``[a]`` may be missing, ``a*2`` stands up to two times and
-may be missing. Sources: the affinity tables of msprof-analyze's advisor (6.3.RC2 to 8.0.RC3), MindStudio Insight's
+A run is written as its members in order: ``a|b`` is either, ``[a]`` is optional, ``a*2`` occurs up to two times or not
+at all. Sources: the affinity tables of msprof-analyze's advisor (6.3.RC2 to 8.0.RC3), MindStudio Insight's
 fusible operators, and the tuning guides.
 """
 
@@ -25,8 +25,8 @@ class Run(Struct, frozen=True):
     """Members that follow each other and the API that does their work at once.
 
     ``exact`` replacements compute the same; others are approximations or need a look at the model first. A run of a
-    ``linear`` is no news where a linear launched it. A ``whole`` run is replaced by something that takes next to no
-    time; of others the longest member stays.
+    ``linear`` is already fused where a linear operation launched it. A ``whole`` run is replaced by something that
+    takes hardly any time; otherwise the replacement takes as long as the longest member.
     """
 
     members: str
@@ -148,7 +148,7 @@ KERNEL: tuple[Run, ...] = (
     ),
 )
 
-#: Members that may stand between two others without breaking the run.
+#: Members that may occur between two others without breaking the run.
 BETWEEN_ATEN = frozenset({"to", "_to_copy", "type_as"})
 BETWEEN_KERNELS = frozenset({"Cast", "TransData"})
 
@@ -157,7 +157,7 @@ _MEMBER = re.compile(r"(?P<open>\[)?(?P<names>[^\[\]*]+)\]?(?:\*(?P<times>\d))?"
 
 
 class Matches(Struct, frozen=True):
-    """Where some of ``runs`` stand: ``run`` is the place in them, of the members [``first``, ``last``); (n,) each."""
+    """Where ``runs`` occur: ``run`` is an index into them, the members are [``first``, ``last``); (n,) each."""
 
     runs: Sequence[Run]
     run: I64
@@ -166,7 +166,7 @@ class Matches(Struct, frozen=True):
 
 
 def matches(names: Sequence[str], code: I64, runs: Sequence[Run], between: frozenset[str]) -> Matches:
-    """All places of a sequence where one of ``runs`` stands; where several do, the earlier and longer one counts.
+    """All places of a sequence where one of ``runs`` occurs; of overlapping ones the longer, then the earlier counts.
 
     ``code`` (n,) says which of ``names`` each of its members has.
     """
@@ -194,7 +194,7 @@ def matches(names: Sequence[str], code: I64, runs: Sequence[Run], between: froze
 
 
 def _apart(first: I64, last: I64) -> I64:
-    """Which of the spans stay if of those that share members the longest, the earliest, the first one counts."""
+    """The spans that remain when of overlapping ones only the longest, then earliest, then first one counts."""
     order = np.argsort(first, kind="stable")
     alone = np.ones(len(order) + 1, np.bool_)
     alone[1:-1] = first[order[1:]] >= np.maximum.accumulate(last[order])[:-1]

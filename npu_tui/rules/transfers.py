@@ -32,7 +32,10 @@ _LISTED = 4
 
 
 def _by_transport(facts: Facts) -> dict[str, list[Transfer]]:
-    """The transfers that start in the window by what moves them; the sum of a transport stands for its links."""
+    """The transfers that start in the window by transport.
+
+    Where communication.json has the sum of a transport for a collective, the rows of its links are left out.
+    """
     window = facts.window
     transfers = [transfer for transfer in facts.inputs.transfers() if window.start <= transfer.start < window.end]
     by_transport: dict[str, list[Transfer]] = {}
@@ -50,7 +53,7 @@ def _by_transport(facts: Facts) -> dict[str, list[Transfer]]:
 
 
 def packets(facts: Facts) -> Draft | None:
-    """Small and unaligned packets; where the plane tasks tell, COMM.LINK says it of every single one."""
+    """Small and unaligned packets, where there are no plane tasks for COMM.LINK to look at one by one."""
     limits, grid = facts.limits, facts.limits[ALIGNMENT_BYTES]
     if facts.has("planes"):
         return None

@@ -48,7 +48,7 @@ from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
 _NEARLY_ALL = 0.8
-_NOTHING = 0.01
+_NEGLIGIBLE = 0.01
 _LOADER = "dataloader"
 _ENTRY_NS = 5_000
 """What it takes to put a launch into the task queue."""
@@ -132,10 +132,10 @@ def _outside(facts: Facts, calls: I64, operations: I64) -> I64:
 
 
 def _unwaited(facts: Facts, calls: I64, operations: I64) -> tuple[Change, int | None, bool]:
-    """The run without the waits that hold it up most, and what it is shorter by: None where it cannot be replayed.
+    """The change that removes the costliest waits, its gain in ns (None without a replay), and whether they are few.
 
-    Those are the operations of the framework that wait, or the waits outside of them, if the others add little. Last,
-    whether there is no more than one of each kind in a step.
+    The waits are the operations of the framework that wait, or the calls outside of them where the other group adds
+    little. They are few where a step has no more than one of each kind.
     """
     outside = _outside(facts, calls, operations)
     groups = [np.concatenate((operations, np.setdiff1d(calls, outside))), outside]
@@ -158,11 +158,11 @@ def _unwaited(facts: Facts, calls: I64, operations: I64) -> tuple[Change, int | 
 
 
 def _heavy(facts: Facts, *waits: I64) -> I64:
-    """``waits`` without the shortest ones that are next to nothing together, such as those of small kernels."""
+    """``waits`` without the shortest ones, which take 1 % together, such as those for small kernels."""
     by_length = np.concatenate(waits)
     by_length = by_length[np.argsort(facts.length(by_length), kind="stable")]
     so_far = np.cumsum(facts.length(by_length))
-    heavy: I64 = by_length[so_far > _NOTHING * so_far[-1]] if len(by_length) else by_length
+    heavy: I64 = by_length[so_far > _NEGLIGIBLE * so_far[-1]] if len(by_length) else by_length
     return heavy
 
 
@@ -177,9 +177,9 @@ def _unblocked(facts: Facts, calls: I64, change: Change) -> Change:
 
 
 def _queued(facts: Facts, waits: I64) -> Change:
-    """The launches in a thread of their own, as a task queue has them: of both threads the one with less work goes.
+    """The change that a task queue makes: launches move to a second thread, and the shorter of the two costs nothing.
 
-    Only where the program launches itself; ``waits`` are calls that do not launch.
+    No change where the program has a task queue already. ``waits`` are calls that do not launch.
     """
     if len(enqueue_slices(facts.trace)):
         return NO_CHANGE
@@ -197,7 +197,8 @@ def _queued(facts: Facts, waits: I64) -> Change:
 def _pauses(facts: Facts) -> Span:
     """Long times in which the device had nothing to do and the host did not wait for it, nor compiled or launched.
 
-    Without its waits the host would hide them, those after the window too: that is no merit of theirs.
+    A replay without the waits lets the host run ahead and hides such pauses too, also after the window. They are taken
+    out first, so that the waits are not credited with them.
     """
     free = facts.free if facts.part.lanes is None else facts.part.lanes.free
     start, end = together(free, before_first_kernels(facts), at_the_end(facts))

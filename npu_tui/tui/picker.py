@@ -16,7 +16,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from npu_tui.load.find import sources_below
-from npu_tui.nearby import Nearby, Told, in_order, matching, profile_of, verdicts
+from npu_tui.nearby import Nearby, Verdict, in_order, matching, profile_of, verdicts
 from npu_tui.strings import say
 from npu_tui.trace.text import cell_count, padded, printable, shortened, size_text, wrapped
 from npu_tui.tui.commands import BY_ID, commands_of
@@ -38,7 +38,7 @@ class Choice(Struct):
 
     folder: Path
     listed: list[Nearby] = []
-    told: dict[Path, Told] = {}
+    told: dict[Path, Verdict] = {}
     marked: set[Path] = set()
     turned: set[Path] = set()
     wanted: str = ""
@@ -229,7 +229,7 @@ class PickerScreen(Screen[None], inherit_bindings=False):
     class Learned(Message):
         """What one of them says; None once there is nothing more to learn."""
 
-        def __init__(self, told: Told | None) -> None:
+        def __init__(self, told: Verdict | None) -> None:
             self.told = told
             super().__init__()
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.nearby import Told, nearby
+from npu_tui.nearby import Verdict, nearby
 from npu_tui.strings import speaking
 from npu_tui.trace.text import cell_count
 from npu_tui.tui.app import NpuTui
@@ -31,7 +31,7 @@ def folder(tmp_path) -> Path:
 def test_lines_fit(folder, width, language):
     with speaking(language):
         choice = Choice(folder, nearby(folder), is_whole=True)
-        choice.told = {each.path: Told(each.path, "DISPATCH: 下发 " * 20) for each in choice.listed}
+        choice.told = {each.path: Verdict(each.path, "DISPATCH: 下发 " * 20) for each in choice.listed}
         choice.wanted = "r"
         shown = choice.shown()
         widths = columns(choice, shown, width)
