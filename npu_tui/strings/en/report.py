@@ -170,7 +170,7 @@ TEXTS: dict[str, str] = {
     "column.method": "known by",
     "column.clock_offset": "offset",
     "column.interval": "interval",
-    "column.known_by": "how it is known",
+    "column.known_by": "known by",
     "column.detail": "more",
     "column.component": "component",
     "column.amount": "amount",
