@@ -110,7 +110,7 @@ async def test_a_click_on_a_heading_sorts(session):
 async def test_without_collectives_the_tab_says_so(session):
     async with opened(session) as driver:
         await driver.run("tab_communication")
-        assert "No collective." in driver.text()
+        assert "No collectives." in driver.text()
         await driver.press("-")
         assert "no table" in driver.text()
 
