@@ -210,6 +210,11 @@ def limit_text(ns: float) -> str:
     return f"{ns / scale:g} {unit}"
 
 
+def signed_text(ns: float, digits: int = 4) -> str:
+    """A duration in ns as people write a difference: with a plus where it is longer."""
+    return ("+" if ns > 0 else "") + duration_text(ns, digits)
+
+
 def exact_text(ns: int) -> str:
     """A time in milliseconds with all its digits: ``54.904512 ms``."""
     sign = "-" if ns < 0 else ""

@@ -16,7 +16,7 @@ from npu_tui.jobs.heat import SHADES, HeatRow
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.timelines import Bar, waterfall
 from npu_tui.strings import say
-from npu_tui.trace.text import cell_count, duration_text, printable, shortened, wrapped
+from npu_tui.trace.text import cell_count, duration_text, printable, shortened, signed_text, wrapped
 from npu_tui.tui.head import HeadLines, profile_name
 from npu_tui.tui.job_overview import Overview
 from npu_tui.tui.terminal.colours import ALERT
@@ -84,7 +84,7 @@ def _row(view: Overview, row: HeatRow) -> DrawnRow:
     own_row = view.examined.rows[rank]
     gain = "" if own_row.gain_us is None else _time(own_row.gain_us * 1e3)
     figures = (
-        _signed(own_row.own_excess_us * 1e3),
+        signed_text(own_row.own_excess_us * 1e3, _DIGITS) if own_row.own_excess_us else "0",
         f"{own_row.came_last}/{own_row.collectives}",
         _time(own_row.job_waits_us * 1e3),
         gain,
@@ -100,10 +100,6 @@ def _seen_figures(view: Overview, rank: int) -> tuple[str, ...]:
 
 def _time(ns: float) -> str:
     return duration_text(ns, _DIGITS) if ns else "0"
-
-
-def _signed(ns: float) -> str:
-    return ("+" if ns > 0 else "") + _time(ns)
 
 
 def arrivals_picture(view: Overview) -> HeatPicture | None:

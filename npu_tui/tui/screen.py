@@ -421,10 +421,8 @@ class MainScreen(PanelScreen[Timeline]):
             self.finder.begin(event.text)
             if not self.finder.running:
                 self._show_hits()
-        elif event.kind == "command":
-            self.asking.complete(event.text)
-        elif event.kind == "sql":
-            self.querying.complete(event.text)
+        elif event.kind in ("command", "sql"):
+            (self.asking if event.kind == "command" else self.querying).complete(event.text)
         else:
             super().on_prompt_typed(event)
 
@@ -440,20 +438,15 @@ class MainScreen(PanelScreen[Timeline]):
 
     def obey(self, kind: Kind, text: str) -> None:
         """Go to the first hit, do what was asked, or keep the flag."""
-        if kind == "command":
-            self.tell(self.asking.obey(text))
-            self.drawing.changed()
-        elif kind == "flag":
-            self.tell(self.marks.name(text))
-            self.drawing.changed()
-        elif kind == "whatif":
-            self.supposing.begin(text)
-        elif kind == "sql":
-            self.querying.ask(text)
-        else:
+        if kind == "search":
             self.finder.finish(text)
             self._go_to_hit = True
             self._show_hits()
+        elif kind in ("command", "flag"):
+            self.tell(self.asking.obey(text) if kind == "command" else self.marks.name(text))
+            self.drawing.changed()
+        else:
+            (self.supposing.begin if kind == "whatif" else self.querying.ask)(text)
 
     def _show_hits(self) -> None:
         """Mark the hits, count them in the prompt, and after it go to the first one."""

@@ -8,7 +8,7 @@ from npu_tui.analysis.chain import chain_of
 from npu_tui.analysis.ranges import namesakes
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
-from npu_tui.trace.text import brief, duration_text, exact_text, printable
+from npu_tui.trace.text import brief, duration_text, exact_text, printable, signed_text
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.contents import Contents
 from npu_tui.tui.session import Session
@@ -130,34 +130,29 @@ class Walk:
         index = self._explorer.trace
         if index >= len(self._session.profiles):
             return say("bubble.none")
-        trace, items = self._scene.traces[index], self._session.profiles[index].free_slices
+        slices, profile = self._scene.traces[index].slices, self._session.profiles[index]
+        items, none = profile.free_slices, np.zeros(0, np.int64)
+        starts, ends = slices.start[items], slices.end[items]
         if not len(items):
-            return self._idle(index, direction)
-        here = self._scene.to_trace(index, self._explorer.state.cursor)
-        at = next_in_time(trace.slices.start[items], here, direction)
-        if at is None:
-            return say("bubble.last" if direction > 0 else "bubble.first")
-        item = int(items[at])
-        self._go(Selected(index, item))
-        length = duration_text(int(trace.slices.end[item] - trace.slices.start[item]))
-        return say("bubble.of", n=f"{at + 1:,}", count=f"{len(items):,}", length=length)
-
-    def _idle(self, index: int, direction: int) -> str:
-        """Go to a time without work of a device whose trace has no Free slices, and mark it as the range."""
-        times = [(int(start), int(end)) for each in self._session.profiles[index].idles
-                 for start, end in zip(each.start, each.end, strict=True)]  # fmt: skip
-        times.sort()
-        if not times:
+            starts, ends = (
+                np.concatenate([none, *(getattr(idles, edge) for idles in profile.idles)]) for edge in ("start", "end")
+            )
+            order = np.argsort(starts, kind="stable")
+            starts, ends = starts[order], ends[order]
+        if not len(starts):
             return say("bubble.none")
-        here = self._scene.to_trace(index, self._explorer.state.cursor)
-        at = next_in_time(np.array([start for start, _ in times], np.int64), here, direction)
+        at = next_in_time(starts, self._scene.to_trace(index, self._explorer.state.cursor), direction)
         if at is None:
             return say("bubble.last" if direction > 0 else "bubble.first")
-        start, end = (self._scene.to_scene(index, when) for when in times[at])
-        self._explorer.go_to(start)
-        self._explorer.set_range(start, end)
-        self._explorer.state.selection = None
-        return say("bubble.of", n=f"{at + 1:,}", count=f"{len(times):,}", length=duration_text(end - start))
+        if len(items):
+            self._go(Selected(index, int(items[at])))
+        else:  # a trace without Free slices: the time is marked as the range
+            low, high = (self._scene.to_scene(index, int(edge[at])) for edge in (starts, ends))
+            self._explorer.go_to(low)
+            self._explorer.set_range(low, high)
+            self._explorer.state.selection = None
+        length = duration_text(int(ends[at] - starts[at]))
+        return say("bubble.of", n=f"{at + 1:,}", count=f"{len(starts):,}", length=length)
 
     # --- links
 
@@ -261,7 +256,7 @@ class Walk:
             return say(f"align.{found}")
         offset = self._scene.offsets[selected.trace]
         rank, other = (rank_name(self._scene, index) for index in (selected.trace, base.trace))
-        return say(f"align.{edge}", rank=rank, by=_signed(found), base=other, offset=_signed(offset))
+        return say(f"align.{edge}", rank=rank, by=signed_text(found), base=other, offset=signed_text(offset))
 
     def mark_base(self) -> str:
         """Let the selected slice be what others are aligned to."""
@@ -328,7 +323,3 @@ class Walk:
 
 def _name(trace: Trace, item: int) -> str:
     return brief(trace.name_of(item), _LONGEST_NAME)
-
-
-def _signed(ns: int) -> str:
-    return ("+" if ns > 0 else "") + duration_text(ns)

@@ -315,3 +315,10 @@ async def test_a_query_is_completed_and_its_rows_have_the_focus(session):
         assert typed(driver) == "SELECT name, lost FROM launches LIMIT 2"
         await driver.press("down", "down")
         assert typed(driver) == ""
+
+
+async def test_a_command_of_another_screen_runs_nothing(session):
+    async with opened(session) as driver:
+        await driver.send(":open_rank\r")
+        assert driver.app.is_running
+        assert "open_rank" in status(driver)

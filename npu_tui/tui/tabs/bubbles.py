@@ -54,7 +54,11 @@ def why_text(now: Context, index: int, found: Idles, at: int) -> list[Renderable
     start, end = int(found.start[at]), int(found.end[at])
     head = Text.assemble((say("idle.for", length=duration_text(end - start)), "bold"))
     head.append(f"   {exact_text(start + offset)} … {exact_text(end + offset)}", style="dim")
-    parts: list[RenderableType] = [head, _labelled("idle.why", verdict(found, at)), *_around(profile.trace, found, at)]
+    parts: list[RenderableType] = [
+        head,
+        labelled(say("idle.why"), verdict(found, at)),
+        *_around(profile.trace, found, at),
+    ]
     return [*parts, *_threads(now, index, found, at, start, end)]
 
 
@@ -78,7 +82,7 @@ def range_text(now: Context, index: int, window: Window) -> list[RenderableType]
         )
         parts.append(Text(line, style="bold"))
         at = int(found.longest()[0])
-        parts.append(_labelled("idle.longest", f"{duration_text(int(found.length[at]))}: {verdict(found, at)}"))
+        parts.append(labelled(say("idle.longest"), f"{duration_text(int(found.length[at]))}: {verdict(found, at)}"))
         parts += [*_around(profile.trace, found, at), *_threads(now, index, found, at, window.start, window.end)]
     return parts
 
@@ -94,8 +98,9 @@ def verdict(found: Idles, at: int) -> str:
     return say(key, late=duration_text(late), share=share_text(late / length), side=duration_text(length - late))
 
 
-def _labelled(key: str, words: str) -> Text:
-    return Text.assemble((f"{say(key)} ", "dim"), words, overflow="fold")
+def labelled(label: str, words: str) -> Text:
+    """``words`` behind a dim ``label``; they go on in the next line where they are long."""
+    return Text.assemble((f"{label} ", "dim"), words, overflow="fold")
 
 
 def _around(trace: Trace, found: Idles, at: int) -> list[RenderableType]:
@@ -105,7 +110,7 @@ def _around(trace: Trace, found: Idles, at: int) -> list[RenderableType]:
         if item < 0:
             continue
         length = duration_text(int(trace.slices.end[item] - trace.slices.start[item]))
-        line = _labelled(key, brief(printable(trace.name_of(item)), _LONGEST_NAME))
+        line = labelled(say(key), brief(printable(trace.name_of(item)), _LONGEST_NAME))
         line.append(f"   {length}   ", style="dim")
         code = line_of(trace, item) if key == "idle.next" else None
         if code is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from rich.console import Group, RenderableType
@@ -30,11 +30,12 @@ from npu_tui.trace.text import (
     on_one_line,
     printable,
     share_text,
+    signed_text,
     size_text,
     speed_text,
 )
 from npu_tui.tui.commands import BY_ID, keys_label
-from npu_tui.tui.tabs.bubbles import idle_at, range_text, why_text
+from npu_tui.tui.tabs.bubbles import idle_at, labelled, range_text, why_text
 from npu_tui.tui.tabs.declared import bar, spread_words, sum_words
 from npu_tui.tui.tabs.links import class_name, legend, shape_text, waited_of, waited_text
 from npu_tui.tui.tabs.table import Content, Context
@@ -54,7 +55,7 @@ def kernel_facts(table: KernelTable, item: int) -> list[RenderableType]:
     if not len(found):
         return []
     at = int(found[0])
-    facts = [
+    facts: list[tuple[str, str | None]] = [
         ("type", table.type.at(at)),
         ("core", table.core.at(at)),
         ("block", _whole(table.block_dim[at])),
@@ -63,28 +64,27 @@ def kernel_facts(table: KernelTable, item: int) -> list[RenderableType]:
         ("bytes", None if np.isnan(table.bytes[at]) else size_text(float(table.bytes[at]))),
         ("speed", None if np.isnan(table.speed[at]) else speed_text(float(table.speed[at]))),
     ]
-    parts: list[RenderableType] = [_line(facts)]
+    parts: list[RenderableType] = [
+        _in_a_row((say(f"kernel.{name}"), value) for name, value in facts if value is not None)
+    ]
     for way, shapes, dtypes, formats in (
         ("in", table.shapes, "input_types", "input_formats"),
         ("out", table.outputs, "output_types", "output_formats"),
     ):
         tensors = _tensors(shapes.at(at), *(_detail(table, column, at) for column in (dtypes, formats)))
         if tensors:
-            line = Text.assemble((say(f"kernel.{way}") + " ", "dim"), overflow="fold")
-            line.append(printable(tensors))
-            parts.append(line)
+            parts.append(labelled(say(f"kernel.{way}"), printable(tensors)))
     pipes = _pipes(table, at)
     if pipes.plain:
         parts.append(pipes)
     return parts
 
 
-def _line(facts: list[tuple[str, str | None]]) -> Text:
+def _in_a_row(facts: Iterable[tuple[str, str]]) -> Text:
+    """Texts behind their labels."""
     line = Text()
-    for name, value in facts:
-        if value is not None:
-            line.append(f"{say(f'kernel.{name}')} ", style="dim")
-            line.append(f"{printable(value)}   ")
+    for label, text in facts:
+        line.append(f"{label} " if label else "", style="dim").append(f"{printable(text)}   ")
     return line
 
 
@@ -204,30 +204,21 @@ def _chart(curve: StepCurve, when: int, cursor: int) -> RenderableType:
     """What a chart shows, and its value at ``when`` ns of its trace, where the cursor stands."""
     if curve.kind == "ghost":
         return Text(say("chart.ghost.words"))
-    value = curve.at(when)
-    line = Text()
-    line.append(f"{say('chart.now')} ", style="dim")
-    line.append(f"{exact_text(cursor)}   ")
-    if value is None:
-        line.append(say("chart.unknown"), style="bold")
-    elif curve.kind == "share":
-        line.append(say("chart.going_on" if value else "chart.pausing"), style="bold")
-    elif curve.kind == "depth":
-        line.append(f"{value:,}", style="bold")
-    elif curve.kind == "memory":
-        line.append(memory_text(value), style="bold")
-    else:
-        line.append(_lead_text(value), style=f"bold {ALERT}" if value <= STARVING_NS else "bold")
-    line.append("   ")
+    value, style = curve.at(when), "bold"
+    known = 0 if value is None else value
     if curve.kind == "depth":
-        line.append(f"{say('chart.deepest')} ", style="dim")
-        line.append(f"{curve.highest:,}")
+        words = f"{known:,}"
+        scale = Text.assemble((f"{say('chart.deepest')} ", "dim"), f"{curve.highest:,}")
     elif curve.kind == "share":
-        line.append(say("chart.share.scale"), style="dim")
+        words, scale = say("chart.going_on" if value else "chart.pausing"), Text(say("chart.share.scale"), "dim")
     elif curve.kind == "memory":
-        line.append(say("chart.memory.scale", size=curve.highest), style="dim")
+        words, scale = memory_text(known), Text(say("chart.memory.scale", size=curve.highest), "dim")
     else:
-        line.append(say("chart.scale"), style="dim")
+        words, scale = signed_text(known), Text(say("chart.scale"), "dim")
+        style = f"bold {ALERT}" if value is not None and value <= STARVING_NS else "bold"
+    if value is None:
+        words = say("chart.unknown")
+    line = Text.assemble((f"{say('chart.now')} ", "dim"), f"{exact_text(cursor)}   ", (words, style), "   ", scale)
     return Group(Text(say(f"chart.{curve.kind}.words")), line)
 
 
@@ -251,10 +242,6 @@ def _known(value: float) -> str:
     return "–" if value == NO_VALUE else f"{value:,.10g}"
 
 
-def _lead_text(lead: float) -> str:
-    return ("+" if lead > 0 else "") + duration_text(lead)
-
-
 def _slice_facts(
     trace: Trace,
     marks: LinkClasses,
@@ -275,8 +262,8 @@ def _slice_facts(
     ]
     same = distribution(trace, namesakes(trace, item).items)
     if same is not None and same.count > 1:
-        line = Text.assemble((say("details.same", count=f"{same.count:,}") + "   ", "dim"), overflow="fold")
-        parts.append(line.append(f"{spread_words(trace, same)}   {sum_words(same)}"))
+        label = say("details.same", count=f"{same.count:,}") + "  "
+        parts.append(labelled(label, f"{spread_words(trace, same)}   {sum_words(same)}"))
     chain = chain_of(trace, item)
     if chain is not None and chain.holds(item):
         if chain.kernel == item:
@@ -306,20 +293,15 @@ def event_lines(profile: Profile, item: int) -> Sequence[RenderableType]:
     for key, own, other in (("waits_for", waits, records), ("awaited_by", records, waits)):
         for each in other[own == item].tolist()[:_MOST_EDGES]:
             lane, end = trace.lanes[int(slices.lane[each])].name, int(slices.end[each])
-            line = Text.assemble((say(f"details.{key}") + " ", "dim"), overflow="fold")
-            words = {"name": trace.name_of(each), "lane": lane, "at": exact_text(end)}
-            found.append(line.append(printable(say("details.event", **words))))
+            words = say("details.event", name=trace.name_of(each), lane=lane, at=exact_text(end))
+            found.append(labelled(say(f"details.{key}"), printable(words)))
     return found or [Text(say("details.event_unknown"), style="dim")]
 
 
 def _code(code: CodeLine) -> Text:
     """The line of user code that launched or called, and how to open it."""
-    line = Text.assemble((say("details.code") + " ", "dim"), overflow="fold")
-    line.append(
-        printable(
-            say("details.code_line", place=say("lines.place", file=code.file, line=code.line), function=code.function)
-        )
-    )
+    place = say("lines.place", file=code.file, line=code.line)
+    line = labelled(say("details.code"), printable(say("details.code_line", place=place, function=code.function)))
     line.append(f"   {say('details.open', key=keys_label(BY_ID['open_code']))}", style="dim")
     return line
 
@@ -327,8 +309,7 @@ def _code(code: CodeLine) -> Text:
 def _facts(trace: Trace, item: int, offset: int) -> Text:
     slices = trace.slices
     start, end, lane = int(slices.start[item]), int(slices.end[item]), trace.lanes[int(slices.lane[item])]
-    line = Text()
-    for label, value in (
+    facts = (
         (say("details.start"), exact_text(start + offset)),
         (say("details.duration"), duration_text(end - start)),
         (say("details.end"), exact_text(end + offset)),
@@ -337,10 +318,8 @@ def _facts(trace: Trace, item: int, offset: int) -> Text:
         (say("details.lane"), f"{trace.layers[lane.layer].name} / {lane.name}"),
         (say("details.row"), str(int(slices.depth[item]))),
         (say("details.raw"), f"{trace.start_ns + start} ns"),
-    ):
-        line.append(f"{label} " if label else "", style="dim")
-        line.append(f"{printable(value)}   ")
-    return line
+    )
+    return _in_a_row(facts)
 
 
 def _launch(trace: Trace, marks: LinkClasses, devices: list[Dispatch], link: int) -> Text:
@@ -358,7 +337,7 @@ def _launch(trace: Trace, marks: LinkClasses, devices: list[Dispatch], link: int
             lead = float(host_lead(trace, launches)[at])
             if not np.isnan(lead):
                 line.append(f"   {say('details.lead')} ", style="dim")
-                line.append(_lead_text(lead), style="bold")
+                line.append(signed_text(lead), style="bold")
     return line
 
 
@@ -382,16 +361,12 @@ def _args(args: dict[str, object]) -> list[RenderableType]:
     table = Table.grid(padding=(0, 2))
     parts: list[RenderableType] = []
     short = [
-        (key, "–" if str(value) == str(NO_VALUE) else printable(on_one_line(str(value))))
+        (printable(key), "–" if str(value) == str(NO_VALUE) else on_one_line(str(value)))
         for key, value in args.items()
         if key != _STACK
     ]
-    line = Text()
-    for key, value in short:
-        line.append(f"{printable(key)} ", style="dim")
-        line.append(f"{value}   ")
     if short:
-        parts.append(line)
+        parts.append(_in_a_row(short))
     stack = args.get(_STACK)
     if isinstance(stack, str) and stack:
         parts.append(Text(say("details.stack"), style="dim"))
