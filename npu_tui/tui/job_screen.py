@@ -21,7 +21,7 @@ from npu_tui.load.load import Opening, opening_of
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
-from npu_tui.tui.commands import BY_ID, JOB_KEYS, Where, commands_of
+from npu_tui.tui.commands import BY_ID, JOB_KEYS, Where
 from npu_tui.tui.footer import Place
 from npu_tui.tui.job_map import JobHead, JobMap, natural_lines
 from npu_tui.tui.job_overview import Examined, Overview, Scope
@@ -444,7 +444,7 @@ class JobScreen(PanelScreen[JobMap]):
             self.run_command(command.id)
         if command is not None or not text:
             return ""
-        near = nearest_command(text, [command.id for command in commands_of("job")])
+        near = nearest_command(text, "job")
         return say("ranks.unknown", text=printable(text)) + (say("command.nearest", command=near) if near else "")
 
     # --- the program

@@ -19,7 +19,7 @@ from npu_tui.profile.scene import ghost_charts
 from npu_tui.query.frames import ONE_PROFILE, Name, possible_names
 from npu_tui.strings import say, words
 from npu_tui.trace.text import brief, exact_text, parse_duration, printable
-from npu_tui.tui.commands import BY_ID, Command, Where, commands_of
+from npu_tui.tui.commands import Command, Where, commands_of
 from npu_tui.tui.flags import FlagMarks
 from npu_tui.tui.prompt import Prompt
 from npu_tui.view.explorer import Explorer
@@ -118,9 +118,9 @@ def command_called(text: str, where: Where) -> Command | None:
     )
 
 
-def nearest_command(typed: str, ids: Iterable[str]) -> str | None:
-    """Which of ``ids`` is written most like ``typed``; None where none is near."""
-    near = get_close_matches(typed.lower().replace(" ", "_"), list(ids), 1, 0.3)
+def nearest_command(typed: str, where: Where) -> str | None:
+    """Which command of a screen is written most like ``typed``; None where none is near."""
+    near = get_close_matches(typed.lower().replace(" ", "_"), [command.id for command in commands_of(where)], 1, 0.3)
     return near[0] if near else None
 
 
@@ -336,7 +336,7 @@ class Asking:
         if self._found and self._at >= 0:
             self._found[self._at].run()
         elif typed := text.strip():
-            near = nearest_command(typed, BY_ID)
+            near = nearest_command(typed, "lanes")
             hint = say("command.nearest", command=near) if near else ""
             return say("command.unknown", text=brief(typed, 40)) + hint
         return ""
@@ -383,7 +383,7 @@ class Asking:
         if not self._names:
             self._names = sorted({name for trace in self._explorer.scene.traces for name in trace.names})
         sure, guesses = best(text, (*self._flags_and_lanes(), commands), self._names, self._slice)
-        near = (nearest_command(text, BY_ID),)
+        near = (nearest_command(text, "lanes"),)
         nearest = [one for one in commands if one.also == near and one not in sure]
         return first + sure, nearest + [one for one in guesses if one.also != near]
 
