@@ -50,6 +50,16 @@ def _shows(view: str) -> Callable[[MainScreen], str | None]:
     return lambda screen: screen.press_view(view)
 
 
+def _finding(id_: str, key: str, direction: int) -> Command:
+    return _command(
+        id_,
+        "slices",
+        (key,),
+        lambda screen: screen.contents.go_to_finding(direction),
+        lambda screen: screen.next_finding(direction),
+    )
+
+
 ACTIONS: tuple[Command, ...] = (
     _command("zoom_in", "time", ("w",), lambda screen: screen.explorer.zoom(_ZOOM)),
     _command("zoom_out", "time", ("s",), lambda screen: screen.explorer.zoom(1 / _ZOOM)),
@@ -113,8 +123,8 @@ ACTIONS: tuple[Command, ...] = (
     _command("bubble_previous", "slices", ("B",), lambda screen: screen.walk.bubble(-1)),
     _command("starved_next", "slices", ("x",), lambda screen: screen.walk.starved(1)),
     _command("starved_previous", "slices", ("X",), lambda screen: screen.walk.starved(-1)),
-    _command("finding_next", "slices", ("e",), both=lambda screen: screen.next_finding(1)),
-    _command("finding_previous", "slices", ("E",), both=lambda screen: screen.next_finding(-1)),
+    _finding("finding_next", "e", 1),
+    _finding("finding_previous", "E", -1),
     _command("link_back", "links", ("left_square_bracket",), lambda screen: screen.walk.follow(False)),
     _command("link_forward", "links", ("right_square_bracket",), lambda screen: screen.follow_link()),
     _command("sibling_previous", "links", ("left_parenthesis",), lambda screen: screen.walk.sibling(-1)),
@@ -138,7 +148,7 @@ ACTIONS: tuple[Command, ...] = (
     _command("flag", "notes", ("K",), lambda screen: screen.marks.add_here()),
     _command("flags", "notes", (), lambda screen: screen.list_flags()),
     _command("yank", "notes", ("y",), lambda screen: screen.yank()),
-    _command("yank_view", "notes", ("Y",), both=lambda screen: screen.yank_view()),
+    _command("yank_view", "notes", ("Y",), lambda screen: screen.yank_view(), job=lambda screen: screen.yank_view()),
     _command("copy_text", "notes", (), both=lambda screen: screen.copy_table("text")),
     _command("copy_csv", "notes", (), both=lambda screen: screen.copy_table("csv")),
     _command("panel", "panel", ("q", "Q"), both=lambda screen: screen.toggle_panel()),

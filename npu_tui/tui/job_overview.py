@@ -197,27 +197,25 @@ class Overview:
 
     def next_metric(self) -> Metric:
         """Show the next metric that tells anything."""
-        self.chosen = True
         at = METRICS.index(self.metric)
         order = [*METRICS[at + 1 :], *METRICS[: at + 1]]
-        keep = self.rank
-        for metric in order:
-            if self.examined.source.heat(metric, self.axis).columns:
-                self.metric = metric
-                break
-        self._arrange(keep if self.rows and len(self.rows[self.row].ranks) == 1 else None)
-        self._follow_collective()
+        telling = (metric for metric in order if self.examined.source.heat(metric, self.axis).columns)
+        self.metric = next(telling, self.metric)
+        self._choose()
         return self.metric
 
     def next_axis(self) -> Axis:
         """Show the next axis."""
-        self.chosen = True
-        keep = self.rank
-        alone = bool(self.rows) and len(self.rows[self.row].ranks) == 1
         self.axis = AXES[(AXES.index(self.axis) + 1) % len(AXES)]
-        self._arrange(keep if alone else None)
-        self._follow_collective()
+        self._choose()
         return self.axis
+
+    def _choose(self) -> None:
+        """Show the metric and the axis that the user has chosen; the cursor stays on a rank with a row for itself."""
+        self.chosen = True
+        row = self.rows[self.row] if self.rows else None
+        self._arrange(row.ranks[0] if row is not None and len(row.ranks) == 1 else None)
+        self._follow_collective()
 
     def scopes(self) -> list[Scope]:
         """All ranks, the groups of the rank under the cursor, and its host."""

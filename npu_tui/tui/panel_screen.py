@@ -125,14 +125,6 @@ class PanelScreen(Screen[None], Generic[Drawn], inherit_bindings=False):
         """What the palette offers to go to."""
 
     @abstractmethod
-    def next_finding(self, direction: int) -> str:
-        """Go to the next (1) or previous (-1) finding; returns what to tell."""
-
-    @abstractmethod
-    def yank_view(self) -> str | None:
-        """Copy the command that opens what is on screen."""
-
-    @abstractmethod
     def escape(self) -> str | None:
         """Close what is open, else take back what is chosen, else leave."""
 

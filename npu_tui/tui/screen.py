@@ -321,10 +321,6 @@ class MainScreen(PanelScreen[Timeline]):
         late = self.ranks.late()
         return self.walk.follow(True) if late is None else self.ranks.follow(late)
 
-    def next_finding(self, direction: int) -> str:
-        """Go to the next (1) or previous (-1) finding, or change; returns what to tell."""
-        return self.contents.go_to_finding(direction)
-
     def open_code(self) -> str:
         """Open the line of code that the row under the cursor or the selected slice names in the user's editor."""
         row, selected = self.panel.row_at_cursor(), self.explorer.state.selection
