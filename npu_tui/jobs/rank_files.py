@@ -15,21 +15,14 @@ import msgspec
 
 from npu_tui.jobs.columns import I64
 from npu_tui.jobs.model import NO_ORDINAL, NO_PAIR, Calls, Layout, LinkUse, RankProfile, StepTime, is_message, pair_of
+from npu_tui.load.communication import COMMUNICATION, MATRIX, communication_links, communication_spans
 from npu_tui.load.companion_schema import State
-from npu_tui.load.companions import (
-    COMMUNICATION,
-    MATRIX,
-    Companions,
-    communication_links,
-    communication_spans,
-    level_in,
-)
+from npu_tui.load.companions import Companions, level_in
 from npu_tui.load.find import Source
 from npu_tui.trace.message import Message, message
 
 _NAME = re.compile(r"(?:hcom_)?(?P<type>[A-Za-z]+?)_{1,3}(?P<hash>\d+)_(?P<ordinal>\d+)(?:_\d+)*")
 _SIZES = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "data_parallel_size", "world_size")
-_STEP_COLUMNS = ("Step", "Computing", "Communication(Not Overlapped)", "Free", "Stage", "Overlapped")
 _LOCAL = "LOCAL"
 
 
@@ -151,7 +144,7 @@ def _division(companions: Companions) -> tuple[Layout | None, dict[str, tuple[in
             return _layout(fast.args), named
         except (OSError, ValueError):  # missing, or something else
             pass
-    metadata = companions.metadata
+    metadata = companions.metadata_document().value
     return _layout(metadata.get("distributed_args") if isinstance(metadata, dict) else None), _groups(metadata)
 
 
@@ -194,9 +187,9 @@ def _shared_ranks(ranks: tuple[int, ...]) -> tuple[int, ...]:
 
 def _steps(companions: Companions) -> Iterator[StepTime]:
     """Steps of step_trace_time.csv; its times are in us."""
-    for step, *cells in companions.rows("step_trace_time.csv", *_STEP_COLUMNS):
+    for step, *cells in companions.step_times():
         try:
-            computing, exposed, free = (round(float(cell or 0) * 1_000) for cell in cells[:3])
+            computing, exposed, free = (round(float(cell or 0) * 1_000) for cell in cells)
         except (ValueError, OverflowError):
             continue
         yield StepTime(_shared(step or ""), computing, exposed, free, computing + exposed + free)

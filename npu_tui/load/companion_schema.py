@@ -1,10 +1,15 @@
-"""The files beside a trace: which columns each has, and what reading one can end with."""
+"""The files beside a trace: which columns each CSV table has, and what reading one can end with.
+
+torch_npu and MindSpore write them into ``ASCEND_PROFILER_OUTPUT``, msprof, with a time after the name, into
+``mindstudio_profiler_output``. Their documentation describes the columns:
+https://www.hiascend.com/document/detail/en/canncommercial/850/devaids/profiling/atlasprofiling_16_1149.html
+"""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec import Struct
 
@@ -22,7 +27,7 @@ _NOT_A_WORD = re.compile(r"[^0-9a-z]+")
 
 
 class Column(Struct, frozen=True):
-    """A column by its ``name`` of ours; ``headings`` are the spellings of the writers, the newest first."""
+    """A column by its ``name`` of ours; ``headings`` are what the writers call it, the usual one first."""
 
     name: str
     kind: Kind
@@ -44,7 +49,7 @@ class Schema(Struct, frozen=True):
     others: tuple[str, ...] = ()
 
     def by_heading(self) -> dict[str, Column]:
-        """Every spelling of every column, as ``column_name`` writes it."""
+        """Every heading of every column, as ``column_name`` writes it."""
         return {column_name(heading): column for column in self.columns for heading in column.headings}
 
 
@@ -53,64 +58,43 @@ def column_name(heading: str) -> str:
     return _NOT_A_WORD.sub("_", heading.strip().lower().replace("%", " percent ")).strip("_")
 
 
-_DEVICE = Column("device", "whole", ("Device_id", "Device ID", "Device Id"))
+def _schema(stem: str, key: str, columns: str, measured: bool = False, others: tuple[str, ...] = ()) -> Schema:
+    """A schema from a line per column: its name, its kind and its headings.
+
+    Headings that differ in case or punctuation alone, such as ``Device_id`` and ``Device ID``, are one.
+    """
+    parts = [line.split(maxsplit=2) for line in columns.strip().splitlines()]
+    known = [Column(name, cast(Kind, kind), tuple(headings.split(" | "))) for name, kind, headings in parts]
+    return Schema(stem, tuple(known), tuple(key.split()), measured, others)
 
 
-def _text(name: str, *headings: str) -> Column:
-    return Column(name, "text", headings)
-
-
-def _label(name: str, *headings: str) -> Column:
-    return Column(name, "label", headings)
-
-
-def _shapes(name: str, *headings: str) -> Column:
-    return Column(name, "shapes", headings)
-
-
-def _whole(name: str, *headings: str) -> Column:
-    return Column(name, "whole", headings)
-
-
-def _real(name: str, *headings: str) -> Column:
-    return Column(name, "real", headings)
-
-
-def _time(name: str, *headings: str) -> Column:
-    return Column(name, "time", headings)
-
-
-def _span(name: str, *headings: str) -> Column:
-    return Column(name, "span", headings)
-
-
-KERNELS = Schema(
+KERNELS = _schema(
     "kernel_details",
-    (
-        _whole("step", "Step Id", "Step ID"),
-        _DEVICE,
-        _whole("model", "Model ID", "Model Id"),
-        _whole("task", "Task ID", "Task Id"),
-        _whole("stream", "Stream ID", "Stream Id"),
-        _text("name", "Name", "Op Name"),
-        _text("type", "Type", "OP Type", "Op Type"),
-        _text("state", "OP State", "Op State"),
-        _text("core", "Accelerator Core", "Task Type"),
-        _time("start", "Start Time(us)", "Task Start Time(us)"),
-        _span("duration", "Duration(us)", "Task Duration(us)"),
-        _span("wait", "Wait Time(us)", "Task Wait Time(us)"),
-        _whole("block_dim", "Block Dim", "Block Num"),
-        _whole("mix_block_dim", "Mix Block Dim", "Mix Block Num"),
-        _text("hf32", "HF32 Eligible"),
-        _shapes("input_shapes", "Input Shapes"),
-        _text("input_types", "Input Data Types"),
-        _text("input_formats", "Input Formats"),
-        _shapes("output_shapes", "Output Shapes"),
-        _text("output_types", "Output Data Types"),
-        _text("output_formats", "Output Formats"),
-        _whole("context", "Context ID", "Context Id"),
-    ),
-    key=("name", "duration"),
+    "name duration",
+    """
+    step                    whole   Step Id
+    device                  whole   Device_id
+    model                   whole   Model ID
+    task                    whole   Task ID
+    stream                  whole   Stream ID
+    name                    text    Name | Op Name
+    type                    text    Type | OP Type
+    state                   text    OP State
+    core                    text    Accelerator Core | Task Type
+    start                   time    Start Time(us) | Task Start Time(us)
+    duration                span    Duration(us) | Task Duration(us)
+    wait                    span    Wait Time(us) | Task Wait Time(us)
+    block_dim               whole   Block Dim | Block Num
+    mix_block_dim           whole   Mix Block Dim | Mix Block Num
+    hf32                    text    HF32 Eligible
+    input_shapes            shapes  Input Shapes
+    input_types             text    Input Data Types
+    input_formats           text    Input Formats
+    output_shapes           shapes  Output Shapes
+    output_types            text    Output Data Types
+    output_formats          text    Output Formats
+    context                 whole   Context ID
+    """,
     measured=True,
     others=("op_summary",),
 )
@@ -119,207 +103,191 @@ KERNELS = Schema(
 The PMU columns depend on the setting ``_aic_metrics``, times in us, ratios 0..1.
 """
 
-OPERATOR_TYPES = Schema(
+OPERATOR_TYPES = _schema(
     "op_statistic",
-    (
-        _DEVICE,
-        _text("type", "OP Type", "Op Type"),
-        _text("core", "Core Type"),
-        _whole("count", "Count"),
-        _span("total", "Total Time(us)"),
-        _span("least", "Min Time(us)", "Min(us)"),
-        _span("mean", "Avg Time(us)", "Avg(us)"),
-        _span("most", "Max Time(us)", "Max(us)"),
-        _real("percent", "Ratio(%)"),
-    ),
-    key=("type", "total"),
+    "type total",
+    """
+    device                  whole   Device_id
+    type                    text    OP Type
+    core                    text    Core Type
+    count                   whole   Count
+    total                   span    Total Time(us)
+    least                   span    Min Time(us) | Min(us)
+    mean                    span    Avg Time(us) | Avg(us)
+    most                    span    Max Time(us) | Max(us)
+    percent                 real    Ratio(%)
+    """,
 )
 
-API_CALLS = Schema(
+API_CALLS = _schema(
     "api_statistic",
-    (
-        _text("device", "Device_id", "Device ID"),
-        _text("level", "Level"),
-        _text("name", "API Name", "Name"),
-        _span("total", "Time(us)", "Total Time(us)"),
-        _whole("count", "Count"),
-        _span("mean", "Avg(us)"),
-        _span("least", "Min(us)"),
-        _span("most", "Max(us)"),
-        _real("variance", "Variance"),
-    ),
-    key=("name", "total"),
+    "name total",
+    """
+    device                  text    Device_id
+    level                   text    Level
+    name                    text    API Name | Name
+    total                   span    Time(us) | Total Time(us)
+    count                   whole   Count
+    mean                    span    Avg(us)
+    least                   span    Min(us)
+    most                    span    Max(us)
+    variance                real    Variance
+    """,
 )
 """``device`` is text: newer writers put ``host`` there."""
 
-OPERATORS = Schema(
+OPERATORS = _schema(
     "operator_details",
-    (
-        _text("name", "Name"),
-        _shapes("input_shapes", "Input Shapes"),
-        _text("stack", "Call Stack"),
-        _span("host_self", "Host Self Duration(us)"),
-        _span("host_total", "Host Total Duration(us)"),
-        _span("device_self", "Device Self Duration(us)"),
-        _span("device_total", "Device Total Duration(us)"),
-        _span("device_self_cube", "Device Self Duration With AICore(us)"),
-        _span("device_total_cube", "Device Total Duration With AICore(us)"),
-    ),
-    key=("name", "host_total"),
+    "name host_total",
+    """
+    name                    text    Name
+    input_shapes            shapes  Input Shapes
+    stack                   text    Call Stack
+    host_self               span    Host Self Duration(us)
+    host_total              span    Host Total Duration(us)
+    device_self             span    Device Self Duration(us)
+    device_total            span    Device Total Duration(us)
+    device_self_cube        span    Device Self Duration With AICore(us)
+    device_total_cube       span    Device Total Duration With AICore(us)
+    """,
 )
 
-STEPS = Schema(
+STEPS = _schema(
     "step_trace_time",
-    (
-        _DEVICE,
-        _text("step", "Step"),
-        _span("computing", "Computing"),
-        _span("exposed", "Communication(Not Overlapped)"),
-        _span("overlapped", "Overlapped"),
-        _span("communication", "Communication"),
-        _span("free", "Free"),
-        _span("stage", "Stage"),
-        _span("bubble", "Bubble"),
-        _span("exposed_without_receive", "Communication(Not Overlapped and Exclude Receive)"),
-        _span("preparing", "Preparing"),
-    ),
-    key=("computing", "free"),
+    "computing free",
+    """
+    device                  whole   Device_id
+    step                    text    Step
+    computing               span    Computing
+    exposed                 span    Communication(Not Overlapped)
+    overlapped              span    Overlapped
+    communication           span    Communication
+    free                    span    Free
+    stage                   span    Stage
+    bubble                  span    Bubble
+    exposed_without_receive span    Communication(Not Overlapped and Exclude Receive)
+    preparing               span    Preparing
+    """,
 )
 """Without marks of steps ``step`` is null."""
 
-MEMORY = Schema(
+MEMORY = _schema(
     "memory_record",
-    (
-        _label("component", "Component"),
-        _time("time", "Timestamp(us)"),
-        _real("allocated", "Total Allocated(MB)"),
-        _real("reserved", "Total Reserved(MB)"),
-        _real("active", "Total Active(MB)"),
-        _whole("stream", "Stream Ptr"),
-        _label("device", "Device Type", "Device"),
-    ),
-    key=("time", "reserved"),
+    "time reserved",
+    """
+    component               label   Component
+    time                    time    Timestamp(us)
+    allocated               real    Total Allocated(MB)
+    reserved                real    Total Reserved(MB)
+    active                  real    Total Active(MB)
+    stream                  whole   Stream Ptr
+    device                  label   Device Type | Device
+    """,
 )
 """MB of 2**20 bytes; ``APP`` is what the process has reserved on the device."""
 
-ALLOCATIONS = Schema(
+ALLOCATIONS = _schema(
     "operator_memory",
-    (
-        _text("name", "Name"),
-        _real("size", "Size(KB)"),
-        _time("allocated_at", "Allocation Time(us)"),
-        _time("released_at", "Release Time(us)"),
-        _time("inactive_at", "Active Release Time(us)"),
-        _span("duration", "Duration(us)"),
-        _span("active_duration", "Active Duration(us)"),
-        _real("allocated", "Allocation Total Allocated(MB)"),
-        _real("reserved", "Allocation Total Reserved(MB)"),
-        _real("active", "Allocation Total Active(MB)"),
-        _real("release_allocated", "Release Total Allocated(MB)"),
-        _real("release_reserved", "Release Total Reserved(MB)"),
-        _real("release_active", "Release Total Active(MB)"),
-        _whole("stream", "Stream Ptr"),
-        _text("device", "Device Type", "Device"),
-    ),
-    key=("size", "allocated_at"),
+    "size allocated_at",
+    """
+    name                    text    Name
+    size                    real    Size(KB)
+    allocated_at            time    Allocation Time(us)
+    released_at             time    Release Time(us)
+    inactive_at             time    Active Release Time(us)
+    duration                span    Duration(us)
+    active_duration         span    Active Duration(us)
+    allocated               real    Allocation Total Allocated(MB)
+    reserved                real    Allocation Total Reserved(MB)
+    active                  real    Allocation Total Active(MB)
+    release_allocated       real    Release Total Allocated(MB)
+    release_reserved        real    Release Total Reserved(MB)
+    release_active          real    Release Total Active(MB)
+    stream                  whole   Stream Ptr
+    device                  text    Device Type | Device
+    """,
 )
 """KB of 2**10 bytes; what was not released while profiling has null times of release."""
 
-MODULES = Schema(
+MODULES = _schema(
     "npu_module_mem",
-    (
-        _whole("device_id", "Device_id", "Device ID"),
-        _label("component", "Component"),
-        _time("time", "Timestamp(us)"),
-        _real("reserved", "Total Reserved(MB)"),
-        _label("device", "Device", "Device Type"),
-    ),
-    key=("component", "time"),
+    "component time",
+    """
+    device_id               whole   Device_id
+    component               label   Component
+    time                    time    Timestamp(us)
+    reserved                real    Total Reserved(MB)
+    device                  label   Device | Device Type
+    """,
 )
 
-STATIC_MEMORY = Schema(
+STATIC_MEMORY = _schema(
     "static_op_mem",
-    (
-        _DEVICE,
-        _text("name", "Op Name", "Name"),
-        _text("model", "Model Name", "Model"),
-        _text("graph", "Graph ID", "Graph Id"),
-        _whole("first_node", "Node Index Start"),
-        _whole("last_node", "Node Index End"),
-        _real("size", "Size(KB)"),
-    ),
-    key=("size",),
+    "size",
+    """
+    device                  whole   Device_id
+    name                    text    Op Name | Name
+    model                   text    Model Name | Model
+    graph                   text    Graph ID
+    first_node              whole   Node Index Start
+    last_node               whole   Node Index End
+    size                    real    Size(KB)
+    """,
 )
 
-L2_CACHE = Schema(
+L2_CACHE = _schema(
     "l2_cache",
-    (
-        _DEVICE,
-        _whole("stream", "Stream Id", "Stream ID"),
-        _whole("task", "Task Id", "Task ID"),
-        _real("hit_rate", "Hit Rate"),
-        _real("victim_rate", "Victim Rate"),
-        _text("name", "Op Name", "Name"),
-    ),
-    key=("stream", "task"),
+    "stream task",
+    """
+    device                  whole   Device_id
+    stream                  whole   Stream Id
+    task                    whole   Task Id
+    hit_rate                real    Hit Rate
+    victim_rate             real    Victim Rate
+    name                    text    Op Name | Name
+    """,
 )
 
-DATA_PREPROCESS = Schema(
+DATA_PREPROCESS = _schema(
     "data_preprocess",
-    (
-        _DEVICE,
-        _time("time", "Timestamp(us)", "Start Time(us)"),
-        _text("name", "Node", "Op Name", "Name"),
-        _span("compute", "Compute_time(us)", "Compute Time(us)"),
-        _span("copy", "Memcpy_time(us)", "Memcpy Time(us)"),
-        _span("task_time", "Task_time(us)", "Task Time(us)"),
-        _span("dispatch", "Dispatch_time(us)", "Dispatch Time(us)"),
-        _span("total", "Total_time(us)", "Total Time(us)"),
-        _whole("stream", "Stream ID", "Stream Id"),
-        _whole("task", "Task ID", "Task Id"),
-    ),
-    key=("name",),
+    "name",
+    """
+    device                  whole   Device_id
+    time                    time    Timestamp(us) | Start Time(us)
+    name                    text    Node | Op Name | Name
+    compute                 span    Compute_time(us)
+    copy                    span    Memcpy_time(us)
+    task_time               span    Task_time(us)
+    dispatch                span    Dispatch_time(us)
+    total                   span    Total_time(us)
+    stream                  whole   Stream ID
+    task                    whole   Task ID
+    """,
 )
 
-
-def _network(stem: str) -> Schema:
-    return Schema(
-        stem,
-        (
-            _DEVICE,
-            _time("time", "Timestamp(us)", "Timestamp"),
-            _real("bandwidth", "Bandwidth(MB/s)"),
-            _real("receive_percent", "Rx Bandwidth efficiency(%)", "Rx Bandwidth Efficiency(%)"),
-            _real("receive_packets", "rxPacket/s", "Rx Packet/s"),
-            _real("receive_errors", "rxError rate(%)", "Rx Error Rate(%)"),
-            _real("receive_dropped", "rxDropped rate(%)", "Rx Dropped Rate(%)"),
-            _real("send_percent", "Tx Bandwidth efficiency(%)", "Tx Bandwidth Efficiency(%)"),
-            _real("send_packets", "txPacket/s", "Tx Packet/s"),
-            _real("send_errors", "txError rate(%)", "Tx Error Rate(%)"),
-            _real("send_dropped", "txDropped rate(%)", "Tx Dropped Rate(%)"),
-            _whole("function", "funcId", "Func Id", "Function ID"),
-        ),
-        key=("bandwidth",),
-        measured=True,
-    )
-
-
-def _bus(stem: str) -> Schema:
-    return Schema(
-        stem,
-        (
-            _DEVICE,
-            _text("mode", "Mode", "Event"),
-            _real("least", "Min"),
-            _real("most", "Max"),
-            _real("mean", "Avg", "Average"),
-        ),
-        key=("mode",),
-        measured=True,
-    )
-
-
-NIC, ROCE, PCIE, HCCS = _network("nic"), _network("roce"), _bus("pcie"), _bus("hccs")
+_NETWORK = """
+    device                  whole   Device_id
+    time                    time    Timestamp(us) | Timestamp
+    bandwidth               real    Bandwidth(MB/s)
+    receive_percent         real    Rx Bandwidth efficiency(%)
+    receive_packets         real    rxPacket/s | Rx Packet/s
+    receive_errors          real    rxError rate(%) | Rx Error Rate(%)
+    receive_dropped         real    rxDropped rate(%) | Rx Dropped Rate(%)
+    send_percent            real    Tx Bandwidth efficiency(%)
+    send_packets            real    txPacket/s | Tx Packet/s
+    send_errors             real    txError rate(%) | Tx Error Rate(%)
+    send_dropped            real    txDropped rate(%) | Tx Dropped Rate(%)
+    function                whole   funcId | Func Id | Function ID
+"""
+_BUS = """
+    device                  whole   Device_id
+    mode                    text    Mode | Event
+    least                   real    Min
+    most                    real    Max
+    mean                    real    Avg | Average
+"""
+NIC, ROCE = (_schema(stem, "bandwidth", _NETWORK, measured=True) for stem in ("nic", "roce"))
+PCIE, HCCS = (_schema(stem, "mode", _BUS, measured=True) for stem in ("pcie", "hccs"))
 
 SCHEMAS: dict[str, Schema] = {
     schema.stem: schema
@@ -332,6 +300,14 @@ SCHEMAS: dict[str, Schema] = {
 
 State = Literal["missing", "empty", "cut_off", "unreadable", "read"]
 """No such file; nothing but a header; its end is missing; not to be read at all; whole."""
+
+
+class Document(Struct, frozen=True):
+    """What became of a JSON file: its ``value`` (None without one), of a file that is cut off what stands before it."""
+
+    state: State
+    value: Any = None
+    why: str = ""
 
 
 class Reading(Struct, frozen=True):

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npu_tui.load.companion_schema import Column, Kind, Reading, Schema, State, column_name, find_file, reason
+from npu_tui.load.companion_schema import Column, Kind, Reading, Schema, column_name, find_file, reason
 from npu_tui.load.times import INVALID, parse_times
 from npu_tui.trace.text import printable
 
@@ -168,32 +168,14 @@ def read_table(folder: Path, schema: Schema) -> Reading:
     return typed.reading(name, blocks.cut_off)
 
 
-def table_of(schema: Schema, rows: Iterable[Mapping[str, Any]]) -> Reading:
-    """The same of rows of cells by their headings, from whatever source."""
+def table_of_columns(schema: Schema, name: str, columns: Mapping[str, pl.Series]) -> Reading:
+    """A reading of ``columns`` by their names in ``schema``, in its types, from whatever source."""
     import polars as pl
 
-    held = list(rows)
-    header = list(dict.fromkeys(heading for row in held for heading in row))
-    typed = _Typed(schema, header)
-    if held and typed.is_of_kind:
-        cells = {
-            heading: [None if (value := row.get(heading)) is None else str(value) for row in held] for heading in header
-        }
-        typed.add(pl.DataFrame(cells, schema=dict.fromkeys(header, pl.String)))
-    return typed.reading(schema.stem, cut_off=False)
-
-
-def table_of_columns(schema: Schema, name: str, columns: Mapping[str, pl.Series], lost: bool = False) -> Reading:
-    """The same of ``columns`` by their names in ``schema``, in its types; ``lost`` says that rows are missing."""
-    import polars as pl
-
-    frame = pl.DataFrame(dict(columns))
-    missing = [column for column in schema.columns if column.name not in columns]
-    frame = frame.with_columns(
-        pl.Series(column.name, [None], dtype=_type_of(column.kind)).new_from_index(0, len(frame)) for column in missing
-    )
-    state: State = "cut_off" if lost else "read" if len(frame) else "empty"
-    return Reading(name, state, frame, tuple(columns) if len(frame) else ())
+    if not set(schema.key) <= columns.keys():
+        return Reading(name, "empty", empty_frame(schema))
+    frame = _completed(pl.DataFrame(dict(columns)), schema)
+    return Reading(name, "read" if len(frame) else "empty", frame, tuple(columns) if len(frame) else ())
 
 
 def _cells(block: bytes, header: Sequence[str]) -> pl.DataFrame:
@@ -219,6 +201,14 @@ def empty_frame(schema: Schema) -> pl.DataFrame:
     import polars as pl
 
     return pl.DataFrame(schema={column.name: _type_of(column.kind) for column in schema.columns})
+
+
+def _completed(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+    """``frame`` with the columns of ``schema`` that it lacks, null."""
+    import polars as pl
+
+    missing = [column for column in schema.columns if column.name not in frame.columns]
+    return frame.with_columns(pl.lit(None, _type_of(column.kind)).alias(column.name) for column in missing)
 
 
 def _type_of(kind: Kind) -> Any:
@@ -291,7 +281,7 @@ class _Typed:
             if values.null_count() > text.null_count():
                 values = values.fill_null(text.cast(pl.Float64, strict=False).round().cast(pl.Int64, strict=False))
         else:
-            values = _nanoseconds(text)
+            values = nanoseconds_of(text)
         if lost := values.null_count() - text.null_count():
             self._lost[column.name] = self._lost.get(column.name, 0) + lost
         return values
@@ -302,9 +292,8 @@ class _Typed:
 
         if not self._frames:
             return Reading(name, "cut_off" if cut_off else "empty", empty_frame(self._schema))
-        frame = pl.concat(self._frames)  # not copied into one piece, which would take as much memory again
-        missing = [column for column in self._schema.columns if column.name not in frame.columns]
-        frame = frame.with_columns(pl.lit(None, _type_of(column.kind)).alias(column.name) for column in missing)
+        # Not copied into one piece, which would take as much memory again.
+        frame = _completed(pl.concat(self._frames), self._schema)
         if self._schema.measured:
             frame = frame.with_columns(self._measured(frame))
         headings = tuple(column.name for column in self._columns)
@@ -322,7 +311,7 @@ class _Typed:
         return found
 
 
-def _nanoseconds(text: pl.Series) -> pl.Series:
+def nanoseconds_of(text: pl.Series) -> pl.Series:
     """Microseconds as text to whole ns, exactly; null where it is no number."""
     import polars as pl
 

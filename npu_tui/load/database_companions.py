@@ -1,19 +1,26 @@
-"""The tables of a database that a text profile keeps in files beside the trace."""
+"""The tables of a database that a text profile keeps in files beside the trace, in the columns of those files.
+
+Kernels, memory and allocations lie in the database of the timeline, steps and what communication.json tells in
+``analysis.db``, the groups of ranks in ``META_DATA``. The tables are described at
+https://www.hiascend.com/document/detail/en/canncommercial/850/devaids/profiling/atlasprofiling_16_1145.html
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import orjson
-from msgspec import field
 from msgspec.structs import replace
 
-from npu_tui.load.companion_schema import Reading, Schema, column_name, reason
-from npu_tui.load.companions import Companions, Document
+from npu_tui.load.communication import TOTALS, Collective, MatrixRow, Place, Transport, matrix_row
+from npu_tui.load.companion_schema import STEPS, Document, Reading, Schema, column_name, reason
+from npu_tui.load.companions import STEP_TIMES, Companions, T
+from npu_tui.load.csv_table import nanoseconds_of, table_of_columns
 from npu_tui.load.database_columns import COLLECTIVE
 from npu_tui.load.database_rows import ABSENT, UNREADABLE, Rows, Tables, as_text, opened
 from npu_tui.load.database_texts import (
@@ -28,6 +35,7 @@ from npu_tui.load.database_texts import (
     texts_of,
 )
 from npu_tui.load.errors import InputError
+from npu_tui.trace.once import once
 
 if TYPE_CHECKING:
     import polars as pl
@@ -266,17 +274,15 @@ def _devices(numbers: I64) -> pl.Series:
 
 
 _ANALYSIS = "analysis.db"
-_STEP_TABLE = "step_trace_time"
 _NO_DATABASE = "file is not a database"
 _NO_BYTE = "file is empty"
 _LOST = "database disk image is malformed"
 """The words of SQLite."""
 
-_ENVIRONMENT = "ENV_VARIABLES"
 _MISSING = ("", "N/A")
 
 Cells = dict[str, Any]
-"""The cells of one row by the column names of the CSV file."""
+"""The cells of one row by the plain names of their columns."""
 
 _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Tables], dict[str, pl.Series]]]] = {
     "kernel_details": (("COMPUTE_TASK_INFO",), kernel_columns),
@@ -284,114 +290,110 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Tables], dict[str, pl.Series
     "operator_memory": (("OP_MEMORY",), allocation_columns),
     "npu_module_mem": (("NPU_MODULE_MEM",), module_columns),
 }
-"""Companion files with the tables that any of their rows come from."""
+"""By the stem of their schemas: the tables that rows come from, and what makes columns of them."""
 
 _STEPS = {
-    "step": "Step",
-    "computing": "Computing",
-    "communicationnotoverlapped": "Communication(Not Overlapped)",
-    "overlapped": "Overlapped",
-    "communication": "Communication",
-    "free": "Free",
-    "stage": "Stage",
-    "bubble": "Bubble",
-    "communicationnotoverlappedandexcludereceive": "Communication(Not Overlapped and Exclude Receive)",
-    "preparing": "Preparing",
+    "step": "step",
+    "computing": "computing",
+    "exposed": "communicationnotoverlapped",
+    "overlapped": "overlapped",
+    "communication": "communication",
+    "free": "free",
+    "stage": "stage",
+    "bubble": "bubble",
+    "exposed_without_receive": "communicationnotoverlappedandexcludereceive",
+    "preparing": "preparing",
 }
-_SPANS = ("elapse", "transit", "wait", "synchronization", "idle")
+"""The columns of the schema of steps by the plain names of those of ``StepTraceTime``, which are in us."""
+
+_SPANS = ("elapsetime", "transittime", "waittime", "synchronizationtime", "idletime")
 
 
-class DatabaseCompanions(Companions, frozen=True):
+class DatabaseCompanions(Companions, frozen=True, dict=True):
     """What lies beside the timeline in the database ``path``, in ``analysis.db`` beside it and in ``folder``.
 
     A file that the databases have no table for is read from the folder.
     """
 
     path: Path = Path()
-    _held: dict[str, Any] = field(default_factory=dict)
 
-    def rows(self, name: str, *columns: str) -> Iterator[tuple[str | None, ...]]:
-        """The cells of ``columns`` in every row of what would be the CSV file ``name``, as texts."""
-        held = self._steps() if name == f"{_STEP_TABLE}.csv" else None
-        if held is None:
-            yield from Companions.rows(self, name, *columns)
-            return
-        for cells in held:
-            yield tuple(_text(cells.get(column)) for column in columns)
+    def step_times(self) -> Iterator[tuple[str | None, ...]]:
+        """The cells of ``STEP_TIMES`` in every row of ``StepTraceTime``, as texts; times are in us."""
+        columns = self._steps.value
+        if columns is None:
+            return super().step_times()
+        nothing = [None] * len(columns["step"])
+        return zip(*(columns.get(name, nothing) for name in STEP_TIMES), strict=True)
 
     def has(self, schema: Schema) -> bool:
         """Whether a database or the folder has a table of ``schema``, readable or not."""
-        damaged = schema.stem == _STEP_TABLE and self._step_table.state == "unreadable"
-        return self._table(schema.stem) or damaged or Companions.has(self, schema)
+        if schema.stem == STEPS.stem:
+            return self._steps.value is not None or self._steps.state == "unreadable" or super().has(schema)
+        return schema.stem in self._there or super().has(schema)
 
     def read(self, schema: Schema) -> Reading:
         """The table of ``schema``, of the databases where they have one."""
-        from npu_tui.load.csv_table import table_of, table_of_columns
-
-        if schema.stem == _STEP_TABLE:
-            steps = self._step_table
-            if steps.value is None and (steps.state != "unreadable" or Companions.has(self, schema)):
-                return Companions.read(self, schema)
-            found = table_of(schema, steps.value or ())
+        if schema.stem == STEPS.stem:
+            steps = self._steps
+            if steps.value is None and (steps.state != "unreadable" or super().has(schema)):
+                return super().read(schema)
+            reading = table_of_columns(schema, schema.stem, _step_columns(steps.value or {}))
             if steps.state in ("unreadable", "cut_off"):
-                return replace(found, name=_ANALYSIS, state=steps.state, why=steps.why)
-            return found
-        if not self._table(schema.stem):
-            return Companions.read(self, schema)
+                return replace(reading, name=_ANALYSIS, state=steps.state, why=steps.why)
+            return reading
+        if schema.stem not in self._there:
+            return super().read(schema)
         names, columns_of = _TABLES[schema.stem]
         columns = _with_tables(self.path, columns_of)
-        return table_of_columns(schema, names[0], columns.value or {}, columns.state == "cut_off")
+        reading = table_of_columns(schema, names[0], columns.value or {})
+        return replace(reading, state="cut_off") if columns.state == "cut_off" else reading
 
-    def document_state(self, name: str) -> Document:
-        """What would be the JSON file ``name``."""
-        makers = {"communication.json": _communication, "communication_matrix.json": _matrix}
-        told = Companions.document_state(self, name)
-        if name not in makers:
-            return told
-        found = [_with_tables(path, makers[name]) for path in (self.folder / _ANALYSIS, self.path)]
-        for each in found:
-            if each.value:
-                return each
-        damaged = found[0].state in ("unreadable", "cut_off") and told.state == "missing"
-        return Document(found[0].state, why=f"{_ANALYSIS}: {found[0].why}") if damaged else told
+    def communication(self) -> Document:
+        """The collectives of ``CommAnalyzerTime`` and ``CommAnalyzerBandwidth``, else those of the file."""
+        return self._analyzed(_collectives_of, super().communication())
 
-    @property
-    def metadata_state(self) -> Document:
+    def matrix(self) -> Document:
+        """The rows of ``CommAnalyzerMatrix``, else those of the file."""
+        return self._analyzed(_matrix_rows_of, super().matrix())
+
+    def _analyzed(self, make: Callable[[Tables], list[Any]], file: Document) -> Document:
+        """What ``make`` makes of ``analysis.db``, else of the database itself, else the ``file``."""
+        analysis, database = (_with_tables(path, make) for path in (self.folder / _ANALYSIS, self.path))
+        for document in (analysis, database):
+            if document.value:
+                return document
+        if analysis.state in ("unreadable", "cut_off") and file.state == "missing":
+            return Document(analysis.state, why=f"{_ANALYSIS}: {analysis.why}")
+        return file
+
+    def decoded(self, name: str, decoder: msgspec.json.Decoder[T]) -> T | None:
+        """None: what the databases hold is no file."""
+        return None
+
+    def metadata_document(self) -> Document:
         """Groups and environment: of ``profiler_metadata.json``, else those that the database keeps."""
-        # A class with slots has no bare super() inside a property.
-        found: Document = Companions.metadata_state.fget(self)  # type: ignore[attr-defined]
-        held = _with_tables(self.path, _metadata).value if found.value is None else None
-        return found if held is None else Document("read", held)
+        document = super().metadata_document()
+        metadata = _with_tables(self.path, _metadata).value if document.value is None else None
+        return document if metadata is None else Document("read", metadata)
 
-    @property
+    @once
     def chip(self) -> str | None:
         """The name in ``NPU_INFO``."""
-        found: str | None = self._once("NPU_INFO", lambda: _with_tables(self.path, _chip).value)
-        return found
+        name: str | None = _with_tables(self.path, _chip).value
+        return name
 
-    def _table(self, stem: str) -> bool:
-        """Whether a database has a table for the file ``stem``."""
-        if stem == _STEP_TABLE:
-            return self._steps() is not None
-        if stem not in _TABLES:
-            return False
-        names, _ = _TABLES[stem]
-        return bool(self._once(stem, lambda: _with_tables(self.path, lambda tables: tables.find(*names)).value))
+    @once
+    def _there(self) -> set[str]:
+        """The stems of the schemas that the database has tables for."""
+        stems: set[str] | None = _with_tables(
+            self.path, lambda tables: {stem for stem, (names, _) in _TABLES.items() if tables.find(*names)}
+        ).value
+        return stems or set()
 
-    def _steps(self) -> list[Cells] | None:
-        """The rows of the steps in ``analysis.db``."""
-        found: list[Cells] | None = self._step_table.value
-        return found
-
-    @property
-    def _step_table(self) -> Document:
-        found: Document = self._once(_STEP_TABLE, lambda: _with_tables(self.folder / _ANALYSIS, _step_rows))
-        return found
-
-    def _once(self, name: str, make: Callable[[], Any]) -> Any:
-        if name not in self._held:
-            self._held[name] = make()
-        return self._held[name]
+    @once
+    def _steps(self) -> Document:
+        """The rows of ``StepTraceTime`` in ``analysis.db`` as texts, by the columns of the schema of steps."""
+        return _with_tables(self.folder / _ANALYSIS, _step_texts)
 
 
 def _with_tables(path: Path, make: Callable[[Tables], Any]) -> Document:
@@ -401,19 +403,14 @@ def _with_tables(path: Path, make: Callable[[Tables], Any]) -> Document:
     try:
         with opened(path) as database:
             tables = Tables(database)
-            found = make(tables)
+            value = make(tables)
             lost = bool(tables.damaged)
     except InputError as error:
         usual = _NO_BYTE if error.message.code == "input.empty" else _NO_DATABASE
         return Document("unreadable", why=str(error.message.args.get("why", usual)))
     except (OSError, *UNREADABLE) as error:
         return Document("unreadable", why=reason(error))
-    return Document("cut_off" if lost else "read" if found else "empty", found, why=_LOST if lost else "")
-
-
-def _text(value: Any) -> str | None:
-    text = "" if value is None else str(value)
-    return None if text in _MISSING else text
+    return Document("cut_off" if lost else "read" if value else "empty", value, why=_LOST if lost else "")
 
 
 def _plain_rows(tables: Tables, name: str) -> Iterator[Cells]:
@@ -424,72 +421,82 @@ def _plain_rows(tables: Tables, name: str) -> Iterator[Cells]:
             yield dict(zip(table.columns, values, strict=True))
 
 
-def _step_rows(tables: Tables) -> list[Cells] | None:
-    rows = [
-        {title: cells[column] for column, title in _STEPS.items() if column in cells}
-        for cells in _plain_rows(tables, "StepTraceTime")
-    ]
-    return rows or None
+def _step_texts(tables: Tables) -> dict[str, list[str | None]] | None:
+    rows = list(_plain_rows(tables, "StepTraceTime"))
+    texts = {
+        name: ["" if (cell := cells[column]) is None else str(cell) for cells in rows]
+        for name, column in _STEPS.items()
+        if rows and column in rows[0]
+    }
+    return {name: [None if text in _MISSING else text for text in column] for name, column in texts.items()} or None
 
 
-def _communication(tables: Tables) -> dict[str, Any]:
-    """Times and bandwidths of collectives as communication.json nests them: step, kind, name@group."""
-    found: dict[str, Any] = {}
+def _step_columns(texts: dict[str, list[str | None]]) -> dict[str, pl.Series]:
+    import polars as pl
+
+    columns = {name: pl.Series(values, dtype=pl.String) for name, values in texts.items()}
+    return {name: values if name == "step" else nanoseconds_of(values) for name, values in columns.items()}
+
+
+def _place_of(cells: Cells) -> Place:
+    name, _, group = f"{cells.get('hcclopname')}@{cells.get('groupname')}".partition("@")
+    return str(cells.get("step")).removeprefix("step"), str(cells.get("type")), name, group
+
+
+def _by_step(places: Iterable[Place]) -> list[Place]:
+    """``places`` as communication.json has them: by step, of each first ``p2p``, then ``collective``."""
+    order = list(dict.fromkeys(places))
+    steps = {step: number for number, step in enumerate(dict.fromkeys(step for step, _, _, _ in order))}
+    kinds = {kind: number for number, kind in enumerate(dict.fromkeys(["p2p", "collective", *(p[1] for p in order)]))}
+    return sorted(order, key=lambda place: (steps[place[0]], kinds[place[1]]))
+
+
+def _collectives_of(tables: Tables) -> list[Collective]:
+    """Times and bandwidths of collectives."""
+    collectives: dict[Place, Collective] = {}
     for cells in _plain_rows(tables, "CommAnalyzerTime"):
-        times: dict[str, Any] = {"Start Timestamp(us)": cells.get("starttimestamp")}
-        times |= {f"{span.title()} Time(ms)": cells.get(f"{span}time") for span in _SPANS}
-        wait, sync, transit = (times[f"{span} Time(ms)"] or 0 for span in ("Wait", "Synchronization", "Transit"))
-        times["Wait Time Ratio"] = round(wait / (wait + transit), 4) if wait + transit else 0
-        times["Synchronization Time Ratio"] = round(sync / (sync + transit), 4) if sync + transit else 0
-        _op(found, cells)["Communication Time Info"] = times
+        place = _place_of(cells)
+        spans = tuple(cells.get(column) for column in _SPANS)
+        _, transit, *waiting, _ = (span or 0 for span in spans)
+        wait, synchronization = (round(span / (span + transit), 4) if span + transit else 0 for span in waiting)
+        collectives[place] = Collective(place, cells.get("starttimestamp"), spans, wait, synchronization)
     for cells in _plain_rows(tables, "CommAnalyzerBandwidth"):
-        links = _op(found, cells).setdefault("Communication Bandwidth Info", {})
-        link = links.setdefault(
+        place = _place_of(cells)
+        transports = collectives.setdefault(place, Collective(place)).transports
+        transport = transports.setdefault(
             str(cells.get("transporttype")),
-            {
-                "Transit Size(MB)": cells.get("transitsize"),
-                "Transit Time(ms)": cells.get("transittime"),
-                "Bandwidth(GB/s)": cells.get("bandwidth"),
-                "Large Packet Ratio": cells.get("largepacketratio"),
-                "Size Distribution": {},
-            },
+            Transport(
+                cells.get("transitsize"),
+                cells.get("transittime"),
+                cells.get("bandwidth"),
+                cells.get("largepacketratio"),
+            ),
         )
         if cells.get("count"):
-            sizes = link["Size Distribution"]
-            sizes[str(cells.get("packagesize"))] = [cells.get("count"), cells.get("totalduration")]
-    return found
+            transport.packets[str(cells.get("packagesize"))] = cells.get("count"), cells.get("totalduration")
+    return [collectives[place] for place in _by_step(collectives) if place[2] not in TOTALS]
 
 
-def _op(found: dict[str, Any], cells: Cells) -> dict[str, Any]:
-    name = f"{cells.get('hcclopname')}@{cells.get('groupname')}"
-    step = found.setdefault(str(cells.get("step")), {"p2p": {}, "collective": {}})
-    op: dict[str, Any] = step.setdefault(str(cells.get("type")), {}).setdefault(name, {})
-    return op
-
-
-def _matrix(tables: Tables) -> dict[str, Any]:
-    """The links between ranks as communication_matrix.json nests them: step, kind, name@group, source-target."""
-    found: dict[str, Any] = {}
+def _matrix_rows_of(tables: Tables) -> list[MatrixRow]:
+    """The links between ranks."""
+    rows: dict[Place, dict[str, list[MatrixRow]]] = {}
     for cells in _plain_rows(tables, "CommAnalyzerMatrix"):
-        _op(found, cells)[f"{cells.get('srcrank')}-{cells.get('dstrank')}"] = {
-            "Transport Type": cells.get("transporttype"),
-            "Transit Size(MB)": cells.get("transitsize"),
-            "Transit Time(ms)": cells.get("transittime"),
-            "Bandwidth(GB/s)": cells.get("bandwidth"),
-            "Op Name": cells.get("opname"),
-        }
-    return found
+        place, ends = _place_of(cells), (str(cells.get("srcrank")), str(cells.get("dstrank")))
+        values = (cells.get(name) for name in ("transporttype", "transitsize", "transittime", "bandwidth", "opname"))
+        rows.setdefault(place, {})["-".join(ends)] = matrix_row(place, ends, *values)
+    places = [place for place in _by_step(rows) if place[2] not in TOTALS]
+    return [row for place in places for pair in rows[place].values() for row in pair]
 
 
 def _metadata(tables: Tables) -> dict[str, Any] | None:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for cells in _plain_rows(tables, "META_DATA"):
         name, value = str(cells.get("name")), cells.get("value")
         try:
-            found[name] = orjson.loads(value) if isinstance(value, str) and value[:1] in "{[" else value
+            values[name] = orjson.loads(value) if isinstance(value, str) and value[:1] in "{[" else value
         except ValueError:
-            found[name] = value
-    return found or None
+            values[name] = value
+    return values or None
 
 
 def _chip(tables: Tables) -> str | None:

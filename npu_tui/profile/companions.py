@@ -25,6 +25,12 @@ from npu_tui.analysis.joins import (
 from npu_tui.analysis.kernels import Coded
 from npu_tui.analysis.memory import AMOUNTS, BEFORE, NEVER, Allocations, Amount, Memory, MemoryCurve, memory_curve
 from npu_tui.analysis.overlap import Overlap
+from npu_tui.load.communication import (
+    communication_bandwidth,
+    communication_matrix,
+    communication_packets,
+    communication_times,
+)
 from npu_tui.load.companion_schema import (
     ALLOCATIONS,
     DATA_PREPROCESS,
@@ -34,18 +40,12 @@ from npu_tui.load.companion_schema import (
     MODULES,
     SCHEMAS,
     STEPS,
+    Document,
     Reading,
     Schema,
     State,
 )
-from npu_tui.load.companions import (
-    Companions,
-    Document,
-    communication_bandwidth,
-    communication_matrix,
-    communication_packets,
-    communication_times,
-)
+from npu_tui.load.companions import Companions
 from npu_tui.rules.inputs import Setup
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
@@ -116,9 +116,6 @@ class Tables:
         """Whether there is a table ``stem``, whatever is in it; nothing is read for the answer."""
         return self._companions is not None and self._companions.has(SCHEMAS[stem])
 
-    def _document(self, name: str) -> Document:
-        return self._companions.document_state(name) if self._companions is not None else Document("missing")
-
     @once
     def start_ns(self) -> int:
         """What times are relative to, ns since 1970: the start of the trace, without one the first of a table."""
@@ -132,7 +129,7 @@ class Tables:
 
     @once
     def _communication(self) -> Document:
-        return self._document("communication.json")
+        return self._companions.communication() if self._companions is not None else Document("missing")
 
     @property
     def has_communication(self) -> bool:
@@ -161,7 +158,7 @@ class Tables:
 
     @once
     def _matrix(self) -> Document:
-        return self._document("communication_matrix.json")
+        return self._companions.matrix() if self._companions is not None else Document("missing")
 
     @property
     def lacks_matrix(self) -> bool:
@@ -316,7 +313,7 @@ class Tables:
     def _state(self, name: str, companions: Companions) -> FileState:
         stem, _, kind = name.rpartition(".")
         if stem in ("profiler_info", "profiler_metadata"):
-            document = companions.info_state if stem == "profiler_info" else companions.metadata_state
+            document = companions.info_document() if stem == "profiler_info" else companions.metadata_document()
             return FileState(name, document.state, None, _problems(name, document))
         if kind == "csv":
             if not self.has(stem):
@@ -348,11 +345,12 @@ def setup_of(companions: Companions | None) -> Setup:
     if companions is None:
         return Setup()
     settings: dict[str, object] = {}
+    metadata = companions.metadata_document().value
     config = companions.profiler_info.get("config")
     for group in ("common_config", "experimental_config"):
         values = config.get(group) if isinstance(config, dict) else None
         settings.update(values if isinstance(values, dict) else {})
-    return Setup(settings, _environment(companions), companions.ranks, groups_in(companions.metadata), companions.chip)
+    return Setup(settings, _environment(metadata), companions.ranks, groups_in(metadata), companions.chip)
 
 
 def groups_in(document: Any) -> dict[str, tuple[int, ...]]:
@@ -366,10 +364,9 @@ def groups_in(document: Any) -> dict[str, tuple[int, ...]]:
     return groups
 
 
-def _environment(companions: Companions) -> dict[str, str] | None:
+def _environment(metadata: Any) -> dict[str, str] | None:
     """The variables that profiler_metadata.json records; None without them."""
-    document: Any = companions.metadata
-    values = document.get("ENV_VARIABLES") if isinstance(document, dict) else None
+    values = metadata.get("ENV_VARIABLES") if isinstance(metadata, dict) else None
     if not isinstance(values, dict):
         return None
     return {str(name): str(value) for name, value in values.items()}

@@ -8,21 +8,20 @@ import os
 from decimal import Decimal
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from npu_tui.load import companions as documents
 from npu_tui.load import csv_table as csv_blocks
-from npu_tui.load.companion_schema import API_CALLS, KERNELS, MEMORY, SCHEMAS, STEPS, column_name
-from npu_tui.load.companions import (
-    Companions,
+from npu_tui.load.communication import (
     communication_bandwidth,
     communication_matrix,
     communication_packets,
     communication_times,
-    large_tables,
-    read_document,
 )
-from npu_tui.load.csv_table import read_table, table_of
+from npu_tui.load.companion_schema import API_CALLS, KERNELS, MEMORY, SCHEMAS, STEPS, column_name
+from npu_tui.load.companions import Companions, large_tables, read_document
+from npu_tui.load.csv_table import read_table, table_of_columns
 from npu_tui.strings import words
 
 HEADER = "Step Id,Device_id,Name,Type,Accelerator Core,Start Time(us),Duration(us),Input Shapes,aic_mte2_ratio"
@@ -140,10 +139,12 @@ def test_msprof_puts_a_time_behind_the_name(tmp_path: Path) -> None:
     assert found.name == "api_statistic_20250102000000.csv"
 
 
-def test_rows_of_another_source() -> None:
-    found = table_of(STEPS, [{"Step": 3, "Computing": 1.25, "Free": "2"}, {"Computing": 2, "Free": 3}])
+def test_columns_of_another_source() -> None:
+    times = {"computing": pl.Series([1250, 2000]), "free": pl.Series([2000, 3000])}
+    found = table_of_columns(STEPS, "StepTraceTime", {"step": pl.Series(["3", None]), **times})
     assert found.frame.select("step", "computing", "free").rows() == [("3", 1250, 2000), (None, 2000, 3000)]
-    assert table_of(STEPS, []).state == "empty"
+    assert found.frame["bubble"].null_count() == 2
+    assert table_of_columns(STEPS, "StepTraceTime", {}).state == "empty"
 
 
 COMMUNICATION = {
@@ -175,8 +176,8 @@ COMMUNICATION = {
 
 
 def test_communication_json(tmp_path: Path) -> None:
-    path = write(tmp_path, json.dumps(COMMUNICATION), "communication.json")
-    document = read_document(path)
+    write(tmp_path, json.dumps(COMMUNICATION), "communication.json")
+    document = Companions(tmp_path).communication()
     times = communication_times(document).frame.to_dicts()
     assert [(row["step"], row["name"], row["group"], row["start"]) for row in times] == [
         ("50", "hcom_allReduce__586_0_1", "9", 1736405443881410500)
@@ -203,14 +204,14 @@ class Counted(dict[bytes, bytes]):
 def test_a_cut_document_gives_what_stands_before(tmp_path: Path) -> None:
     data = json.dumps(COMMUNICATION).encode()
     for number in range(CUTS):
-        path = write(tmp_path, data[: len(data) * (number + 1) // (CUTS + 1)], "communication.json")
-        document = read_document(path)
+        write(tmp_path, data[: len(data) * (number + 1) // (CUTS + 1)], "communication.json")
+        document = Companions(tmp_path).communication()
         found = communication_times(document)
         assert document.state == "cut_off"
         assert "cut off" in said(found)
         communication_bandwidth(document)
         communication_packets(document)
-        communication_matrix(document)
+        communication_matrix(Companions(tmp_path).matrix())
     (tmp_path / "communication.json").write_bytes(b"{]")
     assert read_document(tmp_path / "communication.json").state == "unreadable"
     assert read_document(tmp_path / "nothing").state == "missing"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -21,7 +23,7 @@ from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.build import build_trace
 from npu_tui.load.companion_schema import KERNELS, MEMORY, Reading, Schema
 from npu_tui.load.companions import Companions
-from npu_tui.load.csv_table import table_of
+from npu_tui.load.csv_table import read_table
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.profile.companions import Tables, memory_of
 from npu_tui.profile.kernels import kernels_of
@@ -127,4 +129,9 @@ class _Rows(Companions, frozen=True):
         return schema is self.schema
 
     def read(self, schema: Schema) -> Reading:
-        return table_of(self.schema, self.listed)
+        with tempfile.TemporaryDirectory() as folder, open(f"{folder}/{schema.stem}.csv", "w", newline="") as file:
+            rows = csv.DictWriter(file, list(dict.fromkeys(heading for row in self.listed for heading in row)))
+            rows.writeheader()
+            rows.writerows(self.listed)
+            file.close()
+            return read_table(Path(folder), schema)

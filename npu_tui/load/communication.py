@@ -1,0 +1,338 @@
+"""Collectives of communication.json and communication_matrix.json, in typed columns.
+
+Both nest their operations as ``{"step50": {"collective": {"hcom_allReduce__586_0_1@9": {...}}}}``. torch_npu and
+MindSpore write them from level 1 on; databases hold the same in the tables ``CommAnalyzerTime``,
+``CommAnalyzerBandwidth`` and ``CommAnalyzerMatrix``. They are described with the other files beside a trace:
+https://www.hiascend.com/document/detail/en/canncommercial/850/devaids/profiling/atlasprofiling_16_1149.html
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.load.companion_schema import Document, Reading, State
+from npu_tui.load.times import INVALID, parse_time
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from npu_tui.load.companions import Companions
+
+I64 = npt.NDArray[np.int64]
+
+_LARGEST = 2**62
+
+COMMUNICATION, MATRIX = "communication.json", "communication_matrix.json"
+
+TOTALS = ("Total Op Info", "total")
+_PLACE = {"step": str, "kind": str, "name": str, "group": str}
+_TIMES = {
+    "elapsed": "Elapse Time(ms)",
+    "transit": "Transit Time(ms)",
+    "wait": "Wait Time(ms)",
+    "synchronization": "Synchronization Time(ms)",
+    "idle": "Idle Time(ms)",
+}
+
+Place = tuple[str, str, str, str]
+"""Step, kind (``collective`` or ``p2p``), name and group of a collective."""
+
+MatrixRow = tuple[str, str, str, str, int, int, str | None, float | None, int | None, float | None, str | None]
+"""``Place``, source, target, transport, size in MB, time in ns, GB/s and the operation."""
+
+
+class Transport(Struct):
+    """What a collective moved over one transport: MB, ms, GB/s, share of large packets; and packets of each size.
+
+    ``packets`` are (count, ms) by size in MB. All are as the writer has them, None where there is no value.
+    """
+
+    size: Any
+    time: Any
+    speed: Any
+    large: Any
+    packets: dict[str, tuple[Any, Any]] = {}
+
+
+class Collective(Struct):
+    """A collective of a step with its times as the writer has them: ``start`` in us since 1970, ``spans`` in ms.
+
+    ``spans`` are in the order elapsed, transit, wait, synchronization, idle.
+    """
+
+    place: Place
+    start: Any = None
+    spans: tuple[Any, ...] = (None,) * len(_TIMES)
+    wait_ratio: Any = None
+    synchronization_ratio: Any = None
+    transports: dict[str, Transport] = {}
+
+
+def _operations(value: Any) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """The members of both files, which nest them: step, kind, name@group. Sums over operations are left out."""
+    for step, kinds in members_of(value).items():
+        for kind, operations in members_of(kinds).items():
+            for key, body in members_of(operations).items():
+                name, _, group = key.partition("@")
+                if name not in TOTALS and isinstance(body, dict):
+                    yield (step.removeprefix("step"), kind, name, group), body
+
+
+def collectives_in(value: Any) -> list[Collective]:
+    """The collectives in the content of a communication.json."""
+    collectives = []
+    for place, body in _operations(value):
+        times = members_of(body.get("Communication Time Info"))
+        transports: dict[str, Transport] = {}
+        for transport, link in members_of(body.get("Communication Bandwidth Info")).items():
+            if isinstance(link, dict):
+                transports[transport] = Transport(
+                    link.get("Transit Size(MB)"),
+                    link.get("Transit Time(ms)"),
+                    link.get("Bandwidth(GB/s)"),
+                    link.get("Large Packet Ratio"),
+                    {size: _two(counts) for size, counts in members_of(link.get("Size Distribution")).items()},
+                )
+        collectives.append(
+            Collective(
+                place,
+                times.get("Start Timestamp(us)"),
+                tuple(times.get(title) for title in _TIMES.values()),
+                times.get("Wait Time Ratio"),
+                times.get("Synchronization Time Ratio"),
+                transports,
+            )
+        )
+    return collectives
+
+
+def _two(values: Any) -> tuple[Any, Any]:
+    first, second, *_ = [*values, None, None] if isinstance(values, list) else (None, None)
+    return first, second
+
+
+def matrix_rows_in(value: Any) -> list[MatrixRow]:
+    """What every pair of ranks exchanged, in the content of a communication_matrix.json."""
+    rows = []
+    for place, body in _operations(value):
+        for pair, link in body.items():
+            if isinstance(link, dict):
+                rows += matrix_row(
+                    place,
+                    pair.partition("-")[::2],
+                    link.get("Transport Type"),
+                    link.get("Transit Size(MB)"),
+                    link.get("Transit Time(ms)"),
+                    link.get("Bandwidth(GB/s)"),
+                    link.get("Op Name"),
+                )
+    return rows
+
+
+def matrix_row(
+    place: Place, ends: tuple[str, ...], transport: Any, size: Any, time: Any, speed: Any, operation: Any
+) -> list[MatrixRow]:
+    """The row of these cells, MB, ms and GB/s; none if the ``ends`` are no two numbers of ranks."""
+    source, target = ends
+    if not (source.isdecimal() and target.isdecimal()):
+        return []
+    words = [None if word is None else str(word) for word in (transport, operation)]
+    return [(*place, int(source), int(target), words[0], _number(size), _scaled(time, 1e6), _number(speed), words[1])]
+
+
+def communication_times(document: Document) -> Reading:
+    """A row per collective: ``start`` (ns since 1970, rounded by its writer to 0.5 us) and its times in ns."""
+    columns = {
+        **_PLACE,
+        "start": int,
+        **dict.fromkeys(_TIMES, int),
+        "wait_ratio": float,
+        "synchronization_ratio": float,
+    }
+    rows = [
+        (
+            *collective.place,
+            _start(collective.start),
+            *(_scaled(span, 1e6) for span in collective.spans),
+            _number(collective.wait_ratio),
+            _number(collective.synchronization_ratio),
+        )
+        for collective in document.value or ()
+    ]
+    return _reading(COMMUNICATION, document, columns, rows)
+
+
+def communication_bandwidth(document: Document) -> Reading:
+    """A row per collective and transport (SDMA, RDMA, HCCS, PCIE, SIO): size in MB, time in ns, GB/s."""
+    columns = {
+        **_PLACE, "transport": str, "size_mb": float, "transit": int, "gb_s": float, "large_packet_ratio": float,
+    }  # fmt: skip
+    rows = [
+        (*collective.place, name, _number(use.size), _scaled(use.time, 1e6), _number(use.speed), _number(use.large))
+        for collective in document.value or ()
+        for name, use in collective.transports.items()
+    ]
+    return _reading(COMMUNICATION, document, columns, rows)
+
+
+def communication_packets(document: Document) -> Reading:
+    """A row per collective, transport and size of packet in MB: how many there were, and their time in ns."""
+    columns = {**_PLACE, "transport": str, "packet_mb": float, "count": int, "total": int}
+    rows = [
+        (*collective.place, name, _number(size), _scaled(count, 1), _scaled(total, 1e6))
+        for collective in document.value or ()
+        for name, use in collective.transports.items()
+        for size, (count, total) in use.packets.items()
+    ]
+    return _reading(COMMUNICATION, document, columns, rows)
+
+
+def communication_matrix(document: Document) -> Reading:
+    """A row per operation and pair of ranks of its group: size in MB, time in ns, GB/s."""
+    columns = {
+        **_PLACE, "source": int, "target": int, "transport": str, "size_mb": float, "transit": int, "gb_s": float,
+        "operation": str,
+    }  # fmt: skip
+    return _reading(MATRIX, document, columns, document.value or [])
+
+
+def _reading(name: str, document: Document, columns: dict[str, type], rows: list[tuple[Any, ...]]) -> Reading:
+    import polars as pl
+
+    types: dict[type, Any] = {str: pl.String, int: pl.Int64, float: pl.Float64}
+    frame: pl.DataFrame = pl.DataFrame(rows, schema={key: types[kind] for key, kind in columns.items()}, orient="row")
+    state = "empty" if document.state == "read" and not rows else document.state
+    return Reading(name, state, frame, tuple(columns) if rows else (), why=document.why)
+
+
+# --- What a job needs of thousands of ranks, without a table ---
+
+
+class _JobTimes(msgspec.Struct):
+    start: float | None = msgspec.field(name="Start Timestamp(us)", default=None)
+    elapsed: float | None = msgspec.field(name="Elapse Time(ms)", default=None)
+
+
+class _JobOperation(msgspec.Struct):
+    times: _JobTimes | None = msgspec.field(name="Communication Time Info", default=None)
+
+
+class _JobLink(msgspec.Struct):
+    transport: str | None = msgspec.field(name="Transport Type", default=None)
+    size: float | None = msgspec.field(name="Transit Size(MB)", default=None)
+    speed: float | None = msgspec.field(name="Bandwidth(GB/s)", default=None)
+    operation: str | None = msgspec.field(name="Op Name", default=None)
+
+
+_job_times = msgspec.json.Decoder(dict[str, dict[str, dict[str, _JobOperation]]])
+_job_links = msgspec.json.Decoder(dict[str, dict[str, dict[str, dict[str, _JobLink]]]])
+
+
+class Spans(msgspec.Struct):
+    """Collectives by (step, name, group), their starts and ends in ns since 1970; (n,) each.
+
+    ``state`` is what became of communication.json.
+    """
+
+    places: list[tuple[str, str, str]]
+    start: I64
+    end: I64
+    state: State = "read"
+
+
+def communication_spans(companions: Companions) -> Spans:
+    """Every collective with its times, without a table."""
+    places: list[tuple[str, str, str]] = []
+    steps = companions.decoded(COMMUNICATION, _job_times)
+    if steps is None:
+        document = companions.communication()
+        bounds = []
+        for collective in document.value or ():
+            begin, elapsed = _start(collective.start), _scaled(collective.spans[0], 1e6)
+            if begin is not None and elapsed is not None:
+                step, _, name, group = collective.place
+                places.append((step, name, group))
+                bounds.append((begin, begin + elapsed))
+        start, end = np.array(bounds, np.int64).reshape(-1, 2).T
+        return Spans(places, start, end, document.state)
+    rows = []
+    for step, kinds in steps.items():
+        number = step.removeprefix("step")
+        for operations in kinds.values():
+            for key, body in operations.items():
+                span = body.times
+                if span is None or span.start is None or span.elapsed is None:
+                    continue
+                name, _, group = key.partition("@")
+                if name not in TOTALS:
+                    places.append((number, name, group))
+                    rows.append((span.start, span.elapsed))
+    table = np.array(rows, np.float64).reshape(-1, 2)
+    good = np.isfinite(table).all(axis=1) & (np.abs(table[:, 0]) < _LARGEST / 1e3) & (np.abs(table[:, 1]) < 1e12)
+    if not good.all():
+        table, places = table[good], [place for place, usable in zip(places, good.tolist(), strict=True) if usable]
+    whole = np.floor(table[:, 0])  # a float of us since 1970 holds no ns: the parts are scaled apart
+    start = whole.astype(np.int64) * 1_000 + np.rint((table[:, 0] - whole) * 1e3).astype(np.int64)
+    return Spans(places, start, start + np.rint(table[:, 1] * 1e6).astype(np.int64))
+
+
+LinkRow = tuple[str, str, int, int, str, float | None, float | None, str]
+"""Step, group, source, target, transport, size in MB, GB/s and the operation."""
+
+
+def communication_links(companions: Companions) -> tuple[Iterator[LinkRow], State]:
+    """Every operation between two places by communication_matrix.json, without sums over operations, and its state."""
+    steps = companions.decoded(MATRIX, _job_links)
+    if steps is not None:
+        return _typed_links(steps), "read"
+    document = companions.matrix()
+    return (
+        (step, group, source, target, transport or "", size, speed, operation or name)
+        for step, _, name, group, source, target, transport, size, _, speed, operation in document.value or ()
+        if not name.endswith("-total")
+    ), document.state
+
+
+def _typed_links(steps: dict[str, dict[str, dict[str, dict[str, _JobLink]]]]) -> Iterator[LinkRow]:
+    for step, kinds in steps.items():
+        for operations in kinds.values():
+            for key, links in operations.items():
+                name, _, group = key.partition("@")
+                if name in TOTALS or name.endswith("-total"):
+                    continue
+                for pair, link in links.items():
+                    source, _, target = pair.partition("-")
+                    if source.isdecimal() and target.isdecimal():
+                        operation = link.operation or name
+                        ends = int(source), int(target)
+                        yield step, group, *ends, link.transport or "", link.size, link.speed, operation
+
+
+def members_of(value: Any) -> dict[str, Any]:
+    """``value`` if it is an object, else one without members."""
+    return value if isinstance(value, dict) else {}
+
+
+def _number(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _start(value: Any) -> int | None:
+    time = INVALID if value is None else parse_time(str(value))
+    return None if time == INVALID else time
+
+
+def _scaled(value: Any, factor: float) -> int | None:
+    number = _number(value)
+    return None if number is None or abs(number * factor) >= _LARGEST else round(number * factor)
