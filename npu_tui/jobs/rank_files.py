@@ -15,9 +15,9 @@ import msgspec
 
 from npu_tui.jobs.columns import I64
 from npu_tui.jobs.model import NO_ORDINAL, NO_PAIR, Calls, Layout, LinkUse, RankProfile, StepTime, is_message, pair_of
-from npu_tui.load.communication import COMMUNICATION, MATRIX, communication_links, communication_spans
+from npu_tui.load.communication import COMMUNICATION, MATRIX
 from npu_tui.load.companion_schema import State
-from npu_tui.load.companions import Companions, level_in
+from npu_tui.load.companions import Companions, communication_links, communication_spans, level_in
 from npu_tui.load.find import Source
 from npu_tui.trace.message import Message, message
 

@@ -12,22 +12,19 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.load.companion_schema import Document, Reading, State
+from npu_tui.load.companion_schema import Document, Reading
 from npu_tui.load.times import INVALID, parse_time
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from npu_tui.load.companions import Companions
-
 I64 = npt.NDArray[np.int64]
 
-_LARGEST = 2**62
+LARGEST = 2**62
 
 COMMUNICATION, MATRIX = "communication.json", "communication_matrix.json"
 
@@ -144,7 +141,7 @@ def matrix_row(
     if not (source.isdecimal() and target.isdecimal()):
         return []
     words = [None if word is None else str(word) for word in (transport, operation)]
-    return [(*place, int(source), int(target), words[0], _number(size), _scaled(time, 1e6), _number(speed), words[1])]
+    return [(*place, int(source), int(target), words[0], _number(size), scaled(time, 1e6), _number(speed), words[1])]
 
 
 def communication_times(document: Document) -> Reading:
@@ -159,8 +156,8 @@ def communication_times(document: Document) -> Reading:
     rows = [
         (
             *collective.place,
-            _start(collective.start),
-            *(_scaled(span, 1e6) for span in collective.spans),
+            start_ns(collective.start),
+            *(scaled(span, 1e6) for span in collective.spans),
             _number(collective.wait_ratio),
             _number(collective.synchronization_ratio),
         )
@@ -175,7 +172,7 @@ def communication_bandwidth(document: Document) -> Reading:
         **_PLACE, "transport": str, "size_mb": float, "transit": int, "gb_s": float, "large_packet_ratio": float,
     }  # fmt: skip
     rows = [
-        (*collective.place, name, _number(use.size), _scaled(use.time, 1e6), _number(use.speed), _number(use.large))
+        (*collective.place, name, _number(use.size), scaled(use.time, 1e6), _number(use.speed), _number(use.large))
         for collective in document.value or ()
         for name, use in collective.transports.items()
     ]
@@ -186,7 +183,7 @@ def communication_packets(document: Document) -> Reading:
     """A row per collective, transport and size of packet in MB: how many there were, and their time in ns."""
     columns = {**_PLACE, "transport": str, "packet_mb": float, "count": int, "total": int}
     rows = [
-        (*collective.place, name, _number(size), _scaled(count, 1), _scaled(total, 1e6))
+        (*collective.place, name, _number(size), scaled(count, 1), scaled(total, 1e6))
         for collective in document.value or ()
         for name, use in collective.transports.items()
         for size, (count, total) in use.packets.items()
@@ -212,109 +209,6 @@ def _reading(name: str, document: Document, columns: dict[str, type], rows: list
     return Reading(name, state, frame, tuple(columns) if rows else (), why=document.why)
 
 
-# --- What a job needs of thousands of ranks, without a table ---
-
-
-class _JobTimes(msgspec.Struct):
-    start: float | None = msgspec.field(name="Start Timestamp(us)", default=None)
-    elapsed: float | None = msgspec.field(name="Elapse Time(ms)", default=None)
-
-
-class _JobOperation(msgspec.Struct):
-    times: _JobTimes | None = msgspec.field(name="Communication Time Info", default=None)
-
-
-class _JobLink(msgspec.Struct):
-    transport: str | None = msgspec.field(name="Transport Type", default=None)
-    size: float | None = msgspec.field(name="Transit Size(MB)", default=None)
-    speed: float | None = msgspec.field(name="Bandwidth(GB/s)", default=None)
-    operation: str | None = msgspec.field(name="Op Name", default=None)
-
-
-_job_times = msgspec.json.Decoder(dict[str, dict[str, dict[str, _JobOperation]]])
-_job_links = msgspec.json.Decoder(dict[str, dict[str, dict[str, dict[str, _JobLink]]]])
-
-
-class Spans(msgspec.Struct):
-    """Collectives by (step, name, group), their starts and ends in ns since 1970; (n,) each.
-
-    ``state`` is what became of communication.json.
-    """
-
-    places: list[tuple[str, str, str]]
-    start: I64
-    end: I64
-    state: State = "read"
-
-
-def communication_spans(companions: Companions) -> Spans:
-    """Every collective with its times, without a table."""
-    places: list[tuple[str, str, str]] = []
-    steps = companions.decoded(COMMUNICATION, _job_times)
-    if steps is None:
-        document = companions.communication()
-        bounds = []
-        for collective in document.value or ():
-            begin, elapsed = _start(collective.start), _scaled(collective.spans[0], 1e6)
-            if begin is not None and elapsed is not None:
-                step, _, name, group = collective.place
-                places.append((step, name, group))
-                bounds.append((begin, begin + elapsed))
-        start, end = np.array(bounds, np.int64).reshape(-1, 2).T
-        return Spans(places, start, end, document.state)
-    rows = []
-    for step, kinds in steps.items():
-        number = step.removeprefix("step")
-        for operations in kinds.values():
-            for key, body in operations.items():
-                span = body.times
-                if span is None or span.start is None or span.elapsed is None:
-                    continue
-                name, _, group = key.partition("@")
-                if name not in TOTALS:
-                    places.append((number, name, group))
-                    rows.append((span.start, span.elapsed))
-    table = np.array(rows, np.float64).reshape(-1, 2)
-    good = np.isfinite(table).all(axis=1) & (np.abs(table[:, 0]) < _LARGEST / 1e3) & (np.abs(table[:, 1]) < 1e12)
-    if not good.all():
-        table, places = table[good], [place for place, usable in zip(places, good.tolist(), strict=True) if usable]
-    whole = np.floor(table[:, 0])  # a float of us since 1970 holds no ns: the parts are scaled apart
-    start = whole.astype(np.int64) * 1_000 + np.rint((table[:, 0] - whole) * 1e3).astype(np.int64)
-    return Spans(places, start, start + np.rint(table[:, 1] * 1e6).astype(np.int64))
-
-
-LinkRow = tuple[str, str, int, int, str, float | None, float | None, str]
-"""Step, group, source, target, transport, size in MB, GB/s and the operation."""
-
-
-def communication_links(companions: Companions) -> tuple[Iterator[LinkRow], State]:
-    """Every operation between two places by communication_matrix.json, without sums over operations, and its state."""
-    steps = companions.decoded(MATRIX, _job_links)
-    if steps is not None:
-        return _typed_links(steps), "read"
-    document = companions.matrix()
-    return (
-        (step, group, source, target, transport or "", size, speed, operation or name)
-        for step, _, name, group, source, target, transport, size, _, speed, operation in document.value or ()
-        if not name.endswith("-total")
-    ), document.state
-
-
-def _typed_links(steps: dict[str, dict[str, dict[str, dict[str, _JobLink]]]]) -> Iterator[LinkRow]:
-    for step, kinds in steps.items():
-        for operations in kinds.values():
-            for key, links in operations.items():
-                name, _, group = key.partition("@")
-                if name in TOTALS or name.endswith("-total"):
-                    continue
-                for pair, link in links.items():
-                    source, _, target = pair.partition("-")
-                    if source.isdecimal() and target.isdecimal():
-                        operation = link.operation or name
-                        ends = int(source), int(target)
-                        yield step, group, *ends, link.transport or "", link.size, link.speed, operation
-
-
 def members_of(value: Any) -> dict[str, Any]:
     """``value`` if it is an object, else one without members."""
     return value if isinstance(value, dict) else {}
@@ -328,11 +222,13 @@ def _number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _start(value: Any) -> int | None:
+def start_ns(value: Any) -> int | None:
+    """A time in us since 1970 as a writer has it, in ns; None if it is none."""
     time = INVALID if value is None else parse_time(str(value))
     return None if time == INVALID else time
 
 
-def _scaled(value: Any, factor: float) -> int | None:
+def scaled(value: Any, factor: float) -> int | None:
+    """``value`` times ``factor`` as a whole number; None if it is no number, or too large for int64."""
     number = _number(value)
-    return None if number is None or abs(number * factor) >= _LARGEST else round(number * factor)
+    return None if number is None or abs(number * factor) >= LARGEST else round(number * factor)

@@ -11,15 +11,28 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.load.communication import COMMUNICATION, MATRIX, collectives_in, matrix_rows_in, members_of
-from npu_tui.load.companion_schema import Document, Reading, Schema, find_file, reason
+from npu_tui.load.communication import (
+    COMMUNICATION,
+    LARGEST,
+    MATRIX,
+    TOTALS,
+    collectives_in,
+    matrix_rows_in,
+    members_of,
+    scaled,
+    start_ns,
+)
+from npu_tui.load.companion_schema import Document, Reading, Schema, State, find_file, reason
 from npu_tui.load.csv_table import Blocks, parsed_rows, read_table
 
 T = TypeVar("T")
+I64 = npt.NDArray[np.int64]
 
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*("?)|[{}\[\],]', re.DOTALL)
 _CLOSING = {b"{": b"}", b"[": b"]"}
@@ -206,3 +219,106 @@ def level_in(info: dict[str, Any]) -> int | None:
 def _cell(cells: list[str], at: int) -> str | None:
     text = cells[at].strip() if 0 <= at < len(cells) else ""
     return None if text in _MISSING else text
+
+
+# --- What a job needs of thousands of ranks, without a table ---
+
+
+class _JobTimes(Struct):
+    start: float | None = msgspec.field(name="Start Timestamp(us)", default=None)
+    elapsed: float | None = msgspec.field(name="Elapse Time(ms)", default=None)
+
+
+class _JobOperation(Struct):
+    times: _JobTimes | None = msgspec.field(name="Communication Time Info", default=None)
+
+
+class _JobLink(Struct):
+    transport: str | None = msgspec.field(name="Transport Type", default=None)
+    size: float | None = msgspec.field(name="Transit Size(MB)", default=None)
+    speed: float | None = msgspec.field(name="Bandwidth(GB/s)", default=None)
+    operation: str | None = msgspec.field(name="Op Name", default=None)
+
+
+_job_times = msgspec.json.Decoder(dict[str, dict[str, dict[str, _JobOperation]]])
+_job_links = msgspec.json.Decoder(dict[str, dict[str, dict[str, dict[str, _JobLink]]]])
+
+
+class Spans(Struct):
+    """Collectives by (step, name, group), their starts and ends in ns since 1970; (n,) each.
+
+    ``state`` is what became of communication.json.
+    """
+
+    places: list[tuple[str, str, str]]
+    start: I64
+    end: I64
+    state: State = "read"
+
+
+def communication_spans(companions: Companions) -> Spans:
+    """Every collective with its times, without a table."""
+    places: list[tuple[str, str, str]] = []
+    steps = companions.decoded(COMMUNICATION, _job_times)
+    if steps is None:
+        document = companions.communication()
+        bounds = []
+        for collective in document.value or ():
+            begin, elapsed = start_ns(collective.start), scaled(collective.spans[0], 1e6)
+            if begin is not None and elapsed is not None:
+                step, _, name, group = collective.place
+                places.append((step, name, group))
+                bounds.append((begin, begin + elapsed))
+        start, end = np.array(bounds, np.int64).reshape(-1, 2).T
+        return Spans(places, start, end, document.state)
+    rows = []
+    for step, kinds in steps.items():
+        number = step.removeprefix("step")
+        for operations in kinds.values():
+            for key, body in operations.items():
+                span = body.times
+                if span is None or span.start is None or span.elapsed is None:
+                    continue
+                name, _, group = key.partition("@")
+                if name not in TOTALS:
+                    places.append((number, name, group))
+                    rows.append((span.start, span.elapsed))
+    table = np.array(rows, np.float64).reshape(-1, 2)
+    good = np.isfinite(table).all(axis=1) & (np.abs(table[:, 0]) < LARGEST / 1e3) & (np.abs(table[:, 1]) < 1e12)
+    if not good.all():
+        table, places = table[good], [place for place, usable in zip(places, good.tolist(), strict=True) if usable]
+    whole = np.floor(table[:, 0])  # a float of us since 1970 holds no ns: the parts are scaled apart
+    start = whole.astype(np.int64) * 1_000 + np.rint((table[:, 0] - whole) * 1e3).astype(np.int64)
+    return Spans(places, start, start + np.rint(table[:, 1] * 1e6).astype(np.int64))
+
+
+LinkRow = tuple[str, str, int, int, str, float | None, float | None, str]
+"""Step, group, source, target, transport, size in MB, GB/s and the operation."""
+
+
+def communication_links(companions: Companions) -> tuple[Iterator[LinkRow], State]:
+    """Every operation between two places by communication_matrix.json, without sums over operations, and its state."""
+    steps = companions.decoded(MATRIX, _job_links)
+    if steps is not None:
+        return _typed_links(steps), "read"
+    document = companions.matrix()
+    return (
+        (step, group, source, target, transport or "", size, speed, operation or name)
+        for step, _, name, group, source, target, transport, size, _, speed, operation in document.value or ()
+        if not name.endswith("-total")
+    ), document.state
+
+
+def _typed_links(steps: dict[str, dict[str, dict[str, dict[str, _JobLink]]]]) -> Iterator[LinkRow]:
+    for step, kinds in steps.items():
+        for operations in kinds.values():
+            for key, links in operations.items():
+                name, _, group = key.partition("@")
+                if name in TOTALS or name.endswith("-total"):
+                    continue
+                for pair, link in links.items():
+                    source, _, target = pair.partition("-")
+                    if source.isdecimal() and target.isdecimal():
+                        operation = link.operation or name
+                        ends = int(source), int(target)
+                        yield step, group, *ends, link.transport or "", link.size, link.speed, operation
