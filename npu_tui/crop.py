@@ -79,7 +79,7 @@ def chosen(trace: Trace, wanted: Wanted) -> Chosen:
     if not wanted.clip and not wanted.names:
         touched |= _tasks(trace, touched) & allowed
     target, source = links.target_slice, links.source_slice
-    free_ends = not wanted.names
+    free_ends = not wanted.names  # a link end without a slice has no name to look for
     inside = wanted.window.holds(links.target_time)
     to_kept = np.append(touched, False)[target]
     to_kept |= (target < 0) & inside & free_ends & _lanes_kept(wanted, links.target_lane)

@@ -32,7 +32,10 @@ _CLASSES = ["near-vertical", "shallow", "queued"]
 
 
 class _Launches:
-    """The launches of all devices by device and target start; what costs is made once, when it is asked for."""
+    """The launches of all devices by device and target start.
+
+    Operations and lines of code take a walk through the trace: they are made once, when a query names such a column.
+    """
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile

@@ -34,6 +34,7 @@ from npu_tui.profile.table import (
 )
 
 _MOST_SPANS = 2000
+"""Rows of a file that a row of operators leads to; nobody walks through more."""
 _NO_CORES = ("HCCL", "COMMUNICATION")
 """What op_statistic.csv names instead of a core for collectives."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from npu_tui.profile.table import NAMES, Column, Kind, Table
+from npu_tui.profile.table import NAMES, Kind
 from npu_tui.query.frames import TABLES, ProfileTables
 from npu_tui.strings import say
 from npu_tui.trace.message import Message, message
@@ -46,29 +46,22 @@ def opened_tables(
 
 def job_tables(path: Path, thresholds: Thresholds, cached: bool = True) -> ProfileTables:
     """The tables of all ranks in the folder ``path``, read when a query needs them."""
-    return ProfileTables(_ranks(path, thresholds, cached), _job(path))
 
-
-def _ranks(path: Path, thresholds: Thresholds, cached: bool) -> Callable[[], list[Profile]]:
     def profiles() -> list[Profile]:
         from npu_tui.load.find import find_sources
         from npu_tui.load.load import opening_of
         from npu_tui.profile.profile import Profile
 
         openings = [opening_of(source.path, cached) for source in find_sources(path)]
-        profiles = [Profile(opening.trace(), opening.source, thresholds) for opening in openings]
-        return sorted(profiles, key=lambda profile: (profile.trace.rank is None, profile.trace.rank or 0, profile.path))
+        ranks = [Profile(opening.trace(), opening.source, thresholds) for opening in openings]
+        return sorted(ranks, key=lambda rank: (rank.trace.rank is None, rank.trace.rank or 0, rank.path))
 
-    return profiles
-
-
-def _job(path: Path) -> Callable[[], Job]:
     def job() -> Job:
         from npu_tui.jobs.opening import open_job
 
         return open_job(path)
 
-    return job
+    return ProfileTables(profiles, job)
 
 
 _NO_TABLE = re.compile(r"relation '(.+?)' was not found", re.DOTALL)
@@ -179,13 +172,9 @@ def listing_text(names: Iterable[str]) -> str:
     """The tables ``names`` with their columns and units, in lines."""
     lines: list[str] = []
     for name in names:
-        columns = ", ".join(_with_unit(column) for column in TABLES[name].sql)
+        columns = ", ".join(f"{column.id}[{column.unit}]" if column.unit else column.id for column in TABLES[name].sql)
         lines += ["", f"{name}: {about(name)}", *wrapped(columns, _WIDTH, "    ", "    ")]
     return "\n".join(lines[1:]) + "\n"
-
-
-def _with_unit(column: Column) -> str:
-    return f"{column.id}[{column.unit}]" if column.unit else column.id
 
 
 def about(table: str) -> str:
@@ -195,9 +184,12 @@ def about(table: str) -> str:
 
 def table_listing(name: str, kinds: Mapping[str, Kind]) -> str:
     """What every column of the table ``name`` means, with type and unit, in lines; ``kinds`` are its columns."""
-    table = TABLES[name]
-    known = {column.id: column for column in table.sql}
-    rows = [_row(known.get(column), column, kind) for column, kind in kinds.items()]
+    known = {column.id: column for column in TABLES[name].sql}
+    rows = []
+    for column, kind in kinds.items():
+        declared = known.get(column)  # None for a column of a file beside the trace
+        unit, meaning = (declared.unit, say(declared.about)) if declared else ("", say("query.from_file"))
+        rows.append((column, NAMES[kind], unit, meaning))
     widths = [max(cell_count(row[k]) for row in rows) for k in range(3)]
     lines = [f"{name}: {about(name)}", ""]
     for row in rows:
@@ -206,23 +198,16 @@ def table_listing(name: str, kinds: Mapping[str, Kind]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(column: Column | None, name: str, kind: Kind) -> tuple[str, str, str, str]:
-    if column is None:
-        return name, NAMES[kind], "", say("query.from_file")
-    return name, column.type, column.unit, say(column.about)
-
-
 def listing_object(names: Iterable[str]) -> list[dict[str, Any]]:
     """The tables ``names`` as an object for JSON: ``table``, ``about``, ``columns`` with name, type, unit, about."""
-    return [_table_object(TABLES[name]) for name in names]
-
-
-def _table_object(table: Table) -> dict[str, Any]:
-    return {
-        "table": table.id,
-        "about": about(table.id),
-        "columns": [
-            {"name": column.id, "type": column.type, "unit": column.unit or None, "about": say(column.about)}
-            for column in table.sql
-        ],
-    }
+    return [
+        {
+            "table": name,
+            "about": about(name),
+            "columns": [
+                {"name": column.id, "type": column.type, "unit": column.unit or None, "about": say(column.about)}
+                for column in TABLES[name].sql
+            ],
+        }
+        for name in names
+    ]

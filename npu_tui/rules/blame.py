@@ -317,6 +317,7 @@ def before_first_kernels(facts: Facts) -> Span:
     """From the start of each step to the first compute slice or collective after it, where the device is idle."""
     start = facts.working[0]
     items = np.array([step.item for step in facts.steps], np.int64)
+    # A floor of a few µs is the way of a launch, not an offset of the clocks: it would move the start of the step.
     begin = facts.trace.slices.start[items] + facts.clocks_apart
     at = np.searchsorted(start, begin)
     followed = at < len(start)

@@ -109,6 +109,7 @@ class Facts(TraceSlices):
             return None
         if any(step.number is not None for step in self.inputs.steps):
             return None
+        # A serving process has no ProfilerStep: its kernels and their launches repeat with every token.
         links = self.trace.links
         link = self.trace.links_of(HOST_TO_DEVICE)
         link = link[links.target_slice[link] >= 0]
@@ -118,12 +119,12 @@ class Facts(TraceSlices):
 
     @property
     def unit(self) -> Message:
-        """What times are spread over, in words: a step, or what repeats in a run without steps."""
+        """The name of what times are divided by: a step, or what repeats in a run without steps."""
         return message(f"finding.unit.{self.rhythm.unit if self.rhythm is not None else 'step'}")
 
     @property
     def count(self) -> int:
-        """Over how many steps times are spread to speak of one step."""
+        """The number of steps, or of what repeats, that a time is divided by to speak of one."""
         if self.rhythm is not None:
             return self.rhythm.count
         return max(len(self.steps), 1) if self.whole_steps else 1
@@ -152,9 +153,10 @@ class Facts(TraceSlices):
     # Spans of the device's time, each disjoint and ascending.
 
     def cut(self, span: Span) -> Span:
-        """``span`` within the window. A step owns what lies between the end of the one before and its own.
+        """``span`` within the window.
 
-        Without a step that is chosen what starts in the window belongs to it as a whole.
+        A step owns all time from the end of the step before it to its own end: the idle time before its first kernel
+        is its fault. The window of whole steps keeps what starts in it uncut, a range cuts at its edges.
         """
         start, end = span
         if self.inputs.step is not None:
@@ -217,7 +219,7 @@ class Facts(TraceSlices):
         return self.cut((split.late_until[side].astype(np.int64), split.end[side]))
 
     def lost_span(self, chosen: Bools | None = None) -> Span:
-        """When the idle device waited for the launches of the window, or for those of them that are ``chosen``."""
+        """When the idle device waited for launches of the window: all of them, or the ``chosen`` ones (a mask)."""
         launches = self.launches
         if launches is None:
             return NOTHING
@@ -245,13 +247,14 @@ class Facts(TraceSlices):
 
     @property
     def floor(self) -> int:
-        """Device clock minus host clock as far as it is known, ns: what takes a time of the host to the device."""
+        """Device clock minus host clock as far as it is known, ns: added to a time of the host it is on the device."""
+        # No launch arrives before it was made, so the smallest latency seen bounds the offset of the clocks.
         floors = self.part.launches.floors if self.part.launches is not None else ()
         return round(min((clock.floor for clock in floors), default=0.0))
 
     @property
     def clocks_apart(self) -> int:
-        """``floor`` where it is more than the way of a launch: the clocks of host and device are not the same, ns."""
+        """``floor`` where it is longer than any launch takes, so that the clocks must differ, else 0, ns."""
         return self.floor if abs(self.floor) > _LAUNCH_AT_MOST_NS else 0
 
     @once

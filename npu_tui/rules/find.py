@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from npu_tui.analysis.thresholds import AnyThreshold
 from npu_tui.rules import FAMILIES
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import Input
 from npu_tui.rules.ladder import COMPUTE_HIDDEN, SUMMING_UP, Candidate, climb
 from npu_tui.rules.model import SEVERITIES, Finding, Findings
 from npu_tui.rules.rule import Draft, Rule, Skipped
@@ -89,7 +88,7 @@ def _of_device(facts: Facts, threads: int) -> _Judged:
     drafts = {candidate.rule.id: candidate.draft.verdict for candidate in candidates}
     lines = {
         finding.id: drafts[finding.id]
-        or message("finding.verdict.line", what=_class_name(finding), title=finding.title)
+        or message("finding.verdict.line", what=message(f"finding.class.{finding.cls}"), title=finding.title)
         for finding in findings[:leading]
     }
     return _Judged(tuple(findings), tuple(skipped), lines, _nothing_to_do(facts))
@@ -100,7 +99,7 @@ def _candidates(facts: Facts, threads: int = 1) -> tuple[list[Candidate], list[t
 
     def asked(rule: Rule) -> Draft | Skipped | None:
         missing = next((needed for needed in rule.inputs if not facts.has(needed)), None)
-        return rule.check(facts) if missing is None else Skipped(needs_text(missing))
+        return rule.check(facts) if missing is None else Skipped(message(f"finding.needs.{missing}"))
 
     if threads > 1:
         # The model takes longest: it is begun first, and the rules that wait for it come last.
@@ -130,11 +129,6 @@ def _within(draft: Draft, facts: Facts) -> Draft:
     return replace(draft, removes=facts.cut(draft.removes))
 
 
-def needs_text(needed: Input) -> Message:
-    """What a rule lacks, in words."""
-    return message(f"finding.needs.{needed}")
-
-
 def _in_order(lines: list[Message]) -> tuple[Message, ...]:
     """The lines of the findings to work on, the first and those after it."""
     return (*lines[:1], *(message("finding.verdict.then", line=line) for line in lines[1:]))
@@ -149,18 +143,8 @@ def _nothing_to_do(facts: Facts) -> tuple[Message, ...]:
         parts = {"compute": sums.computing, "exposed": sums.not_overlapped, "free": sums.free}
         shares = {name: sums.ratio(part) for name, part in parts.items()}
         return (message("finding.verdict.tables", total=sums.total, **shares),)
-    return (
-        message(
-            "finding.verdict.healthy",
-            total=facts.total,
-            compute=facts.share(facts.sums.computing),
-            free=facts.share(facts.sums.free),
-        ),
-    )
-
-
-def _class_name(finding: Finding) -> Message:
-    return message(f"finding.class.{finding.cls}")
+    compute, free = facts.share(facts.sums.computing), facts.share(facts.sums.free)
+    return (message("finding.verdict.healthy", total=facts.total, compute=compute, free=free),)
 
 
 def _named(judged: _Judged, facts: Facts) -> _Judged:

@@ -56,8 +56,8 @@ _NOTABLE_SHARE = 0.1
 _NEARNESS = {"cause": 2, "place": 1, "broad": 0}
 
 
-class Candidate(Struct, frozen=True):
-    """A rule that fires, with its draft."""
+class Candidate(Struct, frozen=True, eq=False):
+    """A rule that fires, with its draft; compared by identity."""
 
     rule: Rule
     draft: Draft
@@ -157,8 +157,8 @@ def climb(candidates: list[Candidate], facts: Facts, threads: int = 1) -> tuple[
     scale = scale_of(facts, threads)
     least = max(round(_LEAST_GAIN * facts.step_ns), 1) * facts.count
     rungs = _ladder([candidate for candidate in candidates if _counts(candidate, facts)], scale, least)
-    seen = {id(rung.candidate) for rung in rungs}
-    others = [candidate for candidate in candidates if id(candidate) not in seen]
+    climbing = {rung.candidate for rung in rungs}
+    others = [candidate for candidate in candidates if candidate not in climbing]
     weighed = [candidate for candidate in others if candidate.draft.weight and _is_work(candidate, facts)]
     others = sorted(
         (candidate for candidate in others if candidate not in weighed),
@@ -233,7 +233,7 @@ def _ladder(candidates: list[Candidate], scale: Scale, least: int) -> list[Rung]
     left = list(candidates)
     taken: list[Candidate] = []
     rungs: list[Rung] = []
-    most = dict.fromkeys(map(id, candidates), 0)
+    most = dict.fromkeys(candidates, 0)
     parts: list[tuple[Candidate, Candidate]] = []
     alone = _gains_of(candidates, [], scale)
     total = 0
@@ -241,40 +241,39 @@ def _ladder(candidates: list[Candidate], scale: Scale, least: int) -> list[Rung]
     while left:
         above = [candidate.draft for candidate in taken]
         rest = _gains_of(left, above, scale, total)
-        held = [candidate for candidate in left if rest[id(candidate)] < _PART_BELOW * most[id(candidate)]]
+        held = [candidate for candidate in left if rest[candidate] < _PART_BELOW * most[candidate]]
         parts += [(candidate, taken[-1]) for candidate in held]
         for candidate in left:
             # What others hold up gains nothing before they are fixed.
-            most[id(candidate)] = max(most[id(candidate)], rest[id(candidate)])
+            most[candidate] = max(most[candidate], rest[candidate])
         left = [candidate for candidate in left if candidate not in held]
-        fresh = [candidate for candidate in left if rest[id(candidate)] >= least]
+        fresh = [candidate for candidate in left if rest[candidate] >= least]
         if not fresh:
             break
-        top = max(rest[id(candidate)] for candidate in fresh)
-        alike = [candidate for candidate in fresh if rest[id(candidate)] >= _EQUAL_GAINS * top]
-        best = max(alike, key=lambda candidate: (_NEARNESS[candidate.rule.reach], rest[id(candidate)]))
+        top = max(rest[candidate] for candidate in fresh)
+        alike = [candidate for candidate in fresh if rest[candidate] >= _EQUAL_GAINS * top]
+        best = max(alike, key=lambda candidate: (_NEARNESS[candidate.rule.reach], rest[candidate]))
         best = _nearer(best, fresh, rest, above, scale)
         # Causes that explain something together are taken one after the other.
         explaining = [candidate for candidate in explaining if candidate in fresh] or _causes_of(
             best, fresh, rest, above, scale
         )
         best = next((candidate for candidate in fresh if candidate.draft.first), explaining[0] if explaining else best)
-        total += rest[id(best)]
+        total += rest[best]
         taken.append(best)
-        rungs.append(Rung(best, rest[id(best)], total, None, most[id(best)], alone[id(best)]))
+        rungs.append(Rung(best, rest[best], total, None, most[best], alone[best]))
         left = [candidate for candidate in left if candidate is not best]
-    parts.sort(key=lambda row: (-_NEARNESS[row[0].rule.reach], -most[id(row[0])]))
+    parts.sort(key=lambda row: (-_NEARNESS[row[0].rule.reach], -most[row[0]]))
     rungs += [
-        Rung(candidate, most[id(candidate)], total, rung_above.rule.id, most[id(candidate)])
-        for candidate, rung_above in parts
+        Rung(candidate, most[candidate], total, rung_above.rule.id, most[candidate]) for candidate, rung_above in parts
     ]
     return rungs
 
 
-def _gains_of(candidates: list[Candidate], above: list[Draft], scale: Scale, total: int = 0) -> dict[int, int]:
-    """What each removes, by its id, once those ``above`` have removed ``total``."""
+def _gains_of(candidates: list[Candidate], above: list[Draft], scale: Scale, total: int = 0) -> dict[Candidate, int]:
+    """What each removes once those ``above`` have removed ``total``."""
     gains = scale.removed_by_each([(*above, candidate.draft) for candidate in candidates])
-    return {id(candidate): _at_most(candidate, gain - total) for candidate, gain in zip(candidates, gains, strict=True)}
+    return {candidate: _at_most(candidate, gain - total) for candidate, gain in zip(candidates, gains, strict=True)}
 
 
 def _at_most(candidate: Candidate, gain: int) -> int:
@@ -283,38 +282,38 @@ def _at_most(candidate: Candidate, gain: int) -> int:
 
 
 def _nearer(
-    best: Candidate, fresh: list[Candidate], rest: dict[int, int], above: list[Draft], scale: Scale
+    best: Candidate, fresh: list[Candidate], rest: dict[Candidate, int], above: list[Draft], scale: Scale
 ) -> Candidate:
     """Of the candidates that explain most of ``best`` and are nearer to what must be changed the one with most gain."""
     total = scale.removed(*above)
     while True:
-        gain_of_best = rest[id(best)]
+        gain_of_best = rest[best]
         covers = _CAUSE_COVERS if best.rule.reach == "place" else _NEARER_COVERS
         nearer = [candidate for candidate in fresh if _NEARNESS[candidate.rule.reach] > _NEARNESS[best.rule.reach]]
         with_best = scale.removed_by_each([(*above, candidate.draft, best.draft) for candidate in nearer])
         nearer = [
             candidate
             for candidate, gain in zip(nearer, with_best, strict=True)
-            if rest[id(candidate)] + gain_of_best + total - gain >= covers * gain_of_best
+            if rest[candidate] + gain_of_best + total - gain >= covers * gain_of_best
         ]
         if not nearer:
             return best
-        best = max(nearer, key=lambda candidate: rest[id(candidate)])
+        best = max(nearer, key=lambda candidate: rest[candidate])
 
 
 def _causes_of(
-    best: Candidate, fresh: list[Candidate], rest: dict[int, int], above: list[Draft], scale: Scale
+    best: Candidate, fresh: list[Candidate], rest: dict[Candidate, int], above: list[Draft], scale: Scale
 ) -> list[Candidate]:
     """Several candidates that explain most of ``best`` together and are nearer to what must be changed, most first.
 
     Each has a notable part of it; none where they do not explain it.
     """
-    gain_of_best = rest[id(best)]
+    gain_of_best = rest[best]
     nearer = [
         candidate
         for candidate in fresh
         if _NEARNESS[candidate.rule.reach] > _NEARNESS[best.rule.reach]
-        and rest[id(candidate)] >= _NOTABLE_SHARE * gain_of_best
+        and rest[candidate] >= _NOTABLE_SHARE * gain_of_best
     ]
     if len(nearer) < 2:
         return []
@@ -322,7 +321,7 @@ def _causes_of(
     without, with_best = scale.removed_by_each([(*above, *drafts), (*above, *drafts, best.draft)])
     explained = without + gain_of_best - with_best
     covers = _CAUSE_COVERS if best.rule.reach == "place" else _NEARER_COVERS
-    return sorted(nearer, key=lambda candidate: -rest[id(candidate)]) if explained >= covers * gain_of_best else []
+    return sorted(nearer, key=lambda candidate: -rest[candidate]) if explained >= covers * gain_of_best else []
 
 
 def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Finding:

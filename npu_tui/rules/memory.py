@@ -5,6 +5,8 @@ Rules F18 and F26 of the collected diagnosis rules; step 17 of the 20-step tunin
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import numpy.typing as npt
 
@@ -15,7 +17,7 @@ from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import I64
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.rule import Draft, Rule, advise, counted
-from npu_tui.trace.message import Message, Said, message
+from npu_tui.trace.message import Said, message
 from npu_tui.trace.text import brief
 
 _CAPACITIES_GB = (32, 64, 96, 128)
@@ -84,13 +86,8 @@ def growth(facts: Facts) -> Draft | None:
         return None
     allocations = facts.inputs.memory().allocations
     makers = [_maker(allocations, int(time)) for time in curve.time[at].tolist()]
-    names: dict[str, int] = {}
-    for maker in makers:
-        if maker is not None:
-            names[maker] = names.get(maker, 0) + 1
-    listed: list[Message] = [
-        counted(name, names[name]) for name in sorted(names, key=lambda name: -names[name])[:_LISTED]
-    ]
+    names = Counter(maker for maker in makers if maker is not None)
+    listed = [counted(name, count) for name, count in names.most_common(_LISTED)]
     largest = np.sort(np.argsort(-more[at - 1], kind="stable")[:10])
     return Draft(
         "low",
@@ -137,12 +134,11 @@ def leak(facts: Facts) -> Draft | None:
     items = [step.item for step in facts.steps if step.item >= 0]
     if curve is None or len(items) < facts.limits[LEAK_STEPS]:
         return None
-    ends = np.array([int(slices.end[item]) for item in items], np.int64)
-    held = [curve.at(int(end)) for end in ends.tolist()]
-    known = [(int(end), value) for end, value in zip(ends.tolist(), held, strict=True) if value is not None]
+    ends = [int(slices.end[item]) for item in items]
+    known = [(end, held) for end in ends if (held := curve.at(end)) is not None]
     if len(known) < facts.limits[LEAK_STEPS]:
         return None
-    value = np.array([moment[1] for moment in known], np.int64)
+    value = np.array([held for _, held in known], np.int64)
     more = np.diff(value)
     if (more < facts.limits[LEAK_MB] * _MB).any():
         return None
@@ -150,16 +146,17 @@ def leak(facts: Facts) -> Draft | None:
     first, last = known[0][0], known[-1][0]
     unreleased = np.flatnonzero((allocations.start > first) & (allocations.start <= last) & (allocations.end > last))
     holding = holders(allocations, unreleased, [None] * len(unreleased))[:_LISTED]
-    names = [message("finding.leak.holder", name=brief(moment.name), size=moment.size) for moment in holding]
+    grown = int(value[-1] - value[0])
+    names = [message("finding.leak.holder", name=brief(holder.name), size=holder.size) for holder in holding]
     return Draft(
         "medium",
         message("finding.leak.title", size=float(more.mean()), count=len(known)),
-        message("finding.leak.detail", size=int(value[-1] - value[0]), names=names)
+        message("finding.leak.detail", size=grown, names=names)
         if names
-        else message("finding.leak.unknown", size=int(value[-1] - value[0])),
+        else message("finding.leak.unknown", size=grown),
         tuple(
-            Evidence(end, end + 1, None, message("finding.leak.end"), message("finding.leak.place", size=held_then))
-            for end, held_then in known[:10]
+            _moment(end, message("finding.leak.end"), message("finding.leak.place", size=held))
+            for end, held in known[:10]
         ),
         confidence="medium",
     )

@@ -171,6 +171,7 @@ def matches(names: Sequence[str], code: I64, runs: Sequence[Run], between: froze
     ``code`` (n,) says which of ``names`` each of its members has.
     """
     occurring = np.flatnonzero(np.bincount(code, minlength=len(names)))
+    # Every name that occurs becomes one character, so that a run is a regular expression over one long text.
     codes: dict[str, str] = {}
     chars = np.zeros(len(names), "<u4")
     chars[occurring] = [
@@ -196,6 +197,7 @@ def matches(names: Sequence[str], code: I64, runs: Sequence[Run], between: froze
 def _apart(first: I64, last: I64) -> I64:
     """The spans that remain when of overlapping ones only the longest, then earliest, then first one counts."""
     order = np.argsort(first, kind="stable")
+    # Most spans overlap no other one: they are kept at once, and only the crowded ones go through the loop.
     alone = np.ones(len(order) + 1, np.bool_)
     alone[1:-1] = first[order[1:]] >= np.maximum.accumulate(last[order])[:-1]
     alone = alone[:-1] & alone[1:]
