@@ -152,7 +152,7 @@ def compared(comparison: Comparison, single: bool = True) -> Compared:
         new=_side(comparison.new),
         comparability=Comparable(
             circumstances.verdict,
-            [_note(each) for each in circumstances.notes],
+            [_note(note) for note in circumstances.notes],
             _share(circumstances.operations),
             _share(circumstances.kernels),
             {rung: round(share, _DIGITS) for rung, share in comparison.rungs.items()},
@@ -165,9 +165,9 @@ def compared(comparison: Comparison, single: bool = True) -> Compared:
         lines=tables.LINES.records(comparison),
         collectives=tables.COLLECTIVES.records(comparison),
         config=tables.CONFIG.records(comparison),
-        findings=[_finding(comparison, each) for each in differences(comparison)],
+        findings=[_finding(comparison, change) for change in differences(comparison)],
         profile_findings=tables.PROFILE_FINDINGS.records(comparison) if single else [],
-        not_judged=[_note(each) for each in circumstances.not_judged],
+        not_judged=[_note(note) for note in circumstances.not_judged],
     )
 
 
@@ -175,8 +175,8 @@ def _share(value: float | None) -> float | None:
     return None if value is None else round(float(value), _DIGITS)
 
 
-def _note(each: Message) -> Note:
-    return Note(each.code.rpartition(".")[2], words(each))
+def _note(note: Message) -> Note:
+    return Note(note.code.rpartition(".")[2], words(note))
 
 
 def _side(side: MeasuredSide) -> Side:
@@ -188,8 +188,8 @@ def _side(side: MeasuredSide) -> Side:
             side.trace.rank,
             profile.profiler_level,
         ),
-        [_step(each) for each in side.windows],
-        [_step(each, reason) for each, reason in side.sample.left_out],
+        [_step(window) for window in side.windows],
+        [_step(window, reason) for window, reason in side.sample.left_out],
     )
 
 
@@ -197,28 +197,28 @@ def _step(window: StepWindow, reason: str | None = None) -> ComparedStep:
     return ComparedStep(window.number, us(window.wall), reason)
 
 
-def _judged(found: Judgement) -> Judged:
-    shift = found.shift
+def _judged(judgement: Judgement) -> Judged:
+    shift = judgement.shift
     return Judged(
-        [us(value) for value in found.base.tolist()],
-        [us(value) for value in found.new.tolist()],
-        us(found.delta),
+        [us(value) for value in judgement.base.tolist()],
+        [us(value) for value in judgement.new.tolist()],
+        us(judgement.delta),
         us(shift.estimate) if shift else None,
         (us(shift.low), us(shift.high)) if shift else None,
         _share(shift.p) if shift else None,
-        us(found.visible),
-        found.verdict,
+        us(judgement.visible),
+        judgement.verdict,
     )
 
 
-def _finding(comparison: Comparison, found: Difference) -> Finding:
+def _finding(comparison: Comparison, change: Difference) -> Finding:
     traces = {"base": comparison.base.trace, "new": comparison.new.trace}
     return Finding(
-        found.id,
-        found.cls,
-        found.severity,
-        words(found.title),
-        us(found.delta),
+        change.id,
+        change.cls,
+        change.severity,
+        words(change.title),
+        us(change.delta),
         [
             Place(
                 place.side,
@@ -227,8 +227,8 @@ def _finding(comparison: Comparison, found: Difference) -> Finding:
                 None if place.lane is None else text(traces[place.side].lanes[place.lane].name),
                 text(place.name) or "",
             )
-            for place in found.places
+            for place in change.places
         ],
-        [words(each) for each in found.advice],
-        found.part_of,
+        [words(advice) for advice in change.advice],
+        change.part_of,
     )

@@ -35,11 +35,11 @@ def nearest(wanted: str) -> str | None:
     """The id that looks like ``wanted``: one that contains it, else the most alike one; None if none is."""
     word = wanted.strip().upper()
     ids = finding_ids()
-    parts = [part for each in ids for part in each.split(".")]
-    begun = [each for each in ids if word and any(part.startswith(word) for part in each.split("."))]
-    inside = begun or [each for each in ids if word and word in each]
+    parts = [part for id in ids for part in id.split(".")]
+    begun = [id for id in ids if word and any(part.startswith(word) for part in id.split("."))]
+    inside = begun or [id for id in ids if word and word in id]
     close = difflib.get_close_matches(word, [*ids, *parts], n=1, cutoff=_ALIKE)
-    near = [each for each in ids if close and close[0] in (each, *each.split("."))]
+    near = [id for id in ids if close and close[0] in (id, *id.split("."))]
     return next(iter(inside or near), None)
 
 

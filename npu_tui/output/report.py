@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType, structs
 from npu_tui import __version__
 from npu_tui.analysis.device import EVERYTHING
 from npu_tui.analysis.launches import Dispatch
-from npu_tui.analysis.overlap import DevicePart, slow_stage
+from npu_tui.analysis.overlap import slow_stage
 from npu_tui.output.report_schema import (
     DispatchPart,
     EvidenceRow,
@@ -80,10 +80,10 @@ def overlap_object(sums: Mapping[str, float | None], device: int | UnsetType | N
 
 def dispatch_part(part: Profile) -> DispatchPart | list[DispatchPart]:
     """The launches: one object, or a list by device where several have any."""
-    found = [_dispatch_object(part, facts, facts.launches) for facts in part.facts if facts.launches is not None]
-    if not found:
+    parts = [_dispatch_object(part, facts, facts.launches) for facts in part.facts if facts.launches is not None]
+    if not parts:
         return DispatchPart(device=None, links=0)
-    return found[0] if len(found) == 1 else found
+    return parts[0] if len(parts) == 1 else parts
 
 
 def _dispatch_object(part: Profile, facts: Facts, launches: Dispatch) -> DispatchPart:
@@ -93,7 +93,7 @@ def _dispatch_object(part: Profile, facts: Facts, launches: Dispatch) -> Dispatc
         device=facts.part.device,
         links=len(launches.link),
         clock_floor_us=us(floor.floor) if floor else None,
-        clock_floor_trusted=all(each.trusted for each in launches.floors),
+        clock_floor_trusted=all(process.trusted for process in launches.floors),
         threshold_us=us(launches.near_limit),
         near_vertical=near,
         near_vertical_ratio=ratio(near, len(launches.link)),
@@ -109,23 +109,19 @@ def _dispatch_object(part: Profile, facts: Facts, launches: Dispatch) -> Dispatc
     )
 
 
-_LONGEST_LIST = 5
-_WIDTH = 118
-
-
-def findings_part(trace: Trace, found: Findings) -> list[FindingRow]:
+def findings_part(trace: Trace, findings: Findings) -> list[FindingRow]:
     """The findings in the order of work."""
-    return [finding_row(trace, each) for each in found.findings]
+    return [finding_row(trace, finding) for finding in findings.findings]
 
 
-def finding_row(trace: Trace, each: Finding) -> FindingRow:
+def finding_row(trace: Trace, finding: Finding) -> FindingRow:
     """One finding about ``trace``."""
     return FindingRow(
-        id=each.id,
-        cls=each.cls,
-        severity=each.severity,
-        title=words(each.title),
-        detail=words(each.detail),
+        id=finding.id,
+        cls=finding.cls,
+        severity=finding.severity,
+        title=words(finding.title),
+        detail=words(finding.detail),
         evidence=[
             EvidenceRow(
                 start_us=us(place.start),
@@ -134,112 +130,62 @@ def finding_row(trace: Trace, each: Finding) -> FindingRow:
                 name=words(place.name),
                 note=words(place.note),
             )
-            for place in each.evidence
+            for place in finding.evidence
         ],
-        advice=[words(said) for said in each.advice],
-        gain_us=us(each.gain_ns),
-        gain_after=each.gain_after,
-        step_after_us=us(each.step_after_ns),
-        part_of=each.part_of,
-        steps=list(each.steps),
-        hidden=each.hidden,
-        confidence=each.confidence,
+        advice=[words(advice) for advice in finding.advice],
+        gain_us=us(finding.gain_ns),
+        gain_after=finding.gain_after,
+        step_after_us=us(finding.step_after_ns),
+        part_of=finding.part_of,
+        steps=list(finding.steps),
+        hidden=finding.hidden,
+        confidence=finding.confidence,
         code_lines=[
-            PlaceRow(file=text(code.file), line=code.line, function=text(code.function)) for code in each.code_lines
+            PlaceRow(file=text(code.file), line=code.line, function=text(code.function)) for code in finding.code_lines
         ],
-        sources=list(each.sources),
+        sources=list(finding.sources),
     )
-
-
-_ORDER = (
-    "device",
-    "overlap",
-    "overlap.lanes",
-    "overlap.free",
-    "steps",
-    "steps.window",
-    "dispatch",
-    "dispatch.clock_floor",
-    "dispatch.clock_floors",
-    "dispatch.code_lines",
-    "dispatch.slow_stage",
-    "dispatch.drains.cause",
-    "apis",
-    "host_operators",
-    "operators.core",
-    "communication.planes",
-    "communication.timing",
-    "source.rank",
-    "source.device",
-    "source.profiler_level",
-)
 
 
 def not_checked(profile: Profile, report: Report) -> list[NotChecked]:
     """The reasons that apply to the ``report`` about ``profile``, which has none yet."""
-    trace, parts = profile.trace, profile.devices
+    parts, source, trace = profile.devices, report.source, profile.trace
+    lanes = [part.lanes for part in parts if part.lanes is not None]
+    launches = [part.launches for part in parts if part.launches is not None]
+    layers = {layer.kind for layer in trace.layers if layer.lanes}
+    steps = report.steps if source.step_count else []
+    untimed = [row for row in report.communication if row.wait_us is None]
     applies = {
-        **_of_source(report),
-        **_of_devices(trace, parts, report),
-        **_of_dispatch(trace, parts, report),
-        **_of_communication(report),
-    }
-    return [NotChecked(id=each, reason=say(f"not_checked.{each}")) for each in _ORDER if applies.get(each, False)]
-
-
-def _of_source(report: Report) -> dict[str, bool]:
-    source = report.source
-    return {
-        "source.rank": source.rank is None,
-        "source.device": source.device is None,
-        "source.profiler_level": source.profiler_level is None,
+        "device": not parts,
+        "overlap": bool(parts) and not lanes,
+        "overlap.lanes": any(measured.layer is None for measured in lanes),
+        "overlap.free": bool(lanes) and report.overlap.free_host_late_us is None,
         "steps": source.step_count == 0,
+        "steps.window": bool(lanes) and any(step.stage_us is None for step in steps),
+        "dispatch": not launches,
+        "dispatch.clock_floor": any(not floor.trusted for dispatch in launches for floor in dispatch.floors),
+        "dispatch.clock_floors": any(len(dispatch.floors) > 1 for dispatch in launches),
+        "dispatch.code_lines": bool(launches) and not bool((trace.slices.stack >= 0).any()),
+        "dispatch.slow_stage": bool(launches) and any(part.slow_stage is None for part in report.dispatches),
+        "dispatch.drains.cause": bool(launches) and "cann" not in layers,
         "apis": not report.apis,
         "host_operators": not report.host_operators,
         "operators.core": any(row.core is None for row in report.operators),
-    }
-
-
-def _of_devices(trace: Trace, parts: list[DevicePart], report: Report) -> dict[str, bool]:
-    measured = [part.lanes for part in parts if part.lanes is not None]
-    steps = report.steps if report.source.step_count else []
-    return {
-        "device": not parts,
-        "overlap": bool(parts) and not measured,
-        "overlap.lanes": any(lanes.layer is None for lanes in measured),
-        "overlap.free": bool(measured) and report.overlap.free_host_late_us is None,
-        "steps.window": bool(measured) and any(step.stage_us is None for step in steps),
-    }
-
-
-def _of_dispatch(trace: Trace, parts: list[DevicePart], report: Report) -> dict[str, bool]:
-    launches = [part.launches for part in parts if part.launches is not None]
-    found = report.dispatches
-    layers = {layer.kind for layer in trace.layers if layer.lanes}
-    return {
-        "dispatch": not launches,
-        "dispatch.clock_floor": any(not floor.trusted for each in launches for floor in each.floors),
-        "dispatch.clock_floors": any(len(each.floors) > 1 for each in launches),
-        "dispatch.code_lines": bool(launches) and not bool((trace.slices.stack >= 0).any()),
-        "dispatch.slow_stage": bool(launches) and any(each.slow_stage is None for each in found),
-        "dispatch.drains.cause": bool(launches) and "cann" not in layers,
-    }
-
-
-def _of_communication(report: Report) -> dict[str, bool]:
-    rows = report.communication
-    untimed = [row for row in rows if row.wait_us is None]
-    return {
+        # With the longest wait the planes were recorded, and only the times of communication.json are missing.
         "communication.planes": any(row.longest_wait_us is None for row in untimed),
         "communication.timing": any(row.longest_wait_us is not None for row in untimed),
+        "source.rank": source.rank is None,
+        "source.device": source.device is None,
+        "source.profiler_level": source.profiler_level is None,
     }
+    return [NotChecked(id=id, reason=say(f"not_checked.{id}")) for id, holds in applies.items() if holds]
 
 
 def report(part: Profile) -> Report:
     """All that is said about ``part``. Raises ``InputError`` if the file of the trace is gone or has changed."""
     profile, trace, selection = part.whole, part.trace, part.selection
     part.compute_ahead()
-    found = Report(
+    measured = Report(
         selection=_selection(selection),
         source=_source(profile),
         trace=_trace(trace),
@@ -257,13 +203,13 @@ def report(part: Profile) -> Report:
         communication=COLLECTIVES.records(part),
         apis=APIS.records(part),
         host_operators=OPERATIONS.records(part),
-        verdict=[words(said) for said in part.findings.verdict],
+        verdict=[words(sentence) for sentence in part.findings.verdict],
         findings=findings_part(trace, part.findings),
         not_checked=[],
         health=_health(profile),
     )
     unapplied = [NotChecked(id=rule, reason=words(reason)) for rule, reason in part.findings.not_checked]
-    return structs.replace(found, not_checked=not_checked(profile, found) + unapplied)
+    return structs.replace(measured, not_checked=not_checked(profile, measured) + unapplied)
 
 
 def _selection(selection: Selection) -> SelectionPart | None:
@@ -318,14 +264,14 @@ def _memory(part: Profile) -> MemoryPart | None:
     memory = part.memory
     if not memory.is_known:
         return None
-    gap, kept = memory.fragmented(), memory.allocations.kept
+    gap, never_released = memory.fragmented(), memory.allocations.kept
     return MemoryPart(
         peaks=MEMORY_PEAKS.records(part),
         gap_bytes=None if gap is None else gap[1],
         gap_at_us=None if gap is None else us(gap[0]),
         allocations=len(memory.allocations),
-        never_released=len(kept),
-        never_released_bytes=int(memory.allocations.size[kept].sum()),
+        never_released=len(never_released),
+        never_released_bytes=int(memory.allocations.size[never_released].sum()),
     )
 
 
@@ -333,7 +279,7 @@ def _health(profile: Profile) -> HealthPart:
     health, trace = profile.health, profile.trace
     links = trace.links
     warnings = [words(warning) for warning in health.warnings]
-    warnings += [words(problem) for each in profile.tables.files for problem in each.problems]
+    warnings += [words(problem) for file in profile.tables.files for problem in file.problems]
     warnings += [
         say("report.health.disagrees", lane=lane, excess=excess / 1000) for lane, excess in profile.lane_excess
     ]

@@ -50,8 +50,8 @@ _BAR_WIDTH, _BAR_HEIGHT = 1200, 20
 def report_document(report: Report, part: Profile | None = None) -> Document:
     """What ``report`` says; with the ``part`` that it is about, a picture of its lanes too."""
     blocks: list[Block] = [Paragraph(tuple(_about(report)), "faint")]
-    if said := verdict(report):
-        blocks.append(Paragraph(tuple(said), "verdict"))
+    if sentences := verdict(report):
+        blocks.append(Paragraph(tuple(sentences), "verdict"))
     device = overlap_table(report)
     if device is not None:
         blocks += [replace(device, sortable=False), _shares(report.overlap)]

@@ -73,7 +73,7 @@ _FEW_STEPS = 3
 
 def profile_again(report: Report) -> list[str]:
     """What to collect next time, from what this report could not check, then what always holds."""
-    missing = {each.id for each in report.not_checked}
+    missing = {missing_answer.id for missing_answer in report.not_checked}
     lines = [say(key) for key, ids in _NEEDS if missing.intersection(ids)]
     if 0 < report.source.step_count < _FEW_STEPS:
         lines.append(say("again.few", steps=report.source.step_count))
@@ -82,7 +82,7 @@ def profile_again(report: Report) -> list[str]:
 
 def verdict(report: Report) -> list[str]:
     """The verdict in one or a few lines; empty where the report has none."""
-    return report.verdict or [each.title for each in report.findings if each.id == "VERDICT"]
+    return report.verdict or [finding.title for finding in report.findings if finding.id == "VERDICT"]
 
 
 def health_lines(profile: Profile) -> list[str]:
@@ -151,16 +151,16 @@ def overlap_table(report: Report) -> Table | None:
 
 def data_tables(report: Report) -> list[Table]:
     """The tables below the findings in their order; some may have no row."""
-    lines = [line for each in report.dispatches for line in each.code_lines]
-    longest = sorted(report.communication, key=lambda each: -each.elapsed_us)
+    lines = [line for dispatch in report.dispatches for line in dispatch.code_lines]
+    longest = sorted(report.communication, key=lambda row: -row.elapsed_us)
     steps = [step for step in report.steps if step.computing_us is not None]
-    shaped = any(each.shapes is not None for each in report.kernel_groups)
+    shaped = any(row.shapes is not None for row in report.kernel_groups)
     peaks = report.memory.peaks if report.memory is not None else []
     files = [file for file in report.files if file.state != "missing"]
     return [
-        rendered(CODE_LINES, lines, "lines", place=lambda each: Cell(line_place(each), name=each.file is not None)),
+        rendered(CODE_LINES, lines, "lines", place=lambda line: Cell(line_place(line), name=line.file is not None)),
         replace(
-            rendered(STEPS, steps, step=lambda each: name_cell(each.name, "report.steps.none")),
+            rendered(STEPS, steps, step=lambda step: name_cell(step.name, "report.steps.none")),
             weights=tuple(map(step_length, steps)),
             more=partial(shorter_steps, steps),
         ),
@@ -175,7 +175,7 @@ def data_tables(report: Report) -> list[Table]:
             # Where not all fit, damaged files stay.
             weights=tuple(0 if file.state == "read" else 1 for file in files),
         ),
-        rendered(LINK_MATRIX, report.link_matrix, route=lambda each: Cell(_route(each))),
+        rendered(LINK_MATRIX, report.link_matrix, route=lambda row: Cell(_route(row))),
         rendered(COLLECTIVES, longest, "communication"),
     ]
 
@@ -185,8 +185,8 @@ def _rows_of(file: Record) -> Cell:
     return Cell("" if file.rows is None else count_text(file.rows), file.rows)
 
 
-def _route(each: Record) -> str:
-    return say("links_between.pair", source=each.source, target=each.target)
+def _route(row: Record) -> str:
+    return say("links_between.pair", source=row.source, target=row.target)
 
 
 def ranges_table(ranges: list[RangeRow]) -> Table:

@@ -90,8 +90,8 @@ def chosen_fields(report: msgspec.Struct, names: Iterable[str]) -> dict[str, Any
             way.append(part)
             inside, inner = known[part], inner.setdefault(part, {})
         inner.clear()
-    found: dict[str, Any] = _only(msgspec.to_builtins(report), wanted)
-    return found
+    chosen: dict[str, Any] = _only(msgspec.to_builtins(report), wanted)
+    return chosen
 
 
 def _fields(kind: inspect.Type) -> dict[str, inspect.Type]:
@@ -101,7 +101,7 @@ def _fields(kind: inspect.Type) -> dict[str, inspect.Type]:
     if isinstance(kind, inspect.StructType):
         return {field.encode_name: field.type for field in kind.fields}
     if isinstance(kind, inspect.UnionType):
-        return {name: inner for each in kind.types for name, inner in _fields(each).items()}
+        return {name: inner for member in kind.types for name, inner in _fields(member).items()}
     if isinstance(kind, (inspect.ListType, inspect.VarTupleType)):
         return _fields(kind.item_type)
     return {}
@@ -112,5 +112,5 @@ def _only(value: Any, wanted: dict[str, Any]) -> Any:
     if not wanted or value is None:
         return value
     if isinstance(value, (list, tuple)):
-        return [_only(each, wanted) for each in value]
+        return [_only(item, wanted) for item in value]
     return {name: _only(inner, wanted[name]) for name, inner in value.items() if name in wanted}

@@ -87,7 +87,7 @@ def _findings(block: Findings, width: int) -> Iterator[str]:
         # The other tables are cut; what changed is not.
         yield from table_lines(block.table, ALL) if block.table is not None else ()
         return
-    for place, finding in enumerate(each for each in block.findings if each.number in block.full):
+    for place, finding in enumerate(finding for finding in block.findings if finding.number in block.full):
         yield from ("",) if place else ()
         yield from finding_lines(finding, width, _EVIDENCE)
     rest = [finding for finding in block.findings if finding.number not in block.full]

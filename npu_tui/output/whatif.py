@@ -78,11 +78,11 @@ def whatif(profile: Profile, texts: Sequence[str], cells: int = _CELLS) -> WhatI
     rows: list[Row] = []
     change = NO_CHANGE
     count = replay.steps
-    for each in (parse_question(replay.model, text, profile.types_of) for text in texts):
-        alone, after = replay.gain(each.change), replay.length(change | each.change)
+    for step_change in (parse_question(replay.model, text, profile.types_of) for text in texts):
+        alone, after = replay.gain(step_change.change), replay.length(change | step_change.change)
         gain = replay.length(change) - after
-        change = change | each.change
-        rows.append(_row(each, alone / count, gain / count, after / count))
+        change = change | step_change.change
+        rows.append(_row(step_change, alone / count, gain / count, after / count))
     run = replay.run(change)
     after = replay.length(change)
     return WhatIf(
@@ -111,19 +111,19 @@ def predicted(profile: Profile, texts: Sequence[str]) -> Run:
     return replay.run(change)
 
 
-def _row(each: Question, alone: float, gain: float, after: float) -> Row:
-    return Row(text=each.text, matches=each.matches, alone_us=us(alone), gain_us=us(gain), step_us=us(after))
+def _row(answer: Question, alone: float, gain: float, after: float) -> Row:
+    return Row(text=answer.text, matches=answer.matches, alone_us=us(alone), gain_us=us(gain), step_us=us(after))
 
 
 def replay_of(profile: Profile) -> tuple[int | None, Replay]:
     """The first device that can be replayed with the model of its run; raises ``NoReplayError`` without one."""
-    found = [(part.device, replay) for part, replay in profile.replays if replay is not None]
-    if not found:
+    replays = [(part.device, replay) for part, replay in profile.replays if replay is not None]
+    if not replays:
         raise NoReplayError(message("whatif.no_model"))
-    for device, replay in found:
+    for device, replay in replays:
         if replay.trusted:
             return device, replay
-    raise NoReplayError(message("whatif.not_close", error=found[0][1].error))
+    raise NoReplayError(message("whatif.not_close", error=replays[0][1].error))
 
 
 def _timeline(replay: Replay, run: Run, change: Change, cells: int) -> tuple[Ghost, ...]:
@@ -135,21 +135,21 @@ def _timeline(replay: Replay, run: Run, change: Change, cells: int) -> tuple[Gho
         max(replay.recorded, replay.length(change)),
     )
     edges = first + np.linspace(0, length, cells + 1)
-    found: list[tuple[int, Ghost]] = []
+    streams: list[tuple[int, Ghost]] = []
     for stream in np.unique(tasks.stream[busy]).tolist():
-        own = busy[tasks.stream[busy] == stream]
+        items = busy[tasks.stream[busy] == stream]
         shares = []
-        for start, end in ((tasks.start[own], tasks.end[own]), (run.starts[own], run.ends[own])):
+        for start, end in ((tasks.start[items], tasks.end[items]), (run.starts[items], run.ends[items])):
             before = covered_before(start, end, edges)
-            shares.append(tuple(round(float(each), 4) for each in np.clip(np.diff(before) / (length / cells), 0, 1)))
+            shares.append(tuple(round(float(share), 4) for share in np.clip(np.diff(before) / (length / cells), 0, 1)))
         name = brief(trace.lanes[stream].name)
-        found.append(
+        streams.append(
             (
-                -int((tasks.end[own] - tasks.start[own]).sum()),
+                -int((tasks.end[items] - tasks.start[items]).sum()),
                 Ghost(stream=name, recorded=shares[0], predicted=shares[1]),
             )
         )
-    return tuple(ghost for _, ghost in sorted(found, key=lambda row: row[0]))
+    return tuple(ghost for _, ghost in sorted(streams, key=lambda row: row[0]))
 
 
 _LINES, _KERNELS, _RANKS = 4, 3, 3
@@ -162,18 +162,18 @@ def remedies(profile: Profile) -> tuple[Row, ...]:
     ``NoReplayError``, and ``InputError`` if the file has changed.
     """
     device, replay = replay_of(profile)
-    facts = next(each for each in profile.facts if each.part.device == device)
-    found, count = [], replay.steps
+    facts = next(part for part in profile.facts if part.part.device == device)
+    rows, count = [], replay.steps
     for text in _texts(facts, replay):
         try:
-            each = parse_question(replay.model, text, profile.types_of)
+            answer = parse_question(replay.model, text, profile.types_of)
         except UnknownChangeError:
             continue
-        gain = replay.gain(each.change) / count
+        gain = replay.gain(answer.change) / count
         after = us(replay.replayed / count - gain)
         if gain > 0:
-            found.append(Row(text=text, matches=each.matches, alone_us=us(gain), gain_us=us(gain), step_us=after))
-    return tuple(sorted(found, key=lambda row: -row.alone_us))
+            rows.append(Row(text=text, matches=answer.matches, alone_us=us(gain), gain_us=us(gain), step_us=after))
+    return tuple(sorted(rows, key=lambda row: -row.alone_us))
 
 
 def _texts(facts: Facts, replay: Replay) -> Iterator[str]:
