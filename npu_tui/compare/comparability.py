@@ -59,11 +59,7 @@ class Comparability(Struct, frozen=True):
 
 
 def comparability(
-    base: Circumstances,
-    new: Circumstances,
-    operations: float | None,
-    kernels: float | None,
-    by_operation: bool = False,
+    base: Circumstances, new: Circumstances, operations: float | None, kernels: float | None, by_operation: bool = False
 ) -> Comparability:
     """``operations`` and ``kernels`` are the shares that were matched, None where neither side has any.
 

@@ -55,11 +55,7 @@ class Comparison:
     """
 
     def __init__(
-        self,
-        base: Side,
-        new: Side,
-        tolerance: Tolerance | None = None,
-        renamed: Mapping[str, str] | None = None,
+        self, base: Side, new: Side, tolerance: Tolerance | None = None, renamed: Mapping[str, str] | None = None
     ) -> None:
         self.tolerance = tolerance or Tolerance()
         if one_in_several(base.sample, new.sample, self.tolerance.step):

@@ -78,12 +78,7 @@ def places_of(side: Side, name: SideName, items: I64, step: StepWindow | None = 
     longest = items[np.argsort(slices.start[items] - slices.end[items], kind="stable")][:_MOST_EVIDENCE]
     return [
         Place(
-            name,
-            int(slices.start[item]),
-            int(slices.end[item]),
-            int(slices.lane[item]),
-            side.trace.name_of(item),
-            item,
+            name, int(slices.start[item]), int(slices.end[item]), int(slices.lane[item]), side.trace.name_of(item), item
         )
         for item in sorted(longest.tolist())
     ]

@@ -58,10 +58,7 @@ def paired_shift(difference: F64) -> Shift | None:
     means = np.sort(((difference[:, None] + difference[None, :]) / 2)[np.triu_indices(count)])
     reach = _signed_interval_rank(count)
     return Shift(
-        float(np.median(means)),
-        float(means[reach]),
-        float(means[len(means) - 1 - reach]),
-        signed_rank_p(difference),
+        float(np.median(means)), float(means[reach]), float(means[len(means) - 1 - reach]), signed_rank_p(difference)
     )
 
 

@@ -314,10 +314,7 @@ def _outside(ranks: Sequence[RankProfile], met: Meetings, start: I64) -> _Outsid
 
 
 def excess(
-    table: CallTable,
-    key: Callable[[int], Hashable],
-    begun: Sequence[int | None] = (),
-    busy: Sequence[Busy | None] = (),
+    table: CallTable, key: Callable[[int], Hashable], begun: Sequence[int | None] = (), busy: Sequence[Busy | None] = ()
 ) -> tuple[I64, Bools]:
     """How much longer each rank worked before a call than its peers with the same work, ns, and where that is known.
 

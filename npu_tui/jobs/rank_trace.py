@@ -62,10 +62,7 @@ def with_trace(profile: RankProfile, source: Source) -> RankProfile:
     notifies = notifies_of(measured, profile.rank)
     calls = Calls.of(_with_pairs(recorded, notifies))
     of_rank = replace(
-        of_rank,
-        calls=calls,
-        notifies=Notifies.of(fewer(notifies)),
-        seen=Sightings.of(seen_of(recorded, notifies)),
+        of_rank, calls=calls, notifies=Notifies.of(fewer(notifies)), seen=Sightings.of(seen_of(recorded, notifies))
     )
     for part in measured.devices:
         if part.slices is not None and part.slices.collective.any():

@@ -250,12 +250,7 @@ def heat(job: Job) -> Sheet:
 
 
 HEAT = table(
-    "heat",
-    heat,
-    json="rank step=in_step own_excess late",
-    row="HeatCell",
-    about="A rank in a step.",
-    own=_OWN.values(),
+    "heat", heat, json="rank step=in_step own_excess late", row="HeatCell", about="A rank in a step.", own=_OWN.values()
 )
 
 

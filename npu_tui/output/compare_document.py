@@ -39,10 +39,7 @@ _LEFT_OUT = 4
 def compare_document(report: schema.Compared, pair: Pair | None = None) -> Document:
     """What ``report`` says; with the ``pair`` of profiles as on the screen, a picture of both timelines too."""
     verdict, *rest = _verdicts(report)
-    blocks: list[Block] = [
-        Paragraph(tuple(_sides(report)), "faint"),
-        Paragraph(tuple(rest)),
-    ]
+    blocks: list[Block] = [Paragraph(tuple(_sides(report)), "faint"), Paragraph(tuple(rest))]
     parts = _parts(report)
     blocks += [parts] if parts.rows else []
     if pair is not None:
@@ -257,10 +254,7 @@ def _collectives(report: schema.Compared) -> Table:
 def _config(report: schema.Compared) -> Table:
     absent = say("compare.absent")
     return rendered(
-        tables.CONFIG,
-        report.config,
-        base=lambda row: Cell(row.base or absent),
-        new=lambda row: Cell(row.new or absent),
+        tables.CONFIG, report.config, base=lambda row: Cell(row.base or absent), new=lambda row: Cell(row.new or absent)
     )
 
 

@@ -10,18 +10,7 @@ from msgspec.structs import replace
 
 from npu_tui.jobs import tables
 from npu_tui.jobs.job import Job
-from npu_tui.output.document import (
-    Block,
-    Cell,
-    Code,
-    Document,
-    Finding,
-    Findings,
-    Heading,
-    Items,
-    Paragraph,
-    Table,
-)
+from npu_tui.output.document import Block, Cell, Code, Document, Finding, Findings, Heading, Items, Paragraph, Table
 from npu_tui.output.job_report import ClockRow, JobReport, RankRow
 from npu_tui.output.rendered import rendered, time_cell
 from npu_tui.output.values import severity_word
