@@ -13,13 +13,10 @@ from npu_tui.analysis.launches import Dispatch
 from npu_tui.analysis.overlap import slow_stage
 from npu_tui.output.report_schema import (
     DispatchPart,
-    EvidenceRow,
-    FindingRow,
     HealthPart,
     MemoryPart,
     NotChecked,
     OverlapPart,
-    PlaceRow,
     Report,
     SelectionPart,
     SkippedRow,
@@ -29,13 +26,13 @@ from npu_tui.output.report_schema import (
 from npu_tui.output.values import ratio, text
 from npu_tui.profile.collective_tables import COLLECTIVES
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
+from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
 from npu_tui.profile.profile import Profile, Selection
 from npu_tui.profile.table import us
 from npu_tui.profile.trace_tables import LAYERS, LINK_CATEGORIES, OPERATIONS, distinct_events
 from npu_tui.profile.work_tables import APIS, KERNEL_GROUPS, OPERATORS, OVERLAP, STEPS
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.model import Finding, Findings
 from npu_tui.strings import say, words
 from npu_tui.trace.model import Trace
 
@@ -109,44 +106,6 @@ def _dispatch_object(part: Profile, facts: Facts, launches: Dispatch) -> Dispatc
     )
 
 
-def findings_part(trace: Trace, findings: Findings) -> list[FindingRow]:
-    """The findings in the order of work."""
-    return [finding_row(trace, finding) for finding in findings.findings]
-
-
-def finding_row(trace: Trace, finding: Finding) -> FindingRow:
-    """One finding about ``trace``."""
-    return FindingRow(
-        id=finding.id,
-        cls=finding.cls,
-        severity=finding.severity,
-        title=words(finding.title),
-        detail=words(finding.detail),
-        evidence=[
-            EvidenceRow(
-                start_us=us(place.start),
-                end_us=us(place.end),
-                lane=None if place.lane is None else text(trace.lanes[place.lane].name),
-                name=words(place.name),
-                note=words(place.note),
-            )
-            for place in finding.evidence
-        ],
-        advice=[words(advice) for advice in finding.advice],
-        gain_us=us(finding.gain_ns),
-        gain_after=finding.gain_after,
-        step_after_us=us(finding.step_after_ns),
-        part_of=finding.part_of,
-        steps=list(finding.steps),
-        hidden=finding.hidden,
-        confidence=finding.confidence,
-        code_lines=[
-            PlaceRow(file=text(code.file), line=code.line, function=text(code.function)) for code in finding.code_lines
-        ],
-        sources=list(finding.sources),
-    )
-
-
 def not_checked(profile: Profile, report: Report) -> list[NotChecked]:
     """The reasons that apply to the ``report`` about ``profile``, which has none yet."""
     parts, source, trace = profile.devices, report.source, profile.trace
@@ -204,7 +163,7 @@ def report(part: Profile) -> Report:
         apis=APIS.records(part),
         host_operators=OPERATIONS.records(part),
         verdict=[words(sentence) for sentence in part.findings.verdict],
-        findings=findings_part(trace, part.findings),
+        findings=FINDINGS.records(part),
         not_checked=[],
         health=_health(profile),
     )

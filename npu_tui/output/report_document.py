@@ -20,8 +20,7 @@ from npu_tui.output.document import (
     Proof,
     Tip,
 )
-from npu_tui.output.report import finding_row
-from npu_tui.output.report_schema import DispatchPart, EvidenceRow, FindingRow, MemoryPart, OverlapPart, Report
+from npu_tui.output.report_schema import DispatchPart, FindingRow, MemoryPart, OverlapPart, Report
 from npu_tui.output.report_tables import (
     class_word,
     data_tables,
@@ -35,13 +34,13 @@ from npu_tui.output.report_tables import (
 from npu_tui.output.text import finding_lines
 from npu_tui.output.timeline import timeline
 from npu_tui.output.values import count_text, moment, or_unknown, severity_word, share_text, size_text, time_text
+from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Record
 from npu_tui.rules.ladder import SUMMING_UP
 from npu_tui.rules.model import Finding as FoundByRule
 from npu_tui.strings import say
 from npu_tui.trace.message import message
-from npu_tui.trace.model import Trace
 from npu_tui.trace.text import printable
 
 _BAR_WIDTH, _BAR_HEIGHT = 1200, 20
@@ -98,9 +97,9 @@ def finding_block(number: int, finding: FindingRow) -> Finding:
     )
 
 
-def finding_text(trace: Trace, finding: FoundByRule, number: int) -> str:
-    """All about one finding of ``trace``, each sentence on one line; it is the ``number``-th."""
-    block = finding_block(number, finding_row(trace, finding))
+def finding_text(profile: Profile, finding: FoundByRule, number: int) -> str:
+    """All about one finding of ``profile``, each sentence on one line; it is the ``number``-th."""
+    block = finding_block(number, FINDINGS.records(profile, known=[finding])[0])
     return "\n".join(map(printable, finding_lines(block, width=sys.maxsize)))
 
 
@@ -121,7 +120,7 @@ def _findings(report: Report) -> Findings:
     )
 
 
-def _place(place: EvidenceRow) -> str:
+def _place(place: Record) -> str:
     text = say("page.place", start=moment(place.start_us), end=moment(place.end_us))
     return text if place.lane is None else f"{text} {say('page.lane', lane=place.lane)}"
 

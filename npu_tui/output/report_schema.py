@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import UNSET, Struct, UnsetType
 
 from npu_tui.analysis.overlap import SlowStage
 from npu_tui.profile.collective_tables import COLLECTIVES
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
+from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
 from npu_tui.profile.profile import SourceKind
 from npu_tui.profile.table import Record
 from npu_tui.profile.trace_tables import LAYERS, LINK_CATEGORIES, OPERATIONS
 from npu_tui.profile.work_tables import APIS, KERNEL_GROUPS, OPERATORS, STEPS
-from npu_tui.rules.model import Confidence, FindingClass, Severity
 
 if TYPE_CHECKING:  # the type of a row is made of the columns of its table
     ApiRow = Record
@@ -29,15 +29,16 @@ if TYPE_CHECKING:  # the type of a row is made of the columns of its table
     PairRow = Record
     StepRow = Record
     DrainRow = Record
+    FindingRow = Record
     LayerRow = Record
     LinkRow = Record
     RangeRow = Record
 else:
     ApiRow, CodeLineRow, CollectiveRow, CrossCheckRow, FileRow, HostOperatorRow, KernelGroupRow, MemoryPeakRow = (
-        each.row for each in (APIS, CODE_LINES, COLLECTIVES, CHECKS, FILES, OPERATIONS, KERNEL_GROUPS, MEMORY_PEAKS)
+        table.row for table in (APIS, CODE_LINES, COLLECTIVES, CHECKS, FILES, OPERATIONS, KERNEL_GROUPS, MEMORY_PEAKS)
     )
-    OperatorRow, PairRow, StepRow, DrainRow, LayerRow, LinkRow, RangeRow = (
-        each.row for each in (OPERATORS, LINK_MATRIX, STEPS, DRAINS, LAYERS, LINK_CATEGORIES, RANGES)
+    OperatorRow, PairRow, StepRow, DrainRow, LayerRow, LinkRow, RangeRow, FindingRow = (
+        table.row for table in (OPERATORS, LINK_MATRIX, STEPS, DRAINS, LAYERS, LINK_CATEGORIES, RANGES, FINDINGS)
     )
 
 SCHEMA_VERSION = 1
@@ -141,50 +142,6 @@ class MemoryPart(Struct, frozen=True, kw_only=True):
     allocations: int
     never_released: int
     never_released_bytes: int
-
-
-class EvidenceRow(Struct, frozen=True, kw_only=True):
-    """A place that proves a finding; ``lane`` is None where it is on none."""
-
-    start_us: float
-    end_us: float
-    lane: str | None
-    name: str
-    note: str
-
-
-class PlaceRow(Struct, frozen=True, kw_only=True):
-    """A line of code."""
-
-    file: str
-    line: int
-    function: str
-
-
-class FindingRow(Struct, frozen=True, kw_only=True):
-    """A finding; ``gain_us`` is what the step would lose in length, None where it cannot be told.
-
-    ``step_after_us`` is None for what is no step of the ladder, ``part_of`` for what no other finding contains.
-    ``gain_after`` is how many findings above must be fixed first for the gain, as they take as long at the same time.
-    ``steps`` are the numbers of the steps it shows in.
-    """
-
-    id: str
-    cls: FindingClass = field(name="class")
-    severity: Severity
-    title: str
-    detail: str
-    evidence: list[EvidenceRow]
-    advice: list[str]
-    gain_us: float | None
-    gain_after: int = 0
-    step_after_us: float | None
-    part_of: str | None
-    steps: list[int] = field(default_factory=list)
-    hidden: bool
-    confidence: Confidence
-    code_lines: list[PlaceRow]
-    sources: list[str]
 
 
 class NotChecked(Struct, frozen=True, kw_only=True):

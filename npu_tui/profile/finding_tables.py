@@ -3,14 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from npu_tui.profile.columns import rank_of
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Data, Sheet, Span, attributes, labels, numbers, optional, table
-from npu_tui.rules.model import Evidence, Finding
+from npu_tui.profile.table import (
+    Column,
+    Data,
+    Rows,
+    Sheet,
+    Span,
+    attributes,
+    labels,
+    numbers,
+    optional,
+    row_type,
+    table,
+    us,
+)
+from npu_tui.rules.model import Confidence, Evidence, Finding, FindingClass, Severity
 from npu_tui.strings import say, words
+from npu_tui.trace.text import printable
+
+EvidenceRow = row_type(
+    "EvidenceRow",
+    "A place that proves a finding; ``lane`` is None where it is on none.",
+    start_us=float,
+    end_us=float,
+    lane=str | None,
+    name=str,
+    note=str,
+)
+PlaceRow = row_type("PlaceRow", "A line of code.", file=str, line=int, function=str)
+
+_OWN = {
+    column.id: column
+    for column in (
+        Column("gain_after", "whole", "", "count"),
+        *(Column(name, "rows", "", "word") for name in ("evidence", "advice", "steps", "code_lines", "sources")),
+    )
+}
 
 
 def findings(profile: Profile, known: Sequence[Finding] | None = None) -> Sheet:
@@ -19,6 +53,20 @@ def findings(profile: Profile, known: Sequence[Finding] | None = None) -> Sheet:
     Raises ``InputError`` if the file is gone.
     """
     known = profile.findings.findings if known is None else known
+
+    def proofs(finding: Finding) -> list[Any]:
+        lanes = profile.trace.lanes
+        return [
+            EvidenceRow(
+                us(place.start),
+                us(place.end),
+                None if place.lane is None else printable(lanes[place.lane].name),
+                words(place.name),
+                words(place.note),
+            )
+            for place in finding.evidence
+        ]
+
     return Sheet(
         len(known),
         {
@@ -26,10 +74,21 @@ def findings(profile: Profile, known: Sequence[Finding] | None = None) -> Sheet:
             "number": numbers(np.arange(1, len(known) + 1)),
             **attributes(
                 known,
-                "id class=cls severity gain=gain_ns step_after=step_after_ns part_of confidence hidden",
+                "id class=cls severity gain=gain_ns step_after=step_after_ns part_of confidence hidden gain_after",
+                _OWN,
                 title=lambda finding: words(finding.title),
                 detail=lambda finding: words(finding.detail),
             ),
+            "evidence": Rows(lambda: list(map(proofs, known))),
+            "advice": Rows(lambda: [list(map(words, finding.advice)) for finding in known]),
+            "steps": Rows(lambda: [list(finding.steps) for finding in known]),
+            "code_lines": Rows(
+                lambda: [
+                    [PlaceRow(printable(code.file), code.line, printable(code.function)) for code in finding.code_lines]
+                    for finding in known
+                ]
+            ),
+            "sources": Rows(lambda: [list(finding.sources) for finding in known]),
             **_places(profile, [next(iter(finding.evidence), None) for finding in known]),
         },
         lambda row: [
@@ -51,7 +110,27 @@ FINDINGS = table(
     findings,
     sql="rank number id class severity title detail gain step_after part_of confidence hidden slice start end duration "
     "start_ns",
+    json="id cls=class severity title detail evidence advice gain? gain_after step_after? part_of? steps hidden "
+    "confidence code_lines sources",
     panel="number class=severity gain line=place what=title",
+    row="FindingRow",
+    about="""A finding; ``gain_us`` is what the step would lose in length, None where it cannot be told.
+
+    ``step_after_us`` is None for what is no step of the ladder, ``part_of`` for what no other finding contains.
+    ``gain_after`` is how many findings above must be fixed first for the gain, as they take as long at the same time.
+    ``steps`` are the numbers of the steps it shows in.
+    """,
+    own=_OWN.values(),
+    types={
+        "class": FindingClass,
+        "severity": Severity,
+        "confidence": Confidence,
+        "evidence": list[EvidenceRow],  # type: ignore[valid-type]
+        "advice": list[str],
+        "steps": list[int],
+        "code_lines": list[PlaceRow],  # type: ignore[valid-type]
+        "sources": list[str],
+    },
 )
 
 

@@ -215,8 +215,16 @@ def table(
 
 
 def row_type(name: str, about: str, /, **fields: Any) -> Any:
-    """The type of a row of JSON called ``name``."""
-    return defstruct(name, list(fields.items()), namespace={"__doc__": about}, module=__name__, frozen=True, gc=False)
+    """The type of a row of JSON called ``name``. What Python does not let be called ``class`` is ``cls``."""
+    return defstruct(
+        name,
+        list(fields.items()),
+        namespace={"__doc__": about},
+        module=__name__,
+        frozen=True,
+        gc=False,
+        rename={"cls": "class"},
+    )
 
 
 def fields(words: str) -> tuple[Field, ...]:

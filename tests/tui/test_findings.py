@@ -123,7 +123,7 @@ async def test_enter_walks_along_the_evidence(session):
 
 async def test_space_tells_all_and_y_copies_it(session):
     async with opened(session) as driver:
-        text = finding_text(session.scene.traces[0], found(driver).findings[0], 1)
+        text = finding_text(session.profiles[0], found(driver).findings[0], 1)
         await driver.press("tab", "y")
         assert driver.app.clipboard == text
         await driver.press("space")

@@ -70,7 +70,7 @@ def findings(now: Context) -> Content:
         replace(
             row,
             values=(row.values[0], SEVERITIES.index(finding.severity), *row.values[2:]),
-            told=partial(finding_text, now.profile.trace, finding, number),
+            told=partial(finding_text, now.profile, finding, number),
             minor=_is_minor(finding),
         )
         for number, (row, finding) in enumerate(zip(table.rows, rows, strict=True), 1)
