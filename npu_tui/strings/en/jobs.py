@@ -84,7 +84,7 @@ TEXTS: dict[str, str] = {
     "job.slow.stage": "Its whole stage is slow. Its own work takes {own:time} longer than its peers', and the others wait {cost:time} for it.",
     "job.slow.wandering": "Other ranks are slow in other steps. Its own work takes {own:time} longer than its peers', and the others wait {cost:time} for it.",
     "job.slow.outside": "It has no files here. It arrived last in {last} of {count:collective|collectives}, and the others wait {cost:time} for it.",
-    "job.slow.once": "It is slow in {steps} of {all:count} steps: its own work takes {own:time} longer in total, and the others wait {cost:time} for it.",
+    "job.slow.once": "It is clearly slow in {steps} of {all:count} steps; in total its own work takes {own:time} longer, and the others wait {cost:time} for it.",
     "job.several.title": "{count:rank is|ranks are} slow at a time ({ranks:and}): at their peers' speed the job would be up to {gain:time} ({share:share}) shorter",
     "job.several.detail": "Each hides the others, so speeding up only one of them saves little.",
     "finding.advice.RANK.SLOW": "Open the rank and compare it with a peer: late launches, data loading, clock frequency, different kernels.",
