@@ -92,8 +92,8 @@ def _top_level(facts: Facts, hosts: HostOperators) -> tuple[I64, I64]:
     looked into.
     """
     trace = facts.trace
-    closed = np.array([name.startswith(_PREFIX) or _is_backward(name) for name in trace.names] + [False])
-    plain = np.array([name.startswith(_PREFIX) for name in trace.names] + [False])
+    closed = facts.names_where(lambda name: name.startswith(_PREFIX) or _is_backward(name))
+    plain = facts.names_where(lambda name: name.startswith(_PREFIX))
     name = trace.slices.name[hosts.item]
     operations = np.flatnonzero(plain[name])
     operations = operations[facts.window.holds(trace.slices.start[hosts.item[operations]] + facts.floor)]
@@ -149,7 +149,7 @@ def _without_linear(facts: Facts, matched: Matches, kernels: I64) -> Matches:
 def _in_linear(facts: Facts) -> Bools:
     """Which kernels of the window an operation launched that is a linear, or is inside one; (kernels,)."""
     trace, hosts = facts.trace, facts.inputs.hosts()
-    named = np.array([name in _LINEAR for name in trace.names] + [False])
+    named = facts.names_where(_LINEAR.__contains__)
     operation = operation_of(trace, facts.kernels)
     at = np.searchsorted(hosts.item, operation)
     at[np.append(hosts.item, -1)[at] != operation] = -1

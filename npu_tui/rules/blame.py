@@ -77,7 +77,7 @@ def queue_is_off(facts: Facts) -> bool:
     """Whether torch operations launched kernels and none went through the task queue."""
     if not (facts.has("python") and facts.has("links")) or len(enqueue_slices(facts.trace)):
         return False
-    torch = np.array([name.startswith("aten::") for name in facts.trace.names] + [False])
+    torch = facts.names_where(lambda name: name.startswith("aten::"))
     return bool(torch[facts.trace.slices.name[facts.inputs.hosts().item]].any()) and len(facts.target) > 0
 
 
@@ -85,7 +85,7 @@ def waits_after_launches(facts: Facts, calls: I64) -> I64:
     """Those of ``calls`` that wait for a stream and follow a launch with no other wait between."""
     if facts.launches is None:
         return calls[:0]
-    named = np.array(["SynchronizeStream" in name for name in facts.trace.names] + [False])
+    named = facts.names_where(lambda name: "SynchronizeStream" in name)
     streams = calls[named[facts.trace.slices.name[calls]]]
     launched = facts.trace.links.source_time[facts.launches.link]
     item = np.concatenate((np.full(len(launched), -1, np.int64), streams))

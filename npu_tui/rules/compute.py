@@ -172,10 +172,10 @@ def _launched_by(facts: Facts, wanted: set[str]) -> list[Message]:
     if not len(at):
         return []
     name = trace.slices.name[hosts.item]
-    called = np.array([name.startswith("aten::") for name in trace.names])[name]
+    called = facts.names_where(lambda name: name.startswith("aten::"))[name]
     while (inside := (hosts.parent[at] >= 0) & ~called[at]).any():
         at = np.where(inside, hosts.parent[at], at)
-    copying = np.array([name in _COPYING for name in trace.names])[name]
+    copying = facts.names_where(_COPYING.__contains__)[name]
     while (inside := (hosts.parent[at] >= 0) & copying[hosts.parent[at]]).any():  # contiguous calls clone calls copy_
         at = np.where(inside, hosts.parent[at], at)
     names = Counter(trace.names[name] for name in trace.slices.name[hosts.item[at]].tolist())

@@ -208,7 +208,7 @@ def collector(facts: Facts) -> Draft | None:
 def _without_collections(facts: Facts, items: I64) -> Change:
     """The change that removes ``items``; collections on a separate thread stop all host threads."""
     trace = facts.trace
-    collections = np.array([name == GARBAGE_COLLECTION for name in trace.names] + [False])
+    collections = facts.names_where(GARBAGE_COLLECTION.__eq__)
     busy = {
         lane.tid
         for lane in trace.lanes

@@ -87,7 +87,7 @@ def _synchronous(facts: Facts) -> Bools:
     """Launches out of a blocking copy, whose line is near-vertical by nature."""
     assert facts.launches is not None
     source = facts.trace.links.source_slice[facts.launches.link]
-    blocking = np.array([name.endswith("@aclrtMemcpy") for name in facts.trace.names] + [False])
+    blocking = facts.names_where(lambda name: name.endswith("@aclrtMemcpy"))
     synchronous: Bools = (source >= 0) & blocking[facts.trace.slices.name[source]]
     return synchronous
 

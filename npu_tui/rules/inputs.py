@@ -109,6 +109,16 @@ def together(*spans: Span) -> Span:
     return union(np.concatenate([span[0] for span in spans]), np.concatenate([span[1] for span in spans]))
 
 
+def inside(span: Span, time: I64) -> Bools:
+    """Which of the times lie in a disjoint, ascending ``span``; (n,)."""
+    start, end = span
+    if not len(start):
+        return np.zeros(len(time), np.bool_)
+    at = np.searchsorted(start, time, "right") - 1
+    lies: Bools = (at >= 0) & (time < end[np.maximum(at, 0)])
+    return lies
+
+
 def first_of_largest(values: I64, most: int) -> I64:
     """The positions of the ``most`` largest of ``values``, largest first; of equals the earlier one."""
     if len(values) > most > 0:
@@ -180,11 +190,15 @@ class TraceSlices:
 
     @once
     def _collecting(self) -> Bools:
-        return np.array([name == GARBAGE_COLLECTION for name in self.trace.names] + [False])
+        return self.names_where(GARBAGE_COLLECTION.__eq__)
 
     @once
     def _steps_named(self) -> Bools:
-        return np.array([step_number(name) is not None for name in self.trace.names] + [False])
+        return self.names_where(lambda name: step_number(name) is not None)
+
+    def names_where(self, rule: Callable[[str], bool]) -> Bools:
+        """Which names of the trace fulfil ``rule``; the last entry, that of no name (-1), is False; (names + 1,)."""
+        return np.array([*map(rule, self.trace.names), False])
 
     def length(self, items: I64) -> I64:
         """Durations of slices, ns."""

@@ -17,7 +17,7 @@ from npu_tui.rules import pages
 from npu_tui.rules.blame import LINKS_FEWEST, SYNC_SHARE, compile_calls, starving
 from npu_tui.rules.dispatch import STAGE_SHARE
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import I64, NOTHING, length_of
+from npu_tui.rules.inputs import I64, NOTHING, inside, length_of
 from npu_tui.rules.model import Severity
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, counted, line_of, sentences, severity_of
 from npu_tui.trace.message import Said, message
@@ -126,11 +126,8 @@ def optimizer(facts: Facts) -> Draft | None:
     late = facts.share(length_of(facts.host_late)) >= facts.limits[STAGE_SHARE]
     if facts.launches is not None:
         source = operation_of(facts.trace, facts.target)
-        slices = facts.trace.slices
-        begin = np.where(source >= 0, slices.start[source], -1)
-        span = facts.span_of(items)
-        at = np.searchsorted(span[0], begin, "right") - 1
-        under = (at >= 0) & (begin < span[1][np.maximum(at, 0)])
+        begin = np.where(source >= 0, facts.trace.slices.start[source], -1)
+        under = (source >= 0) & inside(facts.span_of(items), begin)
         removes = facts.lost_span(under)
         launches = int(np.count_nonzero(under))
     lost = facts.share(length_of(removes))

@@ -28,7 +28,7 @@ from npu_tui.rules.blame import (
     waits_after_launches,
 )
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.inputs import I64, Span, both, length_of, together, without
+from npu_tui.rules.inputs import I64, Span, both, inside, length_of, together, without
 from npu_tui.rules.model import Severity
 from npu_tui.rules.pauses import PAUSE_MS, at_the_end
 from npu_tui.rules.rule import (
@@ -69,7 +69,7 @@ def sync_host(facts: Facts) -> Draft | None:
         return None
     site = sync_site(facts)
     removes = without(sync_span(facts, site), _fresh_starts(facts))
-    change, freed, once = _unwaited(facts, calls, operations)
+    change, freed, few = _unwaited(facts, calls, operations)
     if blocking:
         change = _unblocked(facts, calls, change)
         freed = facts.freed(change)
@@ -81,9 +81,9 @@ def sync_host(facts: Facts) -> Draft | None:
     proven = facts.share(length_of(removes)) >= limits[SYNC_SHARE]
     # What only the replay shows must be more than one wait a step, or a token, costs where it is well placed.
     if proven:
-        least = limits[SEVERITY_HIGH] if once and site is None else limits[SYNC_SHARE]
+        least = limits[SEVERITY_HIGH] if few and site is None else limits[SYNC_SHARE]
     else:
-        least = limits[SYNC_UNPROVEN] if once else limits[SEVERITY_MEDIUM]
+        least = limits[SYNC_UNPROVEN] if few else limits[SEVERITY_MEDIUM]
     if severity == "info" and share >= least:
         severity = severity_of(facts, share)
     long = waits[facts.length(waits) >= limits[SYNC_LONG_US] * 1000]
@@ -121,14 +121,7 @@ def sync_host(facts: Facts) -> Draft | None:
 
 def _outside(facts: Facts, calls: I64, operations: I64) -> I64:
     """Those of ``calls`` that start in none of ``operations``: inside one it is the same wait once more."""
-    if not len(operations):
-        return calls
-    start, end = facts.trace.slices.start[operations], facts.trace.slices.end[operations]
-    order = np.argsort(start, kind="stable")
-    begin = facts.trace.slices.start[calls]
-    at = np.searchsorted(start[order], begin, "right") - 1
-    inside = (at >= 0) & (np.maximum.accumulate(end[order])[np.maximum(at, 0)] > begin)
-    return calls[~inside]
+    return calls[~inside(facts.span_of(operations), facts.trace.slices.start[calls])]
 
 
 def _unwaited(facts: Facts, calls: I64, operations: I64) -> tuple[Change, int | None, bool]:
@@ -139,22 +132,21 @@ def _unwaited(facts: Facts, calls: I64, operations: I64) -> tuple[Change, int | 
     """
     outside = _outside(facts, calls, operations)
     groups = [np.concatenate((operations, np.setdiff1d(calls, outside))), outside]
+    # All waits first, then each kind alone: a kind that explains nearly all of the gain is blamed alone.
     groups = [np.concatenate(groups), *(group for group in groups if len(group))]
     heavy = _heavy(facts, operations, outside)
-    inside, around = (waits[np.isin(waits, heavy)] for waits in (operations, outside))
-    once = [len(inside) <= facts.count and len(around) <= facts.count + 1]
-    once += [
-        len(heaviest) <= facts.count + 1 for heaviest, waits in ((inside, operations), (around, outside)) if len(waits)
-    ]
+    within, around = (waits[np.isin(waits, heavy)] for waits in (operations, outside))
+    few = [len(within) <= facts.count and len(around) <= facts.count + 1]
+    few += [len(some) <= facts.count + 1 for some, waits in ((within, operations), (around, outside)) if len(waits)]
     changes = [Change(waits=frozenset(group.tolist())) for group in groups]
     pauses = facts.without_work(_pauses(facts))
     freed = [facts.freed(change, pauses) for change in changes]
     if freed[0] is None:
-        return changes[0], None, once[0]
+        return changes[0], None, few[0]
     gains = [gain or 0 for gain in freed]
     best = max(range(1, len(gains)), key=lambda k: gains[k], default=0)
     chosen = best if gains[best] >= _NEARLY_ALL * gains[0] else 0
-    return changes[chosen], max(gains[chosen], 0), once[chosen]
+    return changes[chosen], max(gains[chosen], 0), few[chosen]
 
 
 def _heavy(facts: Facts, *waits: I64) -> I64:
@@ -308,15 +300,12 @@ def _prefetched(facts: Facts, gaps: Span) -> Change:
     waits = sync_calls(facts)
     start, end = facts.trace.slices.start[waits], facts.trace.slices.end[waits]
     low, high = gaps[0] - facts.floor, gaps[1] - facts.floor
-    inside = waits[touches(low, high, start.astype(np.float64), end.astype(np.float64))]
-    change = facts.without_work(gaps) | Change(waits=frozenset(inside.tolist()))
+    waits = waits[touches(low, high, start.astype(np.float64), end.astype(np.float64))]
+    change = facts.without_work(gaps) | Change(waits=frozenset(waits.tolist()))
     if facts.part.slices is None:
         return change
     copies = np.flatnonzero(facts.part.slices.copy)
-    begin = facts.trace.slices.start[copies]
-    at = np.searchsorted(gaps[0], begin, "right") - 1
-    copied = copies[(at >= 0) & (begin < gaps[1][np.maximum(at, 0)])]
-    return change | Change(tasks=(TaskCut(copied),))
+    return change | Change(tasks=(TaskCut(copies[inside(gaps, facts.trace.slices.start[copies])]),))
 
 
 def _start_parts(facts: Facts, gaps: Span) -> list[tuple[Said, int]]:
