@@ -93,13 +93,9 @@ def findings(profile: Profile, known: Sequence[Finding] | None = None) -> Sheet:
         },
         lambda row: [
             Span(
-                finding.start,
-                finding.end,
-                finding.lane,
-                finding.slice,
-                say("findings.place", name=finding.name, note=finding.note),
+                place.start, place.end, place.lane, place.slice, say("findings.place", name=place.name, note=place.note)
             )
-            for finding in known[row].evidence
+            for place in known[row].evidence
         ],
         code=lambda row: next(iter(known[row].code_lines), None),
     )
@@ -161,12 +157,12 @@ EVIDENCE = table("evidence", evidence, sql="rank number id slice name note lane 
 
 
 def _places(profile: Profile, places: list[Evidence] | list[Evidence | None]) -> dict[str, Data]:
-    known = [None if place is None else (place.start, place.end, place.slice) for place in places]
     origin = profile.tables.start_ns
-    return {
-        "slice": optional([None if place is None else place[2] for place in known]),
-        "start": optional([None if place is None else place[0] for place in known]),
-        "end": optional([None if place is None else place[1] for place in known]),
-        "duration": optional([None if place is None else place[1] - place[0] for place in known]),
-        "start_ns": optional([None if place is None else place[0] + origin for place in known]),
-    }
+    columns = ("slice", "start", "end", "duration", "start_ns")
+    cells: list[tuple[int | None, ...]] = [
+        (None,) * len(columns)
+        if place is None
+        else (place.slice, place.start, place.end, place.end - place.start, place.start + origin)
+        for place in places
+    ]
+    return {column: optional([row[k] for row in cells]) for k, column in enumerate(columns)}

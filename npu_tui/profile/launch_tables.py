@@ -142,9 +142,9 @@ def launches(profile: Profile) -> Sheet:
             "op": Numbers(lambda first, last: all_of.operation[first:last], UNKNOWN),
             "op_name": Labels(lambda: trace.names, lambda first, last: name_of[all_of.operation[first:last]]),
             "op_start": all_of.later(slices.start, "operation"),
-            "file": Labels(lambda: [each[0] for each in all_of.lines[0]], lambda a, b: all_of.lines[1][a:b]),
+            "file": Labels(lambda: [file for file, _, _ in all_of.lines[0]], lambda a, b: all_of.lines[1][a:b]),
             "line": Numbers(lambda first, last: _line_numbers(all_of.lines, first, last), UNKNOWN),
-            "function": Labels(lambda: [each[2] for each in all_of.lines[0]], lambda a, b: all_of.lines[1][a:b]),
+            "function": Labels(lambda: [name for _, _, name in all_of.lines[0]], lambda a, b: all_of.lines[1][a:b]),
         },
     )
 

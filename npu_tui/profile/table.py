@@ -205,13 +205,14 @@ def table(
     and a name gets the suffix of the unit: ``total`` of ns is ``total_us``. ``row`` and ``about`` name and describe a
     row of JSON; ``types`` gives the types of values that the columns do not define: rows within it, a few words.
     """
-    known = COLUMNS | {each.id: each for each in own}
+    known = COLUMNS | {column.id: column for column in own}
     columns = tuple(
-        replace(known[each], about=f"tables.{'any' if each in _SHARED else name}.{each}") for each in sql.split()
+        replace(known[column], about=f"tables.{'any' if column in _SHARED else name}.{column}")
+        for column in sql.split()
     )
-    in_json = tuple(_field(each, known, suffixed=True) for each in json.split())
-    shown = [tuple(_field(each, known) for each in view.split()) for view in (page, panel)]
-    return Table(name, make, columns, in_json, shown[0], shown[1], _row(row, about, in_json, types or {}), extended)
+    in_json = tuple(_field(word, known, suffixed=True) for word in json.split())
+    of_page, of_panel = (tuple(_field(word, known) for word in view.split()) for view in (page, panel))
+    return Table(name, make, columns, in_json, of_page, of_panel, _row(row, about, in_json, types or {}), extended)
 
 
 def row_type(name: str, about: str, /, **fields: Any) -> Any:
@@ -229,14 +230,14 @@ def row_type(name: str, about: str, /, **fields: Any) -> Any:
 
 def fields(words: str) -> tuple[Field, ...]:
     """Columns of ``COLUMNS`` by what a view calls them: ``total``, or ``count=calls``."""
-    return tuple(_field(each, COLUMNS) for each in words.split())
+    return tuple(_field(word, COLUMNS) for word in words.split())
 
 
 def _field(word: str, known: dict[str, Column], suffixed: bool = False) -> Field:
     plain = word.removesuffix("?")
     name, _, column = plain.partition("=")
-    found = known[column or name]
-    return Field(name + (_SUFFIXES.get(found.unit, "") if suffixed else ""), found, plain != word)
+    declared = known[column or name]
+    return Field(name + (_SUFFIXES.get(declared.unit, "") if suffixed else ""), declared, plain != word)
 
 
 _TYPES: dict[Kind, Any] = {"whole": int, "real": float, "flag": bool, "label": str}
@@ -292,11 +293,11 @@ class Numbers(Struct, frozen=True):
 
     def values(self, first: int, last: int) -> list[Any]:
         """Those of the rows ``[first, last)``, None for null."""
-        found = np.asarray(self.part(first, last))
-        values: list[Any] = found.tolist()
-        if found.dtype.kind != "f" and self.missing is None:
+        array = np.asarray(self.part(first, last))
+        values: list[Any] = array.tolist()
+        if array.dtype.kind != "f" and self.missing is None:
             return values
-        for row in np.flatnonzero(np.isnan(found) if found.dtype.kind == "f" else found == self.missing).tolist():
+        for row in np.flatnonzero(np.isnan(array) if array.dtype.kind == "f" else array == self.missing).tolist():
             values[row] = None
         return values
 
@@ -310,7 +311,7 @@ class Labels(Struct, frozen=True):
     def values(self, first: int, last: int) -> list[Any]:
         """Those of the rows ``[first, last)``, None for null."""
         texts = self.texts()
-        return [texts[each] if each >= 0 else None for each in self.part(first, last).tolist()]
+        return [texts[code] if code >= 0 else None for code in self.part(first, last).tolist()]
 
 
 class Rows(Struct, frozen=True):

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 
 TABLES: dict[str, Table] = {
-    each.id: each
-    for each in (
+    table.id: table
+    for table in (
         SLICES, LINKS, LAUNCHES, KERNELS, OPERATORS, HOST_OPERATORS, COLLECTIVES, ARRIVALS, COUNTERS, STEPS, FREE,
         FINDINGS, EVIDENCE, MEMORY, ALLOCATIONS, APIS, CODE_LINES, OVERVIEW, RANKS,
     )
