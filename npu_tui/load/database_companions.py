@@ -85,7 +85,7 @@ def kernel_columns(tables: Tables) -> dict[str, pl.Series]:
     tasks = tables.read(task, ("startNs", "endNs", "globalTaskId", *_OF_TASK.values(), "contextId"))
     at = matched(tasks["globalTaskId"], known["globalTaskId"])
     known, tasks = known.where(at >= 0), tasks.where(at[at >= 0])
-    ops = _collectives(tables)
+    ops = tables.select("COMMUNICATION_OP", ("opName", "startNs", "endNs", "opType"))
     start = np.concatenate([tasks["startNs"], ops["startNs"]])
     end = np.concatenate([tasks["endNs"], ops["endNs"]])
     order = np.argsort(start, kind="stable")
@@ -93,33 +93,25 @@ def kernel_columns(tables: Tables) -> dict[str, pl.Series]:
     wait = np.zeros(len(start), np.int64)
     wait[1:] = np.maximum(start[1:] - end[:-1], 0)
 
-    def joined(own: pl.Series, other: pl.Series | None = None) -> pl.Series:
+    def joined(of_tasks: pl.Series, of_ops: pl.Series | None = None) -> pl.Series:
         """What the tasks and then the collectives have in a column, by start."""
-        rest = other if other is not None else pl.Series([None], dtype=own.dtype).new_from_index(0, len(ops))
-        found: pl.Series = own.append(rest)[order]
-        return found
+        if of_ops is None:
+            of_ops = pl.Series([None], dtype=of_tasks.dtype).new_from_index(0, len(ops))
+        column: pl.Series = of_tasks.append(of_ops)[order]
+        return column
 
-    found = {"step": known_numbers(_steps(tables, start))}
+    columns = {"step": known_numbers(_steps(tables, start))}
     of_ops = {"name": texts_of(texts, ops["opName"]), **_kinds(tables, texts, ops)}
     for name, column in _TEXTS.items():
-        found[name] = joined(texts_of(texts, known[column]), of_ops.get(name))
+        columns[name] = joined(texts_of(texts, known[column]), of_ops.get(name))
     for name, (older, newer) in _NUMBERS.items():
-        found[name] = joined(known_numbers(np.maximum(known[older], known[newer])))
+        columns[name] = joined(known_numbers(np.maximum(known[older], known[newer])))
     for name, column in _OF_TASK.items():
-        found[name] = joined(pl.Series(tasks[column]))
+        columns[name] = joined(pl.Series(tasks[column]))
     context = np.where(tasks["contextId"] == _NO_CONTEXT, ABSENT, tasks["contextId"])
-    found["context"] = joined(known_numbers(context))
-    found |= {"start": pl.Series(start), "duration": pl.Series(end - start), "wait": pl.Series(wait)}
-    return found | {name: joined(values) for name, values in _measured(tables, texts, known["globalTaskId"]).items()}
-
-
-def _collectives(tables: Tables) -> Rows:
-    table = tables.find("COMMUNICATION_OP")
-    columns = ("opName", "startNs", "endNs", "opType")
-    if table is None:
-        none = np.zeros(0, np.int64)
-        return Rows("", none, dict.fromkeys(columns, none))
-    return tables.read(table, columns)
+    columns["context"] = joined(known_numbers(context))
+    columns |= {"start": pl.Series(start), "duration": pl.Series(end - start), "wait": pl.Series(wait)}
+    return columns | {name: joined(values) for name, values in _measured(tables, texts, known["globalTaskId"]).items()}
 
 
 def _kinds(tables: Tables, texts: Texts, ops: Rows) -> dict[str, pl.Series]:
@@ -127,10 +119,9 @@ def _kinds(tables: Tables, texts: Texts, ops: Rows) -> dict[str, pl.Series]:
     import polars as pl
 
     older = enumeration(tables, "ENUM_API_TYPE").get(COLLECTIVE) == "hccl"
-    names, told = ops["opName"].tolist(), ops["opType"].tolist()
     kinds = [
         texts[kind] if kind != ABSENT else f"{texts[name].partition('__')[0]}_"
-        for name, kind in zip(names, told, strict=True)
+        for name, kind in zip(ops["opName"].tolist(), ops["opType"].tolist(), strict=True)
     ]
     cores = ["HCCL" if older else "COMMUNICATION"] * len(ops)
     return {"type": chosen(kinds, np.arange(len(ops))), "core": pl.Series(cores, dtype=pl.String)}
@@ -138,10 +129,7 @@ def _kinds(tables: Tables, texts: Texts, ops: Rows) -> dict[str, pl.Series]:
 
 def _steps(tables: Tables, starts: I64) -> I64:
     """The step that each of ``starts`` lies in, ``ABSENT`` without one; (n,)."""
-    table = tables.find("STEP_TIME")
-    if table is None:
-        return np.full(len(starts), ABSENT, np.int64)
-    rows = tables.read(table, ("id", "startNs", "endNs"))
+    rows = tables.select("STEP_TIME", ("id", "startNs", "endNs"))
     order = np.argsort(rows["startNs"], kind="stable")
     begin, end, number = rows["startNs"][order], rows["endNs"][order], rows["id"][order]
     at = np.searchsorted(begin, starts, "right") - 1
@@ -153,23 +141,20 @@ def _measured(tables: Tables, texts: Texts, wanted: I64) -> dict[str, pl.Series]
     """The values of the PMU of the tasks ``wanted``, in the columns and units of the CSV (times in us)."""
     import polars as pl
 
-    table = tables.find("TASK_PMU_INFO")
-    if table is None:
-        return {}
-    rows = tables.read(table, ("globalTaskId", "name"), ("value",))
+    rows = tables.select("TASK_PMU_INFO", ("globalTaskId", "name"), ("value",))
     at = matched(wanted, rows["globalTaskId"])
     rows, at = rows.where(at >= 0), at[at >= 0]
     distinct, place = numbered(rows["name"])
-    found = {}
+    columns = {}
     for code, number in enumerate(distinct.tolist()):
         word = texts[number]
-        timed = word.endswith(_TIME)
-        own = place == code
+        is_time = word.endswith(_TIME)  # in ns
+        is_counter = place == code
         values = np.full(len(wanted), np.nan)
-        values[at[own]] = np.round(rows.real("value")[own] * (0.001 if timed else 1.0), 6)
-        name = column_name(_PMU.get(word, f"{word}(us)" if timed else word))
-        found[name] = pl.Series(values, nan_to_null=True)
-    return found
+        values[at[is_counter]] = np.round(rows.real("value")[is_counter] * (0.001 if is_time else 1.0), 6)
+        name = column_name(_PMU.get(word, f"{word}(us)" if is_time else word))
+        columns[name] = pl.Series(values, nan_to_null=True)
+    return columns
 
 
 _MB, _KB = 1 << 20, 1 << 10
@@ -181,20 +166,20 @@ def memory_columns(tables: Tables) -> dict[str, pl.Series]:
     import polars as pl
 
     texts = Texts(tables)
-    found = _of_app(tables, texts)
+    app = _of_app(tables, texts)
     table = tables.find("MEMORY_RECORD")
     if table is None:
-        return found
+        return app
     rows = tables.read(table, ("component", "timestamp", *_TOTALS.values(), "streamPtr", "deviceId"))
-    own = {
+    allocators = {
         "component": texts_of(texts, rows["component"]),
         "time": pl.Series(rows["timestamp"]),
         **{name: _size(rows[column], _MB) for name, column in _TOTALS.items()},
         "stream": known_numbers(rows["streamPtr"]),
         "device": _devices(rows["deviceId"]),
     }
-    whole = {name: found[name].append(values) for name, values in own.items()} if found else own
-    return {name: labels(values) if name in ("component", "device") else values for name, values in whole.items()}
+    columns = {name: app[name].append(values) for name, values in allocators.items()} if app else allocators
+    return {name: labels(values) if name in ("component", "device") else values for name, values in columns.items()}
 
 
 def _of_app(tables: Tables, texts: Texts) -> dict[str, pl.Series]:
@@ -204,7 +189,7 @@ def _of_app(tables: Tables, texts: Texts) -> dict[str, pl.Series]:
     if table is None:
         return {}
     rows = tables.read(table, ("type", "timestampNs", "deviceId"), ("ddr", "hbm"))
-    rows = rows.where(texts.which(rows["type"], "app"))
+    rows = rows.where(texts.which(rows["type"], lambda word: word == "app"))
     total = np.nan_to_num(rows.real("ddr")) + np.nan_to_num(rows.real("hbm"))
     nothing = np.full(len(rows), ABSENT, np.int64)
     return {

@@ -1,4 +1,9 @@
-"""Tasks, collectives and the overlap analysis of a profiler database as columns."""
+"""The device's side of a profiler database as columns.
+
+``TASK`` holds what ran on the streams, ``COMPUTE_TASK_INFO`` the names of kernels, ``COMMUNICATION_OP`` and
+``COMMUNICATION_TASK_INFO`` collectives and their parts on the planes, ``OVERLAP_ANALYSIS`` the four lanes that msprof
+derives of them, which are computed where an older version left them out.
+"""
 
 from __future__ import annotations
 
@@ -63,11 +68,8 @@ class Tasks(Struct):
 
 def read_device(tables: Tables, texts: Texts, whole: Whole) -> Tasks | None:
     """Take the tasks on the streams of all devices in; None without any."""
-    table = tables.find("TASK")
-    if table is None:
-        return None
     wanted = ("startNs", "endNs", "deviceId", "connectionId", "globalTaskId", "globalPid", "taskType", "contextId")
-    every = tables.read(table, (*wanted, "streamId", "taskId"))
+    every = tables.select("TASK", (*wanted, "streamId", "taskId"))
     if not len(every):
         return None
     kernel = _known(tables, "COMPUTE_TASK_INFO", every, "name", "taskType")
@@ -80,8 +82,8 @@ def read_device(tables: Tables, texts: Texts, whole: Whole) -> Tasks | None:
     whole_columns = whole.columns
     name = texts.codes(rows["taskType"], whole_columns.names)
     for known in (scheduled, kernel):
-        own = known.there[shown]
-        name[own] = texts.codes(known.columns["name"][shown][own], whole_columns.names)
+        is_known = known.there[shown]
+        name[is_known] = texts.codes(known.columns["name"][shown][is_known], whole_columns.names)
     task_type = _task_types(tables, texts, whole, rows, [known.where(shown) for known in (scheduled, kernel)])
     event, start, end = whole.events(rows), rows.time("startNs"), rows.time("endNs")
     thread = _streams(whole, rows)
@@ -96,7 +98,7 @@ def read_device(tables: Tables, texts: Texts, whole: Whole) -> Tasks | None:
         device=np.maximum(rows["deviceId"], 0),
         connection=connection[shown],
         is_kernel=computes & ~named[name],
-        is_linked=~collective.there[shown] & ~texts.which(rows["taskType"], *_UNLINKED),
+        is_linked=~collective.there[shown] & ~texts.which(rows["taskType"], lambda word: word in _UNLINKED),
         all_task_id=every["globalTaskId"],
         all_start=every.time("startNs"),
         all_end=every.time("endNs"),
@@ -116,58 +118,50 @@ class _Known(Struct):
 
 
 def _known(tables: Tables, name: str, tasks: Rows, *columns: str) -> _Known:
-    table = tables.find(name)
-    if table is None:
-        return _Known(np.zeros(len(tasks), np.bool_), {column: np.full(len(tasks), ABSENT) for column in columns})
-    rows = tables.read(table, ("globalTaskId", *columns))
+    rows = tables.select(name, ("globalTaskId", *columns))
     at = matched(rows["globalTaskId"], tasks["globalTaskId"])
-    there = at >= 0
-    return _Known(there, {column: np.where(there, _taken(rows[column], at), ABSENT) for column in columns})
-
-
-def _taken(values: I64, at: I64) -> I64:
-    return values[at] if len(values) else np.full(len(at), ABSENT)
+    return _Known(at >= 0, {column: np.append(rows[column], ABSENT)[at] for column in columns})  # -1 is the last entry
 
 
 def _parents(rows: Rows, connection: I64, is_kernel: Bools) -> Bools:
     """Which tasks only stand for others: FFTS+ tasks whose subtasks, which have a context, are there; (n,)."""
     context = rows["contextId"]
-    whole = (context == NO_CONTEXT) | (context < 0)
-    if whole.all():
+    undivided = (context == NO_CONTEXT) | (context < 0)
+    if undivided.all():
         return np.zeros(len(rows), np.bool_)
     key = np.zeros(len(rows), np.int64)
     for values in (rows["deviceId"], rows["streamId"], rows["taskId"], connection):
         distinct, place = numbered(values)
         key = numbered(key * len(distinct) + place)[1]
     divided = np.zeros(int(key.max()) + 1, np.bool_)
-    divided[key[~whole]] = True
-    found: Bools = whole & divided[key] & ~is_kernel
-    return found
+    divided[key[~undivided]] = True
+    is_parent: Bools = undivided & divided[key] & ~is_kernel
+    return is_parent
 
 
 def _task_types(tables: Tables, texts: Texts, whole: Whole, rows: Rows, known: list[_Known]) -> I32:
     """The codes of task types in the words of a text trace; (n,)."""
     codes = whole.columns.task_types
 
-    def of(numbers: I64) -> I32:
+    def codes_of(numbers: I64) -> I32:
         distinct, place = numbered(numbers)
         words = [texts[number] for number in distinct.tolist()]
-        own = np.array([codes[TASK_TYPES.get(word, word)] for word in words], np.int32)
-        return own[place] if len(own) else np.zeros(0, np.int32)
+        return np.array([codes[TASK_TYPES.get(word, word)] for word in words], np.int32)[place]
 
-    task_type = of(rows["taskType"])
+    task_type = codes_of(rows["taskType"])
     for source in known:
-        told = source.there & ~texts.which(source.columns["taskType"], NOT_APPLICABLE, "")
-        task_type[told] = of(source.columns["taskType"][told])
-    copies = tables.find("MEMCPY_INFO")
-    if copies is not None:
-        info = tables.read(copies, ("globalTaskId", "memcpyOperation"))
+        numbers = source.columns["taskType"]
+        named = source.there & ~texts.which(numbers, lambda word: word in (NOT_APPLICABLE, ""))
+        task_type[named] = codes_of(numbers[named])
+    info = tables.select("MEMCPY_INFO", ("globalTaskId", "memcpyOperation"))
+    if len(info):
         names = enumeration(tables, "ENUM_MEMCPY_OPERATION")
         at = matched(info["globalTaskId"], rows["globalTaskId"])
-        there = np.flatnonzero((at >= 0) & texts.which(rows["taskType"], _COPY))
-        direction = _taken(info["memcpyOperation"], at[there])
-        on_chip = np.isin(direction, [number for number, name in names.items() if name in _ON_CHIP])
-        task_type[there] = np.where(on_chip, codes["SDMA_SQE"], codes["PCIE_DMA_SQE"])
+        copies = np.flatnonzero((at >= 0) & texts.which(rows["taskType"], lambda word: word == _COPY))
+        on_chip = np.isin(
+            info["memcpyOperation"][at[copies]], [number for number, name in names.items() if name in _ON_CHIP]
+        )
+        task_type[copies] = np.where(on_chip, codes["SDMA_SQE"], codes["PCIE_DMA_SQE"])
     return task_type
 
 
@@ -176,11 +170,11 @@ def _streams(whole: Whole, rows: Rows) -> I32:
     devices, place = numbered(np.maximum(rows["deviceId"], 0))
     thread = np.zeros(len(rows), np.int32)
     for number, device in enumerate(devices.tolist()):
-        own = place == number if len(devices) > 1 else np.ones(len(rows), np.bool_)
+        on_device = place == number if len(devices) > 1 else np.ones(len(rows), np.bool_)
         pid = whole.process("Ascend Hardware", device)
-        streams, at = numbered(rows["streamId"][own])
+        streams, at = numbered(rows["streamId"][on_device])
         codes = [whole.thread(pid, stream, f"Stream {stream}") for stream in streams.tolist()]
-        thread[own] = np.array(codes, np.int32)[at]
+        thread[on_device] = np.array(codes, np.int32)[at]
     return thread
 
 
@@ -239,33 +233,23 @@ class _Placed(Struct):
         return _Placed(self.rows.where(kept), self.device[kept], self.start[kept], self.end[kept])
 
 
-def _none() -> _Placed:
-    nothing = np.zeros(0, np.int64)
-    columns = dict.fromkeys(("groupName", "planeId"), nothing)
-    return _Placed(Rows("", nothing, columns), nothing, nothing, nothing)
-
-
 def _ops(tables: Tables, tasks: Tasks | None) -> _Placed:
-    table = tables.find("COMMUNICATION_OP")
-    if table is None:
-        return _none()
-    rows = tables.read(table, ("opName", "startNs", "endNs", "connectionId", "groupName", "deviceId"))
+    rows = tables.select("COMMUNICATION_OP", ("opName", "startNs", "endNs", "connectionId", "groupName", "deviceId"))
     device = rows["deviceId"]
-    if "deviceid" not in table.columns:
-        device = np.zeros(len(rows), np.int64)
-        if tasks is not None:
-            at = matched(tasks.all_connection, valid_connections(rows["connectionId"]))
-            usual = int(tasks.all_device[0]) if len(tasks.all_device) else 0
-            device = np.where(at >= 0, tasks.all_device[at], usual)
+    if tasks is not None and not tables.has_column("COMMUNICATION_OP", "deviceId"):
+        # Older tables leave the device out: the tasks of a collective, which share its connection, tell.
+        at = matched(tasks.all_connection, valid_connections(rows["connectionId"]))
+        usual = int(tasks.all_device[0]) if len(tasks.all_device) else 0
+        device = np.where(at >= 0, tasks.all_device[at], usual)
     return _Placed(rows, np.maximum(device, 0), rows.time("startNs"), rows.time("endNs"))
 
 
 def _parts(tables: Tables, tasks: Tasks | None) -> _Placed:
     """The tasks of collectives on a plane, with the times of their device tasks."""
-    table = tables.find("COMMUNICATION_TASK_INFO")
-    if table is None or tasks is None:
-        return _none()
-    rows = tables.read(table, ("globalTaskId", "taskType", "planeId", "groupName"))
+    rows = tables.select("COMMUNICATION_TASK_INFO", ("globalTaskId", "taskType", "planeId", "groupName"))
+    if tasks is None or not len(rows):
+        nothing = np.zeros(0, np.int64)
+        return _Placed(rows.where(nothing), nothing, nothing, nothing)
     plane = rows["planeId"]
     rows = rows.where((plane >= 0) & (plane < _MOST_PLANES))
     at = matched(tasks.all_task_id, rows["globalTaskId"])
@@ -339,22 +323,19 @@ NAMES = ("Computing", "Communication", "Communication(Not Overlapped)", "Free")
 
 def read_overlap(tables: Tables, whole: Whole, tasks: Tasks | None, collectives: Collectives | None) -> None:
     """Take the four lanes of every device in."""
-    if not _kept(tables, whole):
+    if not _recorded(tables, whole):
         _computed(whole, tasks, collectives)
 
 
-def _kept(tables: Tables, whole: Whole) -> bool:
+def _recorded(tables: Tables, whole: Whole) -> bool:
     """Whether ``OVERLAP_ANALYSIS`` was there and taken in; its types are the numbers of the lanes."""
-    table = tables.find("OVERLAP_ANALYSIS")
-    rows = tables.read(table, ("deviceId", "startNs", "endNs", "type")) if table else None
-    if rows is None:
-        return False
+    rows = tables.select("OVERLAP_ANALYSIS", ("deviceId", "startNs", "endNs", "type"))
     rows = rows.where((rows["type"] >= 0) & (rows["type"] < len(NAMES)))
     event, start, end = whole.events(rows), rows.time("startNs"), rows.time("endNs")
     for device in np.unique(rows["deviceId"]).tolist():
         for lane in range(len(NAMES)):
-            own = np.flatnonzero((rows["deviceId"] == device) & (rows["type"] == lane))
-            _take(whole, max(device, 0), lane, event[own], start[own], end[own])
+            spans = np.flatnonzero((rows["deviceId"] == device) & (rows["type"] == lane))
+            _take(whole, max(device, 0), lane, event[spans], start[spans], end[spans])
     return len(rows) > 0
 
 

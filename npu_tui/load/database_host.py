@@ -1,4 +1,9 @@
-"""The host's side: operations, Python functions and queues of the framework, calls of CANN, marks."""
+"""The host's side of a profiler database as columns.
+
+``PYTORCH_API`` holds operations, Python functions and both sides of the task queue, ``CANN_API`` (``API`` in older
+versions) the calls of CANN, ``MSTX_EVENTS`` marks, ``GC_RECORD`` Python's garbage collector, ``OSRT_API`` calls of the
+operating system, ``STEP_TIME`` the steps. Their types are those of ``ENUM_API_TYPE``.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,8 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.load.database_columns import COLLECTIVE, Ends, Whole
-from npu_tui.load.database_rows import ABSENT, Rows, Table, Tables
-from npu_tui.load.database_texts import Connections, Texts, enumeration, matched, numbered, stack_codes, told
+from npu_tui.load.database_rows import ABSENT, Rows, Tables
+from npu_tui.load.database_texts import Connections, Texts, enumeration, matched, numbered, per_value, stack_codes
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -60,44 +65,33 @@ def read_host(tables: Tables, texts: Texts, whole: Whole, connections: Connectio
     for name in ("PYTORCH_API", "CANN_API", "API"):
         if name == "API" and host.cann:
             break
-        table = tables.find(name)
-        if table is None:
-            continue
-        rows = tables.read(table, ("startNs", "endNs", "globalTid", "connectionId", "name", "type", "callchainId"))
+        rows = tables.select(name, ("startNs", "endNs", "globalTid", "connectionId", "name", "type", "callchainId"))
         if not len(rows):
             continue
-        kind = _kinds(table, rows, texts, name)
-        framework = kind > max(_LEVELS)
-        if framework.any():
-            own = rows.where(framework) if not framework.all() else rows
+        kind = rows["type"] if tables.has_column(name, "type") else _older_kinds(rows, texts, name)
+        is_framework = kind > max(_LEVELS)
+        if is_framework.any():
+            calls = rows.where(is_framework) if not is_framework.all() else rows
             stacks = stack_codes(tables, texts, whole.columns.stacks) if stacks is None else stacks
-            host.framework.append(_framework(own, kind[framework], texts, whole, connections, stacks, python))
-        if not framework.all():
-            own = rows.where(~framework) if framework.any() else rows
-            host.cann.append(_cann(own, kind[~framework], texts, whole, enumeration(tables, "ENUM_API_TYPE")))
+            host.framework.append(_framework(calls, kind[is_framework], texts, whole, connections, stacks, python))
+        if not is_framework.all():
+            calls = rows.where(~is_framework) if is_framework.any() else rows
+            host.cann.append(_cann(calls, kind[~is_framework], texts, whole, enumeration(tables, "ENUM_API_TYPE")))
     _marks(tables, texts, whole, host)
     _others(tables, texts, whole)
     _steps(tables, whole, python)
     return host
 
 
-def _kinds(table: Table, rows: Rows, texts: Texts, name: str) -> I64:
-    """What each row is; tables older than the column ``type`` tell by name and stack."""
-    if "type" in table.columns:
-        return rows["type"]
-    kind = np.full(len(rows), OP if name == "PYTORCH_API" else max(_LEVELS), np.int64)
-    if name == "PYTORCH_API":
+def _older_kinds(rows: Rows, texts: Texts, name: str) -> I64:
+    """What each row is in tables that have no column ``type``: their names and stacks tell."""
+    if name != "PYTORCH_API":
+        return np.full(len(rows), max(_LEVELS), np.int64)
 
-        def kinds(distinct: I64) -> I64:
-            words = [texts[number] for number in distinct.tolist()]
-            own = [
-                QUEUE if word.startswith(("Enqueue", "Dequeue")) else FUNCTION if _PYTHON_FILE in word else OP
-                for word in words
-            ]
-            return np.array(own, np.int64)
+    def kind_of(word: str) -> int:
+        return QUEUE if word.startswith(("Enqueue", "Dequeue")) else FUNCTION if _PYTHON_FILE in word else OP
 
-        kind = told(rows["name"], kinds)
-    return kind
+    return per_value(rows["name"], lambda ids: np.array([kind_of(texts[number]) for number in ids.tolist()], np.int64))
 
 
 def _threads(whole: Whole, pid_name: str, global_tid: I64, last: I64 | None = None) -> I32:
@@ -125,12 +119,12 @@ def _framework(
 ) -> Calls:
     queue = kind == QUEUE
     dequeue = np.zeros(len(rows), np.bool_)
-    dequeue[queue] = texts.beginning(rows["name"][queue], "Dequeue")
+    dequeue[queue] = texts.which(rows["name"][queue], lambda word: word.startswith("Dequeue"))
     categories = whole.columns.categories
     category = np.full(len(rows), categories[_CATEGORIES[OP]], np.int32)
     for code, word in _CATEGORIES.items():
-        if (those := kind == code).any():
-            category[those] = categories[word]
+        if (is_of_kind := kind == code).any():
+            category[is_of_kind] = categories[word]
     if queue.any():
         category[queue] = np.where(dequeue[queue], categories["dequeue"], categories["enqueue"])
     correlation = np.full(len(rows), -1, np.int64)
@@ -151,9 +145,9 @@ def _cann(rows: Rows, kind: I64, texts: Texts, whole: Whole, levels: dict[int, s
     prefixes = {**_LEVELS, COLLECTIVE: "Hccl@" if whole.is_older else "Communication@"}
     name = np.zeros(len(rows), np.int32)
     for level in np.unique(kind).tolist():
-        those = kind == level
+        on_level = kind == level
         word = prefixes.get(level) or (f"{levels[level]}@" if level in levels else "")
-        name[those] = texts.codes(rows["name"][those], whole.columns.names, word)
+        name[on_level] = texts.codes(rows["name"][on_level], whole.columns.names, word)
     connection = valid_connections(rows["connectionId"])
     thread = _threads(whole, "CANN", rows["globalTid"])
     event, start, end = whole.events(rows), rows.time("startNs"), rows.time("endNs")
@@ -163,9 +157,8 @@ def _cann(rows: Rows, kind: I64, texts: Texts, whole: Whole, levels: dict[int, s
 
 def _marks(tables: Tables, texts: Texts, whole: Whole, host: Host) -> None:
     """Marks and ranges of mstx on the host, with the links to their twins on the device."""
-    table = tables.find("MSTX_EVENTS")
-    rows = tables.read(table, ("startNs", "endNs", "message", "globalTid", "connectionId")) if table else None
-    if rows is None or not len(rows):
+    rows = tables.select("MSTX_EVENTS", ("startNs", "endNs", "message", "globalTid", "connectionId"))
+    if not len(rows):
         return
     thread = _threads(whole, "MSTX", rows["globalTid"])
     event, start, end = whole.events(rows), rows.time("startNs"), rows.time("endNs")
@@ -180,28 +173,23 @@ def _marks(tables: Tables, texts: Texts, whole: Whole, host: Host) -> None:
 def _others(tables: Tables, texts: Texts, whole: Whole) -> None:
     """Python's garbage collector and calls of the operating system."""
     for name, process in (("GC_RECORD", "Python GC"), ("OSRT_API", "OS Runtime API")):
-        table = tables.find(name)
-        rows = tables.read(table, ("startNs", "endNs", "globalTid", "name")) if table else None
-        if rows is None or not len(rows):
+        rows = tables.select(name, ("startNs", "endNs", "globalTid", "name"))
+        if not len(rows):
             continue
         thread = _threads(whole, process, rows["globalTid"])
-        whole_columns = whole.columns
-        collector = process == "Python GC"
-        names = (
-            np.full(len(rows), whole_columns.names["GC"], np.int32)
-            if collector
-            else texts.codes(rows["name"], whole_columns.names)
-        )
-        category = whole_columns.categories["GC" if collector else ""]
+        columns = whole.columns
+        if name == "GC_RECORD":
+            names, category = np.full(len(rows), columns.names["GC"], np.int32), columns.categories["GC"]
+        else:
+            names, category = texts.codes(rows["name"], columns.names), columns.categories[""]
         whole.slices(whole.events(rows), thread, rows.time("startNs"), rows.time("endNs"), names, category)
 
 
 def _steps(tables: Tables, whole: Whole, python: str) -> None:
     """The steps of a profile without the operations that stand for them."""
-    table = tables.find("STEP_TIME")
-    if table is None or any(name.startswith(_STEP) for name in whole.columns.names):
+    if any(name.startswith(_STEP) for name in whole.columns.names):
         return
-    rows = tables.read(table, ("id", "startNs", "endNs"))
+    rows = tables.select("STEP_TIME", ("id", "startNs", "endNs"))
     if len(rows):
         code = whole.thread(whole.process(python), 0, "Step Time")
         names = np.array([whole.columns.names[f"{_STEP}{step}"] for step in rows["id"].tolist()], np.int32)

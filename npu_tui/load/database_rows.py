@@ -1,4 +1,11 @@
-"""A profiler database: opened read-only through SQLite, its tables and columns in bulk."""
+"""A profiler database: opened read-only through SQLite, its tables and columns in bulk.
+
+Two writers make such databases: torch_npu and MindSpore (``ascend_pytorch_profiler_<rank>.db``), described at
+https://www.hiascend.com/document/detail/en/canncommercial/850/devaids/profiling/atlasprofiling_16_1145.html, and msprof
+(``msprof_<time>.db``), at
+https://gitcode.com/Ascend/msprof/blob/master/docs/en/user_guide/profile_data_file_references_db.md. Their schemas
+changed with every version, so a column that is not there reads as absent.
+"""
 
 from __future__ import annotations
 
@@ -318,6 +325,19 @@ class Tables:
         ]
         alone = len(keys) == 1 and sum(bool(place) for *_, place in info) == 1
         return Table(name, columns, keys[0] if alone else "") if columns else None
+
+    def select(self, name: str, whole: Sequence[str], real: Sequence[str] = ()) -> Rows:
+        """What ``read`` gives of the table ``name``; no rows where it is not there."""
+        table = self.find(name)
+        if table is not None:
+            return self.read(table, whole, real)
+        columns: dict[str, npt.NDArray[Any]] = {column: np.zeros(0, np.int64) for column in whole}
+        return Rows(name, np.zeros(0, np.int64), columns | {column: np.zeros(0) for column in real})
+
+    def has_column(self, name: str, column: str) -> bool:
+        """Whether the table ``name`` is there and has ``column``."""
+        table = self.find(name)
+        return table is not None and plain(column) in table.columns
 
     def read(self, table: Table, whole: Sequence[str], real: Sequence[str] = ()) -> Rows:
         """The columns ``whole`` as whole numbers and ``real`` as real ones; one that is not there is all ``ABSENT``.

@@ -1,4 +1,8 @@
-"""Texts, joins, call stacks and series of a profiler database."""
+"""Texts, joins, call stacks and series of a profiler database.
+
+Its rows name everything by number: texts by ``STRING_IDS``, call stacks by ``PYTORCH_CALLCHAINS``, launches by
+``connectionId``. A join is a look-up of one column of numbers in another.
+"""
 
 from __future__ import annotations
 
@@ -15,38 +19,37 @@ from npu_tui.load.json_columns import Codes
 if TYPE_CHECKING:
     import polars as pl
 
-
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
+U64 = npt.NDArray[np.uint64]
 
 T = TypeVar("T", bound=np.generic)
 
 _TABLE = 1 << 22
 """Numbers in so narrow a range are found in a table, others by sorting."""
-
-
 _NARROW = 1 << 16
 _BLOCK = 1 << 16
 """Values at a time that stay in the processor's cache from one step to the next."""
 
 
-def told(values: I64, tell: Callable[[I64], npt.NDArray[T]]) -> npt.NDArray[T]:
-    """What ``tell`` gives for each of ``values``; (n,). It is asked once, for the distinct ones, ascending."""
+def per_value(values: I64, compute: Callable[[I64], npt.NDArray[T]]) -> npt.NDArray[T]:
+    """What ``compute`` gives for each of ``values``; (n,). It is called once, with the distinct ones, ascending."""
     low, high = (int(values.min()), int(values.max())) if len(values) else (0, _NARROW)
     if high - low >= _NARROW:
         distinct, place = numbered(values)
-        return tell(distinct)[place]
-    seen = np.zeros(high - low + 1, np.bool_)
+        return compute(distinct)[place]
+    # A table of all numbers in between is small: looking up is faster than sorting.
+    is_there = np.zeros(high - low + 1, np.bool_)
     for first in range(0, len(values), _BLOCK):
-        seen[values[first : first + _BLOCK] - low] = True
-    distinct = np.flatnonzero(seen)
-    answers = tell(distinct + low)
-    table = np.zeros(len(seen), answers.dtype)
-    table[distinct] = answers
-    found = np.empty(len(values), answers.dtype)
+        is_there[values[first : first + _BLOCK] - low] = True
+    distinct = np.flatnonzero(is_there)
+    results = compute(distinct + low)
+    table = np.zeros(len(is_there), results.dtype)
+    table[distinct] = results
+    column = np.empty(len(values), results.dtype)
     for first in range(0, len(values), _BLOCK):
-        np.take(table, values[first : first + _BLOCK] - low, out=found[first : first + _BLOCK], mode="clip")
-    return found
+        np.take(table, values[first : first + _BLOCK] - low, out=column[first : first + _BLOCK], mode="clip")
+    return column
 
 
 def numbered(values: I64) -> tuple[I64, I64]:
@@ -58,18 +61,18 @@ def numbered(values: I64) -> tuple[I64, I64]:
         distinct, place = np.unique(values, return_inverse=True)
         return distinct, place.astype(np.int64)
     if high - low < _NARROW:
-        found: list[I64] = []
+        calls: list[I64] = []
 
         def places(distinct: I64) -> I64:
-            found.append(distinct)
+            calls.append(distinct)
             return np.arange(len(distinct))
 
-        place = told(values, places)
-        return found[0], place
+        place = per_value(values, places)
+        return calls[0], place
     offset = values - low
-    seen = np.zeros(high - low + 1, np.bool_)
-    seen[offset] = True
-    return np.flatnonzero(seen) + low, np.take(np.cumsum(seen) - 1, offset)
+    is_there = np.zeros(high - low + 1, np.bool_)
+    is_there[offset] = True
+    return np.flatnonzero(is_there) + low, np.take(np.cumsum(is_there) - 1, offset)
 
 
 def matched(keys: I64, wanted: I64) -> I64:
@@ -86,9 +89,8 @@ def matched(keys: I64, wanted: I64) -> I64:
         inside = (wanted >= max(low, 0)) & (wanted <= high)
         return table[np.where(inside, wanted - low, high - low + 1)]
     order = np.argsort(keys, kind="stable")
-    at = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
-    found = order[at]
-    return np.where((keys[found] == wanted) & (wanted >= 0), found, -1)
+    at = order[np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)]
+    return np.where((keys[at] == wanted) & (wanted >= 0), at, -1)
 
 
 def expanded(keys: I64, wanted: I64) -> tuple[I64, I64]:
@@ -106,29 +108,28 @@ def expanded(keys: I64, wanted: I64) -> tuple[I64, I64]:
 
 
 class Connections:
-    """Numbers by the ``connectionId`` of rows of the framework, one or more for each."""
+    """``CONNECTION_IDS``: one or more numbers for each ``connectionId`` of the rows of the framework.
+
+    A number is a connection of CANN, or what an operation and its backward one, or both sides of the queue, share.
+    """
 
     def __init__(self, tables: Tables) -> None:
-        table = tables.find("CONNECTION_IDS")
-        rows = tables.read(table, ("id", "connectionId")) if table else None
-        self._id = rows["id"] if rows is not None else np.zeros(0, np.int64)
-        self._value = rows["connectionId"] if rows is not None else np.zeros(0, np.int64)
-        self._there = rows is not None and len(rows) > 0
+        self._rows = tables.select("CONNECTION_IDS", ("id", "connectionId"))
 
     def first_of(self, ids: I64) -> I64:
         """The first number of each of ``ids``, -1 without one; (n,). Without the table an id is its own number."""
-        if not self._there:
+        if not len(self._rows):
             return ids
-        at = matched(self._id, ids)
-        return np.where(at >= 0, self._value[at], -1)
+        at = matched(self._rows["id"], ids)
+        return np.where(at >= 0, self._rows["connectionId"][at], -1)
 
     def all_of(self, ids: I64) -> tuple[I64, I64]:
         """All pairs of a place in ``ids`` and a number of it; (pairs,) each."""
-        if not self._there:
+        if not len(self._rows):
             place = np.flatnonzero(ids >= 0)
             return place, ids[place]
-        place, at = expanded(self._id, ids)
-        return place, self._value[at]
+        place, at = expanded(self._rows["id"], ids)
+        return place, self._rows["connectionId"][at]
 
 
 NOT_APPLICABLE = "N/A"
@@ -154,17 +155,13 @@ class Texts:
 
     def codes(self, numbers: I64, into: Codes[str], prefix: str = "") -> I32:
         """The codes of texts, each after ``prefix``, in the dictionary ``into``; (n,)."""
-        return told(numbers, lambda own: np.array([into[prefix + self[number]] for number in own.tolist()], np.int32))
-
-    def which(self, numbers: I64, *wanted: str) -> npt.NDArray[np.bool_]:
-        """Which of ``numbers`` stand for one of the texts ``wanted``; (n,)."""
-        return told(numbers, lambda own: np.array([self[number] in wanted for number in own.tolist()], np.bool_))
-
-    def beginning(self, numbers: I64, *prefixes: str) -> npt.NDArray[np.bool_]:
-        """Which of ``numbers`` stand for a text that begins with one of ``prefixes``; (n,)."""
-        return told(
-            numbers, lambda own: np.array([self[number].startswith(prefixes) for number in own.tolist()], np.bool_)
+        return per_value(
+            numbers, lambda ids: np.array([into[prefix + self[number]] for number in ids.tolist()], np.int32)
         )
+
+    def which(self, numbers: I64, test: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
+        """Which of ``numbers`` stand for a text that passes ``test``; (n,)."""
+        return per_value(numbers, lambda ids: np.array([test(self[number]) for number in ids.tolist()], np.bool_))
 
 
 def enumeration(tables: Tables, *names: str) -> dict[int, str]:
@@ -172,8 +169,6 @@ def enumeration(tables: Tables, *names: str) -> dict[int, str]:
     table = tables.find(*names)
     return tables.texts(table, "id", "name") if table else {}
 
-
-U64 = npt.NDArray[np.uint64]
 
 FRAMES = ";\r\n"
 """Stands between the frames of a call stack, innermost first, as in a text trace."""
@@ -189,9 +184,8 @@ def stack_codes(tables: Tables, texts: Texts, into: Codes[str]) -> tuple[I64, I3
 
     Equal stacks of many operations have one text, which is put together once.
     """
-    table = tables.find("PYTORCH_CALLCHAINS")
-    rows = tables.read(table, ("id", "stack", "stackDepth")) if table else None
-    if rows is None or not len(rows):
+    rows = tables.select("PYTORCH_CALLCHAINS", ("id", "stack", "stackDepth"))
+    if not len(rows):
         return np.zeros(0, np.int64), np.zeros(0, np.int32)
     chain, frame, depth = rows["id"], rows["stack"], rows["stackDepth"]
     step = np.diff(chain)
@@ -222,8 +216,6 @@ def marked(chain: I64, frame: I64) -> tuple[I64, U64, U64]:
     return first, marks[0], marks[1]
 
 
-F64 = npt.NDArray[np.float64]
-
 _QUOTES = str.maketrans("", "", '"\r\n')
 
 
@@ -237,17 +229,17 @@ def chosen(words: list[str], place: I64) -> pl.Series:
     """The text at each ``place`` (n,) among ``words``, null for one that says nothing."""
     import polars as pl
 
-    told = [None if (word := each.strip()) in MISSING else word for each in words]
-    found: pl.Series = pl.Series(told, dtype=pl.String)[place] if told else pl.Series(dtype=pl.String)
-    return found
+    texts = [None if (text := word.strip()) in MISSING else text for word in words]
+    chosen_texts: pl.Series = pl.Series(texts, dtype=pl.String)[place] if texts else pl.Series(dtype=pl.String)
+    return chosen_texts
 
 
 def labels(words: pl.Series) -> pl.Series:
     """``words`` dictionary-coded, where they are a few again and again."""
     import polars as pl
 
-    found: pl.Series = words.cast(pl.Categorical)
-    return found
+    coded: pl.Series = words.cast(pl.Categorical)
+    return coded
 
 
 def known_numbers(numbers: I64) -> pl.Series:
@@ -259,5 +251,5 @@ def masked(values: npt.NDArray[Any], absent: npt.NDArray[np.bool_]) -> pl.Series
     """``values`` (n,) with null where they are ``absent``."""
     import polars as pl
 
-    found: pl.Series = pl.Series(values)
-    return found.set(pl.Series(absent), None) if absent.any() else found
+    series: pl.Series = pl.Series(values)
+    return series.set(pl.Series(absent), None) if absent.any() else series

@@ -4,20 +4,20 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npu_tui.load.database_texts import numbered, told
+from npu_tui.load.database_texts import numbered, per_value
 
 NUMBERS = st.lists(st.one_of(st.integers(-3, 40), st.integers(0, 1 << 18), st.integers(-(1 << 60), 1 << 60)))
 
 
 @given(NUMBERS)
-def test_told_asks_once_and_in_order(values: list[int]) -> None:
+def test_each_value_is_computed_once_and_in_order(values: list[int]) -> None:
     asked: list[list[int]] = []
 
-    def tell(distinct: np.ndarray) -> np.ndarray:
+    def compute(distinct: np.ndarray) -> np.ndarray:
         asked.append(distinct.tolist())
         return distinct % 1000
 
-    found = told(np.array(values, np.int64), tell)
+    found = per_value(np.array(values, np.int64), compute)
     assert found.tolist() == [value % 1000 for value in values]
     assert asked == [sorted(set(values))]
 
@@ -33,4 +33,4 @@ def test_more_values_than_a_block() -> None:
     values = np.arange(200_000) % 977 - 5
     distinct, place = numbered(values)
     assert np.array_equal(distinct[place], values)
-    assert np.array_equal(told(values, lambda own: own.astype(np.int32) * 2), values * 2)
+    assert np.array_equal(per_value(values, lambda distinct: distinct.astype(np.int32) * 2), values * 2)
