@@ -107,7 +107,7 @@ class Head(HeadLines):
             at = next((number for number, times_of in enumerate(times.devices) if times_of.device == device), 0)
             bars = [step_line(traces[index], times, step, at, size.width - 2), device_line(times, step, at)]
         self.facts.fill([line for line in bars if line is not None])
-        if anew or place[:-1] != before[:-1]:
+        if anew or place[:3] != before[:3]:
             self.headline.fill([_fitted(headline(session, index, not any(bars)), size.width - 2)])
             self._show_verdict(session, index, size, verdict_lines(size.height, with_panel))
 

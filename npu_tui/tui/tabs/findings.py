@@ -66,7 +66,7 @@ def findings(now: Context) -> Content:
             "title": title,
         },
     )  # fmt: skip
-    told = [
+    shown_rows = [
         replace(
             row,
             values=(row.values[0], SEVERITIES.index(finding.severity), *row.values[2:]),
@@ -75,7 +75,7 @@ def findings(now: Context) -> Content:
         )
         for number, (row, finding) in enumerate(zip(table.rows, rows, strict=True), 1)
     ]
-    return replace(table, rows=told)
+    return replace(table, rows=shown_rows)
 
 
 def findings_worth_a_look(now: Context) -> int:
