@@ -66,7 +66,7 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
     if base is not None:
         checks += baseline_checks(measured, base, tolerances)
         notes += differences(found, base)
-    rules = sum(each.id.isupper() for each in found.not_checked)
+    rules = sum(reason.id.isupper() for reason in found.not_checked)
     if severity and rules and not only:
         notes.append(say("gate.not_checked", count=rules))
     answer = Answer(options.path, checks, notes, options.allow_unmeasured)
@@ -118,8 +118,8 @@ def _check_job(parser: argparse.ArgumentParser, options: argparse.Namespace) -> 
         if most is not None:
             limits[measure] = most
     checks = job_checks(open_job(Path(options.path)), limits)
-    measured = [each for each in checks if each.status != "not_measured"]
-    notes = [say("gate.job.most", what=say(f"gate.measure.{each.id}"), rank=each.text) for each in measured]
+    measured = [check for check in checks if check.status != "not_measured"]
+    notes = [say("gate.job.most", what=say(f"gate.measure.{check.id}"), rank=check.text) for check in measured]
     return _told(Answer(options.path, checks, notes, options.allow_unmeasured), options.format)
 
 
@@ -148,9 +148,9 @@ def _failing(parser: argparse.ArgumentParser, options: argparse.Namespace) -> tu
     """The least severity of findings and the verdicts of a comparison that fail."""
     from npu_tui.gate.checks import SEVERITIES, VERDICTS
 
-    named = [each.strip() for each in (options.fail_on or "").split(",") if each.strip()]
-    graves = [each for each in named if each in SEVERITIES]
-    verdicts = [each for each in named if each in VERDICTS]
+    named = [word.strip() for word in (options.fail_on or "").split(",") if word.strip()]
+    graves = [word for word in named if word in SEVERITIES]
+    verdicts = [word for word in named if word in VERDICTS]
     if options.fail_on is not None and (len(graves) + len(verdicts) != len(named) or not named or len(graves) > 1):
         parser.error(say("gate.bad_fail_on", text=options.fail_on))
     if verdicts and options.against is None:
@@ -218,10 +218,10 @@ def _ids(parser: argparse.ArgumentParser, texts: list[str]) -> list[str]:
     from npu_tui.rules.find import RULES
 
     known = tuple(rule.id for rule in RULES)
-    found = [each.strip().upper() for text in texts for each in text.split(",") if each.strip()]
-    for each in found:
-        if each not in known:
-            parser.error(say("gate.bad_finding", name=each) + _nearest(each, known))
+    found = [id_.strip().upper() for text in texts for id_ in text.split(",") if id_.strip()]
+    for id_ in found:
+        if id_ not in known:
+            parser.error(say("gate.bad_finding", name=id_) + _nearest(id_, known))
     return found
 
 

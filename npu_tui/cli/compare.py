@@ -68,7 +68,7 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
         raise InputError(message("compare.several", text=error.message)) from error
     form = options.format or "text"
     found = compared(comparison, single=form != "text")
-    found.findings = [each for each in found.findings if each.id not in ignored]
+    found.findings = [finding for finding in found.findings if finding.id not in ignored]
     if form == "json":
         import msgspec
 
@@ -110,8 +110,8 @@ def compare_options(parser: Parser) -> None:
 
 
 def _failing(parser: argparse.ArgumentParser, text: str | None) -> frozenset[str]:
-    verdicts = [each.strip() for each in (text or "").split(",") if each.strip()]
-    if any(each not in _VERDICTS for each in verdicts) or (text is not None and not verdicts):
+    verdicts = [verdict.strip() for verdict in (text or "").split(",") if verdict.strip()]
+    if any(verdict not in _VERDICTS for verdict in verdicts) or (text is not None and not verdicts):
         parser.error(say("compare.bad_fail_on", text=text))
     return frozenset(verdicts)
 
@@ -120,8 +120,8 @@ def _tolerance(parser: argparse.ArgumentParser, text: str | None) -> Tolerance:
     from npu_tui.compare.comparison import Tolerance
 
     shares: dict[str, float] = {}
-    for each in (text or "").split(",") if text is not None else []:
-        match = _SHARE.fullmatch(each.strip())
+    for part in (text or "").split(",") if text is not None else []:
+        match = _SHARE.fullmatch(part.strip())
         if match is None:
             parser.error(say("compare.bad_tolerance", text=text))
         for name in (match[1],) if match[1] else ("step", "computing"):
@@ -149,7 +149,7 @@ def _one_path(path: str | None) -> str:
         return say("compare.needs_two")
     from npu_tui.load.find import find_sources
 
-    ranks = sorted({each.rank for each in find_sources(Path(path)) if each.rank is not None})
+    ranks = sorted({source.rank for source in find_sources(Path(path)) if source.rank is not None})
     if len(ranks) < 2:
         return say("compare.needs_new", path=path)
     return say("compare.needs_new_ranks", path=path, ranks=f"{ranks[0]}:{ranks[1]}")
@@ -172,9 +172,9 @@ def _of_rank(parser: argparse.ArgumentParser, path: str, rank: int) -> str:
     from npu_tui.load.find import find_sources
 
     sources = find_sources(Path(path))
-    own = [each for each in sources if each.rank == rank]
+    own = [source for source in sources if source.rank == rank]
     if not own:
-        ranks = ", ".join(str(each.rank) for each in sources if each.rank is not None)
+        ranks = ", ".join(str(source.rank) for source in sources if source.rank is not None)
         key = "compare.no_rank" if ranks else "compare.no_ranks"
         parser.error(say(key, path=path, rank=rank, **({"ranks": ranks} if ranks else {})))
     return str(own[0].opened)
@@ -184,10 +184,10 @@ def _ignored(parser: argparse.ArgumentParser, text: str | None) -> frozenset[str
     from npu_tui.compare.differences import DIFFERENCES
 
     known = [kind.id for kind in DIFFERENCES]
-    names = [each.strip() for each in (text or "").split(",") if each.strip()]
-    for each in names:
-        if each not in known:
-            parser.error(say("compare.bad_finding", name=each, names=", ".join(known)))
+    names = [id_.strip() for id_ in (text or "").split(",") if id_.strip()]
+    for id_ in names:
+        if id_ not in known:
+            parser.error(say("compare.bad_finding", name=id_, names=", ".join(known)))
     return frozenset(names)
 
 
@@ -197,13 +197,13 @@ def _side(parser: argparse.ArgumentParser, options: argparse.Namespace, profile:
     side = Side(profile)
     if options.step is None:
         return side
-    numbers = [each.number for each in side.profile.steps if each.number is not None]
+    numbers = [step.number for step in side.profile.steps if step.number is not None]
     if options.step != "all":
         match = _SPAN.fullmatch(options.step)
         if match is None:
             parser.error(say("compare.bad_step", text=options.step))
         low, high = int(match[1]), int(match[2] or match[1])
-        numbers = [each for each in numbers if low <= each <= high]
+        numbers = [step for step in numbers if low <= step <= high]
     if not numbers:
         parser.error(say("compare.no_step", path=path, text=options.step))
     return Side(side.profile, numbers)

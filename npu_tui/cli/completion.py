@@ -70,7 +70,7 @@ def _completer(action: argparse.Action, commands: bool) -> Callable[..., Mapping
     def values(prefix: str, parsed_args: argparse.Namespace, **_: object) -> Mapping[str, str] | Iterable[str]:
         if name not in _PATHS:
             return _values(name, action.dest, prefix)
-        known = {each: say(f"tree.{each}") for each in COMMANDS} if first and not parsed_args.paths else {}
+        known = {command: say(f"tree.{command}") for command in COMMANDS} if first and not parsed_args.paths else {}
         return known | dict.fromkeys(_paths(prefix), "")
 
     return values

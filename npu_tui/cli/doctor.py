@@ -47,17 +47,17 @@ def run_doctor(parser: Parser, options: argparse.Namespace) -> int:
     if options.format == "json":
         import orjson
 
-        write(orjson.dumps([asdict(each) for each in found], option=orjson.OPT_INDENT_2) + b"\n")
+        write(orjson.dumps([asdict(fact) for fact in found], option=orjson.OPT_INDENT_2) + b"\n")
         return DONE
-    names = [say(f"doctor.name.{each.name}") if each.name in _TRANSLATED else each.name for each in found]
+    names = [say(f"doctor.name.{fact.name}") if fact.name in _TRANSLATED else fact.name for fact in found]
     room = max(map(cell_count, names)) + 2
     width = max(shutil.get_terminal_size().columns - room, 30)
-    for name, each in zip(names, found, strict=True):
-        lines = wrapped(printable(each.value), width)
-        if each.advice:
-            lines += wrapped("-> " + each.advice, width)
+    for name, fact in zip(names, found, strict=True):
+        lines = wrapped(printable(fact.value), width)
+        if fact.advice:
+            lines += wrapped("-> " + fact.advice, width)
         write("\n".join(padded(name if not k else "", room) + line for k, line in enumerate(lines)) + "\n")
-    count = sum(bool(each.advice) for each in found)
+    count = sum(bool(fact.advice) for fact in found)
     write((say("doctor.sum", count=count) if count else say("doctor.none")) + "\n")
     return DONE
 

@@ -209,13 +209,13 @@ def _summarized(outcomes: Iterator[Outcome], count: int, folder: Path) -> int:
     """Say what became of every rank; returns the exit code."""
     states: Counter[str] = Counter()
     size, shown = 0, sys.stderr.isatty()
-    for number, each in enumerate(outcomes, 1):
-        states[each.state] += 1
-        size += each.bytes
+    for number, outcome in enumerate(outcomes, 1):
+        states[outcome.state] += 1
+        size += outcome.bytes
         if shown:
             show_progress(number, count)
-        if each.why is not None:
-            refuse(say("job.broken", path=each.opened, why=words(each.why)))
+        if outcome.why is not None:
+            refuse(say("job.broken", path=outcome.opened, why=words(outcome.why)))
     told = {state: states[state] for state in ("new", "there", "broken")}
     write(say("summarize.done", folder=str(folder), size=size, count=count, **told) + "\n")
     return UNREADABLE if states["broken"] else DONE

@@ -42,7 +42,7 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
         part = part_of(parser, options, (*REPORTING, *_writers(options.format)))
     except SeveralError:
         of_one = options.range, options.step, options.fields
-        if options.format not in FORMATS or any(each is not None for each in of_one):
+        if options.format not in FORMATS or any(option is not None for option in of_one):
             raise
         from npu_tui.nearby import are_runs  # few folders hold several profiles
 
@@ -120,8 +120,8 @@ def write_job(
     from npu_tui.output.job_report import job_report
 
     job = open_job(path, traces, show_progress if sys.stderr.isatty() else None)
-    if group is not None and not any(group in (each.name, each.kind) for each in job.groups):
-        there = sorted({each.kind or each.name for each in job.groups})
+    if group is not None and not any(group in (group_of.name, group_of.kind) for group_of in job.groups):
+        there = sorted({group_of.kind or group_of.name for group_of in job.groups})
         return refuse(say("job.no_group", group=group, there=there[:_LISTED]), USAGE)
     if step is not None and step not in job.steps:
         return refuse(say("job.no_step", step=step, there=job.steps[:_LISTED]), USAGE)

@@ -63,21 +63,21 @@ def write_list(folder: Path) -> None:
     """Write the profiles below ``folder`` to stdout, the newest first, each job before its ranks."""
     from npu_tui.nearby import Nearby, nearby
 
-    def cells(each: Nearby) -> list[str]:
-        rank = "" if each.rank is None else str(each.rank)
+    def cells(entry: Nearby) -> list[str]:
+        rank = "" if entry.rank is None else str(entry.rank)
         return [
-            say("picker.ranks", count=len(each.ranks)) if each.is_job else rank,
-            datetime.fromtimestamp(each.time).strftime("%Y-%m-%d %H:%M") if each.time else "",
-            size_text(each.bytes),
-            "" if each.level is None else str(each.level),
-            shlex.quote(printable(str(each.path))),
+            say("picker.ranks", count=len(entry.ranks)) if entry.is_job else rank,
+            datetime.fromtimestamp(entry.time).strftime("%Y-%m-%d %H:%M") if entry.time else "",
+            size_text(entry.bytes),
+            "" if entry.level is None else str(entry.level),
+            shlex.quote(printable(str(entry.path))),
         ]
 
     found = nearby(folder)
     names = [say(f"picker.{name}") for name in ("rank", "time", "size", "level")]
     table = [[*names, "PATH"], *map(cells, found)]
     widths = [max(cell_count(row[at]) for row in table) for at in range(4)]
-    count = sum(not each.is_job for each in found)
+    count = sum(not entry.is_job for entry in found)
     write(say("picker.list", count=count, path=printable(str(folder.absolute()))) + "\n\n")
     for row in table:
         own = [padded(cell, width, right=at != 1) for at, (cell, width) in enumerate(zip(row, widths, strict=False))]

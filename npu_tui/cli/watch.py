@@ -66,8 +66,8 @@ class Watch(Struct):
             if look and waited >= self.settle and (ends_well(source) or waited >= _PATIENCE * self.settle):
                 self.known.add(path)
                 del self.waiting[path]
-                done.append((max(change for _, _, change in look), source))
-        return [source for _, source in sorted(done, key=lambda each: (each[0], str(each[1].path)))]
+                done.append((_changed(look), source))
+        return [source for _, source in sorted(done, key=lambda entry: (entry[0], str(entry[1].path)))]
 
 
 def _sources(folder: Path) -> list[Source]:
@@ -85,12 +85,17 @@ def look_of(source: Source) -> Look:
     found = []
     try:
         folder = source.folder or source.path.parent
-        for file in sorted({*source.files, *(each for each in folder.iterdir() if each.is_file())}):
+        for file in sorted({*source.files, *(path for path in folder.iterdir() if path.is_file())}):
             told = file.stat()
             found.append((file.name, told.st_size, told.st_mtime_ns))
     except OSError:
         return ()
     return tuple(found)
+
+
+def _changed(look: Look) -> int:
+    """When the newest of the files was changed, ns; 0 where they are gone."""
+    return max((change for *_, change in look), default=0)
 
 
 def ends_well(source: Source) -> bool:
@@ -147,7 +152,9 @@ def _watch(options: argparse.Namespace, settle: float, count: int | None) -> int
     teller = _Teller(watch.folder, thresholds_of(options.config))
     status = _Status(watch.folder)
     if not options.all:
-        for source in sorted(_sources(watch.folder), key=lambda each: max((c for *_, c in look_of(each)), default=0)):
+        for source in sorted(
+            _sources(watch.folder), key=lambda source: max((c for *_, c in look_of(source)), default=0)
+        ):
             watch.known.add(source.path)
             teller.seen(source)
     keys = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
@@ -195,7 +202,9 @@ class _Status:
             return
         text = ""
         if waiting:
-            path, seen = max(waiting.items(), key=lambda each: max((change for *_, change in each[1].look), default=0))
+            path, seen = max(
+                waiting.items(), key=lambda entry: max((change for *_, change in entry[1].look), default=0)
+            )
             size = sum(size for _, size, _ in seen.look) / 1e6
             name = drawable(printable(str(_below(self._folder, path.parent))))
             text = say("watch.writing", name=name, size=f"{size:.1f}")
@@ -233,7 +242,7 @@ class _Teller:
         clock, name = time.strftime("%H:%M:%S"), drawable(printable(str(_below(self._folder, _shown(source)))))
         try:
             profile = opened_profile(str(source.path), True, self._thresholds)
-            said = next((words(each) for each in profile.findings.verdict), say("watch.no_verdict"))
+            said = next((words(line) for line in profile.findings.verdict), say("watch.no_verdict"))
             change = "" if before is None else self._change(before, profile)
         except InputError as error:
             return f"{clock}  {name}  {printable(words(error.message))}"

@@ -64,7 +64,7 @@ def run_settings(parser: Parser, options: argparse.Namespace) -> int:
         from npu_tui.tui.commands import COMMANDS as KEY_COMMANDS
         from npu_tui.tui.commands import key_in_ascii
 
-        rows = [(each.id, tuple(map(key_in_ascii, each.default_keys)), each.title) for each in KEY_COMMANDS]
+        rows = [(command.id, tuple(map(key_in_ascii, command.default_keys)), command.title) for command in KEY_COMMANDS]
         write(settings_text(rows, THEMES, threshold_rows()))
         return DONE
     from npu_tui.tui.keymap import use_settings

@@ -120,10 +120,12 @@ class Head(HeadLines):
         if found is None:
             lines = [Text(session.examining(index), "dim")]
         else:
-            leading = [each for each in found.findings if each.step_after_ns is not None and each.part_of is None]
-            grave = [each.severity == "high" for each in leading]
+            leading = [
+                finding for finding in found.findings if finding.step_after_ns is not None and finding.part_of is None
+            ]
+            grave = [finding.severity == "high" for finding in leading]
             lines = [
-                _line(number, words(said), number <= len(grave) and grave[number - 1]) if leading else _plain(said)
+                _line(number, words(said), number <= len(grave) and grave[number - 1]) if grave else _plain(said)
                 for number, said in enumerate(found.verdict, 1)
             ]
         single = verdict_rows(size.height) == 1 or len(lines) == 1

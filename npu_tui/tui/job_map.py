@@ -77,8 +77,8 @@ def _row(view: Overview, row: HeatRow) -> DrawnRow:
         return DrawnRow(label, say("ranks.missing"), row.values, figures, unknown=not figures)
     if row.kind == "alike":
         own = [view.examined.rows[rank] for rank in row.ranks]
-        most = max(abs(each.own_excess_us) for each in own) * 1e3
-        waits = max(each.job_waits_us for each in own) * 1e3
+        most = max(abs(rank_row.own_excess_us) for rank_row in own) * 1e3
+        waits = max(rank_row.job_waits_us for rank_row in own) * 1e3
         return DrawnRow(say("ranks.alike", count=len(row.ranks)), "", row.values, (f"±{_time(most)}", "", _time(waits)))
     rank = row.ranks[0]
     own_row = view.examined.rows[rank]
@@ -94,7 +94,7 @@ def _row(view: Overview, row: HeatRow) -> DrawnRow:
 
 def _seen_figures(view: Overview, rank: int) -> tuple[str, ...]:
     """What the others tell of a rank without files."""
-    own = next(each for each in view.job.sums if each.rank == rank)
+    own = next(sums for sums in view.job.sums if sums.rank == rank)
     return "", f"{own.came_last}/{own.collectives}", _time(own.cost), "" if own.gain is None else _time(own.gain)
 
 
@@ -475,7 +475,7 @@ def clock_parts(job: Job) -> list[str]:
     if job.missing:
         shown = job.missing[:8]
         parts.append(say("ranks.clock.missing", count=len(job.missing), ranks=shown))
-    left_out = sum(each.code in _LEFT_OUT for each in job.broken)
+    left_out = sum(reason.code in _LEFT_OUT for reason in job.broken)
     if left_out:
         parts.append(say("ranks.clock.broken", count=left_out))
     return parts

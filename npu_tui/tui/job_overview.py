@@ -231,17 +231,17 @@ class Overview:
 
     def scope_of_group(self, name: str) -> Scope:
         """The ranks and collectives of a group."""
-        group = next(each for each in self.job.groups if each.name == name)
+        group = next(group for group in self.job.groups if group.name == name)
         return Scope(say("ranks.scope.group", group=self.group_name(name)), frozenset(group.ranks), group.name)
 
     def scope_of_host(self, id_: str) -> Scope:
         """The ranks of a host."""
-        host = next(each for each in self.job.hosts if each.id == id_)
+        host = next(host for host in self.job.hosts if host.id == id_)
         return Scope(printable(id_), frozenset(host.ranks))
 
     def group_name(self, name: str) -> str:
         """What a group is called: its kind where that is known, and its ranks where they are few."""
-        group = next((each for each in self.job.groups if each.name == name), None)
+        group = next((group for group in self.job.groups if group.name == name), None)
         if group is None:
             return printable(name)
         kind = group.kind or printable(name)[-6:]

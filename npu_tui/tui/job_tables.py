@@ -180,7 +180,7 @@ def _clock(view: Overview) -> Table:
     def bent(row: int, value: Value) -> str:
         if value is None:
             return ""
-        most = max(rows[row].bends, key=lambda each: abs(each.gained_us))
+        most = max(rows[row].bends, key=lambda bend: abs(bend.gained_us))
         return say("ranks.bend", gained=most.gained_us, after=most.after_us * 1e3)
 
     cells: dict[str, Cell] = {

@@ -50,8 +50,8 @@ class Choice(Struct):
         """The rows on screen: those that match, without the ranks of folded jobs."""
         if self.wanted:
             return list(matching(self.listed, self.wanted, {path: told.text for path, told in self.told.items()}))
-        hidden = {rank.path for each in self.listed if each.is_job and self.is_folded(each) for rank in each.ranks}
-        return [each for each in self.listed if each.path not in hidden or each.is_job]
+        hidden = {rank.path for entry in self.listed if entry.is_job and self.is_folded(entry) for rank in entry.ranks}
+        return [entry for entry in self.listed if entry.path not in hidden or entry.is_job]
 
     def is_folded(self, job: Nearby) -> bool:
         """Whether the ranks of ``job`` are not shown: those of a large one at first, and what was turned since."""
@@ -65,23 +65,23 @@ class Choice(Struct):
     def stay_at(self, row: Nearby | None) -> None:
         """Let the cursor be on ``row`` again, whatever is shown now."""
         shown = self.shown()
-        paths = [each.path for each in shown]
+        paths = [entry.path for entry in shown]
         if row is not None and row.path in paths:
             self.at = paths.index(row.path)
         self.at = max(0, min(self.at, len(shown) - 1))
 
     def jobs(self) -> int:
         """How many folders are jobs."""
-        return sum(each.is_job for each in self.listed)
+        return sum(entry.is_job for entry in self.listed)
 
     def in_jobs(self) -> set[Path]:
         """The profiles that are ranks of a job."""
-        return {rank.path for each in self.listed for rank in each.ranks}
+        return {rank.path for entry in self.listed for rank in entry.ranks}
 
 
 def head_line(choice: Choice, width: int) -> Text:
     """How many there are, below which folder, and what is searched for."""
-    profiles = sum(not each.is_job for each in choice.listed)
+    profiles = sum(not entry.is_job for entry in choice.listed)
     words = [say("picker.title", count=profiles), say("picker.below", path=_home(choice.folder))]
     jobs = choice.jobs()
     if jobs:
@@ -103,10 +103,10 @@ def _home(folder: Path) -> str:
 
 def columns(choice: Choice, shown: Sequence[Nearby], width: int) -> list[int]:
     """Cells of name, rank, time, size, level and verdict in lines of ``width``; 0 for what has no room."""
-    rank = max([cell_count(say("picker.rank")), *(cell_count(_rank(each)) for each in shown)])
-    size = max([cell_count(say("picker.size")), *(cell_count(size_text(each.bytes)) for each in shown)])
+    rank = max([cell_count(say("picker.rank")), *(cell_count(_rank(entry)) for entry in shown)])
+    size = max([cell_count(say("picker.size")), *(cell_count(size_text(entry.bytes)) for entry in shown)])
     fixed = [rank, 16, size, cell_count(say("picker.level"))]
-    longest = max([_LEAST_NAME, *(cell_count(_name(choice, each)) for each in shown)])
+    longest = max([_LEAST_NAME, *(cell_count(_name(choice, entry)) for entry in shown)])
     room = width - _MARK
     for dropped in ([], [3], [3, 0], [3, 0, 2], [0, 1, 2, 3]):
         own = [0 if at in dropped else cells for at, cells in enumerate(fixed)]
@@ -125,15 +125,15 @@ def title_line(widths: Sequence[int]) -> Text:
     return Text(" " * _MARK + _joined(cells, widths), "dim", no_wrap=True, end="")
 
 
-def row_line(choice: Choice, each: Nearby, widths: Sequence[int], is_current: bool) -> Text:
+def row_line(choice: Choice, entry: Nearby, widths: Sequence[int], is_current: bool) -> Text:
     """One profile or job."""
-    told = choice.told.get(each.path)
-    mark = "●" if each.path in choice.marked else " "
-    level = "" if each.level is None else str(each.level)
-    time = datetime.fromtimestamp(each.time).strftime("%Y-%m-%d %H:%M") if each.time else ""
-    cells = [_name(choice, each), _rank(each), time, size_text(each.bytes), level]
+    told = choice.told.get(entry.path)
+    mark = "●" if entry.path in choice.marked else " "
+    level = "" if entry.level is None else str(entry.level)
+    time = datetime.fromtimestamp(entry.time).strftime("%Y-%m-%d %H:%M") if entry.time else ""
+    cells = [_name(choice, entry), _rank(entry), time, size_text(entry.bytes), level]
     line = Text(f"{mark} ", no_wrap=True, end="")
-    line.append(_joined(cells, widths[:-1]), "bold" if each.is_job else "")
+    line.append(_joined(cells, widths[:-1]), "bold" if entry.is_job else "")
     if widths[-1]:
         words = "…" if told is None and not choice.is_examined else ""
         words = words if told is None else shortened(printable(told.text), widths[-1])
@@ -149,14 +149,14 @@ def row_line(choice: Choice, each: Nearby, widths: Sequence[int], is_current: bo
 
 def foot_lines(choice: Choice, width: int, words: str) -> list[Text]:
     """All of what the row under the cursor says, where it lies, and the keys."""
-    each = choice.current()
+    entry = choice.current()
     lines: list[Text] = []
-    if each is not None:
-        told = choice.told.get(each.path)
+    if entry is not None:
+        told = choice.told.get(entry.path)
         if told is not None:
             style = "dim" if told.failed else "bold"
             lines += [Text(line, style, no_wrap=True, end="") for line in wrapped(printable(told.text), width)[:2]]
-        lines.append(Text(shortened(printable(str(each.path)), width, ahead=True), "dim", no_wrap=True, end=""))
+        lines.append(Text(shortened(printable(str(entry.path)), width, ahead=True), "dim", no_wrap=True, end=""))
     if choice.wanted:
         typed = say("picker.filter", text=printable(choice.wanted), count=len(choice.shown()))
         lines.append(Text(shortened(typed, width, ahead=True), "bold", no_wrap=True, end=""))
@@ -172,18 +172,18 @@ def _keys(choice: Choice) -> str:
     return say("picker.keys")
 
 
-def _name(choice: Choice, each: Nearby) -> str:
+def _name(choice: Choice, entry: Nearby) -> str:
     """The name, with how to unfold a job ahead, or below its job."""
-    if each.is_job:
-        return f"{'▸' if choice.is_folded(each) and not choice.wanted else '▾'} {each.name}"
-    worker = each.name.rpartition("/")[2]
-    return f"    {worker}" if each.path in choice.in_jobs() else f"  {each.name}"
+    if entry.is_job:
+        return f"{'▸' if choice.is_folded(entry) and not choice.wanted else '▾'} {entry.name}"
+    worker = entry.name.rpartition("/")[2]
+    return f"    {worker}" if entry.path in choice.in_jobs() else f"  {entry.name}"
 
 
-def _rank(each: Nearby) -> str:
-    if each.is_job:
-        return say("picker.ranks", count=len(each.ranks))
-    return "" if each.rank is None else str(each.rank)
+def _rank(entry: Nearby) -> str:
+    if entry.is_job:
+        return say("picker.ranks", count=len(entry.ranks))
+    return "" if entry.rank is None else str(entry.rank)
 
 
 def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:
@@ -285,7 +285,7 @@ class PickerScreen(Screen[None], inherit_bindings=False):
     def examine(self) -> None:
         """Learn what those say of which it is not known yet."""
         self._stop.clear()
-        self._learn([each for each in self.choice.listed if each.path not in self.choice.told])
+        self._learn([entry for entry in self.choice.listed if entry.path not in self.choice.told])
 
     @work(thread=True, exclusive=True, group="learn")
     def _learn(self, listed: list[Nearby]) -> None:
@@ -334,7 +334,7 @@ class PickerScreen(Screen[None], inherit_bindings=False):
         widths = columns(self.choice, shown, width)
         lines = [head_line(self.choice, width), Text(), title_line(widths)]
         lines += [
-            row_line(self.choice, each, widths, at == self.choice.at) for at, each in enumerate(rows, self._first)
+            row_line(self.choice, entry, widths, at == self.choice.at) for at, entry in enumerate(rows, self._first)
         ]
         if not shown and self.choice.is_whole:
             lines.append(Text(say("picker.nothing"), "dim"))
@@ -382,7 +382,7 @@ class PickerScreen(Screen[None], inherit_bindings=False):
     def action_prefix(self, key: str) -> None:
         """Take the first key of a sequence; the second one runs its command."""
         if self._prefix == key:
-            self.action_run(next(each.id for each in commands_of("picker") if f"{key} {key}" in each.keys))
+            self.action_run(next(entry.id for entry in commands_of("picker") if f"{key} {key}" in entry.keys))
         else:
             self._prefix = key
 
@@ -411,7 +411,7 @@ class PickerScreen(Screen[None], inherit_bindings=False):
         if row is None:
             return
         if not row.is_job:
-            row = next((each for each in self.choice.listed if row in each.ranks), row)
+            row = next((entry for entry in self.choice.listed if row in entry.ranks), row)
         if row.is_job:
             self.choice.turned ^= {row.path}
             self.choice.stay_at(row)
@@ -431,7 +431,7 @@ class PickerScreen(Screen[None], inherit_bindings=False):
     def open(self) -> None:
         """Open what is marked, or else this one."""
         row = self.choice.current()
-        marked = [each.path for each in self.choice.listed if each.path in self.choice.marked and not each.is_job]
+        marked = [entry.path for entry in self.choice.listed if entry.path in self.choice.marked and not entry.is_job]
         if len(marked) > MOST_STACKED:
             self.tell(say("picker.too_many", count=len(marked), most=MOST_STACKED))
         elif marked:

@@ -106,7 +106,7 @@ def _begins(words: Sequence[str], one: Candidate) -> bool:
         return True
     texts = [text.lower() for text in (one.text, *one.also)]
     parts = [(text, *re.split(r"[\s_]+", text)) for text in texts]
-    return any(all(any(part.startswith(word) for part in each) for word in words) for each in parts)
+    return any(all(any(part.startswith(word) for part in names) for word in words) for names in parts)
 
 
 def command_called(text: str, where: Where) -> Command | None:
@@ -173,7 +173,7 @@ class Querying:
         """Show the answer to ``sql``."""
         sql = sql.strip()
         if sql:
-            self._asked = [*(each for each in self._asked if each != sql), sql]
+            self._asked = [*(query for query in self._asked if query != sql), sql]
         self._answer(sql)
 
     def _show(self) -> None:

@@ -365,10 +365,10 @@ class ComparedHead(HeadLines):
         """Both drawn steps on one scale."""
         picture = self._picture
         windows = picture.drawn.windows
-        names = [f"{sign} {_step_name(each)}" for sign, each in zip("BN", windows, strict=True)]
-        ends = [f" {duration_text(each.wall)}" for each in windows]
+        names = [f"{sign} {_step_name(window)}" for sign, window in zip("BN", windows, strict=True)]
+        ends = [f" {duration_text(window.wall)}" for window in windows]
         left, right = max(map(cell_count, names)) + 1, max(map(cell_count, ends))
-        longest = max(max(each.wall for each in windows), 1)
+        longest = max(max(window.wall for window in windows), 1)
         lines = []
         for side, window, name, end in zip(picture.comparison.sides, windows, names, ends, strict=True):
             cells = max(round((width - left - right) * window.wall / longest), 1)
@@ -411,7 +411,7 @@ def _classes(side: Side, window: StepWindow, cells: int) -> npt.NDArray[np.int64
     if side.claims is None:
         return np.full(cells, _KINDS.index("outside"))
     edges = (window.start + np.arange(cells + 1) * window.wall // cells).astype(np.float64)
-    own = [np.diff(covered_before(*each, edges)) for each in (side.claims.computing, side.claims.exposed)]
+    own = [np.diff(covered_before(*spans, edges)) for spans in (side.claims.computing, side.claims.exposed)]
     busy = np.flatnonzero((own[0] + own[1]) > 0)
     found = np.full(cells, _KINDS.index("idle"))
     found[: int(busy[0]) if len(busy) else cells] = _KINDS.index("outside")

@@ -126,16 +126,16 @@ def host_threads(trace: Trace, roles: list[Role], link: int) -> list[Thread]:
     for kind in ("main", "backward", "queue"):
         lane = next(
             (
-                each
-                for each in trace.file_lanes
-                if roles[each.index].kind == kind and trace.layers[each.layer].kind in ("python", "other")
+                file_lane
+                for file_lane in trace.file_lanes
+                if roles[file_lane.index].kind == kind and trace.layers[file_lane.layer].kind in ("python", "other")
             ),
             None,
         )
         if lane is not None:
             found.append(Thread(lane, roles[lane.index].name))
     source = int(trace.links.source_lane[link]) if link >= 0 else -1
-    if source >= 0 and all(source != each.lane.index for each in found):
+    if source >= 0 and all(source != thread.lane.index for thread in found):
         lane = trace.lanes[source]
         found.append(Thread(lane, f"{trace.layers[lane.layer].name} {roles[source].name}"))
     return found
@@ -180,11 +180,11 @@ def bubbles(now: Context) -> Content:
     sheet = FREE.make(now.part)
     if not sheet.rows:
         return nothing(now, say("idle.none"))
-    found = [each.within(now.part.window) for each in now.profile.idles]
-    idles = [(each, at) for each in found for at in range(len(each))]
+    found = [idles_of.within(now.part.window) for idles_of in now.profile.idles]
+    idles = [(idles_of, at) for idles_of in found for at in range(len(idles_of))]
     length = np.array(sheet.values("duration"))
     longest = np.argsort(-length, kind="stable")[:_SHOWN_ROWS]
-    late = sum(float(each.late.sum()) for each in found)
+    late = sum(float(idles_of.late.sum()) for idles_of in found)
     notes = [
         say("bubbles.note", count=sheet.rows, total=duration_text(int(length.sum())), late=duration_text(late)),
         scope_note(now),
@@ -194,13 +194,13 @@ def bubbles(now: Context) -> Content:
         notes.insert(1, say("bubbles.cut", shown=len(longest), count=sheet.rows))
     chosen = [idles[row] for row in longest.tolist()]
     table = shown(now.trace, FREE, _with_threads(now, sheet.taken(longest), chosen), GAP.join(notes))
-    return replace(table, rows=[_row(now, row, *each) for row, each in zip(table.rows, chosen, strict=True)])
+    return replace(table, rows=[_row(now, row, *idle) for row, idle in zip(table.rows, chosen, strict=True)])
 
 
 def _with_threads(now: Context, sheet: Sheet, idles: list[tuple[Idles, int]]) -> Sheet:
     """``sheet`` with what the threads of the host did meanwhile, on the clock of the scene."""
     trace, roles = now.profile.trace, now.session.scene.roles[now.trace]
-    threads = {roles[each.lane.index].kind: each for each in host_threads(trace, roles, -1)}
+    threads = {roles[thread.lane.index].kind: thread for thread in host_threads(trace, roles, -1)}
     doing: dict[str, list[str | None]] = {kind: [] for kind in _THREADS}
     for found, at in idles:
         start, end, shift = int(found.start[at]), int(found.end[at]), round(float(found.ahead[at]))

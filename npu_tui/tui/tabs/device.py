@@ -74,8 +74,8 @@ def _columns(by: By) -> list[Field]:
     """The columns of the panel with those that name a row up front."""
     names = _LABELS[by]
     first, rest = OPERATORS.panel[:_FIRST], OPERATORS.panel[_FIRST:]
-    named = [each for name in names for each in rest if each.column.id == name]
-    return [*first, *named, *(each for each in rest if each.column.id not in (*names, "type", "name"))]
+    named = [field for name in names for field in rest if field.column.id == name]
+    return [*first, *named, *(field for field in rest if field.column.id not in (*names, "type", "name"))]
 
 
 def _ways(table: KernelTable) -> list[By]:
@@ -143,11 +143,11 @@ def link_table(pairs: list[PairSum]) -> Content:
         return say("links_between.none", key=key)
     note, again = say("links_between.note", count=len(pairs)), say("links_between.again", key=key)
     table = shown(0, LINK_MATRIX, sheet, note, again=again, most=sheet.rows)
-    if len({rank for each in pairs for rank in (each.source, each.target)}) > _MOST_RANKS:
+    if len({rank for pair_of in pairs for rank in (pair_of.source, pair_of.target)}) > _MOST_RANKS:
         return table
     rows = [
-        replace(row, aside=partial(_heat_map, [pair for pair in pairs if pair.group == each.group]))
-        for row, each in zip(table.rows, pairs, strict=True)
+        replace(row, aside=partial(_heat_map, [pair for pair in pairs if pair.group == pair_of.group]))
+        for row, pair_of in zip(table.rows, pairs, strict=True)
     ]
     return replace(table, rows=rows)
 
@@ -155,8 +155,8 @@ def link_table(pairs: list[PairSum]) -> Content:
 def _heat_map(pairs: list[PairSum], width: int, height: int) -> Text:
     """Bandwidth from rank to rank of one group; copies on the chip are left out of the scale."""
     del height
-    ranks = sorted({rank for each in pairs for rank in (each.source, each.target)})
-    speeds = {(each.source, each.target): each.speed for each in pairs if each.transport != LOCAL}
+    ranks = sorted({rank for pair in pairs for rank in (pair.source, pair.target)})
+    speeds = {(pair.source, pair.target): pair.speed for pair in pairs if pair.transport != LOCAL}
     most = max((speed for speed in speeds.values() if speed), default=0.0)
     cell = max((width - 4) // max(len(ranks), 1), 4)
     picture = Text(say("links_between.heat")[:width], style="dim", no_wrap=True)

@@ -84,7 +84,7 @@ def _tree(now: Context, start: int, end: int) -> Content:
     trace, scene = now.session.scene.traces[row.trace], now.session.scene
     window = Window(scene.to_trace(row.trace, start), scene.to_trace(row.trace, end))
     found = call_tree(trace, trace.lanes[row.lane], window)
-    rows = [_call(row.trace, trace, each, end - start) for each in found[:_MOST_CALLS]]
+    rows = [_call(row.trace, trace, call, end - start) for call in found[:_MOST_CALLS]]
     name = printable(scene.roles[row.trace][row.lane].name)
     note = GAP.join([say("range.tree", lane=name), _title(now, start, end), _then(now)])
     return Table(tuple(say(f"range.{key}") for key in _TREE), rows, note)
@@ -135,14 +135,14 @@ def _edges(now: Context, start: int, end: int) -> list[str]:
     return [say("range.between", first=words[0], second=words[1])]
 
 
-def _call(index: int, trace: Trace, each: Call, length: int) -> Row:
-    name = "  " * each.depth + brief(printable(each.name), _LONGEST_NAME)
-    share = each.total / max(length, 1)
-    cells = (duration_text(each.total), f"{share:.1%}", duration_text(each.own), f"{each.count:,}", name)
-    values = (each.total, share, each.own, each.count, each.name)
-    slices, items = trace.slices, each.items
+def _call(index: int, trace: Trace, call: Call, length: int) -> Row:
+    name = "  " * call.depth + brief(printable(call.name), _LONGEST_NAME)
+    share = call.total / max(length, 1)
+    cells = (duration_text(call.total), f"{share:.1%}", duration_text(call.own), f"{call.count:,}", name)
+    values = (call.total, share, call.own, call.count, call.name)
+    slices, items = trace.slices, call.items
     return Row(
-        cells, Ranked(index, each.count, lambda: items[np.argsort(slices.start[items] - slices.end[items])]), values
+        cells, Ranked(index, call.count, lambda: items[np.argsort(slices.start[items] - slices.end[items])]), values
     )
 
 

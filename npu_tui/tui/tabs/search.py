@@ -65,10 +65,10 @@ def _spread_words(now: Context) -> list[str]:
     """How the hits of each trace spread, in a line."""
     found = []
     for number, trace in enumerate(now.session.scene.traces):
-        each = distribution(trace, now.hits.items[now.hits.traces == number])
-        if each is not None:
+        spread_of = distribution(trace, now.hits.items[now.hits.traces == number])
+        if spread_of is not None:
             label = now.session.scene.labels[number]
-            found += [f"{label} {spread_words(trace, each)}".strip(), sum_words(each)]
+            found += [f"{label} {spread_words(trace, spread_of)}".strip(), sum_words(spread_of)]
     return found
 
 
@@ -104,8 +104,8 @@ def _groups(session: Session, number: int, items: I64, view: str) -> list[Row]:
         code, names = phases(trace, items), [say(f"phase.{phase}") for phase in PHASES]
     label = scene.labels[number]
     rows = []
-    for each, found in by_code(trace, items, code)[:_SHOWN_ROWS]:
-        name = brief(printable(f"{label} {names[each]}".strip()), _LONGEST_NAME)
+    for number_of, found in by_code(trace, items, code)[:_SHOWN_ROWS]:
+        name = brief(printable(f"{label} {names[number_of]}".strip()), _LONGEST_NAME)
         rows.append(_group(number, name, slices.end[found.items] - slices.start[found.items], found))
     return rows
 

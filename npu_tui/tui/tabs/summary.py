@@ -108,7 +108,7 @@ def _settings(profile: Profile) -> list[Row]:
     rows = []
     for name, value in sorted(profile.setup.settings.items()):
         if isinstance(value, Mapping):
-            value = ", ".join(f"{key} {each}" for key, each in value.items())
+            value = ", ".join(f"{key} {entry}" for key, entry in value.items())
         elif isinstance(value, list):
             value = ", ".join(map(str, value))
         rows.append(_line("setting", name.strip("_"), brief(str(value), _LONGEST)))
@@ -127,18 +127,18 @@ def _settings(profile: Profile) -> list[Row]:
 def _files(profile: Profile) -> list[Row]:
     """Every file that may lie beside a trace: how far it could be read, what it tells, which setting makes it."""
     rows = []
-    for each in profile.tables.files:
-        tells = say(f"summary.tells.{each.name}")
-        word = say(f"summary.state.{each.state}")
-        if each.state == "missing":
-            by_text = profile.kind == "database" and profile.profiler_level != 0 and each.name in _OF_TEXT
-            setting = say("summary.makes.text" if by_text else f"summary.makes.{each.name}")
+    for file in profile.tables.files:
+        tells = say(f"summary.tells.{file.name}")
+        word = say(f"summary.state.{file.state}")
+        if file.state == "missing":
+            by_text = profile.kind == "database" and profile.profiler_level != 0 and file.name in _OF_TEXT
+            setting = say("summary.makes.text" if by_text else f"summary.makes.{file.name}")
             makes = say("summary.makes", tells=tells, setting=setting)
-            rows.append(_line("file", each.name, Text(word, style="dim"), makes))
+            rows.append(_line("file", file.name, Text(word, style="dim"), makes))
             continue
-        value = word if not each.rows else say("summary.rows", state=word, count=each.rows)
-        problems = [words(problem).removeprefix(f"{each.name}: ") for problem in each.problems]
-        rows.append(_line("file", each.name, value, "; ".join([*problems, tells])))
+        value = word if not file.rows else say("summary.rows", state=word, count=file.rows)
+        problems = [words(problem).removeprefix(f"{file.name}: ") for problem in file.problems]
+        rows.append(_line("file", file.name, value, "; ".join([*problems, tells])))
     return rows
 
 
@@ -155,8 +155,8 @@ def _checks(checks: list[Check]) -> list[Row]:
         )
         rows.append(_line("check", check.file, value, more))
         rows += [
-            _line("check", " ".join(each.key), _number(each.name, each.theirs), _apart(each))
-            for each in check.differences[:_MOST_DIFFERENCES]
+            _line("check", " ".join(difference.key), _number(difference.name, difference.theirs), _apart(difference))
+            for difference in check.differences[:_MOST_DIFFERENCES]
         ]
     return rows
 
@@ -169,6 +169,6 @@ def _number(name: str, value: int | None) -> str:
     return f"{value:,}" if name == "count" else duration_text(value)
 
 
-def _apart(each: Difference) -> str:
-    label = say(f"summary.figure.{each.name}") if knows(f"summary.figure.{each.name}") else each.name
-    return say("summary.differs", name=label, ours=_number(each.name, each.ours))
+def _apart(difference: Difference) -> str:
+    label = say(f"summary.figure.{difference.name}") if knows(f"summary.figure.{difference.name}") else difference.name
+    return say("summary.differs", name=label, ours=_number(difference.name, difference.ours))
