@@ -278,7 +278,6 @@ class Picture:
 def compared_scene(picture: Picture) -> Scene:
     """The scene of ``picture``: the starts of the drawn steps lie on one another, the changes are marked above."""
     scene = make_scene([side.profile for side in picture.comparison.sides])
-    scene.pair = picture.pair
-    scene.offsets = scene.pair.offsets
+    scene.compare(picture.pair)
     scene.findings = picture.marks()
     return scene

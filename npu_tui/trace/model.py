@@ -20,7 +20,7 @@ F64 = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 
-class Rows(Struct):
+class Rows(Struct, eq=False):
     """Row r holds the positions ``[offset[r], offset[r + 1])``, sorted by start and never overlapping.
 
     ``item`` is the slice at each position, ``start`` and ``end`` its times (int64 ns; within one row both ascend),

@@ -221,7 +221,8 @@ def ranks_session(
     """
     session = make_session(profiles)
     lines = Timelines(job, ranks, profiles)
-    session.scene.offsets, session.scene.stacked = lines.offsets(), True
+    session.scene.set_offsets(lines.offsets())
+    session.scene.stacked = True
     session.job = lines
     if shown is not None and followed is not None and followed in ranks:
         session.goal = late_operation(session, shown, followed)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.view.moves import Bounds, slice_at, slice_beside, snapped
+from npu_tui.view.moves import slice_at, slice_beside, snapped
 from npu_tui.view.outline import Folds
 from npu_tui.view.rows import RowKey, RowList
 from npu_tui.view.scene import LinkMode, Scene, ScreenRow, Selected, ViewState
@@ -51,8 +51,7 @@ class Explorer:
         self.anchor: int | None = None
         self.base: Selected | None = None
         self._clock = clock
-        self.bounds = Bounds(scene)
-        self._fitted = self.bounds.whole
+        self._whole = self._fitted = scene.whole
         self.state = ViewState(Viewport.around(*self._fitted, max(width, 1)))
         self.list = RowList(scene, self.state, height)
         low, high = self.home_bounds()
@@ -85,7 +84,7 @@ class Explorer:
     def set_offsets(self, offsets: Sequence[int]) -> None:
         """Put the traces ``offsets`` ns ahead of their own clocks."""
         if [*offsets] != self.scene.offsets:
-            self.scene.offsets = [*offsets]
+            self.scene.set_offsets(offsets)
             self.list.look()
 
     # --- size, rows and folds
@@ -123,11 +122,11 @@ class Explorer:
 
     def widen(self) -> None:
         """Take in new curves; an empty scene then shows all of its time."""
-        before, self.bounds = self.bounds.whole, Bounds(self.scene)
+        before, self._whole = self._whole, self.scene.whole
         self.list.refit()
-        if self.bounds.whole != before and before[1] - before[0] <= 1:
-            self._show(*self.bounds.whole)
-            self._put_cursor(sum(self.bounds.whole) // 2)
+        if self._whole != before and before[1] - before[0] <= 1:
+            self._show(*self._whole)
+            self._put_cursor(sum(self._whole) // 2)
 
     # --- time
 
@@ -190,7 +189,8 @@ class Explorer:
         # Rounding must not swallow a zoom out of the closest view.
         if span == viewport.span and factor < 1:
             span += viewport.width
-        span = max(min(span, self.bounds.high - self.bounds.low), viewport.width)
+        low, high = self.scene.limits
+        span = max(min(span, high - low), viewport.width)
         # On the new column grid, go back as many columns from the point as it is from the left edge now.
         grid = Viewport(0, span, viewport.width)
         start = grid.edge(grid.column(point) - viewport.column(point))
@@ -228,14 +228,15 @@ class Explorer:
             self.pan_columns(columns)
 
     def _show(self, start: int, end: int) -> None:
-        """Make ``[start, end)`` the viewport, clipped to the bounds of the scene."""
+        """Make ``[start, end)`` the viewport, clipped to the limits of the scene."""
         width = self.state.viewport.width
-        span = min(max(end - start, width), max(self.bounds.high - self.bounds.low, width))
-        last = max(self.bounds.high - span, self.bounds.low)
-        start = min(max(start, self.bounds.low), last)
+        low, high = self.scene.limits
+        span = min(max(end - start, width), max(high - low, width))
+        last = max(high - span, low)
+        start = min(max(start, low), last)
         self._fitted = (start, start + min(max(end - start, 1), span))
         viewport = Viewport.around(start, start + span, width)
-        if self.bounds.low < start == last and viewport.end < self.bounds.high:
+        if low < start == last and viewport.end < high:
             viewport = viewport.panned(1)  # rounding to the grid must not hide the end of the trace
         self.state.viewport = viewport
         self.list.look()
@@ -280,7 +281,7 @@ class Explorer:
 
     def home_bounds(self) -> tuple[int, int]:
         """The times of the opening view: the first step, or the trace."""
-        return self.scene.step_at(0, 0) or self.bounds.whole
+        return self.scene.step_at(0, 0) or self.scene.whole
 
     def home(self) -> None:
         """Fit the step around the cursor; if it is fitted already, the scene."""
@@ -291,7 +292,7 @@ class Explorer:
             self.show(*step)
             step_view = self.state.viewport
         if step is None or step_view == before:
-            self.show(*self.bounds.whole)
+            self.show(*self.scene.whole)
 
     # --- rows and slices
 

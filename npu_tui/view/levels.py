@@ -62,12 +62,13 @@ class Cover:
 
     def busy(self, start: int, end: int) -> int:
         """How much of ``[start, end)`` is covered, ns."""
-        return self._until(end) - self._until(start)
-
-    def _until(self, time: int) -> int:
-        count = int(self.start.searchsorted(time))
-        total = int(self._sum[count])
-        return total - max(int(self.end[count - 1]) - time, 0) if count else total
+        until = []
+        for time in (start, end):
+            count = int(self.start.searchsorted(time))
+            # The last interval that has begun may reach beyond the time.
+            beyond = max(int(self.end[count - 1]) - time, 0) if count else 0
+            until.append(int(self._sum[count]) - beyond)
+        return until[1] - until[0]
 
 
 _BLOCK = 16

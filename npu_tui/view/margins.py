@@ -36,10 +36,8 @@ def gutter_width(width: int) -> int:
     return max(min(_NARROW, width - _LEAST_LANES), 0)
 
 
-def share_text(share: float | None) -> str:
-    """A busy share (0..1) in at most four cells: ``100%``, ``7%``, ``<1%``, ``·`` for 0, empty if unknown."""
-    if share is None:
-        return ""
+def share_text(share: float) -> str:
+    """A busy share (0..1) in at most four cells: ``100%``, ``7%``, ``<1%``, ``·`` for 0."""
     if share <= 0:
         return _IDLE
     if share < 0.01:
@@ -53,77 +51,33 @@ def offset_text(offset: int) -> str:
     return ("+" if offset > 0 else "") + duration_text(offset, 3, gap="") if offset else ""
 
 
-def gutter_row(row: ScreenRow, layer_ink: int, value: str, focused: bool, width: int, label: str = "") -> Grid:
-    """The gutter of one row, ``width`` columns wide, with ``value`` at its right edge.
+def gutter_row(row: ScreenRow, ink: int, value: str, focused: bool, width: int, label: str = "") -> Grid:
+    """The gutter of one row, ``width`` columns wide, its strip in ``ink``, with ``value`` at its right edge.
 
     ``label`` identifies the trace where there are several.
     """
-    depth = -1 if row.opener else row.depth
-    mark = (_FOLDED if row.folded else _OPEN) if row.foldable else " "
-    pinned = row.pinned and row.opener
-    head = row.kind in ("trace", "layer")
-    return _gutter_row(head, row.name, mark, depth, layer_ink, value, focused, width, pinned, label)
-
-
-class Gutter:
-    """The gutter of the last frame: only rows that changed are copied, as most stay the same."""
-
-    def __init__(self) -> None:
-        self._rows: list[Grid] = []
-        self._grid = Grid.blank(0, 0, Ink.TEXT, Ink.LANE)
-
-    def put(self, rows: list[Grid], grid: Grid) -> None:
-        """Copy ``rows``, one per line of ``grid``, into it."""
-        drawn = self._grid
-        if drawn.char.shape != grid.char.shape:
-            drawn = self._grid = Grid.blank(grid.height, grid.width, Ink.TEXT, Ink.LANE)
-            self._rows = []
-        for y, row in enumerate(rows):
-            if not self._rows or row is not self._rows[y]:
-                drawn.put(y, row)
-        self._rows = rows
-        grid.put(0, drawn)
-
-
-@lru_cache(maxsize=4)
-def blank_row(width: int) -> Grid:
-    """The gutter of a line without a row."""
-    return Grid.blank(1, width, Ink.TEXT, Ink.LANE)
-
-
-@lru_cache(maxsize=4096)
-def _gutter_row(
-    head: bool,
-    name: str,
-    mark: str,
-    depth: int,
-    layer_ink: int,
-    value: str,
-    focused: bool,
-    width: int,
-    pinned: bool,
-    label: str,
-) -> Grid:
     grid = Grid.blank(1, width, Ink.TEXT, Ink.LANE)
-    grid.write(0, 0, points(_PIN if pinned else _STRIP), Ink.ACCENT if pinned else layer_ink)
+    pinned, head = row.pinned and row.opener, row.kind in ("trace", "layer")
+    grid.write(0, 0, points(_PIN if pinned else _STRIP), Ink.ACCENT if pinned else ink)
     if focused:
         grid.bg[0, 1:] = Ink.NAME_FOCUS
     shift = grid.write(0, 1, points(label), Ink.DIM) - 1
     # Rows below the first one of a lane show a guide, and their depth every five rows.
-    if depth >= 0:
-        text = _GUIDE if depth % _GUIDE_EVERY else str(depth)
+    if not row.opener:
+        text = _GUIDE if row.depth % _GUIDE_EVERY else str(row.depth)
         grid.write(0, shift + (4 if width > _NARROW else 3) - len(text) + 1, points(text), Ink.FAINT)
         return grid
     bright = focused or head
     idle = value == _IDLE
     indent = shift + (1 if head or width <= _NARROW else 2)
-    grid.write(0, indent, points(mark), Ink.BRIGHT if bright else Ink.DIM)
+    if row.foldable:
+        grid.write(0, indent, points(_FOLDED if row.folded else _OPEN), Ink.BRIGHT if bright else Ink.DIM)
     start = indent + 2
     room = width - start - 1 - (len(value) + bool(value) if head else max(len(value), _VALUE) + 1)
-    grid.write(0, start, points(_fitted(name, max(room, 0))), Ink.BRIGHT if bright else Ink.DIM if idle else Ink.TEXT)
+    name = _fitted(row.name, max(room, 0))
+    grid.write(0, start, points(name), Ink.BRIGHT if bright else Ink.DIM if idle else Ink.TEXT)
     if width - 1 - len(value) > start:
-        ink = Ink.BRIGHT if focused else Ink.FAINT if idle else Ink.DIM
-        grid.write(0, width - 1 - len(value), points(value), ink)
+        grid.write(0, width - 1 - len(value), points(value), Ink.BRIGHT if focused else Ink.FAINT if idle else Ink.DIM)
     return grid
 
 

@@ -27,11 +27,12 @@ class Minimap:
     def __init__(self, trace: Trace, viewport: Viewport, levels: Callable[[Rows], Levels]) -> None:
         self.viewport = viewport
         overlap = {lane.name: lane for lane in trace.file_lanes if trace.layer_of(lane.index).kind == "overlap"}
-        self.device = _COMPUTING in overlap
-        if self.device:
+        if _COMPUTING in overlap:
+            self.ink = bar(OpClass.CUBE)
             self.busy = self._levels(trace, [overlap[_COMPUTING]], levels)
         else:
             # Without an Overlap Analysis layer the busiest lane of any stream stands for the device.
+            self.ink = bar(OpClass.OP)
             device = [lane for lane in trace.file_lanes if trace.layer_of(lane.index).kind == "hardware"]
             self.busy = self._levels(trace, device or trace.file_lanes, levels)
         exposed = [overlap[_EXPOSED]] if _EXPOSED in overlap else []
@@ -49,7 +50,7 @@ class Minimap:
         """Draw the one-row ``grid``: the histogram, the window ``view`` and search hits at the times ``hits``."""
         width = grid.width
         grid.char[0] = LOWER_EIGHTHS[np.where(self.busy > 0, self.busy, np.minimum(self.exposed, 1))]
-        grid.fg[0] = np.where(self.busy > 0, bar(OpClass.CUBE if self.device else OpClass.OP), int(Ink.EXPOSED))
+        grid.fg[0] = np.where(self.busy > 0, self.ink, int(Ink.EXPOSED))
         low = np.clip(self.viewport.column(view.start), 0, width - 1)
         high = np.clip(self.viewport.column(view.end - 1), 0, width - 1)
         grid.bg[0, low : high + 1] = Ink.WINDOW
@@ -67,35 +68,25 @@ class LossIndex:
     """Sums of lost time over any window, of all waits and of those for starved launches."""
 
     def __init__(self, losses: Losses) -> None:
-        self._all = _Cumulated(losses.start, losses.end)
-        self._starved = _Cumulated(losses.start[losses.starved], losses.end[losses.starved])
+        self._waits = []
+        for chosen in (slice(None), losses.starved):
+            start, end = np.sort(losses.start[chosen]), np.sort(losses.end[chosen])
+            sums = (np.concatenate(([0], np.cumsum(times))) for times in (start, end))
+            self._waits.append((start, end, *sums))
 
     def __bool__(self) -> bool:
-        return bool(self._all)
+        return len(self._waits[0][0]) > 0
 
-    def cells(self, viewport: Viewport) -> tuple[I64, I64]:
+    def cells(self, viewport: Viewport) -> list[I64]:
         """The lost time of every column and the part lost by starved launches; (width,) ns each."""
-        edges = viewport.edges()
-        return np.diff(self._all.before(edges)), np.diff(self._starved.before(edges))
-
-
-class _Cumulated:
-    """How much of a set of intervals lies before a time."""
-
-    def __init__(self, start: I64, end: I64) -> None:
-        self._start, self._end = np.sort(start), np.sort(end)
-        self._start_sum = np.concatenate(([0], np.cumsum(self._start)))
-        self._end_sum = np.concatenate(([0], np.cumsum(self._end)))
-
-    def __bool__(self) -> bool:
-        return len(self._start) > 0
-
-    def before(self, time: I64) -> I64:
-        """The sum in ns. Products may overflow, but the difference of two sums is right modulo 2**64."""
-        begun, over = self._start.searchsorted(time), self._end.searchsorted(time)
-        # Each interval that has begun adds time - start, each that is over takes back time - end: what remains of it is
-        # its length.
-        return (begun * time - self._start_sum[begun]) - (over * time - self._end_sum[over])
+        edges, lost = viewport.edges(), []
+        for start, end, start_sum, end_sum in self._waits:
+            begun, over = start.searchsorted(edges), end.searchsorted(edges)
+            # Each wait that has begun adds edge - start, each that is over takes back edge - end: what remains of it is
+            # its length. Products may overflow, but the difference of two sums is right modulo 2**64.
+            before = (begun * edges - start_sum[begun]) - (over * edges - end_sum[over])
+            lost.append(np.diff(before))
+        return lost
 
 
 def draw_losses(grid: Grid, index: LossIndex, viewport: Viewport) -> tuple[int, bool]:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE, LayerKind, Rows, Trace
 from npu_tui.view.outline import is_plane
-from npu_tui.view.scene import Scene, ScreenRow, Selected
+from npu_tui.view.scene import ScreenRow, Selected
 from npu_tui.view.viewport import Viewport
 
 _SNAP_COLUMNS = 2
@@ -99,41 +99,6 @@ def next_in_time(times: npt.NDArray[np.int64], when: int, direction: int) -> int
     """Index of the first of the ascending ``times`` after ``when`` (direction 1) or the last before it (-1)."""
     at = int(np.searchsorted(times, when, "right" if direction > 0 else "left")) - (direction < 0)
     return at if 0 <= at < len(times) else None
-
-
-class Bounds:
-    """The times of a scene, ns on its clock with the present offsets."""
-
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
-        self._extents = [_extent(trace, length) for trace, length in zip(scene.traces, scene.lengths, strict=True)]
-
-    def _edges(self, which: int) -> list[int]:
-        return [offset + extent[which] for offset, extent in zip(self._scene.offsets, self._extents, strict=True)]
-
-    @property
-    def whole(self) -> tuple[int, int]:
-        """From the start of the first trace to the end of the last one, which includes slices without duration."""
-        start = self._scene.start
-        return start, max(self._edges(1), default=start + 1)
-
-    @property
-    def low(self) -> int:
-        """The earliest time that can be on screen; samples may lie before the first slice."""
-        return min(self._edges(0), default=self._scene.start)
-
-    @property
-    def high(self) -> int:
-        """The end of the times that can be on screen."""
-        return max(self._edges(2), default=self._scene.start + 1)
-
-
-def _extent(trace: Trace, length: int) -> tuple[int, int, int]:
-    """The first time of ``trace``, the end of its slices, the end of its slices and samples; ns on its own clock."""
-    end = max(length, 1, int(trace.slices.start.max()) + 1 if len(trace.slices) else 1)
-    if not len(trace.counters):
-        return 0, end, end
-    return min(int(trace.counters.time.min()), 0), end, max(int(trace.counters.time.max()), end)
 
 
 _PREFERENCE = (HOST_TO_DEVICE, TASK_QUEUE, ASYNC_NPU, FORWARD_BACKWARD)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from msgspec import Struct
 
 from npu_tui.native.cells import I64
 from npu_tui.strings import knows, say
@@ -15,7 +16,7 @@ from npu_tui.view.margins import Ticks, anchor_text, draw_ruler, range_columns
 from npu_tui.view.minimap import draw_losses
 from npu_tui.view.paired import PairRows, draw_pair_rows
 from npu_tui.view.palette import Ink
-from npu_tui.view.scene import BASE, FindingMark, Scene, ViewState
+from npu_tui.view.scene import BASE, FindingMark, Pair, Scene, ViewState
 from npu_tui.view.viewport import Viewport
 
 _INKS = {"high": Ink.ALERT, "medium": Ink.ACCENT, "low": Ink.DIM, "info": Ink.FAINT}
@@ -57,77 +58,68 @@ _MINIMAP, _RULER, _STRIP, _LOSSES = range(4)
 _ROOMY = 16
 
 
-class TopRows:
-    """Draws the top rows of a frame for the trace number ``trace``; ``cursor`` is a column, None out of view."""
+class TopRows(Struct):
+    """Draws the top rows of a frame for trace number ``trace``; ``local`` is the view on the clock of that trace.
 
-    def __init__(
-        self,
-        scene: Scene,
-        cache: SceneCache,
-        state: ViewState,
-        frame: Frame,
-        trace: int,
-        ticks: Ticks,
-        cursor: int | None,
-    ) -> None:
-        self.scene, self.cache, self.state, self.frame = scene, cache, state, frame
-        self.trace, self.ticks, self.cursor = trace, ticks, cursor
-        self.view = frame.viewport
-        self.local = scene.local(trace, self.view) if trace < len(scene.traces) else self.view
-        """The view on the clock of the trace."""
-        self.findings = False
+    ``cursor`` is a column, None out of view.
+    """
+
+    scene: Scene
+    cache: SceneCache
+    state: ViewState
+    frame: Frame
+    trace: int
+    local: Viewport
+    ticks: Ticks
+    cursor: int | None
 
     def draw(self) -> None:
         """Draw all top rows and their gutter."""
-        grid, gutter, view = self.frame.grid, self.frame.gutter, self.view
+        grid, gutter, view = self.frame.grid, self.frame.gutter, self.frame.viewport
         minimap, ruler, strip = (grid.part(y, gutter, 1, view.width) for y in (_MINIMAP, _RULER, _STRIP))
+        left = grid.part(0, 0, self.frame.lanes_top, gutter)
         minimap.bg[:] = strip.bg[:] = Ink.BAND
-        lost = None
         if self.scene.pair is not None:
-            left, lost_row = grid.part(0, 0, self.frame.lanes_top, gutter), None
-            if self.frame.lanes_top > _LOSSES:
-                lost_row = grid.part(_LOSSES, gutter, 1, view.width)
-                lost_row.bg[:] = Ink.BAND
-            draw_pair_rows(
-                self.scene.pair,
-                PairRows(strip, lost_row, left),
-                self.scene.local(BASE, self.view),
-                self.scene.to_trace(BASE, self.state.cursor),
-            )
-            count = StripCount(0, 0, 0)
-            self._pair_top(minimap)
-        elif self.trace < len(self.scene.traces):
-            lost = self._overview(minimap)
-            count = StripCount(0, 0, 0)
-            if self.scene.measured:
-                links = self.cache.links(self.trace, self.state.link_category)
-                count = draw_strip(strip, links, self.local)
+            self._draw_pair(self.scene.pair, minimap, strip, left)
         else:
-            count = StripCount(0, 0, 0)
+            count, lost = StripCount(0, 0, 0), None
+            if self.trace < len(self.scene.traces):
+                lost = self._overview(minimap)
+                if self.scene.measured:
+                    count = draw_strip(strip, self.cache.links(self.trace, self.state.link_category), self.local)
+            self._heading(left, count, lost)
         draw_ruler(ruler, self.ticks, view, self.cursor, self.state.range, self.state.hits, self.state.flags)
         if self.cursor is not None:
             strip.bg[0, self.cursor] = Ink.CURSOR
-        if self.scene.pair is None:
-            self._heading(count, lost)
+        # The time that the labels of the ruler count from, else the length of the view.
+        if self.ticks.anchor is not None and self.ticks.times.size:
+            left.write(_RULER, 1, points(anchor_text(self.ticks.anchor)), Ink.DIM)
+        else:
+            span = duration_text(view.end - view.start, gap="")
+            left.write(_RULER, 1, points(say("frame.view", span=span)), Ink.DIM)
 
-    def _pair_top(self, minimap: Grid) -> None:
-        """Draw the marks of changes in view, or else the minimap, and their names in the gutter."""
+    def _draw_pair(self, pair: Pair, minimap: Grid, strip: Grid, left: Grid) -> None:
+        """Draw the marks of changes in view, or else the minimap, then the lag and, if there is room, its growth."""
+        view, lost = self.frame.viewport, None
+        if self.frame.lanes_top > _LOSSES:
+            lost = self.frame.grid.part(_LOSSES, self.frame.gutter, 1, view.width)
+            lost.bg[:] = Ink.BAND
+        cursor = self.scene.to_trace(BASE, self.state.cursor)
+        draw_pair_rows(pair, PairRows(strip, lost, left), self.scene.local(BASE, view), cursor)
+        self._draw_first(minimap, True)
+        title = say("frame.changes" if self.frame.top == "findings" else "frame.whole")
+        left.write(_MINIMAP, 1, points(title), Ink.BRIGHT)
+
+    def _draw_first(self, minimap: Grid, findings: bool) -> None:
+        """Draw the minimap or, with ``findings``, the marks of those in view if there are any."""
         view, hits = self.local, self.scene.to_trace(self.trace, self.state.hits)
         marks = [mark for mark in self.scene.findings[self.trace] if mark.start < view.end and mark.end > view.start]
-        if marks:
+        if findings and marks:
             self.frame.top = "findings"
             draw_findings(minimap, marks, view, hits)
         else:
-            self.cache.minimap(self.trace, view.width).draw(minimap, view, hits)
-        left = self.frame.grid.part(0, 0, self.frame.lanes_top, self.frame.gutter)
-        left.write(_MINIMAP, 1, points(say("frame.changes" if marks else "frame.whole")), Ink.BRIGHT)
-        left.write(_RULER, 1, points(self._anchor()), Ink.DIM)
-
-    def _anchor(self) -> str:
-        """The time that the ruler's labels count from, else the length of the view."""
-        if self.ticks.anchor is not None and self.ticks.times.size:
-            return anchor_text(self.ticks.anchor)
-        return say("frame.view", span=duration_text(self.view.end - self.view.start, gap=""))
+            whole = self.scene.local(self.trace, self.scene.overview(view.width))
+            self.cache.minimap(self.trace, whole).draw(minimap, view, hits)
 
     def _overview(self, minimap: Grid) -> tuple[int, int, bool] | None:
         """Draw minimap or findings, and lost time in its row or, with a step or more in view, instead of the minimap.
@@ -135,37 +127,32 @@ class TopRows:
         Returns the row of lost time, its sum in view (ns), and whether a launch starved; None if it has no row.
         """
         # The column grid may begin or end up to a column inside the times that were fitted.
-        column = self.view.span // self.view.width + 1
-        shows_step = self.cache.holds_step(self.trace, self.view.start - column, self.view.end + column)
+        view = self.frame.viewport
+        column = view.span // view.width + 1
+        shows_step = self.cache.holds_step(self.trace, view.start - column, view.end + column)
         index = self.cache.losses(self.trace)
-        findings = self.scene.findings[self.trace]
-        view, hits = self.local, self.scene.to_trace(self.trace, self.state.hits)
-        marks = [mark for mark in findings if mark.start < view.end and mark.end > view.start]
         # A low screen has no row for lost time. It may take the minimap's place once a step is in view, as then the
         # minimap says little.
         y = _LOSSES if self.frame.lanes_top > _LOSSES else _MINIMAP if shows_step and index else None
-        self.findings = bool(shows_step and marks and y != _MINIMAP)
-        self.frame.top = "findings" if self.findings else "losses" if y == _MINIMAP else "minimap"
-        if self.findings:
-            draw_findings(minimap, marks, view, hits)
-        elif y != _MINIMAP:
-            self.cache.minimap(self.trace, view.width).draw(minimap, view, hits)
+        if y == _MINIMAP:
+            self.frame.top = "losses"
+        else:
+            self._draw_first(minimap, shows_step)
         if y is None:
             return None
-        row = self.frame.grid.part(y, self.frame.gutter, 1, self.view.width)
+        row = self.frame.grid.part(y, self.frame.gutter, 1, view.width)
         row.bg[:] = Ink.BAND
-        lost, starved = draw_losses(row, index, view)
+        lost, starved = draw_losses(row, index, self.local)
         if self.cursor is not None:
             row.bg[0, self.cursor] = Ink.CURSOR
         return y, lost, starved
 
-    def _heading(self, count: StripCount, lost: tuple[int, int, bool] | None) -> None:
-        """Draw the gutter beside the top rows: rank and duration, length of the view, links, lost time."""
-        left = self.frame.grid.part(0, 0, self.frame.lanes_top, self.frame.gutter)
+    def _heading(self, left: Grid, count: StripCount, lost: tuple[int, int, bool] | None) -> None:
+        """Draw the gutter beside the top rows: rank and duration, links, lost time."""
         rank = self.scene.traces[self.trace].rank if self.trace < len(self.scene.traces) else None
         duration = duration_text(self.scene.lengths[self.trace] if self.scene.traces else 0, gap="")
         title = f"{say('header.rank', rank=rank)} · {duration}" if rank is not None else duration
-        if self.findings:
+        if self.frame.top == "findings":
             title = say("frame.findings")
         if lost is None or lost[0] != _MINIMAP:
             left.write(_MINIMAP, 1, points(title if cell_count(title) < left.width else duration), Ink.BRIGHT)
@@ -174,8 +161,8 @@ class TopRows:
             ink = Ink.ALERT if lost[2] else Ink.TEXT
             if self.scene.measured:
                 left.write(lost[0], x + 1, points(duration_text(lost[1], 3, gap="")), ink)
-        left.write(_RULER, 1, points(self._anchor()), Ink.DIM)
-        category = _category(self.state.link_category)
+        category, key = self.state.link_category, f"category.{self.state.link_category}"
+        category = say(key) if knows(key) else drawable(category)
         words = say("frame.links", category=category) if left.width > _ROOMY else category
         x = left.write(_STRIP, 1, points(words), Ink.DIM)
         numbers = [(f" {count.links}", Ink.TEXT)] if self.scene.measured else []
@@ -184,9 +171,3 @@ class TopRows:
         for text, ink in numbers:
             if x + len(text) < left.width:
                 x = left.write(_STRIP, x, points(text), ink)
-
-
-def _category(name: str) -> str:
-    """The short name of a link category, or the category itself."""
-    key = f"category.{name}"
-    return say(key) if knows(key) else drawable(name)

@@ -9,25 +9,18 @@ from msgspec import Struct
 
 from npu_tui.native.cells import Bools, Cells
 from npu_tui.view.bars import Look, Painted, draw_bars
-from npu_tui.view.caches import Frame, SceneCache, lanes_top, valid_selection
-from npu_tui.view.curves import chart_value, curve_levels, draw_chart, draw_curve, quantity_text, unit_of
+from npu_tui.view.caches import Frame, SceneCache, lanes_top
+from npu_tui.view.curves import Curve, curve_value, draw_curve
 from npu_tui.view.grid import Attr, Grid
 from npu_tui.view.levels import rasterise
 from npu_tui.view.lines import draw_lines, joined
 from npu_tui.view.links import LaneArea, selection_lines, view_lines
-from npu_tui.view.margins import (
-    blank_row,
-    find_ticks,
-    gutter_row,
-    gutter_width,
-    offset_text,
-    range_columns,
-    share_text,
-)
+from npu_tui.view.margins import Ticks, find_ticks, gutter_width, offset_text, range_columns, share_text
 from npu_tui.view.overview import TopRows, mark_at
 from npu_tui.view.paired import column_widths, draw_marks
-from npu_tui.view.palette import Ink, layer_ink
+from npu_tui.view.palette import LAYER_INKS, Ink
 from npu_tui.view.scene import Scene, ScreenRow, Selected, ViewState, screen_line
+from npu_tui.view.viewport import Viewport
 
 __all__ = ["Frame", "Painter", "compose", "gutter_width", "lanes_top"]
 
@@ -49,42 +42,59 @@ class Painter:
 
     def compose(self, outline: list[ScreenRow], state: ViewState, width: int, height: int) -> Frame:
         """The frame of ``width`` x ``height`` cells; a viewport of another width is fitted to the same times."""
-        gutter = gutter_width(width)
-        columns = max(width - gutter, 1)
+        scene, gutter, top = self._scene, gutter_width(width), lanes_top(height)
+        columns, rows = max(width - gutter, 1), max(height - top, 0)
         view = state.viewport if state.viewport.width == columns else state.viewport.resized(columns)
-        top = lanes_top(height)
-        rows = max(height - top, 0)
         # Pinned rows come first and do not scroll.
         below = range(state.top, state.top + max(rows - state.pinned, 0))
         shown = [index if 0 <= index < len(outline) else -1 for index in (*range(min(state.pinned, rows)), *below)]
         # A screen that is too small for its parts is drawn in full and then cut: no part checks for room.
         grid = Grid.blank(max(height, top), gutter + columns, Ink.TEXT, Ink.LANE)
         frame = Frame(grid, gutter, top, shown, [None] * rows, view, np.full((rows, columns), -1, np.int32))
-        _Drawing(self._scene, self.cache, outline, state, frame).draw()
+        cursor, focus_y = view.column(state.cursor), int(screen_line(state, np.array(state.focus)))
+        _Drawing(
+            scene=scene,
+            cache=self.cache,
+            outline=outline,
+            state=state,
+            frame=frame,
+            view=view,
+            local=[scene.local(index, view) for index in range(len(scene.traces))],
+            rows=[outline[index] if index >= 0 else None for index in shown],
+            lanes=grid.part(top, gutter, rows, columns),
+            selection=state.selection if state.selection is not None and state.selection in scene else None,
+            trace=outline[state.focus].trace if 0 <= state.focus < len(outline) else 0,
+            cursor=cursor if 0 <= cursor < columns else None,
+            focus_y=focus_y if 0 <= focus_y < rows else None,
+            ticks=find_ticks(view),
+        ).draw()
         frame.grid = grid.part(0, 0, height, width)
         return frame
 
 
-class _Drawing:
-    """Draws one frame, layer by layer: backgrounds, bars, time lines, curves, links, gutter, top rows."""
+class _Drawing(Struct):
+    """Draws one frame, layer by layer: backgrounds, bars, time lines, curves, links, gutter, top rows.
 
-    def __init__(
-        self, scene: Scene, cache: SceneCache, outline: list[ScreenRow], state: ViewState, frame: Frame
-    ) -> None:
-        self.scene, self.cache, self.outline, self.state, self.frame = scene, cache, outline, state, frame
-        self.view = frame.viewport
-        self.local = [scene.local(index, self.view) for index in range(len(scene.traces))]
-        """The view on the clock of each trace."""
-        self.rows = [outline[index] if index >= 0 else None for index in frame.lane_rows]
-        self.lanes = frame.grid.part(frame.lanes_top, frame.gutter, len(self.rows), self.view.width)
-        self.selection = valid_selection(scene, state.selection)
-        focus = outline[state.focus] if 0 <= state.focus < len(outline) else None
-        self.trace = focus.trace if focus is not None else 0
-        column = self.view.column(state.cursor)
-        self.cursor = column if 0 <= column < self.view.width else None
-        focus_y = self._line(state.focus)
-        self.focus_y = focus_y if 0 <= focus_y < len(self.rows) else None
-        self.ticks = find_ticks(self.view)
+    ``local`` is the view on the clock of each trace, ``rows`` what each line of the lanes shows, ``trace`` that of the
+    cursor's row. ``cursor`` is a column and ``focus_y`` a line of the ``lanes``, None off screen. ``curves`` are those
+    on screen, by line.
+    """
+
+    scene: Scene
+    cache: SceneCache
+    outline: list[ScreenRow]
+    state: ViewState
+    frame: Frame
+    view: Viewport
+    local: list[Viewport]
+    rows: list[ScreenRow | None]
+    lanes: Grid
+    selection: Selected | None
+    trace: int
+    cursor: int | None
+    focus_y: int | None
+    ticks: Ticks
+    curves: dict[int, Curve] = {}
 
     def draw(self) -> None:
         self._ground()
@@ -97,12 +107,14 @@ class _Drawing:
         self.frame.items = cells.item
         painted = self._bars(cells)
         self._background_lines(painted)
-        self._counters(painted)
-        self._links(painted)
+        self._curves(painted)
+        if self.state.link_mode != "off" and self.rows:
+            self._links(painted)
         if any(labels.wide for labels in self.cache.labels):
             self.lanes.mend(self.cursor)
         self._gutter(cells)
-        TopRows(self.scene, self.cache, self.state, self.frame, self.trace, self.ticks, self.cursor).draw()
+        local = self.local[self.trace] if self.local else self.view
+        TopRows(self.scene, self.cache, self.state, self.frame, self.trace, local, self.ticks, self.cursor).draw()
 
     def _ground(self) -> None:
         """Fill the backgrounds, which show wherever no bar fills a cell."""
@@ -130,7 +142,9 @@ class _Drawing:
         traces = np.array([row.trace if row else 0 for row in self.rows], np.int64)
         shape = cells.item.shape
         kind, other_kind = np.zeros(shape, np.int8), np.zeros(shape, np.int8)
-        selected, other_selected = (np.zeros(shape, np.bool_) for _ in range(2))
+        selected, other_selected, hit = (np.zeros(shape, np.bool_) for _ in range(3))
+        if self.state.hit_masks:
+            self._find_hits(cells, hit)
         for number, trace in enumerate(self.scene.traces):
             of_trace = np.flatnonzero(traces == number) if len(self.scene.traces) > 1 else slice(None)
             if not len(trace.slices):
@@ -148,50 +162,43 @@ class _Drawing:
             labels=self.cache.labels,
             selected=selected,
             other_selected=other_selected,
-            hit=self._hits(cells),
+            hit=hit,
             hits_only=self.state.hits_only and bool(self.state.hit_masks),
             cursor=self.cursor,
         )
-        painted = draw_bars(cells, look, column_widths(self.view, self.local, traces), self.lanes)
+        widths = np.diff(self.view.edges())
+        if self.scene.pair is not None:
+            widths = column_widths(self.view, self.local, traces)
+        painted = draw_bars(cells, look, widths, self.lanes)
         if self.scene.pair is not None:
             draw_marks(self.scene.pair, self.rows, cells, self.cache, painted, self.lanes)
-        self._mark_selected(painted)
+        if self.selection is not None:
+            self._mark_selected(self.selection, painted)
         return painted
 
-    def _hits(self, cells: Cells) -> Bools:
-        """The cells with a search hit."""
-        mask = np.zeros(cells.item.shape, np.bool_)
-        if not self.state.hit_masks:
-            return mask
+    def _find_hits(self, cells: Cells, hit: Bools) -> None:
+        """Set ``hit`` in the cells with a search hit."""
         for y, row in enumerate(self.rows):
             if row is not None and row.rows is not None and len(row.rows.item):
-                before = self.cache.hits(row.rows, self.state.hit_masks[row.trace])
+                before = self.cache.counts(row.rows, self.state.hit_masks[row.trace], True)
                 first = cells.first[y]
-                mask[y] = before[first + cells.count[y]] > before[first]
-        return mask
+                hit[y] = before[first + cells.count[y]] > before[first]
 
-    def _mark_selected(self, painted: Painted) -> None:
+    def _mark_selected(self, selection: Selected, painted: Painted) -> None:
         """Draw a selected slice inside one cell as a diamond, even if it shares the cell."""
-        if self.selection is None:
-            return
-        start, end = self.scene.times(self.selection)
+        start, end = self.scene.times(selection)
         column = self.view.column(start)
         if not 0 <= column < self.view.width or column != self.view.column(max(end - 1, start)):
             return
-        y = self._line(self._place(self.selection))
+        slices = self.scene.traces[selection.trace].slices
+        lane, depth = (np.array([values[selection.item]], np.int64) for values in (slices.lane, slices.depth))
+        row = self.cache.places(self.outline).rows(selection.trace, lane, depth)
+        y = int(screen_line(self.state, row)[0])
         if 0 <= y < len(self.rows):
             self.lanes.char[y, column] = ord("◆")
             self.lanes.fg[y, column] = Ink.SELECTED
             self.lanes.attr[y, column] = int(Attr.BOLD)
             painted.free[y, column] = painted.plain[y, column] = False
-
-    def _line(self, row: int) -> int:
-        return int(screen_line(self.state, np.array(row)))
-
-    def _place(self, selection: Selected) -> int:
-        slices = self.scene.traces[selection.trace].slices
-        lane, depth = (np.array([values[selection.item]], np.int64) for values in (slices.lane, slices.depth))
-        return int(self.cache.places(self.outline).rows(selection.trace, lane, depth)[0])
 
     def _background_lines(self, painted: Painted) -> None:
         # In a busy row a time line would be cut to pieces, and each piece costs two colour changes.
@@ -205,24 +212,15 @@ class _Drawing:
                 free = painted.free[y]
                 self.lanes.char[y, free], self.lanes.fg[y, free] = _RULE, Ink.RULE
 
-    def _counters(self, painted: Painted) -> None:
+    def _curves(self, painted: Painted) -> None:
         for y, row in enumerate(self.rows):
-            if row is not None and row.kind == "counter":
-                curve = self.cache.curve(row.trace, row.series)
-                levels = curve_levels(curve, self.local[row.trace], self.scene.lengths[row.trace])
-                draw_curve(self.lanes, y, levels)
-                painted.free[y, levels > 0] = False
-            elif row is not None and row.kind == "chart":
-                chart = self.cache.chart(row.trace, row.chart)
-                drawn = draw_chart(self.lanes, y, chart, self.local[row.trace])
-                painted.free[y, drawn] = False
+            if row is not None and row.kind in ("counter", "chart"):
+                self.curves[y] = curve = self.cache.curve(row)
+                painted.free[y, draw_curve(self.lanes, y, curve, self.local[row.trace])] = False
 
     def _links(self, painted: Painted) -> None:
-        mode = self.state.link_mode
-        if mode == "off" or not self.rows:
-            return
         parts, places = [], self.cache.places(self.outline)
-        if mode == "all":
+        if self.state.link_mode == "all":
             for number, trace in enumerate(self.scene.traces):
                 index = self.cache.links(number, self.state.link_category)
                 if len(index):
@@ -239,29 +237,22 @@ class _Drawing:
 
     def _gutter(self, cells: Cells) -> None:
         gutter = self.frame.grid.part(self.frame.lanes_top, 0, len(self.rows), self.frame.gutter)
-        busy, labels = cells.busy.sum(axis=1), self.scene.labels
-        drawn: list[Grid] = []
+        busy, width = cells.busy.sum(axis=1), self.frame.gutter
         for y, row in enumerate(self.rows):
             if row is None:
-                drawn.append(blank_row(gutter.width))
                 continue
-            ink = Ink.ACCENT if row.layer < 0 else layer_ink(self.scene.traces[row.trace].layers[row.layer].kind)
-            cursor = self.scene.to_trace(row.trace, self.state.cursor)
+            ink = Ink.ACCENT if row.layer < 0 else LAYER_INKS[self.scene.traces[row.trace].layers[row.layer].kind]
             value = ""
             if row.kind == "trace":
                 value = offset_text(self.scene.offsets[row.trace])
-            elif row.kind == "counter":
-                current = self.cache.curve(row.trace, row.series).at(cursor)
-                unit = unit_of(self.scene.traces[row.trace].counters.series[row.series].key)
-                value = "" if current is None else quantity_text(current, unit)
-            elif row.kind == "chart":
-                value = chart_value(self.cache.chart(row.trace, row.chart), cursor)
+            elif y in self.curves:
+                value = curve_value(self.curves[y], self.scene.to_trace(row.trace, self.state.cursor))
             elif row.opener and row.rows is not None:
                 share = self._share(row, int(busy[y]))
                 self.frame.utilisation[y] = share
                 value = share_text(share)
-            drawn.append(gutter_row(row, ink, value, y == self.focus_y, gutter.width, labels[row.trace]))
-        self.cache.gutter.put(drawn, gutter)
+            drawn = self.cache.gutter_row(row, ink, value, y == self.focus_y, width, self.scene.labels[row.trace])
+            gutter.char[y], gutter.fg[y], gutter.bg[y], gutter.attr[y] = drawn.char, drawn.fg, drawn.bg, drawn.attr
 
     def _share(self, row: ScreenRow, busy: int) -> float:
         """The busy share (0..1) of the lane in the visible part of the trace; ``busy`` ns is that of this row alone."""
@@ -301,7 +292,7 @@ def spot_at(frame: Frame, outline: list[ScreenRow], state: ViewState, scene: Sce
     if column < 0:
         return Spot("gutter", None, row)
     if y == 0 and frame.top == "minimap":
-        return Spot("minimap", scene.whole(frame.viewport.width).edge(column))
+        return Spot("minimap", scene.overview(frame.viewport.width).edge(column))
     time = state.viewport.edge(column) if state.viewport.width == frame.viewport.width else frame.viewport.edge(column)
     if y == 0:
         focus = outline[state.focus].trace if 0 <= state.focus < len(outline) else 0

@@ -47,7 +47,7 @@ def draw_marks(
         first, count = cells.first[members], cells.count[members]
         differs, alone = (
             before[first + count] > before[first]
-            for before in (cache.marked(row_of_group.rows, pair.marks[trace], mark) for mark in (CHANGED, ALONE))
+            for before in (cache.counts(row_of_group.rows, pair.marks[trace], mark) for mark in (CHANGED, ALONE))
         )
         if not (differs.any() or alone.any()):
             continue

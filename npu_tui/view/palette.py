@@ -362,17 +362,13 @@ BLIND_LIGHT = _table("colour-blind-light", False, _BLIND_LIGHT_BARS, _BLIND_LIGH
 PALETTES: dict[str, Palette] = {palette.name: palette for palette in (DARK, LIGHT, BLIND, BLIND_LIGHT)}
 """Every palette by its name."""
 
-_LAYER_CLASS: dict[LayerKind, OpClass] = {
-    "python": OpClass.FRAME,
-    "cann": OpClass.CANN,
-    "hardware": OpClass.CUBE,
-    "communication": OpClass.COMMUNICATION,
-    "overlap": OpClass.VECTOR,
-    "counter": OpClass.STEP,
-    "other": OpClass.OTHER,
+LAYER_INKS: dict[LayerKind, int] = {
+    "python": bar(OpClass.FRAME),
+    "cann": bar(OpClass.CANN),
+    "hardware": bar(OpClass.CUBE),
+    "communication": bar(OpClass.COMMUNICATION),
+    "overlap": bar(OpClass.VECTOR),
+    "counter": bar(OpClass.STEP),
+    "other": bar(OpClass.OTHER),
 }
-
-
-def layer_ink(kind: LayerKind) -> int:
-    """The ink of a layer's strip in the gutter."""
-    return bar(_LAYER_CLASS[kind])
+"""The ink of a layer's strip in the gutter."""

@@ -7,9 +7,10 @@ the new trace is warped to the base.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import Literal, TypeVar
+from operator import add
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -204,10 +205,13 @@ class LinkClasses(Struct, frozen=True):
 
 
 class StepFunction(Struct, frozen=True):
-    """A value over time: ``value[k]`` holds from ``time[k]`` (ns, strictly ascending) on, the last one to ``end``."""
+    """A value over time: ``value[k]`` holds from ``time[k]`` (ns, ascending) on, the last one to ``end``.
+
+    Charts have integers (int64), counters have floats (float64).
+    """
 
     time: npt.NDArray[np.int64]
-    value: npt.NDArray[np.int64]
+    value: npt.NDArray[Any]
     end: int
 
 
@@ -326,9 +330,22 @@ def true_offsets(traces: list[Trace], lengths: list[int]) -> list[int]:
     return offsets
 
 
-def _like(time: Time, converted: I64) -> Time:
-    """``converted`` as a number where ``time`` is one."""
-    return converted if isinstance(time, np.ndarray) else int(converted)
+def _extent(trace: Trace, length: int) -> tuple[int, int, int]:
+    """The first time of ``trace``, the end of its slices, the end of its slices and samples; ns on its own clock."""
+    end = max(length, 1, int(trace.slices.start.max()) + 1 if len(trace.slices) else 1)
+    if not len(trace.counters):
+        return 0, end, end
+    return min(int(trace.counters.time.min()), 0), end, max(int(trace.counters.time.max()), end)
+
+
+def _labels(traces: list[Trace]) -> list[str]:
+    """Short labels of ``traces``: ranks, or letters if ranks are unknown or equal; empty for a single trace."""
+    if len(traces) < 2:
+        return [""] * len(traces)
+    ranks = {trace.rank for trace in traces}
+    if len(ranks) == len(traces) and None not in ranks:
+        return [str(trace.rank) for trace in traces]
+    return [letters(index) for index in range(len(traces))]
 
 
 def letters(index: int) -> str:
@@ -342,9 +359,13 @@ class Scene(Struct):
 
     Data of a trace is on its own clock. ``offsets`` (ns) lead from the clock of each trace to the scene's; by default
     the first trace has 0 and the others are where they were recorded. ``lengths`` are the ends of their last slices, or
-    of their last samples; ``roles`` those of their lanes. ``pair`` is set if the second trace is compared with the
-    first. With ``stacked`` the same lanes of all traces are next to each other. Until the scene is ``measured``,
-    classes of links and lost time are unknown and not drawn.
+    of their last samples; ``roles`` those of their lanes, ``labels`` their short names. ``pair`` is set if the second
+    trace is compared with the first. With ``stacked`` the same lanes of all traces are next to each other. Until the
+    scene is ``measured``, classes of links and lost time are unknown and not drawn.
+
+    ``start`` and ``end`` are the start of the first trace and the end of the last one, ns on the scene's clock;
+    ``whole`` is from the start to the end of the last slice, even one without duration, and lasts 1 ns or more.
+    ``limits`` are the times that can be on screen: samples may lie before the first slice and after the last one.
     """
 
     traces: list[Trace]
@@ -358,6 +379,12 @@ class Scene(Struct):
     measured: bool = True
     lengths: list[int] = []
     roles: list[list[Role]] = []
+    labels: list[str] = []
+    start: int = 0
+    end: int = 0
+    whole: tuple[int, int] = (0, 1)
+    limits: tuple[int, int] = (0, 1)
+    _extents: list[tuple[int, int, int]] = []
 
     @classmethod
     def plain(cls, traces: list[Trace]) -> Scene:
@@ -372,65 +399,55 @@ class Scene(Struct):
             trace.end or (int(trace.counters.time.max()) if len(trace.counters) else 0) for trace in self.traces
         ]
         self.roles = [roles(trace) for trace in self.traces]
-        self.offsets = self.offsets or true_offsets(self.traces, self.lengths)
+        self.labels = _labels(self.traces)
+        self._extents = list(map(_extent, self.traces, self.lengths))
+        self.set_offsets(self.offsets or true_offsets(self.traces, self.lengths))
+
+    def set_offsets(self, offsets: Sequence[int]) -> None:
+        """Put the traces ``offsets`` ns ahead of their own clocks."""
+        self.offsets = [*offsets]
+        self.start = min(offsets, default=0)
+        self.end = max(map(add, offsets, self.lengths), default=0)
+        first, last_slice, last = zip(*self._extents, strict=True) if self._extents else ((0,), (1,), (1,))
+        self.whole = self.start, max(map(add, offsets, last_slice), default=self.start + 1)
+        self.limits = min(map(add, offsets, first), default=0), max(map(add, offsets, last), default=1)
+
+    def compare(self, pair: Pair) -> None:
+        """Compare the second trace with the first one, with the starts of the compared steps at the same time."""
+        self.pair, self.labels = pair, ["B", "N"]
+        self.set_offsets(pair.offsets)
 
     def add_charts(self, index: int, charts: list[Chart]) -> None:
         """Add ``charts`` to trace number ``index``; a trace without slices and samples gets their length."""
         self.charts[index] += charts
         if not self.lengths[index]:
             self.lengths[index] = max((chart.function().end for chart in charts), default=0)
-
-    @property
-    def start(self) -> int:
-        """The start of the first trace on the scene's clock, ns."""
-        return min(self.offsets, default=0)
-
-    @property
-    def end(self) -> int:
-        """The end of the last trace on the scene's clock, ns."""
-        return max(map(sum, zip(self.offsets, self.lengths, strict=True)), default=0)
-
-    @property
-    def labels(self) -> list[str]:
-        """Short labels of the traces: ranks, or letters if ranks are unknown or equal; empty for a single trace."""
-        if len(self.traces) < 2:
-            return [""] * len(self.traces)
-        if self.pair is not None:
-            return ["B", "N"]
-        ranks = {trace.rank for trace in self.traces}
-        if len(ranks) == len(self.traces) and None not in ranks:
-            return [str(trace.rank) for trace in self.traces]
-        return [letters(index) for index in range(len(self.traces))]
+            self._extents[index] = _extent(self.traces[index], self.lengths[index])
+            self.set_offsets(self.offsets)
 
     def to_scene(self, trace: int, time: Time) -> Time:
         """``time`` ns of trace number ``trace`` on the scene's clock."""
-        if self._warps(trace):
-            return _like(time, self._pair.matched.to_base(np.asarray(time)) + self.offsets[BASE])
+        if warp := self._warp(trace):
+            warped = warp.to_base(np.asarray(time)) + self.offsets[BASE]
+            return warped if isinstance(time, np.ndarray) else int(warped)
         return time + self.offsets[trace]
 
     def to_trace(self, trace: int, time: Time) -> Time:
         """``time`` ns of the scene's clock on that of trace number ``trace``."""
-        if self._warps(trace):
-            return _like(time, self._pair.matched.to_new(np.asarray(time) - self.offsets[BASE]))
+        if warp := self._warp(trace):
+            warped = warp.to_new(np.asarray(time) - self.offsets[BASE])
+            return warped if isinstance(time, np.ndarray) else int(warped)
         return time - self.offsets[trace]
 
     def local(self, trace: int, view: Viewport) -> Viewport:
         """``view`` of the scene on the clock of trace number ``trace``."""
-        if self._warps(trace):
-            base_view = view.shifted(-self.offsets[BASE])
-            return WarpedViewport(
-                base_view.first, base_view.span, base_view.width, base_view.origin, self._pair.matched
-            )
+        if warp := self._warp(trace):
+            return WarpedViewport(view.first, view.span, view.width, view.origin - self.offsets[BASE], warp)
         return view.shifted(-self.offsets[trace])
 
-    @property
-    def _pair(self) -> Pair:
-        assert self.pair is not None
-        return self.pair
-
-    def _warps(self, trace: int) -> bool:
-        """Whether trace number ``trace`` is warped, so that every operation is drawn where the base has it."""
-        return trace == NEW and self.pair is not None and self.pair.alignment == "every"
+    def _warp(self, trace: int) -> Warp | None:
+        """The warp of trace number ``trace`` if every operation of it is drawn where the base has it."""
+        return self.pair.matched if self.pair and trace == NEW and self.pair.alignment == "every" else None
 
     def times(self, selected: Selected) -> tuple[int, int]:
         """Start and end of a slice on the scene's clock, ns."""
@@ -438,9 +455,14 @@ class Scene(Struct):
         start, end = (int(times[selected.item]) for times in (slices.start, slices.end))
         return self.to_scene(selected.trace, start), self.to_scene(selected.trace, end)
 
-    def whole(self, width: int) -> Viewport:
+    def overview(self, width: int) -> Viewport:
         """A viewport over all of the scene, ``width`` columns wide."""
         return Viewport.around(0, max(self.end - self.start, 1), max(width, 1)).shifted(self.start)
+
+    def __contains__(self, selected: Selected) -> bool:
+        if not 0 <= selected.trace < len(self.traces):
+            return False
+        return 0 <= selected.item < len(self.traces[selected.trace].slices)
 
     def steps(self, only: int | None = None) -> list[tuple[int, int, Selected]]:
         """Start, end (ns on the scene's clock) and slice of the steps of all traces, or of ``only`` one; by start."""

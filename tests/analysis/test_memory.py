@@ -17,7 +17,7 @@ from npu_tui.analysis.steps import step_spread
 from npu_tui.load.load import opening_of
 from npu_tui.profile.checks import checks_of
 from npu_tui.profile.profile import Profile
-from npu_tui.view.curves import StepCurve
+from npu_tui.view.curves import Curve
 from npu_tui.view.scene import StepFunction
 from npu_tui.view.viewport import Viewport
 
@@ -40,7 +40,7 @@ def test_a_peak_is_drawn_however_far_the_view_is_zoomed_out():
     time = np.arange(100_000, dtype=np.int64) * 10
     value = np.ones(100_000, np.int64)
     value[77_777] = 999
-    known, highest = StepCurve(StepFunction(time, value, 1_000_000), "memory").cells(Viewport.around(0, 1_000_000, 80))
+    known, highest = Curve(StepFunction(time, value, 1_000_000), "memory").cells(Viewport.around(0, 1_000_000, 80))
     assert known.all()
     assert highest.max() == 999
 

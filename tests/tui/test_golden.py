@@ -78,7 +78,7 @@ async def test_screen(sessions, profile: str, size: tuple[int, int], view: str):
 async def test_two_ranks(sessions, size: tuple[int, int], view: str):
     """Each rank is drawn when it ran, under its number; L brings the collectives of both together."""
     session = sessions["two_ranks"]
-    session.scene.offsets = true_offsets(session.scene.traces, session.scene.lengths)
+    session.scene.set_offsets(true_offsets(session.scene.traces, session.scene.lengths))
     async with opened(session, size) as driver:
         compare(f"two_ranks_{size[0]}x{size[1]}_opening", driver.rows())
         for keys in RANKS[view]:

@@ -26,7 +26,7 @@ def ranks() -> tuple[Trace, Trace]:
 def scene_of(*traces: Trace, offsets: list[int] | None = None) -> Scene:
     scene = make_scene([profile_of(trace) for trace in traces])
     if offsets is not None:
-        scene.offsets = offsets
+        scene.set_offsets(offsets)
     scene.findings = [[FindingMark(trace.end // 4, trace.end // 2, "1", "high")] for trace in traces]
     return scene
 

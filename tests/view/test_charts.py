@@ -5,7 +5,7 @@ import pytest
 from builders import bars, make_trace
 
 from npu_tui.view.caches import lanes_top
-from npu_tui.view.curves import StepCurve, chart_value, draw_chart
+from npu_tui.view.curves import Curve, curve_value, draw_curve
 from npu_tui.view.grid import Grid
 from npu_tui.view.margins import gutter_width
 from npu_tui.view.outline import Folds, outline
@@ -15,14 +15,14 @@ from npu_tui.view.scene import Chart, ChartKind, LinkClasses, Scene, StepFunctio
 from npu_tui.view.viewport import Viewport
 
 
-def curve(kind: ChartKind, *steps: tuple[int, int], end: int) -> StepCurve:
+def curve(kind: ChartKind, *steps: tuple[int, int], end: int) -> Curve:
     time, value = (np.array([step[k] for step in steps], np.int64) for k in (0, 1))
-    return StepCurve(StepFunction(time, value, end), kind)
+    return Curve(StepFunction(time, value, end), kind)
 
 
-def drawn(made: StepCurve, width: int = 10, span: int = 1000) -> tuple[str, list[int]]:
+def drawn(made: Curve, width: int = 10, span: int = 1000) -> tuple[str, list[int]]:
     grid = Grid.blank(1, width, Ink.TEXT, Ink.LANE)
-    draw_chart(grid, 0, made, Viewport.around(0, span, width))
+    draw_curve(grid, 0, made, Viewport.around(0, span, width))
     return grid.text(0), grid.fg[0].tolist()
 
 
@@ -34,7 +34,7 @@ def test_cells_hold_the_extreme_of_every_step_that_lasts_in_them(kind: ChartKind
     time = np.cumsum(rng.integers(1, 50, count)) + int(rng.integers(-100, 5000))
     value = rng.integers(-1000, 1000, count)
     end = int(time[-1]) + int(rng.integers(1, 400))
-    made = StepCurve(StepFunction(time, value, end), kind)
+    made = Curve(StepFunction(time, value, end), kind)
     extreme = min if kind == "lead" else max
     for _ in range(6):
         start = int(rng.integers(-500, end + 500))
@@ -51,13 +51,13 @@ def test_cells_hold_the_extreme_of_every_step_that_lasts_in_them(kind: ChartKind
 def test_the_value_at_a_time() -> None:
     made = curve("depth", (100, 3), (200, 0), (300, 7), end=400)
     assert [made.at(time) for time in (99, 100, 199, 200, 350, 399, 400)] == [None, 3, 3, 0, 7, 7, None]
-    assert made.highest == 7
+    assert made.high == 7
 
 
 def test_nothing_is_known_without_steps() -> None:
     known, _ = curve("lead", end=0).cells(Viewport.around(0, 100, 10))
     assert not known.any()
-    assert chart_value(curve("lead", end=0), 5) == ""
+    assert curve_value(curve("lead", end=0), 5) == ""
 
 
 def test_depth_is_drawn_up_to_the_deepest() -> None:
@@ -84,9 +84,9 @@ def test_one_starving_launch_among_many_is_red() -> None:
 
 def test_the_gutter_tells_the_value_at_the_cursor() -> None:
     depth = curve("depth", (0, 3), (100, 36), (200, 1), end=300)
-    assert [chart_value(depth, time) for time in (50, 150, 400)] == ["3/36", "36/36", "≤36"]
+    assert [curve_value(depth, time) for time in (50, 150, 400)] == ["3/36", "36/36", "≤36"]
     lead = curve("lead", (0, 67_200_000), (100, -1_230_000), (200, 0), end=300)
-    assert [chart_value(lead, time) for time in (50, 150, 250, 400)] == ["+67ms", "-1.2ms", "0ns", ""]
+    assert [curve_value(lead, time) for time in (50, 150, 250, 400)] == ["+67ms", "-1.2ms", "0ns", ""]
 
 
 def test_charts_stand_behind_the_lanes_of_their_layer_and_fold_with_it() -> None:

@@ -95,7 +95,7 @@ def test_one_trace_is_drawn_alike_at_any_offset(
 @settings(deadline=None, max_examples=40)
 def test_a_shift_moves_the_rows_of_its_trace_only(by: int, moved: int, mode: LinkMode, at: float, share: float) -> None:
     explorer = explored(scene_of(*ranks()))
-    low, high = explorer.bounds.whole
+    low, high = explorer.scene.whole
     start = low + int(at * (high - low))
     explorer.show(start, start + max(int(share * (high - low)), 96))
     explorer.state.link_mode, explorer.state.cursor = mode, -1

@@ -2,16 +2,17 @@ import numpy as np
 import pytest
 from builders import make_trace
 
-from npu_tui.view.curves import Curve, curve_levels, find_curve, value_text
+from npu_tui.view.curves import Curve, counter_curve, counter_levels, quantity_text
 from npu_tui.view.viewport import Viewport
 
 
-def curve(*samples: tuple[int, float]) -> Curve:
-    return find_curve(make_trace({}, samples={"other": [(0, 99.0)], "mine": list(samples)}).counters, 1)
+def curve(*samples: tuple[int, float], end: int = 1000) -> Curve:
+    trace = make_trace({}, samples={"other": [(0, 99.0)], "mine": list(samples)})
+    return counter_curve(trace.counters, 1, end)
 
 
-def levels(found: Curve, view: Viewport | None = None, end: int = 1000) -> list[int]:
-    return curve_levels(found, view or Viewport(0, 1000, 10), end).tolist()
+def levels(found: Curve, view: Viewport | None = None) -> list[int]:
+    return counter_levels(found, view or Viewport(0, 1000, 10)).tolist()
 
 
 def test_columns_show_the_highest_value_that_held_in_them() -> None:
@@ -26,7 +27,7 @@ def test_a_value_holds_into_a_view_without_samples() -> None:
 
 
 def test_the_chart_stops_where_the_trace_ends() -> None:
-    assert levels(curve((100, 0.0), (300, 7.0)), end=500) == [0, 1, 1, 8, 8, 0, 0, 0, 0, 0]
+    assert levels(curve((100, 0.0), (300, 7.0), end=500)) == [0, 1, 1, 8, 8, 0, 0, 0, 0, 0]
 
 
 def test_a_series_of_one_value_is_a_thin_line() -> None:
@@ -72,4 +73,4 @@ def test_the_value_at_a_time_is_that_of_the_last_sample() -> None:
     ],
 )
 def test_values_are_short(value: float, text: str) -> None:
-    assert value_text(value) == text
+    assert quantity_text(value) == text

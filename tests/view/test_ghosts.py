@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.trace.model import Trace
-from npu_tui.view.curves import StepCurve, chart_value, draw_chart
+from npu_tui.view.curves import Curve, curve_value, draw_curve
 from npu_tui.view.grid import Grid
 from npu_tui.view.outline import Folds, outline
 from npu_tui.view.palette import Ink
@@ -32,9 +32,9 @@ def test_a_ghost_stands_below_its_lane(healthy: Trace) -> None:
 
 def test_a_ghost_is_dim_where_it_is_busy() -> None:
     grid = Grid.blank(1, 6, Ink.TEXT, Ink.LANE)
-    curve = StepCurve(busy(), "ghost")
-    drawn = draw_chart(grid, 0, curve, Viewport.around(0, 600, 6))
+    curve = Curve(busy(), "ghost")
+    drawn = draw_curve(grid, 0, curve, Viewport.around(0, 600, 6))
     inks = grid.fg[0][drawn]
     assert (inks == Ink.DIM).all()
     assert 0 < len(inks) < 6
-    assert chart_value(curve, 200) == ""
+    assert curve_value(curve, 200) == ""

@@ -40,7 +40,7 @@ from npu_tui.tui.tabs.declared import bar, spread_words, sum_words
 from npu_tui.tui.tabs.links import class_name, legend, shape_text, waited_of, waited_text
 from npu_tui.tui.tabs.table import Content, Context
 from npu_tui.tui.terminal.colours import ALERT
-from npu_tui.view.curves import NO_VALUE, STARVING_NS, Curve, StepCurve, unit_of
+from npu_tui.view.curves import NO_VALUE, STARVING_NS, Curve
 from npu_tui.view.outline import series_name
 from npu_tui.view.scene import LinkClasses, LinkShape
 
@@ -157,11 +157,10 @@ def details(now: Context) -> Content:
     """The selected slice, a chart at the cursor, why a device is free, or what colours and lines mean."""
     row, scene = now.focused, now.session.scene
     if row is not None and row.kind == "counter":
-        curve = now.session.painter.cache.curve(row.trace, row.series)
+        curve = now.session.painter.cache.curve(row)
         return _counter(scene.traces[row.trace], row.series, curve, scene.to_trace(row.trace, now.cursor), now.cursor)
     if row is not None and row.kind == "chart":
-        chart = now.session.painter.cache.chart(row.trace, row.chart)
-        return _chart(chart, scene.to_trace(row.trace, now.cursor), now.cursor)
+        return _chart(now.session.painter.cache.curve(row), scene.to_trace(row.trace, now.cursor), now.cursor)
     ranged = _of_range(now)
     if now.selection is None:
         return Group(*(ranged or _of_cursor(now)), Text(say("details.none"), style="dim"), *legend())
@@ -200,7 +199,7 @@ def _of_free(now: Context, index: int, item: int) -> list[RenderableType]:
     return [] if found is None else why_text(now, index, *found)
 
 
-def _chart(curve: StepCurve, when: int, cursor: int) -> RenderableType:
+def _chart(curve: Curve, when: int, cursor: int) -> RenderableType:
     """What a chart shows, and its value at ``when`` ns of its trace, where the cursor stands."""
     if curve.kind == "ghost":
         return Text(say("chart.ghost.words"))
@@ -208,11 +207,11 @@ def _chart(curve: StepCurve, when: int, cursor: int) -> RenderableType:
     known = 0 if value is None else value
     if curve.kind == "depth":
         words = f"{known:,}"
-        scale = Text.assemble((f"{say('chart.deepest')} ", "dim"), f"{curve.highest:,}")
+        scale = Text.assemble((f"{say('chart.deepest')} ", "dim"), f"{curve.high:,}")
     elif curve.kind == "share":
         words, scale = say("chart.going_on" if value else "chart.pausing"), Text(say("chart.share.scale"), "dim")
     elif curve.kind == "memory":
-        words, scale = memory_text(known), Text(say("chart.memory.scale", size=curve.highest), "dim")
+        words, scale = memory_text(known), Text(say("chart.memory.scale", size=curve.high), "dim")
     else:
         words, scale = signed_text(known), Text(say("chart.scale"), "dim")
         style = f"bold {ALERT}" if value is not None and value <= STARVING_NS else "bold"
@@ -225,8 +224,7 @@ def _chart(curve: StepCurve, when: int, cursor: int) -> RenderableType:
 def _counter(trace: Trace, series: int, curve: Curve, when: int, cursor: int) -> RenderableType:
     """The value of a counter at ``when`` ns of its trace with its unit, and between what it lies."""
     found = trace.counters.series[series]
-    unit = unit_of(found.key)
-    word = f" {unit}" if unit else ""
+    word = f" {curve.unit}" if curve.unit else ""
     value = curve.at(when)
     line = Text.assemble((f"{say('chart.now')} ", "dim"), f"{exact_text(cursor)}   ")
     line.append(say("chart.unknown") if value is None else f"{_known(value)}{word}", style="bold")
