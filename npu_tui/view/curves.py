@@ -128,6 +128,9 @@ def draw_curve(grid: Grid, y: int, curve: Curve, viewport: Viewport) -> Bools:
         height = _GHOST_LEVEL if curve.kind == "ghost" else -(-8 * value // max(curve.high, 1))
         levels = np.where(known & (value > 0), height, 0)
     drawn: Bools = levels > 0
+    if drawn.all():
+        grid.char[y], grid.fg[y] = LOWER_EIGHTHS[levels], ink
+        return drawn
     grid.char[y, drawn], grid.fg[y, drawn] = LOWER_EIGHTHS[levels[drawn]], ink[drawn]
     return drawn
 
@@ -137,9 +140,11 @@ def counter_levels(curve: Curve, viewport: Viewport) -> I64:
 
     A column shows its highest value. The lowest value of the series is 1, the highest 8; a constant series is 1.
     """
-    known, value = curve.cells(viewport)
     if curve.high == curve.low:
-        return known.astype(np.int64)
+        edges = viewport.edges()
+        begun = curve.function.time[:1].searchsorted(edges[1:]) > 0
+        return (begun & (edges[:-1] < curve.function.end)).astype(np.int64)
+    known, value = curve.cells(viewport)
     part = 1.0 if isfinite(curve.high - curve.low) else 0.5  # high - low may overflow: then halve both
     lowest = part * curve.low
     scaled = (part * np.where(known, value, curve.low) - lowest) / (part * curve.high - lowest)
