@@ -1,1 +1,0 @@
-"""The texts in English."""

@@ -1,1 +1,0 @@
-"""The texts in Chinese, in the words of Ascend engineers."""
