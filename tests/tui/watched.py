@@ -41,7 +41,8 @@ def watch(pipe: int) -> None:
     async def action_quit(self: NpuTui) -> None:
         write("quit")
 
-    MainScreen.run_command = run_command
+    for name in ("run_command", "action_run", "action_lanes_run"):  # Textual looks the actions up by their names
+        setattr(MainScreen, name, run_command)
     MainScreen.on_mount = on_mount
     npu_tui.tui.panel_screen.screen_bindings = bindings
     NpuTui.action_quit = action_quit
