@@ -23,7 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 
 WORDED = frozenset(
-    {"title", "detail", "advice", "note", "text", "reason", "warnings", "why", "notes", "lane", "shape", "message"}
+    {"title", "detail", "advice", "note", "text", "reason", "warnings", "why", "notes", "verdict", "not_checked"}
 )
 """Fields whose strings are sentences: they may be worded anew, figures may not change."""
 
@@ -96,7 +96,8 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, 
 def is_worded(path: str, before: Any, after: Any) -> bool:
     """Whether a difference is one of words alone."""
     key = path.rpartition(".")[2].partition("[")[0]
-    return key in WORDED and isinstance(before, str) and isinstance(after, str)
+    words = key in WORDED or key == "name" and ".evidence[" in path  # what a place is called
+    return words and isinstance(before, str) and isinstance(after, str)
 
 
 def differ(before: Path, after: Path) -> int:
