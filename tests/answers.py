@@ -96,7 +96,7 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, 
 def is_worded(path: str, before: Any, after: Any) -> bool:
     """Whether a difference is one of words alone."""
     key = path.rpartition(".")[2].partition("[")[0]
-    words = key in WORDED or key == "name" and ".evidence[" in path  # what a place is called
+    words = key in WORDED or (key == "name" and ".evidence[" in path)  # what a place is called
     return words and isinstance(before, str) and isinstance(after, str)
 
 
