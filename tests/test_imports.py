@@ -74,6 +74,11 @@ def test_the_core_needs_no_screen_and_polars_is_imported_only_where_it_is_used(r
         assert not loaded & {"textual", "rich"}
 
 
+def test_the_first_picture_does_not_wait_for_textual() -> None:
+    loaded = modules_after("import npu_tui.cli.explore, npu_tui.tui.loading, npu_tui.tui.first_picture")
+    assert not loaded & {"textual", "polars"}
+
+
 def test_the_command_line_is_light() -> None:
     loaded = modules_after("import npu_tui.cli.main")
     assert not loaded & {"numpy", "polars", "textual", "rich", "msgspec", "orjson", "platformdirs"}

@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from rich.console import Console, RenderableType
 from rich.text import Text
 from textual import events
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Vertical
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.screen import Screen
+from textual.widgets import ProgressBar, Static
 
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.errors import InputError
@@ -26,7 +29,7 @@ from npu_tui.load.load import Opening, opening_of
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
 from npu_tui.tui.keymap import quit_bindings
-from npu_tui.tui.loading import Advanced, Crashed, Early, Ended, Heard, Loader, LoadingScreen, Make
+from npu_tui.tui.loading import Advanced, Crashed, Early, Ended, Heard, Loader, Make
 from npu_tui.tui.palette import Palette
 from npu_tui.tui.panel_screen import PanelScreen
 from npu_tui.tui.screen import MainScreen
@@ -93,6 +96,51 @@ _COLOUR_SYSTEMS: dict[str, Literal["truecolor", "256", "standard"]] = {
 }
 _OVERTAKEN = (events.InputEvent, events.Paste, events.Resize)
 UNREADABLE, INTERNAL, INTERRUPTED = 3, 70, 130
+
+
+class LoadingScreen(Screen[None]):
+    """Shows how far ``loader`` is."""
+
+    DEFAULT_CSS = """
+    LoadingScreen { align: center middle; }
+    LoadingScreen Vertical { width: 64; height: auto; }
+    LoadingScreen ProgressBar { width: 100%; margin: 1 0; }
+    LoadingScreen Bar { width: 1fr; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "cancel", "")]
+
+    def __init__(self, loader: Loader) -> None:
+        super().__init__()
+        self._loader = loader
+        self._title = Static(Text(self._title_of(0)))
+        self._bar = ProgressBar(total=100, show_eta=False)
+        self._shown = Static(id="figures")
+
+    def compose(self) -> ComposeResult:
+        """Title, bar, figures."""
+        with Vertical():
+            yield self._title
+            yield self._bar
+            yield self._shown
+            yield Static(Text(say("loading.cancel"), style="dim"))
+
+    def advance(self, news: Advanced) -> None:
+        """Show how far it is."""
+        self._title.update(self._title_of(news.at))
+        self._bar.update(total=news.total or None, progress=news.done)
+        self._shown.update(news.figures)
+
+    def _title_of(self, at: int) -> str:
+        """What is loading while opening number ``at`` is."""
+        openings = self._loader.openings
+        path, count = printable(str(openings[at].path)), len(openings)
+        if count < 2:
+            return say("loading.title", path=path)
+        return say("loading.title_of", path=path, n=at + 1, count=count)
+
+    def action_cancel(self) -> None:
+        """Stop loading."""
+        self._loader.cancel()
 
 
 class NpuTui(PlainApp[InputError | None], inherit_bindings=False):

@@ -14,9 +14,8 @@ from textual.widgets import Input
 from npu_tui.load.errors import InputError
 from npu_tui.load.load import Opening, load
 from npu_tui.trace.message import message
-from npu_tui.tui.app import NpuTui
+from npu_tui.tui.app import LoadingScreen, NpuTui
 from npu_tui.tui.commands import commands_of
-from npu_tui.tui.loading import LoadingScreen
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.sheets import HelpSheet
 from npu_tui.tui.terminal.internals import strips_of
