@@ -1,10 +1,15 @@
-"""The args that a text trace would have, read from the tables of a database."""
+"""The args that a text trace would have, read from the tables of a database.
+
+A text trace names an arg ``Input Dims`` where a database has a number in the column ``inputShapes`` of ``PYTORCH_API``;
+``ARGS`` says of every table which args its rows have and what makes them of its cells.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +23,7 @@ from npu_tui.load.database_rows import ABSENT, UNREADABLE, Table, Tables, as_tex
 from npu_tui.load.database_texts import FRAMES, NOT_APPLICABLE, enumeration
 from npu_tui.load.errors import InputError
 from npu_tui.trace.args import Arg, ArgColumn, Matches, always, column_of
-from npu_tui.trace.message import Message, message
+from npu_tui.trace.message import message
 from npu_tui.trace.model import Chunks, EventFile
 from npu_tui.trace.text import on_one_line
 
@@ -30,6 +35,10 @@ _ITEMS = (_NODE, COLLECTIVE)
 _MOST_FRAMES = 1 << 14
 _KEPT = 1 << 16
 
+_BATCH = 1 << 12
+"""Rows that a scan reads and searches at a time."""
+
+I64 = npt.NDArray[np.int64]
 Cells = dict[str, Any]
 """The cells of one row by the plain names of their columns."""
 
@@ -48,7 +57,7 @@ class Look:
         self.tables = tables
         self._texts: dict[int, str | None] = {}
         self._enums: dict[str, dict[int, str]] = {}
-        self._found: dict[tuple[str, str, Any], Cells] = {}
+        self._cells: dict[tuple[str, str, Any], Cells] = {}
 
     def text(self, number: Any) -> str | None:
         """The text of ``number`` in ``STRING_IDS``."""
@@ -70,11 +79,11 @@ class Look:
     def cells(self, name: str, key: str, value: Any) -> Cells:
         """The first row of table ``name`` whose column ``key`` is ``value``; empty without one."""
         place = (name, key, value)
-        if place not in self._found:
-            if len(self._found) >= _KEPT:
-                self._found.clear()
-            self._found[place] = next(iter(self.all_cells(name, key, value, 1)), {})
-        return self._found[place]
+        if place not in self._cells:
+            if len(self._cells) >= _KEPT:
+                self._cells.clear()
+            self._cells[place] = next(iter(self.all_cells(name, key, value, 1)), {})
+        return self._cells[place]
 
     def all_cells(self, name: str, key: str, value: Any, most: int = _MOST_FRAMES) -> list[Cells]:
         """All rows of table ``name`` whose column ``key`` is ``value``."""
@@ -130,8 +139,8 @@ def _stack(look: Look, cells: Cells) -> str | None:
 
 
 def _correlation(look: Look, cells: Cells) -> Any:
-    found = look.cells("CONNECTION_IDS", "id", cells["connectionid"])
-    return found.get("connectionid", cells["connectionid"])
+    connection = look.cells("CONNECTION_IDS", "id", cells["connectionid"])
+    return connection.get("connectionid", cells["connectionid"])
 
 
 def _of_task(column: str) -> ArgOf:
@@ -254,12 +263,6 @@ def columns_of(table: Table, args: dict[str, ArgOf]) -> list[str]:
     return [column for column in wanted if column in table.columns]
 
 
-I64 = npt.NDArray[np.int64]
-
-_BATCH = 1 << 12
-"""Rows that a scan reads and searches at a time."""
-
-
 class DatabaseArgs:
     """The ``ArgReader`` of the rows of the database ``file`` that ``chunks`` finds again.
 
@@ -293,16 +296,15 @@ class DatabaseArgs:
 
     def many(self, ordinals: I64, keys: Sequence[str]) -> list[list[Any]]:
         """The args ``keys`` of many rows."""
-        found: list[list[Any]] = [[None] * len(ordinals) for _ in keys]
+        columns: list[list[Any]] = [[None] * len(ordinals) for _ in keys]
         with self._opened() as look:
-            wanted = frozenset(keys)
-            for places, args, rows in self._rows(look, ordinals, lambda args: _those(args, wanted.__contains__)):
-                for number, key in enumerate(keys):
+            for places, args, rows in self._rows(look, ordinals, lambda args: _chosen(args, keys)):
+                for column, key in zip(columns, keys, strict=True):
                     if key in args:
                         value = args[key].value
                         for place, cells in zip(places, rows, strict=True):
-                            found[number][place] = value(look, cells)
-        return found
+                            column[place] = value(look, cells)
+        return columns
 
     def columns(self, ordinals: I64, keys: Sequence[str]) -> list[ArgColumn]:
         """The same as columns."""
@@ -312,8 +314,8 @@ class DatabaseArgs:
         """Which rows match, batch by batch; only args of a name that is asked for are looked at."""
 
         def asked(args: dict[str, ArgOf]) -> dict[str, ArgOf]:
-            names = [[name for name in args if one.key in name.lower()] for one in wanted]
-            return _those(args, set().union(*names).__contains__) if all(names) else {}
+            names = [[name for name in args if arg.key in name.lower()] for arg in wanted]
+            return _chosen(args, set().union(*names)) if all(names) else {}
 
         with self._opened() as look:
             for first in range(0, len(ordinals), _BATCH):
@@ -321,13 +323,30 @@ class DatabaseArgs:
                     return
                 places: list[int] = []
                 batch = ordinals[first : first + _BATCH]
-                for own, args, rows in self._rows(look, batch, asked):
+                for in_batch, args, rows in self._rows(look, batch, asked):
                     matching = (_matches(_values(look, args, cells), wanted) for cells in rows)
-                    places += [first + place for place, yes in zip(own, matching, strict=True) if yes]
+                    places += [first + place for place, matches in zip(in_batch, matching, strict=True) if matches]
                 yield Matches(np.array(sorted(places), np.int64), min((first + _BATCH) / len(ordinals), 1.0))
 
-    def _opened(self) -> _Opened:
-        return _Opened(self._path, self._file)
+    @contextmanager
+    def _opened(self) -> Iterator[Look]:
+        """The database while args are read. Raises ``InputError`` if it is gone or is not the one that was loaded."""
+        path = Path(self._file.path)
+        try:
+            size = os.stat(path).st_size
+        except OSError as error:
+            raise InputError(message("input.gone", path=self._path, why=error.strerror or str(error))) from error
+        if self._file.copy is None and size != self._file.size:
+            raise self._changed()
+        with opened(path) as database:
+            try:
+                yield Look(Tables(database))
+            except UNREADABLE as error:
+                why = str(error) or type(error).__name__
+                raise InputError(message("input.db_row", path=self._path, why=why)) from error
+
+    def _changed(self) -> InputError:
+        return InputError(message("input.db_changed", path=self._path))
 
     def _rows(
         self, look: Look, ordinals: I64, chosen: Callable[[dict[str, ArgOf]], dict[str, ArgOf]]
@@ -345,49 +364,19 @@ class DatabaseArgs:
             places = np.flatnonzero(kinds == kind)
             rows = look.tables.rows(table, columns_of(table, args), numbers[places].tolist())
             if any(row is None for row in rows):
-                raise InputError(_changed(self._path))
+                raise self._changed()
             yield places.tolist(), args, [row for row in rows if row is not None]
 
 
-class _Opened:
-    """The database while args are read. Raises ``InputError`` if it is gone or is not the one that was loaded."""
-
-    def __init__(self, path: str, file: EventFile) -> None:
-        self._path = path
-        self._file = file
-
-    def __enter__(self) -> Look:
-        path = Path(self._file.path)
-        try:
-            size = os.stat(path).st_size
-        except OSError as error:
-            raise InputError(message("input.gone", path=self._path, why=error.strerror or str(error))) from error
-        if self._file.copy is None and size != self._file.size:
-            raise InputError(_changed(self._path))
-        self._database = opened(path)
-        return Look(Tables(self._database.__enter__()))
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        self._database.__exit__(None, None, None)
-        if isinstance(error, UNREADABLE):
-            raise InputError(
-                message("input.db_row", path=self._path, why=str(error) or type(error).__name__)
-            ) from error
-
-
-def _those(args: dict[str, ArgOf], wanted: Callable[[str], bool]) -> dict[str, ArgOf]:
-    return {name: arg for name, arg in args.items() if wanted(name)}
+def _chosen(args: dict[str, ArgOf], names: Collection[str]) -> dict[str, ArgOf]:
+    return {name: arg for name, arg in args.items() if name in names}
 
 
 def _values(look: Look, args: dict[str, ArgOf], cells: Cells) -> dict[str, Any]:
-    found = ((name, arg.value(look, cells)) for name, arg in args.items())
-    return {name: value for name, value in found if value is not None}
+    values = ((name, arg.value(look, cells)) for name, arg in args.items())
+    return {name: value for name, value in values if value is not None}
 
 
 def _matches(args: dict[str, Any], wanted: Sequence[Arg]) -> bool:
     texts = [(name.lower(), on_one_line(str(value)).lower()) for name, value in args.items()]
-    return all(any(one.holds(name, value) for name, value in texts) for one in wanted)
-
-
-def _changed(path: str) -> Message:
-    return message("input.db_changed", path=path)
+    return all(any(arg.holds(name, value) for name, value in texts) for arg in wanted)

@@ -11,6 +11,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import BinaryIO, cast
 
 from msgspec import Struct
@@ -47,7 +48,7 @@ def _in_memory(folder: str) -> bool:
         return False
     real = os.path.realpath(folder)
     over = [(len(place), kind) for place, kind in mounts if os.path.commonpath((real, place)) == place]
-    return max(over, default=(0, ""), key=lambda found: found[0])[1] in _MEMORY
+    return max(over, default=(0, ""), key=lambda mount: mount[0])[1] in _MEMORY
 
 
 class Scratch:
@@ -155,12 +156,12 @@ def spooled(stream: BinaryIO, advance: Advance | None = None) -> tuple[BinaryIO,
 
     ``advance`` is called several times a second, also while no bytes come. Raises ``OSError`` if there is no room.
     """
-    copy, told = Scratch(), float("-inf")
+    copy, advanced = Scratch(), float("-inf")
     try:
         for data in _arriving(stream):
             copy.write(data)
-            if advance is not None and time.monotonic() - told >= _TICK_SECONDS:
-                told = time.monotonic()
+            if advance is not None and time.monotonic() - advanced >= _TICK_SECONDS:
+                advanced = time.monotonic()
                 advance(copy.size)
         return copy.finish(), copy.path
     except BaseException:
@@ -181,79 +182,61 @@ def open_plain(file: Path, advance: Advance | None = None) -> Plain:
         stream.seek(0)
         return Plain(stream, str(file), size, unpacked=False, cut=False)
     with stream:
-        return _unpacked_fast(file, stream, advance) or _unpacked(file, stream, advance)
+        plain = None
+        try:
+            from isal import isal_zlib
+        except ImportError:  # zlib takes twice as long
+            pass
+        else:
+            plain = _unpacked(file, stream, advance, isal_zlib)
+        plain = plain or _unpacked(file, stream, advance, zlib)
+        assert plain is not None
+        return plain
 
 
-def _unpacked_fast(file: Path, packed: BinaryIO, advance: Advance | None) -> Plain | None:
-    """The plain bytes of a gzip without a fault; None for any other, and where the faster library is not there.
+def _unpacked(file: Path, packed: BinaryIO, advance: Advance | None, library: ModuleType) -> Plain | None:
+    """The plain bytes of a gzip of one or more members, by zlib or a faster ``library`` of the same functions.
 
-    What of a damaged or cut one can be read is for ``_unpacked`` to say.
+    zlib reads a damaged or cut one as far as it goes, byte by byte; any other gives None for it.
     """
-    try:
-        from isal import isal_zlib
-    except ImportError:
-        return None
+    is_zlib = library is zlib
     packed.seek(0)
     copy = Scratch(plain_bytes(packed.fileno()))
-    inflate = isal_zlib.decompressobj(wbits=31)
-    taken = 0
-    try:
-        while data := packed.read(_BLOCK):
-            taken += len(data)
-            while data := (data.lstrip(b"\0") if inflate.eof else data):
-                if inflate.eof:
-                    inflate = isal_zlib.decompressobj(wbits=31)  # another member follows
-                copy.write(inflate.decompress(data, _BLOCK))
-                _check(file, taken, copy.size)
-                data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
-            if advance is not None:
-                advance(taken)
-        if inflate.eof and copy.size:
-            return Plain(copy.finish(), copy.path, copy.size, unpacked=True, cut=False)
-    except isal_zlib.error:
-        pass
-    except BaseException:
-        copy.close()
-        raise
-    copy.close()
-    return None
-
-
-def _unpacked(file: Path, packed: BinaryIO, advance: Advance | None) -> Plain:
-    packed.seek(0)
-    copy = Scratch(plain_bytes(packed.fileno()))
-    inflate = zlib.decompressobj(wbits=31)
+    inflate = library.decompressobj(wbits=31)
     taken = 0
     whole = damaged = False
     try:
-        while data := packed.read(_BLOCK):
+        while not damaged and (data := packed.read(_BLOCK)):
             taken += len(data)
             while data := (data.lstrip(b"\0") if inflate.eof else data):
                 if inflate.eof:
-                    inflate = zlib.decompressobj(wbits=31)  # another member follows
-                before = inflate.copy()
+                    inflate = library.decompressobj(wbits=31)  # another member follows
+                before = inflate.copy() if is_zlib else None
                 try:
-                    plain = inflate.decompress(data, _BLOCK)
-                except zlib.error as error:
+                    copy.write(inflate.decompress(data, _BLOCK))
+                except library.error as error:
+                    if before is None:
+                        copy.close()
+                        return None
                     copy.write(_readable(before, data))
                     if not copy.size:
                         raise InputError(message("input.gzip_damaged", path=str(file), why=str(error))) from error
                     damaged = True
                     break
-                copy.write(plain)
                 _check(file, taken, copy.size)
                 whole = whole or inflate.eof
                 data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
-            if damaged:
-                break
             if advance is not None:
                 advance(taken)
-        else:
+        if not is_zlib and not (inflate.eof and copy.size):
+            copy.close()
+            return None
+        if is_zlib and not damaged:
             copy.write(inflate.flush())
             whole = inflate.eof
         if not copy.size:
             raise InputError(message("input.gzip_empty", path=str(file), byte=taken))
-        return Plain(copy.finish(), copy.path, copy.size, unpacked=True, cut=not whole)
+        return Plain(copy.finish(), copy.path, copy.size, unpacked=True, cut=is_zlib and not whole)
     except BaseException:
         copy.close()
         raise
@@ -267,8 +250,8 @@ def plain_bytes(descriptor: int) -> int:
     size = os.fstat(descriptor).st_size
     if os.pread(descriptor, 2, 0) != MAGIC:
         return size
-    told = int.from_bytes(os.pread(descriptor, 4, max(size - 4, 0)), "little")
-    return max(size, told if told <= size * _USUAL_RATIO else 0)
+    length = int.from_bytes(os.pread(descriptor, 4, max(size - 4, 0)), "little")
+    return max(size, length if length <= size * _USUAL_RATIO else 0)
 
 
 class Unpacking:
@@ -329,15 +312,15 @@ def plain_path(file: EventFile) -> str:
 
 def _readable(inflate: zlib._Decompress, data: bytes) -> bytes:
     """What ``data`` unpacks to before its first damage."""
-    found, at, step = bytearray(), 0, len(data)
+    readable, at, step = bytearray(), 0, len(data)
     while step and at < len(data):
         before = inflate.copy()
         try:
-            found += inflate.decompress(data[at : at + step])
+            readable += inflate.decompress(data[at : at + step])
             at += step
         except zlib.error:
             inflate, step = before, step // 2
-    return bytes(found)
+    return bytes(readable)
 
 
 def _check(file: Path, taken: int, written: int) -> None:
