@@ -1,10 +1,14 @@
-"""The args of events, read again from their bytes when they are asked for."""
+"""The args of events, read again from their bytes when they are asked for.
+
+A trace keeps a few args as columns and leaves all others in its file. ``Chunks`` says where the bytes of an event are:
+in a chunk of whole events, which is decoded, or taken apart by the library where many events are asked for.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import contextmanager
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -12,6 +16,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.load.errors import InputError
 from npu_tui.load.json_events import loose_value
@@ -46,8 +51,6 @@ class Elements:
         known = self._library.elements(text, length, len(text), self.found, len(self.found))
         return self.found[:count] if known == count else None
 
-
-U8 = npt.NDArray[np.uint8]
 
 _WORD_BYTES = 8
 _TEXTS = 1 << 11
@@ -133,22 +136,21 @@ _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _text = msgspec.json.Decoder(str).decode
 
 
-class JsonArgs:
+class JsonArgs(Struct, frozen=True, eq=False):
     """The ``ArgReader`` of the events in ``files``, ``count`` of them, that ``chunks`` finds again.
 
     ``path`` is what an error names.
     """
 
-    def __init__(self, path: str, files: tuple[EventFile, ...], chunks: Chunks, count: int) -> None:
-        self._path = path
-        self._files = files
-        self._chunks = chunks
-        self._count = count
+    path: str
+    files: tuple[EventFile, ...]
+    chunks: Chunks
+    count: int
 
     @property
     def is_ready(self) -> bool:
         """Whether every file is unpacked."""
-        return all(at_hand(file) for file in self._files)
+        return all(at_hand(file) for file in self.files)
 
     def one(self, ordinal: int) -> dict[str, Any]:
         """All args of an event; empty if it has none."""
@@ -165,18 +167,18 @@ class JsonArgs:
 
     def event_bytes(self, ordinal: int) -> bytes:
         """The text of event ``ordinal`` as it stands in the file."""
-        at = int(np.searchsorted(self._chunks.first_event, ordinal, "right")) - 1
-        return self._texts(at, [int(ordinal - self._chunks.first_event[at])])[0]
+        at = int(np.searchsorted(self.chunks.first_event, ordinal, "right")) - 1
+        return self._texts(at, [int(ordinal - self.chunks.first_event[at])])[0]
 
     def texts(self) -> Iterator[tuple[int, list[bytes]]]:
         """The events as they stand in the file, chunk by chunk: the ordinal of the first, and the text of each."""
-        bounds = [*self._chunks.first_event.tolist(), self._count]
+        bounds = [*self.chunks.first_event.tolist(), self.count]
         for first, last in self._blocks(np.arange(len(bounds) - 1)):
-            data, base = self._read(first, last), int(self._chunks.offset[first])
+            data, base = self._read(first, last), int(self.chunks.offset[first])
             for at in range(first, last + 1):
-                begin = int(self._chunks.offset[at]) - base
-                own = data[begin : begin + int(self._chunks.length[at])]
-                yield bounds[at], self._texts_of(own, at, list(range(bounds[at + 1] - bounds[at])))
+                begin = int(self.chunks.offset[at]) - base
+                chunk = data[begin : begin + int(self.chunks.length[at])]
+                yield bounds[at], self._texts_of(chunk, at, list(range(bounds[at + 1] - bounds[at])))
 
     def many(self, ordinals: I64, keys: Sequence[str]) -> list[list[Any]]:
         """The args ``keys`` of many events."""
@@ -185,32 +187,32 @@ class JsonArgs:
     def columns(self, ordinals: I64, keys: Sequence[str]) -> list[ArgColumn]:
         """The same as columns; a chunk that holds several of the events is read once, several chunks at a time."""
         order = np.argsort(ordinals, kind="stable")
-        chunk = np.searchsorted(self._chunks.first_event, ordinals[order], "right") - 1
-        position = ordinals[order] - self._chunks.first_event[chunk]
+        chunk = np.searchsorted(self.chunks.first_event, ordinals[order], "right") - 1
+        position = ordinals[order] - self.chunks.first_event[chunk]
         firsts = np.flatnonzero(np.diff(chunk, prepend=-1))
         bounds = np.append(firsts, len(order))
         numbers = chunk[firsts]
 
-        def taken(own: range) -> list[ArgColumn]:
-            rows = slice(int(bounds[own.start]), int(bounds[own.stop]))
-            groups = bounds[own.start : own.stop + 1] - rows.start
-            return self._taken(numbers[own.start : own.stop], groups, position[rows], tuple(keys))
+        def read(share: range) -> list[ArgColumn]:
+            rows = slice(int(bounds[share.start]), int(bounds[share.stop]))
+            groups = bounds[share.start : share.stop + 1] - rows.start
+            return self._columns_of(numbers[share.start : share.stop], groups, position[rows], tuple(keys))
 
-        parts = _shares(len(numbers))
-        if len(parts) == 1:
-            found = [taken(parts[0])]
+        if len(numbers) < 2 * _SHARE:
+            parts = [read(range(len(numbers)))]  # few chunks are not worth a thread
         else:
             from concurrent.futures import ThreadPoolExecutor  # a first picture needs no args
 
+            shares = [range(low, min(low + _SHARE, len(numbers))) for low in range(0, len(numbers), _SHARE)]
             with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
-                found = list(pool.map(taken, parts))
+                parts = list(pool.map(read, shares))
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
-        return [joined([part[k] for part in found])[back] for k in range(len(keys))]
+        return [joined([part[k] for part in parts])[back] for k in range(len(keys))]
 
     def scan(self, ordinals: I64, wanted: Sequence[Arg], go_on: Callable[[], bool] = always) -> Iterator[Matches]:
         """Which events match, block by block: bytes are searched first, then the events are decoded."""
-        bounds = np.append(np.searchsorted(ordinals, self._chunks.first_event), len(ordinals))
+        bounds = np.append(np.searchsorted(ordinals, self.chunks.first_event), len(ordinals))
         needles = [needle for needle in map(_needle, wanted) if needle]
         blocks = self._blocks(np.flatnonzero(np.diff(bounds)))
         for number, (first, last) in enumerate(blocks):
@@ -219,7 +221,7 @@ class JsonArgs:
             places = self._in_block(first, last, ordinals, bounds, needles, wanted)
             yield Matches(places, (number + 1) / len(blocks))
 
-    def _taken(self, chunks: I64, bounds: I64, positions: I64, keys: tuple[str, ...]) -> list[ArgColumn]:
+    def _columns_of(self, chunks: I64, bounds: I64, positions: I64, keys: tuple[str, ...]) -> list[ArgColumn]:
         """The args ``keys`` of the events at ``positions`` of ``chunks``; ``bounds`` part the events by chunk."""
         if not len(chunks):
             return [column_of([]) for _ in keys]
@@ -231,22 +233,21 @@ class JsonArgs:
                 for row in _values(self._texts(at, positions[low:high].tolist()), keys)
             ]
             return [column_of(values) for values in zip(*rows, strict=True)]
-        table = self._chunks
+        table = self.chunks
         events = self._following(chunks) - table.first_event[chunks]
         blocks = self._near(chunks)
         begin = table.offset[chunks[[block.start for block in blocks]]]  # of each block
         begin = np.repeat(begin, list(map(len, blocks)))
         places = np.stack((table.offset[chunks] - begin, table.length[chunks], events, bounds[1:]), axis=1)
-        most_bytes = max(self._bytes_of(int(chunks[own.start]), int(chunks[own.stop - 1])) for own in blocks)
+        most_bytes = max(self._bytes_of(int(chunks[block.start]), int(chunks[block.stop - 1])) for block in blocks)
         pieces = Elements(compiled, most_bytes, int(events.max()))
         chosen = ChosenArgs(compiled, pieces, max(map(len, blocks)), keys, positions)
         unread: list[int] = []
         values: list[tuple[Any, ...]] = []
-        with ExitStack() as opened:
-            files = _Files(self, opened)
+        with self._opened() as read:
             for block in blocks:
                 low, high = block.start, block.stop
-                files.read(int(chunks[low]), int(chunks[high - 1]), pieces.view)
+                read(int(chunks[low]), int(chunks[high - 1]), pieces.view)
                 left = chosen.take(int(bounds[low]), places[low:high])
                 if len(left):
                     unread += left.tolist()
@@ -272,45 +273,67 @@ class JsonArgs:
         for number in np.unique(owner).tolist():
             wanted = positions[rows[owner == number]].tolist()
             offset, length, count, _ = here[number].tolist()
-            found = pieces.bounds(length, count, offset)
-            if found is None:
+            bounds = pieces.bounds(length, count, offset)
+            if bounds is None:
                 texts = self._texts(int(chunks[number]), wanted)
             else:
-                ends = (offset + found[wanted]).tolist()
+                ends = (offset + bounds[wanted]).tolist()
                 texts = [bytes(pieces.view[low:high]) for low, high in ends]
             values += _values(texts, keys)
         return values
 
     def _following(self, chunks: I64) -> I64:
         """The ordinal behind the last event of each of ``chunks``; (n,)."""
-        firsts = self._chunks.first_event
+        firsts = self.chunks.first_event
         last = chunks == len(firsts) - 1
-        return np.where(last, self._count, firsts[np.where(last, 0, chunks + 1)])
+        return np.where(last, self.count, firsts[np.where(last, 0, chunks + 1)])
 
     def _near(self, chunks: I64) -> list[range]:
         """Which of the ascending ``chunks`` are read together: no more than a few bytes lie between them."""
-        table = self._chunks
+        table = self.chunks
         begin, end, file = table.offset[chunks], table.offset[chunks] + table.length[chunks], table.file[chunks]
         apart = (file[1:] != file[:-1]) | (begin[1:] - end[:-1] > _GAP) | (begin[1:] < end[:-1])
-        found = [0]
+        firsts = [0]
         for at, is_apart in enumerate(apart.tolist(), 1):
-            if is_apart or end[at] - begin[found[-1]] > _TOGETHER:
-                found.append(at)
-        return [range(low, high) for low, high in pairwise([*found, len(chunks)])]
+            if is_apart or end[at] - begin[firsts[-1]] > _TOGETHER:
+                firsts.append(at)
+        return [range(low, high) for low, high in pairwise([*firsts, len(chunks)])]
 
     def _read(self, first: int, last: int) -> bytes:
         """The bytes from chunk ``first`` to chunk ``last`` of the same file."""
         data = bytearray(self._bytes_of(first, last))
-        self._read_into(first, last, memoryview(data))
+        with self._opened() as read:
+            read(first, last, memoryview(data))
         return bytes(data)
 
     def _bytes_of(self, first: int, last: int) -> int:
-        return int(self._chunks.offset[last] + self._chunks.length[last] - self._chunks.offset[first])
+        return int(self.chunks.offset[last] + self.chunks.length[last] - self.chunks.offset[first])
 
-    def _read_into(self, first: int, last: int, view: memoryview) -> None:
-        """Write the bytes from chunk ``first`` to chunk ``last`` of the same file into ``view``."""
-        with ExitStack() as opened:
-            _Files(self, opened).read(first, last, view)
+    @contextmanager
+    def _opened(self) -> Iterator[Callable[[int, int, memoryview], None]]:
+        """A function that writes the bytes from a chunk to another one of the same file into a view.
+
+        Each file is opened once. The function raises ``InputError`` if it is gone or has changed.
+        """
+        descriptors: dict[int, int] = {}
+
+        def read(first: int, last: int, view: memoryview) -> None:
+            number, length = int(self.chunks.file[first]), self._bytes_of(first, last)
+            try:
+                if number not in descriptors:
+                    descriptors[number] = os.open(plain_path(self.files[number]), os.O_RDONLY)
+                size = os.fstat(descriptors[number]).st_size
+                got = os.preadv(descriptors[number], [view[:length]], int(self.chunks.offset[first]))
+            except OSError as error:
+                raise InputError(message("input.gone", path=self.path, why=error.strerror or str(error))) from error
+            if size != self.files[number].size or got != length:
+                raise self._changed()
+
+        try:
+            yield read
+        finally:
+            for descriptor in descriptors.values():
+                os.close(descriptor)
 
     def _texts(self, at: int, positions: list[int]) -> list[bytes]:
         """The texts of the events at ``positions`` of chunk ``at``."""
@@ -318,8 +341,8 @@ class JsonArgs:
 
     def _texts_of(self, data: bytes, at: int, positions: list[int]) -> list[bytes]:
         """The texts of the events at ``positions`` of chunk ``at``, whose bytes are ``data``."""
-        firsts = self._chunks.first_event
-        following = int(firsts[at + 1]) if at + 1 < len(firsts) else self._count
+        firsts = self.chunks.first_event
+        following = int(firsts[at + 1]) if at + 1 < len(firsts) else self.count
         if following - int(firsts[at]) == 1:
             return [data.strip()] * len(positions)  # alone in its chunk, perhaps because no strict parser takes it
         try:
@@ -330,7 +353,7 @@ class JsonArgs:
 
     def _blocks(self, chunks: I64) -> list[tuple[int, int]]:
         """First and last chunk of every block: neighbours in a file, together no longer than ``BLOCK`` if they can."""
-        table = self._chunks
+        table = self.chunks
         blocks: list[tuple[int, int]] = []
         for chunk in chunks.tolist():
             if blocks:
@@ -345,17 +368,17 @@ class JsonArgs:
     def _in_block(
         self, first: int, last: int, ordinals: I64, bounds: I64, needles: list[bytes], wanted: Sequence[Arg]
     ) -> I64:
-        table = self._chunks
+        table = self.chunks
         data, base = self._read(first, last), int(table.offset[first])
         offset, length = table.offset[first : last + 1] - base, table.length[first : last + 1]
-        found: list[int] = []
+        matches: list[int] = []
         for number in _chunks_with(needles, data.lower(), offset, length):
             low, high = bounds[first + number : first + number + 2].tolist()
             if high > low:
-                own = data[int(offset[number]) : int(offset[number] + length[number])]
+                chunk = data[int(offset[number]) : int(offset[number] + length[number])]
                 begin = int(table.first_event[first + number])
-                found += [low + place for place in self._in_chunk(own, begin, ordinals[low:high], needles, wanted)]
-        return np.array(found, np.int64)
+                matches += [low + place for place in self._in_chunk(chunk, begin, ordinals[low:high], needles, wanted)]
+        return np.array(matches, np.int64)
 
     def _in_chunk(
         self, data: bytes, first_event: int, ordinals: I64, needles: list[bytes], wanted: Sequence[Arg]
@@ -364,60 +387,20 @@ class JsonArgs:
             events = _events(b"[%b]" % data)
         except (ValueError, RecursionError):
             return [place for place, ordinal in enumerate(ordinals.tolist()) if self._matches_loose(ordinal, wanted)]
-        found = []
+        matches = []
         for place, position in enumerate((ordinals - first_event).tolist()):
             raw = bytes(events[position].args)
             lowered = raw.lower()
             if all(needle in lowered for needle in needles) and _matches(raw, wanted):
-                found.append(place)
-        return found
+                matches.append(place)
+        return matches
 
     def _matches_loose(self, ordinal: int, wanted: Sequence[Arg]) -> bool:
         pairs = [(str(key).lower(), on_one_line(str(value)).lower()) for key, value in self.one(ordinal).items()]
-        return all(any(one.holds(key, value) for key, value in pairs) for one in wanted)
+        return all(any(arg.holds(key, value) for key, value in pairs) for arg in wanted)
 
     def _changed(self) -> InputError:
-        return InputError(message("input.changed", path=self._path))
-
-    def _gone(self, error: OSError) -> InputError:
-        return InputError(message("input.gone", path=self._path, why=error.strerror or str(error)))
-
-
-class _Files:
-    """The files of ``args``, each opened once until ``opened`` is left."""
-
-    def __init__(self, args: JsonArgs, opened: ExitStack) -> None:
-        self._args = args
-        self._opened = opened
-        self._descriptors: dict[int, int] = {}
-
-    def read(self, first: int, last: int, view: memoryview) -> int:
-        """Write the bytes from chunk ``first`` to chunk ``last`` of the same file into ``view``; how many they are.
-
-        Raises ``InputError`` if the file is gone or has changed.
-        """
-        args = self._args
-        number, length = int(args._chunks.file[first]), args._bytes_of(first, last)
-        try:
-            descriptor = self._descriptors.get(number)
-            if descriptor is None:
-                descriptor = os.open(plain_path(args._files[number]), os.O_RDONLY)
-                self._opened.callback(os.close, descriptor)
-                self._descriptors[number] = descriptor
-            size = os.fstat(descriptor).st_size
-            got = os.preadv(descriptor, [view[:length]], int(args._chunks.offset[first]))
-        except OSError as error:
-            raise args._gone(error) from error
-        if size != args._files[number].size or got != length:
-            raise args._changed()
-        return length
-
-
-def _shares(groups: int) -> list[range]:
-    """So many groups in shares that threads take one after the other; few of them are not worth a thread."""
-    if groups < 2 * _SHARE:
-        return [range(groups)]
-    return [range(low, min(low + _SHARE, groups)) for low in range(0, groups, _SHARE)]
+        return InputError(message("input.changed", path=self.path))
 
 
 def json_args(trace: Trace) -> JsonArgs:
@@ -426,17 +409,11 @@ def json_args(trace: Trace) -> JsonArgs:
 
 
 def _values(texts: list[bytes], keys: tuple[str, ...]) -> list[tuple[Any, ...]]:
-    """The args ``keys`` of every event."""
-    found = _strict_values(texts, keys)
-    return [_tolerated(text, keys) for text in texts] if found is None else found
-
-
-def _strict_values(texts: Sequence[bytes], keys: tuple[str, ...]) -> list[tuple[Any, ...]] | None:
-    """The args ``keys`` of every event, None if one of them is not quite the profiler's."""
+    """The args ``keys`` of every event, strictly decoded if all events are quite the profiler's."""
     try:
         events = _decoder(keys)(b"[%b]" % b",".join(texts))
     except (ValueError, RecursionError):
-        return None
+        return [_tolerated(text, keys) for text in texts]
     return [msgspec.structs.astuple(event.args) for event in events]
 
 
@@ -489,7 +466,7 @@ def _matches(raw: bytes, wanted: Sequence[Arg]) -> bool:
         args = [(key.lower(), _value_text(value)) for key, value in _object(raw).items()]
     except (ValueError, RecursionError):
         return False
-    return all(any(one.holds(key, value) for key, value in args) for one in wanted)
+    return all(any(arg.holds(key, value) for key, value in args) for arg in wanted)
 
 
 def _value_text(raw: msgspec.Raw) -> str:

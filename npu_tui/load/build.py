@@ -250,7 +250,8 @@ def _classes(whole: WholeColumns, plans: list[ProcessPlan], lane: I32, category:
         return np.zeros(0, np.int8)
     names, categories = whole.names.values_in_order, whole.categories.values_in_order
     size = len(plans) * len(categories) * len(names)
-    begin = _layer_of_lane(plans) * (len(categories) * len(names))
+    layer_of_lane = np.array([i for i, plan in enumerate(plans) for _ in plan.threads], np.int64)
+    begin = layer_of_lane * (len(categories) * len(names))
 
     def keys(part: slice) -> I64:
         return np.take(begin, lane[part]) + category[part].astype(np.int64) * len(names) + name[part]
@@ -280,10 +281,6 @@ def _classes(whole: WholeColumns, plans: list[ProcessPlan], lane: I32, category:
     return op_class
 
 
-def _layer_of_lane(plans: list[ProcessPlan]) -> I64:
-    return np.array([i for i, plan in enumerate(plans) for _ in plan.threads], np.int64)
-
-
 def _rows_and_lanes(
     whole: WholeColumns, plans: list[ProcessPlan], slices: Slices, bounds: I64, rank: int | None
 ) -> tuple[Rows, list[Lane]]:
@@ -301,7 +298,7 @@ def _rows_and_lanes(
     row = np.take(first_row.astype(np.int32), slices.lane) + slices.depth
     item = np.argsort(row.astype(np.uint16) if few else row, kind="stable").astype(np.int32)
     offset = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=int(first_row[-1])))))
-    steps, depths = _steps(whole, plans, slices)
+    steps, depths = _steps(whole, plans, lanes, slices)
     if len(steps):
         python = next(i for i, plan in enumerate(plans) if plan.kind == "python")
         counts = np.bincount(depths)
@@ -313,12 +310,12 @@ def _rows_and_lanes(
     return make_rows(offset.astype(np.int64), item, slices.start[item], slices.end[item]), lanes
 
 
-def _steps(whole: WholeColumns, plans: list[ProcessPlan], slices: Slices) -> tuple[I64, I32]:
+def _steps(whole: WholeColumns, plans: list[ProcessPlan], lanes: list[Lane], slices: Slices) -> tuple[I64, I32]:
     """The ``ProfilerStep#N`` slices of the Python layers by start, and their rows in the derived lane."""
     python = [i for i, plan in enumerate(plans) if plan.kind == "python"]
     codes = [code for name, code in whole.names.items() if step_number(name) is not None]
     steps = np.flatnonzero(np.isin(slices.name, codes)) if codes and python else np.zeros(0, np.int64)
-    steps = steps[np.isin(_layer_of_lane(plans)[slices.lane[steps]], python)]
+    steps = steps[np.isin(np.array([lane.layer for lane in lanes], np.int64)[slices.lane[steps]], python)]
     steps = steps[np.lexsort((-slices.end[steps], slices.start[steps]))]
     return steps, first_fit(np.zeros(len(steps), np.int32), slices.start[steps], slices.end[steps])
 

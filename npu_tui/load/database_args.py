@@ -263,16 +263,15 @@ def columns_of(table: Table, args: dict[str, ArgOf]) -> list[str]:
     return [column for column in wanted if column in table.columns]
 
 
-class DatabaseArgs:
+class DatabaseArgs(Struct, frozen=True, eq=False):
     """The ``ArgReader`` of the rows of the database ``file`` that ``chunks`` finds again.
 
     ``path`` is what an error names.
     """
 
-    def __init__(self, path: str, file: EventFile, chunks: Chunks) -> None:
-        self._path = path
-        self._file = file
-        self._chunks = chunks
+    path: str
+    file: EventFile
+    chunks: Chunks
 
     @property
     def is_ready(self) -> bool:
@@ -331,28 +330,28 @@ class DatabaseArgs:
     @contextmanager
     def _opened(self) -> Iterator[Look]:
         """The database while args are read. Raises ``InputError`` if it is gone or is not the one that was loaded."""
-        path = Path(self._file.path)
+        path = Path(self.file.path)
         try:
             size = os.stat(path).st_size
         except OSError as error:
-            raise InputError(message("input.gone", path=self._path, why=error.strerror or str(error))) from error
-        if self._file.copy is None and size != self._file.size:
+            raise InputError(message("input.gone", path=self.path, why=error.strerror or str(error))) from error
+        if self.file.copy is None and size != self.file.size:
             raise self._changed()
         with opened(path) as database:
             try:
                 yield Look(Tables(database))
             except UNREADABLE as error:
                 why = str(error) or type(error).__name__
-                raise InputError(message("input.db_row", path=self._path, why=why)) from error
+                raise InputError(message("input.db_row", path=self.path, why=why)) from error
 
     def _changed(self) -> InputError:
-        return InputError(message("input.db_changed", path=self._path))
+        return InputError(message("input.db_changed", path=self.path))
 
     def _rows(
         self, look: Look, ordinals: I64, chosen: Callable[[dict[str, ArgOf]], dict[str, ArgOf]]
     ) -> Iterator[tuple[list[int], dict[str, ArgOf], list[Cells]]]:
         """By table the places of its ``ordinals``, those of its args that ``chosen`` wants, and the rows."""
-        chunks = self._chunks
+        chunks = self.chunks
         at = np.searchsorted(chunks.first_event, ordinals, "right") - 1
         numbers = (chunks.offset[at] & ROW) + (ordinals - chunks.first_event[at])
         kinds = chunks.offset[at] >> ROW_BITS

@@ -34,8 +34,6 @@ _FIRST = 2 << 20
 _PER_REPORT = 12
 """Ranges of a large file that each thread reads: the picture and the progress move on after each."""
 
-_numbers = itertools.count()
-
 
 def thread_count(size: int) -> int:
     """How many threads a file of ``size`` bytes is worth on this machine; at least 1."""
@@ -78,7 +76,7 @@ def read_scanned(
     cuts = range_cuts(start, size, count, range_bytes)
     largest = max(b - a for a, b in itertools.pairwise([*cuts, size])) if size > start else 1
     taken = _Taken(whole, file, Outcome(end=start))
-    make = partial(_new_scanner, library, chunk_size, largest)
+    make = partial(Scanner, library, chunk_size, largest)
     descriptor = os.open(path, os.O_RDONLY)
     try:
         if count == 1:
@@ -90,10 +88,6 @@ def read_scanned(
     return taken.outcome
 
 
-def _new_scanner(library: Library, chunk_size: int, range_bytes: int) -> Scanner:
-    return Scanner(library, f"scanner {next(_numbers)}", chunk_size, range_bytes)
-
-
 class _Taken(Struct):
     """What was taken in of a file: the ``outcome`` so far ends where the next range has to begin."""
 
@@ -103,10 +97,12 @@ class _Taken(Struct):
 
     def add(self, scanned: Scanned) -> None:
         """Take in the parts of the next range."""
+        outcome = self.outcome
         for reader, part in scanned.parts:
             self.whole.add(part, reader, self.file)
-            self.outcome.note(part)
-        self.outcome.end = scanned.end
+            outcome.malformed += part.malformed
+            outcome.truncated, outcome.too_long = part.truncated, part.too_long
+        outcome.end = scanned.end
 
 
 def _scan_in_order(scanner: Scanner, descriptor: int, cuts: list[int], taken: _Taken, advance: Advance) -> None:

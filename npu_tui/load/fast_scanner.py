@@ -9,6 +9,7 @@ than the loops decode, and anything that is not quite JSON, which the tolerant r
 
 from __future__ import annotations
 
+import itertools
 import mmap
 import os
 from typing import Any
@@ -197,6 +198,9 @@ class Memory:
         self.put("entity_room", room)
 
 
+_numbers = itertools.count()
+
+
 class Scanned(Struct):
     """A range that was scanned: its parts in file order, each with the name of its reader, and where it ended.
 
@@ -215,8 +219,8 @@ class Scanner:
     While the library works, a part of the range is open: its columns stand in ``memory`` from the rows ``_first`` on.
     """
 
-    def __init__(self, library: Library, name: str, chunk_size: int = CHUNK, range_bytes: int = 1 << 20) -> None:
-        self.name = name
+    def __init__(self, library: Library, chunk_size: int = CHUNK, range_bytes: int = 1 << 20) -> None:
+        self.name = f"scanner {next(_numbers)}"
         self._library = library
         self._chunk_size = chunk_size
         self._memory = Memory(min(BUFFER, max(range_bytes, 1 << 16)), range_bytes)

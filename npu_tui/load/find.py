@@ -215,7 +215,13 @@ def _beside(path: Path, form: Form) -> Source:
 
 
 def _source(opened: Path, path: Path, files: tuple[Path, ...]) -> Source:
-    kind = _kind_of(path)
+    kind: Kind
+    if form_of(path) == "db":
+        kind = "database"
+    elif path.name.startswith("msprof"):
+        kind = "msprof_json"
+    else:
+        kind = "trace_view_json" if path.name.startswith("trace_view.") else "json"
     rank = _rank_of(files[0])
     if kind == "database" and rank is None and (match := _DATABASE.fullmatch(path.name)) and match[1]:
         rank = int(match[1])
@@ -231,15 +237,6 @@ def _twin_of(path: Path, kind: Kind) -> Path | None:
     return others[0][0] if len(others) == 1 else None
 
 
-def _kind_of(file: Path) -> Kind:
-    """What a file is, by the name the profilers give it."""
-    if form_of(file) == "db":
-        return "database"
-    if file.name.startswith("msprof"):
-        return "msprof_json"
-    return "trace_view_json" if file.name.startswith("trace_view.") else "json"
-
-
 def _traces_in(folder: Path, form: Form | None = None) -> list[tuple[Path, ...]]:
     """The traces that lie in ``folder`` as the profilers lay them out; the most processed form wins."""
     for place in (folder / _OUTPUT, folder, folder / _MSPROF_OUTPUT):
@@ -253,9 +250,10 @@ def _traces_in(folder: Path, form: Form | None = None) -> list[tuple[Path, ...]]
 
 
 def _texts_of(folder: Path, names: list[str]) -> list[tuple[Path, ...]]:
-    for pattern in (_TRACE, _MSPROF):
-        if named := _files(folder, names, pattern):
-            return [(file,) for file in _newest(named)]
+    for pattern, place in ((_TRACE, 0), (_MSPROF, -1)):  # of several msprof exports the last one counts
+        if files := _files(folder, names, pattern):
+            unpacked = [file for file in files if file.suffix != ".gz"]
+            return [((unpacked or files)[place],)]
     exports = {match[2]: file for file in _files(folder, names, _SLICE) if (match := _SLICE.fullmatch(file.name))}
     if exports:
         return [_whole_export(exports[max(exports)])]
@@ -303,12 +301,6 @@ def _traces_below(folder: Path, form: Form | None, several: bool = False) -> lis
 def folders_in(folder: Path, pattern: str = "*") -> list[Path]:
     """The folders in ``folder``, by name."""
     return [child for child in sorted(folder.glob(pattern)) if child.is_dir()]
-
-
-def _newest(files: list[Path]) -> list[Path]:
-    """An unpacked file before its packed twin, and of several msprof exports the last one."""
-    plain = [file for file in files if file.suffix != ".gz"] or files
-    return plain[-1:] if _MSPROF.fullmatch(plain[0].name) else plain[:1]
 
 
 def _whole_export(file: Path) -> tuple[Path, ...]:

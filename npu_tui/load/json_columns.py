@@ -46,20 +46,15 @@ class Codes(dict[K, int]):
 
     def __init__(self, *absent: K) -> None:
         super().__init__(dict.fromkeys(absent, -1))
-        self._absent = len(absent)
+        self.absent = len(absent)
 
     def __missing__(self, key: K) -> int:
-        code = self[key] = len(self) - self._absent
+        code = self[key] = len(self) - self.absent
         return code
-
-    @property
-    def count(self) -> int:
-        """How many values are numbered."""
-        return len(self) - self._absent
 
     def since(self, count: int) -> list[K]:
         """The values with the codes ``count`` and up."""
-        return list(islice(self, self._absent + count, None))
+        return list(islice(self, self.absent + count, None))
 
     @property
     def values_in_order(self) -> list[K]:
@@ -376,7 +371,7 @@ class Columns(Dictionaries):
     def _begin(self) -> None:
         """A new range."""
         self.count = 0
-        self._part = RangeColumns({name: codes.count for name, codes in self.dictionaries.items()})
+        self._part = RangeColumns({name: len(codes) - codes.absent for name, codes in self.dictionaries.items()})
         self._phases: Counter[str] = Counter()
         self._skipped.clear()
         self._marks: list[bytes] = []

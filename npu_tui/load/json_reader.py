@@ -227,11 +227,6 @@ class Outcome(Struct):
     malformed: int = 0
     too_long: int | None = None
 
-    def note(self, part: RangeColumns) -> None:
-        """Note how the next part of the file ended."""
-        self.malformed += part.malformed
-        self.end, self.truncated, self.too_long = part.end, part.truncated, part.too_long
-
 
 def read_tolerantly(
     path: str, start: int, whole: WholeColumns, file: int, chunk_size: int, advance: Advance, part_bytes: int = 0

@@ -30,6 +30,7 @@ _KINDS: dict[str, LayerKind] = {
     "MindSpore": "python",
     "CPU OP": "python",
 }
+# Kineto, the profiler of other PyTorch builds, tells device and host apart by the categories of their slices.
 _DEVICE_CATEGORIES = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 _HOST_CATEGORIES = frozenset({"cpu_op", "python_function", "user_annotation"})
 _UNORDERED = 1 << 40
@@ -68,21 +69,16 @@ def plan_layers(
             name, kind = "CANN", "cann"
         elif name in _KINDS:
             kind = _KINDS[name]
+        elif categories_of.get(pid, set()) & _DEVICE_CATEGORIES:
+            kind = "hardware"
+        elif categories_of.get(pid, set()) & _HOST_CATEGORIES:
+            kind = "python"
         else:
-            kind = _kind_by_category(categories_of.get(pid, set()))
-            if kind == "other" and not tids and pid in counter_pids:
-                kind = "counter"
+            kind = "counter" if not tids and pid in counter_pids else "other"
         tids.sort(key=lambda tid: (metadata.thread_order.get((pid, tid), tid), tid))
         plans.append(ProcessPlan(pid, name or named(pid) or f"Process {pid}", kind, _device(metadata, pid, kind), tids))
     plans.sort(key=lambda plan: (metadata.process_order.get(plan.pid, _UNORDERED), plan.name, plan.pid))
     return plans
-
-
-def _kind_by_category(categories: set[str]) -> LayerKind:
-    """The kind of a process of another writer: Kineto tells device and host apart by the categories of their slices."""
-    if categories & _DEVICE_CATEGORIES:
-        return "hardware"
-    return "python" if categories & _HOST_CATEGORIES else "other"
 
 
 def _device(metadata: Metadata, pid: int, kind: LayerKind) -> int | None:

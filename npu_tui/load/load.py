@@ -161,7 +161,11 @@ class _TextLoading(Struct):
 
 def _array_start(file: Path, stream: BinaryIO) -> int:
     """Offset after the bracket that opens the events; what may stand before it is searched in growing pieces."""
-    begin = _first_word(stream)
+    text = b""
+    while not text and (block := stream.read(CHUNK)):
+        text = block.lstrip()  # what is blank is not kept, however long it is
+    begin = stream.tell() - len(text)
+    stream.seek(begin)
     head, length = b"", CHUNK
     while len(head) < length and length <= _LONGEST_HEAD:
         head += stream.read(length - len(head))
@@ -174,19 +178,6 @@ def _array_start(file: Path, stream: BinaryIO) -> int:
     if not head.strip():
         raise InputError(message("input.empty", path=str(file)))
     raise InputError(message("input.no_array", path=str(file), found=repr(head.lstrip()[:12]).removeprefix("b")))
-
-
-def _first_word(stream: BinaryIO) -> int:
-    """Offset of the first byte that is not blank, where ``stream`` then stands; blanks are not kept."""
-    offset = 0
-    while blank := stream.read(CHUNK):
-        word = blank.lstrip()
-        if word:
-            offset += len(blank) - len(word)
-            break
-        offset += len(blank)
-    stream.seek(offset)
-    return offset
 
 
 _QUICK_BYTES = 16 << 20
