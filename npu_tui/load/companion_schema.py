@@ -328,16 +328,16 @@ class Reading(Struct, frozen=True):
     @property
     def messages(self) -> list[Message]:
         """What is to be said of the file: that it is not whole, and which cells were lost; nothing if all is well."""
-        found = []
+        messages = []
         if self.state == "cut_off":
-            found.append(message("companion.cut_off", name=self.name, rows=len(self.frame)))
+            messages.append(message("companion.cut_off", name=self.name, rows=len(self.frame)))
         elif self.state == "unreadable":
-            found.append(message("companion.unreadable", name=self.name, why=self.why))
+            messages.append(message("companion.unreadable", name=self.name, why=self.why))
         elif self.state != "read":
-            found.append(message(f"companion.{self.state}", name=self.name))
+            messages.append(message(f"companion.{self.state}", name=self.name))
         for column, count in (self.not_numbers or {}).items():
-            found.append(message("companion.not_numbers", name=self.name, column=column, count=count))
-        return found
+            messages.append(message("companion.not_numbers", name=self.name, column=column, count=count))
+        return messages
 
 
 def reason(error: Exception) -> str:
@@ -355,6 +355,6 @@ def find_file(folder: Path, stem: str, others: tuple[str, ...] = (), suffix: str
     if plain.exists():
         return plain
     for name in (stem, *others):
-        if found := max(folder.glob(f"{name}_[0-9]*{suffix}"), default=None):
-            return found
+        if newest := max(folder.glob(f"{name}_[0-9]*{suffix}"), default=None):
+            return newest
     return plain

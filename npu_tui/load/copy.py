@@ -184,13 +184,13 @@ class Copy(Struct, frozen=True):
 
 def copies() -> list[Copy]:
     """All copies, the last used first."""
-    found = []
+    known = []
     with contextlib.suppress(OSError):
         for path in directory().glob(f"*{_SUFFIX}"):
             with contextlib.suppress(OSError):
                 status = path.stat()
-                found.append(Copy(path, status.st_size, status.st_atime))
-    return sorted(found, key=lambda copy: -copy.used)
+                known.append(Copy(path, status.st_size, status.st_atime))
+    return sorted(known, key=lambda copy: -copy.used)
 
 
 def clear() -> tuple[int, int, list[str]]:
@@ -240,9 +240,9 @@ def _remove_unfinished(folder: Path, age: float) -> None:
 def _give_way() -> None:
     """Let all other threads go before this one (setpriority(2): Linux takes the number of a thread)."""
     if sys.platform == "linux":
-        own = threading.get_native_id()
+        thread = threading.get_native_id()
         with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, own, max(os.getpriority(os.PRIO_PROCESS, own), _NICE))
+            os.setpriority(os.PRIO_PROCESS, thread, max(os.getpriority(os.PRIO_PROCESS, thread), _NICE))
 
 
 class Keeper:

@@ -1,4 +1,9 @@
-"""The file of a parsed copy: its fields, checksums, and the sketch that the first picture needs."""
+"""The file of a parsed copy: all columns of a trace, and the sketch that its first picture needs.
+
+It is a format of our own, which another version never reads (``copy.key_of``): a lead of 64 bytes, then twice columns
+and their head, first those of the sketch. A head is msgpack; it says where each column lies, and the CRC-32 of every
+piece. The sketch is some slices of each row, so few that they are read and drawn at once, however long the trace is.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +21,7 @@ from typing import Any, BinaryIO, TypeVar
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from msgspec import structs
-from msgspec.structs import replace as structs_replace
+from msgspec.structs import replace as replace_fields
 
 from npu_tui.load.args import JsonArgs
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
@@ -56,12 +60,12 @@ def sketch_of(trace: Trace, go_on: Callable[[], bool] = always) -> Trace | None:
     halves = 0
     while True:
         edges = _edges(trace, max(_STEP >> halves, _LEAST), max(_WHOLE >> halves, _LEAST))
-        kept = _kept(trace.rows, edges)
-        folded = {row: _kept(rows, edges) for row, rows in leaves.items()}
-        if len(kept) + sum(map(len, folded.values())) <= MOST or _STEP >> halves <= _LEAST:
+        positions = _telling_positions(trace.rows, edges)
+        folded = {row: _telling_positions(rows, edges) for row, rows in leaves.items()}
+        if len(positions) + sum(map(len, folded.values())) <= MOST or _STEP >> halves <= _LEAST:
             break
         halves += 1
-    shown = [trace.rows.item[kept], *(leaves[row].item[own] for row, own in folded.items())]
+    shown = [trace.rows.item[positions], *(leaves[row].item[chosen] for row, chosen in folded.items())]
     items = np.unique(np.concatenate(shown)).astype(np.int64)
     names, coded = np.unique(trace.slices.name[items], return_inverse=True)
     slices = _at(trace.slices, items)
@@ -69,36 +73,36 @@ def sketch_of(trace: Trace, go_on: Callable[[], bool] = always) -> Trace | None:
     slices.stack = np.full(len(items), -1, np.int32)
     bounds = np.searchsorted(items, [(lane.first, lane.last) for lane in trace.lanes]).reshape(-1, 2).tolist()
     nothing = np.zeros(0, np.int64)
-    found = replace(
+    sketch = replace(
         trace,
         names=[trace.names[code] for code in names.tolist()],
         stacks=[],
         lanes=[
-            structs.replace(lane, first=first, last=last)
+            replace_fields(lane, first=first, last=last)
             for lane, (first, last) in zip(trace.lanes, bounds, strict=True)
         ],
         slices=slices,
-        rows=_thinned(trace.rows, kept, items),
+        rows=_thinned(trace.rows, positions, items),
         links=_at(trace.links, nothing),
         link_categories=[],
         counters=_counters(trace.counters, edges),
         chunks=_at(trace.chunks, nothing),
         health=Health(),
     )
-    found.folded = {row: _thinned(leaves[row], own, items) for row, own in folded.items()}
-    found.roles = lane_roles(trace)
-    return found
+    sketch.folded = {row: _thinned(leaves[row], chosen, items) for row, chosen in folded.items()}
+    sketch.roles = lane_roles(trace)
+    return sketch
 
 
 def _folding(trace: Trace) -> list[Lane]:
     """The lanes of several rows, the longest ones where there are too many."""
     offset = trace.rows.offset
-    held = {
+    lengths = {
         lane.index: int(offset[lane.first_row + lane.rows]) - int(offset[lane.first_row])
         for lane in trace.lanes
         if lane.rows > 1
     }
-    longest = sorted(held, key=lambda lane: -held[lane])[:MOST_FOLDED]
+    longest = sorted(lengths, key=lambda lane: -lengths[lane])[:MOST_FOLDED]
     return [trace.lanes[lane] for lane in sorted(longest)]
 
 
@@ -113,24 +117,24 @@ def _edges(trace: Trace, step: int, whole: int) -> I64:
     The cursor is in the middle of that screen, and what counts there is told as a number.
     """
     low, high = 0, trace.end
-    own = [
+    steps = [
         slice(*trace.rows.offset[[lane.first_row, lane.first_row + lane.rows]]) for lane in trace.lanes if lane.derived
     ]
-    if own:
-        start, end = (np.concatenate([times[part] for part in own]) for times in (trace.rows.start, trace.rows.end))
-        if len(start):
+    if steps:
+        start, end = (np.concatenate([times[part] for part in steps]) for times in (trace.rows.start, trace.rows.end))
+        if len(start):  # the opening screen shows the step around the start of the trace, else the next one
             first = int(np.argmin(np.maximum(np.maximum(start, -end), 0)))
             low, high = int(start[first]), int(end[first])
     parts = [np.linspace(low, high, step + 1), np.linspace(0, trace.end, whole + 1), [(low + high) // 2 + 1]]
     return np.unique(np.concatenate([np.asarray(part).astype(np.int64) for part in parts]))
 
 
-def _kept(rows: Rows, edges: I64) -> I64:
+def _telling_positions(rows: Rows, edges: I64) -> I64:
     """The positions of ``rows`` to keep, ascending; even ones stay even, as the shades of bars alternate."""
     group = _numbers(rows.offset) * (len(edges) + 1) + np.searchsorted(edges, rows.start, "right")
-    kept = _outstanding(group, rows.end - rows.start)
-    between = kept[:-1][np.diff(kept) % 2 == 0] + 1
-    return np.sort(np.concatenate([kept, between]))
+    positions = _outstanding(group, rows.end - rows.start)
+    between = positions[:-1][np.diff(positions) % 2 == 0] + 1
+    return np.sort(np.concatenate([positions, between]))
 
 
 def _numbers(offset: I64) -> I64:
@@ -148,14 +152,14 @@ def _outstanding(group: I64, value: npt.NDArray[np.generic]) -> I64:
     return np.unique(np.concatenate([first, first + size - 1, largest[np.searchsorted(largest, first)]]))
 
 
-def _thinned(rows: Rows, kept: I64, items: I64) -> Rows:
-    """The positions ``kept`` of ``rows``, whose slices are now those of ``items``."""
+def _thinned(rows: Rows, positions: I64, items: I64) -> Rows:
+    """The ``positions`` of ``rows``, whose slices are numbered by their place among ``items``."""
     return Rows(
-        np.searchsorted(kept, rows.offset).astype(np.int64),
-        np.searchsorted(items, rows.item[kept]).astype(np.int32),
-        rows.start[kept],
-        rows.end[kept],
-        np.append(rows.busy[kept], rows.busy[-1:]),
+        np.searchsorted(positions, rows.offset).astype(np.int64),
+        np.searchsorted(items, rows.item[positions]).astype(np.int32),
+        rows.start[positions],
+        rows.end[positions],
+        np.append(rows.busy[positions], rows.busy[-1:]),
     )
 
 
@@ -163,8 +167,8 @@ def _counters(counters: Counters, edges: I64) -> Counters:
     """The first, last, lowest and highest sample of every series in every stretch."""
     group = _numbers(counters.offset) * (len(edges) + 1) + np.searchsorted(edges, counters.time, "right")
     finite = np.isfinite(counters.value)
-    kept = [_outstanding(group, np.where(finite, sign * counters.value, -np.inf)) for sign in (1, -1)]
-    at = np.unique(np.concatenate(kept))
+    extremes = [_outstanding(group, np.where(finite, sign * counters.value, -np.inf)) for sign in (1, -1)]
+    at = np.unique(np.concatenate(extremes))
     return Counters(
         counters.time[at], counters.value[at], np.searchsorted(at, counters.offset).astype(np.int64), counters.series
     )
@@ -194,8 +198,8 @@ class DamagedError(ValueError):
     """The file is not what was written."""
 
 
-class _Kept(msgspec.Struct):
-    """What is kept of a trace: its fields by their names. A column stands as its type, offset and length."""
+class _StoredTrace(msgspec.Struct):
+    """The fields of a trace that a copy has, by their names. A column is stored as its type, offset and length."""
 
     start_ns: int
     end: int
@@ -227,7 +231,7 @@ class _Head(msgspec.Struct):
     """``stamp`` is the time (ns) of the file, ``opened`` the path of the trace when this was written.
 
     ``files`` gives the plain bytes of each event file and whether it is packed. The columns are ``size`` bytes from
-    ``start`` on; ``pieces`` of them have an offset from there, a length and a checksum. ``trace`` is a ``_Kept``.
+    ``start`` on; ``pieces`` of them have an offset from there, a length and a checksum. ``trace`` is ``_StoredTrace``.
     """
 
     stamp: int
@@ -244,7 +248,7 @@ _decode_head = msgspec.msgpack.Decoder(_Head).decode
 
 
 def _encoded(trace: Trace, folded: dict[int, Rows]) -> tuple[bytes, list[tuple[int, Array]], int]:
-    """A ``_Kept`` as msgpack, its columns with the offset of each, and the bytes of them all."""
+    """A ``_StoredTrace`` as msgpack, its columns with the offset of each, and the bytes of them all."""
     columns: list[tuple[int, Array]] = []
     size = 0
 
@@ -256,9 +260,9 @@ def _encoded(trace: Trace, folded: dict[int, Rows]) -> tuple[bytes, list[tuple[i
         offset, size = size, _aligned(size + value.nbytes)
         return value.dtype.str, offset, len(value)
 
-    fields = {name: getattr(trace, name) for name in _Kept.__struct_fields__}
-    kept = _Kept(**fields | {"folded": folded})
-    return msgspec.msgpack.Encoder(enc_hook=place).encode(kept), columns, size
+    fields = {name: getattr(trace, name) for name in _StoredTrace.__struct_fields__}
+    stored = _StoredTrace(**fields | {"folded": folded})
+    return msgspec.msgpack.Encoder(enc_hook=place).encode(stored), columns, size
 
 
 def _aligned(offset: int) -> int:
@@ -267,9 +271,9 @@ def _aligned(offset: int) -> int:
 
 def container_bytes(trace: Trace) -> int:
     """About how long the file of ``trace`` will be."""
-    kept, _, size = _encoded(trace, {})
+    stored, _, size = _encoded(trace, {})
     folded = sum(lane.last - lane.first for lane in deep_lanes(trace)) * _FOLDED_BYTES
-    return size + len(kept) + folded + _SKETCH_BYTES
+    return size + len(stored) + folded + _SKETCH_BYTES
 
 
 def write_container(trace: Trace, out: BinaryIO, stamp: int, go_on: Callable[[], bool]) -> bool:
@@ -306,7 +310,7 @@ def _write_part(
     trace: Trace, folded: dict[int, Rows], out: BinaryIO, stamp: int, go_on: Callable[[], bool]
 ) -> bytes | None:
     """Write the columns of ``trace``; the head that belongs after them, None if ``go_on`` said to stop."""
-    kept, columns, size = _encoded(trace, folded)
+    stored, columns, size = _encoded(trace, folded)
     start = out.tell()
     pieces: list[tuple[int, int, int]] = []
     for offset, column in columns:
@@ -322,7 +326,7 @@ def _write_part(
     opened = os.path.abspath(trace.path).encode(errors="replace").decode()
     files = [(file.size, file.copy is not None) for file in trace.files]
     events = sum(trace.events.values())
-    return msgspec.msgpack.encode(_Head(stamp, opened, files, start, size, pieces, events, msgspec.Raw(kept)))
+    return msgspec.msgpack.encode(_Head(stamp, opened, files, start, size, pieces, events, msgspec.Raw(stored)))
 
 
 def opened_path(descriptor: int) -> str:
@@ -353,34 +357,34 @@ def read_container(descriptor: int, source: Source, sketch: bool = False, watche
     head = _head(descriptor, sketch)
     if len(head.files) != len(source.files) or head.stamp != os.fstat(descriptor).st_mtime_ns:
         raise DamagedError
-    held = _columns(descriptor, head, watcher)
+    memory = _columns(descriptor, head, watcher)
 
     def column(kind: type, place: Any) -> Any:
         if kind is object:  # an argument of a message
             return place
         dtype, offset, length = place
-        return np.frombuffer(held, dtype, length, offset)
+        return np.frombuffer(memory, dtype, length, offset)
 
     try:
-        kept = msgspec.msgpack.decode(head.trace, type=_Kept, dec_hook=column)
+        stored = msgspec.msgpack.decode(head.trace, type=_StoredTrace, dec_hook=column)
     except ValueError as error:
         raise DamagedError from error
     path, rank = str(source.path), source.rank
     files = tuple(_event_file(file, *known) for file, known in zip(source.files, head.files, strict=True))
     if source.kind == "database" and rank is None:
-        rank = kept.layers[0].rank if kept.layers else None  # the database itself tells it
-    if any(lane.rank != rank for lane in kept.lanes[:1]) or any(layer.rank != rank for layer in kept.layers[:1]):
-        kept.layers = [structs_replace(layer, rank=rank) for layer in kept.layers]
-        kept.lanes = [structs_replace(lane, rank=rank) for lane in kept.lanes]
-    args: ArgReader = JsonArgs(path, files, kept.chunks, head.events)
+        rank = stored.layers[0].rank if stored.layers else None  # the database itself tells it
+    if any(lane.rank != rank for lane in stored.lanes[:1]) or any(layer.rank != rank for layer in stored.layers[:1]):
+        stored.layers = [replace_fields(layer, rank=rank) for layer in stored.layers]
+        stored.lanes = [replace_fields(lane, rank=rank) for lane in stored.lanes]
+    args: ArgReader = JsonArgs(path, files, stored.chunks, head.events)
     if source.kind == "database":
         from npu_tui.load.database_args import DatabaseArgs  # most traces are JSON
 
-        args = DatabaseArgs(path, files[0], kept.chunks)
-    fields = {name: getattr(kept, name) for name in _Kept.__struct_fields__ if name not in _LATER}
+        args = DatabaseArgs(path, files[0], stored.chunks)
+    fields = {name: getattr(stored, name) for name in _StoredTrace.__struct_fields__ if name not in _LATER}
     trace = Trace(path=path, files=files, rank=rank, args=args, **fields)
     for name in _LATER:
-        setattr(trace, name, getattr(kept, name))
+        setattr(trace, name, getattr(stored, name))
     return trace
 
 
@@ -389,11 +393,11 @@ def _columns(descriptor: int, head: _Head, watcher: Watcher) -> Array:
 
     They are read, not mapped: nothing that becomes of the file later changes them, or ends the process at its new end.
     """
-    held = np.frombuffer(_memory(head.size), np.uint8) if head.size else np.zeros(0, np.uint8)
+    memory = np.frombuffer(_mapping(head.size), np.uint8) if head.size else np.zeros(0, np.uint8)
 
     def holds(piece: tuple[int, int, int]) -> bool:
         offset, length, checksum = piece
-        block = held[offset : offset + length].data
+        block = memory[offset : offset + length].data
         return os.preadv(descriptor, [block], head.start + offset) == length and zlib.crc32(block) == checksum
 
     with ThreadPoolExecutor(_THREADS) as threads:
@@ -402,16 +406,16 @@ def _columns(descriptor: int, head: _Head, watcher: Watcher) -> Array:
             watcher.report(batch[0][0], head.size, head.events)
             if not all(threads.map(holds, batch)):
                 raise DamagedError
-    return held
+    return memory
 
 
-def _memory(size: int) -> mmap.mmap:
+def _mapping(size: int) -> mmap.mmap:
     """``size`` bytes to be filled, in large pages where there are some: most of the time of filling goes into pages."""
-    held = mmap.mmap(-1, size)
+    memory = mmap.mmap(-1, size)
     if (large := getattr(mmap, "MADV_HUGEPAGE", None)) is not None:
         with contextlib.suppress(OSError):
-            held.madvise(large)
-    return held
+            memory.madvise(large)
+    return memory
 
 
 def _event_file(file: Path, size: int, packed: bool) -> EventFile:

@@ -1,9 +1,7 @@
-"""A CSV file in blocks of whole rows, whatever its size, encoding and line ends.
+"""A CSV file beside a trace to a frame of typed columns, in blocks of whole rows, whatever its size and encoding.
 
-A companion file in CSV to a frame of typed columns.
-
-Written by several programs of several versions: cells end in tabs, lack a value (empty or ``N/A``), stand in quotes
-over several lines; rows are too short, too long or cut off.
+Several programs of several versions write such files: cells end in tabs, lack a value (empty or ``N/A``), stand in
+quotes over several lines; rows are too short, too long or cut off; some are GBK. ``companion_schema`` has the columns.
 """
 
 from __future__ import annotations
@@ -235,9 +233,9 @@ class _Typed:
                 column = Column(f"{column.name}_{number}", column.kind, column.headings)
             taken.add(column.name)
             self._columns.append(column)
-        self._own = {column.name for column in schema.columns}
+        self._of_schema = {column.name for column in schema.columns}
         self.is_of_kind = set(schema.key) <= taken
-        self._known = taken & self._own
+        self._known = taken & self._of_schema
         self._header = header
 
     @property
@@ -245,20 +243,20 @@ class _Typed:
         """Why this is no table of the kind: the columns it lacks, or that it has none of them."""
         if not self._known:
             return f"unknown columns: {printable(','.join(self._header))[:80]}"
-        lacking = [each.headings[0] for each in self._schema.columns if each.name in self._schema.key]
-        lacking = [each for each in lacking if column_name(each) not in map(column_name, self._header)]
+        keys = [column.headings[0] for column in self._schema.columns if column.name in self._schema.key]
+        lacking = [heading for heading in keys if column_name(heading) not in map(column_name, self._header)]
         return f"no column {', '.join(lacking)}"
 
     def add(self, cells: pl.DataFrame) -> None:
         """Take in rows of texts, whose columns are those of the header."""
         import polars as pl
 
-        found = []
+        typed = []
         for column, texts in zip(self._columns, cells.get_columns(), strict=True):
             text = texts.str.strip_chars()
             text = text.set(text.is_in(MISSING).fill_null(True), None)
-            found.append(self._converted(column, text).alias(column.name))
-        frame = pl.DataFrame(found)
+            typed.append(self._converted(column, text).alias(column.name))
+        frame = pl.DataFrame(typed)
         self._frames.append(frame.filter(~pl.all_horizontal(pl.all().is_null())))
 
     def _converted(self, column: Column, text: pl.Series) -> pl.Series:
@@ -303,12 +301,9 @@ class _Typed:
         """The columns that are not of the schema and hold numbers only."""
         import polars as pl
 
-        found = []
-        for name in set(frame.columns) - self._own:
-            numbers = frame[name].cast(pl.Float64, strict=False)
-            if numbers.null_count() == frame[name].null_count():
-                found.append(numbers)
-        return found
+        columns = (frame[name] for name in set(frame.columns) - self._of_schema)
+        numbers = ((column, column.cast(pl.Float64, strict=False)) for column in columns)
+        return [number for column, number in numbers if number.null_count() == column.null_count()]
 
 
 def nanoseconds_of(text: pl.Series) -> pl.Series:

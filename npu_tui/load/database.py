@@ -1,4 +1,9 @@
-"""A database to a Trace."""
+"""A profiler database to a ``Trace``: which tables are read in which order, and what is shown meanwhile.
+
+``TASK``, ``COMMUNICATION_OP`` and ``OVERLAP_ANALYSIS`` make the lanes of the device, ``PYTORCH_API``, ``CANN_API`` and
+others those of the host, tables with timestamps the counters; ``database_device``, ``database_host`` and
+``database_links`` read them. What else a profile holds lies in the same file, and is read by ``database_companions``.
+"""
 
 from __future__ import annotations
 
@@ -116,14 +121,14 @@ class _Loading:
 
 def _losses(tables: Tables, texts: Texts) -> list[Message]:
     """What of the database could not be read."""
-    found: list[Message] = []
+    losses: list[Message] = []
     if tables.damaged:
         shown, rest = ", ".join(tables.damaged[:_LISTED]), len(tables.damaged) - _LISTED
         code, args = ("odd.db_tables", {}) if rest <= 0 else ("odd.db_tables_more", {"rest": rest})
-        found.append(Message(code, {"tables": shown, **args}))
+        losses.append(Message(code, {"tables": shown, **args}))
     if texts.missing:
-        found.append(message("odd.db_texts", count=len(texts.missing)))
-    return found
+        losses.append(message("odd.db_texts", count=len(texts.missing)))
+    return losses
 
 
 def _empty(path: Path, tables: Tables) -> Message:

@@ -69,16 +69,16 @@ class Tasks(Struct):
 def read_device(tables: Tables, texts: Texts, whole: Whole) -> Tasks | None:
     """Take the tasks on the streams of all devices in; None without any."""
     wanted = ("startNs", "endNs", "deviceId", "connectionId", "globalTaskId", "globalPid", "taskType", "contextId")
-    every = tables.select("TASK", (*wanted, "streamId", "taskId"))
-    if not len(every):
+    tasks = tables.select("TASK", (*wanted, "streamId", "taskId"))
+    if not len(tasks):
         return None
-    kernel = _known(tables, "COMPUTE_TASK_INFO", every, "name", "taskType")
-    scheduled = _known(tables, "COMMUNICATION_SCHEDULE_TASK_INFO", every, "name", "taskType")
-    collective = _known(tables, "COMMUNICATION_TASK_INFO", every)
-    connection = valid_connections(every["connectionId"])
-    shown = ~_parents(every, connection, kernel.there)
-    whole.os_pid = whole.os_pid or int(every["globalPid"].max(initial=0))
-    rows = every.where(shown)
+    kernel = _known(tables, "COMPUTE_TASK_INFO", tasks, "name", "taskType")
+    scheduled = _known(tables, "COMMUNICATION_SCHEDULE_TASK_INFO", tasks, "name", "taskType")
+    collective = _known(tables, "COMMUNICATION_TASK_INFO", tasks)
+    connection = valid_connections(tasks["connectionId"])
+    shown = ~_parents(tasks, connection, kernel.there)
+    whole.os_pid = whole.os_pid or int(tasks["globalPid"].max(initial=0))
+    rows = tasks.where(shown)
     whole_columns = whole.columns
     name = texts.codes(rows["taskType"], whole_columns.names)
     for known in (scheduled, kernel):
@@ -99,10 +99,10 @@ def read_device(tables: Tables, texts: Texts, whole: Whole) -> Tasks | None:
         connection=connection[shown],
         is_kernel=computes & ~named[name],
         is_linked=~collective.there[shown] & ~texts.which(rows["taskType"], lambda word: word in _UNLINKED),
-        all_task_id=every["globalTaskId"],
-        all_start=every.time("startNs"),
-        all_end=every.time("endNs"),
-        all_device=np.maximum(every["deviceId"], 0),
+        all_task_id=tasks["globalTaskId"],
+        all_start=tasks.time("startNs"),
+        all_end=tasks.time("endNs"),
+        all_device=np.maximum(tasks["deviceId"], 0),
         all_connection=connection,
     )
 
@@ -215,10 +215,10 @@ def read_collectives(tables: Tables, texts: Texts, whole: Whole, tasks: Tasks | 
     if not len(ops.rows) and not len(parts.rows):
         return None
     lanes = _lanes(whole, "HCCL" if whole.is_older else "Communication", ops, parts)
-    found = _read_ops(texts, whole, lanes, ops) if len(ops.rows) else None
+    collectives = _read_ops(texts, whole, lanes, ops) if len(ops.rows) else None
     if len(parts.rows):
         _read_parts(texts, whole, lanes, parts)
-    return found
+    return collectives
 
 
 class _Placed(Struct):
@@ -261,17 +261,17 @@ def _lanes(whole: Whole, process: str, *placed: _Placed) -> _Lanes:
     """Groups in the order of their first collective; a block of threads is as long as the group has planes."""
     begun: dict[tuple[int, int], int] = {}
     planes: dict[tuple[int, int], int] = {}
-    for some in placed:
-        groups, place = numbered(some.rows["groupName"])
-        devices, at = numbered(some.device)
+    for rows in placed:
+        groups, place = numbered(rows.rows["groupName"])
+        devices, at = numbered(rows.device)
         key = at * max(len(groups), 1) + place
         for code in np.unique(key).tolist():
-            own = key == code
+            of_group = key == code
             group = (int(devices[code // len(groups)]), int(groups[code % len(groups)]))
-            start = int(some.start[own].min())
+            start = int(rows.start[of_group].min())
             begun[group] = min(begun.get(group, start), start)
-            if "planeId" in some.rows.columns:
-                planes[group] = max(planes.get(group, 1), int(some.rows["planeId"][own].max()) + 1)
+            if "planeId" in rows.rows.columns:
+                planes[group] = max(planes.get(group, 1), int(rows.rows["planeId"][of_group].max()) + 1)
     lanes = _Lanes(whole, process, {}, {})
     count: dict[int, int] = {}
     free: dict[int, int] = {}
@@ -307,14 +307,14 @@ def _by_lane(placed: _Placed, columns: list[I64], lane: Callable[..., int]) -> I
     key = np.zeros(len(placed.device), np.int64)
     for values, place in distinct:
         key = key * len(values) + place
-    found, at = numbered(key)
+    combinations, at = numbered(key)
     codes = []
-    for code in found.tolist():
-        own = []
+    for code in combinations.tolist():
+        parts = []
         for values, _ in reversed(distinct):
             code, which = divmod(code, len(values))
-            own.append(int(values[which]))
-        codes.append(lane(*reversed(own)))
+            parts.append(int(values[which]))
+        codes.append(lane(*reversed(parts)))
     return np.array(codes, np.int32)[at]
 
 
@@ -350,8 +350,8 @@ def _computed(whole: Whole, tasks: Tasks | None, collectives: Collectives | None
         computing = union(tasks.ends.time[kernels], tasks.until[kernels])
         communication = (nothing, nothing)
         if collectives is not None:
-            own = np.flatnonzero((collectives.device == device) & (collectives.ends.time != INVALID))
-            communication = union(collectives.ends.time[own], collectives.until[own])
+            ops = np.flatnonzero((collectives.device == device) & (collectives.ends.time != INVALID))
+            communication = union(collectives.ends.time[ops], collectives.until[ops])
         starts, ends = (np.concatenate(both) for both in zip(computing, communication, strict=True))
         if not len(starts):
             continue

@@ -1,4 +1,9 @@
-"""Links and counters of a profiler database as columns."""
+"""Links and counters of a profiler database as columns.
+
+Databases hold no links, only numbers that both ends share: ``connectionId`` of a call of CANN and of a task, numbers of
+``CONNECTION_IDS`` of operations. Counters are every table that has a column ``timestampNs``: ``AICORE_FREQ``,
+``NPU_MEM``, ``HBM``, ``NIC`` and more, each described by a ``SampleTable``.
+"""
 
 from __future__ import annotations
 
@@ -52,11 +57,11 @@ def _together(calls: list[Calls]) -> Calls | None:
         return calls[0] if calls else None
     return Calls(
         Ends(
-            np.concatenate([one.ends.thread for one in calls]),
-            np.concatenate([one.ends.time for one in calls]),
+            np.concatenate([of_table.ends.thread for of_table in calls]),
+            np.concatenate([of_table.ends.time for of_table in calls]),
         ),
         *(
-            np.concatenate([getattr(one, name) for one in calls])
+            np.concatenate([getattr(of_table, name) for of_table in calls])
             for name in ("until", "kind", "connection", "is_dequeue", "tid")
         ),
     )
@@ -64,24 +69,24 @@ def _together(calls: list[Calls]) -> Calls | None:
 
 def _targets(tasks: Tasks | None, collectives: Collectives | None) -> tuple[Ends, I64] | None:
     """What launches lead to, by time, and the connection ids: linked tasks and collectives as a whole."""
-    found: list[tuple[Ends, I64]] = []
+    targets: list[tuple[Ends, I64]] = []
     if tasks is not None:
         linked = tasks.is_linked & (tasks.connection >= 0) & (tasks.ends.time != INVALID)
         if collectives is not None:
             linked &= matched(collectives.connection, tasks.connection) < 0  # the tasks that carry them out
-        kept = np.flatnonzero(linked)
-        found.append((tasks.ends[kept], tasks.connection[kept]))
+        places = np.flatnonzero(linked)
+        targets.append((tasks.ends[places], tasks.connection[places]))
     if collectives is not None:
-        kept = np.flatnonzero((collectives.connection >= 0) & (collectives.ends.time != INVALID))
-        found.append((collectives.ends[kept], collectives.connection[kept]))
-    if not found:
+        places = np.flatnonzero((collectives.connection >= 0) & (collectives.ends.time != INVALID))
+        targets.append((collectives.ends[places], collectives.connection[places]))
+    if not targets:
         return None
     ends = Ends(
-        np.concatenate([one.thread for one, _ in found]),
-        np.concatenate([one.time for one, _ in found]),
+        np.concatenate([ends.thread for ends, _ in targets]),
+        np.concatenate([ends.time for ends, _ in targets]),
     )
     order = np.argsort(ends.time, kind="stable")
-    return ends[order], np.concatenate([connection for _, connection in found])[order]
+    return ends[order], np.concatenate([connection for _, connection in targets])[order]
 
 
 def _queues(whole: Whole, calls: Calls) -> None:
@@ -150,12 +155,12 @@ def _owners(calls: Calls, tid: I64, time: I64) -> I64:
     """
     dequeues = np.flatnonzero((calls.kind == QUEUE) & calls.is_dequeue)
     enqueues = np.flatnonzero((calls.kind == QUEUE) & ~calls.is_dequeue)
-    inside = _innermost(calls, dequeues, tid, time)
-    queued = inside >= 0
-    own = np.where(queued, inside, 0)
+    dequeue = _innermost(calls, dequeues, tid, time)
+    queued = dequeue >= 0
     at = np.full(len(time), -1, np.int64)
     if len(enqueues):
-        at = np.where(queued, matched(calls.connection[enqueues], calls.connection[own]), -1)
+        number = calls.connection[np.where(queued, dequeue, 0)]
+        at = np.where(queued, matched(calls.connection[enqueues], number), -1)
         begun = enqueues[np.maximum(at, 0)]
         tid = np.where(at >= 0, calls.tid[begun], tid)
         time = np.where(at >= 0, calls.ends.time[begun], time)
@@ -173,8 +178,8 @@ def _innermost(calls: Calls, among: I64, tid: I64, time: I64) -> I64:
     order = np.lexsort((-end, start, lane))
     bounds = np.searchsorted(lane[order], np.arange(len(threads) + 1))
     index = LaneIndex(bounds[:-1], bounds[1:], start[order], end[order])
-    found = index.innermost(matched(threads, tid).astype(np.int32), time)
-    return np.where(found >= 0, among[order][np.maximum(found, 0)], -1)
+    at = index.innermost(matched(threads, tid).astype(np.int32), time)
+    return np.where(at >= 0, among[order][np.maximum(at, 0)], -1)
 
 
 _KB, _MB, _PERCENT = 1 / 1024, 1 / (1 << 20), 0.01
@@ -288,8 +293,8 @@ def read_counters(tables: Tables, texts: Texts, whole: Whole) -> None:
         table = tables.find(name)
         if table is None or plain(_TIME) not in table.columns or key in _TABLES_OF_THEIR_OWN:
             continue
-        known = next((samples for known, samples in KNOWN.items() if plain(known) == key), None)
-        _read(tables, texts, whole, table, known or _unknown(table))
+        samples = next((samples for known, samples in KNOWN.items() if plain(known) == key), None)
+        _read(tables, texts, whole, table, samples or _unknown(table))
 
 
 def _unknown(table: Table) -> SampleTable:
@@ -297,29 +302,29 @@ def _unknown(table: Table) -> SampleTable:
     apart = [
         name for column, name in table.columns.items() if column.endswith(("id", "type")) and column not in _NO_CURVE
     ]
-    own = [name for column, name in table.columns.items() if name not in apart and column not in _NO_CURVE]
+    values = [name for column, name in table.columns.items() if name not in apart and column not in _NO_CURVE]
     suffix = "".join(f" {{{name}}}" for name in apart)
-    curves = tuple(Curve(f"{name}{suffix}", name, (name,)) for name in own)
+    curves = tuple(Curve(f"{name}{suffix}", name, (name,)) for name in values)
     return SampleTable(_LAYERS.get(table.name, table.name), curves, tuple(apart))
 
 
 def _read(tables: Tables, texts: Texts, whole: Whole, table: Table, samples: SampleTable) -> None:
     columns = tuple(dict.fromkeys(column for curve in samples.curves for column in curve.columns))
-    there = tuple(column for column in columns if plain(column) in table.columns)
-    rows = tables.read(table, (_TIME, "deviceId", *samples.apart), there)
+    columns = tuple(column for column in columns if plain(column) in table.columns)
+    rows = tables.read(table, (_TIME, "deviceId", *samples.apart), columns)
     on_device = "deviceid" in table.columns
     keys = [("deviceId", rows["deviceId"]), *((name, rows[name]) for name in samples.apart)]
-    for values, own in _apart([values for _, values in keys]):
+    for values, places in _apart([values for _, values in keys]):
         device = max(values[0], 0) if on_device else -1
         words = {name: str(value) for (name, _), value in zip(keys, values, strict=True)}
         for name in samples.texts:
             words[name] = _title(texts[int(words[name])])
         pid = whole.process(samples.layer, device, label="NPU" if on_device and device < 0 else "")
-        time = rows.time(_TIME)[own]
+        time = rows.time(_TIME)[places]
         for curve in samples.curves:
-            if set(curve.columns) <= set(there):
-                name, key, instance = (each.format(**words) for each in (curve.name, curve.key, curve.instance))
-                whole.samples(pid, name, key, instance, time, _value(rows, curve)[own])
+            if set(curve.columns) <= set(columns):
+                name, key, instance = (text.format(**words) for text in (curve.name, curve.key, curve.instance))
+                whole.samples(pid, name, key, instance, time, _value(rows, curve)[places])
 
 
 def _value(rows: Rows, curve: Curve) -> F64:
@@ -335,7 +340,7 @@ def _apart(columns: list[np.ndarray]) -> list[tuple[list[int], np.ndarray]]:
         key = numbered(key * max(len(distinct), 1) + place)[1]
     order = np.argsort(key, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(key[order])) + 1) if len(order) else []
-    return [([int(values[own[0]]) for values in columns], own) for own in groups]
+    return [([int(values[places[0]]) for values in columns], places) for places in groups]
 
 
 def _title(word: str) -> str:

@@ -368,8 +368,8 @@ class Tables:
                 if self._most < HIGHEST:
                     break
                 lowest = int(piece[0][-1]) + 1
-        number, *there = (parts[-1] if len(parts) < 3 else np.concatenate(parts) for parts in zip(*pieces, strict=True))
-        given = iter(there)
+        number, *known = (parts[-1] if len(parts) < 3 else np.concatenate(parts) for parts in zip(*pieces, strict=True))
+        given = iter(known)
         columns: dict[str, npt.NDArray[Any]] = {}
         for name in (*whole, *real):
             absent = ABSENT if name in whole else np.nan
@@ -423,14 +423,14 @@ class Tables:
         Raises one of ``UNREADABLE`` if they cannot be read.
         """
         names = "".join(f", {quoted(table.columns[column])}" for column in columns)
-        found: dict[int, dict[str, Any]] = {}
+        rows: dict[int, dict[str, Any]] = {}
         for first in range(0, len(numbers), _MOST_VARIABLES):
             batch = numbers[first : first + _MOST_VARIABLES]
             marks = ",".join("?" * len(batch))
             query = f"SELECT rowid{names} FROM {quoted(table.name)} WHERE rowid IN ({marks})"
             for number, *cells in self._connection.execute(query, batch):
-                found[number] = dict(zip(columns, cells, strict=True))
-        return [found.get(number) for number in numbers]
+                rows[number] = dict(zip(columns, cells, strict=True))
+        return [rows.get(number) for number in numbers]
 
     def where(self, table: Table, key: str, value: int, most: int = 1) -> list[dict[str, Any]]:
         """The first ``most`` rows of ``table`` whose column ``key`` is ``value``, by plain names of columns.

@@ -1,4 +1,10 @@
-"""Which files belong together: the profile, trace or database that a path means, and profiles below a folder."""
+"""Which files belong together: the profile, trace or database that a path means, and profiles below a folder.
+
+torch_npu and MindSpore put ``trace_view.json`` or a database into ``ASCEND_PROFILER_OUTPUT`` of a folder a rank
+(``..._ascend_pt``, ``..._ascend_ms``), msprof ``msprof_<time>.json`` into ``mindstudio_profiler_output`` of
+``PROF_<number>``, in slices if it is long, and its database beside that folder:
+https://www.hiascend.com/document/detail/en/canncommercial/850/devaids/profiling/atlasprofiling_16_0056.html
+"""
 
 from __future__ import annotations
 
@@ -7,6 +13,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -126,21 +133,22 @@ def find_source(path: Path, form: Form | None = None) -> Source:
             raise InputError(message("input.stream", path=str(path)))
         if not path.is_dir():
             return _source(path, path, _whole_export(path)) if form in (None, form_of(path)) else _beside(path, form)
-        found = _traces_in(path, form)
-        if not found and not (form is None and _is_job_of_tables(path)):
-            found = _traces_below(path, form, several=True)
+        traces = _traces_in(path, form)
+        if not traces and not (form is None and _is_job_of_tables(path)):
+            traces = _traces_below(path, form, several=True)
     except OSError as error:
         raise InputError(message("input.unreadable_place", path=str(path), why=error.strerror or str(error))) from error
-    if len(found) == 1:
-        return _source(path, found[0][0], found[0])
-    if found:
-        raise SeveralError(_several(path, [trace[0] for trace in found]))
+    if len(traces) == 1:
+        return _source(path, traces[0][0], traces[0])
+    if traces:
+        raise SeveralError(_several(path, [files[0] for files in traces]))
     tables = _tables_in(path) if form is None else None
     if tables is not None:
         return Source(path, tables, (), _rank_of(tables / _OUTPUT), "companions")
-    below = _tables_below(path) if form is None else []
-    if below:
-        raise SeveralError(_several(path, below, "input.tables"))
+    with suppress(OSError):
+        profiles = [child for child in folders_in(path) if _tables_in(child) is not None] if form is None else []
+        if profiles:
+            raise SeveralError(_several(path, profiles, "input.tables"))
     raise InputError(_nothing_in(path, form))
 
 
@@ -152,14 +160,14 @@ def find_sources(path: Path) -> list[Source]:
     try:
         if not path.is_dir():
             return [find_source(path)]
-        found = [source for folder in (path, *folders_in(path)) for source in sources_in(folder)]
-        if not found:
-            found = [_source(files[0], files[0], files) for files in _traces_below(path, None)]
+        sources = [source for folder in (path, *folders_in(path)) for source in sources_in(folder)]
+        if not sources:
+            sources = [_source(files[0], files[0], files) for files in _traces_below(path, None)]
     except OSError as error:
         raise InputError(message("input.unreadable_place", path=str(path), why=error.strerror or str(error))) from error
-    if not found:
+    if not sources:
         raise InputError(_nothing_in(path, None))
-    return sorted(found, key=lambda source: source.path)
+    return sorted(sources, key=lambda source: source.path)
 
 
 def sources_in(profile: Path) -> list[Source]:
@@ -170,14 +178,6 @@ def sources_in(profile: Path) -> list[Source]:
         if tables is not None:
             return [Source(profile, tables, (), _rank_of(tables / _OUTPUT), "companions")]
         return [_source(profile, files[0], files) for files in traces]
-    except OSError:
-        return []
-
-
-def _tables_below(path: Path) -> list[Path]:
-    """The profiles in ``path`` that hold tables and no trace."""
-    try:
-        return [child for child in folders_in(path) if _tables_in(child) is not None]
     except OSError:
         return []
 
@@ -208,9 +208,9 @@ def form_of(file: Path) -> Form:
 
 def _beside(path: Path, form: Form) -> Source:
     """The trace in ``form`` that lies beside the file ``path``."""
-    found = _traces_in(path.parent, form)
-    if len(found) == 1:
-        return _source(path, found[0][0], found[0])
+    traces = _traces_in(path.parent, form)
+    if len(traces) == 1:
+        return _source(path, traces[0][0], traces[0])
     raise InputError(message(f"input.no_{form}_beside", path=str(path)))
 
 
@@ -243,9 +243,13 @@ def _traces_in(folder: Path, form: Form | None = None) -> list[tuple[Path, ...]]
         if not place.is_dir():
             continue
         names = sorted(os.listdir(place))
-        found = _texts_of(place, names) if form != "db" else []
-        if found := found or (_databases_of(place, names) if form != "text" else []):
-            return found
+        traces = _texts_of(place, names) if form != "db" else []
+        if not traces and form != "text":
+            # A database of the framework's profiler has all that msprof's has, of which the last one counts.
+            databases = _files(place, names, _DATABASE) or _files(place, names, _MSPROF_DATABASE)[-1:]
+            traces = [(file,) for file in databases]
+        if traces:
+            return traces
     return [trace for child in folders_in(folder, "PROF_*") for trace in _traces_in(child, form)]
 
 
@@ -260,12 +264,6 @@ def _texts_of(folder: Path, names: list[str]) -> list[tuple[Path, ...]]:
     return [(file,) for file in _files(folder, names, _KINETO)]
 
 
-def _databases_of(folder: Path, names: list[str]) -> list[tuple[Path, ...]]:
-    """One of the framework's profiler has all that msprof's has, of which the last one counts."""
-    found = _files(folder, names, _DATABASE) or _files(folder, names, _MSPROF_DATABASE)[-1:]
-    return [(file,) for file in found]
-
-
 def _files(folder: Path, names: list[str], pattern: re.Pattern[str]) -> list[Path]:
     """The files in ``folder`` whose whole name is ``pattern``, as ``names`` are ordered; only they are looked at."""
     return [file for name in names if pattern.fullmatch(name) and (file := folder / name).is_file()]
@@ -277,25 +275,25 @@ def _traces_below(folder: Path, form: Form | None, several: bool = False) -> lis
     Raises ``InputError`` where there are too many folders to look through; with ``several`` it is enough then if two
     traces were found.
     """
-    found: list[tuple[Path, ...]] = []
+    traces: list[tuple[Path, ...]] = []
     level, looked = [folder], 0
     for _ in range(_LEVELS):
         deeper: list[Path] = []
         for child in (child for parent in level for child in folders_in(parent) if not child.name.startswith(".")):
             looked += 1
-            if looked > MOST_FOLDERS and several and len(found) > 1:
-                return found
+            if looked > MOST_FOLDERS and several and len(traces) > 1:
+                return traces
             if looked > MOST_FOLDERS:
                 raise InputError(message("input.many_folders", path=str(folder), most=MOST_FOLDERS))
             try:
-                traces = _traces_in(child, form)
+                in_child = _traces_in(child, form)
             except OSError:  # not ours to read
                 continue
-            found += traces
-            if not traces:
+            traces += in_child
+            if not in_child:
                 deeper.append(child)
         level = deeper
-    return found
+    return traces
 
 
 def folders_in(folder: Path, pattern: str = "*") -> list[Path]:
@@ -355,10 +353,10 @@ def _rank_of(file: Path) -> int | None:
     """The rank named by the first ``profiler_info_<rank>.json`` two directories up, as torch_npu lays profiles out."""
     try:
         above = os.listdir(file.resolve().parent.parent)
-        found = sorted((name, int(match[1])) for name in above if (match := _INFO.fullmatch(name)))
+        ranks = sorted((name, int(match[1])) for name in above if (match := _INFO.fullmatch(name)))
     except OSError:
         return None
-    return found[0][1] if found else None
+    return ranks[0][1] if ranks else None
 
 
 _REACH_LEVELS = 4
@@ -376,18 +374,13 @@ def sources_below(folder: Path) -> Iterator[Source]:
             looked += 1
             if looked > MOST_FOLDERS:
                 return
-            found = sources_in(place)
-            yield from found
-            if not found or place == folder:
-                deeper += [child for child in _children(place) if child.name not in OUTPUTS]
+            sources = sources_in(place)
+            yield from sources
+            if not sources or place == folder:
+                with suppress(OSError):  # not ours to read
+                    children = (child for child in folders_in(place) if not child.name.startswith("."))
+                    deeper += [child for child in children if child.name not in OUTPUTS]
         level = deeper
-
-
-def _children(place: Path) -> list[Path]:
-    try:
-        return [child for child in folders_in(place) if not child.name.startswith(".")]
-    except OSError:  # not ours to read
-        return []
 
 
 def home_of(source: Source) -> Path:

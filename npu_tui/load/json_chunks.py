@@ -214,8 +214,8 @@ class ChunkReader(Generic[T]):
         if begin is None:
             begin = self._event_from(at, end, long, len(self._block))
         else:  # a long event may stand before the first short one
-            found = self._event_from(at, begin, long, begin)
-            begin = begin if found is None else found
+            longer = self._event_from(at, begin, long, begin)
+            begin = begin if longer is None else longer
         if begin is None:
             return False
         self.malformed += 1
@@ -233,8 +233,8 @@ class ChunkReader(Generic[T]):
             spans, _ = object_spans(self._block, begin, stop, most=1)
             if spans:
                 stop = spans[0][1]
-                found = self._block[begin:stop]
-                if b'"ph"' in found and self._one(found) is not None:
+                element = self._block[begin:stop]
+                if b'"ph"' in element and self._one(element) is not None:
                     return begin
             budget -= stop - begin
             if budget < 0:

@@ -1,11 +1,9 @@
-"""JSON of one event that strict parsers refuse, read all the same.
+"""Events of a text trace, decoded from JSON, and what metadata events say of processes and threads.
 
-Python's writer puts ``NaN`` and ``Infinity`` bare, keeps lone surrogates and writes in the encoding of the host, which
-torch_npu leaves to the locale (GBK); other writers leave control characters in texts as they are.
-
-Typed decoding of events: the strict form of torch_npu and msprof, and the tolerant one for everything else.
-
-What ``M`` events say about processes and threads.
+The fields are those of the Trace Event Format; in ``args`` torch_npu and msprof add what ``SliceArgs`` lists. Events as
+these two write them are decoded strictly and fast, all others one by one: Python's writer puts ``NaN`` and ``Infinity``
+bare, keeps lone surrogates and writes in the encoding of the host, which torch_npu leaves to the locale (GBK); other
+writers leave control characters in texts as they are, or give numbers as texts.
 """
 
 from __future__ import annotations
@@ -78,18 +76,18 @@ def _loads(text: str, parse_float: type[Decimal] | None) -> Any:
 
 def _shallow(text: str) -> str:
     """``text`` with an ellipsis in place of what lies deeper than ``_DEEPEST`` lists and objects."""
-    kept, depth, begin = [], 0, 0
+    pieces, depth, begin = [], 0, 0
     for match in _BRACKETS.finditer(text):
         if match[0][0] in "[{":
             if depth <= _DEEPEST < depth + len(match[0]):
-                kept.append(text[begin : match.start() + _DEEPEST - depth])
+                pieces.append(text[begin : match.start() + _DEEPEST - depth])
             depth += len(match[0])
         elif match[0][0] in "]}":
             if depth - len(match[0]) <= _DEEPEST < depth:
-                kept.append('"…"')
+                pieces.append('"…"')
                 begin = match.start() + depth - _DEEPEST
             depth -= len(match[0])
-    return "".join([*kept, text[begin:]]) if depth <= _DEEPEST else text
+    return "".join([*pieces, text[begin:]]) if depth <= _DEEPEST else text
 
 
 def _int_or_digits(text: str) -> int | str:
@@ -156,7 +154,7 @@ class SliceArgs(msgspec.Struct, gc=False):
     stack: str = msgspec.field(name="Call stack", default="")
 
 
-_events_strict = msgspec.json.Decoder(list[Event]).decode
+_strict_events = msgspec.json.Decoder(list[Event]).decode
 _raws = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _loose = msgspec.json.Decoder(_Loose).decode
 _slice_args = msgspec.json.Decoder(list[SliceArgs]).decode
@@ -172,7 +170,7 @@ def decode_events(data: bytes) -> list[Event]:
     """
     try:
         try:
-            return _events_strict(data)
+            return _strict_events(data)
         except msgspec.ValidationError:
             return [_tolerated(raw) for raw in _raws(data)]
     except RecursionError as error:
@@ -271,20 +269,20 @@ def _tolerated_args(raw: msgspec.Raw, skipped: Counter[str]) -> SliceArgs:
     try:
         return _one_slice_args(raw or b"{}")
     except ValueError:
-        found = SliceArgs()
+        args = SliceArgs()
         values = loose_value(bytes(raw))
         if not isinstance(values, dict):
             skipped["odd.args"] += values is not None
-            return found
+            return args
         strange = False
         for attribute, key in _COLUMNS.items():
             value = values.get(key)
             if value is not None:
                 is_text = attribute in ("task_type", "stack")
                 strange |= isinstance(value, (dict, list)) or (not is_text and whole_number(value) is None)
-                setattr(found, attribute, _text(value) if is_text else _whole(value))
+                setattr(args, attribute, _text(value) if is_text else _whole(value))
         skipped["odd.args"] += strange
-        return found
+        return args
 
 
 _COLUMNS = {field.name: field.encode_name for field in msgspec.structs.fields(SliceArgs)}
