@@ -13,7 +13,7 @@ from pathlib import Path
 
 from npu_tui.load.build import Background, build_trace
 from npu_tui.load.database_args import DatabaseArgs
-from npu_tui.load.database_columns import Whole
+from npu_tui.load.database_columns import DatabaseColumns
 from npu_tui.load.database_device import read_collectives, read_device, read_overlap
 from npu_tui.load.database_host import read_host
 from npu_tui.load.database_links import read_counters, read_links
@@ -56,29 +56,29 @@ class _Loading:
         self._database = database
         self._watcher = watcher
         self._early = watcher.early
-        self._columns = WholeColumns()
-        self._tables = Tables(database, self._advanced)
-        self._whole = Whole(self._tables, self._columns)
+        self._tables = Tables(database)
+        self._whole = DatabaseColumns(self._tables)
+        self._tables.advance = self._advanced
         self._rank = _rank_of(self._tables, path) if rank is None else rank
         self._file = EventFile(str(database.path), database.size, database.copy)
 
     def _advanced(self, share: float) -> None:
         size = self._database.size
-        self._watcher.report(int(size * share), size, self._columns.count)
+        self._watcher.report(int(size * share), size, self._whole.count)
 
     def trace(self) -> Trace:
         """Read all tables and put the trace together."""
         tables, whole = self._tables, self._whole
         texts = Texts(tables)
         link = self._read(texts)
-        if not whole.columns.count:
+        if not whole.count:
             raise InputError(_empty(self._path, tables))
         self._advanced(1.0)
         health = Health(truncated=self._database.cut)
         health.warnings += self._database.notes + _losses(tables, texts)
         if self._database.copy is None and self._database.changed():
             health.warnings.append(message("odd.db_written"))
-        return self._built(whole.columns, health, link)
+        return self._built(whole, health, link)
 
     def _read(self, texts: Texts) -> Callable[[], None]:
         """Take all tables in; what takes the links in is left to be called."""
@@ -103,18 +103,18 @@ class _Loading:
         """The first tasks of the device, before anything is read whole."""
         if self._early is None or self._database.size < _WORTH_A_PICTURE:
             return
-        columns = WholeColumns()
         tables = Tables(self._database, most=_FIRST_ROWS)
-        if read_device(tables, texts, Whole(tables, columns)) is not None and columns.phases["X"]:
-            self._early(self._built(columns, Health()))
+        first = DatabaseColumns(tables)
+        if read_device(tables, texts, first) is not None and first.phases["X"]:
+            self._early(self._built(first, Health()))
 
     def _shown_early(self) -> None:
-        columns = self._whole.columns
-        if self._early is not None and self._database.size >= _WORTH_A_PICTURE and columns.phases["X"]:
-            self._early(self._built(columns.so_far(), Health()))
+        whole = self._whole
+        if self._early is not None and self._database.size >= _WORTH_A_PICTURE and whole.phases["X"]:
+            self._early(self._built(whole.so_far(), Health()))
 
-    def _built(self, whole_columns: WholeColumns, health: Health, link: Callable[[], None] | None = None) -> Trace:
-        trace = build_trace(whole_columns, str(self._path), (self._file,), self._rank, health, link=link)
+    def _built(self, whole: WholeColumns, health: Health, link: Callable[[], None] | None = None) -> Trace:
+        trace = build_trace(whole, str(self._path), (self._file,), self._rank, health, link=link)
         trace.args = DatabaseArgs(trace.path, self._file, trace.chunks)
         return trace
 

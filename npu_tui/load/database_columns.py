@@ -1,4 +1,4 @@
-"""What the tables hold, put into the columns that a trace is made of.
+"""What the tables of a database hold, put into the columns that a trace is made of.
 
 A row of a table takes the place of an event of a text trace. A chunk is a run of neighbouring rows: its offset is the
 first row number with the number of the table in ``TABLES`` above it, its length the count of rows.
@@ -95,18 +95,18 @@ _HOST = 31
 """Stands for no device in a packed process id."""
 
 
-class Whole:
+class DatabaseColumns(WholeColumns):
     """Takes slices, samples and links and numbers processes and threads as msprof does.
 
     Each of the three kinds may come from a thread of its own.
     """
 
-    def __init__(self, tables: Tables, whole_columns: WholeColumns) -> None:
-        self.columns = whole_columns
+    def __init__(self, tables: Tables) -> None:
+        super().__init__()
         self.os_pid = 0
         self.is_older = enumeration(tables, "ENUM_API_TYPE").get(COLLECTIVE) == "hccl"
         self._sort = {**SORT, **_OLDER_SORT} if self.is_older else SORT
-        self._known = {plain(name): number for number, name in enumerate(TABLES)}
+        self._table_numbers = {plain(name): number for number, name in enumerate(TABLES)}
         self._lock = threading.Lock()
         self._event = 0
         self._link = 0
@@ -118,7 +118,7 @@ class Whole:
         begins = np.flatnonzero(np.diff(number, prepend=number[:1] - 2) != 1)
         ordinal = np.arange(self._event, self._event + len(number))
         self._chunks(
-            self._known[plain(rows.table)], number[begins], np.diff(begins, append=len(number)), ordinal[begins]
+            self._table_numbers[plain(rows.table)], number[begins], np.diff(begins, append=len(number)), ordinal[begins]
         )
         self._event += len(number)
         return ordinal
@@ -134,7 +134,7 @@ class Whole:
         place = (offset[: len(first)] & ROW) | np.int64(table << ROW_BITS)
         columns = {"file": np.zeros(len(first), np.int32), "offset": place, "length": length, "first": first}
         for name, values in columns.items():
-            self.columns.put(f"chunk_{name}", values[: len(first)])
+            self.put(f"chunk_{name}", values[: len(first)])
 
     def process(self, name: str, device: int = -1, os_pid: int = 0, label: str = "") -> int:
         """The id of process ``name`` of a device (-1 for the host), which is named and ordered once."""
@@ -148,7 +148,7 @@ class Whole:
         order = self._sort.get(name, _OTHERS)
         low = device & _HOST if device >= 0 else _HOST
         pid = os_pid if order == 0 else os_pid << 10 | order << 5 | low
-        metadata = self.columns.metadata
+        metadata = self.metadata
         while metadata.process_name.get(pid, name) != name or pid in self._pids.values():
             pid += 1 << 52  # two unknown layers, or a device of a high number
         self._pids[key] = pid
@@ -159,10 +159,10 @@ class Whole:
 
     def thread(self, pid: int, tid: int, name: str, order: int | None = None) -> int:
         """The code of a thread, which is named once."""
-        metadata = self.columns.metadata
+        metadata = self.metadata
         metadata.thread_name.setdefault((pid, tid), name)
         metadata.thread_order.setdefault((pid, tid), tid if order is None else order)
-        return self.columns.threads[pid, tid]
+        return self.threads[pid, tid]
 
     def slices(
         self,
@@ -195,22 +195,22 @@ class Whole:
             "event": event,
         }
         for key, values in columns.items():
-            self.columns.put(f"x_{key}", values)
+            self.put(f"x_{key}", values)
 
     def _count(self, phase: str, count: int) -> None:
         with self._lock:
-            self.columns.phases[phase] += count
-            self.columns.count += count
+            self.phases[phase] += count
+            self.count += count
 
     def samples(self, pid: int, name: str, key: str, instance: str, time: I64, value: F64) -> None:
         """Take samples of one curve in, (n,) each; a value that is none is left out."""
         there = ~np.isnan(value)
         time, value = time[there], value[there]
         if len(time):
-            series = self.columns.series[pid, name, key, instance]
-            self.columns.put("c_series", np.full(len(time), series, np.int32))
-            self.columns.put("c_time", time)
-            self.columns.put("c_value", value)
+            series = self.series[pid, name, key, instance]
+            self.put("c_series", np.full(len(time), series, np.int32))
+            self.put("c_time", time)
+            self.put("c_value", value)
             self._count("C", len(time))
 
     def links(self, category: str, link: I64, source: Ends, target: Ends) -> None:
@@ -223,7 +223,7 @@ class Whole:
         first = np.unique(link, return_index=True)[1]
         for phase, ends, which in ((SOURCE, source, first), (TARGET, target, np.arange(len(link)))):
             columns: dict[str, npt.NDArray[Any]] = {
-                "category": np.full(len(which), self.columns.link_categories[category], np.int32),
+                "category": np.full(len(which), self.link_categories[category], np.int32),
                 "thread": ends.thread[which],
                 "time": ends.time[which],
                 "event": self.computed(len(which)),
@@ -232,7 +232,7 @@ class Whole:
                 "phase": np.full(len(which), phase, np.int8),
             }
             for key, values in columns.items():
-                self.columns.put(f"l_{key}", values)
+                self.put(f"l_{key}", values)
             self._count("s" if phase == SOURCE else "f", len(which))
         self._link += int(link.max()) + 1
 

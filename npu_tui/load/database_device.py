@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.load.database_columns import Ends, Whole
+from npu_tui.load.database_columns import DatabaseColumns, Ends
 from npu_tui.load.database_host import valid_connections
 from npu_tui.load.database_rows import ABSENT, Rows, Tables
 from npu_tui.load.database_texts import NOT_APPLICABLE, Texts, enumeration, matched, numbered
@@ -66,7 +66,7 @@ class Tasks(Struct):
     all_connection: I64
 
 
-def read_device(tables: Tables, texts: Texts, whole: Whole) -> Tasks | None:
+def read_device(tables: Tables, texts: Texts, whole: DatabaseColumns) -> Tasks | None:
     """Take the tasks on the streams of all devices in; None without any."""
     wanted = ("startNs", "endNs", "deviceId", "connectionId", "globalTaskId", "globalPid", "taskType", "contextId")
     tasks = tables.select("TASK", (*wanted, "streamId", "taskId"))
@@ -79,19 +79,16 @@ def read_device(tables: Tables, texts: Texts, whole: Whole) -> Tasks | None:
     shown = ~_parents(tasks, connection, kernel.there)
     whole.os_pid = whole.os_pid or int(tasks["globalPid"].max(initial=0))
     rows = tasks.where(shown)
-    whole_columns = whole.columns
-    name = texts.codes(rows["taskType"], whole_columns.names)
+    name = texts.codes(rows["taskType"], whole.names)
     for known in (scheduled, kernel):
         is_known = known.there[shown]
-        name[is_known] = texts.codes(known.columns["name"][shown][is_known], whole_columns.names)
+        name[is_known] = texts.codes(known.columns["name"][shown][is_known], whole.names)
     task_type = _task_types(tables, texts, whole, rows, [known.where(shown) for known in (scheduled, kernel)])
     event, start, end = whole.events(rows), rows.time("startNs"), rows.time("endNs")
     thread = _streams(whole, rows)
-    whole.slices(
-        event, thread, start, end, name, whole_columns.categories[""], task_type, rows["streamId"], connection[shown]
-    )
+    whole.slices(event, thread, start, end, name, whole.categories[""], task_type, rows["streamId"], connection[shown])
     computes = kernel.there[shown]
-    named = np.array([word.endswith(_OF_COLLECTIVES) for word in whole_columns.names.values_in_order], np.bool_)
+    named = np.array([word.endswith(_OF_COLLECTIVES) for word in whole.names.values_in_order], np.bool_)
     return Tasks(
         ends=Ends(thread, start),
         until=end,
@@ -139,9 +136,9 @@ def _parents(rows: Rows, connection: I64, is_kernel: Bools) -> Bools:
     return is_parent
 
 
-def _task_types(tables: Tables, texts: Texts, whole: Whole, rows: Rows, known: list[_Known]) -> I32:
+def _task_types(tables: Tables, texts: Texts, whole: DatabaseColumns, rows: Rows, known: list[_Known]) -> I32:
     """The codes of task types in the words of a text trace; (n,)."""
-    codes = whole.columns.task_types
+    codes = whole.task_types
 
     def codes_of(numbers: I64) -> I32:
         distinct, place = numbered(numbers)
@@ -165,7 +162,7 @@ def _task_types(tables: Tables, texts: Texts, whole: Whole, rows: Rows, known: l
     return task_type
 
 
-def _streams(whole: Whole, rows: Rows) -> I32:
+def _streams(whole: DatabaseColumns, rows: Rows) -> I32:
     """The thread codes of the streams; (n,)."""
     devices, place = numbered(np.maximum(rows["deviceId"], 0))
     thread = np.zeros(len(rows), np.int32)
@@ -194,7 +191,7 @@ class Collectives(Struct):
 class _Lanes(Struct):
     """The lanes of groups on their devices: each group has a block of thread numbers, its own lane and its planes."""
 
-    whole: Whole
+    whole: DatabaseColumns
     process: str
     first: dict[tuple[int, int], int]
     order: dict[tuple[int, int], int]
@@ -209,7 +206,7 @@ class _Lanes(Struct):
         return self.whole.thread(self.whole.process(self.process, device), tid, f"Plane {plane}")
 
 
-def read_collectives(tables: Tables, texts: Texts, whole: Whole, tasks: Tasks | None) -> Collectives | None:
+def read_collectives(tables: Tables, texts: Texts, whole: DatabaseColumns, tasks: Tasks | None) -> Collectives | None:
     """Take the collectives and their tasks in; None without any collective."""
     ops, parts = _ops(tables, tasks), _parts(tables, tasks)
     if not len(ops.rows) and not len(parts.rows):
@@ -257,7 +254,7 @@ def _parts(tables: Tables, tasks: Tasks | None) -> _Placed:
     return _Placed(rows, tasks.all_device[at], tasks.all_start[at], tasks.all_end[at])
 
 
-def _lanes(whole: Whole, process: str, *placed: _Placed) -> _Lanes:
+def _lanes(whole: DatabaseColumns, process: str, *placed: _Placed) -> _Lanes:
     """Groups in the order of their first collective; a block of threads is as long as the group has planes."""
     begun: dict[tuple[int, int], int] = {}
     planes: dict[tuple[int, int], int] = {}
@@ -283,22 +280,22 @@ def _lanes(whole: Whole, process: str, *placed: _Placed) -> _Lanes:
     return lanes
 
 
-def _read_ops(texts: Texts, whole: Whole, lanes: _Lanes, ops: _Placed) -> Collectives:
+def _read_ops(texts: Texts, whole: DatabaseColumns, lanes: _Lanes, ops: _Placed) -> Collectives:
     rows = ops.rows
     thread = _by_lane(ops, [rows["groupName"]], lanes.group)
     event = whole.events(rows)
     connection = valid_connections(rows["connectionId"])
-    names = texts.codes(rows["opName"], whole.columns.names)
-    category = whole.columns.categories[""]
+    names = texts.codes(rows["opName"], whole.names)
+    category = whole.categories[""]
     whole.slices(event, thread, ops.start, ops.end, names, category, connection=connection)
     return Collectives(Ends(thread, ops.start), ops.end, ops.device, connection)
 
 
-def _read_parts(texts: Texts, whole: Whole, lanes: _Lanes, parts: _Placed) -> None:
+def _read_parts(texts: Texts, whole: DatabaseColumns, lanes: _Lanes, parts: _Placed) -> None:
     rows = parts.rows
     thread = _by_lane(parts, [rows["groupName"], rows["planeId"]], lanes.plane)
-    names = texts.codes(rows["taskType"], whole.columns.names)
-    whole.slices(whole.events(rows), thread, parts.start, parts.end, names, whole.columns.categories[""])
+    names = texts.codes(rows["taskType"], whole.names)
+    whole.slices(whole.events(rows), thread, parts.start, parts.end, names, whole.categories[""])
 
 
 def _by_lane(placed: _Placed, columns: list[I64], lane: Callable[..., int]) -> I32:
@@ -321,13 +318,13 @@ def _by_lane(placed: _Placed, columns: list[I64], lane: Callable[..., int]) -> I
 NAMES = ("Computing", "Communication", "Communication(Not Overlapped)", "Free")
 
 
-def read_overlap(tables: Tables, whole: Whole, tasks: Tasks | None, collectives: Collectives | None) -> None:
+def read_overlap(tables: Tables, whole: DatabaseColumns, tasks: Tasks | None, collectives: Collectives | None) -> None:
     """Take the four lanes of every device in."""
     if not _recorded(tables, whole):
         _computed(whole, tasks, collectives)
 
 
-def _recorded(tables: Tables, whole: Whole) -> bool:
+def _recorded(tables: Tables, whole: DatabaseColumns) -> bool:
     """Whether ``OVERLAP_ANALYSIS`` was there and taken in; its types are the numbers of the lanes."""
     rows = tables.select("OVERLAP_ANALYSIS", ("deviceId", "startNs", "endNs", "type"))
     rows = rows.where((rows["type"] >= 0) & (rows["type"] < len(NAMES)))
@@ -339,7 +336,7 @@ def _recorded(tables: Tables, whole: Whole) -> bool:
     return len(rows) > 0
 
 
-def _computed(whole: Whole, tasks: Tasks | None, collectives: Collectives | None) -> None:
+def _computed(whole: DatabaseColumns, tasks: Tasks | None, collectives: Collectives | None) -> None:
     """Unions and differences of kernels and collectives, from the first of them to the last."""
     nothing = np.zeros(0, np.int64)
     devices = np.zeros(0, np.int64) if tasks is None else tasks.device
@@ -362,10 +359,9 @@ def _computed(whole: Whole, tasks: Tasks | None, collectives: Collectives | None
                 _take(whole, device, lane, whole.computed(len(start)), start, end)
 
 
-def _take(whole: Whole, device: int, lane: int, event: I64, start: I64, end: I64) -> None:
+def _take(whole: DatabaseColumns, device: int, lane: int, event: I64, start: I64, end: I64) -> None:
     if not len(start):
         return
-    whole_columns = whole.columns
     code = whole.thread(whole.process("Overlap Analysis", device), lane, NAMES[lane])
-    names = np.full(len(start), whole_columns.names[NAMES[lane]], np.int32)
-    whole.slices(event, np.full(len(start), code, np.int32), start, end, names, whole_columns.categories[""])
+    names = np.full(len(start), whole.names[NAMES[lane]], np.int32)
+    whole.slices(event, np.full(len(start), code, np.int32), start, end, names, whole.categories[""])

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.load.database_columns import COLLECTIVE, Ends, Whole
+from npu_tui.load.database_columns import COLLECTIVE, DatabaseColumns, Ends
 from npu_tui.load.database_rows import ABSENT, Rows, Tables
 from npu_tui.load.database_texts import Connections, Texts, enumeration, matched, numbered, per_value, stack_codes
 
@@ -58,7 +58,7 @@ def valid_connections(values: I64) -> I64:
     return np.where((values < 0) | (values == _NO_CONNECTION), ABSENT, values)
 
 
-def read_host(tables: Tables, texts: Texts, whole: Whole, connections: Connections, python: str) -> Host:
+def read_host(tables: Tables, texts: Texts, whole: DatabaseColumns, connections: Connections, python: str) -> Host:
     """Take the slices of the host in; ``python`` is the name of the framework's process."""
     host = Host()
     stacks = None
@@ -72,7 +72,7 @@ def read_host(tables: Tables, texts: Texts, whole: Whole, connections: Connectio
         is_framework = kind > max(_LEVELS)
         if is_framework.any():
             calls = rows.where(is_framework) if not is_framework.all() else rows
-            stacks = stack_codes(tables, texts, whole.columns.stacks) if stacks is None else stacks
+            stacks = stack_codes(tables, texts, whole.stacks) if stacks is None else stacks
             host.framework.append(_framework(calls, kind[is_framework], texts, whole, connections, stacks, python))
         if not is_framework.all():
             calls = rows.where(~is_framework) if is_framework.any() else rows
@@ -94,7 +94,7 @@ def _older_kinds(rows: Rows, texts: Texts, name: str) -> I64:
     return per_value(rows["name"], lambda ids: np.array([kind_of(texts[number]) for number in ids.tolist()], np.int64))
 
 
-def _threads(whole: Whole, pid_name: str, global_tid: I64, last: I64 | None = None) -> I32:
+def _threads(whole: DatabaseColumns, pid_name: str, global_tid: I64, last: I64 | None = None) -> I32:
     """The thread codes of packed thread ids (process << 32 | thread); (n,). Those of ``last`` are drawn last."""
     distinct, place = numbered(global_tid)
     codes = []
@@ -112,7 +112,7 @@ def _framework(
     rows: Rows,
     kind: I64,
     texts: Texts,
-    whole: Whole,
+    whole: DatabaseColumns,
     connections: Connections,
     stacks: tuple[I64, I32],
     python: str,
@@ -120,7 +120,7 @@ def _framework(
     queue = kind == QUEUE
     dequeue = np.zeros(len(rows), np.bool_)
     dequeue[queue] = texts.which(rows["name"][queue], lambda word: word.startswith("Dequeue"))
-    categories = whole.columns.categories
+    categories = whole.categories
     category = np.full(len(rows), categories[_CATEGORIES[OP]], np.int32)
     for code, word in _CATEGORIES.items():
         if (is_of_kind := kind == code).any():
@@ -135,64 +135,63 @@ def _framework(
     stack[at >= 0] = texts_of[at[at >= 0]]
     thread = _threads(whole, python, rows["globalTid"], rows["globalTid"][dequeue])
     event, start, end = whole.events(rows), rows.time("startNs"), rows.time("endNs")
-    name = texts.codes(rows["name"], whole.columns.names)
+    name = texts.codes(rows["name"], whole.names)
     whole.slices(event, thread, start, end, name, category, correlation=correlation, stack=stack)
     tid = rows["globalTid"]
     return Calls(Ends(thread, start), end, kind, np.where(queue, correlation, rows["connectionId"]), dequeue, tid)
 
 
-def _cann(rows: Rows, kind: I64, texts: Texts, whole: Whole, levels: dict[int, str]) -> Calls:
+def _cann(rows: Rows, kind: I64, texts: Texts, whole: DatabaseColumns, levels: dict[int, str]) -> Calls:
     prefixes = {**_LEVELS, COLLECTIVE: "Hccl@" if whole.is_older else "Communication@"}
     name = np.zeros(len(rows), np.int32)
     for level in np.unique(kind).tolist():
         on_level = kind == level
         word = prefixes.get(level) or (f"{levels[level]}@" if level in levels else "")
-        name[on_level] = texts.codes(rows["name"][on_level], whole.columns.names, word)
+        name[on_level] = texts.codes(rows["name"][on_level], whole.names, word)
     connection = valid_connections(rows["connectionId"])
     thread = _threads(whole, "CANN", rows["globalTid"])
     event, start, end = whole.events(rows), rows.time("startNs"), rows.time("endNs")
-    whole.slices(event, thread, start, end, name, whole.columns.categories[""], connection=connection)
+    whole.slices(event, thread, start, end, name, whole.categories[""], connection=connection)
     return Calls(Ends(thread, start), end, kind, connection, np.zeros(len(rows), np.bool_), rows["globalTid"])
 
 
-def _marks(tables: Tables, texts: Texts, whole: Whole, host: Host) -> None:
+def _marks(tables: Tables, texts: Texts, whole: DatabaseColumns, host: Host) -> None:
     """Marks and ranges of mstx on the host, with the links to their twins on the device."""
     rows = tables.select("MSTX_EVENTS", ("startNs", "endNs", "message", "globalTid", "connectionId"))
     if not len(rows):
         return
     thread = _threads(whole, "MSTX", rows["globalTid"])
     event, start, end = whole.events(rows), rows.time("startNs"), rows.time("endNs")
-    name = texts.codes(rows["message"], whole.columns.names)
+    name = texts.codes(rows["message"], whole.names)
     connection = valid_connections(rows["connectionId"])
-    whole.slices(event, thread, start, end, name, whole.columns.categories[""], connection=connection)
+    whole.slices(event, thread, start, end, name, whole.categories[""], connection=connection)
     kind = np.full(len(rows), MARK, np.int64)
     nothing = np.zeros(len(rows), np.bool_)
     host.marks.append(Calls(Ends(thread, start), end, kind, connection, nothing, rows["globalTid"]))
 
 
-def _others(tables: Tables, texts: Texts, whole: Whole) -> None:
+def _others(tables: Tables, texts: Texts, whole: DatabaseColumns) -> None:
     """Python's garbage collector and calls of the operating system."""
     for name, process in (("GC_RECORD", "Python GC"), ("OSRT_API", "OS Runtime API")):
         rows = tables.select(name, ("startNs", "endNs", "globalTid", "name"))
         if not len(rows):
             continue
         thread = _threads(whole, process, rows["globalTid"])
-        columns = whole.columns
         if name == "GC_RECORD":
-            names, category = np.full(len(rows), columns.names["GC"], np.int32), columns.categories["GC"]
+            names, category = np.full(len(rows), whole.names["GC"], np.int32), whole.categories["GC"]
         else:
-            names, category = texts.codes(rows["name"], columns.names), columns.categories[""]
+            names, category = texts.codes(rows["name"], whole.names), whole.categories[""]
         whole.slices(whole.events(rows), thread, rows.time("startNs"), rows.time("endNs"), names, category)
 
 
-def _steps(tables: Tables, whole: Whole, python: str) -> None:
+def _steps(tables: Tables, whole: DatabaseColumns, python: str) -> None:
     """The steps of a profile without the operations that stand for them."""
-    if any(name.startswith(_STEP) for name in whole.columns.names):
+    if any(name.startswith(_STEP) for name in whole.names):
         return
     rows = tables.select("STEP_TIME", ("id", "startNs", "endNs"))
     if len(rows):
         code = whole.thread(whole.process(python), 0, "Step Time")
-        names = np.array([whole.columns.names[f"{_STEP}{step}"] for step in rows["id"].tolist()], np.int32)
+        names = np.array([whole.names[f"{_STEP}{step}"] for step in rows["id"].tolist()], np.int32)
         thread = np.full(len(rows), code, np.int32)
-        category = whole.columns.categories[_CATEGORIES[OP]]
+        category = whole.categories[_CATEGORIES[OP]]
         whole.slices(whole.events(rows), thread, rows.time("startNs"), rows.time("endNs"), names, category)

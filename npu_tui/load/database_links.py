@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.load.database_columns import F64, Ends, Whole
+from npu_tui.load.database_columns import F64, DatabaseColumns, Ends
 from npu_tui.load.database_device import Collectives, Tasks
 from npu_tui.load.database_host import OP, QUEUE, Calls, Host
 from npu_tui.load.database_rows import Rows, Table, Tables, plain
@@ -27,7 +27,7 @@ MARKS = "MsTx"
 
 
 def read_links(
-    whole: Whole, host: Host, connections: Connections, tasks: Tasks | None, collectives: Collectives | None
+    whole: DatabaseColumns, host: Host, connections: Connections, tasks: Tasks | None, collectives: Collectives | None
 ) -> None:
     """Take the links in: task queue, forward to backward, host to device, operation to device."""
     framework = _together(host.framework)
@@ -89,7 +89,7 @@ def _targets(tasks: Tasks | None, collectives: Collectives | None) -> tuple[Ends
     return ends[order], np.concatenate([connection for _, connection in targets])[order]
 
 
-def _queues(whole: Whole, calls: Calls) -> None:
+def _queues(whole: DatabaseColumns, calls: Calls) -> None:
     """From each enqueue to the dequeue with the same number."""
     queue = calls.kind == QUEUE
     source, target = np.flatnonzero(queue & ~calls.is_dequeue), np.flatnonzero(queue & calls.is_dequeue)
@@ -99,7 +99,7 @@ def _queues(whole: Whole, calls: Calls) -> None:
     whole.links(TASK_QUEUE, number, calls.ends[source[paired]], calls.ends[target[at[paired]]])
 
 
-def _backward(whole: Whole, calls: Calls, connections: Connections) -> None:
+def _backward(whole: DatabaseColumns, calls: Calls, connections: Connections) -> None:
     """From each forward operation to the backward one on another thread that shares a number with it."""
     place, value = _operation_numbers(calls, connections)
     if not len(place):
@@ -119,7 +119,7 @@ def _operation_numbers(calls: Calls, connections: Connections) -> tuple[I64, I64
 
 
 def _operations(
-    whole: Whole,
+    whole: DatabaseColumns,
     calls: Calls,
     connections: Connections,
     ends: Ends,
@@ -287,7 +287,7 @@ _NO_CURVE = frozenset({plain(_TIME), "deviceid"})
 _TABLES_OF_THEIR_OWN = frozenset(map(plain, ("NPU_MODULE_MEM", "NPU_OP_MEM", "MEMORY_RECORD", "OP_MEMORY")))
 
 
-def read_counters(tables: Tables, texts: Texts, whole: Whole) -> None:
+def read_counters(tables: Tables, texts: Texts, whole: DatabaseColumns) -> None:
     """Take every table of samples in, also one that no version knows yet: its columns are its curves."""
     for key, name in list(tables.names.items()):
         table = tables.find(name)
@@ -308,7 +308,7 @@ def _unknown(table: Table) -> SampleTable:
     return SampleTable(_LAYERS.get(table.name, table.name), curves, tuple(apart))
 
 
-def _read(tables: Tables, texts: Texts, whole: Whole, table: Table, samples: SampleTable) -> None:
+def _read(tables: Tables, texts: Texts, whole: DatabaseColumns, table: Table, samples: SampleTable) -> None:
     columns = tuple(dict.fromkeys(column for curve in samples.curves for column in curve.columns))
     columns = tuple(column for column in columns if plain(column) in table.columns)
     rows = tables.read(table, (_TIME, "deviceId", *samples.apart), columns)

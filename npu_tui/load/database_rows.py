@@ -278,11 +278,11 @@ class Tables:
     ``damaged`` are the tables of which not all could be read. Threads may read side by side; they take turns.
     """
 
-    def __init__(self, database: Database, advance: Callable[[float], None] | None = None, most: int = HIGHEST) -> None:
-        """``advance`` is told how much of all tables has been read, 0..1; ``read`` gives the ``most`` first rows."""
+    def __init__(self, database: Database, most: int = HIGHEST) -> None:
+        """``read`` gives the ``most`` first rows; ``advance`` is called with the share of all tables that was read."""
         self.database = database
         self._lock = threading.RLock()
-        self._advance = advance
+        self.advance: Callable[[float], None] | None = None
         self._done = 0
         self._most = most
         self.damaged: list[str] = []
@@ -402,8 +402,8 @@ class Tables:
 
     def _advanced(self, count: int) -> None:
         self._done += count
-        if self._advance is not None:
-            self._advance(min(self._done / max(self._total, 1), 1.0))
+        if self.advance is not None:
+            self.advance(min(self._done / max(self._total, 1), 1.0))
 
     def cells(self, table: Table, *columns: str) -> Iterator[tuple[Any, ...]]:
         """The cells row by row, as SQLite has them (texts as bytes, None where there is none)."""

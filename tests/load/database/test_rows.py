@@ -161,7 +161,8 @@ def test_nobody_writes_while_a_table_is_read(tmp_path: Path, monkeypatch: pytest
             writer.close()
 
     with opened(path) as database:
-        tables = Tables(database, lambda share: write())
+        tables = Tables(database)
+        tables.advance = lambda share: write()
         table = tables.find(TABLE)
         assert table is not None
         assert (tables.read(table, ("startNs",))["startNs"] != 5).any()
