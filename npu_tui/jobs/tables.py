@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from npu_tui.jobs.columns import I64
 from npu_tui.profile.table import (
     Column,
     Numbers,
@@ -240,13 +241,20 @@ CLOCKS = table(
 
 def heat(job: Job) -> Sheet:
     """Every rank in every step."""
-    table = job.by_step
-    cells = zip(*(at.tolist() for at in np.nonzero(table.there)), strict=True)
-    rows = sorted(
-        (job.ranks[place].rank, table.steps[step], us(int(table.own[place, step])), us(int(table.late[place, step])))
-        for place, step in cells
+    table, ranks = job.by_step, np.array([profile.rank for profile in job.ranks], np.int64)
+    # A step is a text in JSON, and ordered as one: 10 before 2.
+    order = np.array(sorted(range(len(table.steps)), key=table.steps.__getitem__), np.int64)
+    places, columns = np.nonzero(table.there[:, order])
+    steps = order[columns]
+    return Sheet(
+        len(places),
+        {
+            "rank": numbers(ranks[places]),
+            "in_step": coded(table.steps, steps),
+            "own_excess": _microseconds(table.own[places, steps]),
+            "late": _microseconds(table.late[places, steps]),
+        },
     )
-    return _sheet(rows, "rank in_step own_excess late")
 
 
 HEAT = table(
@@ -289,8 +297,8 @@ def _arrivals(blamed: Blame) -> list[list[Any]]:
     return [rows[low:high] for low, high in zip(blamed.first[:-1].tolist(), blamed.first[1:].tolist(), strict=True)]
 
 
-def _microseconds(values: Any) -> Numbers:
-    return numbers(np.array([us(value) for value in values.tolist()], np.float64))
+def _microseconds(ns: I64) -> Numbers:
+    return numbers(ns / 1000)  # the float nearest to it has three decimals at most
 
 
 COLLECTIVES = table(
