@@ -170,7 +170,7 @@ def exchanges(trace: Trace, groups: Groups, windows: Sequence[StepWindow]) -> Co
 
 
 def _waiting(trace: Trace, items: I64, waits: I64, source: I64, target: I64) -> Collectives:
-    """The collectives ``items`` with the longest wait of each, -1 for none, and what is told of both its ends."""
+    """The collectives ``items`` with the longest wait of each, -1 for none, and the ranks at both of its ends."""
     slices, count = trace.slices, len(items)
     known, nothing = waits >= 0, np.zeros(count, np.int64)
     longest = np.maximum(waits, 0)

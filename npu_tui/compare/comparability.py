@@ -18,7 +18,7 @@ _NOT_OF_THE_RUN = ("schedule", "start_info", "end_info", "_export_type")
 
 
 class Circumstances(Struct, frozen=True):
-    """What a profile says of itself; None is what it does not say."""
+    """How a profile was recorded; None where it does not say."""
 
     rank: int | None
     level: int | None
@@ -115,7 +115,7 @@ def _settings(base: Circumstances, new: Circumstances) -> list[Setting]:
         (base.versions, new.versions),
         (base.environment, new.environment),
     ):
-        if not before or not after:  # what a side does not tell is no difference
+        if not before or not after:  # a side that records no settings has no other ones
             continue
         for key in dict.fromkeys([*before, *after]):
             was, now = before.get(key), after.get(key)

@@ -22,13 +22,13 @@ from npu_tui.trace.once import once
 F64 = npt.NDArray[np.float64]
 
 _OTHER_CHIP, _SAME_PROGRAM = 0.2, 0.5
-"""Shares of kernels of types that both sides have, and of those with an operation of both, that tell another chip."""
+"""On another chip few kernels are of types that both sides have, but most are launched by operations of both."""
 _SHORT_KERNEL_NS = 20_000
 """Kernels below are stretched by a finer profiler level; they are not judged where the levels differ."""
 
 
 class Tolerance(Struct, frozen=True):
-    """The change that is no change, as a share of the base: of the step, and of its computing time."""
+    """Changes up to this share of the base are ignored: of the step, and of its computing time."""
 
     step: float = 0.03
     computing: float = 0.01

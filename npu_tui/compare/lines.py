@@ -104,7 +104,7 @@ def _number(cost: LineCost) -> int:
 def _shared_names(files: Iterable[str]) -> dict[str, str]:
     """Each path as its shortest tail that no other path of the same side ends in.
 
-    Two paths that end alike are taken for one file in two folders.
+    Two paths with the same end are taken for one file in two folders.
     """
     parts = {file: tuple(part for part in re.split(r"[/\\]", file) if part) for file in dict.fromkeys(files)}
     tails: dict[str, str] = {}

@@ -210,7 +210,7 @@ def step_windows(trace: Trace, steps: list[Step]) -> list[StepWindow]:
 
 
 def sample(windows: list[StepWindow], everything: bool = False, outliers: bool = False) -> Sample:
-    """The steps that stand for the profile: not the first, and none far above the median but with ``outliers``.
+    """The steps that represent the profile: not the first, and none far above the median unless ``outliers`` count.
 
     With ``everything`` none is left out, as where the user named the steps.
     """

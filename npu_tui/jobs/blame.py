@@ -1,4 +1,8 @@
-"""Who the others wait for, and whose own work makes it late."""
+"""Who the others wait for, and whose own work makes it late.
+
+On the common clock the last rank to come to a collective makes the others wait. Whether it is at fault is another
+question: it may have been held up by a collective before. So its work since then is compared with that of its peers.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +46,9 @@ class Arrival(Struct, frozen=True):
 class Blamed(Struct, frozen=True):
     """A collective with its arrivals in their order. ``last`` made the others wait ``cost`` ns longer than the second.
 
-    None and 0 where the difference lies within what the clocks tell. ``exposed`` is what of ``cost`` the rank that
-    computed least meanwhile did not hide behind computing, None where no trace tells. ``transfer`` is from the last
-    arrival to the first end, ``spread`` between the ends.
+    They are None and 0 where the clocks are not exact enough to say so. ``exposed`` is the part of ``cost`` that the
+    rank which computed least meanwhile did not hide behind computing, None without a trace of such a rank.
+    ``transfer`` is from the last arrival to the first end, ``spread`` between the ends.
     """
 
     meeting: Meeting
@@ -202,7 +206,7 @@ def blame(ranks: Sequence[RankProfile], met: Meetings, clocks: Sequence[Clock], 
     row, rank, call = row[order], rank[order], call[order]
     start, end, at_most = start[order], end[order], at_most[order]
     first = np.searchsorted(row, np.arange(len(met) + 1))
-    # A rank that came at that time or before cannot be told to be the last one.
+    # A rank that came at that time or earlier may have been any but the last one.
     sure = np.flatnonzero(~at_most)
     last = sure[np.searchsorted(row[sure], np.arange(len(met)), "right") - 1] if len(met) else first[:0]
     come = start[last]
@@ -272,7 +276,7 @@ def _priced(blamed: Blame, clocks: Sequence[Clock], busy: Sequence[Busy | None])
 
 
 def _exposed(blamed: Blame, cost: I64, busy: Sequence[Busy | None]) -> I64:
-    """What of ``cost`` (m,) some waiting rank did not compute in, -1 where no trace of such a rank is read; (m,)."""
+    """The part of ``cost`` (m,) in which some waiting rank did not compute, -1 without a trace of such a rank; (m,)."""
     exposed = np.full(len(blamed), -1, np.int64)
     if all(computed is None for computed in busy):
         return exposed
@@ -302,7 +306,10 @@ def _gaps(rank: I64, start: I64, end: I64) -> tuple[I64, Bools]:
 
 
 def _outside(ranks: Sequence[RankProfile], met: Meetings, start: I64) -> _Outside:
-    """When ranks without files came on the common clock, and whether that is a bound. The surest view counts."""
+    """When ranks without files came on the common clock, and whether they may have come earlier.
+
+    Of what several ranks saw the surest counts: an exact time before a bound, then the earliest.
+    """
     seen = views(met, [profile.seen for profile in ranks])
     outside = (seen.entry >= 0) & ~np.isin(seen.peer, [profile.rank for profile in ranks])
     entry, peer, at_most = seen.entry[outside], seen.peer[outside], seen.at_most[outside]

@@ -185,7 +185,7 @@ def _shortest(bounds: Bounds, references: I64, source: I64, target: I64, most: F
 Method = Literal["reference", "notify", "third_rank", "collective_ends", "none"]
 
 _NARROW = 5_000
-"""ns: an interval of this width is a clock by itself."""
+"""ns: an interval this narrow needs no estimate within it."""
 
 _LEAST_VIEWS = 3
 """Arrivals of third ranks below which they make no clock."""
@@ -196,8 +196,9 @@ class Clock(Struct, frozen=True):
 
     ``low`` and ``high`` are certain bounds (None where nothing bounds it), ``error`` is the ± of ``offset``: half the
     interval, or what the common events leave open. ``edges`` counts the bounds and events it rests on. ``method``
-    ``none``: nothing ties it to the lowest rank; its offset then is against ``reference``, the lowest rank of those
-    that it is tied to. ``bends`` are what it gains beside an even drift: (ns after ``at``, ns) from window to window.
+    ``none`` says that nothing ties it to the lowest rank; its offset is then against ``reference``, the lowest of the
+    ranks that it is tied to. ``bends`` are what it gains beside an even drift, from window to
+    window: (ns after ``at``, ns).
     """
 
     rank: int
@@ -214,7 +215,7 @@ class Clock(Struct, frozen=True):
 
     @property
     def is_tied(self) -> bool:
-        """Whether times of this rank can stand beside those of the lowest one."""
+        """Whether times of this rank can be compared with those of the lowest one."""
         return self.method != "none"
 
     def to_common(self, time: int) -> int:

@@ -27,7 +27,7 @@ _SHORTEST = 100_000_000
 _LEAST_IN_WINDOW = 4
 _FEW = 4.0
 _STEADY = 2.0
-"""A drift is told that is so many times what it differs by from window to window."""
+"""A drift counts that is this many times as large as what it varies by from window to window."""
 _REFINED = 3
 """Rounds of a line through what is left of each clock."""
 
@@ -228,7 +228,7 @@ _LEAST_WINDOWS = 4
 _LEAST_NS = 2_000.0
 """ns below which a bend is within what the files round and the ends of a collective differ by."""
 _CLEAR = 0.5
-"""A bend is told that leaves at most this share of what is left of the clock without it."""
+"""A bend counts that leaves at most this share of the error that the clock has without it."""
 _BEND_ROUNDS = 3
 """How often what is left in the windows is added to the bends."""
 

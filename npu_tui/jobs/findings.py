@@ -31,7 +31,7 @@ JOB_FINDINGS = (
 """Every finding about a job."""
 
 _HIGH, _MEDIUM, _LOW = 0.10, 0.03, 0.01
-"""Shares of the job's time that a cause must cost to be told with that severity."""
+"""Shares of the job's time that a cause of that severity costs at least."""
 
 _DRIFT = 1e-5
 
@@ -57,7 +57,7 @@ class JobFinding(Struct, frozen=True):
 
 
 def job_findings(job: Job) -> list[JobFinding]:
-    """Everything, the dearest first; what only limits the report comes last."""
+    """All findings, the dearest first; those that only limit the report come last."""
     findings = [*_stages(job), *_slow_ranks(job), *_slow_hosts(job), *_wandering(job), *_links(job)]
     findings.sort(key=lambda finding: -(finding.gain or 0))
     return [*findings, *_missing(job), *_clocks(job), *_sizes(job)]

@@ -1,6 +1,7 @@
 """How the ranks differ over the steps, the collectives or the time of a job: one value per rank and column.
 
-A cell holds the worst of what lies in it. Ranks without anything worth a shade are alike and share a row.
+A cell holds the worst value that falls into it. Ranks without a shaded cell look the same and share a row, so that a
+thousand ranks fit a screen.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Heat(Struct, frozen=True):
 
 
 class HeatRow(Struct, frozen=True):
-    """One rank, or several that are ``alike``; ``values`` are shares of a step, the worst of its ranks."""
+    """One rank, or several that look ``alike``; ``values`` are shares of a step, those of the worst of its ranks."""
 
     ranks: tuple[int, ...]
     values: F64
@@ -151,7 +152,8 @@ class HeatSource:
             at = [of[key] for key in keys]
             labels = order
         else:
-            chosen = [number for number in chosen if self._main[number]]  # other clocks are another time
+            # Collectives of ranks that nothing ties to the first one have times that mean nothing here.
+            chosen = [number for number in chosen if self._main[number]]
             starts = [int(self._come[number]) for number in chosen]
             first, span = min(starts, default=0), max(starts, default=0) - min(starts, default=0)
             count = min(_BINS, max(len(chosen), 1))
@@ -189,7 +191,7 @@ class HeatSource:
 def heat_rows(
     heat: Heat, scope: Collection[int] | None = None, missing: Sequence[int] = (), opened: bool = False
 ) -> list[HeatRow]:
-    """The rows of ``heat``: ranks that stand out, the worst first, those that are alike in one row, the missing ones.
+    """The rows of ``heat``: ranks that stand out, the worst first, then all others in one row, then missing ones.
 
     Of the ranks in ``scope`` only, if there is one. Up to ``ALL_SHOWN`` ranks, and where the alike ones are ``opened``,
     every rank has its own row.

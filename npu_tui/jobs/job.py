@@ -38,7 +38,7 @@ _SAME_COUNTER = 100_000
 """ns within which two ranks of one host agree on the boot of the host, and on its cycle counter."""
 
 _KINDS = ("pp", "tp", "dp", "ep", "cp", "mp")
-"""Kinds of parallel groups in the order in which a group is called after them; their names stand in the metadata."""
+"""Kinds of parallel groups, as the metadata names them; a group of several kinds is called after the first of these."""
 
 
 class Host(Struct, frozen=True):
@@ -58,16 +58,17 @@ class Group(Struct, frozen=True):
 
 
 class Only(Struct, frozen=True):
-    """What of a job is looked at; None is all."""
+    """The group and the step of a job that are looked at, None for all."""
 
     group: str | None = None
     step: str | None = None
 
 
 class Job:
-    """The ``ranks`` found at ``path``, by rank; ``broken`` is what could not be read there, as it is said.
+    """The ``ranks`` found at ``path``, by rank; ``broken`` says what could not be read there.
 
     ``only`` narrows what is blamed to one group, by its name or kind, or to one step; clocks always rest on all.
+    Whatever follows from the ranks is computed once, when it is first asked for.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ _SLOW = 0.8
 _LARGE_MB = 1.0
 """Smaller transfers are bound by latency, which says nothing of a link."""
 _LEAST = 4
-"""Links of one kind below which none can stand out."""
+"""Fewer links of one kind are too few for one to stand out."""
 _LEAST_USES = 2
 """Operations of one kind in which a link must be slow, where the links were used so often."""
 _SCALE = 1.4826

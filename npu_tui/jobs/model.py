@@ -139,7 +139,7 @@ class Notify(Struct, frozen=True):
     """A record for, or a wait for, ``peer`` inside the call ``name``; times as those of ``Call``.
 
     The k-th wait with ``key`` on one rank ends after the k-th record with it starts on the other. ``peer`` is a rank of
-    the job, or, where this rank's own ``place`` in the group is told, a place in it too.
+    the job, or, where this rank's own ``place`` in the group is known, a place in it too.
     """
 
     waits: bool
@@ -297,7 +297,7 @@ class Busy(Struct, frozen=True, eq=False):
 
 
 class RankFinding(Struct, frozen=True):
-    """A finding of one rank by itself: its ``id`` and what its step would lose, ns."""
+    """A finding of one rank alone: its ``id`` and by how much its step would get shorter, ns."""
 
     id: str
     gain: int
@@ -367,7 +367,7 @@ class RankProfile(Struct, frozen=True):
 class CallTable(Struct, frozen=True, eq=False):
     """Every call, by rank and start; (n,) each but ``kinds``, which ``kind`` indexes, and ``first`` (ranks + 1,).
 
-    ``rank`` is the place of the rank among ``ranks``, whose calls stand from ``first[place]`` on. Times are ns since
+    ``rank`` is the place of the rank among ``ranks``, whose calls begin at ``first[place]``. Times are ns since
     1970 on the rank's own clock.
     """
 

@@ -1,7 +1,7 @@
 """One rank, from the files beside its trace.
 
-The few fields that are needed are decoded straight into records; a file that does not fit them, or that is cut off, is
-read the patient way.
+A job has thousands of these files, so the few fields that are needed are decoded straight into records. A file that
+does not fit them, or that is cut off, is read again by the tolerant reader of ``load.companions``.
 """
 
 from __future__ import annotations
@@ -198,9 +198,8 @@ def _steps(companions: Companions) -> Iterator[StepTime]:
 def _links(companions: Companions, rank: int, problems: list[Message], peers: Peers) -> Iterator[LinkUse]:
     """Every operation between two chips by communication_matrix.json; sums over operations are left out.
 
-    ``peers`` is told between which places each message went.
-
-    The same operation may stand there under several names, as the fastest and the middle one: it counts once.
+    The places between which each message went are added to ``peers``. An operation may be listed under several names,
+    such as allreduce-top1 and allreduce-middle: it counts once.
     """
     seen: set[tuple[str, str, int, int]] = set()
     links, state = communication_links(companions)

@@ -154,7 +154,7 @@ def _lines_of(profile: Profile) -> tuple[Line, ...]:
 
 
 def _findings_of(profile: Profile) -> tuple[RankFinding, ...]:
-    """What the rank would gain by itself, the dearest first."""
+    """What the rank alone would gain, the dearest first."""
     findings = [
         RankFinding(finding.id, finding.gain_ns)
         for finding in profile.findings.findings

@@ -31,6 +31,8 @@ class Levels(Struct, frozen=True, eq=False):
     @staticmethod
     def of(blame: Blame) -> Levels:
         """The lowest level for every collective that all its ranks have left the one before."""
+        # 100,000 collectives one after the other would be as many steps of Python; of a data parallel job, the groups of
+        # 8 ranks that meet at one time are one level.
         level = np.zeros(len(blame), np.int64)
         reached = np.zeros(len(blame.ranks), np.int64)
         bounds = blame.first.tolist()
@@ -76,7 +78,7 @@ class Levels(Struct, frozen=True, eq=False):
 
 
 _REPLAYED = 16
-"""At most so many ranks are replayed, those with the most work above their peers."""
+"""Ranks that are replayed at most, those with the most work above their peers."""
 
 _WORTH_REPLAYING = 0.001
 """A rank whose work is above its peers' by less than this share of the job gains no more than that."""
@@ -86,7 +88,7 @@ class RankSum(Struct):
     """One rank over all collectives, ns. ``gain``: what the job would save if this rank worked as fast as its peers.
 
     ``inherited`` is the lateness that others caused; ``gain`` is None where many others would save more. ``exposed`` is
-    what of ``cost`` some rank that waited did not hide behind computing, None where no trace tells for some of it.
+    the part of ``cost`` that some waiting rank did not hide behind computing, None without a trace for all of it.
     """
 
     rank: int
@@ -294,13 +296,13 @@ def slow_stage(ranks: Sequence[RankProfile], stage_of: Callable[[int], int | Non
 
 
 _TIMES = ("computing", "free")
-"""Fields of a step in which ranks with the same work are alike."""
+"""Fields of a step that are about equal on ranks with the same work."""
 
 _WORTH_TELLING = 0.01
-"""Share of its steps by which a rank must differ from its peers to be told."""
+"""Share of its steps by which a rank must differ from its peers to be named."""
 
 _SHARE = 0.1
-"""Share of the work above the peers' that a cause must explain to be told."""
+"""Share of the work above the peers' that a cause must explain to be named."""
 
 _SLOWER = 1.05
 _MOST_LINES = 3

@@ -158,7 +158,7 @@ def _unpacked(value: Any) -> Any:
 
 
 def read_summaries(paths: Sequence[Path]) -> tuple[list[RankProfile], list[Message]]:
-    """The ranks in ``paths``, and what is said of those that could not be read when they were summarized.
+    """The ranks in ``paths``, and a message for each that could not be read when it was summarized.
 
     A file that is no summary of this version is reported, and the others are read.
     """

@@ -48,7 +48,7 @@ class Waterfall(Struct, frozen=True):
 
 
 _BEFORE = 1.6
-"""Of the work before the collective so many times the time between the first and the last arrival is shown."""
+"""The work before the collective is shown for this many times the time between the first and the last arrival."""
 
 
 def waterfall(blamed: Blamed, clocks: Sequence[Clock]) -> Waterfall:
@@ -120,7 +120,7 @@ class Timelines:
         return rank if clock is None else clock.reference
 
     def offsets(self) -> list[int]:
-        """What each trace is moved by, ns: on the common clock; ranks that nothing ties stand one after the other.
+        """By how much each trace is moved to the common clock, ns; ranks without one come one after the other.
 
         A trace is moved as a whole, so that its links stay as the profiler wrote them. Host lanes of ranks of one host
         share a clock and are thereby ``Job.devices_apart`` apart at most.

@@ -148,7 +148,7 @@ def _parts(report: schema.Compared) -> Table:
 
 
 def _findings(report: schema.Compared) -> Iterator[Block]:
-    """The changes; one that is part of another says so, and stands below it."""
+    """The changes; one that is part of another comes below it and says so."""
     if not report.findings:
         yield from (Heading(say("compare.findings")), Paragraph((say("compare.nothing"),)))
         return

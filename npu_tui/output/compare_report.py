@@ -68,7 +68,7 @@ class Note(msgspec.Struct):
 
 
 class Comparable(msgspec.Struct):
-    """How much alike the profiles are: ``verdict`` is same_job, comparable, partly or incomparable."""
+    """How far the profiles can be compared: ``verdict`` is same_job, comparable, partly or incomparable."""
 
     verdict: str
     notes: list[Note]

@@ -32,7 +32,7 @@ def finding_ids() -> list[str]:
 
 
 def nearest(wanted: str) -> str | None:
-    """The id that looks like ``wanted``: one that contains it, else the most alike one; None if none is."""
+    """The id that ``wanted`` may mean: one that contains it, else the most similar one; None without any."""
     word = wanted.strip().upper()
     ids = finding_ids()
     parts = [part for id in ids for part in id.split(".")]

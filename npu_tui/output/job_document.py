@@ -138,7 +138,7 @@ def _offset(row: ClockRow) -> Cell:
 
 
 def _interval(row: ClockRow) -> Cell:
-    """What is certain of an offset; of the reference there is no doubt."""
+    """The interval that an offset certainly lies in; that of the reference is 0."""
     if row.offset_us is None or row.method == "reference" or row.low_us is None or row.high_us is None:
         return Cell("")
     return Cell(say("job.interval", low=row.low_us, high=row.high_us))

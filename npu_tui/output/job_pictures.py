@@ -96,7 +96,7 @@ def _collective(job: Job) -> Iterator[Block]:
 
 
 def _bar(fall: Waterfall, bar: Bar, top: float) -> Iterator[Shape]:
-    """Work, what of it was more than the peers needed, waiting, transfer."""
+    """The work of a rank, the part of it above its peers', its waiting, the transfer."""
     begin = bar.come if bar.begin is None else bar.begin
     more = max(bar.come - bar.own, begin)
     before = 0

@@ -1,6 +1,6 @@
 """A document as Markdown to paste into an issue or a pull request.
 
-Whatever a trace holds reads as it stands: no markup, link, mention or number of an issue comes out of it.
+Names of a trace read as they are written: none of them becomes markup, a link, a mention or the number of an issue.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def plain(text: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """``text`` as Markdown that reads as it stands behind something else, such as the bar of a table."""
+    """``text`` as Markdown that reads as it is written behind something else, such as the bar of a table."""
     safe = _SPECIAL.sub(r"\\\g<0>", printable(text).strip())
     safe = re.sub(r"([@#])(?=\w)", rf"\1{_BREAK}", safe)
     safe = re.sub(r"(?i)(?<=[a-z]):(?=//)", "&#58;", safe)
@@ -60,7 +60,7 @@ def _inline(text: str) -> str:
 
 
 def code(text: str, table: bool = False) -> str:
-    """``text`` as a code span, whatever is in it; ``table`` where it stands in a table's cell."""
+    """``text`` as a code span, whatever it holds; ``table`` for the cell of a table."""
     safe = brief(text, _LONGEST_NAME)
     if table:
         safe = safe.replace("|", "\\|")

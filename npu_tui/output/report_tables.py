@@ -56,7 +56,7 @@ def step_length(step: StepRow) -> float:
 
 
 def shorter_steps(steps: Sequence[StepRow], hidden: int) -> str:
-    """That so many of ``steps`` are not shown, none of which takes longer than those that are."""
+    """How many of ``steps`` are not shown, and that none of these takes longer than those that are."""
     return say("report.steps.more", count=hidden, length=time_text(median(map(step_length, steps))))
 
 

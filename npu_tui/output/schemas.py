@@ -57,7 +57,7 @@ def _threshold(default: bool | int | float, description: str) -> dict[str, Any]:
 
 
 class NoFieldError(ValueError):
-    """A field that the report does not have; ``nearest`` is the one it may mean, empty where none is alike."""
+    """A field that the report does not have; ``nearest`` is the one it may mean, empty without a similar one."""
 
     def __init__(self, name: str, nearest: str) -> None:
         super().__init__(name)

@@ -26,7 +26,7 @@ def text(document: Document, rows: int = ROWS, width: int = WIDTH) -> str:
 
 
 def text_lines(blocks: Sequence[Block], rows: int = ROWS, width: int = WIDTH) -> list[str]:
-    """The lines of ``blocks``. What stands below a heading is indented, and an empty line parts two blocks."""
+    """The lines of ``blocks``: indented below a heading, with an empty line between two blocks."""
     lines: list[str] = []
     indent = ""
     follows = False
@@ -98,7 +98,7 @@ def _findings(block: Findings, width: int) -> Iterator[str]:
 
 
 def finding_lines(finding: Finding, width: int = WIDTH, most: int | None = None) -> list[str]:
-    """All about ``finding``; with ``most``, so many places of it, and none where another finding has them."""
+    """All about ``finding``: at most ``most`` places of it, and none of a part, whose places another finding has."""
     gain = f"  {finding.gain}" if finding.gain else ""
     lines = [f"{finding.number}. {finding.head}  [{finding.id}]{gain}"]
     lines += wrapped(printable(finding.detail), width, "  ", "  ")

@@ -11,7 +11,7 @@ from npu_tui.trace.text import printable
 
 
 def ratio(part: float | None, whole: float | None) -> float | None:
-    """``part`` of ``whole``, None where either is unknown or there is no whole."""
+    """``part`` of ``whole``, None where either is unknown or the whole is 0."""
     return None if part is None or not whole else round(part / whole, 6)
 
 

@@ -210,7 +210,7 @@ def whatif_document(answer: WhatIf) -> Document:
 
 
 def remedies_document(changes: tuple[Row, ...]) -> Document:
-    """Changes that would shorten the step, each by itself."""
+    """Changes that would shorten the step, each alone."""
     if not changes:
         return Document(say("whatif.no_remedies"), [])
     return Document(say("whatif.remedies"), [_changes("remedies", changes, ordered=False)])
