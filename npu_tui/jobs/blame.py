@@ -360,7 +360,9 @@ def excess(
     group = _codes(peers[some], type_of[some], place[some])
     groups = int(group.max(initial=-1)) + 1
     usual = Grouped(group, groups).low_medians(work[some])
-    ranks = np.bincount(_unique_pairs(group, table.rank[some]), minlength=groups)
+    most = int(table.rank.max(initial=0)) + 1
+    pairs = np.unique(group * most + table.rank[some])  # a rank that made several such calls counts once
+    ranks = np.bincount(pairs // most, minlength=groups)
     more[some] = work[some] - usual[group]
     known[some] = ranks[group] >= 2
     more[~known] = 0
@@ -390,9 +392,3 @@ def _codes(*columns: I64) -> I64:
     for column in columns:
         code = code * (int(column.max(initial=0)) + 1) + column
     return np.asarray(np.unique(code, return_inverse=True)[1])
-
-
-def _unique_pairs(group: I64, rank: I64) -> I64:
-    """The group of every rank that it has."""
-    most = int(rank.max(initial=0)) + 1
-    return np.unique(group * most + rank) // most

@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from npu_tui.jobs.columns import I64
 from npu_tui.jobs.model import NO_ORDINAL, NO_PAIR, Calls, Layout, LinkUse, RankProfile, StepTime, is_message, pair_of
 from npu_tui.load.communication import COMMUNICATION, MATRIX
 from npu_tui.load.companion_schema import State
@@ -80,32 +79,30 @@ def _note(state: State, name: str, rank: int, problems: list[Message]) -> None:
 
 
 def _calls(companions: Companions, rank: int, problems: list[Message], peers: Peers) -> Calls:
+    """The collectives of communication.json; ``peers`` tells whom each message went to."""
     spans = communication_spans(companions)
     _note(spans.state, COMMUNICATION, rank, problems)
-    return _columns(spans.places, spans.start, spans.end, peers)
+    kinds, ordinals, names, pairs = [], [], [], []
+    for step, name, group in spans.places:
+        kind, suffix, ordinal = call_name(name)
+        kinds.append((_shared(group) or suffix, kind, _shared(step)))
+        ordinals.append(NO_ORDINAL if ordinal is None else ordinal)
+        names.append(_shared(name))
+        between = peers.get((step, group, name), ()) if peers else ()
+        pairs.append(next(iter(between)) if len(between) == 1 else NO_PAIR)
+    return Calls.sorted(names, kinds, ordinals, spans.start, spans.end, pairs)
 
 
 Peers = dict[tuple[str, str, str], set[int]]
 """The pairs of places between which bytes went in (step, group, collective)."""
 
-
-def _columns(places: list[tuple[str, str, str]], start: I64, end: I64, peers: Peers) -> Calls:
-    """Calls of (step, name, group)."""
-    kinds, ordinals, names, pairs = [], [], [], []
-    for step, called, group in places:
-        kind, suffix, ordinal = call_name(called)
-        kinds.append((_shared(group) or suffix, kind, _shared(step)))
-        ordinals.append(NO_ORDINAL if ordinal is None else ordinal)
-        names.append(_shared(called))
-        between = peers.get((step, group, called), ()) if peers else ()
-        pairs.append(next(iter(between)) if len(between) == 1 else NO_PAIR)
-    return Calls.sorted(names, kinds, ordinals, start, end, pairs)
+_Shared = TypeVar("_Shared", str, tuple[int, ...])
 
 
 @lru_cache(maxsize=1 << 18)
-def _shared(text: str) -> str:
-    """One object for equal texts: thousands of ranks name the same groups and collectives."""
-    return text
+def _shared(value: _Shared) -> _Shared:
+    """One object for equal ones: thousands of ranks name the same groups, with the same ranks, and collectives."""
+    return value
 
 
 def _host(info: dict[str, Any]) -> tuple[int | None, int | None]:
@@ -150,7 +147,8 @@ def _division(companions: Companions) -> tuple[Layout | None, dict[str, tuple[in
 
 @lru_cache(maxsize=1 << 14)
 def _ranks_in(data: bytes) -> tuple[int, ...]:
-    return _shared_ranks(_ranks.decode(data))
+    ranks: tuple[int, ...] = _shared(_ranks.decode(data))
+    return ranks
 
 
 def _add(groups: dict[str, tuple[int, ...]], name: str, key: str, ranks: tuple[int, ...]) -> None:
@@ -175,14 +173,8 @@ def _groups(metadata: Any) -> dict[str, tuple[int, ...]]:
         ranks = group.get("global_ranks") if isinstance(group, dict) else None
         if not (isinstance(ranks, list) and ranks and all(type(rank) is int and rank >= 0 for rank in ranks)):
             continue
-        _add(groups, _text(group.get("group_name")), str(key), _shared_ranks(tuple(ranks)))
+        _add(groups, _text(group.get("group_name")), str(key), _shared(tuple(ranks)))
     return groups
-
-
-@lru_cache(maxsize=1 << 14)
-def _shared_ranks(ranks: tuple[int, ...]) -> tuple[int, ...]:
-    """One object for equal groups."""
-    return ranks
 
 
 def _steps(companions: Companions) -> Iterator[StepTime]:

@@ -31,7 +31,7 @@ class Levels(Struct, frozen=True, eq=False):
     @staticmethod
     def of(blame: Blame) -> Levels:
         """The lowest level for every collective that all its ranks have left the one before."""
-        # 100,000 collectives one after the other would be as many steps of Python; of a data parallel job, the groups of
+        # 100,000 collectives one after the other would be as many steps of Python. In a data parallel job all groups of
         # 8 ranks that meet at one time are one level.
         level = np.zeros(len(blame), np.int64)
         reached = np.zeros(len(blame.ranks), np.int64)

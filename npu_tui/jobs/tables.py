@@ -132,6 +132,10 @@ def _mean(times: list[int]) -> float | None:
     return us(sum(times) / len(times)) if times else None
 
 
+_RANK_COLUMNS = (
+    "rank host step_time=step computing exposed=communication_not_overlapped free own=own_excess last=last_share "
+    "waits=job_waits waits_exposed saves=gain why=reasons"
+)
 RANKS = table(
     "ranks",
     ranks,
@@ -139,10 +143,8 @@ RANKS = table(
     "job_waits gain shape clock_offset",
     json="rank host step? computing? communication_not_overlapped? free? own_excess inherited came_last collectives "
     "job_waits job_waits_exposed? gain? shape? why clock_offset?",
-    page="rank host step_time=step computing exposed=communication_not_overlapped free own=own_excess last=last_share "
-    "waits=job_waits waits_exposed saves=gain why=reasons",
-    panel="rank host step_time=step computing exposed=communication_not_overlapped free own=own_excess last=last_share "
-    "waits=job_waits waits_exposed saves=gain why=reasons",
+    page=_RANK_COLUMNS,
+    panel=_RANK_COLUMNS,
     row="RankRow",
     about="One rank over all its steps.",
     own=_OWN.values(),
