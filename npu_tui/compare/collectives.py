@@ -198,6 +198,7 @@ def _peers(trace: Trace, items: I64, waits: I64, windows: Sequence[StepWindow]) 
     source, target = np.full(len(items), -1, np.int64), np.full(len(items), -1, np.int64)
     chosen = np.zeros(len(items), np.bool_)
     start = trace.slices.start[items]
+    # Args are decoded from the file, so only waits of some steps are asked for their peer.
     for k in np.unique(np.linspace(0, len(windows) - 1, _ASKED_STEPS).astype(np.int64)).tolist():
         chosen |= (start >= windows[k].start) & (start <= windows[k].end)
     asked = np.flatnonzero(chosen & (waits >= 0))

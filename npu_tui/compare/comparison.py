@@ -79,7 +79,7 @@ class Comparison:
         renamed = replace(base, name=names)
         match = match_operations(renamed, new)
         if len(match.base) == len(base) == len(new):
-            return match
+            return match  # shapes, which are decoded from the file one by one, could add nothing
         before, after = self.base.shapes_of(base), self.new.shapes_of(new)
         return match if before is None or after is None else refined(match, renamed, new, (before, after))
 
@@ -171,6 +171,7 @@ class Comparison:
              operations[1].item[_with_children(operations[1].parent, run.new)].tolist())
             for run in match.replaced
         ]  # fmt: skip
+        # A finer level measures every kernel, which stretches short ones by more than programs differ.
         levels = [side.profile.profiler_level for side in self.sides]
         differ = None not in levels and levels[0] != levels[1]
         return group_changes(*self._own_kernels, pairs, replaced, _SHORT_KERNEL_NS if differ else 0)

@@ -291,7 +291,7 @@ class _Sides:
 
 
 def _members(side: Kernels) -> list[I64]:
-    few = len(side.identities) < 1 << 16  # short numbers are sorted by their digits, in one pass each
+    few = len(side.identities) < 1 << 16  # NumPy sorts numbers of 16 bits by their digits, several times as fast
     order = np.argsort(side.identity.astype(np.uint16) if few else side.identity, kind="stable")
     return np.split(order, np.cumsum(np.bincount(side.identity, minlength=len(side.identities)))[:-1])
 

@@ -170,7 +170,7 @@ class Side:
             items = device_kernels(self.trace)[0]
         begins, ends = self._begins, self._ends
         if self.windows[-1].name is None:
-            ends = ends + 1
+            ends = ends + 1  # without steps the window ends with the trace, where its last kernel may begin
         start = self.trace.slices.start[items]
         inside = np.flatnonzero(within(start, begins, ends))
         inside = inside[np.argsort(start[inside], kind="stable")]
@@ -229,6 +229,7 @@ class Side:
             links = self.trace.links
             source = np.full(len(self.trace.slices), -1, np.int64)
             bound = np.flatnonzero((links.target_slice >= 0) & (links.source_slice >= 0))
+            # Backwards, so that of several links to a kernel the first one stays.
             source[links.target_slice[bound][::-1]] = links.source_slice[bound][::-1]
             origin = source[item[missing]]
             chosen = self._all_operations
@@ -253,6 +254,7 @@ class Side:
         order = np.argsort(table.item, kind="stable")
         row = order[np.searchsorted(table.item, item, sorter=order)]
         columns = [column.taken(row) for column in (table.type, table.shapes, table.dtypes, table.formats, table.core)]
+        # One number for what the columns say together: a column more splits the kinds told apart so far.
         code, first = np.zeros(len(item), np.int64), np.zeros(min(len(item), 1), np.int64)
         for column in columns:
             if column.is_known:

@@ -176,6 +176,7 @@ def _share(value: float | None) -> float | None:
 
 
 def _note(note: Message) -> Note:
+    """A circumstance by the last word of its code: ``level`` of ``compare.note.level``."""
     return Note(note.code.rpartition(".")[2], words(note))
 
 

@@ -209,6 +209,7 @@ def _trace(trace: Trace) -> TracePart:
 
 def _counter_events(trace: Trace) -> int:
     """Counter events that were kept: one with several values gives a sample to as many curves."""
+    # Without a skipped sample the events of the file are what was kept; else the fullest curve of a counter tells.
     if not any(reason.code.startswith("skip.sample") for reason in trace.health.skipped):
         return trace.events.get("C", 0)
     counters, most = trace.counters, dict[tuple[int, str, str], int]()
