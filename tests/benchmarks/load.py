@@ -1,7 +1,7 @@
 """Loading against ``orjson.loads`` alone, as one Markdown table.
 
 ``python tests/benchmarks/load.py [FILE...] [--rounds N]``: without files, traces of 0.1, 0.5 and 1 GB are generated.
-Every measurement runs in a process of its own, imports excluded, worker processes started but not waited for; the
+Every measurement runs in a process of its own, imports excluded; the
 rounds interleave. Seconds are medians, ``x loads`` is the median of the rounds' ratios to ``orjson.loads`` without
 garbage collection. CPU is user and system time of all processes. Peak PSS is the sum over all processes, sampled in a
 run of its own. ``--growth`` tells how time and memory grow with the file instead (0.1 to 4 GB, or the GB given), of
