@@ -196,6 +196,11 @@ class Contents:
         elif place.lane is not None:
             self._explorer.go_to_lane(place.trace, place.lane)
         start, end = self._times(place)
+        selected = self._explorer.state.selection
+        if place.slice is None and selected is not None:
+            first, last = self._session.scene.times(selected)
+            if last <= start or end <= first:  # what was selected before belongs to another place
+                self._explorer.state.selection = None
         low, high = start, end
         if place.twin is not None:
             other = self._times(place.twin)
@@ -233,7 +238,7 @@ class Contents:
 
     def show_numbered(self, number: int) -> str:
         """Go to the evidence of finding number ``number``, from 1 on; returns what to tell."""
-        self.open_tab(self._walked, unfold=False)
+        self._open_walked()
         content = self._tabs[self._walked].content(self._now())
         if not isinstance(content, Table) or not 0 < number <= len(content.rows):
             return say(f"{self._walked}.none")
@@ -241,7 +246,7 @@ class Contents:
 
     def go_to_finding(self, direction: int) -> str:
         """Go to the evidence of the next (1) or previous (-1) finding, or change; returns what to tell."""
-        self.open_tab(self._walked, unfold=False)
+        self._open_walked()
         now = self._now()
         if self._walked == "findings" and now.findings is None:
             state = self._explorer.state
@@ -253,6 +258,11 @@ class Contents:
             return say(f"{self._walked}.none")
         at = next((i for i, row in enumerate(found) if row.cells == self._finding), -1 if direction > 0 else 0)
         return self._show_finding(found, found[(at + direction) % len(found)])
+
+    def _open_walked(self) -> None:
+        """Show the table that is gone through, unless Details are open: they show the evidence of each row."""
+        if not self._panel.is_open("details"):
+            self.open_tab(self._walked, unfold=False)
 
     def pay(self) -> str:
         """Go to the finding that was asked for before there were any, unless the user went elsewhere meanwhile.

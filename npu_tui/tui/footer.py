@@ -1,4 +1,4 @@
-"""The bottom line: the keys that matter by where the focus is, what to press first, what the last key did."""
+"""The bottom line: what is selected, the keys that matter by where the focus is, what the last key did."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ class Hint(Struct, frozen=True):
 _QUIT = "quit"
 
 
+_GAP = "   "
 _ALWAYS = (Hint("help", ("help",)), Hint(_QUIT))
 _ROWS: dict[Place, str] = {
     "lanes": "finding=finding_next starved=starved_next zoom=zoom_in,zoom_out pan=pan_left,pan_right panel=panel "
@@ -81,7 +82,7 @@ def led(leads: Iterable[str], width: int) -> Text:
     What room is left is for the other hints of the lanes.
     """
     line = _joined(_ALWAYS, width)
-    gap = "   " if line.plain else ""
+    gap = _GAP if line.plain else ""
     room, words = width - line.cell_len - len(gap), list(leads)
     line.append(gap + next((lead for lead in words if cell_count(lead) <= room), words[-1]), style="bold reverse")
     others = _joined(HINTS["lanes"][len(_ALWAYS) :], width - line.cell_len - 2)
@@ -111,7 +112,7 @@ def _ways_out() -> list[str]:
 
 
 class StatusLine(Static):
-    """The keys that matter, or for a few seconds what the last one did."""
+    """What is selected or the keys that matter, or for a few seconds what the last key did."""
 
     DEFAULT_CSS = """
     StatusLine {
@@ -125,6 +126,7 @@ class StatusLine(Static):
         self.is_speaking = False
         self.leads: list[str] = []
         self._held = ""
+        self._selected = ""
         self._place: Place = "lanes"
 
     def on_resize(self) -> None:
@@ -138,9 +140,21 @@ class StatusLine(Static):
         if not self.is_speaking:
             self._show()
 
+    def select(self, words: str) -> None:
+        """Show ``words`` about what is selected, then the keys that there is still room for; "" without a selection."""
+        if words != self._selected:
+            self._selected = words
+            if not self.is_speaking:
+                self._show()
+
     def _show(self) -> None:
         if self._held:
             line = Text(printable(self._held))
+        elif self._selected:
+            line = Text(self._selected, style="bold")
+            keys = _joined(HINTS[self._place], self.content_size.width - line.cell_len - len(_GAP))
+            if keys.plain:
+                line.append(_GAP).append_text(keys)
         elif self.leads:
             line = led(self.leads, self.size.width)
         else:

@@ -34,6 +34,7 @@ from npu_tui.tui.panel_screen import PanelScreen
 from npu_tui.tui.prompt import Kind, Prompt
 from npu_tui.tui.prompts import Asking, Candidate, Querying, Supposed, Supposing
 from npu_tui.tui.ranks import ComparedHead, Ranks, Sides, apart_words
+from npu_tui.tui.selected import selection_line
 from npu_tui.tui.session import Hits, Session, collect_at_rest, kept
 from npu_tui.tui.sheets import Focus, Sheet
 from npu_tui.tui.shell import command_here, is_piped, open_line
@@ -537,6 +538,7 @@ class MainScreen(PanelScreen[Timeline]):
             self._panel_timer = after(_PANEL_SECONDS, self, self._rested)
         else:
             self._panel_timer.reset()
+        self._name_selected(linked=False)
         if self._offsets != self.session.scene.offsets:
             self._offsets = [*self.session.scene.offsets]
             self.finder.shifted()
@@ -544,8 +546,14 @@ class MainScreen(PanelScreen[Timeline]):
             self.marks.mark()
             self.drawing.changed()
 
+    def _name_selected(self, linked: bool) -> None:
+        """Say in the bottom line what is selected, at rest also where its link leads."""
+        opened = self.panel.is_shown and self.panel.is_open("details")
+        self._line.select(selection_line(self.session, self.explorer, self._line.content_size.width, linked, opened))
+
     def _rested(self) -> None:
         self._panel_timer = None
+        self._name_selected(linked=True)
         self.show_head(anew=False)
         self.contents.fill()
         self.on_timeline_fitted()

@@ -276,7 +276,8 @@ class Explorer:
         """Pan if necessary until ``when`` is on screen."""
         viewport = self.state.viewport
         if not viewport.start <= when < viewport.end:
-            start = when - round(viewport.span * _LEAD)
+            # After the last slice there is nothing to see: the view then ends where the trace does.
+            start = min(when - round(viewport.span * _LEAD), max(self.scene.whole[1] - viewport.span, self.scene.start))
             self._show(start, start + viewport.span)
 
     def home_bounds(self) -> tuple[int, int]:

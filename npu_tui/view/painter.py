@@ -173,7 +173,7 @@ class _Drawing(Struct):
         if self.scene.pair is not None:
             draw_marks(self.scene.pair, self.rows, cells, self.cache, painted, self.lanes)
         if self.selection is not None:
-            self._mark_selected(self.selection, painted)
+            self._mark_selected(self.selection, selected | other_selected, painted)
         return painted
 
     def _find_hits(self, cells: Cells, hit: Bools) -> None:
@@ -184,11 +184,18 @@ class _Drawing(Struct):
                 first = cells.first[y]
                 hit[y] = before[first + cells.count[y]] > before[first]
 
-    def _mark_selected(self, selection: Selected, painted: Painted) -> None:
-        """Draw a selected slice inside one cell as a diamond, even if it shares the cell."""
+    def _mark_selected(self, selection: Selected, selected: Bools, painted: Painted) -> None:
+        """Draw a diamond for a selected slice that fills no cell: inside one cell, or where a folded row hides it.
+
+        ``selected`` are the cells it shows in. A folded row shows what runs inside a call in its place, for example
+        kernels of a few ns; the diamond then stands at the cursor, which is where the walk along the row stopped.
+        """
         start, end = self.scene.times(selection)
-        column = self.view.column(start)
-        if not 0 <= column < self.view.width or column != self.view.column(max(end - 1, start)):
+        inside = self.view.column(start) == self.view.column(max(end - 1, start))
+        if not inside and selected.any():
+            return
+        column = self.view.column(start if inside or not start <= self.state.cursor < end else self.state.cursor)
+        if not 0 <= column < self.view.width:
             return
         slices = self.scene.traces[selection.trace].slices
         lane, depth = (np.array([values[selection.item]], np.int64) for values in (slices.lane, slices.depth))

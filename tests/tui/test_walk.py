@@ -254,7 +254,7 @@ async def test_the_first_run_leads_to_the_first_starved_launch_and_is_remembered
         assert not seen.exists()
         await driver.press("x")
         assert seen.exists()
-        await driver.press("d")
+        await driver.press("escape", "d")
         assert "zoom" in status(driver)
     async with opened(session, app=NpuTui(session=session, seen=seen)) as driver:
         assert "zoom" in status(driver)

@@ -173,7 +173,8 @@ def details(now: Context) -> Content:
     classes, offset = scene.link_classes[trace], scene.offsets[trace]
     told = _slice_facts(profile.trace, classes, profile.dispatch, item, offset, kernel)
     free = _of_free(now, trace, item)
-    return Group(*free, *told.renderables[1 if free else 0 :], *ranged)
+    # A range is newer than the selection: going to a finding marks one, and what it says answers first.
+    return Group(*ranged, *free, *told.renderables[1 if free else 0 :])
 
 
 def _of_range(now: Context) -> list[RenderableType]:

@@ -1,0 +1,86 @@
+"""The bottom line names what is selected; the evidence of a finding answers first."""
+
+from __future__ import annotations
+
+from driving import opened
+
+from npu_tui.trace.text import duration_text, exact_text
+from npu_tui.tui.footer import StatusLine
+from npu_tui.tui.selected import selection_line
+from npu_tui.view.moves import links_of
+from npu_tui.view.scene import Selected
+
+
+def status(driver) -> str:
+    return str(driver.main.query_one(StatusLine).render())
+
+
+def times(trace, item) -> tuple[str, str]:
+    start = int(trace.slices.start[item])
+    return duration_text(int(trace.slices.end[item]) - start), f"at {exact_text(start)}"
+
+
+def row_of(driver, y: int) -> bytes:
+    """Characters and inks of row ``y`` of the lanes."""
+    frame = driver.timeline.painter.compose(driver.explorer.rows, driver.state, 120, 30)
+    grid, top = frame.grid, frame.lanes_top + y
+    return b"".join(part[top].tobytes() for part in (grid.char, grid.fg, grid.bg, grid.attr))
+
+
+async def test_a_selected_kernel_says_name_times_and_what_launched_it(session):
+    trace, launch = session.scene.traces[0], session.profiles[0].starved[0]
+    async with opened(session, (160, 40)) as driver:
+        driver.explorer.select(Selected(0, launch.item))
+        driver.timeline.changed()
+        await driver.idle()
+        driver.main._rested()
+        length, start = times(trace, launch.item)
+        words = status(driver)
+        assert words.startswith(f"{trace.name_of(launch.item)} · {length} · {start} · launched by ")
+        link = links_of(trace, launch.item).into[0]
+        waited = int(trace.slices.start[launch.item]) - int(trace.links.source_time[link])
+        assert f" {duration_text(waited)} before · 3 details" in words
+        await driver.press("3")
+        assert "3 details" not in status(driver)
+        await driver.press("escape", "escape")
+        assert "zoom" in status(driver)
+
+
+async def test_the_line_fits_every_width_and_keeps_the_times(session):
+    trace = session.scene.traces[0]
+    async with opened(session, (80, 24)) as driver:
+        for item in range(0, len(trace.slices), 211):
+            driver.state.selection = Selected(0, item)
+            for width in (38, 78, 118):
+                words = selection_line(session, driver.explorer, width, linked=True, opened=False)
+                assert len(words) <= width
+                assert " · ".join(times(trace, item)) in words
+
+
+async def test_a_walk_along_a_folded_row_marks_where_it_is_and_stays_in_the_trace(session):
+    async with opened(session, (120, 40)) as driver:
+        explorer, state = driver.explorer, driver.state
+        row = next(i for i, row in enumerate(explorer.rows) if row.name == "main")
+        explorer.move_row(row - state.focus)
+        explorer.zoom(8.0)
+        for _ in range(60):
+            assert explorer.move_slice(1)
+            chosen, y = state.selection, row - state.top
+            marked = row_of(driver, y)
+            state.selection = None
+            assert row_of(driver, y) != marked
+            state.selection = chosen
+        while explorer.move_slice(1):
+            pass
+        assert driver.window[1] <= explorer.scene.whole[1] + state.viewport.span // state.viewport.width
+
+
+async def test_details_of_a_finding_begin_with_its_stretch_and_stay_open(session):
+    async with opened(session, (120, 50)) as driver:
+        await driver.press("e", "3", "e", "e")
+        assert driver.panel.tab == "details"
+        state = driver.state
+        if state.range is not None and state.selection is not None:
+            start, end = session.scene.times(state.selection)
+            assert start < state.range[1]
+            assert end > state.range[0]
