@@ -9,8 +9,8 @@ from msgspec import Struct
 from npu_tui.analysis.calls import BLOCKING_OPERATIONS, is_blocking_call
 from npu_tui.analysis.code_lines import CodeLine, stack_of, user_lines
 from npu_tui.analysis.collectives import Collective
+from npu_tui.analysis.lateness import fill_of, late_arrivals, late_ranks, pipeline_fills, unknown_waits
 from npu_tui.analysis.launches import enqueue_slices, operation_of
-from npu_tui.analysis.replay_device import fill_of, late_arrivals, late_ranks, pipeline_fills, unknown_waits
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import NOTHING, Span, both, length_of, together, without

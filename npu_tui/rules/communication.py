@@ -14,8 +14,8 @@ import numpy as np
 
 from npu_tui.analysis.collectives import Collective, TrafficColumns
 from npu_tui.analysis.communication import ON_CHIP
+from npu_tui.analysis.lateness import UNKNOWN
 from npu_tui.analysis.replay import Change, TaskCut
-from npu_tui.analysis.replay_device import UNKNOWN
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import MANY_RANKS, Case, Late, fill_span, fills, late, unknown_span

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from npu_tui.analysis.collectives import Arrivals, Collectives, Timings, TrafficColumns, Waits
-from npu_tui.analysis.replay_device import late_ranks, unknown_waits
+from npu_tui.analysis.lateness import late_ranks, unknown_waits
 
 MS = 1_000_000
 

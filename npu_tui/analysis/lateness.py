@@ -1,0 +1,143 @@
+"""Who a rank waits for at its collectives: late ranks, ranks that no task names, the filling of a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.collectives import Arrivals, Collective, Collectives
+from npu_tui.trace.arrays import in_groups
+from npu_tui.trace.model import Trace
+
+I64 = npt.NDArray[np.int64]
+
+UNKNOWN = -1
+"""The rank of an unknown peer."""
+TOGETHER_NS = 300_000
+"""Ranks that arrive within this time of each other arrive together: they run the same code and move as one."""
+_NOTABLE = 0.05
+"""An arrival within this share of a collective is part of it: every rank needs time to get ready."""
+_HARDLY = 0.1
+"""Share of the waiting that may remain unexplained."""
+_FILLS = 0.9
+"""A first receive is not late if the filling of the pipeline explains this share of its wait."""
+AS_LATE = 0.5
+"""Ranks with this share of the longest lateness are late too."""
+
+
+def late_arrivals(arrivals: Arrivals, elapsed: I64, fill: I64) -> Arrivals:
+    """The arrivals that collectives of ``elapsed`` ns waited for, beyond the ``fill`` of a pipeline; (count,) each."""
+    least = np.maximum(_NOTABLE * elapsed, fill / _FILLS)
+    late = arrivals.taken(arrivals.after > least[arrivals.owner])
+    return Arrivals(late.count, late.owner, late.rank, np.minimum(late.after, elapsed[late.owner]))
+
+
+def late_ranks(arrivals: Arrivals) -> frozenset[int]:
+    """The late ranks: the fewest ranks that explain nearly all waiting, and all that are about as late as they are."""
+    late: set[int] = set()
+    waited = left = int(arrivals.latest().sum())
+    while left > _HARDLY * waited:
+        last = arrivals.taken(~arrivals.of(frozenset(late))).last()
+        left = int(last.after.sum())
+        behind = last.taken(last.after > TOGETHER_NS)
+        if not len(behind.rank) or left <= _HARDLY * waited:
+            break
+        ranks, code = np.unique(behind.rank, return_inverse=True)
+        sums = np.zeros(len(ranks), np.int64)
+        np.add.at(sums, code, behind.after)
+        # Blame the rank that was waited for longest, and look at what is left without it.
+        late.add(int(ranks[np.argmax(sums)]))  # of equals the first, which is the lowest
+    if late:
+        longest = int(arrivals.after[arrivals.of(frozenset(late))].max())
+        # Ranks that take turns in being late each explain little of the sum, but arrive as late as the others.
+        order = np.lexsort((-np.arange(len(arrivals.rank)), arrivals.after, arrivals.owner))
+        last = arrivals.taken(order[np.flatnonzero(np.diff(arrivals.owner[order], append=-1))])
+        late |= set(last.rank[(last.after > TOGETHER_NS) & (last.after >= AS_LATE * longest)].tolist())
+    return frozenset(late)
+
+
+_FEWEST_PASSES = 3
+"""Receives per step that show an interval: the first one, and two more."""
+
+
+def pipeline_fills(trace: Trace, collectives: Collectives, steps: int) -> dict[int, int]:
+    """How long the first receive of each of ``steps`` steps would wait if no stage was slower than this one.
+
+    A dict from slice to ns. The first receive of a step waits while the pipeline fills. The wait of later passes shows
+    which share of a pass is due to a slow stage; the same share of the first wait is, and the rest is filling: at most
+    one pass for each stage before this one. Only where every step receives equally often from the same rank.
+    """
+    rows: dict[tuple[int, int, int], list[Collective]] = {}
+    receives = np.array([_receives(kind) for kind in collectives.types], np.bool_)[collectives.type]
+    chosen = np.flatnonzero(
+        receives & collectives.has_arrivals & collectives.waits.known & (collectives.waits.peer >= 0)
+    )
+    kinds = collectives.type[chosen].tolist()
+    for receive, kind in zip(collectives.at(chosen), kinds, strict=True):
+        rows.setdefault((int(trace.slices.lane[receive.item]), kind, receive.peer or 0), []).append(receive)
+    fills: dict[int, int] = {}
+    for (_, _, peer), passes in rows.items():
+        if not steps or len(passes) % steps or len(passes) < _FEWEST_PASSES * steps:
+            continue
+        waits = np.array(
+            [max((after for _, after in receive.arrivals or []), default=0) for receive in passes], np.float64
+        )
+        waits = waits.reshape(steps, -1)
+        start = trace.slices.start[[receive.item for receive in passes]].reshape(steps, -1)
+        interval, waited = float(np.median(np.diff(start[:, 1:]))), float(np.median(waits[:, 1:]))
+        work = max(interval - waited, 0.0)
+        left = np.minimum(waits[:, 0] * work / max(interval, 1.0), (peer + 1) * work)
+        firsts = passes[:: len(passes) // steps]
+        fills |= {receive.item: round(rest) for receive, rest in zip(firsts, left.tolist(), strict=True)}
+    return fills
+
+
+def fill_of(fills: Mapping[int, int], items: I64) -> I64:
+    """The filling time of each of ``items`` by ``pipeline_fills``, 0 for most; (n,) ns."""
+    if not fills:
+        return np.zeros(len(items), np.int64)
+    return np.array([fills.get(item, 0) for item in items.tolist()], np.int64)
+
+
+def _receives(kind: str) -> bool:
+    return "receive" in kind.lower() or "recv" in kind.lower()
+
+
+_LONGER = 3.0
+"""A collective of unknown arrivals waited if it took this many times as long as expected..."""
+_LEAST_NS = 1_000_000
+"""... and this much longer."""
+SIBLINGS = 3
+"""With fewer collectives of a type and lane nothing can be expected from them."""
+_SLOWEST = 2.0
+"""Bytes per ns that any link between ranks reaches: a collective that takes longer waited."""
+
+
+def unknown_waits(trace: Trace, collectives: Collectives) -> dict[int, int]:
+    """How long collectives with unknown arrivals waited, ns by slice: their time beyond that of their siblings.
+
+    Siblings are collectives of the same type and lane. The expected length is that at their best rate where sizes are
+    known, else their median length; it is never longer than over a slow link, as all siblings may have waited. Only
+    collectives of three times that length, and a millisecond longer, count.
+    """
+    waits: dict[int, int] = {}
+    chosen = np.flatnonzero(~collectives.has_arrivals)
+    item = collectives.item[chosen]
+    kind = trace.slices.lane[item].astype(np.int64) * max(len(collectives.types), 1) + collectives.type[chosen]
+    lengths, sizes = collectives.elapsed[chosen], np.maximum(collectives.size[chosen], 0)
+    for siblings in in_groups(kind):
+        elapsed, size = lengths[siblings].astype(np.float64), sizes[siblings].astype(np.float64)
+        if len(siblings) < SIBLINGS:
+            expected = elapsed.copy()
+        elif (size > 0).all():
+            expected = np.maximum(size * float(np.min(elapsed / size)), float(elapsed.min()))
+        else:
+            expected = np.full(len(siblings), float(np.median(elapsed)))
+        expected = np.where(size > 0, np.minimum(expected, size / _SLOWEST), expected)
+        beyond = elapsed - expected
+        waited = (lengths[siblings] >= _LONGER * expected) & (beyond >= _LEAST_NS)
+        rows = zip(item[siblings[waited]].tolist(), beyond[waited].tolist(), strict=True)
+        waits |= {waiting: round(more) for waiting, more in rows}
+    return waits
