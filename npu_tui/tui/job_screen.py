@@ -387,7 +387,7 @@ class JobScreen(PanelScreen[JobMap]):
         if not isinstance(row, JobRow):
             return ""
         if row.collective is not None:
-            view.show_collective(row.collective)
+            return self._open_collective(row.collective)
         elif row.scope is not None:
             return self._show_scope(row.scope)
         elif row.rank is not None:
@@ -395,6 +395,23 @@ class JobScreen(PanelScreen[JobMap]):
                 return self.open_ranks([row.rank]) or ""
             view.go_to_rank(row.rank)
             return say("ranks.at", rank=row.rank, key=BY_ID["open_rank"].press)
+        return ""
+
+    def _open_collective(self, collective: int) -> str:
+        """Open the timeline of the rank that came last to a collective, else of another that has one, with it selected.
+
+        Without any timeline the pictures above show it.
+        """
+        view = self.overview
+        view.show_collective(collective)
+        last, paths = view.job.blamed[collective].last, {rank.rank: rank for rank in view.job.ranks}
+        ranks = [*([] if last is None else [last]), *view.examined.source.ranks_of(collective)]
+        traced = (
+            rank for rank in ranks if rank in paths and paths[rank].kind != "companions" and paths[rank].path.exists()
+        )
+        if (rank := next(traced, None)) is None:
+            return say("ranks.no_trace", ranks=ranks[:1])
+        self.enter([rank])
         return ""
 
     def yank_view(self) -> str:

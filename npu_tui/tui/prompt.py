@@ -133,8 +133,9 @@ class Prompt(Horizontal):
         """Show ``text`` right of the input: what leaves the typed text in sight, at least ``share`` of the width."""
         self._answer, self._share = text, share
         typed = max(cell_len(self.text) + 1, _LEAST_CELLS)
-        room = self.size.width - cell_len(say(f"{self.kind}.prompt")) - typed - 3
-        self._beside.update(brief(text, max(room, int(share * self.size.width), _LEAST_CELLS)))
+        width = self.app.size.width  # its own is known only once it is on show
+        room = width - cell_len(say(f"{self.kind}.prompt")) - typed - 3
+        self._beside.update(brief(text, max(room, int(share * width), _LEAST_CELLS)))
 
     def close(self) -> None:
         """Put the prompt away."""

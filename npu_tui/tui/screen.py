@@ -505,6 +505,15 @@ class MainScreen(PanelScreen[Timeline]):
         """Open ``tab``, or where it is open let it show the next thing it can."""
         return self.contents.press_tab(tab)
 
+    def press_tab(self, tab: str) -> str | None:
+        """Open ``tab``; its digit leads to the code lines also from another view of that tab that a key opened."""
+        lines = self.contents.lines
+        if tab == "lines" and lines.view != "lines" and not self.panel.has_focus_within:
+            lines.view = "lines"
+            self.contents.open_tab("lines")
+            return None
+        return super().press_tab(tab)
+
     def press_view(self, view: str) -> None:
         """Show ``view`` of the tab of code lines; where it is on show, give it the focus."""
         if self.panel.is_open("lines") and self.contents.lines.view == view:

@@ -141,7 +141,12 @@ class Walk:
             starts, ends = starts[order], ends[order]
         if not len(starts):
             return say("bubble.none")
-        at = next_in_time(starts, self._scene.to_trace(index, self._explorer.state.cursor), direction)
+        when = self._scene.to_trace(index, self._explorer.state.cursor)
+        at = next_in_time(starts, when, direction)
+        inside = int(np.searchsorted(starts, when, "right")) - 1
+        # Inside a bubble that nothing leads to yet, the next one is this one.
+        if direction > 0 and inside >= 0 and starts[inside] < when < ends[inside]:
+            at = inside
         if at is None:
             return say("bubble.last" if direction > 0 else "bubble.first")
         if len(items):

@@ -219,6 +219,20 @@ async def test_a_wait_leads_to_what_the_late_rank_did():
         assert end + clock.to_common(begun) >= came - 1_000
 
 
+async def test_enter_on_a_collective_goes_to_it_in_the_timeline_of_the_late_rank():
+    screen = JobScreen(Path("fixtures") / "two_ranks", cached=False)
+    app = NpuTui(job=screen)
+    async with app.run_test(size=(120, 40)):
+        await until(lambda: screen.is_whole)
+        worst = screen.view.job.blamed[screen.view.collective]
+        await press(app, "2", "2", "enter")
+        await until(lambda: isinstance(app.screen, MainScreen))
+        await Driver(app, None).settle()
+        trace, selected = app.screen.session.scene.traces[0], app.screen.explorer.state.selection
+        assert trace.rank == worst.last
+        assert trace.name_of(selected.item) == worst.meeting.calls[worst.last].name
+
+
 def test_a_picture_of_a_job(tmp_path):
     drawn = tmp_path / "job.svg"
     assert main(["screenshot", str(Path("fixtures") / "two_ranks"), "-o", str(drawn), "--size", "80x24"]) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from driving import opened
 
+from npu_tui.strings import say
 from npu_tui.trace.text import duration_text, exact_text
 from npu_tui.tui.footer import StatusLine
 from npu_tui.tui.selected import selection_line
@@ -73,6 +74,22 @@ async def test_a_walk_along_a_folded_row_marks_where_it_is_and_stays_in_the_trac
         while explorer.move_slice(1):
             pass
         assert driver.window[1] <= explorer.scene.whole[1] + state.viewport.span // state.viewport.width
+
+
+async def test_a_digit_leads_to_the_code_lines_from_every_view_of_them(session):
+    async with opened(session, (120, 40)) as driver:
+        await driver.press("T")
+        assert driver.main.contents.lines.view == "syncs"
+        await driver.press("2")
+        assert driver.main.contents.lines.view == "lines"
+        await driver.press("2", "2")
+        assert driver.main.contents.lines.view != "lines"
+
+
+async def test_a_prompt_teaches_its_syntax_as_soon_as_it_opens(session):
+    async with opened(session, (120, 40)) as driver:
+        await driver.press("/")
+        assert say("search.hint") in driver.rows()[-1]
 
 
 async def test_details_of_a_finding_begin_with_its_stretch_and_stay_open(session):

@@ -74,6 +74,11 @@ async def test_bubbles_are_the_slices_of_the_free_lane(session):
         assert status(driver).startswith(f"bubble {items.tolist().index(seen[-1]) + 1} of {len(items)}: {free}")
         await driver.press("B")
         assert driver.state.selection.item == seen[1]
+        inside = int(trace.slices.start[seen[2]] + trace.slices.end[seen[2]]) // 2
+        driver.explorer.state.selection = None
+        driver.explorer.go_to(inside)
+        await driver.press("b")
+        assert driver.state.selection.item == seen[2]
 
 
 async def test_steps_are_fitted_one_after_the_other(session):
