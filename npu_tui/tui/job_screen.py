@@ -388,9 +388,9 @@ class JobScreen(PanelScreen[JobMap]):
             return ""
         if row.collective is not None:
             return self._open_collective(row.collective)
-        elif row.scope is not None:
+        if row.scope is not None:
             return self._show_scope(row.scope)
-        elif row.rank is not None:
+        if row.rank is not None:
             if view.rank == row.rank and self.panel.tab == "job_ranks":
                 return self.open_ranks([row.rank]) or ""
             view.go_to_rank(row.rank)
