@@ -13,7 +13,7 @@ from msgspec import Struct
 from npu_tui.load import copy as cache
 from npu_tui.load.companions import Companions
 from npu_tui.load.errors import Cancelled, InputError, Watcher
-from npu_tui.load.find import Source, home_of, sources_below
+from npu_tui.load.find import Source, home_of, listed, sources_below
 from npu_tui.load.load import Opening
 from npu_tui.strings import words
 from npu_tui.trace.text import printable
@@ -50,16 +50,30 @@ def nearby(folder: Path) -> list[Nearby]:
     return in_order(profile_of(source, folder) for source in sources_below(folder))
 
 
-def are_runs(folder: Path) -> bool:
-    """Whether two profiles or more of one rank lie below ``folder`` and none of another: no job, but one run each."""
-    first, count = None, 0
+def holds_several(folder: Path) -> bool:
+    """Whether what lies below ``folder`` is more than one job or profile, so that one of them has to be chosen.
+
+    That is so where a rank lies in two folders (two jobs, or a job and a single run), where all profiles are of one
+    rank (runs one after the other), or where profiles with and without a known rank lie side by side.
+    """
+    by_rank: dict[int | None, list[Source]] = defaultdict(list)
     for source in sources_below(folder):
-        if source.rank is None:
-            continue
-        if count and source.rank != first:
-            return False
-        first, count = source.rank, count + 1
-    return count > 1
+        by_rank[source.rank].append(source)
+    if len(by_rank) == 1:
+        rank, sources = by_rank.popitem()
+        return rank is not None and len(sources) > 1
+    return None in by_rank or any(
+        len({home_of(source).parent for source in sources}) > 1 for sources in by_rank.values() if len(sources) > 1
+    )
+
+
+def refuse_several(folder: Path) -> None:
+    """Raise ``InputError``, which names what to choose from, where ``folder`` holds more than one job or profile."""
+    if folder.is_dir() and holds_several(folder):
+        entries = nearby(folder)
+        in_jobs = {rank.path for entry in entries for rank in entry.ranks}
+        places = [entry.path for entry in entries if entry.path not in in_jobs]
+        raise InputError(listed("input.jobs", folder, places, len(places)))
 
 
 def profile_of(source: Source, folder: Path) -> Nearby:

@@ -206,11 +206,11 @@ def is_job(opening: Opening) -> bool:
 
 
 def is_listed(opening: Opening, chosen: bool) -> bool:
-    """Whether several profiles lie where ``opening`` looks, one of which is to be ``chosen`` or that are no job."""
+    """Whether several profiles lie where ``opening`` looks, one of which is to be ``chosen`` or that are no one job."""
     from npu_tui.jobs.opening import summaries_in
-    from npu_tui.nearby import are_runs
+    from npu_tui.nearby import holds_several
 
-    return is_job(opening) and not summaries_in(opening.path) and (chosen or are_runs(opening.path))
+    return is_job(opening) and not summaries_in(opening.path) and (chosen or holds_several(opening.path))
 
 
 def on_terminal() -> bool:

@@ -11,7 +11,6 @@ from npu_tui.cli.options import REPORTING, add_profile, opened_profile, part_of,
 from npu_tui.cli.parser import Parser
 from npu_tui.cli.streams import DONE, UNREADABLE, USAGE, refuse, show_progress, write
 from npu_tui.strings import say, words
-from npu_tui.trace.message import message
 
 if TYPE_CHECKING:
     from npu_tui.output.report_schema import Report
@@ -34,7 +33,7 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
     if options.fields is not None and options.format != "json":
         parser.error(say("cli.fields_of"))
     from npu_tui.jobs.opening import summaries_in
-    from npu_tui.load.errors import InputError, SeveralError
+    from npu_tui.load.errors import SeveralError
 
     if summaries_in(Path(options.path)):
         return write_job(Path(options.path), options.format)
@@ -44,10 +43,6 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
         of_one = options.range, options.step, options.fields
         if options.format not in FORMATS or any(option is not None for option in of_one):
             raise
-        from npu_tui.nearby import are_runs  # few folders hold several profiles
-
-        if are_runs(Path(options.path)):
-            raise InputError(message("input.runs", path=options.path)) from None
         return write_job(Path(options.path), options.format)
     from npu_tui.output.report import report
 
@@ -116,9 +111,12 @@ def write_job(
 
     Only that ``group`` (a name or kind) and ``step`` where they are given.
     """
-    from npu_tui.jobs.opening import open_job
+    from npu_tui.jobs.opening import open_job, summaries_in
+    from npu_tui.nearby import refuse_several
     from npu_tui.output.job_report import job_report
 
+    if not summaries_in(path):
+        refuse_several(path)
     job = open_job(path, traces, show_progress if sys.stderr.isatty() else None)
     if group is not None and not any(group in (group_of.name, group_of.kind) for group_of in job.groups):
         there = sorted({group_of.kind or group_of.name for group_of in job.groups})

@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -58,7 +58,8 @@ _DATABASE = re.compile(r"(?:ascend_pytorch_profiler|ascend_mindspore_profiler)(?
 _MSPROF_DATABASE = re.compile(r"(?:msprof|msmonitor)_[\d_-]+\.db")
 _INFO = re.compile(r"profiler_info_(\d{1,5})\.json")
 _LISTED = 8
-_LEVELS = 3
+_LEVELS = 5
+"""Levels of folders that are looked through for profiles, as MindStudio Insight does."""
 MOST_FOLDERS = 1000
 """Folders that are looked through for profiles."""
 SQLITE = b"SQLite format 3\0"
@@ -316,14 +317,20 @@ def _whole_export(file: Path) -> tuple[Path, ...]:
 
 def _several(path: Path, files: list[Path], code: str = "input.several") -> Message:
     """What names the profiles of ``files``, or the files themselves, to be copied to a command line."""
-    shown = []
+    places = []
     for file in files[:_LISTED]:
         profile = file if file.is_dir() else file.parent
         profile = profile.parent if profile.name in OUTPUTS else profile
         alone = sum(other.is_relative_to(profile) for other in files) == 1
-        shown.append(shlex.quote(str(profile if alone else file)))
-    rest = len(files) - len(shown)
-    args: dict[str, object] = {"path": str(path), "count": len(files), "names": "  ".join(shown)}
+        places.append(profile if alone else file)
+    return listed(code, path, places, len(files))
+
+
+def listed(code: str, path: Path, places: Sequence[Path], count: int) -> Message:
+    """The message ``code`` about ``count`` things at ``path``, of which the first ``places`` are named."""
+    names = "  ".join(shlex.quote(str(place)) for place in places[:_LISTED])
+    rest = count - min(len(places), _LISTED)
+    args: dict[str, object] = {"path": str(path), "count": count, "names": names}
     return Message(f"{code}_more", args | {"rest": rest}) if rest else Message(code, args)
 
 
@@ -359,16 +366,13 @@ def _rank_of(file: Path) -> int | None:
     return ranks[0][1] if ranks else None
 
 
-_REACH_LEVELS = 4
-
-
 def sources_below(folder: Path) -> Iterator[Source]:
     """The profiles in ``folder`` and some levels down; one is not searched for others.
 
     Of a tree of very many folders only the first ones, level by level, are looked into.
     """
     level, looked = [folder], 0
-    for _ in range(_REACH_LEVELS):
+    for _ in range(_LEVELS + 1):  # the folder itself is the first
         deeper: list[Path] = []
         for place in level:
             looked += 1

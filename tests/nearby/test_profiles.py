@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from npu_tui.cli.main import main
-from npu_tui.nearby import are_runs, in_order, matching, nearby, verdicts
+from npu_tui.nearby import holds_several, in_order, matching, nearby, verdicts
 from npu_tui.strings import words
 
 _FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -52,14 +52,38 @@ def test_two_runs_of_a_rank_are_no_job(folder):
     assert [each.name for each in found] == ["run/again_1", "run/rank0", "run/rank1"]
 
 
-def test_profiles_of_one_rank_alone_are_runs(folder, capsys):
-    assert not are_runs(folder)
+def test_a_job_and_other_profiles_are_a_choice(folder, capsys):
+    assert holds_several(folder)  # rank 0 of MindSpore lies beside the job
+    for command in ("report", "ranks"):
+        assert main([command, str(folder)]) == 3
+        said = capsys.readouterr().err
+        assert "holds 3 jobs and profiles" in said
+        assert str(folder / "run") in said
+        assert "rank0_ascend_pt" not in said
+    assert main([str(folder)]) == 0
+    assert "2 ranks" in capsys.readouterr().out
+    assert not holds_several(folder / "run")
+    assert not holds_several(folder / "bare")
+
+
+def test_profiles_of_one_rank_alone_are_a_choice(folder):
     shutil.rmtree(folder / "run" / "rank1_ascend_pt")
-    assert are_runs(folder)  # rank 0 of MindSpore too
-    assert main(["report", str(folder)]) == 3
-    assert "holds several runs of one rank, not a job" in capsys.readouterr().err
-    assert not are_runs(folder / "run")
-    assert not are_runs(folder / "bare")
+    shutil.rmtree(folder / "bare")
+    assert holds_several(folder)
+
+
+def test_ranks_in_folders_of_their_hosts_are_one_job(folder, tmp_path):
+    for rank in (0, 1):
+        host = tmp_path / "hosts" / f"host{rank}"
+        shutil.copytree(folder / "run" / f"rank{rank}_ascend_pt", host / f"rank{rank}_ascend_pt")
+    assert not holds_several(tmp_path / "hosts")
+
+
+def test_profiles_are_found_five_levels_down(folder, tmp_path):
+    deep = tmp_path / "deep" / "b" / "c" / "d" / "e"
+    shutil.copytree(folder / "run" / "rank0_ascend_pt", deep / "rank0_ascend_pt")
+    assert [entry.rank for entry in nearby(tmp_path / "deep")] == [0]
+    assert main(["report", str(tmp_path / "deep")]) == 0
 
 
 def test_a_folder_that_may_not_be_read_hides_no_other(folder):
