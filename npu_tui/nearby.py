@@ -54,14 +54,15 @@ def holds_several(folder: Path) -> bool:
     """Whether what lies below ``folder`` is more than one job or profile, so that one of them has to be chosen.
 
     That is so where a rank lies in two folders (two jobs, or a job and a single run), where all profiles are of one
-    rank (runs one after the other), or where profiles with and without a known rank lie side by side.
+    rank (runs one after the other), or where profiles with and without a known rank lie side by side. A run of a single
+    card has no rank: its profiler_info.json names none.
     """
     by_rank: dict[int | None, list[Source]] = defaultdict(list)
     for source in sources_below(folder):
         by_rank[source.rank].append(source)
     if len(by_rank) == 1:
         rank, sources = by_rank.popitem()
-        return rank is not None and len(sources) > 1
+        return len(sources) > 1 and (rank is not None or all(map(_is_single_card, sources)))
     return None in by_rank or any(
         len({home_of(source).parent for source in sources}) > 1 for sources in by_rank.values() if len(sources) > 1
     )
@@ -74,6 +75,10 @@ def refuse_several(folder: Path) -> None:
         in_jobs = {rank.path for entry in entries for rank in entry.ranks}
         places = [entry.path for entry in entries if entry.path not in in_jobs]
         raise InputError(listed("input.jobs", folder, places, len(places)))
+
+
+def _is_single_card(source: Source) -> bool:
+    return source.folder is not None and (source.folder.parent / "profiler_info.json").is_file()
 
 
 def profile_of(source: Source, folder: Path) -> Nearby:

@@ -161,8 +161,8 @@ def _wandering(job: Job) -> list[JobFinding]:
         return []
     cells, blame = job.slow_cells, job.blamed
     column = {step: number for number, step in enumerate(job.by_step.steps)}
-    step = np.array([column.get(name, 0) for name in blame.step_names], np.int64)[blame.steps[blame.row]]
-    inside = ~blame.outside
+    step = np.array([column.get(name, -1) for name in blame.step_names], np.int64)[blame.steps[blame.row]]
+    inside = ~blame.outside & (step >= 0)
     case = np.zeros(len(inside), np.bool_)
     case[inside] = cells[blame.rank[inside], step[inside]]
     gain = job.prices.gains([case])[0]

@@ -42,11 +42,15 @@ _KINDS = ("pp", "tp", "dp", "ep", "cp", "mp")
 
 
 class Host(Struct, frozen=True):
-    """Ranks whose host booted at the same time; ``boot`` is None where a profile does not tell."""
+    """Ranks whose host booted at the same time; ``boot`` is None where a profile does not tell.
+
+    Where it tells neither that nor a name, the host is not ``known``: others may have run on the same one.
+    """
 
     id: str
     ranks: tuple[int, ...]
     boot: int | None
+    known: bool = True
 
 
 class Group(Struct, frozen=True):
@@ -175,7 +179,12 @@ class Job:
             else:
                 hosts[host][1].append(profile.rank)
         return [
-            Host(first.host_name or f"host{number}", tuple(ranks), first.boot)
+            Host(
+                first.host_name or f"host{number}",
+                tuple(ranks),
+                first.boot,
+                first.boot is not None or bool(first.host_name),
+            )
             for number, (first, ranks) in enumerate(hosts)
         ]
 
@@ -308,10 +317,11 @@ class Job:
 
     @once
     def steps(self) -> list[str]:
-        """The steps that any rank recorded, in the order of their numbers."""
+        """The steps that any rank recorded, in the order of their numbers; one without a name where none has one."""
         steps = {step.step for profile in self.ranks for step in profile.steps}
         kinds = {self.calls.kinds[kind][2] for kind in np.unique(self.meetings.kind).tolist()}
         steps |= {step for step in kinds if self.only.step in (None, step)}
+        steps = steps - {""} or steps
         return sorted(steps, key=lambda step: (not step.isdecimal(), int(step) if step.isdecimal() else 0, step))
 
     @once

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
+from collections.abc import Iterator
 
 import numpy as np
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.code_lines import losing_launches
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.overlap import DevicePart
+from npu_tui.analysis.steps import Step
 from npu_tui.jobs.columns import I64
 from npu_tui.jobs.model import (
     Busy,
@@ -23,6 +25,7 @@ from npu_tui.jobs.model import (
     RankProfile,
     Seen,
     Sightings,
+    StepTime,
     Work,
     is_message,
     pair_of,
@@ -54,7 +57,11 @@ def with_trace(profile: RankProfile, source: Source) -> RankProfile:
     """``profile`` with what the trace of ``source`` adds to the files beside it. Raises ``InputError``."""
     measured = Profile(load(source), source)
     of_rank = replace(
-        profile, lines=_lines_of(measured), findings=_findings_of(measured), begun=_first_step_begun(measured)
+        profile,
+        steps=profile.steps or tuple(_steps_of(measured)),
+        lines=_lines_of(measured),
+        findings=_findings_of(measured),
+        begun=_first_step_begun(measured),
     )
     recorded = calls_of(measured)
     if not recorded:
@@ -71,13 +78,29 @@ def with_trace(profile: RankProfile, source: Source) -> RankProfile:
     return of_rank
 
 
+def _steps_of(profile: Profile) -> Iterator[StepTime]:
+    """The steps of the trace by its first device, as step_trace_time.csv has them; a run without steps is one.
+
+    A step that launched nothing, or whose launches are unknown, has no time on the device and is left out.
+    """
+    for step, sums in profile.step_sums:
+        if sums and step.window is not None and sums[0].overlap.total:
+            spent = sums[0].overlap
+            name = "" if step.number is None else str(step.number)
+            yield StepTime(name, spent.computing, spent.not_overlapped, spent.free, spent.total)
+
+
 def _first_step_begun(profile: Profile) -> int | None:
     """When the first step began, on the clock of the device; None without steps."""
     first = next((step for step in profile.steps if step.number is not None), None)
-    if first is None:
-        return None
+    return None if first is None else profile.trace.start_ns + _on_device(profile, first)[0]
+
+
+def _on_device(profile: Profile, step: Step) -> tuple[int, int]:
+    """When the slice of ``step`` begins and ends, ns on the clock of the device."""
     apart = next((facts.clocks_apart for facts in profile.facts), 0)
-    return profile.trace.start_ns + int(profile.trace.slices.start[first.item]) + apart
+    slices = profile.trace.slices
+    return int(slices.start[step.item]) + apart, int(slices.end[step.item]) + apart
 
 
 def _with_pairs(calls: list[Call], notifies: list[Notify]) -> list[Call]:
@@ -164,17 +187,22 @@ def _findings_of(profile: Profile) -> tuple[RankFinding, ...]:
 
 
 def calls_of(profile: Profile) -> list[Call]:
-    """Every collective of the trace, ns since 1970."""
+    """Every collective of the trace, ns since 1970.
+
+    It is of the step in whose window on the device it starts; before the first kernel, of the one that it starts in on
+    the host.
+    """
     trace = profile.trace
-    windows = [(step, step.window) for step in profile.steps if step.window is not None]
+    numbered = [(str(step.number), step) for step in profile.steps if step.number is not None]
+    windows = [(name, step.window.start, step.window.end) for name, step in numbered if step.window is not None]
+    windows += [(name, *_on_device(profile, step)) for name, step in numbered]
     calls = []
     for collective in profile.collectives:
         name = trace.names[trace.slices.name[collective.item]]
         start, end = int(trace.slices.start[collective.item]), int(trace.slices.end[collective.item])
         kind, suffix, ordinal = call_name(name)
-        step = next((step for step, window in windows if window.start <= start < window.end), None)
-        number = "" if step is None else str(step.number if step.number is not None else step.name)
-        calls.append(Call(suffix, kind, name, number, ordinal, trace.start_ns + start, trace.start_ns + end))
+        step = next((name for name, low, high in windows if low <= start < high), "")
+        calls.append(Call(suffix, kind, name, step, ordinal, trace.start_ns + start, trace.start_ns + end))
     return calls
 
 

@@ -176,7 +176,8 @@ def by_step(blame: Blame, ranks: int, steps: list[str]) -> ByStep:
     """The table of the first ``ranks`` ranks over ``steps``."""
     column = {step: number for number, step in enumerate(steps)}
     inside = ~blame.outside
-    of_code = np.array([column.get(step, 0) for step in blame.step_names] or [0], np.int64)
+    of_code = np.array([column.get(step, -1) for step in blame.step_names] or [0], np.int64)
+    inside[inside] = of_code[blame.steps[blame.row[inside]]] >= 0  # what is in no step is left out
     step = of_code[blame.steps[blame.row[inside]]]
     rank = blame.rank[inside]
     shape = ranks, max(len(steps), 1)

@@ -98,7 +98,7 @@ def ranks(job: Job, absent: Sequence[int] = ()) -> Sheet:
         exposed = None if row.exposed is None else us(row.exposed)
         rows.append(
             (
-                profile.rank, printable(job.host_of[profile.rank].id), _mean([step.total for step in steps]),
+                profile.rank, _host_of(job, profile.rank), _mean([step.total for step in steps]),
                 _mean([step.computing for step in steps]), _mean([step.exposed for step in steps]),
                 _mean([step.free for step in steps]), us(row.own), us(row.inherited), row.came_last, row.collectives,
                 us(row.cost), exposed, us(row.gain), shape.get(profile.rank), why,
@@ -128,6 +128,12 @@ def ranks(job: Job, absent: Sequence[int] = ()) -> Sheet:
     )
 
 
+def _host_of(job: Job, rank: int) -> str:
+    """What the host of ``rank`` is called."""
+    host = job.host_of[rank]
+    return printable(host.id) if host.known else say("ranks.host.unknown")
+
+
 def _mean(times: list[int]) -> float | None:
     return us(sum(times) / len(times)) if times else None
 
@@ -153,11 +159,13 @@ RANKS = table(
 
 
 def hosts(job: Job) -> Sheet:
-    """Every host with the slowest of its ranks, the one with the most work above its peers."""
+    """Every known host with the slowest of its ranks, the one with the most work above its peers."""
     sums = {row.rank: row for row in job.sums}
     error = {clock.rank: us(clock.error) or 0.0 for clock in job.clocks if clock.is_tied}
     rows = []
     for host in job.hosts:
+        if not host.known:
+            continue
         slowest = max(host.ranks, key=lambda rank: sums[rank].own)
         waits = us(sum(sums[rank].cost for rank in host.ranks))
         least_sure = max(error.get(rank, 0.0) for rank in host.ranks)
@@ -224,7 +232,7 @@ def _clock(job: Job, clock: Clock) -> Sequence[Any]:
     most = max((abs(bend.gained_us) for bend in bends), default=None)
     return (
         clock.rank, offset, us(clock.low), us(clock.high), error, clock.method, round(clock.drift * 1e6, 3),
-        clock.edges, bends, printable(job.host_of[clock.rank].id), most,
+        clock.edges, bends, _host_of(job, clock.rank), most,
     )  # fmt: skip
 
 

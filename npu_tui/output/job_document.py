@@ -47,12 +47,14 @@ def job_document(report: JobReport, job: Job | None = None) -> Document:
 def _about(report: JobReport) -> str:
     """How much of the job was read."""
     steps = say("job.no_steps")
-    if report.steps:
+    if report.steps and report.steps != [""]:
         first, last = report.steps[0], report.steps[-1]
         steps = say("job.steps.one", step=first) if first == last else say("job.steps", first=first, last=last)
-    return say(
-        "job.head", steps=steps, ranks=len(report.rank_table), hosts=len(report.hosts), traces=report.source.traces
+    count = len(report.rank_table)
+    ranks = (
+        say("job.on_hosts", ranks=count, hosts=len(report.hosts)) if report.hosts else say("job.no_hosts", ranks=count)
     )
+    return say("job.head", ranks=ranks, traces=report.source.traces, steps=steps)
 
 
 def _finding(report: JobReport, number: int, row: Record) -> Finding:

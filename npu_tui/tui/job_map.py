@@ -396,7 +396,8 @@ class JobHead(HeadLines):
 
     def _headline(self, view: Overview, width: int) -> Text:
         job = view.job
-        facts = [say("ranks.fact.ranks", ranks=len(job.ranks), hosts=len(job.hosts))]
+        ranks, hosts = len(job.ranks), len(view.report.hosts)
+        facts = [say("ranks.fact.ranks", ranks=ranks, hosts=hosts) if hosts else say("job.no_hosts", ranks=ranks)]
         steps = view.report.steps
         if steps and steps != [""]:
             facts.append(

@@ -86,6 +86,16 @@ def test_profiles_are_found_five_levels_down(folder, tmp_path):
     assert main(["report", str(tmp_path / "deep")]) == 0
 
 
+def test_single_cards_are_a_choice(tmp_path, capsys):
+    for name in ("morning", "evening"):
+        shutil.copytree(_FIXTURES / "healthy", tmp_path / name)
+        (tmp_path / name / "profiler_info_0.json").rename(tmp_path / name / "profiler_info.json")
+    assert holds_several(tmp_path)
+    for command in ("ranks", "report"):
+        assert main([command, str(tmp_path)]) == 3
+        assert "holds 2 jobs and profiles" in capsys.readouterr().err
+
+
 def test_a_folder_that_may_not_be_read_hides_no_other(folder):
     (folder / "run" / "link").symlink_to(folder / "nowhere")
     (folder / "empty").mkdir(mode=0)

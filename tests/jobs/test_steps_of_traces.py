@@ -1,0 +1,94 @@
+"""Steps of a rank from its trace alone, and the steps that its collectives are of."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from msgspec.structs import replace
+
+from npu_tui.analysis.device import Window
+from npu_tui.analysis.steps import Step
+from npu_tui.jobs.opening import open_job
+from npu_tui.jobs.rank_trace import calls_of
+from npu_tui.load.find import find_source
+from npu_tui.load.load import load
+from npu_tui.output.job_document import job_document
+from npu_tui.output.job_report import job_report
+from npu_tui.profile.profile import Profile
+
+_JOB = Path(__file__).parents[2] / "fixtures" / "two_ranks"
+
+
+def test_a_trace_tells_the_steps_that_no_table_does():
+    for rank in open_job(_JOB).ranks:
+        truth = json.loads((rank.path / "truth.json").read_text())["overlap"]
+        assert [step.step for step in rank.steps] == ["20", "21"]
+        assert sum(step.computing for step in rank.steps) == truth["computing_ns"]
+        assert sum(step.exposed for step in rank.steps) == truth["communication_not_overlapped_ns"]
+        assert sum(step.free for step in rank.steps) == truth["free_ns"]
+        assert all(step.total == step.computing + step.exposed + step.free for step in rank.steps)
+
+
+def test_steps_of_a_real_trace_are_those_of_its_table(tmp_path):
+    folder = os.environ.get("NPU_TUI_TRACES")
+    if not folder:
+        pytest.skip(reason="NPU_TUI_TRACES is not set: it names the folder of the real profiles")
+    recorded = Path(folder) / "text" / "level1"
+    for rank in ("rank0_ascend_pt", "rank1_ascend_pt"):
+        shutil.copytree(recorded / rank, tmp_path / rank, copy_function=os.symlink)
+        (tmp_path / rank / "ASCEND_PROFILER_OUTPUT" / "step_trace_time.csv").unlink()
+    for told, traced in zip(open_job(recorded).ranks, open_job(tmp_path).ranks, strict=True):
+        assert len(told.steps) == len(traced.steps) == 1
+        for name in ("computing", "exposed", "free", "total"):
+            assert getattr(traced.steps[0], name) == pytest.approx(getattr(told.steps[0], name), abs=2)
+
+
+def _of_first_rank() -> Profile:
+    source = find_source(_JOB / "rank0_ascend_pt")
+    return Profile(load(source), source)
+
+
+def test_a_collective_before_the_first_kernel_is_of_the_step_on_the_host():
+    profile = _of_first_rank()
+    items = profile.collectives.item.tolist()
+    first, last = (int(profile.trace.slices.start[item]) for item in (items[0], items[-1]))
+    step = profile.steps[0]
+    late = replace(step, window=Window(first + 1, last + 1, whole=True))
+    # The slice of the step begins before the first collective, its first kernel after it.
+    host = int(profile.trace.slices.start[step.item])
+    assert host < first
+    seen = SimpleNamespace(trace=profile.trace, steps=[late], collectives=profile.collectives, facts=profile.facts)
+    assert {call.step for call in calls_of(seen)} == {"20"}
+    idle = SimpleNamespace(
+        trace=profile.trace,
+        steps=[Step(None, None, -1, Window(0, profile.trace.end, whole=True))],
+        collectives=profile.collectives,
+        facts=profile.facts,
+    )
+    assert {call.step for call in calls_of(idle)} == {""}
+
+
+def test_a_step_without_a_name_is_none_beside_others():
+    job = open_job(_JOB)
+    first, second = job.ranks
+    unnamed = tuple(replace(step, step="") for step in first.steps[:1])
+    mixed = type(job)(job.path, [replace(first, steps=unnamed + first.steps[1:]), second])
+    assert mixed.steps == ["20", "21"]
+    alone = job_report(
+        type(job)(job.path, [replace(rank, steps=tuple(replace(step, step="") for step in rank.steps[:1]), calls=())
+                             for rank in job.ranks])
+    )  # fmt: skip
+    assert alone.steps == [""]
+    assert "no steps recorded" in job_document(alone).blocks[0].lines[0]
+
+
+def test_a_host_that_nothing_tells_is_unknown():
+    job = open_job(_JOB)
+    alone = type(job)(job.path, [replace(rank, boot=None, host_name="") for rank in job.ranks])
+    found = job_report(alone)
+    assert found.hosts == []
+    assert {row.host for row in found.rank_table} == {"unknown"}
+    assert job_document(found).blocks[0].lines[0].startswith("2 ranks, hosts unknown, 2 traces")
