@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from npu_tui.cli.options import add_look, add_opening, add_place, refuse_terminal, thresholds_of
 from npu_tui.cli.parser import Parser
-from npu_tui.cli.streams import DONE, FAILED, USAGE, write
+from npu_tui.cli.streams import DONE, FAILED, USAGE, add_format, format_of, hand_over, write
 from npu_tui.strings import say
 
 if TYPE_CHECKING:
@@ -26,13 +26,14 @@ _SHARE = re.compile(r"(?:(step|computing)=)?(\d{1,6}(?:\.\d{1,6})?)%")
 
 
 def run_compare(parser: Parser, options: argparse.Namespace) -> int:
-    """Print the comparison that ``options`` ask for; returns the exit code, 1 where ``--fail-on`` holds.
+    """Write the comparison that ``options`` ask for; returns the exit code, 1 where ``--fail-on`` holds.
 
-    Raises ``InputError`` for a profile that cannot be read, ``SettingsError``, ``OSError`` of stdout.
+    Raises ``InputError`` for a profile that cannot be read, ``SettingsError``, ``OSError`` of what is written.
     """
     if options.new is None:
         print(_one_path(options.base), file=sys.stderr)
         return USAGE
+    form = format_of(parser, options)
     failing = _failing(parser, options.fail_on)
     tolerance = _tolerance(parser, options.tolerance)
     ignored = _ignored(parser, options.ignore)
@@ -53,26 +54,25 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
     paths = [options.base, options.new]
     for path in paths:
         refuse_terminal(parser, path)
-    if options.format is None and options.fail_on is None and on_terminal():
+    if (options.format, options.output, options.fail_on) == (None, None, None) and on_terminal():
         return explore([Path(path) for path in paths], parser, options, not options.no_cache, compare)
     from npu_tui.cli.options import opened_profile
 
     thresholds = thresholds_of(options.config)
-    cached, form = not options.no_cache, options.source
+    cached, source = not options.no_cache, options.source
     from npu_tui.load.errors import InputError, SeveralError
     from npu_tui.trace.message import message
 
     try:
-        comparison = compare([opened_profile(path, cached, thresholds, form) for path in paths])
+        comparison = compare([opened_profile(path, cached, thresholds, source) for path in paths])
     except SeveralError as error:
         raise InputError(message("compare.several", text=error.message)) from error
-    form = options.format or "text"
     found = compared(comparison, single=form != "text")
     found.findings = [finding for finding in found.findings if finding.id not in ignored]
     if form == "json":
         import msgspec
 
-        write(msgspec.json.encode(found) + b"\n")
+        hand_over(msgspec.json.encode(found) + b"\n", options.output)
     else:
         from npu_tui.compare.picture import Picture
         from npu_tui.compare.tables import PROFILE_FINDINGS
@@ -80,13 +80,16 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
         from npu_tui.output.formats import written
         from npu_tui.output.text import text_lines
 
-        write(written(compare_document(found, Picture(comparison) if form == "html" else None), form))
-        # The findings of the single profiles take longer than all the rest, so a reader gets the rest first.
+        content = written(compare_document(found, Picture(comparison) if form == "html" else None), form)
+        if options.output is None:  # the findings of the single profiles take long: a reader gets the rest first
+            write(content)
+            content = ""
         if form == "text" and (known := known_table(PROFILE_FINDINGS.records(comparison))).rows:
-            write("\n" + "\n".join(text_lines([known])) + "\n")
+            content += "\n" + "\n".join(text_lines([known])) + "\n"
+        hand_over(content, options.output)
     verdict = found.step.verdict
     if verdict in failing or ("unsure" in failing and verdict == "incomparable"):
-        if form != "text":
+        if form != "text" or options.output is not None:
             print(say(f"compare.verdict.{verdict}"), file=sys.stderr)
         return FAILED
     return DONE
@@ -96,7 +99,7 @@ def compare_options(parser: Parser) -> None:
     """Its arguments and options."""
     parser.add_argument("base", metavar="BASE", nargs="?", help=say("compare.base")).required = True
     parser.add_argument("new", metavar="NEW", nargs="?", help=say("compare.new")).required = True
-    parser.add_argument("--format", choices=("text", "markdown", "json", "html"), help=say("compare.format"))
+    add_format(parser, say("compare.format"))
     parser.add_argument("--step", metavar="N", help=say("compare.step"))
     parser.add_argument("--rank", metavar="R[:S]", help=say("compare.rank_option"))
     parser.add_argument("--map", action="append", default=[], metavar="A=B", help=say("compare.map"))

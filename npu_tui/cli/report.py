@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 
 from npu_tui.cli.options import REPORTING, add_profile, opened_profile, part_of, refuse_terminal, thresholds_of
 from npu_tui.cli.parser import Parser
-from npu_tui.cli.streams import DONE, UNREADABLE, USAGE, refuse, show_progress, write
+from npu_tui.cli.streams import (
+    DONE,
+    UNREADABLE,
+    USAGE,
+    add_format,
+    format_of,
+    hand_over,
+    refuse,
+    show_progress,
+    write,
+)
 from npu_tui.strings import say, words
 
 if TYPE_CHECKING:
@@ -19,45 +29,44 @@ if TYPE_CHECKING:
 def report_options(parser: Parser) -> None:
     """Its arguments and options."""
     add_profile(parser)
-    parser.add_argument(
-        "--format", choices=("text", "markdown", "html", "json"), default="text", help=say("cli.format")
-    )
+    add_format(parser, say("cli.format"))
     parser.add_argument("--fields", metavar="NAMES", help=say("cli.fields"))
 
 
 def run_report(parser: Parser, options: argparse.Namespace) -> int:
-    """Print the report that ``options`` ask for (JSON as bytes: it is UTF-8 everywhere); returns the exit code.
+    """Write the report that ``options`` ask for (JSON as bytes: it is UTF-8 everywhere); returns the exit code.
 
-    Raises ``InputError`` for a trace that cannot be read, ``SettingsError``, ``OSError`` of stdout.
+    Raises ``InputError`` for a trace that cannot be read, ``SettingsError``, ``OSError`` of what is written.
     """
-    if options.fields is not None and options.format != "json":
+    form = format_of(parser, options)
+    if options.fields is not None and form != "json":
         parser.error(say("cli.fields_of"))
     from npu_tui.jobs.opening import summaries_in
     from npu_tui.load.errors import SeveralError
 
     if summaries_in(Path(options.path)):
-        return write_job(Path(options.path), options.format)
+        return write_job(Path(options.path), form, output=options.output)
     try:
-        part = part_of(parser, options, (*REPORTING, *_writers(options.format)))
+        part = part_of(parser, options, (*REPORTING, *_writers(form)))
     except SeveralError:
         of_one = options.range, options.step, options.fields
-        if options.format not in FORMATS or any(option is not None for option in of_one):
+        if any(option is not None for option in of_one):
             raise
-        return write_job(Path(options.path), options.format)
+        return write_job(Path(options.path), form, output=options.output)
     from npu_tui.output.report import report
 
     found = report(part)
     if options.fields is not None:
-        write(_chosen(parser, found, options.fields))
-    elif options.format == "json":
+        hand_over(_chosen(parser, found, options.fields), options.output)
+    elif form == "json":
         from npu_tui.output.formats import json_report
 
-        write(json_report(found))
+        hand_over(json_report(found), options.output)
     else:
         from npu_tui.output.formats import written
         from npu_tui.output.report_document import report_document
 
-        write(written(report_document(found, part if options.format == "html" else None), options.format))
+        hand_over(written(report_document(found, part if form == "html" else None), form), options.output)
     return DONE
 
 
@@ -82,34 +91,39 @@ def _chosen(parser: Parser, found: Report, names: str) -> bytes:
     return orjson.dumps(fields, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-FORMATS = ("text", "markdown", "html", "json")
 _LISTED = 16
 
 
 def ranks_options(parser: Parser) -> None:
     """Its arguments and options."""
     parser.add_argument("path", nargs="?", default=".", metavar="DIR", help=say("job.path"))
-    parser.add_argument("--format", choices=FORMATS, default="text", help=say("job.format"))
+    add_format(parser, say("job.format"))
     parser.add_argument("--traces", action="store_true", default=None, help=say("job.traces"))
     parser.add_argument("--group", metavar="GROUP", help=say("job.only_group"))
     parser.add_argument("--step", metavar="N", help=say("job.only_step"))
 
 
 def run_ranks(parser: Parser, options: argparse.Namespace) -> int:
-    """Print the report about the job that ``options`` name; returns the exit code.
+    """Write the report about the job that ``options`` name; returns the exit code.
 
-    Raises ``InputError`` where there is no profile, ``OSError`` of stdout.
+    Raises ``InputError`` where there is no profile, ``OSError`` of what is written.
     """
+    form = format_of(parser, options)
     refuse_terminal(parser, options.path)
-    return write_job(Path(options.path), options.format, options.traces, options.group, options.step)
+    return write_job(Path(options.path), form, options.traces, options.group, options.step, options.output)
 
 
 def write_job(
-    path: Path, form: str = "text", traces: bool | None = None, group: str | None = None, step: str | None = None
+    path: Path,
+    form: str = "text",
+    traces: bool | None = None,
+    group: str | None = None,
+    step: str | None = None,
+    output: str | None = None,
 ) -> int:
-    """Print the report about the job at ``path`` in one of ``FORMATS``; returns the exit code. Raises as ``run`` does.
+    """Write the report about the job at ``path`` in one of ``FORMATS`` to ``output`` or stdout; returns the exit code.
 
-    Only that ``group`` (a name or kind) and ``step`` where they are given.
+    Only that ``group`` (a name or kind) and ``step`` where they are given. Raises as ``run_ranks`` does.
     """
     from npu_tui.jobs.opening import open_job, summaries_in
     from npu_tui.nearby import refuse_several
@@ -129,12 +143,12 @@ def write_job(
     if form == "json":
         import msgspec
 
-        write(msgspec.json.encode(found) + b"\n")
+        hand_over(msgspec.json.encode(found) + b"\n", output)
     else:
         from npu_tui.output.formats import written
         from npu_tui.output.job_document import RANKS, job_document
 
-        write(written(job_document(found, job if form == "html" else None), form, RANKS))
+        hand_over(written(job_document(found, job if form == "html" else None), form, RANKS), output)
     return DONE
 
 

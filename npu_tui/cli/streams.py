@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import atexit
 import contextlib
 import os
 import shlex
+import shutil
 import signal
+import subprocess
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -28,6 +31,60 @@ def write(text: str | bytes) -> None:
         encoding = sys.stdout.encoding or "utf-8"
         sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
     sys.stdout.flush()
+
+
+FORMATS = ("text", "markdown", "html", "json")
+"""What an answer can be written as."""
+
+_ENDINGS = {".html": "html", ".htm": "html", ".md": "markdown", ".markdown": "markdown", ".json": "json",
+            ".txt": "text"}  # fmt: skip
+
+
+def add_format(parser: argparse.ArgumentParser, text: str) -> None:
+    """The options that say in which of ``FORMATS`` and where to an answer is written; ``text`` is about the format."""
+    parser.add_argument("--format", choices=FORMATS, help=text)
+    parser.add_argument("-o", "--output", metavar="FILE", help=say("cli.answer_file"))
+
+
+def format_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> str:
+    """What ``options`` ask for: ``--format``, else the extension of the file, else text.
+
+    Raises ``SystemExit`` (2) for an extension that names no format, and for a page that would pour into a terminal.
+    """
+    form: str | None = options.format
+    if form is None and options.output is not None:
+        form = _ENDINGS.get(Path(options.output).suffix.lower())
+        if form is None:
+            parser.error(say("cli.bad_answer_file", path=options.output))
+    if form == "html" and options.output is None and sys.stdout is not None and sys.stdout.isatty():
+        parser.error(say("cli.page_on_terminal"))
+    return form or "text"
+
+
+def hand_over(content: str | bytes, output: str | None) -> None:
+    """Write ``content`` to the file ``output``, whole or not at all; to stdout without one. Raises ``OSError``."""
+    if output is None:
+        write(content)
+        return
+    from npu_tui.whole_file import write_file
+
+    write_file(Path(output), content if isinstance(content, bytes) else content.encode())
+
+
+def write_pages(text: str) -> None:
+    """Write ``text``; on a terminal that it does not fit into, through ``$PAGER`` or less, where there is one."""
+    if sys.stdout is None or not sys.stdout.isatty() or text.count("\n") < shutil.get_terminal_size().lines:
+        write(text)
+        return
+    words = shlex.split(os.environ.get("PAGER") or "less")
+    if not words or shutil.which(words[0]) is None:
+        write(text)
+        return
+    signals = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the pager
+    try:
+        subprocess.run(words, input=text.encode(), env=os.environ | {"LESS": os.environ.get("LESS", "-R")}, check=False)
+    finally:
+        signal.signal(signal.SIGINT, signals)
 
 
 def show_progress(done: int, count: int) -> None:

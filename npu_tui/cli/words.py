@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from npu_tui import __version__
 from npu_tui.cli.options import THEMES, known_settings, read_settings, threshold_rows, thresholds_of
 from npu_tui.cli.parser import COMMANDS, Parser, nearest_word, parser_of
-from npu_tui.cli.streams import DONE, USAGE, refuse, write
+from npu_tui.cli.streams import DONE, USAGE, refuse, write, write_pages
 from npu_tui.manual.pages import TOPICS, drawn, page
 from npu_tui.strings import ENGLISH, language, say, speak
 from npu_tui.trace.text import printable
@@ -124,36 +124,36 @@ def help_options(parser: Parser) -> None:
 
 
 def run_help(parser: Parser, options: argparse.Namespace) -> int:
-    """Print the page that ``options`` name, the help of the command, or both; without a word that of the program.
+    """Show the page that ``options`` name, the help of the command, or both; without a word that of the program.
 
     Returns the exit code.
     """
     topic = options.topic
-    if topic in TOPICS and not _print_page(topic):
-        return USAGE
-    if topic in TOPICS and topic not in COMMANDS:
-        return DONE
     if topic and topic not in (*COMMANDS, *TOPICS):
         nearest = nearest_word(topic, (*COMMANDS, *TOPICS))
         parser.error(say("cli.no_topic", word=topic) + (say("cli.meant", nearest=f"help {nearest}") if nearest else ""))
-    write(parser_of(topic if topic in COMMANDS else "").format_help())
+    told = _page(topic) if topic in TOPICS else ""
+    if told is None:
+        return USAGE
+    if topic in COMMANDS or not topic:
+        told += parser_of(topic).format_help()
+    write_pages(told)
     return DONE
 
 
-def _print_page(topic: str) -> bool:
-    """Whether the page could be printed: the keys in it are those of the settings."""
+def _page(topic: str) -> str | None:
+    """The page about ``topic``, None where the settings cannot be read, whose keys are in it."""
     text = page(topic, language())
     if any(mark in text for mark, _ in _KEYS):
         from npu_tui.tui.commands import markdown_table
 
         if read_settings() is None:
-            return False
+            return None
         for mark, screen in _KEYS:
             text = text.replace(mark, markdown_table(screen))
     if topic in COMMANDS:
         text += "\n"
-    write(drawn(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text)
-    return True
+    return drawn(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text
 
 
 def version_line() -> str:
