@@ -34,6 +34,10 @@ else:
     ArrivalRow, ClockBend = tables.ArrivalRow, tables.ClockBend
 
 
+_MUCH = 0.2
+"""From this share of a step on, exposed communication is a loss that a verdict has to name."""
+
+
 class JobSource(msgspec.Struct):
     """Where the job lies: how many ``ranks`` and ``traces`` there are, and in which forms."""
 
@@ -99,9 +103,31 @@ def verdict(job: Job, findings: list[JobFinding]) -> Message:
     """The dearest cause in a sentence; what was compared, where there is none."""
     if findings and findings[0].severity != "info":
         return findings[0].title
+    if (loss := _unexplained(job)) is not None:
+        return loss
     if not len(job.blamed):
         return message("job.verdict.nothing", ranks=len(job.ranks))
     return message("job.verdict.even", ranks=len(job.ranks), collectives=len(job.blamed))
+
+
+def _unexplained(job: Job) -> Message | None:
+    """The rank that spends most of its steps in exposed communication, where that is much and has no cause yet."""
+    losses: list[tuple[float, int, int, int]] = []
+    for profile in job.ranks:
+        exposed, total = (sum(getattr(step, name) for step in profile.steps) for name in ("exposed", "total"))
+        if total and exposed > _MUCH * total:
+            losses.append((exposed / total, profile.rank, exposed // len(profile.steps), total // len(profile.steps)))
+    if not losses:
+        return None
+    share, rank, exposed, total = max(losses)
+    if any(profile.level == 0 for profile in job.ranks):
+        why = "level"
+    elif all(profile.work is None for profile in job.ranks):
+        why = "traces"
+    else:
+        why = "waits"
+    args = {"rank": rank, "exposed": exposed, "total": total, "share": share}
+    return message("job.verdict.unexplained", **args, why=message(f"job.unexplained.{why}"))
 
 
 def not_checked(job: Job) -> list[Message]:

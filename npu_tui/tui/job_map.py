@@ -432,7 +432,8 @@ class JobHead(HeadLines):
         found = view.report.findings
         told = bool(found) and found[0].severity != "info"
         style = f"bold {ALERT}" if told and found[0].severity == "high" else "bold"
-        lines = wrapped(printable(view.report.verdict), width)[:2]
+        verdict = view.report.verdict if told or view.is_whole else say("job.verdict.reading")
+        lines = wrapped(printable(verdict), width)[:2]
         text = [Text(line, style, no_wrap=True, end="") for line in lines]
         if told and detailed:
             why = found[0].detail

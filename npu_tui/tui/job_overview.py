@@ -38,8 +38,10 @@ class Overview:
     ``heat`` has the values of the ``metric`` over the ``axis``, ``rows`` are those of its map.
     """
 
-    def __init__(self, examined: Examined) -> None:
+    def __init__(self, examined: Examined, is_whole: bool = True) -> None:
+        """Not ``is_whole``: more of the job is still being read, so that nothing stands out means nothing yet."""
         self.examined = examined
+        self.is_whole = is_whole
         self.job = examined.job
         self.report = examined.report
         self.metric: Metric = self._telling()

@@ -184,7 +184,7 @@ class JobScreen(PanelScreen[JobMap]):
     def show(self, examined: Examined, whole: bool = True) -> None:
         """Show a job; the user stays at the rank and the collective that he looks at."""
         before, self.is_whole = self.view, whole
-        self.view = self.drawing.view = Overview(examined)
+        self.view = self.drawing.view = Overview(examined, whole)
         if before is not None:
             self._stay(before, self.view)
         self._filled = None
