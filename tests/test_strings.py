@@ -17,7 +17,7 @@ else:
 
 from npu_tui import strings
 from npu_tui.analysis.drains import Cause
-from npu_tui.analysis.steps import Unit
+from npu_tui.analysis.rhythm import Unit
 from npu_tui.compare.steps import PARTS
 from npu_tui.gate.checks import JOB_LIMITS
 from npu_tui.gate.measures import BASELINE_MEASURES, LIMITS, PLACES

@@ -20,18 +20,17 @@ F64 = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 
-def backlog(trace: Trace, pairs: Pairs) -> tuple[F64, I64, I64]:
+def backlog(pairs: Pairs) -> tuple[F64, I64, I64]:
     """Launches in flight: ``time`` (ns, ascending), the depth from there on, and the pair that changed it; (2n,) each.
 
-    A pair adds one when it reaches the device (``Pairs.arrival``) and removes it at the end of its slice. Of several
-    entries at one time the last one has the depth that holds.
+    A pair adds one when it reaches the device (``Pairs.arrival``) and removes it at its ``end``. Of several entries at
+    one time the last one has the depth that holds.
     """
-    ends = trace.slices.end[trace.links.target_slice[pairs.link]].astype(np.float64)
-    time = np.concatenate((pairs.arrival, ends))
-    change = np.repeat([1, -1], len(ends))
+    time = np.concatenate((pairs.arrival, pairs.end))
+    change = np.repeat([1, -1], len(pairs.end))
     # At one time ends (-1) come before arrivals (+1): a launch that arrives as another ends finds an empty queue.
     order = np.lexsort((change, time))
-    return time[order], np.cumsum(change[order]), order % max(len(ends), 1)
+    return time[order], np.cumsum(change[order]), order % max(len(pairs.end), 1)
 
 
 def host_lead(trace: Trace, launches: Dispatch) -> F64:
@@ -93,7 +92,7 @@ def drains(trace: Trace, device: DeviceSlices, pairs: Pairs) -> list[Drain]:
     if not len(pairs.link):
         return []
     target = trace.links.target_slice[pairs.link].astype(np.int64)
-    time, depth, pair = backlog(trace, pairs)
+    time, depth, pair = backlog(pairs)
     at = np.flatnonzero((depth[:-1] == 0) & (time[1:] - time[:-1] >= _DRAIN_NS))
     if not len(at):
         return []

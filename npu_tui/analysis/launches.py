@@ -7,13 +7,14 @@ thread, a CANN launch call, the kernel on a stream. ``async_npu`` links lead fro
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.device import DeviceSlices
+from npu_tui.analysis.device import DeviceSlices, named_on
 from npu_tui.analysis.thresholds import Threshold, Thresholds
 from npu_tui.trace.arrays import BySlice
 from npu_tui.trace.binding import LaneIndex
@@ -195,24 +196,69 @@ class Pairs(Struct, frozen=True):
     """Every HostToDevice pair that ends in a busy slice of one device, by target start.
 
     ``link`` indexes ``Trace.links``. ``launch`` is source time plus clock floor, float64 ns: when the launch would
-    reach the device. ``arrival`` is the same, but not after the start of the target.
+    reach the device. ``arrival`` is the same, but not after the start of the target. ``end`` is that of the target, or
+    of the last one of the kernels that the launch of a graph replays. ``unlinked`` are kernels and copies that no link
+    leads to, ``graph`` the pair that launched the graph of each, -1 outside of graphs.
     """
 
     link: I64
     launch: F64
     arrival: F64
+    end: F64
+    unlinked: I64
+    graph: I64
+
+
+_REPLAYED = 4
+"""So many kernels without a link between two launches are replayed, also where no call says so."""
 
 
 def busy_pairs(trace: Trace, device: DeviceSlices, launches: Dispatch) -> Pairs:
-    """All pairs of the launches of ``device``; the pairs of one launch share the clock floor of its first one."""
-    links = trace.links
+    """All pairs of the launches of ``device``; the pairs of one launch share the clock floor of its first one.
+
+    A captured graph may have a link to its first kernel only: the other ones are those without a link until the next
+    launch.
+    """
+    links, slices = trace.links, trace.slices
     floor_of = np.full(int(links.key.max()) + 1 if len(links) else 0, np.nan)
     floor_of[links.key[launches.link]] = links.latency[launches.link] - launches.relative
     link = trace.links_of(HOST_TO_DEVICE)
     link = link[links.target_slice[link] >= 0]
     link = link[device.busy[links.target_slice[link]]]
     launch = links.source_time[link] + floor_of[links.key[link]]
-    return Pairs(link, launch, np.minimum(launch, links.target_time[link]))
+    target = links.target_slice[link]
+    linked = np.zeros(len(slices), np.bool_)
+    linked[target] = True
+    unlinked = np.flatnonzero((device.compute | device.copy) & ~linked)
+    before = np.searchsorted(links.target_time[link], slices.start[unlinked], "right") - 1
+    # The streams of collectives hold tasks that look like kernels, but no launch leads to them.
+    beside = slices.lane[unlinked] == np.append(slices.lane[target], -1)[before]
+    replays = np.bincount(before[beside] + 1, minlength=len(link) + 1)[1:] >= _REPLAYED
+    launching = np.unique(before[before >= 0])
+    called = np.zeros(len(link) + 1, np.bool_)
+    called[launching] = graph_launches(trace, link[launching])
+    graph = np.where(called[before] | (beside & np.append(replays, False)[before]), before, -1)
+    end = slices.end[target].astype(np.float64)
+    np.maximum.at(end, graph[graph >= 0], slices.end[unlinked[graph >= 0]])
+    return Pairs(link, launch, np.minimum(launch, links.target_time[link]), end, unlinked, graph)
+
+
+_GRAPH = re.compile(
+    r"aclmdl\w*Execute|ModelExecute|(?:cuda|hip)GraphLaunch|graph_?replay|graphs\.py\(\d+\): replay", re.IGNORECASE
+)
+"""Calls that launch a captured graph: CANN's, those of other runtimes, and the operations around them."""
+
+
+def graph_launches(trace: Trace, link: I64) -> npt.NDArray[np.bool_]:
+    """Which of the launches ``link`` are of a captured graph; (n,)."""
+    around = _graph_calls(trace)
+    lane, time = trace.links.source_lane[link], trace.links.source_time[link]
+    return np.asarray(around.find(lane, time, time) >= 0)
+
+
+@of_trace
+def _graph_calls(trace: Trace) -> Around:
+    return Around(trace, named_on(trace, ("python", "cann", "other"), lambda name: _GRAPH.search(name) is not None))
 
 
 def enqueue_slices(trace: Trace) -> I64:

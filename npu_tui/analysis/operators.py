@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Literal
@@ -35,31 +36,44 @@ class OperatorSum(Struct, frozen=True):
     longest: int
 
 
+_NUMBERED = re.compile(r"([A-Z][A-Za-z0-9]*?)\d*(?:_\d+)*")
+_INSERTED = re.compile(r"(?:trans|\w+?)_(TransData|MemSet)(?:_\d+)*")
+_IN_SCOPE = re.compile(r".*/([A-Z]\w*?)-op\d+")
+"""Names that carry a type without aclnn: ``Conv2D1`` and ``Cast_12``; what the graph engine inserts, such as
+``trans_TransData_0`` and ``ReduceSum7_MemSet``; operators of MindSpore, such as ``Default/net/MatMul-op3``."""
+
+
 def operator_type(name: str, operation: str = "") -> str:
     """The operator type in a kernel's ``name``, as op_statistic.csv and kernel_details.csv give it.
 
-    ``operation`` is the name in the launching ``Dequeue@`` slice. It separates the operator ``MaxPoolWithArgmaxV1``,
-    whose name ends with a digit, from a number that the writer appended.
+    Only names of CANN's own operators carry a type. Kernels of Triton, of tilelang and of users count under their own
+    name: the end of ``_attn_fwd_kernel`` is no type. ``operation`` is the name in the launching ``Dequeue@`` slice. It
+    separates the operator ``MaxPoolWithArgmaxV1``, whose name ends with a digit, from a number that was appended.
     """
     if name.rstrip("-0123456789_").lower() == "memset":
         return "MemSet"  # older chips write ``MEMSET`` or ``memset_1``
-    # ``aclnnMatmul_MatMulCommon_MatMulV2`` is a MatMulV2; ``Cast_12`` and ``Cast12`` are a Cast.
-    words = name.split("_")
-    while len(words) > 1 and words[-1].isdecimal():
-        words.pop()
-    word = words[-1]
+    word = _last_word(name)
     if operation and word.startswith(operation) and word[len(operation) :].isdecimal():
         return operation
     if name.startswith("aclnn"):
-        return word
-    return word.rstrip("0123456789") or word
+        return word  # ``aclnnMatmul_MatMulCommon_MatMulV2`` is a MatMulV2
+    named = _NUMBERED.fullmatch(name) or _INSERTED.fullmatch(name) or _IN_SCOPE.fullmatch(name)
+    return named[1] if named is not None else name
+
+
+def _last_word(name: str) -> str:
+    """The last word of ``name`` that is no number."""
+    words = name.split("_")
+    while len(words) > 1 and words[-1].isdecimal():
+        words.pop()
+    return words[-1]
 
 
 @lru_cache(maxsize=1 << 16)  # every collective has a unique name, and several rules ask
 def collective_type(name: str) -> str:
     """The type of a collective's ``name``: ``hcom_allReduce_`` of ``hcom_allReduce__586_0_1``."""
     head, double, _ = name.partition("__")
-    return f"{head}_" if double else operator_type(name)
+    return f"{head}_" if double else _last_word(name).rstrip("0123456789") or name
 
 
 def collective_types(trace: Trace, items: I64) -> tuple[I64, list[str]]:

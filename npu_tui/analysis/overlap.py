@@ -13,7 +13,12 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.device import DeviceSlices, Window
-from npu_tui.analysis.launches import Dispatch, Pairs, busy_pairs, dequeue_slices
+from npu_tui.analysis.launches import (
+    Dispatch,
+    Pairs,
+    busy_pairs,
+    dequeue_slices,
+)
 from npu_tui.trace.arrays import BySlice
 from npu_tui.trace.intervals import covered_before, difference, union
 from npu_tui.trace.model import MOST_DEVICES, Layer, Trace
@@ -210,7 +215,11 @@ class _Starts(Struct, frozen=True):
 def _starts(trace: Trace, device: DeviceSlices, pairs: Pairs) -> _Starts:
     busy = np.flatnonzero(device.busy)
     pair = BySlice(trace.links.target_slice[pairs.link], np.arange(len(pairs.link)))
-    launch = np.append(pairs.launch, np.nan)[pair.of(busy)]  # the last entry answers for -1, "no pair"
+    at = pair.of(busy)
+    # What runs in a graph after its first kernel was launched with that.
+    inside = pairs.graph >= 0
+    at[np.searchsorted(busy, pairs.unlinked[inside])] = pairs.graph[inside]
+    launch = np.append(pairs.launch, np.nan)[at]  # the last entry answers for -1, "no pair"
     # Of slices that start together one with a known launch comes first.
     order = np.lexsort((np.isnan(launch), trace.slices.start[busy]))
     return _Starts(trace.slices.start[busy[order]], launch[order])

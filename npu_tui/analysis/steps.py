@@ -1,9 +1,6 @@
-"""Steps: those that the profiler marks, those that a rhythm of kernels shows, warm-up, and the spread of lengths."""
+"""Steps that the profiler marks, warm-up, and the spread of lengths."""
 
 from __future__ import annotations
-
-import re
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -172,94 +169,6 @@ def _host_start(trace: Trace, step: Step) -> int | None:
         return None
     operations = trace.slices.start[trace.slices.category == trace.categories.index("cpu_op")]
     return int(operations.min()) if len(operations) else None
-
-
-# --- Steps that a rhythm shows ---
-
-_FEWEST = 4
-"""Fewer repetitions are not a rhythm."""
-_FEWEST_KERNELS = 2
-"""Kernels that one repetition has at least."""
-_EVEN = 0.02
-"""Share by which a distance may differ from the usual one and still counts as even."""
-_MOSTLY = 0.8
-"""Share of the distances that must be even."""
-_COVERED = 0.6
-"""Share of all kernels that the repetitions must span together."""
-_BACKWARD = re.compile(r"Grad|Backward|Optimizer|ApplyAdam|ApplyMomentum", re.IGNORECASE)
-_READS = frozenset({"aten::item", "aten::_local_scalar_dense"})
-
-Unit = Literal["token", "iteration"]
-
-
-class Rhythm(Struct, frozen=True):
-    """The ``starts`` of the repetitions, ns on the device's clock; (count,). Without training the unit is a token."""
-
-    starts: I64
-    unit: Unit
-
-    @property
-    def count(self) -> int:
-        """The number of repetitions."""
-        return len(self.starts)
-
-
-def rhythm(trace: Trace, kernels: I64, launched: I64) -> Rhythm | None:
-    """The rhythm of the compute slices ``kernels`` (by start), launched at ``launched`` ns (-1: unknown); None without.
-
-    A run without marked steps is divided by the values that the host reads back, such as a sampled token, if about the
-    same number of kernels lies between any two of them; else by the rarest kernel that recurs at even distances.
-    """
-    if len(kernels) < _FEWEST:
-        return None
-    slices = trace.slices
-    at = _by_reads(trace, launched)
-    if at is None:
-        at = _by_names(slices.name[kernels].astype(np.int64))
-    if at is None:
-        return None
-    used = np.unique(slices.name[kernels]).tolist()
-    trained = any(_BACKWARD.search(trace.names[code]) for code in used if code < len(trace.names))
-    trained = trained or any(name.startswith("autograd::engine") for name in trace.names)
-    return Rhythm(slices.start[kernels[at]], "iteration" if trained else "token")
-
-
-def _by_reads(trace: Trace, launched: I64) -> I64 | None:
-    """The first kernel launched after each value that the host read back, by position; None if they are not even."""
-    slices = trace.slices
-    named = np.array([name in _READS for name in trace.names] + [False])[slices.name]
-    reads = np.sort(slices.end[named])
-    known = np.flatnonzero(launched >= 0)
-    if len(reads) < _FEWEST or not len(known):
-        return None
-    order = known[np.argsort(launched[known], kind="stable")]
-    first = np.concatenate(([0], np.searchsorted(launched[order], reads, "left")))
-    first = np.unique(first[first < len(order)])
-    if len(first) < _FEWEST or not _is_even(np.diff(np.append(first, len(order)))):
-        return None
-    return np.sort(order[first])
-
-
-def _by_names(names: I64) -> I64 | None:
-    """The positions of the rarest kernel name that recurs at even distances; of equals the first to occur."""
-    counts = np.bincount(names)
-    best: I64 | None = None
-    for code in np.flatnonzero(counts >= _FEWEST).tolist():
-        if best is not None and counts[code] > len(best):
-            continue
-        at = np.flatnonzero(names == code)
-        gaps = np.diff(at)
-        if not _is_even(gaps) or float(np.median(gaps)) * len(at) < _COVERED * len(names):
-            continue
-        if best is None or len(at) < len(best) or at[0] < best[0]:
-            best = at
-    return best
-
-
-def _is_even(gaps: I64) -> bool:
-    """Whether most of ``gaps`` are about equal."""
-    usual = float(np.median(gaps))
-    return usual >= _FEWEST_KERNELS and float(np.mean(np.abs(gaps - usual) <= max(1.0, _EVEN * usual))) >= _MOSTLY
 
 
 # --- Warm-up and spread ---

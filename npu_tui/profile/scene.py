@@ -165,7 +165,7 @@ def _depth(profile: Profile, device: int | None) -> StepFunction:
     """The launches in flight from the first one on."""
     trace = profile.trace
     pairs = next(part.pairs for part in profile.devices if part.device == device and part.pairs is not None)
-    time, depth, _ = backlog(trace, pairs)
+    time, depth, _ = backlog(pairs)
     time = np.rint(time).astype(np.int64)
     last = np.append(time[1:] != time[:-1], True)
     return StepFunction(time[last], depth[last], max(trace.end, int(time[-1]) + 1))

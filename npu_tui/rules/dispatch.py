@@ -409,11 +409,10 @@ def stage_advice(facts: Facts) -> tuple[Message, ...]:
     if launch_blocking(facts) > facts.limits[SYNC_BLOCKING]:
         return advise("launch_blocking", "fewer_operators")
     stage = blamed_stage(facts)
-    serving = facts.rhythm is not None and facts.rhythm.unit == "token"
     if queue_is_off(facts):
-        rest = advise("inference", "binding") if serving else advise("binding", "fewer_operators")
+        rest = advise("inference", "binding") if facts.is_serving else advise("binding", "fewer_operators")
         return (message("finding.environment.set_queue"), *rest)
-    if serving:
+    if facts.is_serving:
         return advise("inference", "task_queue", "binding")
     if stage == "cann":
         compiles = not facts.has("cann") or len(compile_calls(facts)) > 0

@@ -16,7 +16,8 @@ from npu_tui.analysis.operators import kernel_types
 from npu_tui.analysis.overlap import DevicePart, Overlap, dequeue_idle_ratio
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, Replay
 from npu_tui.analysis.replay_device import KERNEL, DeviceTasks
-from npu_tui.analysis.steps import Rhythm, Step, rhythm, warm_up_steps
+from npu_tui.analysis.rhythm import Rhythm, rhythm
+from npu_tui.analysis.steps import Step, warm_up_steps
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.inputs import I64, NOTHING, Bools, Input, Inputs, Span, TraceSlices, both
 from npu_tui.trace.arrays import distinct
@@ -113,14 +114,26 @@ class Facts(TraceSlices):
         links = self.trace.links
         link = self.trace.links_of(HOST_TO_DEVICE)
         link = link[links.target_slice[link] >= 0]
-        launched = np.full(len(self.trace.slices), -1, np.int64)
-        launched[links.target_slice[link]] = links.source_time[link]
-        return rhythm(self.trace, self.kernels, launched[self.kernels])
+        launch = np.full(len(self.trace.slices), -1, np.int64)
+        launch[links.target_slice[link]] = link
+        return rhythm(self.trace, self.kernels, launch[self.kernels])
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether the run decodes one token after another."""
+        return self.rhythm is not None and self.rhythm.unit == "token"
 
     @property
     def unit(self) -> Message:
         """The name of what times are divided by: a step, or what repeats in a run without steps."""
         return message(f"finding.unit.{self.rhythm.unit if self.rhythm is not None else 'step'}")
+
+    @property
+    def repetitions(self) -> I64:
+        """When each step, or what repeats in a run without steps, starts on the device, ns."""
+        if self.rhythm is not None:
+            return self.rhythm.starts
+        return np.array([_window_of(step).start for step in self.steps], np.int64)
 
     @property
     def count(self) -> int:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from zlib import crc32
+
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
+from npu_tui.load.errors import InputError
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import I64
-from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, severity_of
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Skipped, severity_of
 from npu_tui.trace.arrays import distinct
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
@@ -27,14 +32,22 @@ _NEIGHBOURS = 8
 _SLOWER_THAN_NEIGHBOURS = 0.5
 """An outlier takes at least twice as much longer as the kernels beside it."""
 
+_MOST_READ = 20_000
+"""Kernels for which the shapes of operations are read from the trace."""
+_LEVELS = 3
+"""Operations around each other of which one has the shapes."""
+
 OUTLIER_FACTOR = Threshold("outlier_factor", 3.0)
 OUTLIER_SHARE = Threshold("outlier_share", 0.01)
 
 
-def outliers(facts: Facts) -> Draft | None:
+def outliers(facts: Facts) -> Draft | Skipped | None:
     """Calls of a kernel that take several times as long as the other calls of the same kernel."""
     limits, slices = facts.limits, facts.trace.slices
-    names = _equals(facts)
+    equals = _equals(facts)
+    if equals is None:
+        return Skipped(message("finding.needs.equal_calls"))
+    names, by_shapes = equals
     ratio, groups = _compared(facts, names, limits[OUTLIER_FACTOR])
     rows: list[tuple[int, I64, float]] = []
     cuts: list[TaskCut] = []
@@ -76,7 +89,9 @@ def outliers(facts: Facts) -> Draft | None:
     return Draft(
         severity_of(facts, share),
         message("finding.outlier.title", count=len(items), name=facts.name_of(int(rows[0][1][0]), 60), time=excess),
-        message("finding.outlier.detail", kernels=kernels),
+        message("finding.outlier.detail", kernels=kernels)
+        if by_shapes
+        else message("finding.outlier.detail_place", kernels=kernels, unit=facts.unit),
         facts.longest(items, lambda item: message("finding.outlier.place", median=usual_of[item])),
         removes=union((slices.start[items] + over.astype(np.int64)), slices.end[items]),
         change=Change(tasks=tuple(cuts)),
@@ -84,12 +99,83 @@ def outliers(facts: Facts) -> Draft | None:
     )
 
 
-def _equals(facts: Facts) -> I64:
-    """A number for every kernel of ``facts``, equal for kernels of one name and, where they are known, one shape."""
-    names = facts.trace.slices.name[facts.kernels].astype(np.int64)
-    table = facts.kernel_table
-    shapes = table.shapes.code if len(table) == len(names) else np.zeros(len(names), np.int64)
-    return names * (int(shapes.max(initial=0)) + 2) + shapes + 1
+def _equals(facts: Facts) -> tuple[I64, bool] | None:
+    """A number for every kernel of ``facts``, the same for kernels that do equal work; whether shapes tell that.
+
+    Equal are kernels of one name and shape, by kernel_details.csv or by the operation that launched them. Without
+    shapes those are compared that have the same place in steps, or in what repeats, of the same kernels: a head at the
+    end of each token is no slow call of the layers before it. None where nothing tells.
+    """
+    kernels, table = facts.kernels, facts.kernel_table
+    names = facts.trace.slices.name[kernels].astype(np.int64)
+    shapes = table.shapes.code if len(table) == len(names) else np.full(len(names), -1)
+    unlike = -1 - np.arange(len(names))
+    if (shapes >= 0).any():
+        return np.where(shapes >= 0, names * (int(shapes.max()) + 1) + shapes, unlike), True
+    groups = _compared(facts, names, facts.limits[OUTLIER_FACTOR])[1]
+    if not groups:
+        return names, True
+    members = np.sort(np.concatenate(groups))
+    shapes = _launched_shapes(facts, kernels[members])
+    known = shapes >= 0
+    places = _places(facts, names)
+    if places is None and not known.any():
+        return None
+    equal = names.copy()
+    equal[members] = unlike[members] if places is None else places[members]
+    # Numbers of shapes lie beyond all places.
+    beyond = int(equal.max(initial=0)) + 1
+    equal[members[known]] = beyond + distinct(names[members[known]] * (1 << 32) + shapes[known])[1]
+    return equal, bool(known.any())
+
+
+def _launched_shapes(facts: Facts, kernels: I64) -> I64:
+    """A number for the shapes of the operation that launched each of ``kernels``, -1 where it has none; (n,).
+
+    An operation such as ``aclnnAddmm`` has those of ``aten::linear`` around it.
+    """
+    code = np.full(len(kernels), -1, np.int64)
+    hosts, operation = facts.inputs.hosts(), operation_of(facts.trace, kernels)
+    if not len(hosts.item) or not 0 < len(kernels) <= _MOST_READ:
+        return code
+    at = np.minimum(np.searchsorted(hosts.item, operation), len(hosts.item) - 1)
+    at = np.where((operation >= 0) & (hosts.item[at] == operation), at, -1)
+    for _ in range(_LEVELS):
+        asked = np.unique(at[(at >= 0) & (code < 0)])
+        if not len(asked):
+            break
+        with suppress(InputError):  # the shapes are args of a trace that is gone
+            (dims,) = facts.trace.args.columns(facts.trace.slices.event[hosts.item[asked]], ("Input Dims",))
+            of = np.minimum(np.searchsorted(asked, at), len(asked) - 1)
+            shape = np.array([_code_of(text) for text in dims.texts] + [-1], np.int64)[dims.text_codes[of]]
+            code = np.where((code < 0) & (at >= 0), shape, code)
+        at = np.where(at >= 0, hosts.parent[at], -1)
+    return code
+
+
+def _code_of(shapes: str) -> int:
+    """A number from 0 on for a text, the same wherever that is read."""
+    return crc32(shapes.encode())
+
+
+def _places(facts: Facts, names: I64) -> I64 | None:
+    """A number for the place of each kernel in its repetition and for the kernels of that; None where nothing repeats.
+
+    ``names`` are the names of all kernels; (n,).
+    """
+    starts = facts.repetitions
+    if len(starts) < _FEWEST_EQUALS:
+        return None
+    position = np.arange(len(names))
+    repetition = np.searchsorted(starts, facts.trace.slices.start[facts.kernels], "right")
+    first = np.append(True, np.diff(repetition) > 0)
+    place = position - np.maximum.accumulate(np.where(first, position, 0))
+    # Repetitions of the same kernels in the same order have the same sum of products.
+    sums = np.zeros(len(starts) + 1, np.uint64)
+    factor = np.random.default_rng(0).integers(1 << 63, size=int(place.max(initial=0)) + 1, dtype=np.uint64)
+    np.add.at(sums, repetition, factor[place] * (names + 1).astype(np.uint64))
+    kind = np.unique(sums, return_inverse=True)[1]
+    return np.asarray(kind[repetition] * (int(place.max(initial=0)) + 1) + place, np.int64)
 
 
 def _compared(facts: Facts, names: I64, factor: float) -> tuple[F64, list[I64]]:

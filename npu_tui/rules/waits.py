@@ -102,8 +102,7 @@ def sync_host(facts: Facts) -> Draft | None:
         parts.append(message("finding.sync.site", function=brief(site.function), lost=site.lost, **words))
     if blocking:
         parts.append(message("finding.sync.blocking", share=share_blocking))
-    serving = facts.rhythm is not None and facts.rhythm.unit == "token"
-    advice: tuple[Message, ...] = advise("inference" if serving else "metrics_rarely", "non_blocking")
+    advice: tuple[Message, ...] = advise("inference" if facts.is_serving else "metrics_rarely", "non_blocking")
     if blocking:
         advice = (message("finding.advice.launch_blocking"), *advice)
     return Draft(

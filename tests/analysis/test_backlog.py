@@ -9,7 +9,7 @@ from npu_tui.analysis.drains import backlog, host_lead, waiting
 def test_depth_by_its_definition(variation: Simulated) -> None:
     """At any time the depth is the number of launches that have reached the device and have not ended."""
     parts, trace = parts_of(variation.trace), variation.trace
-    time, depth, pair = backlog(trace, parts.pairs)
+    time, depth, pair = backlog(parts.pairs)
     target = trace.links.target_slice[parts.pairs.link]
     arrival, end = parts.pairs.arrival, trace.slices.end[target].astype(np.float64)
     last = np.append(time[1:] != time[:-1], True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from npu_tui.analysis.steps import _by_names
+from npu_tui.analysis.rhythm import _by_names
 
 
 def test_the_rarest_even_kernels_split_the_run() -> None:

@@ -1,0 +1,184 @@
+"""What repeats in a run without steps: calls of an engine, values read back, graphs, kernels at even distances."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.analysis.device import named_on
+from npu_tui.analysis.launches import graph_launches
+from npu_tui.trace.arrays import distinct
+from npu_tui.trace.model import Trace
+
+I64 = npt.NDArray[np.int64]
+
+_FEWEST = 4
+"""Fewer repetitions are not a rhythm."""
+_FEWEST_CALLS = 2
+"""Fewer calls of an engine are no repetition."""
+_FEWEST_KERNELS = 2
+"""Kernels that one repetition has at least."""
+_EVEN = 0.02
+"""Share by which a distance may differ from the usual one and still counts as even."""
+_MOSTLY = 0.8
+"""Share of the distances that must be even."""
+_COVERED = 0.6
+"""Share of all kernels that the repetitions must span together."""
+_BACKWARD = re.compile(r"Grad|Backward|Optimizer|ApplyAdam|ApplyMomentum", re.IGNORECASE)
+_READS = frozenset({"aten::item", "aten::_local_scalar_dense"})
+_ENGINE = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"execute_(?:context_)?\d+\w*(?:\(.*)?",  # vLLM: execute_32_context_0(...)_generation_32(...)
+        r"step\[.*",  # SGLang: step[DECODE bs=1 toks=1]
+        r"execute_model",
+        r"forward",
+        r"Iteration \d+",
+    )
+)
+"""Names of one step of an inference engine, the most certain first."""
+_SERVES = re.compile(
+    r"execute_(?:context_)?\d+\w*|execute_model|step\[|\b(?:decode|generate)\b|sample_token|_generation_\d"
+    r"|Paged_?Attention|Incre_?Flash|Fused_?Infer_?Attention|reshape_?and_?cache|kv_?cache|unified_attention"
+    r"|\b(?:vllm|sgl_kernel|sglang|mindie|atb)::|generation/utils\.py",
+    re.IGNORECASE,
+)
+"""Names that only a model has that makes one token after another: calls of its engine, kernels that read or write the
+keys and values of earlier tokens."""
+_ONCE_A_TOKEN = re.compile(r"argmax|top_?k|multinomial|sampl|embedding|gatherv\d", re.IGNORECASE)
+"""Kernels that choose a token, or look up its embedding: no layer has them."""
+
+Unit = Literal["token", "iteration", "repetition"]
+
+
+class Rhythm(Struct, frozen=True):
+    """The ``starts`` of the repetitions, ns on the device's clock; (count,).
+
+    With training the unit is an iteration. It is a token only where something decodes, else a repetition.
+    """
+
+    starts: I64
+    unit: Unit
+
+    @property
+    def count(self) -> int:
+        """The number of repetitions."""
+        return len(self.starts)
+
+
+def rhythm(trace: Trace, kernels: I64, link: I64) -> Rhythm | None:
+    """The rhythm of the compute slices ``kernels`` (by start); ``link`` launched each (-1: unknown); None without one.
+
+    A run without marked steps is divided by the calls of its engine; else by the values that the host reads back, such
+    as a sampled token, if about the same number of kernels lies between any two of them; else by the launches of
+    graphs; else by the rarest kernel that recurs at even distances. That may be a layer.
+    """
+    if len(kernels) < _FEWEST:
+        return None
+    slices = trace.slices
+    launched = np.append(trace.links.source_time, -1)[link]
+    names = slices.name[kernels].astype(np.int64)
+    used = np.unique(names).tolist()
+    trained = any(_BACKWARD.search(trace.names[code]) for code in used if code < len(trace.names))
+    trained = trained or any(name.startswith("autograd::engine") for name in trace.names)
+    decodes = not trained and any(_SERVES.search(name) for name in trace.names)
+    for at in (_by_calls(trace, launched), _by_reads(trace, launched), _by_graphs(trace, names, link)):
+        if at is not None:
+            break
+    else:
+        at = _by_names(names)
+        if at is None:
+            return None
+        # An even rhythm of kernels alone may be that of the layers.
+        decodes = decodes and _chooses(trace, names, len(at))
+    unit: Unit = "iteration" if trained else "token" if decodes else "repetition"
+    return Rhythm(slices.start[kernels[at]], unit)
+
+
+def _by_calls(trace: Trace, launched: I64) -> I64 | None:
+    """The first kernel launched in each call of the engine, by position; None without such calls.
+
+    A call inside another one counts as a part of that.
+    """
+    slices = trace.slices
+    known = np.flatnonzero(launched >= 0)
+    order = known[np.argsort(launched[known], kind="stable")]
+    for name in _ENGINE:
+        calls = named_on(trace, ("python", "cann", "other"), partial(_is_called, name))
+        calls = calls[np.argsort(slices.start[calls], kind="stable")]
+        reached = np.maximum.accumulate(slices.end[calls])
+        calls = calls[np.append(True, slices.start[calls[1:]] >= reached[:-1])] if len(calls) else calls
+        first = np.searchsorted(launched[order], slices.start[calls], "left")
+        first = np.unique(first[first < len(order)])
+        if len(first) >= _FEWEST_CALLS:
+            return np.sort(order[first])
+    return None
+
+
+def _is_called(name: re.Pattern[str], text: str) -> bool:
+    return name.fullmatch(text) is not None
+
+
+def _by_reads(trace: Trace, launched: I64) -> I64 | None:
+    """The first kernel launched after each value that the host read back, by position; None if they are not even."""
+    slices = trace.slices
+    named = np.array([name in _READS for name in trace.names] + [False])[slices.name]
+    reads = np.sort(slices.end[named])
+    known = np.flatnonzero(launched >= 0)
+    if len(reads) < _FEWEST or not len(known):
+        return None
+    order = known[np.argsort(launched[known], kind="stable")]
+    first = np.concatenate(([0], np.searchsorted(launched[order], reads, "left")))
+    first = np.unique(first[first < len(order)])
+    if len(first) < _FEWEST or not _is_even(np.diff(np.append(first, len(order)))):
+        return None
+    return np.sort(order[first])
+
+
+def _by_graphs(trace: Trace, names: I64, link: I64) -> I64 | None:
+    """The first kernel of every graph, by position; where several graphs take turns that of the rarest one."""
+    launch = np.where(link >= 0, trace.links.source_event[link], -1)
+    first = np.unique(np.where(launch >= 0, launch, -1), return_index=True)[1]
+    first = first[launch[first] >= 0]
+    first = np.sort(first[graph_launches(trace, link[first])])
+    if len(first) < _FEWEST_CALLS:
+        return None
+    graphs, graph = distinct(names[first])
+    if len(graphs) == 1:
+        return first
+    at = _by_names(graph)
+    return None if at is None else first[at]
+
+
+def _by_names(names: I64) -> I64 | None:
+    """The positions of the rarest kernel name that recurs at even distances; of equals the first to occur."""
+    counts = np.bincount(names)
+    best: I64 | None = None
+    for code in np.flatnonzero(counts >= _FEWEST).tolist():
+        if best is not None and counts[code] > len(best):
+            continue
+        at = np.flatnonzero(names == code)
+        gaps = np.diff(at)
+        if not _is_even(gaps) or float(np.median(gaps)) * len(at) < _COVERED * len(names):
+            continue
+        if best is None or len(at) < len(best) or at[0] < best[0]:
+            best = at
+    return best
+
+
+def _chooses(trace: Trace, names: I64, count: int) -> bool:
+    """Whether a kernel that a token has once occurs about ``count`` times."""
+    counts = np.bincount(names, minlength=len(trace.names))
+    once = (code for code in np.flatnonzero(counts).tolist() if _ONCE_A_TOKEN.search(trace.names[code]))
+    return any(abs(int(counts[code]) - count) <= max(1, _EVEN * count) for code in once)
+
+
+def _is_even(gaps: I64) -> bool:
+    """Whether most of ``gaps`` are about equal."""
+    usual = float(np.median(gaps))
+    return usual >= _FEWEST_KERNELS and float(np.mean(np.abs(gaps - usual) <= max(1.0, _EVEN * usual))) >= _MOSTLY

@@ -1,0 +1,118 @@
+"""Graphs whose kernels have no links of their own, and what a run without steps is divided by."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jobs import facts_of, profile_at
+
+from npu_tui.strings import words
+
+HOST, CANN, DEVICE = 4001, 5001, 5002
+NO_MODEL = 4294967295
+
+
+class Writer:
+    """A trace in µs, written call by call."""
+
+    def __init__(self) -> None:
+        names = {HOST: "Python", CANN: "CANN", DEVICE: "Ascend Hardware"}
+        self.events: list[dict[str, Any]] = [
+            {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}}
+            for pid, name in names.items()
+        ]
+        self.links = 0
+
+    def host(self, name: str, start: float, length: float, category: str = "cpu_op") -> None:
+        self.slice(name, HOST, 1, start, length, cat=category)
+
+    def launch(self, call: str, start: float, kernel: float) -> None:
+        """A call of CANN with a link to the kernel that starts at `kernel`."""
+        self.links += 1
+        self.slice(call, CANN, 1, start, 4)
+        link = {"name": "HostToDevice", "cat": "HostToDevice", "id": str(self.links << 32)}
+        self.events += [
+            link | {"ph": "s", "pid": CANN, "tid": 1, "ts": start + 1},
+            link | {"ph": "f", "bp": "e", "pid": DEVICE, "tid": 2, "ts": kernel},
+        ]
+
+    def kernel(self, type: str, start: float, length: float, stream: int = 2) -> None:
+        name = f"aclnn{type}_{type}_{type}"
+        self.slice(name, DEVICE, stream, start, length, args={"Task Type": "AI_CORE", "Model Id": NO_MODEL})
+
+    def slice(self, name: str, pid: int, tid: int, start: float, length: float, **more: Any) -> None:
+        self.events.append(
+            {"ph": "X", "name": name, "pid": pid, "tid": tid, "ts": start, "dur": length, "args": {}} | more
+        )
+
+    def profile(self, folder: Path) -> Any:
+        path = folder / "trace_view.json"
+        path.write_text(json.dumps(self.events))
+        return profile_at(path, None)
+
+
+def replayed(call: str, layers: int = 6, annotation: str = "") -> Writer:
+    """Five replays of a graph of equal layers, 800 µs apart, each with a head of another size launched after it."""
+    writer, at = Writer(), 0.0
+    for _ in range(5):
+        if annotation:
+            writer.host(annotation, at, 30, "user_annotation")
+        writer.launch(call, at + 5, at + 20)
+        for k in range(2 * layers):
+            writer.kernel("MatMulV2" if k % 2 else "AddRmsNorm", at + 20 + 22 * k, 20)
+        head = at + 20 + 44 * layers + 10
+        writer.launch("Node@launch", at + 40, head)
+        writer.kernel("MatMulV2", head, 90)
+        at = head + 800
+    return writer
+
+
+@pytest.mark.parametrize("call", ["AscendCL@aclmdlRIExecuteAsync", "Node@launch"])
+def test_the_device_runs_dry_between_graphs_only(call: str, tmp_path: Path) -> None:
+    """Gaps of 2 µs in a graph are no pauses of Python, and the head of every replay is no outlier."""
+    found = replayed(call).profile(tmp_path)
+    facts = facts_of(found)
+    assert [round(drain.end - drain.start) for drain in facts.drains] == [730_000] * 4
+    assert "OP.OUTLIER" not in {finding.id for finding in found.findings.findings}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "unit"),
+    [("execute_model", "token"), ("execute_8_context_0(sq0sk0)_generation_8(sq8sk99)", "token"), ("", "repetition")],
+)
+def test_graphs_and_engines_are_counted_not_layers(annotation: str, unit: str, tmp_path: Path) -> None:
+    rhythm = facts_of(replayed("AscendCL@aclmdlRIExecuteAsync", annotation=annotation).profile(tmp_path)).rhythm
+    assert rhythm is not None
+    assert (rhythm.count, rhythm.unit) == (5, unit)
+
+
+def layered(*after: str, times: int = 12) -> Writer:
+    """Layers of three kernels, launched one by one, `after` once for every four of them."""
+    writer, at = Writer(), 0.0
+    for k in range(times):
+        for kind in ("MatMulV2", "SoftmaxV2", "Add", *(after if k % 4 == 3 else ())):
+            writer.launch("Node@launch", at, at + 10)
+            writer.kernel(kind, at + 10, 8)
+            at += 30
+    return writer
+
+
+@pytest.mark.parametrize(
+    ("after", "count", "unit"),
+    [
+        ((), 12, "repetition"),  # images, or the time steps of an LSTM
+        (("PagedAttention",), 12, "repetition"),  # layers
+        (("PagedAttention", "ArgMaxV2"), 12, "token"),
+        (("PagedAttention", "SoftmaxGrad"), 12, "iteration"),
+    ],
+)
+def test_a_rhythm_is_a_token_where_something_decodes(after: Any, count: int, unit: str, tmp_path: Path) -> None:
+    found = layered(*after, times=48 if after else 12).profile(tmp_path)
+    rhythm = facts_of(found).rhythm
+    assert rhythm is not None
+    assert (rhythm.count, rhythm.unit) == (count, unit)
+    advice = [words(text) for finding in found.findings.findings for text in finding.advice]
+    assert any("Serving" in text for text in advice) == (unit == "token")
