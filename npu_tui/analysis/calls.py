@@ -11,7 +11,7 @@ from npu_tui.analysis.launches import Around
 from npu_tui.trace.arrays import distinct
 from npu_tui.trace.classes import step_number
 from npu_tui.trace.intervals import clipped
-from npu_tui.trace.model import ASYNC_NPU, Lane, Trace
+from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, Lane, Trace
 
 I64 = npt.NDArray[np.int64]
 
@@ -157,8 +157,9 @@ class HostOperators(Struct, frozen=True):
     """The ``cpu_op`` slices ``item`` without steps: times in ns, (n,) each.
 
     ``host_self`` leaves out the operations inside. ``device_self`` sums the device slices that the operation launched
-    (its ``async_npu`` links), ``device_total`` includes those of the operations inside. ``parent`` is the position in
-    ``item`` of the innermost operation around it, -1 without one.
+    (its ``async_npu`` links), ``device_total`` includes those of the operations inside. ``backward`` is the
+    ``device_total`` of the operations of the backward pass that its ``fwdbwd`` links and those of the operations inside
+    lead to. ``parent`` is the position in ``item`` of the innermost operation around it, -1 without one.
     """
 
     item: I64
@@ -166,6 +167,7 @@ class HostOperators(Struct, frozen=True):
     host_self: I64
     device_self: I64
     device_total: I64
+    backward: I64
     parent: I64
 
 
@@ -186,15 +188,34 @@ def host_operators(trace: Trace) -> HostOperators:
     inner = np.flatnonzero(parent >= 0)
     np.subtract.at(host_self, parent[inner], total[inner])
     device_self = _launched_time(trace, item)
-    # Carry the device time of each operation up to all operations around it.
-    device_total = device_self.copy()
-    launching = np.flatnonzero(device_self)
-    time, up = device_self[launching], parent[launching]
+    device_total = _with_inner(device_self, parent)
+    backward = _with_inner(_backward_time(trace, item, device_total), parent)
+    return HostOperators(item, total, host_self, device_self, device_total, backward, parent)
+
+
+def _with_inner(time: I64, parent: I64) -> I64:
+    """``time`` of each operation and of all operations inside it; (n,)."""
+    total = time.copy()
+    some = np.flatnonzero(time)
+    time, up = time[some], parent[some]
     while (inner := np.flatnonzero(up >= 0)).size:  # one pass per level of nesting
         time, up = time[inner], up[inner]
-        np.add.at(device_total, up, time)
+        np.add.at(total, up, time)
         up = parent[up]
-    return HostOperators(item, total, host_self, device_self, device_total, parent)
+    return total
+
+
+def _backward_time(trace: Trace, item: I64, device_total: I64) -> I64:
+    """The ``device_total`` of the operations that the ``fwdbwd`` links of the ascending ``item`` lead to; (n,)."""
+    time = np.zeros(len(item), np.int64)
+    passes = trace.bound_links_of(FORWARD_BACKWARD)
+    if not len(item) or not len(passes):
+        return time
+    ends = [getattr(trace.links, end)[passes].astype(np.int64) for end in ("source_slice", "target_slice")]
+    at = [np.minimum(np.searchsorted(item, end), len(item) - 1) for end in ends]
+    known = (item[at[0]] == ends[0]) & (item[at[1]] == ends[1])
+    np.add.at(time, at[0][known], device_total[at[1][known]])
+    return time
 
 
 def _launched_time(trace: Trace, item: I64) -> I64:

@@ -256,6 +256,7 @@ def host_operators(profile: Profile) -> Sheet:
             "host_self": numbers(operators.host_self),
             "device_self": numbers(operators.device_self),
             "device_total": numbers(operators.device_total),
+            "backward": numbers(operators.backward),
         },
     )
 
@@ -263,7 +264,7 @@ def host_operators(profile: Profile) -> Sheet:
 HOST_OPERATORS = table(
     "host_operators",
     host_operators,
-    sql="rank slice name start end duration start_ns host_self device_self device_total",
+    sql="rank slice name start end duration start_ns host_self device_self device_total backward",
 )
 
 
@@ -276,7 +277,7 @@ def operations(profile: Profile) -> Sheet:
     count = np.bincount(code, minlength=len(names))
     sums = {
         name: np.bincount(code, getattr(operators, name)[chosen], len(names)).astype(np.int64)
-        for name in ("host_self", "host_total", "device_self", "device_total")
+        for name in ("host_self", "host_total", "device_self", "device_total", "backward")
     }
     order = np.argsort(-sums["host_self"], kind="stable")
     by_name = np.argsort(code, kind="stable")
@@ -306,7 +307,7 @@ OPERATIONS = table(
     "operations",
     operations,
     json="name count=calls host_self device_self",
-    panel="host_self host_total device_self device_total count=calls operation=name spread",
+    panel="host_self host_total device_self device_total backward count=calls operation=name spread",
     row="HostOperatorRow",
     about="Operations of the framework of one name: time of their own on the host and the device time they launched.",
 )

@@ -123,6 +123,8 @@ _TALL = 14
 _ASIDE_FROM = 110
 _ASIDE = 0.28
 """From so many columns on, this share of them is for what stands beside a table."""
+_MEASURED = 50
+"""Rows of a table that tell how wide it is."""
 
 Growth = Literal["normal", "half", "full"]
 _GROWTHS: tuple[Growth, ...] = ("normal", "half", "full")
@@ -404,15 +406,31 @@ class Panel(Vertical):
 
     def _show_aside(self) -> None:
         columns = self.app.size.width
-        has = columns >= _ASIDE_FROM and any(row.aside is not None for row in self.rows)
+        width = int(columns * _ASIDE)
+        has = (
+            columns >= _ASIDE_FROM
+            and any(row.aside is not None for row in self.rows)
+            and self._named_width() <= columns - width
+        )
         self._aside.display = has
         if not has:
             return
-        row, width = self.row_at_cursor(), int(columns * _ASIDE)
+        row = self.row_at_cursor()
         self._aside.styles.width = width
         lines = max(self.size.height - 1 - self._lines, 1)
         picture = Text() if row is None or row.aside is None else row.aside(width - 2, lines)
         self._aside.update(picture, layout=False)
+
+    def _named_width(self) -> int:
+        """Columns up to the end of the one that names the rows, 0 without one."""
+        if not isinstance(self._content, Table) or self._content.named not in self._content.headings:
+            return 0
+        headings = self._content.headings[: self._content.headings.index(self._content.named) + 1]
+        return sum(
+            max(map(cell_len, [heading, *(str(row.cells[column]) for row in self.rows[:_MEASURED])]))
+            + 2 * self.table.cell_padding
+            for column, heading in enumerate(headings)
+        )
 
     def on_rows_fitted(self, event: Rows.Fitted) -> None:
         """Count the columns beyond the edge again."""

@@ -62,9 +62,12 @@ async def test_the_tables_of_the_host_have_keys_of_their_own(session):
             await driver.settle()
             assert heading in driver.panel.content.headings, key
             assert driver.panel.rows
+        await driver.press("2")
+        await driver.settle()
+        assert driver.main.contents.lines.view == "lines"  # the digit means the code lines, whatever view is on show
         await driver.press("2", "2")
         await driver.settle()
-        assert driver.main.contents.lines.view == "syncs"
+        assert driver.main.contents.lines.view == "bubbles"  # in the table it goes on to the next view
 
 
 async def test_calls_are_those_of_the_report_and_their_slowest_comes_first(session):

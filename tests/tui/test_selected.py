@@ -86,6 +86,16 @@ async def test_a_digit_leads_to_the_code_lines_from_every_view_of_them(session):
         assert driver.main.contents.lines.view != "lines"
 
 
+async def test_no_picture_cuts_the_name_of_a_row(session):
+    async with opened(session, (120, 40)) as driver:
+        for key in ("T", "C", "O", "6"):
+            await driver.press(key)
+            await driver.settle()
+            panel = driver.panel
+            if panel.query_one("#aside").display:
+                assert panel._named_width() <= 120 - panel.query_one("#aside").size.width, key
+
+
 async def test_a_prompt_teaches_its_syntax_as_soon_as_it_opens(session):
     async with opened(session, (120, 40)) as driver:
         await driver.press("/")

@@ -30,6 +30,10 @@ Cell = Callable[[int, Value], Text | str]
 """The cell of a row, by its number and the value of the column."""
 
 
+_NAMING = ("type", "name", "call")
+"""The columns that name what a row adds up."""
+
+
 def shown(
     trace: int,
     of: DataTable,
@@ -65,7 +69,8 @@ def shown(
         )
         for row in range(rows)
     ]
-    table = Table(tuple(field.heading for field in fields), found, note, again=again)
+    named = next((field.heading for field in fields if field.column.id in _NAMING), "")
+    table = Table(tuple(field.heading for field in fields), found, note, again=again, named=named)
     return table if every else known_columns(table)
 
 
@@ -114,7 +119,7 @@ def _aside(
     count = known["calls"][row] if "calls" in known else None
     if lengths is None or not isinstance(count, int) or count < 2:
         return None
-    name = next((known[each][row] for each in ("type", "name", "call") if each in known and known[each][row]), "")
+    name = next((known[naming][row] for naming in _NAMING if naming in known and known[naming][row]), "")
 
     def picture(width: int, height: int) -> Text:
         title = say("spread.title", count=count, name=name)

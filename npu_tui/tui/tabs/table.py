@@ -144,7 +144,8 @@ class Table(Struct, frozen=True):
     """Rows under headings, below a ``note`` (none if empty); the cursor begins on row ``at``, else where it was.
 
     A note of several lines is broken at its ``GAP`` where the screen is narrow; a panel too low shows its first lines.
-    ``again`` stands at the end of the first one whatever the room: what the key of the tab shows next.
+    ``again`` stands at the end of the first one whatever the room: what the key of the tab shows next. ``named`` is the
+    heading of the column that names the rows: no picture beside the table cuts it.
 
     The user can sort a table whose rows have values.
     """
@@ -155,6 +156,7 @@ class Table(Struct, frozen=True):
     at: int | None = None
     at_top: bool = False
     again: str = ""
+    named: str = ""
 
 
 def known_columns(table: Table) -> Table:
