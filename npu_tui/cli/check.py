@@ -7,15 +7,19 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npu_tui.cli.options import REPORTING, add_profile, opened_profile, part_of, thresholds_of
+from npu_tui.cli.options import REPORTING, add_profile, allowed_loss, lost_in, opened_profile, part_of, thresholds_of
 from npu_tui.cli.parser import Parser
 from npu_tui.cli.streams import drop_output, write
 from npu_tui.strings import ENGLISH, say, speaking
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from npu_tui.analysis.evidence import Evidence
     from npu_tui.gate.answer import Answer
     from npu_tui.gate.checks import Check
     from npu_tui.profile.profile import Profile
+    from npu_tui.trace.message import Message
 
 PASSED, FAILED = 0, 1
 
@@ -53,15 +57,19 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
     part = part_of(parser, options, REPORTING)
     from npu_tui.gate.answer import Answer
     from npu_tui.gate.checks import baseline_checks, differences, finding_checks, limit_checks, trace_checks
-    from npu_tui.gate.measures import measures, unread
+    from npu_tui.gate.measures import measures
     from npu_tui.output.report import report
 
-    found, incomplete = report(part), unread(part.health)
-    measured = measures(found, incomplete)
-    checks = trace_checks(found) + limit_checks(measured, limits)
-    checks += finding_checks(found, severity, only, ignore, incomplete)
+    allowed = allowed_loss(parser, options)
+    found, lost = report(part), lost_in(part, allowed)
+    measured = measures(found, lost)
+    checks = limit_checks(measured, limits) + finding_checks(found, severity, only, ignore, lost)
+    losses: list[Mapping[Evidence, Message]] = [lost]
     if options.against:
-        checks += _against(part.whole, options, tolerances, verdicts)
+        compared, of_base = _against(part.whole, options, tolerances, verdicts, lost, allowed)
+        checks += compared
+        losses.append(of_base)
+    checks = trace_checks(losses, options.write_baseline is not None) + checks
     notes = []
     if base is not None:
         checks += baseline_checks(measured, base, tolerances)
@@ -101,7 +109,7 @@ def _told(answer: Answer, form: str) -> int:
 def _check_job(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     """Answer the limits on a job; those on one profile do not go with them."""
     from npu_tui.gate.answer import Answer
-    from npu_tui.gate.checks import JOB_LIMITS, job_checks, parse_most
+    from npu_tui.gate.checks import JOB_LIMITS, job_checks, job_notes, parse_most
     from npu_tui.jobs.opening import open_job
 
     others = ("max_free", "max_host_late", "max_lost", "max_exposed_communication", "max_step", "fail_on", "against",
@@ -117,9 +125,11 @@ def _check_job(parser: argparse.ArgumentParser, options: argparse.Namespace) -> 
             parser.error(say("gate.bad_share", option=f"--{option.replace('_', '-')}", text=text))
         if most is not None:
             limits[measure] = most
-    checks = job_checks(open_job(Path(options.path)), limits)
+    job = open_job(Path(options.path))
+    checks = job_checks(job, limits, allowed_loss(parser, options))
     measured = [check for check in checks if check.status != "not_measured"]
     notes = [say("gate.job.most", what=say(f"gate.measure.{check.id}"), rank=check.text) for check in measured]
+    notes += job_notes(job)
     return _told(Answer(options.path, checks, notes, options.allow_unmeasured), options.format)
 
 
@@ -141,6 +151,7 @@ def check_options(parser: Parser) -> None:
     parser.add_argument("--write-baseline", metavar="FILE", help=say("gate.write_baseline"))
     parser.add_argument("--tolerance", action="append", default=[], metavar="SHARE", help=say("gate.tolerance"))
     parser.add_argument("--allow-unmeasured", action="store_true", help=say("gate.allow_unmeasured"))
+    parser.add_argument("--allow-damage", metavar="SHARE", help=say("gate.allow_damage"))
     parser.add_argument("--format", choices=("text", "json"), default="text", help=say("gate.format"))
 
 
@@ -159,9 +170,14 @@ def _failing(parser: argparse.ArgumentParser, options: argparse.Namespace) -> tu
 
 
 def _against(
-    profile: Profile, options: argparse.Namespace, tolerances: dict[str, float], verdicts: list[str]
-) -> list[Check]:
-    """The checks of ``profile`` against the one that ``options`` name."""
+    profile: Profile,
+    options: argparse.Namespace,
+    tolerances: dict[str, float],
+    verdicts: list[str],
+    lost: Mapping[Evidence, Message],
+    allowed: float,
+) -> tuple[list[Check], Mapping[Evidence, Message]]:
+    """The checks of ``profile``, which has ``lost`` that, against the one ``options`` name; what that one has lost."""
     from npu_tui.compare.comparison import Comparison, Tolerance
     from npu_tui.compare.measured import Side
     from npu_tui.gate.checks import JUDGED, against_checks
@@ -169,7 +185,9 @@ def _against(
     thresholds = thresholds_of(options.config)
     base = opened_profile(options.against, not options.no_cache, thresholds, options.source)
     known = {name: tolerances[name] for name in JUDGED if name in tolerances}
-    return against_checks(Comparison(Side(base), Side(profile), Tolerance(**known)), tolerances, verdicts)
+    of_base = lost_in(base, allowed)
+    comparison = Comparison(Side(base), Side(profile), Tolerance(**known))
+    return against_checks(comparison, tolerances, verdicts, (lost, of_base)), of_base
 
 
 def _refuse_useless(parser: argparse.ArgumentParser, options: argparse.Namespace, severity: str | None) -> None:

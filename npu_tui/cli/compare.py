@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npu_tui.cli.options import add_look, add_opening, add_place, refuse_terminal, thresholds_of
+from npu_tui.cli.options import add_look, add_opening, add_place, allowed_loss, lost_in, refuse_terminal, thresholds_of
 from npu_tui.cli.parser import Parser
 from npu_tui.cli.streams import DONE, FAILED, USAGE, add_format, format_of, hand_over, write
-from npu_tui.strings import say
+from npu_tui.strings import say, words
 
 if TYPE_CHECKING:
     from npu_tui.compare.comparison import Comparison, Tolerance
@@ -35,6 +35,7 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
         return USAGE
     form = format_of(parser, options)
     failing = _failing(parser, options.fail_on)
+    allowed = allowed_loss(parser, options)
     tolerance = _tolerance(parser, options.tolerance)
     ignored = _ignored(parser, options.ignore)
     renamed = _renamed(parser, options.map)
@@ -64,7 +65,8 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
     from npu_tui.trace.message import message
 
     try:
-        comparison = compare([opened_profile(path, cached, thresholds, source) for path in paths])
+        profiles = [opened_profile(path, cached, thresholds, source) for path in paths]
+        comparison = compare(profiles)
     except SeveralError as error:
         raise InputError(message("compare.several", text=error.message)) from error
     found = compared(comparison, single=form != "text")
@@ -88,6 +90,12 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
             content += "\n" + "\n".join(text_lines([known])) + "\n"
         hand_over(content, options.output)
     verdict = found.step.verdict
+    losses = [lost_in(side, allowed).get("slices") for side in profiles] if failing else []
+    for why in losses:
+        if why is not None:
+            print(say("compare.not_measured", why=words(why)), file=sys.stderr)
+    if any(losses):
+        return FAILED
     if verdict in failing or ("unsure" in failing and verdict == "incomparable"):
         if form != "text" or options.output is not None:
             print(say(f"compare.verdict.{verdict}"), file=sys.stderr)
@@ -105,6 +113,7 @@ def compare_options(parser: Parser) -> None:
     parser.add_argument("--map", action="append", default=[], metavar="A=B", help=say("compare.map"))
     parser.add_argument("--tolerance", metavar="SHARE", help=say("compare.tolerance"))
     parser.add_argument("--fail-on", metavar="VERDICTS", help=say("compare.fail_on"))
+    parser.add_argument("--allow-damage", metavar="SHARE", help=say("gate.allow_damage"))
     parser.add_argument("--ignore", metavar="IDS", help=say("compare.ignore"))
     parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
     add_opening(parser)

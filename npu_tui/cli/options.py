@@ -17,10 +17,12 @@ from npu_tui.settings import GLYPHS
 from npu_tui.strings import say
 
 if TYPE_CHECKING:
+    from npu_tui.analysis.evidence import Evidence
     from npu_tui.analysis.thresholds import Thresholds
     from npu_tui.load.find import Form
     from npu_tui.profile.profile import Profile
     from npu_tui.settings import Known, Settings
+    from npu_tui.trace.message import Message
     from npu_tui.view.start import Start
 
 
@@ -245,3 +247,25 @@ def part_of(parser: argparse.ArgumentParser, options: argparse.Namespace, ahead:
         if selection is None:
             parser.error(say("cli.no_step", step=options.step))
     return profile.part(selection)
+
+
+def allowed_loss(parser: argparse.ArgumentParser, options: argparse.Namespace) -> float:
+    """The share of events that ``--allow-damage`` lets a profile have lost; 0 without it."""
+    text: str | None = options.allow_damage
+    if text is None:
+        return 0.0
+    from npu_tui.gate.measures import parse_share
+
+    share = parse_share(text)
+    if share is None:
+        parser.error(say("gate.bad_damage", text=text))
+    return share
+
+
+def lost_in(profile: Profile, allowed: float) -> dict[Evidence, Message]:
+    """The kinds of evidence that ``profile`` has lost more than ``allowed`` of, with the reason."""
+    from npu_tui.analysis.evidence import incomplete, losses_of
+    from npu_tui.trace.text import printable
+
+    problems = [problem for file in profile.tables.files for problem in file.problems]
+    return incomplete(losses_of(printable(profile.trace.path), profile.health, problems), allowed)

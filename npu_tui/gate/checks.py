@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct, to_builtins
 
+from npu_tui.analysis.evidence import Evidence, Loss
 from npu_tui.compare.comparison import Comparison, PartChange
 from npu_tui.compare.statistics import Judgement
 from npu_tui.compare.steps import PARTS
 from npu_tui.gate.measures import (
     BASELINE_MEASURES,
     NOISE,
+    NOTHING_LOST,
     PLACES,
     TOLERANCE,
-    Evidence,
     Limit,
     Measures,
     allowed,
     parse_share,
 )
 from npu_tui.jobs.job import Job
+from npu_tui.load.communication import COMMUNICATION
 from npu_tui.output.report_schema import Report
-from npu_tui.strings import say
+from npu_tui.strings import say, words
+from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import parse_duration
 
 SEVERITIES = ("high", "medium", "low")
@@ -65,11 +68,18 @@ class Check(Struct, frozen=True):
         return round(self.value_us / self.base_us - 1, 6) if self.base_us and self.value_us is not None else None
 
 
-def trace_checks(report: Report) -> list[Check]:
-    """A trace whose file ends too early has not been measured, whatever its figures say; none for a whole one."""
-    if not report.health.truncated:
-        return []
-    return [Check("trace", "trace", "not_measured", text=say("report.health.truncated"))]
+def trace_checks(incomplete: Iterable[Mapping[Evidence, Message]], every: bool) -> list[Check]:
+    """Not measured, whatever its figures say: each profile whose file ends too early.
+
+    With ``every`` each one that has lost anything: a baseline of it would be none. None for what is there in full.
+    """
+    missing = [
+        why
+        for lost in incomplete
+        for why in list(lost.values())[:1]
+        if every or any(why.code == "evidence.cut_off" for why in lost.values())
+    ]
+    return [Check("trace", "trace", "not_measured", text=words(why)) for why in missing]
 
 
 def limit_checks(measured: Measures, limits: list[Limit]) -> list[Check]:
@@ -116,7 +126,7 @@ def finding_checks(
     fail_on: str | None,
     only: Collection[str],
     ignore: Collection[str],
-    incomplete: Collection[Evidence] = (),
+    incomplete: Mapping[Evidence, Message] = NOTHING_LOST,
 ) -> list[Check]:
     """One check for each finding that counts: those at ``fail_on`` or graver fail, without it none does.
 
@@ -136,7 +146,7 @@ def finding_checks(
     elif not report.overlap.total_us:
         why = say("gate.no_time")
     elif incomplete:
-        why = say(f"gate.incomplete.{max(incomplete)}")
+        why = words(next(incomplete[kind] for kind in ("slices", "links", "files") if kind in incomplete))
     if why is not None:
         checks.append(Check("finding", _ALL, "not_measured", text=why))
     for wanted in sorted(set(only) - set(ignore) - {check.id for check in checks}):
@@ -181,9 +191,48 @@ def parse_most(text: str) -> Most | None:
     return share, None if time is None else time / 1000
 
 
-def job_checks(job: Job, limits: dict[str, Most]) -> list[Check]:
-    """A check for each of ``limits`` by measure; one that nothing was measured for does not pass."""
-    return [_checked(job, measure, share, time) for measure, (share, time) in limits.items()]
+def job_losses(job: Job) -> list[Loss]:
+    """What is not there of the job: ranks that cannot be read or have no collective, and what the others have lost."""
+    losses = []
+    unread = [reason for reason in job.broken if reason.code in _UNREAD]
+    every = len(job.ranks) + len(unread)
+    losses += [Loss("slices", 1 / every, reason) for reason in unread]
+    for profile in job.ranks:
+        for problem in profile.problems:
+            share = problem.args.get("share") if problem.code == "job.lost" else 1.0
+            if problem.code == "job.lost" or (
+                problem.code in ("job.unreadable", "job.cut_off") and problem.args.get("file") == COMMUNICATION
+            ):
+                losses.append(Loss("slices", share if isinstance(share, float) else 1.0, problem))
+        if job.blamed and not profile.calls:
+            losses.append(Loss("slices", 1 / every, message("evidence.no_calls", rank=profile.rank)))
+    return losses
+
+
+_UNREAD = ("job.broken", "job.no_summary")
+
+
+def job_notes(job: Job) -> list[str]:
+    """Ranks that were not recorded: a limit on the others can be measured, one on them cannot."""
+    if not job.missing:
+        return []
+    return [words(message("evidence.no_ranks", count=len(job.missing), ranks=[str(r) for r in job.missing[:_NAMED]]))]
+
+
+_NAMED = 8
+
+
+def job_checks(job: Job, limits: dict[str, Most], allowed_loss: float = 0.0) -> list[Check]:
+    """A check for each of ``limits`` by measure; one that nothing was measured for does not pass.
+
+    Nor do any where a rank is not there in full: whom the others wait for cannot be told without it.
+    """
+    lost = [loss for loss in job_losses(job) if loss.share > allowed_loss]
+    checks = [_checked(job, measure, share, time) for measure, (share, time) in limits.items()]
+    if lost:
+        why = words(max(lost, key=lambda loss: loss.share).why)
+        checks = [Check("limit", measure, "not_measured", text=why) for measure in limits]
+    return checks
 
 
 def _checked(job: Job, measure: str, share: float | None, time: float | None) -> Check:
@@ -211,11 +260,15 @@ _ROUNDING = 0.5
 
 
 def against_checks(
-    comparison: Comparison, tolerances: Mapping[str, float], fail_on: Collection[str] = VERDICTS
+    comparison: Comparison,
+    tolerances: Mapping[str, float],
+    fail_on: Collection[str] = VERDICTS,
+    incomplete: Iterable[Mapping[Evidence, Message]] = (),
 ) -> list[Check]:
     """One check for the step and its computing time, and one for each part of it that ``tolerances`` name.
 
-    What is unsure has not been measured; with ``fail_on`` without it, it passes.
+    What is unsure has not been measured; with ``fail_on`` without it, it passes. ``incomplete`` is what either side has
+    lost: without slices nothing is measured, without links no part of the step.
     """
     lenient = "unsure" not in fail_on
     checks = [_judged("step", comparison.step, comparison.tolerance.step, lenient)]
@@ -223,9 +276,17 @@ def against_checks(
         checks.append(_judged("computing", comparison.computing, comparison.tolerance.computing, lenient))
     parts = {row.part: row for row in comparison.parts}
     for name, tolerance in tolerances.items():
-        if name not in JUDGED:
+        if name in AGAINST_MEASURES and name not in JUDGED:
             checks.append(_part(name, parts.get(name), tolerance))  # type: ignore[call-overload]
+    for lost in incomplete:
+        for kind, why in lost.items():
+            if kind != "files":
+                checks = [check if kind == "links" and check.id in JUDGED else _unseen(check, why) for check in checks]
     return checks
+
+
+def _unseen(check: Check, why: Message) -> Check:
+    return Check(check.kind, check.id, "not_measured", tolerance=check.tolerance, text=words(why))
 
 
 def _judged(name: str, judgement: Judgement, tolerance: float, lenient: bool) -> Check:

@@ -2,55 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import orjson
 from msgspec import Struct, to_builtins
 
 from npu_tui import __version__
-from npu_tui.analysis.health import TraceHealth
+from npu_tui.analysis.evidence import Evidence
 from npu_tui.load.errors import InputError
 from npu_tui.output.report_schema import Report
-from npu_tui.strings import say
+from npu_tui.strings import say, words
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import parse_duration
 from npu_tui.whole_file import write_file
 
-Evidence = Literal["slices", "links"]
-
-_SLICES: frozenset[Evidence] = frozenset({"slices"})
-_LINKS: frozenset[Evidence] = frozenset({"links"})
-_BOTH = _SLICES | _LINKS
-_LOST: dict[str, frozenset[Evidence]] = {
-    **dict.fromkeys(
-        ("skip.slice_time", "skip.slice_duration", "skip.mark_time", "skip.lone_begin", "skip.lone_end"), _SLICES
-    ),
-    **dict.fromkeys(("skip.not_event", "skip.malformed", "odd.args", "odd.no_duration", "odd.no_name"), _SLICES),
-    **dict.fromkeys(("odd.no_process", "odd.no_thread", "odd.db_texts"), _SLICES),
-    **dict.fromkeys(("skip.launch_id", "skip.link_time", "skip.lone_source", "skip.lone_target"), _LINKS),
-    **dict.fromkeys(("odd.devices", "odd.db_locked", "odd.db_written", "odd.db_tables", "odd.db_tables_more"), _BOTH),
-    "input.too_long_later": _BOTH,
-}
-"""What is said in ``TraceHealth`` by what it takes away; what was never shown takes nothing away."""
-
-_PHASES = frozenset("NODSTpFcVva()=,n")
-"""Phases of the Trace Event Format that are not slices, samples or links; any other phase is damaged."""
-
-
-def unread(health: TraceHealth) -> frozenset[Evidence]:
-    """The kinds of evidence that are incomplete, by what ``health`` counts and warns of."""
-    messages = (*(reason for reason, _ in health.skipped), *health.warnings)
-    return frozenset[Evidence]().union(*map(_taken, messages))
-
-
-def _taken(reason: Message) -> frozenset[Evidence]:
-    if reason.code == "skip.phase":
-        return frozenset() if reason.args["phase"] in _PHASES else _BOTH
-    return _LOST.get(reason.code, frozenset())
-
+NOTHING_LOST: Mapping[Evidence, Message] = {}
 
 BASELINE_MEASURES = ("step_p50", "step_p99", "device", "computing", "exposed_communication", "free", "lost")
 """The measures of a baseline; all but the step's percentiles are per step."""
@@ -83,7 +52,7 @@ class Measures(Struct, frozen=True):
         return time if time is None or name.startswith("step_") else round(time / self.steps, 3)
 
 
-def measures(report: Report, incomplete: Collection[Evidence] = ()) -> Measures:
+def measures(report: Report, incomplete: Mapping[Evidence, Message] = NOTHING_LOST) -> Measures:
     """The measures of ``report``; what rests on ``incomplete`` evidence is not measured, nor is a device without time.
 
     Step lengths are those of the ``ProfilerStep#N`` slices on the host, percentiles as numpy's ``linear``; the other
@@ -104,10 +73,10 @@ def measures(report: Report, incomplete: Collection[Evidence] = ()) -> Measures:
     }
     why = {row.id: row.reason for row in report.not_checked}
     lost_evidence = {
-        name: say(f"gate.incomplete.{kind}")
-        for kind in incomplete
+        name: words(why)
+        for kind, why in incomplete.items()
         for name in times
-        if kind == "slices" or name in _BY_LINKS
+        if kind == "slices" or (kind == "links" and name in _BY_LINKS)
     }
     if not overlap.total_us:
         lost_evidence |= {name: say("gate.no_time") for name in _BY_DEVICE if times[name] == 0}

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import losing_launches
 from npu_tui.analysis.device import DeviceSlices
+from npu_tui.analysis.evidence import losses_of
 from npu_tui.analysis.overlap import DevicePart
 from npu_tui.analysis.steps import Step
 from npu_tui.jobs.columns import I64
@@ -35,6 +36,8 @@ from npu_tui.load.find import Source
 from npu_tui.load.load import load
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.intervals import intersection, union
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.text import printable
 from npu_tui.trace.transfers import NO_RANK, plane_tasks
 
 _MOST_LINES = 8
@@ -62,6 +65,7 @@ def with_trace(profile: RankProfile, source: Source) -> RankProfile:
         lines=_lines_of(measured),
         findings=_findings_of(measured),
         begun=_first_step_begun(measured),
+        problems=(*profile.problems, *_losses_in(measured, profile.rank)),
     )
     recorded = calls_of(measured)
     if not recorded:
@@ -88,6 +92,12 @@ def _steps_of(profile: Profile) -> Iterator[StepTime]:
             spent = sums[0].overlap
             name = "" if step.number is None else str(step.number)
             yield StepTime(name, spent.computing, spent.not_overlapped, spent.free, spent.total)
+
+
+def _losses_in(profile: Profile, rank: int) -> list[Message]:
+    """What the trace has lost of the slices that its collectives are."""
+    losses = losses_of(printable(profile.trace.path), profile.health)
+    return [message("job.lost", rank=rank, share=loss.share, why=loss.why) for loss in losses if loss.kind == "slices"]
 
 
 def _first_step_begun(profile: Profile) -> int | None:

@@ -1,0 +1,97 @@
+"""What of a profile could not be read, as a share of what its figures rest on: what a gate asks before it passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from msgspec import Struct
+
+from npu_tui.analysis.health import TraceHealth
+from npu_tui.trace.message import Message, message
+
+Evidence = Literal["slices", "links", "files"]
+"""``files`` are those beside the trace."""
+
+_SLICES: tuple[Evidence, ...] = ("slices",)
+_LINKS: tuple[Evidence, ...] = ("links",)
+_BOTH: tuple[Evidence, ...] = ("slices", "links")
+_TAKEN: dict[str, tuple[Evidence, ...]] = {
+    **dict.fromkeys(
+        ("skip.slice_time", "skip.slice_duration", "skip.mark_time", "skip.lone_begin", "skip.lone_end"), _SLICES
+    ),
+    **dict.fromkeys(("skip.not_event", "skip.malformed", "odd.args", "odd.no_duration", "odd.no_name"), _SLICES),
+    **dict.fromkeys(("odd.no_process", "odd.no_thread"), _SLICES),
+    **dict.fromkeys(("skip.launch_id", "skip.link_time", "skip.lone_source", "skip.lone_target"), _LINKS),
+}
+"""What a count of ``TraceHealth`` takes away; what was never shown takes nothing away."""
+
+_UNCOUNTED: dict[str, tuple[Evidence, ...]] = {
+    "odd.db_texts": _SLICES,
+    **dict.fromkeys(("odd.devices", "odd.db_locked", "odd.db_written", "odd.db_tables", "odd.db_tables_more"), _BOTH),
+    "odd.db_views": _BOTH,
+    "input.too_long_later": _BOTH,
+}
+"""Warnings of what is missing in a number that nobody knows."""
+
+_FILES = ("companion.cut_off", "companion.cut_short", "companion.unreadable", "companion.not_numbers")
+"""Problems of a file beside the trace that take rows or cells away."""
+
+_PHASES = frozenset("NODSTpFcVva()=,n")
+"""Phases of the Trace Event Format that are not slices, samples or links; any other phase is damaged."""
+
+UNKNOWN_SHARE = 1.0
+"""The share of what nobody can count: as much as there is."""
+
+
+class Loss(Struct, frozen=True):
+    """Evidence of one kind that is not there: which ``share`` of it, and ``why``, which names the file."""
+
+    kind: Evidence
+    share: float
+    why: Message
+
+
+def losses_of(path: str, health: TraceHealth, problems: Iterable[Message] = ()) -> list[Loss]:
+    """What the profile at ``path`` has lost, by the health of its trace and the ``problems`` of the files beside it."""
+    losses = []
+    if health.truncated:
+        losses += [Loss(kind, UNKNOWN_SHARE, message("evidence.cut_off", path=path)) for kind in _BOTH]
+    missing: dict[Evidence, int] = dict.fromkeys(_BOTH, 0)
+    counts = [*health.skipped, *((warning, _count(warning)) for warning in health.warnings)]
+    for reason, count in counts:
+        for kind in _taken(reason):
+            missing[kind] += count
+    events: dict[Evidence, int] = {"slices": health.events, "links": sum(link.links for link in health.links)}
+    for kind, count in missing.items():
+        if count:
+            every = max(events[kind] if kind == "slices" else events[kind] + count, count)
+            losses.append(Loss(kind, count / every, message(f"evidence.{kind}", path=path, count=count, all=every)))
+    for warning in health.warnings:
+        why = message("evidence.damaged", path=path, why=warning)
+        losses += [Loss(kind, UNKNOWN_SHARE, why) for kind in _UNCOUNTED.get(warning.code, ())]
+    resting: tuple[Evidence, ...] = (
+        ("files",) if health.events else ("files", *_BOTH)
+    )  # without a trace all rests on them
+    for problem in problems:
+        if problem.code in _FILES:
+            why = message("evidence.damaged", path=path, why=problem)
+            losses += [Loss(kind, UNKNOWN_SHARE, why) for kind in resting]
+    return losses
+
+
+def incomplete(losses: Iterable[Loss], allowed: float = 0.0) -> dict[Evidence, Message]:
+    """The kinds of evidence that have lost more than ``allowed``, with the reason that weighs most."""
+    worst = sorted((loss for loss in losses if loss.share > allowed), key=lambda loss: loss.share)
+    return {loss.kind: loss.why for loss in worst}
+
+
+def _count(warning: Message) -> int:
+    count = warning.args.get("count", 1)
+    return count if isinstance(count, int) else 1
+
+
+def _taken(reason: Message) -> tuple[Evidence, ...]:
+    if reason.code == "skip.phase":
+        return () if reason.args["phase"] in _PHASES else _BOTH
+    return _TAKEN.get(reason.code, ())
