@@ -130,6 +130,14 @@ CAUSES: dict[str, Cause] = {
     "peers: unseen in a ring": Cause(
         (troubled(replace(_LATE, world_size=6), neighbours=True),), _ON_TIME, ("COMM.STRAGGLER",)
     ),
+    "peers: behind a ring": Cause(
+        (troubled(replace(_LATE, world_size=8), neighbours=True, behind=True),), _ON_TIME, ("COMM.STRAGGLER",)
+    ),
+    "peers: behind a ring, by little": Cause(
+        (troubled(replace(_SIX, world_size=8), late_peer=5, late_peer_ns=8_000_000, neighbours=True, behind=True),),
+        _ON_TIME,
+        ("COMM.STRAGGLER",),
+    ),
     "peers: at Level0": Cause(
         (troubled(_LEVEL0, late_peer=2, late_peer_ns=12_000_000, late_once=True),), _ON_TIME, ("COMM.EXPOSED",)
     ),

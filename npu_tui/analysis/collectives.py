@@ -78,9 +78,9 @@ class Collective(Struct, frozen=True, gc=False):
     """One collective; None is unknown.
 
     ``traffic`` is that to other chips. ``longest_wait`` is the longest Notify_Wait on any plane (ns), for ``peer``; it
-    ended ``waited`` ns after the start. ``arrivals`` are (rank, arrival in ns after the start), this rank at 0. Ranks
-    are those of the group, or of the job where its groups are known. ``algorithm`` is the ``alg_type``, ``size`` the
-    size of the data in bytes.
+    ended ``waited`` ns after the start. ``arrivals`` are (rank, arrival in ns after the start), this rank at 0; after
+    the last of them it waited ``unseen`` ns for a rank that no task names. Ranks are those of the group, or of the job
+    where its groups are known. ``algorithm`` is the ``alg_type``, ``size`` the size of the data in bytes.
     """
 
     item: int
@@ -93,6 +93,7 @@ class Collective(Struct, frozen=True, gc=False):
     waited: int | None = None
     algorithm: str = ""
     size: int | None = None
+    unseen: int = 0
 
     @property
     def neighbours_only(self) -> bool:
@@ -114,13 +115,15 @@ class Timings(Struct, frozen=True):
 class Waits(Struct, frozen=True):
     """The longest wait of each collective where it is ``known``; (n,) each.
 
-    ``length`` in ns, ``until`` its end in ns after the start of the collective, ``peer`` -1 without one.
+    ``length`` in ns, ``until`` its end in ns after the start of the collective, ``peer`` -1 without one. ``unseen`` is
+    how long it waited once all ranks had come whose arrival its tasks show, ns: for a rank that they do not name.
     """
 
     known: Bools
     length: I64
     peer: I64
     until: I64
+    unseen: I64
 
 
 class TrafficColumns(Struct, frozen=True):
@@ -145,7 +148,8 @@ class Collectives(Sequence[Collective]):
     """Collectives by start, as columns and as a sequence of records that are made at their first use.
 
     ``type`` indexes ``types``, such as ``hcom_allReduce_``, ``algorithm`` indexes ``algorithms``; ``size`` is -1 where
-    unknown; (n,) each.
+    unknown; ``group`` is the lane of the group that ranks are places in, -1 where they are those of the job or where
+    there is one group only; (n,) each.
     """
 
     item: I64
@@ -159,6 +163,7 @@ class Collectives(Sequence[Collective]):
     algorithm: npt.NDArray[np.integer]
     algorithms: Sequence[str]
     size: I64
+    group: I64
 
     @once
     def rows(self) -> list[Collective]:
@@ -177,7 +182,10 @@ class Collectives(Sequence[Collective]):
             len(self),
         )
         came = by_owner(list(zip(*lists(arrivals.rank, arrivals.after), strict=True)), arrivals.owner, len(self))
-        columns = self.item, self.elapsed, waits.known, waits.length, waits.peer, waits.until, self.algorithm, self.size
+        columns = (
+            self.item, self.elapsed, waits.known, waits.length, waits.peer, waits.until, self.algorithm, self.size,
+            waits.unseen,
+        )  # fmt: skip
         return [
             Collective(
                 item,
@@ -190,8 +198,9 @@ class Collectives(Sequence[Collective]):
                 until if waited else None,
                 self.algorithms[algorithm],
                 size if size >= 0 else None,
+                unseen,
             )
-            for time, links, ranks, item, elapsed, waited, length, peer, until, algorithm, size in zip(
+            for time, links, ranks, item, elapsed, waited, length, peer, until, algorithm, size, unseen in zip(
                 timing, traffic, came, *lists(*columns), strict=True
             )
         ]
@@ -230,6 +239,7 @@ class Collectives(Sequence[Collective]):
             self.algorithm[chosen],
             self.algorithms,
             self.size[chosen],
+            self.group[chosen],
         )
 
     def at(self, numbers: I64) -> list[Collective]:
@@ -238,13 +248,14 @@ class Collectives(Sequence[Collective]):
         rows = self.taken(distinct_numbers).rows
         return [rows[k] for k in np.searchsorted(distinct_numbers, numbers).tolist()]
 
-    def with_ranks(self, peer: I64, rank: I64) -> Collectives:
-        """A copy with other ranks for the peers of waits and for the arrivals."""
+    def with_ranks(self, peer: I64, rank: I64, group: I64) -> Collectives:
+        """A copy with other ranks for the peers of waits and for the arrivals, which are places in ``group``."""
         waits, arrivals = self.waits, self.arrivals
         return replace(
             self,
-            waits=Waits(waits.known, waits.length, peer, waits.until),
+            waits=Waits(waits.known, waits.length, peer, waits.until, waits.unseen),
             arrivals=Arrivals(arrivals.count, arrivals.owner, rank, arrivals.after),
+            group=group,
         )
 
     def __len__(self) -> int:
@@ -287,19 +298,20 @@ def with_ranks_of_job(trace: Trace, collectives: Collectives, groups: Groups) ->
     highest = np.full(len(collectives), -1, np.int64)
     np.maximum.at(highest, came.owner, came.rank)
     lanes = trace.slices.lane[collectives.item]
-    peer, rank = collectives.waits.peer.copy(), came.rank.copy()
+    peer, rank, group = collectives.waits.peer.copy(), came.rank.copy(), collectives.group.copy()
     for lane in np.unique(lanes[collectives.has_arrivals]).tolist():
-        ranks = np.array(_ranks(trace.lanes[lane].name, groups), np.int64)
+        ranks = np.array(ranks_of_group(trace.lanes[lane].name, groups), np.int64)
         # A rank beyond the group means that the lane was matched to the wrong group: it stays as it is.
         translated = collectives.has_arrivals & (lanes == lane) & (highest < len(ranks))
         arrived_of_lane = translated[came.owner]
         rank[arrived_of_lane] = ranks[rank[arrived_of_lane]]
         known = translated & (peer >= 0) & (peer < len(ranks))
         peer[known] = ranks[peer[known]]
-    return collectives.with_ranks(peer, rank)
+        group[translated] = -1
+    return collectives.with_ranks(peer, rank, group)
 
 
-def _ranks(lane: str, groups: Groups) -> tuple[int, ...]:
+def ranks_of_group(lane: str, groups: Groups) -> tuple[int, ...]:
     """The ranks of the group in a lane's name; an unknown name means the only group with several ranks, if it is."""
     match = _LANE.fullmatch(lane)
     if match is None:

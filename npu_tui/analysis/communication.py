@@ -15,6 +15,7 @@ from npu_tui.analysis.device import EVERYTHING, Window
 from npu_tui.analysis.operators import collective_types
 from npu_tui.trace.args import CommunicationArgs, PlaneArgs
 from npu_tui.trace.arrays import distinct
+from npu_tui.trace.intervals import difference, union
 from npu_tui.trace.model import Lane, Trace
 from npu_tui.trace.transfers import groups_of
 
@@ -47,17 +48,20 @@ def collectives(trace: Trace, args: CommunicationArgs, window: Window = EVERYTHI
     placed = [(numbers_of_group, planes) for numbers_of_group, (_, planes) in zip(numbers, groups, strict=False)]
     tasks = _tasks(trace, args.planes, begin, end, placed)
     args_row = np.searchsorted(args.collectives.item, item)
+    arrivals = _arrivals(trace, tasks, begin)
+    several = sum(bool(planes) for _, planes in groups) > 1
     return Collectives(
         item,
         end - begin,
         *collective_types(trace, item),
         _timings(tasks, end - begin),
         _moved(tasks, args.planes.links, len(item)),
-        _waits(trace, tasks, begin, end),
-        _arrivals(trace, tasks, begin),
+        _waits(trace, tasks, begin, end, arrivals.latest()),
+        arrivals,
         args.collectives.algorithm[args_row],
         args.collectives.algorithms,
         args.collectives.size[args_row],
+        slices.lane[item].astype(np.int64) if several else np.full(len(item), -1),
     )
 
 
@@ -158,8 +162,11 @@ def _moved(tasks: _Tasks, links: list[str], count: int) -> TrafficColumns:
     return TrafficColumns(owner, link, size, length, links)
 
 
-def _waits(trace: Trace, tasks: _Tasks, begin: I64, end: I64) -> Waits:
-    """The longest wait of each; of equal ones that for the highest rank, then the last."""
+def _waits(trace: Trace, tasks: _Tasks, begin: I64, end: I64, come: I64) -> Waits:
+    """The longest wait of each; of equal ones that for the highest rank, then the last.
+
+    ``come`` is how long after the start the last rank came whose arrival shows, ns.
+    """
     count = len(begin)
     waits = np.flatnonzero(tasks.kind == _WAITING)
     # Narrow down in turn: the longest waits of each collective, of these the highest ranks, of these the last.
@@ -170,7 +177,42 @@ def _waits(trace: Trace, tasks: _Tasks, begin: I64, end: I64) -> Waits:
     known, length, until, peer = np.zeros(count, np.bool_), *(np.zeros(count, np.int64) for _ in range(3))
     known[owner], length[owner], peer[owner] = True, tasks.length[waits], tasks.target[waits]
     until[owner] = np.minimum(trace.slices.end[item], end[owner]) - begin[owner]
-    return Waits(known, length, peer, until)
+    return Waits(known, length, peer, until, _unseen(trace, tasks, begin + come, end))
+
+
+_LONG_NS = 100_000
+"""A shorter wait in the middle of a collective is its rhythm."""
+
+
+def _unseen(trace: Trace, tasks: _Tasks, since: I64, end: I64) -> I64:
+    """How long each waited after ``since`` without moving data meanwhile, ns; 0 where the transfers explain it.
+
+    In a ring the notifies of a late rank arrive through all ranks between, in a later phase. Every rank of a ring moves
+    as much as this one, so that waits which take longer than its own transfers are not for those of others. Transfers
+    by RDMA do not show how long they take.
+    """
+    slices, count = trace.slices, len(since)
+    waited = np.zeros(count, np.int64)
+    waits = np.flatnonzero(tasks.kind == _WAITING)
+    low, high = np.maximum(slices.start[tasks.item[waits]], since[tasks.owner[waits]]), slices.end[tasks.item[waits]]
+    long = high - low >= _LONG_NS
+    if not long.any():
+        return waited
+    apart = int(max(slices.end[tasks.item].max(), end.max())) + 1  # collectives of several groups overlap
+
+    def spans(at: I64, low: I64, high: I64) -> tuple[I64, I64]:
+        place = tasks.owner[at] * apart
+        return union(place + low, place + high)
+
+    moves = np.flatnonzero((tasks.kind == _MOVING) & np.isin(tasks.owner, tasks.owner[waits[long]]))
+    moving = spans(moves, slices.start[tasks.item[moves]], slices.end[tasks.item[moves]])
+    waiting = difference(*spans(waits[long], low[long], high[long]), *moving)
+    moved = np.zeros(count, np.int64)
+    for total, span in ((waited, waiting), (moved, moving)):
+        np.add.at(total, span[0] // apart, span[1] - span[0])
+    by_rdma = np.zeros(count, np.bool_)
+    by_rdma[tasks.owner[tasks.kind == _REMOTE]] = True
+    return np.where((waited > np.maximum(moved, _LONG_NS)) & ~by_rdma, waited, 0)
 
 
 def _arrivals(trace: Trace, tasks: _Tasks, begin: I64) -> Arrivals:

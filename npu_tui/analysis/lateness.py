@@ -27,6 +27,35 @@ AS_LATE = 0.5
 """Ranks with this share of the longest lateness are late too."""
 
 
+_PLACES = 1 << 32
+"""More ranks than a group has."""
+
+
+def peers_seen(collectives: Collectives) -> Arrivals:
+    """The arrivals at ``collectives`` by peer: ranks of the job, and places that differ from group to group.
+
+    One that waited for a rank that no task names has an arrival of an UNKNOWN peer after all others.
+    """
+    came = collectives.arrivals
+    group = collectives.group[came.owner]
+    unseen = np.flatnonzero(collectives.waits.unseen)
+    owner = np.concatenate((came.owner, unseen))
+    peer = np.concatenate((came.rank + (group + 1) * _PLACES, np.full(len(unseen), UNKNOWN)))
+    after = np.concatenate((came.after, came.latest()[unseen] + collectives.waits.unseen[unseen]))
+    return Arrivals(came.count, owner, peer, after).taken(np.argsort(owner, kind="stable"))
+
+
+def peer_at(group: int, place: int) -> int:
+    """The number of the peer at ``place`` of the group with this lane, -1 for the job; see ``peers_seen``."""
+    return place + (group + 1) * _PLACES
+
+
+def place_of(peer: int) -> tuple[int, int]:
+    """The lane of the group (-1: the job) that ``peer`` has its place in, and this place; UNKNOWN stays."""
+    group, rank = divmod(peer, _PLACES)
+    return (-1, UNKNOWN) if peer == UNKNOWN else (group - 1, rank)
+
+
 def late_arrivals(arrivals: Arrivals, elapsed: I64, fill: I64) -> Arrivals:
     """The arrivals that collectives of ``elapsed`` ns waited for, beyond the ``fill`` of a pipeline; (count,) each."""
     least = np.maximum(_NOTABLE * elapsed, fill / _FILLS)

@@ -18,6 +18,7 @@ from npu_tui.analysis.lateness import (
     fill_of,
     late_arrivals,
     late_ranks,
+    peers_seen,
     pipeline_fills,
     unknown_waits,
 )
@@ -318,7 +319,7 @@ def _seen(collectives: Collectives, items: I64) -> Arrivals:
     at = np.searchsorted(items, collectives.item, sorter=order)
     row = np.append(order, -1)[at]
     row[np.append(items, -1)[row] != collectives.item] = -1
-    arrivals = collectives.arrivals
+    arrivals = peers_seen(collectives)
     owner = row[arrivals.owner]
     by_owner = np.argsort(owner, kind="stable")
     by_owner = by_owner[owner[by_owner] >= 0]

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.code_lines import stack_of, user_lines
+from npu_tui.analysis.lateness import place_of
 from npu_tui.analysis.launches import dequeue_slices, enqueue_slices
 from npu_tui.analysis.operators import TypesOf
 from npu_tui.analysis.replay import Change, HostCut, TaskCut
@@ -25,7 +26,7 @@ _FACTOR = r"\s+[x×*]\s*(?P<factor>\d{1,6}(?:\.\d{1,6})?)"
 _LINE = re.compile(rf"line\s+(?P<file>\S+):(?P<line>\d{{1,9}}){_FACTOR}", re.IGNORECASE)
 _KERNEL = re.compile(rf"(?:kernel|collective|copy)\s+(?P<name>\S+){_FACTOR}", re.IGNORECASE)
 _OPERATION = re.compile(rf"(?:op|operation)\s+(?P<name>\S+){_FACTOR}", re.IGNORECASE)
-_RANK = re.compile(r"rank\s+(?P<rank>\d{1,9})\s+in\s+time", re.IGNORECASE)
+_RANK = re.compile(r"rank\s+(?P<rank>\d{1,9})(?:\s+of\s+(?P<group>.+))?\s+in\s+time", re.IGNORECASE)
 _PEERS = re.compile(r"(?:all\s+)?(?:ranks|peers)\s+in\s+time", re.IGNORECASE)
 _NO = re.compile(r"no\s+\.?(?P<name>[\w:]+)(?:\(\))?", re.IGNORECASE)
 _WAITS = frozenset({"sync", "syncs", "wait", "waits", "synchronize"})
@@ -50,8 +51,9 @@ class Question(Struct, frozen=True):
 def parse_question(model: Model, text: str, types_of: TypesOf) -> Question:
     """The question in ``text``. Raises ``UnknownChangeError`` if it is not a change or nothing in the run matches.
 
-    ``line FILE:LINE xF``, ``kernel NAME xF``, ``op NAME xF``, ``rank N in time``, ``ranks in time``, ``no .item()``,
-    ``no sync``; F is the factor of the time, 0 removes it. ``types_of`` gives the operator types of slices.
+    ``line FILE:LINE xF``, ``kernel NAME xF``, ``op NAME xF``, ``rank N in time``, ``rank N of GROUP in time``,
+    ``ranks in time``, ``no .item()``, ``no sync``; F is the factor of the time, 0 removes it. ``types_of`` gives the
+    operator types of slices.
     """
     words = " ".join(text.split())
     if match := _LINE.fullmatch(words):
@@ -62,8 +64,8 @@ def parse_question(model: Model, text: str, types_of: TypesOf) -> Question:
     elif match := _OPERATION.fullmatch(words):
         change, matches = _operations(model, match["name"], float(match["factor"]))
     elif match := _RANK.fullmatch(words):
-        rank = int(match["rank"])
-        change, matches = Change(in_time=frozenset((rank,))), sum(rank in meeting.peers for meeting in model.meetings)
+        peers = _peers(model, int(match["rank"]), match["group"])
+        change, matches = Change(in_time=peers), sum(bool(peers & meeting.peers) for meeting in model.meetings)
     elif _PEERS.fullmatch(words):
         ranks = frozenset(rank for meeting in model.meetings for rank, _ in meeting.late)
         change, matches = Change(in_time=ranks), len(ranks)
@@ -167,6 +169,17 @@ def _line(model: Model, file: str, line: int, keep: float) -> tuple[Change, int]
         ends[of_thread] = np.minimum(np.append(0, reach[:-1]), slices.start[operations[of_thread]])
     start = np.where(ends[on_line] > 0, ends[on_line], slices.start[operations[on_line]])
     return _of_host(trace, thread[on_line], start, slices.end[operations[on_line]], keep), int(on_line.sum())
+
+
+def _peers(model: Model, place: int, group: str | None) -> frozenset[int]:
+    """The peers called ``place``: in the groups whose lane begins with ``group``, in all of them without it."""
+    peers = set()
+    for peer in frozenset[int]().union(*(meeting.peers for meeting in model.meetings)):
+        lane, own_place = place_of(peer)
+        in_group = group is None or (lane >= 0 and model.trace.lanes[lane].name.lower().startswith(group.lower()))
+        if own_place == place and in_group:
+            peers.add(peer)
+    return frozenset(peers)
 
 
 def _is_file(path: str, wanted: str) -> bool:

@@ -185,10 +185,11 @@ def _waiting(trace: Trace, items: I64, waits: I64, source: I64, target: I64) -> 
         *collective_types(trace, items),
         Timings(np.zeros(count, np.bool_), nothing, nothing, nothing, nothing),
         TrafficColumns(nothing[:0], nothing[:0], nothing[:0], nothing[:0], ()),
-        Waits(known, slices.end[longest] - slices.start[longest], target, until),
+        Waits(known, slices.end[longest] - slices.start[longest], target, until, nothing),
         Arrivals(count, owner, rank, after),
         nothing,
         ("",),
+        nothing - 1,
         nothing - 1,
     )
 

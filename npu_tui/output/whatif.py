@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.lateness import UNKNOWN, place_of
 from npu_tui.analysis.replay import NO_CHANGE, Change, Replay, Run
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
 from npu_tui.analysis.what_if import Question, UnknownChangeError, parse_question
@@ -182,11 +183,18 @@ def _texts(facts: Facts, replay: Replay) -> Iterator[str]:
             yield f"line {PurePosixPath(loss.code.file.replace(chr(92), '/')).name}:{loss.code.line} x0"
     yield "no .item()"
     yield "no sync"
-    late = sorted(rank for rank in replay.late if rank >= 0)
-    yield from (f"rank {rank} in time" for rank in late[:_RANKS])
+    late = sorted(peer for peer in replay.late if peer != UNKNOWN)
+    yield from (f"rank {_number(replay, peer)} in time" for peer in late[:_RANKS])
     if len(late) != 1:
         yield "ranks in time"
     yield from (f"kernel {name} x0.5" for name in list(facts.time_by_type)[:_KERNELS])
+
+
+def _number(replay: Replay, peer: int) -> str:
+    """What ``peer`` is called in a question: ``5``, or ``3 of Group 1``."""
+    lane, place = place_of(peer)
+    group = replay.model.trace.lanes[lane].name.removesuffix(" Communication") if lane >= 0 else ""
+    return f"{place} of {group}" if group else str(place)
 
 
 _LEVELS = " ▁▂▃▄▅▆▇█"

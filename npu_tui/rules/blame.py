@@ -8,8 +8,6 @@ from msgspec import Struct
 
 from npu_tui.analysis.calls import BLOCKING_OPERATIONS, is_blocking_call
 from npu_tui.analysis.code_lines import CodeLine, stack_of, user_lines
-from npu_tui.analysis.collectives import Collective
-from npu_tui.analysis.lateness import fill_of, late_arrivals, late_ranks, pipeline_fills, unknown_waits
 from npu_tui.analysis.launches import enqueue_slices, operation_of
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.facts import Facts, once_per_device
@@ -226,88 +224,6 @@ def sync_span(facts: Facts, site: SyncSite | None) -> Span:
         drained = both(facts.lost, (low.astype(np.int64), high.astype(np.int64)))
     span = together(drained, site.span) if site is not None else drained
     return without(span, facts.on_device(facts.span_of(fetches(facts))))
-
-
-MANY_RANKS = 3
-"""From this many late ranks on they take turns, where none is late in most cases."""
-_IN_MOST_CASES = 0.5
-
-
-class Case(Struct, frozen=True):
-    """A collective at which only late ranks were missing: ``rank`` came last, ``excess`` ns after all in time."""
-
-    collective: Collective
-    rank: int
-    excess: int
-
-
-class Late(Struct, frozen=True):
-    """``ranks`` that come late, the one that was waited for longest first, in ``cases``.
-
-    ``span`` is the exposed time in which nobody else was missing. With ``wandering`` none of them is late in most
-    cases, with ``neighbours`` this rank sees only the ranks beside it.
-    """
-
-    ranks: tuple[int, ...]
-    cases: tuple[Case, ...]
-    span: Span
-    wandering: bool
-    neighbours: bool
-
-
-@once_per_device
-def late(facts: Facts) -> Late | None:
-    """Who is late; None where no task names a peer or nobody is."""
-    slices, collectives = facts.trace.slices, facts.collectives
-    fill = fill_of(fills(facts), collectives.item)
-    seen = collectives.arrivals
-    arrivals = late_arrivals(seen, collectives.elapsed, fill)
-    ranks = late_ranks(arrivals)
-    others = np.maximum(seen.taken(~seen.of(ranks)).latest(), fill)
-    last = arrivals.last()
-    last = last.taken(last.of(ranks) & (last.after > others[last.owner]))
-    if not len(last.rank):
-        return None
-    begin = slices.start[collectives.item[last.owner]]
-    low, high = begin + others[last.owner], begin + last.after
-    rows = collectives.at(last.owner), last.rank.tolist(), (high - low).tolist()
-    cases = [Case(row, rank, excess) for row, rank, excess in zip(*rows, strict=True)]
-    waited: dict[int, int] = {}
-    for case in cases:
-        waited[case.rank] = waited.get(case.rank, 0) + case.excess
-    lateness = {rank: int(arrivals.after[arrivals.rank == rank].sum()) for rank in ranks}
-    order = tuple(sorted(ranks, key=lambda rank: (-waited.get(rank, 0), -lateness[rank], rank)))
-    total = sum(waited.values())
-    return Late(
-        order,
-        tuple(cases),
-        both((low, high), facts.exposed),
-        len(order) >= MANY_RANKS and waited.get(order[0], 0) < _IN_MOST_CASES * total,
-        sum(case.excess for case in cases if case.collective.neighbours_only) > _IN_MOST_CASES * total,
-    )
-
-
-@once_per_device
-def fills(facts: Facts) -> dict[int, int]:
-    """How long first receives wait for a pipeline to fill, ns by slice: nobody's fault."""
-    return pipeline_fills(facts.trace, facts.collectives, len(facts.steps))
-
-
-def fill_span(facts: Facts) -> Span:
-    """The exposed time in which first receives wait for a pipeline to fill."""
-    filling = fills(facts)
-    start = facts.trace.slices.start[list(filling)].astype(np.int64)
-    return both((start, start + np.array(list(filling.values()), np.int64)), facts.exposed)
-
-
-def unknown_span(facts: Facts) -> Span:
-    """The exposed time in which collectives of unknown arrivals waited, by what their siblings take."""
-    waits = unknown_waits(facts.trace, facts.collectives)
-    if not waits:
-        return NOTHING
-    start = facts.trace.slices.start[list(waits)]
-    span = both((start, start + np.array(list(waits.values()), np.int64)), facts.exposed)
-    return span if length_of(span) else NOTHING
 
 
 STEP_START_SHARE = Threshold("step_start_share", 0.05)

@@ -14,159 +14,22 @@ import numpy as np
 
 from npu_tui.analysis.collectives import Collective, TrafficColumns
 from npu_tui.analysis.communication import ON_CHIP
-from npu_tui.analysis.lateness import UNKNOWN
+from npu_tui.analysis.lateness import UNKNOWN, peer_at, peers_seen
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.blame import MANY_RANKS, Case, Late, fill_span, fills, late, unknown_span
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import I64, NOTHING, Bools, Span, both, largest, length_of, without
+from npu_tui.rules.late_ranks import STRAGGLER_MS, Late, fill_span, fills, late, number_of, numbers_of, unknown_span
 from npu_tui.rules.model import SEVERITIES, Confidence, Evidence, Severity
-from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, runs_of, sentences, severity_of
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, sentences, severity_of
 from npu_tui.trace.arrays import in_groups
 from npu_tui.trace.intervals import touches
-from npu_tui.trace.message import Message, Said, message
-from npu_tui.trace.text import brief
+from npu_tui.trace.message import Message, message
 
 _NEGLIGIBLE = 0.01
 _CLASSES = 2 * 4 ** np.arange(31, dtype=np.int64)
 """Bytes at which a class of sizes begins: sizes of one bucket configuration fall together."""
-
-STRAGGLER_SHARE = Threshold("straggler_share", 0.5)
-STRAGGLER_MS = Threshold("straggler_ms", 1.0)
-
-
-def straggler(facts: Facts) -> Draft | None:
-    """Ranks that everybody waits for."""
-    limits, lateness = facts.limits, late(facts)
-    if lateness is None:
-        return None
-    worst = max(lateness.cases, key=lambda case: case.excess)
-    longest = worst.collective.longest_wait or 0
-    gain = length_of(lateness.span)
-    share = facts.share(gain)
-    single = longest >= limits[STRAGGLER_SHARE] * worst.collective.elapsed and longest >= limits[STRAGGLER_MS] * 1e6
-    # Ranks that take turns by little do not wait for a late one.
-    usual = float(np.median([case.excess for case in lateness.cases]))
-    least_of_many = limits[SEVERITY_HIGH] if usual >= limits[STRAGGLER_MS] * 1e6 else 2 * limits[SEVERITY_HIGH]
-    least = {1: limits[SEVERITY_MEDIUM], 2: limits[SEVERITY_HIGH]}.get(len(lateness.ranks), least_of_many)
-    enough = share >= least or (single and len(lateness.ranks) < MANY_RANKS and share >= limits[SEVERITY_MEDIUM])
-    enough |= single and len(lateness.ranks) == 1
-    if gain < limits[STRAGGLER_MS] * 1e6 or not enough:
-        return None
-    collectives, ranks = facts.collectives, lateness.ranks
-    transfer = int((collectives.elapsed - collectives.arrivals.latest())[collectives.has_arrivals].sum())
-    others = [arrival for arrival in worst.collective.arrivals or [] if arrival[0] not in ranks]
-    in_time = [rank for rank, _ in others]
-    named = (
-        message("finding.ranks", ranks=runs_of(in_time))
-        if len(others) > 1
-        else message("finding.rank", rank=in_time[0])
-    )
-    complete = int(facts.trace.slices.start[worst.collective.item]) + max(after for _, after in others)
-    name = facts.name_of(worst.collective.item)
-    parts = [
-        message(
-            "finding.straggler.worst",
-            name=name, others=named, there=complete, rank=worst.rank, excess=worst.excess, wait=longest,
-        )
-    ]  # fmt: skip
-    parts += _again(facts, lateness, worst)
-    if filled := sum(fills(facts).values()):
-        parts.append(message("finding.straggler.fill", time=filled))
-    parts.append(message("finding.straggler.transfers", time=transfer, speed=_speeds(facts)))
-    if facts.steps:
-        steps = _steps_with(facts, [case.collective for case in lateness.cases])
-        parts.append(message("finding.straggler.steps", seen=steps, all=len(facts.steps)))
-    if lateness.neighbours:
-        parts.append(message("finding.straggler.ring"))
-    on_disk = worst.rank in facts.inputs.setup.ranks
-    parts.append(message("finding.straggler.on_disk" if on_disk else "finding.straggler.not_on_disk", rank=worst.rank))
-    kind = "wandering" if lateness.wandering else "many" if len(ranks) > 1 else "one"
-    advice = [
-        message("finding.advice.profile_rank", rank=ranks[0]),
-        message("finding.advice.compare_rank", rank=ranks[0], name=name),
-    ]
-    if lateness.neighbours:  # in a ring the late rank may be any one up the ring
-        kind, advice = "ring", [message("finding.advice.profile_ring")]
-    words = {"ranks": runs_of(ranks), "gain": gain, "total": facts.total, "share": share}
-    return Draft(
-        severity_of(facts, share),
-        message(f"finding.straggler.title.{kind}", **words),
-        sentences(*parts),
-        _arrivals(facts, lateness),
-        (*advice, message("finding.advice.no_tuning")),
-        lateness.span,
-        change=Change(in_time=frozenset(ranks), at=_inside_window(facts)),
-        confidence="low" if lateness.neighbours else "high",
-        verdict=message(f"finding.straggler.verdict.{kind}", transfer=transfer, **words),
-    )
-
-
-def _inside_window(facts: Facts) -> frozenset[int]:
-    """The collectives that the finding is about: not those of a warm-up step."""
-    item = facts.collectives.item
-    start = facts.trace.slices.start[item]
-    return frozenset(item[(start >= facts.window.start) & (start < facts.window.end)].tolist())
-
-
-def _again(facts: Facts, lateness: Late, worst: Case) -> list[Message]:
-    """Where else somebody was late: of one rank the collectives, of several how long each was waited for."""
-    again = [case for case in lateness.cases if case is not worst and case.excess >= _NEGLIGIBLE * worst.excess]
-    if not again:
-        return []
-    if len(lateness.ranks) == 1:
-        named = [
-            message("finding.straggler.case", name=_short(facts, case.collective), excess=case.excess)
-            for case in again[:5]
-        ]
-        return [message("finding.straggler.again", cases=named)]
-    rows = []
-    for rank in lateness.ranks[:5]:
-        excesses = [case.excess for case in lateness.cases if case.rank == rank]
-        rows.append(message("finding.straggler.of_rank", rank=rank, count=len(excesses), time=sum(excesses)))
-    return [message("finding.straggler.each", rows=rows)]
-
-
-def _short(facts: Facts, collective: Collective) -> str:
-    """The part of the name that differs between siblings: ``_1`` of ``hcom_allReduce__586_1_1``."""
-    words = facts.trace.name_of(collective.item).split("_")
-    return brief(f"_{words[-2]}") if len(words) > 3 and words[-1].isdecimal() else facts.name_of(collective.item)
-
-
-def _steps_with(facts: Facts, collectives: list[Collective]) -> int:
-    starts = [int(facts.trace.slices.start[collective.item]) for collective in collectives]
-    return sum(any(s.window.start <= at < s.window.end for at in starts) for s in facts.steps if s.window is not None)
-
-
-def _speeds(facts: Facts) -> Said:
-    """The bandwidth of the collectives, the slowest and the fastest."""
-    size, time = facts.collectives.moved.sums(len(facts.collectives))
-    moved = (size != 0) & (time != 0)
-    if not moved.any():
-        return ""
-    speeds = size[moved] / time[moved]
-    low, high = float(speeds.min()), float(speeds.max())
-    return message("finding.speed", speed=low) if low == high else message("finding.speeds", low=low, high=high)
-
-
-def _arrivals(facts: Facts, lateness: Late) -> tuple[Evidence, ...]:
-    """The waits for late ranks, the longest ten, each from the last arrival in time to the last of all."""
-    slices = facts.trace.slices
-    most = max(case.excess for case in lateness.cases)
-    rows = []
-    for case in sorted(lateness.cases, key=lambda case: -case.excess)[:10]:
-        if case.excess < _NEGLIGIBLE * most:
-            continue
-        collective = case.collective
-        last = int(slices.start[collective.item]) + max(after for _, after in collective.arrivals or [(0, 0)])
-        order = sorted(collective.arrivals or [], key=lambda row: row[1])
-        ranks = [message("finding.straggler.arrival", rank=rank, after=after) for rank, after in order]
-        name = facts.name_of(collective.item)
-        note = message("finding.straggler.place", rank=case.rank, excess=case.excess, arrivals=ranks)
-        rows.append(Evidence(last - case.excess, last, int(slices.lane[collective.item]), name, note, collective.item))
-    return tuple(sorted(rows, key=lambda row: row.start))
-
 
 EXPOSED_SHARE = Threshold("exposed_share", 0.1)
 EXPOSED_SHARE_HIGH = Threshold("exposed_share_high", 0.3)
@@ -194,7 +57,7 @@ def exposed(facts: Facts) -> Draft | None:
     if sums.communication > sums.computing:
         parts.append(message("finding.exposed.more", communication=sums.communication, computing=sums.computing))
     if mostly_late and lateness is not None:
-        parts.append(message("finding.exposed.late", ranks=runs_of(lateness.ranks), waited=waited))
+        parts.append(_late(facts, lateness, waited))
     elif waited:
         parts.append(message("finding.exposed.waited", waited=waited))
     if not known:
@@ -222,6 +85,13 @@ def exposed(facts: Facts) -> Draft | None:
         confidence="high" if known else "low",
         verdict=message(f"finding.exposed.{verdict}", time=spent, share=facts.share(spent)),
     )
+
+
+def _late(facts: Facts, lateness: Late, waited: int) -> Message:
+    """For whom the collectives wait."""
+    if lateness.peers[0] == UNKNOWN:
+        return message("finding.exposed.unseen", waited=waited)
+    return message("finding.exposed.late", ranks=numbers_of(facts, lateness.visible), waited=waited)
 
 
 def _exposed_of(facts: Facts, item: int) -> int:
@@ -264,9 +134,14 @@ def long_op(facts: Facts) -> Draft | None:
         if timing.transit < 0.1 * worst.elapsed:
             parts.append(message("finding.long.not_bandwidth"))
     waits = worst.longest_wait is not None and worst.peer is not None
-    if waits:
-        parts.append(message("finding.long.peer", rank=worst.peer, wait=worst.longest_wait or 0))
-    ranks = {rank for collective in longest for rank, after in collective.arrivals or [] if after > 0}
+    came = peers_seen(every.taken(np.array(sorted(places))))
+    ranks = set(came.rank[came.after > 0].tolist())
+    if worst.unseen > (worst.longest_wait or 0) / 2:
+        parts.append(message("finding.long.unseen", wait=worst.unseen))
+    elif worst.peer is not None:
+        group = int(every.group[every.item == worst.item][0])
+        rank = number_of(facts, peer_at(group, worst.peer))
+        parts.append(message("finding.long.peer", rank=rank, wait=worst.longest_wait or 0))
     return Draft(
         severity_of(facts, share) if timing is not None else "medium",
         message("finding.long.title", name=facts.name_of(worst.item, 40), **words),
@@ -292,6 +167,7 @@ def _idle_waits(facts: Facts, collectives: list[Collective]) -> Span:
     slices = facts.trace.slices
     start = np.array([int(slices.start[row.item]) for row in collectives], np.int64)
     waits = np.array([max([after for _, after in row.arrivals or []], default=0) for row in collectives], np.int64)
+    waits += np.array([row.unseen for row in collectives], np.int64)
     return start, start + np.maximum(waits, 0)
 
 
@@ -430,17 +306,6 @@ def _contended(facts: Facts) -> list[int]:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule(
-        "COMM.STRAGGLER",
-        cls="communication",
-        inputs=("device", "overlap", "planes"),
-        check=straggler,
-        thresholds=(STRAGGLER_SHARE, STRAGGLER_MS, SEVERITY_MEDIUM, SEVERITY_HIGH),
-        advice=("check_peer", "no_tuning"),
-        pages=(pages.SLOW_RANK, pages.SLOW_RANK_CASE, pages.ANALYZE),
-        sources=("msprof-analyze slow rank", "MindStudio Insight walk-through 1-59", "operator tuning guide 0-31"),
-        reach="cause",
-    ),
     Rule(
         "COMM.EXPOSED",
         cls="communication",

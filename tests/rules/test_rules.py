@@ -40,7 +40,7 @@ SPEAKS = {
     "OPT.FUSED": ("slow_python", "healthy", {"stage_share": 1.0, "severity_medium": 1.0}),
     "COMM.STRAGGLER": ("straggler", "transfers", {"straggler_ms": 1e6}),
     "COMM.EXPOSED": ("transfers", "healthy", {"exposed_share": 1.0}),
-    "COMM.LONGOP": ("transfers", "healthy", {"long_op_share": 2.0, "long_op_factor": 1e6}),
+    "COMM.LONGOP": ("two_late", "healthy", {"long_op_share": 2.0, "long_op_factor": 1e6}),
     "COMM.LINK": ("transfers", "healthy", {"alignment_bytes": 1}),
     "OP.DOMINANT": ("ai_cpu", "healthy", {"dominant_share": 1.0}),
     "KERNEL.BOUND": ("ai_cpu", "healthy", {"ai_cpu_us": 1e9}),

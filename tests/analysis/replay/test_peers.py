@@ -42,11 +42,12 @@ def waits(elapsed: list[int], sizes: list[int]) -> dict[int, int]:
         ["hcom_allReduce_"],
         Timings(never, nothing, nothing, nothing, nothing),
         TrafficColumns(nothing[:0], nothing[:0], nothing[:0], nothing[:0], []),
-        Waits(never, nothing, nothing, nothing),
+        Waits(never, nothing, nothing, nothing, nothing),
         Arrivals(count, nothing[:0], nothing[:0], nothing[:0]),
         nothing,
         [""],
         np.array([size or -1 for size in sizes]),
+        nothing - 1,
     )
     return unknown_waits(trace, collectives)
 

@@ -1,0 +1,412 @@
+"""The finding about late ranks: who this rank waits for, and what each of them would save in its turn.
+
+Rule F08 of the collected diagnosis rules: who is late by the waits of the plane tasks. Ranks are those of the job where
+its groups are known, else places in the group: ``peers_seen`` numbers both, and here they get their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from npu_tui.analysis.collectives import Collective, ranks_of_group
+from npu_tui.analysis.lateness import (
+    UNKNOWN,
+    fill_of,
+    late_arrivals,
+    late_ranks,
+    peers_seen,
+    pipeline_fills,
+    place_of,
+    unknown_waits,
+)
+from npu_tui.analysis.replay import Change
+from npu_tui.analysis.thresholds import Threshold
+from npu_tui.rules import pages
+from npu_tui.rules.facts import Facts, once_per_device
+from npu_tui.rules.inputs import NOTHING, Span, both, length_of
+from npu_tui.rules.model import Evidence
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, runs_of, sentences, severity_of
+from npu_tui.trace.message import Message, Said, message
+from npu_tui.trace.text import brief
+
+STRAGGLER_SHARE = Threshold("straggler_share", 0.5)
+STRAGGLER_MS = Threshold("straggler_ms", 1.0)
+
+_MANY_RANKS = 3
+"""From this many late ranks on they take turns, where none is late in most cases."""
+_IN_MOST_CASES = 0.5
+_NEGLIGIBLE = 0.01
+_MOST_PRICED = 4
+"""Late ranks whose gains are told one after the other."""
+
+
+class Case(Struct, frozen=True):
+    """A collective at which only late ranks were missing: ``peer`` came last, ``excess`` ns after all in time.
+
+    ``late`` are all late ones that came after those in time, the last one first.
+    """
+
+    collective: Collective
+    peer: int
+    excess: int
+    late: tuple[int, ...]
+
+    @property
+    def shown(self) -> int:
+        """How long this rank waited for the last one, ns; for an unknown one after all that it sees."""
+        return self.collective.unseen if self.peer == UNKNOWN else self.excess
+
+
+class Late(Struct, frozen=True):
+    """``peers`` that come late, the one that was waited for longest first, in ``cases``.
+
+    ``span`` is the exposed time in which nobody else was missing. With ``wandering`` none of them is late in most
+    cases, with ``neighbours`` this rank sees only the ranks beside it: then, and with an UNKNOWN peer in front, it is
+    open who is late.
+    """
+
+    peers: tuple[int, ...]
+    cases: tuple[Case, ...]
+    span: Span
+    wandering: bool
+    neighbours: bool
+
+    @property
+    def visible(self) -> tuple[int, ...]:
+        """The ``peers`` that tasks name."""
+        return tuple(peer for peer in self.peers if peer != UNKNOWN)
+
+
+@once_per_device
+def late(facts: Facts) -> Late | None:
+    """Who is late; None where no task names a peer or nobody is."""
+    slices, collectives = facts.trace.slices, facts.collectives
+    fill = fill_of(fills(facts), collectives.item)
+    seen = peers_seen(collectives)
+    arrivals = late_arrivals(seen, collectives.elapsed, fill)
+    peers = late_ranks(arrivals)
+    others = np.maximum(seen.taken(~seen.of(peers)).latest(), fill)
+    behind = arrivals.taken(arrivals.of(peers) & (arrivals.after > others[arrivals.owner]))
+    last = arrivals.last()
+    last = last.taken(last.of(peers) & (last.after > others[last.owner]))
+    if not len(last.rank):
+        return None
+    begin = slices.start[collectives.item[last.owner]]
+    low, high = begin + others[last.owner], begin + last.after
+    after: dict[int, list[tuple[int, int]]] = {}
+    for owner, peer, time in zip(behind.owner.tolist(), behind.rank.tolist(), behind.after.tolist(), strict=True):
+        after.setdefault(owner, []).append((-time, peer))
+    cases = [
+        Case(row, peer, excess, tuple(other for _, other in sorted(after[owner])))
+        for row, peer, excess, owner in zip(
+            collectives.at(last.owner), last.rank.tolist(), (high - low).tolist(), last.owner.tolist(), strict=True
+        )
+    ]
+    waited: dict[int, int] = {}
+    for case in cases:
+        waited[case.peer] = waited.get(case.peer, 0) + case.excess
+    lateness = {peer: int(arrivals.after[arrivals.rank == peer].sum()) for peer in peers}
+    order = tuple(sorted(peers, key=lambda peer: (-waited.get(peer, 0), -lateness[peer], peer)))
+    total = sum(waited.values())
+    return Late(
+        order,
+        tuple(cases),
+        both((low, high), facts.exposed),
+        len(order) >= _MANY_RANKS and waited.get(order[0], 0) < _IN_MOST_CASES * total,
+        sum(case.excess for case in cases if case.collective.neighbours_only) > _IN_MOST_CASES * total,
+    )
+
+
+@once_per_device
+def fills(facts: Facts) -> dict[int, int]:
+    """How long first receives wait for a pipeline to fill, ns by slice: nobody's fault."""
+    return pipeline_fills(facts.trace, facts.collectives, len(facts.steps))
+
+
+def fill_span(facts: Facts) -> Span:
+    """The exposed time in which first receives wait for a pipeline to fill."""
+    filling = fills(facts)
+    start = facts.trace.slices.start[list(filling)].astype(np.int64)
+    return both((start, start + np.array(list(filling.values()), np.int64)), facts.exposed)
+
+
+def unknown_span(facts: Facts) -> Span:
+    """The exposed time in which collectives of unknown arrivals waited, by what their siblings take."""
+    waits = unknown_waits(facts.trace, facts.collectives)
+    if not waits:
+        return NOTHING
+    start = facts.trace.slices.start[list(waits)]
+    span = both((start, start + np.array(list(waits.values()), np.int64)), facts.exposed)
+    return span if length_of(span) else NOTHING
+
+
+def number_of(facts: Facts, peer: int) -> int | Message:
+    """The number of a rank: ``5``, ``3 of Group 1`` within a group whose ranks are not known, ``12 (3 of Group 1)``."""
+    lane, place = place_of(peer)
+    if lane >= 0:
+        return message("finding.number.of_group", rank=place, group=_group(facts, lane))
+    groups = facts.inputs.setup.groups
+    if len(groups) > 1 and (lateness := late(facts)) is not None:
+        for case in lateness.cases:
+            name = facts.trace.lanes[int(facts.trace.slices.lane[case.collective.item])]
+            ranks = ranks_of_group(name.name, groups)
+            if case.peer == peer and place in ranks:
+                own = message("finding.number.of_group", rank=ranks.index(place), group=_group(facts, name.index))
+                return message("finding.number.of_job", rank=place, place=own)
+    return place
+
+
+def numbers_of(facts: Facts, peers: Sequence[int]) -> list[str] | list[Message]:
+    """The numbers of several ranks; those of consecutive ones as a range."""
+    numbers = [number_of(facts, peer) for peer in peers]
+    named = [number for number in numbers if isinstance(number, Message)]
+    plain = [number for number in numbers if not isinstance(number, Message)]
+    return [*(message("finding.number", rank=number) for number in runs_of(plain)), *named] if named else runs_of(plain)
+
+
+def _group(facts: Facts, lane: int) -> str:
+    return brief(facts.trace.lanes[lane].name.removesuffix(" Communication"), 40)
+
+
+def straggler(facts: Facts) -> Draft | None:
+    """Ranks that everybody waits for."""
+    limits, lateness = facts.limits, late(facts)
+    if lateness is None:
+        return None
+    worst = max(lateness.cases, key=lambda case: case.excess)
+    longest = worst.collective.longest_wait or 0
+    gain = length_of(lateness.span)
+    share = facts.share(gain)
+    single = longest >= limits[STRAGGLER_SHARE] * worst.collective.elapsed and longest >= limits[STRAGGLER_MS] * 1e6
+    # Ranks that take turns by little do not wait for a late one.
+    usual = float(np.median([case.excess for case in lateness.cases]))
+    least_of_many = limits[SEVERITY_HIGH] if usual >= limits[STRAGGLER_MS] * 1e6 else 2 * limits[SEVERITY_HIGH]
+    least = {1: limits[SEVERITY_MEDIUM], 2: limits[SEVERITY_HIGH]}.get(len(lateness.peers), least_of_many)
+    enough = share >= least or (single and len(lateness.peers) < _MANY_RANKS and share >= limits[SEVERITY_MEDIUM])
+    enough |= single and len(lateness.peers) == 1
+    if gain < limits[STRAGGLER_MS] * 1e6 or not enough:
+        return None
+    collectives = facts.collectives
+    came = peers_seen(collectives)
+    transfer = int((collectives.elapsed - came.latest())[collectives.has_arrivals].sum())
+    unseen = lateness.peers[0] == UNKNOWN
+    parts = [_worst(facts, worst, longest), *_again(facts, lateness, worst)]
+    if len(lateness.visible) > 1 and not lateness.wandering and not lateness.neighbours:
+        parts += _in_order(facts, lateness)
+    if filled := sum(fills(facts).values()):
+        parts.append(message("finding.straggler.fill", time=filled))
+    parts.append(message("finding.straggler.transfers", time=transfer, speed=_speeds(facts)))
+    if facts.steps:
+        steps = _steps_with(facts, [case.collective for case in lateness.cases])
+        parts.append(message("finding.straggler.steps", seen=steps, all=len(facts.steps)))
+    if lateness.neighbours:
+        parts.append(message("finding.straggler.ring"))
+    kind = "wandering" if lateness.wandering else "many" if len(lateness.peers) > 1 else "one"
+    if unseen or lateness.neighbours:  # in a ring the late rank may be any one up the ring
+        kind, advice = "unseen" if unseen else "ring", [message("finding.advice.profile_ring")]
+    else:
+        parts.append(_files_of(facts, worst.peer))
+        advice = _advice(facts, lateness, facts.name_of(worst.collective.item))
+    words = {"ranks": numbers_of(facts, lateness.visible), "gain": gain, "total": facts.total, "share": share}
+    return Draft(
+        severity_of(facts, share),
+        message(f"finding.straggler.title.{kind}", **words),
+        sentences(*parts),
+        _arrivals(facts, lateness),
+        (*advice, message("finding.advice.no_tuning")),
+        lateness.span,
+        change=Change(in_time=frozenset(lateness.peers), at=_inside_window(facts)),
+        confidence="low" if unseen or lateness.neighbours else "high",
+        verdict=message(f"finding.straggler.verdict.{kind}", transfer=transfer, **words),
+    )
+
+
+def _worst(facts: Facts, worst: Case, longest: int) -> Message:
+    """Who was waited for longest, at which collective, and who was there already."""
+    begin, name = int(facts.trace.slices.start[worst.collective.item]), facts.name_of(worst.collective.item)
+    arrivals = worst.collective.arrivals or []
+    if worst.peer == UNKNOWN:
+        there = begin + max((after for _, after in arrivals), default=0)
+        return message("finding.straggler.unseen", name=name, there=there, excess=worst.shown)
+    places = {place_of(peer)[1] for peer in worst.late}
+    in_time = [arrival for arrival in arrivals if arrival[0] not in places]
+    ranks = [rank for rank, _ in in_time]
+    named = message("finding.ranks", ranks=runs_of(ranks)) if len(ranks) > 1 else message("finding.rank", rank=ranks[0])
+    there = begin + max(after for _, after in in_time)
+    return message(
+        "finding.straggler.worst",
+        name=name, others=named, there=there, rank=number_of(facts, worst.peer), excess=worst.excess, wait=longest,
+    )  # fmt: skip
+
+
+def _files_of(facts: Facts, peer: int) -> Message:
+    """Whether the profile of a late rank is here."""
+    lane, place = place_of(peer)
+    if lane >= 0:
+        return message("finding.straggler.in_group", group=_group(facts, lane))
+    on_disk = place in facts.inputs.setup.ranks
+    return message("finding.straggler.on_disk" if on_disk else "finding.straggler.not_on_disk", rank=place)
+
+
+def _advice(facts: Facts, lateness: Late, name: str) -> list[Message]:
+    """Which ranks to profile: the first, or all of several that are nearly as late."""
+    if len(lateness.visible) > 1 and not lateness.wandering:
+        ranks = numbers_of(facts, lateness.visible)
+        return [
+            message("finding.advice.profile_ranks", ranks=ranks),
+            message("finding.advice.compare_ranks", ranks=ranks, name=name),
+        ]
+    first = number_of(facts, lateness.peers[0])
+    return [
+        message("finding.advice.profile_rank", rank=first),
+        message("finding.advice.compare_rank", rank=first, name=name),
+    ]
+
+
+def _inside_window(facts: Facts) -> frozenset[int]:
+    """The collectives that the finding is about: not those of a warm-up step."""
+    item = facts.collectives.item
+    start = facts.trace.slices.start[item]
+    return frozenset(item[(start >= facts.window.start) & (start < facts.window.end)].tolist())
+
+
+def _again(facts: Facts, lateness: Late, worst: Case) -> list[Message]:
+    """Where else somebody was last: of one rank the collectives, of several how long each was waited for."""
+    again = [case for case in lateness.cases if case is not worst and case.excess >= _NEGLIGIBLE * worst.excess]
+    if not again:
+        return []
+    if len({case.peer for case in lateness.cases}) == 1:
+        named = [
+            message("finding.straggler.case", name=_short(facts, case.collective), excess=case.shown)
+            for case in again[:5]
+        ]
+        return [message("finding.straggler.again", cases=named)]
+    rows = []
+    for peer in lateness.peers[:5]:
+        excesses = [case.shown for case in lateness.cases if case.peer == peer]
+        if excesses:
+            words = {"count": len(excesses), "time": sum(excesses)}
+            unseen = peer == UNKNOWN
+            rows.append(
+                message("finding.straggler.of_unseen", **words)
+                if unseen
+                else message("finding.straggler.of_rank", rank=number_of(facts, peer), **words)
+            )
+    return [message("finding.straggler.each", rows=rows)]
+
+
+def _in_order(facts: Facts, lateness: Late) -> list[Message]:
+    """How much later the last rank comes than the one before, and what the first few save, one after the other."""
+    first, second = lateness.visible[:2]
+    parts = []
+    ahead = [lead for case in lateness.cases if (lead := _lead(facts, case, first, second)) is not None]
+    if ahead:
+        numbers = {"rank": number_of(facts, first), "other": number_of(facts, second)}
+        parts.append(message("finding.straggler.lead", time=float(np.median(ahead)), **numbers))
+    rows = []
+    for count in range(1, min(len(lateness.visible), _MOST_PRICED) + 1):
+        some = lateness.visible[:count]
+        gain = _gain(facts, lateness, frozenset(some)) / facts.count
+        words = {"rank": number_of(facts, some[-1]), "gain": gain}
+        rows.append(
+            message("finding.straggler.alone", unit=facts.unit, **words)
+            if count == 1
+            else message("finding.straggler.too", **words)
+        )
+    return [*parts, message("finding.straggler.in_order", rows=rows)]
+
+
+def _lead(facts: Facts, case: Case, first: int, second: int) -> int | None:
+    """How much later ``first`` came than ``second``, ns; None where they were not the last two in this order."""
+    if case.late[:2] != (first, second):
+        return None
+    after = dict(case.collective.arrivals or [])
+    return after[place_of(first)[1]] - after[place_of(second)[1]]
+
+
+def _gain(facts: Facts, lateness: Late, some: frozenset[int]) -> int:
+    """By how much the run gets shorter once ``some`` of the late ranks are in time, ns."""
+    if facts.replay is not None:
+        return facts.replay.gain(Change(in_time=some, at=_inside_window(facts)))
+    start, low, high = facts.trace.slices.start, [], []
+    for case in lateness.cases:
+        after = dict(_after(case))
+        last = max(after.values())
+        rest = max((time for peer, time in after.items() if peer not in some), default=last - case.excess)
+        begun = int(start[case.collective.item])
+        low.append(begun + max(rest, last - case.excess))
+        high.append(begun + last)
+    return length_of(both((np.array(low, np.int64), np.array(high, np.int64)), facts.exposed))
+
+
+def _after(case: Case) -> list[tuple[int, int]]:
+    """When each late rank of ``case`` came, ns after the start."""
+    after = dict(case.collective.arrivals or [])
+    latest = max(after.values(), default=0)
+    return [
+        (peer, latest + case.collective.unseen if peer == UNKNOWN else after[place_of(peer)[1]]) for peer in case.late
+    ]
+
+
+def _short(facts: Facts, collective: Collective) -> str:
+    """The part of the name that differs between siblings: ``_1`` of ``hcom_allReduce__586_1_1``."""
+    words = facts.trace.name_of(collective.item).split("_")
+    return brief(f"_{words[-2]}") if len(words) > 3 and words[-1].isdecimal() else facts.name_of(collective.item)
+
+
+def _steps_with(facts: Facts, collectives: list[Collective]) -> int:
+    starts = [int(facts.trace.slices.start[collective.item]) for collective in collectives]
+    return sum(any(s.window.start <= at < s.window.end for at in starts) for s in facts.steps if s.window is not None)
+
+
+def _speeds(facts: Facts) -> Said:
+    """The bandwidth of the collectives, the slowest and the fastest."""
+    size, time = facts.collectives.moved.sums(len(facts.collectives))
+    moved = (size != 0) & (time != 0)
+    if not moved.any():
+        return ""
+    speeds = size[moved] / time[moved]
+    low, high = float(speeds.min()), float(speeds.max())
+    return message("finding.speed", speed=low) if low == high else message("finding.speeds", low=low, high=high)
+
+
+def _arrivals(facts: Facts, lateness: Late) -> tuple[Evidence, ...]:
+    """The waits for late ranks, the longest ten, each from the last arrival in time to the last of all."""
+    slices = facts.trace.slices
+    most = max(case.excess for case in lateness.cases)
+    rows = []
+    for case in sorted(lateness.cases, key=lambda case: -case.excess)[:10]:
+        if case.excess < _NEGLIGIBLE * most:
+            continue
+        collective = case.collective
+        last = int(slices.start[collective.item]) + max(time for _, time in _after(case))
+        order = sorted(collective.arrivals or [], key=lambda row: row[1])
+        ranks = [message("finding.straggler.arrival", rank=rank, after=after) for rank, after in order]
+        name = facts.name_of(collective.item)
+        words = {"excess": case.shown, "arrivals": ranks}
+        if case.peer == UNKNOWN:
+            note = message("finding.straggler.place_unseen", **words)
+        else:
+            missing = [number_of(facts, peer) for peer in case.late if peer != UNKNOWN]
+            note = message("finding.straggler.place", ranks=missing, **words)
+        rows.append(Evidence(last - case.shown, last, int(slices.lane[collective.item]), name, note, collective.item))
+    return tuple(sorted(rows, key=lambda row: row.start))
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "COMM.STRAGGLER",
+        cls="communication",
+        inputs=("device", "overlap", "planes"),
+        check=straggler,
+        thresholds=(STRAGGLER_SHARE, STRAGGLER_MS, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        advice=("check_peer", "no_tuning"),
+        pages=(pages.SLOW_RANK, pages.SLOW_RANK_CASE, pages.ANALYZE),
+        sources=("msprof-analyze slow rank", "MindStudio Insight walk-through 1-59", "operator tuning guide 0-31"),
+        reach="cause",
+        replayed=True,
+    ),
+)

@@ -1,0 +1,131 @@
+"""Who is late: several ranks in their order, a rank behind the neighbours of a ring, ranks of several groups."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from generate import recorded
+from jobs import check, facts_of, job, measured
+from measured import profile_at
+from simulator import simulate
+from troubled import TROUBLED
+
+from npu_tui.analysis.lateness import UNKNOWN, place_of
+from npu_tui.profile.profile import Profile
+from npu_tui.rules.late_ranks import late
+from npu_tui.rules.rule import Draft
+from npu_tui.strings import words
+
+
+def straggler(profile: Profile) -> Draft:
+    draft = check("COMM.STRAGGLER", facts_of(profile))
+    assert isinstance(draft, Draft)
+    return draft
+
+
+def test_of_two_late_ranks_the_first_alone_saves_what_it_comes_later() -> None:
+    draft, facts = straggler(job("two_late")), job("two_late").facts[0]
+    detail = words(draft.detail)
+    assert "0 ns" not in detail  # nobody waited for rank 3, which is never the last
+    rows = next(part for part in draft.detail.args["parts"] if part.code == "finding.straggler.in_order").args["rows"]
+    alone, both = (row.args for row in rows)
+    assert (alone["rank"], both["rank"]) == (2, 3)
+    lead = next(part for part in draft.detail.args["parts"] if part.code == "finding.straggler.lead").args["time"]
+    assert lead == pytest.approx(1_200_000, rel=0.4)  # a tenth of 12 ms
+    assert facts.replay is not None
+    assert 0 < alone["gain"] < 0.25 * both["gain"]
+    assert both["gain"] * facts.count == facts.replay.gain(draft.change)
+    assert "ranks 2 and 3" in words(draft.advice[0])
+    assert "for rank 2 and 3" in words(draft.evidence[0].note)
+
+
+@pytest.fixture(scope="module")
+def ring() -> Profile:
+    """A ring of eight whose late rank is no neighbour of this one."""
+    usual = TROUBLED["straggler"]
+    return measured(replace(usual, world_size=8, trouble=replace(usual.trouble, neighbours=True, behind=True), seed=5))
+
+
+def test_a_wait_in_a_later_phase_of_a_ring_is_for_a_rank_that_no_task_names(ring) -> None:
+    lateness = late(ring.facts[0])
+    assert lateness.peers == (UNKNOWN,)
+    draft = straggler(ring)
+    assert "not visible from here" in words(draft.title)
+    assert draft.confidence == "low"
+    assert sum(case.shown for case in lateness.cases) == int(ring.collectives.waits.unseen.sum())
+    assert draft.change.in_time == {UNKNOWN}
+    lead = ring.findings.findings[0]
+    assert lead.id == "COMM.STRAGGLER"
+    assert not any("bucket_cap_mb" in words(advice) for advice in lead.advice)
+
+
+def test_what_is_waited_for_longest_reads_alike_in_all_findings(ring) -> None:
+    draft = check("COMM.LONGOP", facts_of(ring))
+    assert isinstance(draft, Draft)
+    assert draft.change.in_time >= {UNKNOWN}
+    assert "not visible from here" in words(draft.detail)
+
+
+def test_no_rank_is_unseen_where_the_transfers_take_the_time() -> None:
+    for name in ("healthy", "transfers", "straggler", "two_late"):
+        assert not job(name).collectives.waits.unseen.any()
+
+
+def _in_two_groups(folder: Path, groups: dict[str, list[int]]) -> Profile:
+    """Rank 2 is late at every fourth collective; every other collective belongs to a second group."""
+    usual = TROUBLED["straggler"]
+    situation = replace(usual, seed=8, layers=4, trouble=replace(usual.trouble, late_once=True))
+    for name, content in recorded(situation, simulate(situation)).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    trace = folder / "ASCEND_PROFILER_OUTPUT" / "trace_view.json"
+    events = json.loads(trace.read_text())
+    met = sorted(
+        (float(event["ts"]), float(event["ts"]) + event["dur"], event["pid"], event["tid"])
+        for event in events
+        if event.get("ph") == "X" and event["name"].startswith("hcom_")
+    )
+    pid, lane = met[0][2:]
+    second = met[1::2]
+    moved = 50
+    for event in events:
+        if event.get("ph") == "X" and event["pid"] == pid:
+            at = float(event["ts"])
+            if any(low <= at <= high for low, high, *_ in second):
+                event["tid"] += moved
+    for event in [event for event in events if event.get("ph") == "M" and event["pid"] == pid and "tid" in event]:
+        args = dict(event["args"])
+        if event["name"] == "thread_name" and event["tid"] == lane:
+            args["name"] = args["name"].replace("Group 0", "Group 1")
+        if event["name"] in ("thread_name", "thread_sort_index"):
+            events.append({**event, "tid": event["tid"] + moved, "args": args})
+    trace.write_text(json.dumps(events))
+    if groups:
+        named = {name: {"group_name": name, "global_ranks": ranks} for name, ranks in groups.items()}
+        (folder / "profiler_metadata.json").write_text(json.dumps({"parallel_group_info": named}))
+    return profile_at(folder)
+
+
+def test_a_late_rank_is_named_in_its_group(tmp_path) -> None:
+    profile = _in_two_groups(tmp_path / "a", {})
+    collectives = profile.collectives
+    assert len(np.unique(collectives.group)) == 2
+    (peer,) = late(profile.facts[0]).peers
+    lane, place = place_of(peer)
+    assert (profile.trace.lanes[lane].name, place) == ("Group 1 Communication", 2)
+    draft = straggler(profile)
+    assert words(draft.title).startswith("Rank 2 of Group 1 is late")
+    assert "Profile rank 2 of Group 1" in words(draft.advice[0])
+    assert "There is no profile of rank 2" not in words(draft.detail)
+
+
+def test_a_late_rank_of_a_known_group_is_named_by_its_rank_of_the_job(tmp_path) -> None:
+    profile = _in_two_groups(tmp_path / "b", {"0": [0, 1, 2, 3], "1": [0, 4, 8, 12]})
+    assert late(profile.facts[0]).peers == (8,)
+    draft = straggler(profile)
+    assert words(draft.title).startswith("Rank 8 (2 of Group 1) is late")
+    assert "There is no profile of rank 8 here" in words(draft.detail)
