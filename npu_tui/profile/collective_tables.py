@@ -212,7 +212,7 @@ COLLECTIVES = table(
     json="name type group=group_name start elapsed=duration wait? transit? synchronization? idle? size? "
     "bandwidth=gb_s? longest_wait? peer_rank? arrivals? traffic?",
     page="name elapsed=duration longest_wait peer=peer_rank size bandwidth=gb_s",
-    panel="name elapsed=duration exposed last=last_after wait longest_wait transit sync=synchronization "
+    panel="name elapsed=duration wait transit idle exposed last=last_after longest_wait sync=synchronization "
     "sync_share=share size bandwidth=gb_s start group=group_name",
     row="CollectiveRow",
     about="One collective; what is taken from its plane tasks is None at Level0.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -201,7 +202,11 @@ def nearest_step(trace: Trace, times: Times, when: int) -> int:
 
 
 def step_line(trace: Trace, times: Times, step: int, device: int, width: int) -> Text | None:
-    """Shares of one step as a bar of ``width`` cells; None where the trace has no step or no device."""
+    """One step as a bar of ``width`` cells; None where the trace has no step or no device.
+
+    As everywhere, shares are those of the device time, from the first kernel to the last: what comes before it is told
+    as a time.
+    """
     item = times.steps[step].item
     if item < 0 or not times.devices:
         return None
@@ -221,17 +226,22 @@ def step_line(trace: Trace, times: Times, step: int, device: int, width: int) ->
         words = say("bars.step.longer", step=words, whole=duration_text(whole))
     line = Text(f"{words} ", style="bold", no_wrap=True, end="")
     room = width - line.cell_len
-    done = 0
+    done, busy = 0, max(sum(value for key, value in known if key != "prep"), 1)
     for key, value in known:
         begin, done = done * room // whole, done + value
-        line.append_text(_segment(key, value / whole, done * room // whole - begin))
+        if key == "prep":
+            labels = [say("bars.prep", time=value), duration_text(value)]
+        else:
+            share = f"{value / busy:.1%}"
+            labels = [say(f"bars.{key}", share=share), share, f"{value / busy:.0%}"]
+        line.append_text(_segment(key, labels, done * room // whole - begin))
     return line
 
 
-def _segment(key: str, share: float, cells: int) -> Text:
-    """A part of the bar: its fill, on both sides of as much of its label as there is room for."""
+def _segment(key: str, labels: Sequence[str], cells: int) -> Text:
+    """A part of the bar: its fill, on both sides of the first of its ``labels`` that there is room for."""
     style = class_colour(_CLASSES[key])
-    for label in (say(f"bars.{key}", share=f"{share:.1%}"), f"{share:.1%}", f"{share:.0%}"):
+    for label in labels:
         for gap in (" ", ""):
             rest = cells - cell_count(label) - 2 * len(gap) - 1
             if rest > 0:
@@ -246,7 +256,7 @@ def device_line(times: Times, step: int, device: int) -> Text | None:
         return None
     shown = times.devices[device]
     overlap, preparing = shown.overlap, shown.sums[step].preparing
-    name = say("bars.device")
+    name = say("bars.device" if len(times.steps) == 1 else "bars.trace")
     if len(times.devices) > 1 and shown.device is not None:
         name = say("bars.device.number", device=shown.device)
     line = Text(no_wrap=True, end="")

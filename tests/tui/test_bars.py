@@ -7,6 +7,7 @@ import pytest
 from measured import answers, profile_of
 
 from npu_tui.load.load import load
+from npu_tui.trace.text import duration_text
 from npu_tui.tui.head import device_line, measure, nearest_step, step_line
 
 WIDTH = 160
@@ -15,24 +16,25 @@ WIDTH = 160
 @pytest.mark.parametrize("name", ["dispatch_bound", "healthy", "communication_bound", "level0"])
 def test_the_lines_say_what_the_report_says(name: str) -> None:
     trace = load(Path("fixtures") / name)
-    times, told = measure(profile_of(trace)), answers(trace)
-    for number, row in enumerate(told["steps"]):
+    times, told_of = measure(profile_of(trace)), answers(trace)
+    for number, row in enumerate(told_of["steps"]):
         line = step_line(trace, times, number, 0, WIDTH)
         assert line is not None
         assert line.cell_len <= WIDTH
         item = times.steps[number].item
         length = (trace.slices.end[item] - trace.slices.start[item]) / 1000
         parts = [row["preparing_us"], row["computing_us"], row["communication_not_overlapped_us"], row["free_us"]]
-        whole = max(length, sum(parts))
+        whole, busy = max(length, sum(parts)), sum(parts[1:])
         for share in re.findall(r"([\d.]+)%", line.plain):
             rounding = 0.051 if "." in share else 0.51
-            assert any(abs(100 * part / whole - float(share)) < rounding for part in parts)
+            assert any(abs(100 * part / busy - float(share)) < rounding for part in parts[1:])
         for word, part in zip(("prep", "compute", "exposed comm", "free"), parts, strict=True):
             if part > 0.2 * whole:
-                assert f"{word} {part / whole:.1%}" in line.plain
+                told = duration_text(part * 1000) if word == "prep" else f"{part / busy:.1%}"
+                assert f"{word} {told}" in line.plain
         device = device_line(times, number, 0)
         assert device is not None
-        assert f"compute {told['overlap']['computing_ratio']:.1%}" in device.plain
+        assert f"compute {told_of['overlap']['computing_ratio']:.1%}" in device.plain
 
 
 def test_every_step_is_the_nearest_to_its_own_times() -> None:

@@ -59,7 +59,7 @@ def kernel_facts(table: KernelTable, item: int) -> list[RenderableType]:
         ("type", table.type.at(at)),
         ("core", table.core.at(at)),
         ("block", _whole(table.block_dim[at])),
-        ("wait", duration_text(int(table.wait[at]))),
+        ("wait", duration_text(int(table.wait[at])) if at else None),  # what ran before the first one is not known
         ("hits", None if np.isnan(table.hit_rate[at]) else share_text(float(table.hit_rate[at]))),
         ("bytes", None if np.isnan(table.bytes[at]) else size_text(float(table.bytes[at]))),
         ("speed", None if np.isnan(table.speed[at]) else speed_text(float(table.speed[at]))),
