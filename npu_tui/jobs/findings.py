@@ -79,7 +79,8 @@ def _slow_ranks(job: Job) -> list[JobFinding]:
         if not job.length or gain < _LOW * job.length or kind in ("wandering", "host"):
             continue
         args: dict[str, object] = {"rank": row.rank, "gain": gain, "own": row.own, "cost": row.cost}
-        args |= {"last": row.came_last, "count": row.collectives}
+        hidden = "" if row.exposed is None else message("job.slow.exposed", exposed=row.exposed)
+        args |= {"last": row.came_last, "count": row.collectives, "hidden": hidden}
         title = message("job.late.title" if kind == "outside" else "job.slow.title", share=gain / job.length, **args)
         detail = message(f"job.slow.{kind}", steps=slow_steps.get(row.rank, 0), all=len(job.steps), **args)
         evidence = _evidence(job, row.rank)

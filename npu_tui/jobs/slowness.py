@@ -156,8 +156,8 @@ def rank_sums(blame: Blame, prices: Prices) -> list[RankSum]:
     cost = added(blame.last[certain], blame.cost[certain])
     sums = [RankSum(*row) for row in zip(blame.ranks, more, inherited, came, made, cost, strict=True)]
     unknown = np.bincount(blame.last[certain & (blame.exposed < 0)], minlength=count)
-    exposed = added(blame.last[certain], blame.exposed[certain])
-    for row, shown, missing in zip(sums, exposed, unknown.tolist(), strict=True):
+    uncovered = added(blame.last[certain], blame.exposed[certain])
+    for row, shown, missing in zip(sums, uncovered, unknown.tolist(), strict=True):
         row.exposed = None if missing or not row.came_last else shown
     outside = np.zeros(count, np.bool_)
     outside[blame.rank[blame.outside]] = True
@@ -166,7 +166,9 @@ def rank_sums(blame: Blame, prices: Prices) -> list[RankSum]:
     worth = worth[np.argsort(-above[worth], kind="stable")]
     replayed = worth[:_REPLAYED].tolist()
     for place, gain in zip(replayed, prices.gains([blame.rank == place for place in replayed]), strict=True):
-        sums[place].gain = gain
+        # Of a rank without files only the waits are known; those behind computing made nothing longer.
+        exposed = sums[place].exposed if outside[place] else None
+        sums[place].gain = gain if exposed is None else min(gain, exposed)
     for place in worth[_REPLAYED:].tolist():
         sums[place].gain = None
     return sums

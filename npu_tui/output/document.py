@@ -119,6 +119,11 @@ class Finding(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     part: bool = False
 
+    @property
+    def brief(self) -> str:
+        """What it is and what it saves, in one line."""
+        return " · ".join(filter(None, (self.head, self.gain)))
+
 
 class Findings(Struct, frozen=True):
     """Findings in the order of work under one heading.

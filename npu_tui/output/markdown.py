@@ -119,7 +119,7 @@ def _findings(block: Findings, rows: int) -> Iterator[str]:
             lines += _proof(finding)
     rest = [finding for finding in block.findings if finding.number not in block.full]
     if rest:
-        lines += [plain(block.rest), "", *(f"- {code(finding.id)} {plain(finding.head)}" for finding in rest), ""]
+        lines += [plain(block.rest), "", *(f"- {code(finding.id)} {plain(finding.brief)}" for finding in rest), ""]
     yield from lines[:-1]
 
 

@@ -94,7 +94,7 @@ def _findings(block: Findings, width: int) -> Iterator[str]:
     if rest:
         yield from ("", block.rest)
         for finding in rest:
-            yield from wrapped(f"{finding.id}: {printable(finding.head)}", width, "- ", "  ")
+            yield from wrapped(f"{finding.id}: {printable(finding.brief)}", width, "- ", "  ")
 
 
 def finding_lines(finding: Finding, width: int = WIDTH, most: int | None = None) -> list[str]:

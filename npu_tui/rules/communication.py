@@ -70,9 +70,9 @@ def exposed(facts: Facts) -> Draft | None:
     moved = int(facts.length(items).sum()) - waited
     keep = 1.0 - hidden / moved if moved > hidden else 0.0
     # Without arrivals nobody knows who is late: then the verdict is about the wait, else about what is left without it.
-    verdict, spent = ("verdict_rest" if mostly_late else "verdict"), length_of(rest)
-    if mostly_late and not known:
-        verdict, spent = "verdict_waited", waited
+    verdict, spent = ("verdict_partly" if waited else "verdict"), sums.not_overlapped
+    if mostly_late:
+        verdict, spent = ("verdict_rest", length_of(rest)) if known else ("verdict_waited", waited)
     return Draft(
         severity,
         message("finding.exposed.title", **words),
@@ -83,7 +83,13 @@ def exposed(facts: Facts) -> Draft | None:
         rest if known else facts.exposed,
         change=Change(tasks=(TaskCut(items, keep),), in_time=frozenset({UNKNOWN}) if not known else frozenset()),
         confidence="high" if known else "low",
-        verdict=message(f"finding.exposed.{verdict}", time=spent, share=facts.share(spent)),
+        verdict=message(
+            f"finding.exposed.{verdict}",
+            time=spent,
+            share=facts.share(spent),
+            waited=waited,
+            exposed=sums.not_overlapped,
+        ),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,15 @@ import orjson
 import pytest
 from rich.text import Text
 
+from npu_tui.jobs.opening import open_job
 from npu_tui.load.load import Opening
-from npu_tui.output.formats import json_report
-from npu_tui.output.report import report
-from npu_tui.output.report_document import worth_work
-from npu_tui.output.report_schema import FindingRow
+from npu_tui.output.formats import json_report, written
+from npu_tui.output.job_report import job_report
+from npu_tui.output.report import overlap_part, report
+from npu_tui.output.report_document import report_document, worth_work
+from npu_tui.output.report_schema import FindingRow, Report
 from npu_tui.profile.profile import Profile
+from npu_tui.rules.blame import late
 from npu_tui.rules.model import Findings
 from npu_tui.strings import say, words
 from npu_tui.trace.model import HOST_TO_DEVICE
@@ -261,3 +265,55 @@ def test_findings_stand_in_one_order_under_one_number(shown: Shown) -> None:
 
 def test_the_verdict_is_that_of_the_report(shown: Shown) -> None:
     assert [words(line) for line in shown.found.verdict] == shown.report["verdict"]
+
+
+_TIME = r"[\d.,]+ (?:ns|µs|ms|s)"
+
+
+def test_a_time_with_a_share_in_the_verdict_stands_in_its_finding_too(shown: Shown) -> None:
+    """A verdict never says 17.45 ms (38.7%) where its finding says 31.35 ms (69.5%), unless it says that it is part."""
+    leading = [each for each in shown.report["findings"] if each["step_after_us"] is not None]
+    for said, finding in zip(shown.report["verdict"], leading, strict=False):
+        for figure in re.findall(rf"{_TIME} \([\d.]+%\)", said):
+            time = figure.partition(" (")[0]
+            assert time in f"{finding['title']} {finding['detail']}" or "another" in said, said
+
+
+def test_the_parts_of_a_collective_add_up_to_its_elapsed_time(shown: Shown) -> None:
+    content = communication(shown.looked_at())
+    if not isinstance(content, Table):
+        return
+    headings = ("elapsed", "wait", "transit", "idle")
+    if say("column.wait") not in content.headings:
+        return
+    elapsed, *parts = (content.headings.index(say(f"column.{heading}")) for heading in headings)
+    for row in content.rows:
+        values = [row.values[at] for at in parts]
+        assert None in values or sum(values) == pytest.approx(row.values[elapsed], abs=2)
+
+
+def test_markdown_has_the_id_and_the_gain_of_every_finding(shown: Shown) -> None:
+    part = msgspec.convert(shown.report, Report)
+    lines = written(report_document(part), "markdown", 500).splitlines()
+    for each in shown.report["findings"]:
+        line = next(line for line in lines if each["id"] in line and line.startswith(("<sub>", "- `")))
+        if each["gain_us"]:
+            assert any(f"saves up to {time}" in line for time in times(each["gain_us"])), each["id"]
+
+
+def test_a_job_says_of_a_late_rank_no_more_than_its_ranks_wait() -> None:
+    """What hides behind computing makes nothing longer; both surfaces leave it out."""
+    folder = _path("text/level1")
+    job = job_report(open_job(folder))
+    row = next(finding for finding in job.findings if finding.id == "RANK.SLOW")
+    waits = []
+    for rank in ("rank0", "rank1"):
+        opening = Opening(folder / f"{rank}_ascend_pt", cached=False)
+        lateness = late(Profile(opening.trace(), opening.source).facts[0])
+        assert lateness is not None
+        waits.append(int((lateness.span[1] - lateness.span[0]).sum()) / 1000)
+    assert row.gain_us == pytest.approx(max(waits), rel=0.001)
+    assert duration_text(row.gain_us * 1000) in row.title
+    table = {each.rank: each for each in job.rank_table}
+    opening = Opening(folder / "rank0_ascend_pt", cached=False)
+    assert table[0].step_us == pytest.approx(overlap_part(Profile(opening.trace(), opening.source)).total_us)
