@@ -21,7 +21,7 @@ from npu_tui.output.report import overlap_part, report
 from npu_tui.output.report_document import report_document, worth_work
 from npu_tui.output.report_schema import FindingRow, Report
 from npu_tui.profile.profile import Profile
-from npu_tui.rules.blame import late
+from npu_tui.rules.late_ranks import late
 from npu_tui.rules.model import Findings
 from npu_tui.strings import say, words
 from npu_tui.trace.model import HOST_TO_DEVICE
