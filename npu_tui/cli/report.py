@@ -41,10 +41,10 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
     form = format_of(parser, options)
     if options.fields is not None and form != "json":
         parser.error(say("cli.fields_of"))
-    from npu_tui.jobs.opening import summaries_in
+    from npu_tui.jobs.opening import is_kept
     from npu_tui.load.errors import SeveralError
 
-    if summaries_in(Path(options.path)):
+    if is_kept(Path(options.path)):
         return write_job(Path(options.path), form, output=options.output)
     try:
         part = part_of(parser, options, (*REPORTING, *_writers(form)))
@@ -125,11 +125,11 @@ def write_job(
 
     Only that ``group`` (a name or kind) and ``step`` where they are given. Raises as ``run_ranks`` does.
     """
-    from npu_tui.jobs.opening import open_job, summaries_in
+    from npu_tui.jobs.opening import is_kept, open_job
     from npu_tui.nearby import refuse_several
     from npu_tui.output.job_report import job_report
 
-    if not summaries_in(path):
+    if not is_kept(path):
         refuse_several(path)
     job = open_job(path, traces, show_progress if sys.stderr.isatty() else None)
     if group is not None and not any(group in (group_of.name, group_of.kind) for group_of in job.groups):

@@ -110,8 +110,14 @@ class Job:
                     of_rank[name] = ranks.index(profile.rank)
         return positions
 
+    @once
+    def _stages(self) -> dict[int, int]:
+        return {profile.rank: profile.stage for profile in self.ranks if profile.stage is not None}
+
     def stage(self, rank: int) -> int | None:
-        """The pipeline stage of ``rank``: its place in its pipeline group, by the sizes of groups, or in a chain."""
+        """The pipeline stage of ``rank``: as a file says, in its group, by the sizes of groups, in a chain."""
+        if rank in self._stages:
+            return self._stages[rank]
         place = self._positions.get(rank, {}).get("pp")
         if place is not None:
             return place

@@ -247,13 +247,14 @@ _NO_CALLS, _NO_NOTIFIES, _NOTHING_SEEN = Calls.of(()), Notifies.of(()), Sighting
 
 
 class StepTime(Struct, frozen=True):
-    """One step of a rank by step_trace_time, ns; None is what the file does not tell."""
+    """One step of a rank by step_trace_time, ns; ``bubble`` is how long it waited to receive, None if unknown."""
 
     step: str
     computing: int
     exposed: int
     free: int
     total: int
+    bubble: int | None = None
 
 
 class LinkUse(Struct, frozen=True):
@@ -328,13 +329,18 @@ class Layout(Struct, frozen=True):
         return self.stage(rank), rank % max(self.tensor, 1)
 
 
+CLUSTER = "cluster"
+"""The kind of a rank that only the output of a cluster analysis tells of."""
+
+
 class RankProfile(Struct, frozen=True):
     """One rank: where it lies and what it recorded. Rows that are no columns yet become columns.
 
     ``boot`` is the wall clock of its host at boot in ns, ``counter`` what its cycle counter is ahead of the monotonic
     clock: ranks of one host agree on both. ``groups`` are the ranks of the job in each named group. ``begun`` is when
     its first step began, ns since 1970 on its device's clock, where a trace tells. ``lines`` are those that launched
-    late, ``findings`` those of the rank alone that would gain most; both need a trace.
+    late, ``findings`` those of the rank alone that would gain most; both need a trace. ``stage`` is that of the
+    pipeline where a file numbers them.
     """
 
     rank: int
@@ -357,6 +363,12 @@ class RankProfile(Struct, frozen=True):
     findings: tuple[RankFinding, ...] = ()
     busy: Busy | None = None
     begun: int | None = None
+    stage: int | None = None
+
+    @property
+    def has_trace(self) -> bool:
+        """Whether there is a timeline: files beside one, and the output of a cluster analysis, are none."""
+        return self.kind not in ("companions", CLUSTER)
 
     def __post_init__(self) -> None:
         force_setattr(self, "calls", Calls.of(self.calls))

@@ -13,7 +13,7 @@ from npu_tui.jobs.model import RankProfile
 from npu_tui.jobs.rank_files import companion_rank
 from npu_tui.load.companions import Companions
 from npu_tui.load.errors import InputError
-from npu_tui.load.find import Source, find_sources
+from npu_tui.load.find import Source, cluster_folder, find_sources, sources_below
 from npu_tui.trace.message import Message, message
 
 SUFFIX = ".rank.parquet"
@@ -28,6 +28,21 @@ def summaries_in(path: Path) -> list[Path]:
         return sorted(path.glob(f"*{SUFFIX}"))
     except OSError:
         return []
+
+
+def is_kept(path: Path) -> bool:
+    """Whether ``path`` holds a job without its profiles: summaries, or the output of a cluster analysis.
+
+    Beside profiles such an output tells less than they do, and does not count.
+    """
+    return bool(summaries_in(path)) or _cluster_of(path) is not None
+
+
+def _cluster_of(path: Path) -> Path | None:
+    folder = cluster_folder(path)
+    if folder is None or folder == path or path.is_file():
+        return folder
+    return None if next(sources_below(path), None) is not None else folder
 
 
 BY_THEMSELVES = 8
@@ -46,7 +61,7 @@ Progress = Callable[[int, int], None]
 def open_job(
     path: Path, traces: bool | None = None, progress: Progress | None = None, beside_only: bool = False
 ) -> Job:
-    """The job of all profiles at or below ``path``, or of the summaries in it.
+    """The job of all profiles at or below ``path``, of the summaries in it, or of the output of a cluster analysis.
 
     Files beside the traces come first; the traces are read too if ``traces`` says so, or, where it is None, if they are
     few and small. With ``beside_only`` no trace is read, whatever the files beside it tell. Raises ``InputError`` if
@@ -60,6 +75,10 @@ def open_job(
         if not profiles and reasons:
             raise InputError(reasons[0])
         return job_of(path, profiles, reasons)
+    if (folder := _cluster_of(path)) is not None:
+        from npu_tui.jobs.cluster import cluster_job  # few jobs are kept so
+
+        return cluster_job(folder)
     sources = find_sources(path)
     if traces is None:
         traces = reads_traces(sources)

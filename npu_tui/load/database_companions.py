@@ -329,7 +329,7 @@ class DatabaseCompanions(Companions, frozen=True, dict=True):
         if schema.stem not in self._there:
             return super().read(schema)
         names, columns_of = _TABLES[schema.stem]
-        columns = _with_tables(self.path, columns_of)
+        columns = with_tables(self.path, columns_of)
         reading = table_of_columns(schema, names[0], columns.value or {})
         return replace(reading, state="cut_off") if columns.state == "cut_off" else reading
 
@@ -343,7 +343,7 @@ class DatabaseCompanions(Companions, frozen=True, dict=True):
 
     def _analyzed(self, make: Callable[[Tables], list[Any]], file: Document) -> Document:
         """What ``make`` makes of ``analysis.db``, else of the database itself, else the ``file``."""
-        analysis, database = (_with_tables(path, make) for path in (self.folder / _ANALYSIS, self.path))
+        analysis, database = (with_tables(path, make) for path in (self.folder / _ANALYSIS, self.path))
         for document in (analysis, database):
             if document.value:
                 return document
@@ -358,19 +358,19 @@ class DatabaseCompanions(Companions, frozen=True, dict=True):
     def metadata_document(self) -> Document:
         """Groups and environment: of ``profiler_metadata.json``, else those that the database keeps."""
         document = super().metadata_document()
-        metadata = _with_tables(self.path, _metadata).value if document.value is None else None
+        metadata = with_tables(self.path, _metadata).value if document.value is None else None
         return document if metadata is None else Document("read", metadata)
 
     @once
     def chip(self) -> str | None:
         """The name in ``NPU_INFO``."""
-        name: str | None = _with_tables(self.path, _chip).value
+        name: str | None = with_tables(self.path, _chip).value
         return name
 
     @once
     def _there(self) -> set[str]:
         """The stems of the schemas that the database has tables for."""
-        stems: set[str] | None = _with_tables(
+        stems: set[str] | None = with_tables(
             self.path, lambda tables: {stem for stem, (names, _) in _TABLES.items() if tables.find(*names)}
         ).value
         return stems or set()
@@ -378,10 +378,10 @@ class DatabaseCompanions(Companions, frozen=True, dict=True):
     @once
     def _steps(self) -> Document:
         """The rows of ``StepTraceTime`` in ``analysis.db`` as texts, by the columns of the schema of steps."""
-        return _with_tables(self.folder / _ANALYSIS, _step_texts)
+        return with_tables(self.folder / _ANALYSIS, _step_texts)
 
 
-def _with_tables(path: Path, make: Callable[[Tables], Any]) -> Document:
+def with_tables(path: Path, make: Callable[[Tables], Any]) -> Document:
     """What ``make`` makes of the tables at ``path``, and whether all of them could be read."""
     if not path.exists():
         return Document("missing")
@@ -398,7 +398,8 @@ def _with_tables(path: Path, make: Callable[[Tables], Any]) -> Document:
     return Document("cut_off" if lost else "read" if value else "empty", value, why=_LOST if lost else "")
 
 
-def _plain_rows(tables: Tables, name: str) -> Iterator[Cells]:
+def plain_rows(tables: Tables, name: str) -> Iterator[Cells]:
+    """The rows of the table ``name`` by plain names of columns (``rankid``), texts decoded; none without a table."""
     table = tables.find(name)
     if table is not None:
         for cells in tables.cells(table, *table.columns.values()):
@@ -407,7 +408,7 @@ def _plain_rows(tables: Tables, name: str) -> Iterator[Cells]:
 
 
 def _step_texts(tables: Tables) -> dict[str, list[str | None]] | None:
-    rows = list(_plain_rows(tables, "StepTraceTime"))
+    rows = list(plain_rows(tables, "StepTraceTime"))
     texts = {
         name: ["" if (cell := cells[column]) is None else str(cell) for cells in rows]
         for name, column in _STEPS.items()
@@ -439,13 +440,13 @@ def _by_step(places: Iterable[Place]) -> list[Place]:
 def _collectives_of(tables: Tables) -> list[Collective]:
     """Times and bandwidths of collectives."""
     collectives: dict[Place, Collective] = {}
-    for cells in _plain_rows(tables, "CommAnalyzerTime"):
+    for cells in plain_rows(tables, "CommAnalyzerTime"):
         place = _place_of(cells)
         spans = tuple(cells.get(column) for column in _SPANS)
         _, transit, *waiting, _ = (span or 0 for span in spans)
         wait, synchronization = (round(span / (span + transit), 4) if span + transit else 0 for span in waiting)
         collectives[place] = Collective(place, cells.get("starttimestamp"), spans, wait, synchronization)
-    for cells in _plain_rows(tables, "CommAnalyzerBandwidth"):
+    for cells in plain_rows(tables, "CommAnalyzerBandwidth"):
         place = _place_of(cells)
         transports = collectives.setdefault(place, Collective(place)).transports
         transport = transports.setdefault(
@@ -465,7 +466,7 @@ def _collectives_of(tables: Tables) -> list[Collective]:
 def _matrix_rows_of(tables: Tables) -> list[MatrixRow]:
     """The links between ranks."""
     rows: dict[Place, dict[str, list[MatrixRow]]] = {}
-    for cells in _plain_rows(tables, "CommAnalyzerMatrix"):
+    for cells in plain_rows(tables, "CommAnalyzerMatrix"):
         place, ends = _place_of(cells), (str(cells.get("srcrank")), str(cells.get("dstrank")))
         values = (cells.get(name) for name in ("transporttype", "transitsize", "transittime", "bandwidth", "opname"))
         rows.setdefault(place, {})["-".join(ends)] = matrix_row(place, ends, *values)
@@ -475,7 +476,7 @@ def _matrix_rows_of(tables: Tables) -> list[MatrixRow]:
 
 def _metadata(tables: Tables) -> dict[str, Any] | None:
     values: dict[str, Any] = {}
-    for cells in _plain_rows(tables, "META_DATA"):
+    for cells in plain_rows(tables, "META_DATA"):
         name, value = str(cells.get("name")), cells.get("value")
         try:
             values[name] = orjson.loads(value) if isinstance(value, str) and value[:1] in "{[" else value
@@ -485,5 +486,5 @@ def _metadata(tables: Tables) -> dict[str, Any] | None:
 
 
 def _chip(tables: Tables) -> str | None:
-    names = (str(cells.get("name") or "").strip() for cells in _plain_rows(tables, "NPU_INFO"))
+    names = (str(cells.get("name") or "").strip() for cells in plain_rows(tables, "NPU_INFO"))
     return next(filter(None, names), None)

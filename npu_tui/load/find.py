@@ -75,6 +75,26 @@ _RAW_TORCH = "FRAMEWORK"
 _RAW_MSPROF = re.compile(r"PROF_\d+_.*")
 
 
+CLUSTER_FILES = (
+    "cluster_analysis.db", "cluster_step_trace_time.csv", "cluster_communication.json",
+    "cluster_communication_matrix.json",
+)  # fmt: skip
+"""Files of which any one makes the output of a cluster analysis."""
+
+_CLUSTER = "cluster_analysis_output"
+
+
+def cluster_folder(path: Path) -> Path | None:
+    """The output of a cluster analysis at ``path``: the folder itself, the one in it, or that of one of its files."""
+    try:
+        if path.is_file():
+            return path.parent if path.name in CLUSTER_FILES else None
+        places = (path, path / _CLUSTER)
+        return next((place for place in places if any((place / name).is_file() for name in CLUSTER_FILES)), None)
+    except OSError:
+        return None
+
+
 Kind = Literal["trace_view_json", "msprof_json", "json", "database", "companions", "pipe"]
 """What the files of a source are, as their names tell; ``json`` are events under any other name.
 
@@ -347,6 +367,8 @@ def _nothing_in(path: Path, form: Form | None) -> Message:
         return message("input.raw", path=str(path), command=how)
     if _RAW_MSPROF.fullmatch(path.name):
         return message("input.raw", path=str(path), command=_export(path))
+    if (folder := cluster_folder(path)) is not None:
+        return message("input.cluster", path=str(folder))
     if any(path.glob("*.db")) or any((path / _OUTPUT).glob("*.db")):
         return message("input.databases", path=str(path))
     return message("input.nothing", path=str(path), folder=_OUTPUT)

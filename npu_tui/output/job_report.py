@@ -10,6 +10,7 @@ import msgspec
 from npu_tui.jobs import tables
 from npu_tui.jobs.findings import JobFinding, job_findings
 from npu_tui.jobs.job import Job
+from npu_tui.jobs.model import CLUSTER
 from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, FINDINGS, GROUPS, HEAT, HOSTS, LINKS, RANKS
 from npu_tui.output.values import text
 from npu_tui.profile.table import Record
@@ -81,7 +82,7 @@ def job_report(job: Job) -> JobReport:
 def _report(job: Job) -> JobReport:
     findings = job_findings(job)
     kinds = sorted({profile.kind for profile in job.ranks})
-    traces = sum(profile.kind != "companions" for profile in job.ranks)
+    traces = sum(profile.has_trace for profile in job.ranks)
     return JobReport(
         source=JobSource(text(str(job.path)), len(job.ranks), traces, kinds),
         hosts=HOSTS.records(job),
@@ -112,34 +113,42 @@ def verdict(job: Job, findings: list[JobFinding]) -> Message:
 
 def _unexplained(job: Job) -> Message | None:
     """The rank that spends most of its steps in exposed communication, where that is much and has no cause yet."""
-    losses: list[tuple[float, int, int, int]] = []
+    losses: list[tuple[float, int, int, int, int]] = []
     for profile in job.ranks:
         exposed, total = (sum(getattr(step, name) for step in profile.steps) for name in ("exposed", "total"))
         if total and exposed > _MUCH * total:
-            losses.append((exposed / total, profile.rank, exposed // len(profile.steps), total // len(profile.steps)))
+            count, bubble = len(profile.steps), sum(step.bubble or 0 for step in profile.steps)
+            losses.append((exposed / total, profile.rank, exposed // count, total // count, bubble // count))
     if not losses:
         return None
-    share, rank, exposed, total = max(losses)
-    if any(profile.level == 0 for profile in job.ranks):
+    share, rank, exposed, total, bubble = max(losses)
+    if bubble:
+        why = "bubble"
+    elif all(profile.kind == CLUSTER for profile in job.ranks):
+        why = "cluster"
+    elif any(profile.level == 0 for profile in job.ranks):
         why = "level"
     elif all(profile.work is None for profile in job.ranks):
         why = "traces"
     else:
         why = "waits"
     args = {"rank": rank, "exposed": exposed, "total": total, "share": share}
-    return message("job.verdict.unexplained", **args, why=message(f"job.unexplained.{why}"))
+    return message("job.verdict.unexplained", **args, why=message(f"job.unexplained.{why}", bubble=bubble))
 
 
 def not_checked(job: Job) -> list[Message]:
     """What could not be known, and why."""
-    reasons = list(job.broken)
+    reasons, cluster = list(job.broken), any(profile.kind == CLUSTER for profile in job.ranks)
     reasons += [problem for profile in job.ranks for problem in profile.problems]
     if len(job.ranks) < 2:
         reasons.append(message("job.one_rank"))
     elif not len(job.meetings):
-        reasons.append(message("job.no_meetings"))
+        reasons.append(message("job.no_meetings.cluster" if cluster else "job.no_meetings"))
+    if cluster:
+        reasons.append(message("job.cluster"))
     if job.layout is None and len(job.ranks) > 1:
-        reasons.append(message("job.no_layout"))
+        stages = any(job.stage(profile.rank) is not None for profile in job.ranks)
+        reasons.append(message("job.no_layout.stages" if cluster and stages else "job.no_layout"))
     levels = {profile.level for profile in job.ranks if profile.level is not None}
     if len(levels) > 1:
         reasons.append(message("job.levels", levels=[str(level) for level in sorted(levels)]))

@@ -31,10 +31,13 @@ def opened_tables(
     A folder that holds several ranks has the tables of all of them, and ``ranks``. Raises ``InputError`` if there is
     nothing, or where one profile cannot be read.
     """
+    from npu_tui.jobs.opening import is_kept
     from npu_tui.load.errors import SeveralError
     from npu_tui.load.load import opening_of
     from npu_tui.profile.profile import Profile
 
+    if is_kept(Path(path)):
+        return job_tables(Path(path), thresholds, cached)
     opening = opening_of(path, cached, form)
     try:
         source = opening.source
@@ -48,10 +51,13 @@ def job_tables(path: Path, thresholds: Thresholds, cached: bool = True) -> Profi
     """The tables of all ranks in the folder ``path``, read when a query needs them."""
 
     def profiles() -> list[Profile]:
+        from npu_tui.jobs.opening import is_kept
         from npu_tui.load.find import find_sources
         from npu_tui.load.load import opening_of
         from npu_tui.profile.profile import Profile
 
+        if is_kept(path):  # no profile is here
+            return []
         openings = [opening_of(source.path, cached) for source in find_sources(path)]
         ranks = [Profile(opening.trace(), opening.source, thresholds) for opening in openings]
         return sorted(ranks, key=lambda rank: (rank.trace.rank is None, rank.trace.rank or 0, rank.path))

@@ -14,6 +14,7 @@ from textual.strip import Strip
 
 from npu_tui.jobs.heat import SHADES, HeatRow
 from npu_tui.jobs.job import Job
+from npu_tui.jobs.model import CLUSTER
 from npu_tui.jobs.timelines import Bar, waterfall
 from npu_tui.strings import say
 from npu_tui.trace.text import cell_count, duration_text, printable, shortened, signed_text, wrapped
@@ -411,7 +412,8 @@ class JobHead(HeadLines):
         if job.layout is not None:
             facts.append(f"TP {job.layout.tensor} · PP {job.layout.pipeline} · DP {job.layout.data}")
         if not view.has_traces:
-            facts.append(say("ranks.fact.no_traces"))
+            cluster = any(profile.kind == CLUSTER for profile in view.job.ranks)
+            facts.append(say("ranks.fact.cluster" if cluster else "ranks.fact.no_traces"))
         right = say(f"ranks.metric.{view.metric}")
         title = say("ranks.title")
         room = width - cell_count(title) - 2

@@ -95,7 +95,7 @@ class Overview:
     @property
     def has_traces(self) -> bool:
         """Whether any rank has a timeline to enter."""
-        return any(profile.kind != "companions" for profile in self.job.ranks)
+        return any(profile.has_trace for profile in self.job.ranks)
 
     def _arrange(self, keep: int | None = None) -> None:
         """Make the rows again, with the cursor on rank ``keep``, where it is shown."""

@@ -14,7 +14,8 @@ from textual.message import Message
 from textual.worker import get_current_worker
 
 from npu_tui.jobs.blame import Blamed
-from npu_tui.jobs.opening import Progress, open_job, reads_traces, summaries_in
+from npu_tui.jobs.model import CLUSTER
+from npu_tui.jobs.opening import Progress, is_kept, open_job, reads_traces
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import find_sources
 from npu_tui.load.load import Opening, opening_of
@@ -71,12 +72,12 @@ def examined_jobs(
 
     With each, whether nothing more comes. ``traces`` is as in ``open_job``. Raises ``InputError``.
     """
-    if summaries_in(path):
+    if is_kept(path):
         yield Examined(open_job(path, progress=progress)), True
         return
     sources = find_sources(path)
     job = open_job(path, False, progress, beside_only=True)
-    bare = any(profile.kind != "companions" and not profile.calls for profile in job.ranks)
+    bare = any(profile.has_trace and not profile.calls for profile in job.ranks)
     wanted = reads_traces(sources) if traces is None else traces
     more = bare or (wanted and any(source.files for source in sources))
     yield Examined(job), not more
@@ -302,10 +303,12 @@ class JobScreen(PanelScreen[JobMap]):
     def open_ranks(self, ranks: list[int], compared: bool = False) -> str | None:
         """Ask for the timelines of ``ranks``, as far as they have any; returns why there are none."""
         profiles = {profile.rank: profile for profile in self.overview.job.ranks}
-        traced = [rank for rank in ranks if rank in profiles and profiles[rank].kind != "companions"]
+        traced = [rank for rank in ranks if rank in profiles and profiles[rank].has_trace]
         if len(traced) < len(ranks) and (compared or not traced):
             bare = [rank for rank in ranks if rank not in traced]
             missing = all(rank not in profiles for rank in bare)
+            if not missing and any(profile.kind == CLUSTER for profile in profiles.values()):
+                return say("job.cluster")
             return say("ranks.no_files" if missing else "ranks.no_trace", ranks=bare)
         gone = [rank for rank in traced if not profiles[rank].path.exists()]
         if gone:  # a summary may lie on another machine than the profile it was made of
@@ -406,9 +409,7 @@ class JobScreen(PanelScreen[JobMap]):
         view.show_collective(collective)
         last, paths = view.job.blamed[collective].last, {rank.rank: rank for rank in view.job.ranks}
         ranks = [*([] if last is None else [last]), *view.examined.source.ranks_of(collective)]
-        traced = (
-            rank for rank in ranks if rank in paths and paths[rank].kind != "companions" and paths[rank].path.exists()
-        )
+        traced = (rank for rank in ranks if rank in paths and paths[rank].has_trace and paths[rank].path.exists())
         if (rank := next(traced, None)) is None:
             return say("ranks.no_trace", ranks=ranks[:1])
         self.enter([rank])

@@ -56,7 +56,7 @@ class Ranks:
         """The rank with the next (1) or previous (-1) number that has a trace."""
         lines = self._session.job
         assert lines is not None
-        there = sorted(profile.rank for profile in lines.job.ranks if profile.kind != "companions")
+        there = sorted(profile.rank for profile in lines.job.ranks if profile.has_trace)
         at = there.index(lines.ranks[0]) + direction if lines.ranks[0] in there else -1
         if not 0 <= at < len(there):
             return say("rank.last" if direction > 0 else "rank.first")
@@ -77,8 +77,8 @@ class Ranks:
         assert lines is not None
         assert waiting is not None
         if late.rank not in lines.ranks:
-            kinds = {profile.rank: profile.kind for profile in lines.job.ranks}
-            if kinds.get(late.rank, "companions") == "companions":
+            traced = {profile.rank: profile.has_trace for profile in lines.job.ranks}
+            if not traced.get(late.rank, False):
                 return say("ranks.late.no_trace", rank=late.rank, cost=late.cost)
             self._want([*lines.ranks, late.rank], (late.blamed, late.rank))
             return None

@@ -1,0 +1,222 @@
+"""What a cluster analysis leaves of a job: the steps, collectives, links and groups of all ranks in one folder.
+
+msprof-analyze writes ``cluster_analysis_output``: of text profiles ``cluster_step_trace_time.csv``,
+``cluster_communication.json``, ``cluster_communication_matrix.json`` and ``communication_group.json``, of databases
+``cluster_analysis.db`` with the same in tables. Steps are in us, collectives in ms, in both. They are described at
+https://gitcode.com/Ascend/msprof-analyze (README of ``cluster_analyse``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field
+
+from npu_tui.load.communication import TOTALS, matrix_row, members_of, scaled, start_ns
+from npu_tui.load.companion_schema import State
+from npu_tui.load.companions import Companions, read_document
+from npu_tui.load.database_companions import plain_rows, with_tables
+from npu_tui.load.database_rows import Tables
+from npu_tui.load.find import CLUSTER_FILES
+
+DATABASE, STEPS, COLLECTIVES, MATRIX = CLUSTER_FILES
+GROUPS = "communication_group.json"
+_COLUMNS = ("Step", "Type", "Index", "Computing", "Communication(Not Overlapped)", "Free", "Bubble", "PP Index")
+_CELLS = ("step", "type", "index", "computing", "communicationnotoverlapped", "free", "bubble", "ppindex")
+"""The same columns of the CSV file and of ``ClusterStepTraceTime``."""
+
+_NUMBER = re.compile(r"\d{1,9}")
+
+
+class ClusterStep(Struct, frozen=True):
+    """One step of a rank, in us, as texts or numbers of the writer."""
+
+    step: str
+    computing: Any
+    exposed: Any
+    free: Any
+    bubble: Any
+
+
+class ClusterCall(Struct, frozen=True):
+    """One collective of a rank: ``start`` and ``end`` in ns since 1970; ``group`` is the same on all its ranks."""
+
+    step: str
+    name: str
+    group: str
+    start: int
+    end: int
+
+
+class ClusterLink(Struct, frozen=True):
+    """What went from one rank of the job to another in an operation: MB, and GB/s."""
+
+    step: str
+    group: str
+    source: int
+    target: int
+    transport: str
+    size: float | None
+    speed: float | None
+    operation: str
+
+
+class Cluster(Struct):
+    """What is known of every rank, by rank: its steps, collectives, pipeline stage and host.
+
+    ``groups`` are (name, such as ``tp``, id, ranks). ``links`` have ranks of the job as ends. ``states`` says what
+    became of each file that is there.
+    """
+
+    steps: dict[int, list[ClusterStep]] = field(default_factory=lambda: defaultdict(list))
+    calls: dict[int, list[ClusterCall]] = field(default_factory=lambda: defaultdict(list))
+    links: list[ClusterLink] = field(default_factory=list)
+    stages: dict[int, int] = field(default_factory=dict)
+    groups: list[tuple[str, str, tuple[int, ...]]] = field(default_factory=list)
+    hosts: dict[int, str] = field(default_factory=dict)
+    states: dict[str, State] = field(default_factory=dict)
+
+    @property
+    def ranks(self) -> list[int]:
+        """The ranks that steps or collectives are known of."""
+        return sorted(self.steps.keys() | self.calls.keys() | {link.source for link in self.links})
+
+
+def read_cluster(folder: Path) -> Cluster:
+    """What the files in ``folder`` tell; those of the database count where both are there."""
+    cluster = Cluster()
+    database = folder / DATABASE
+    if database.is_file():
+        document = with_tables(database, partial(_read_tables, cluster))
+        cluster.states[DATABASE] = document.state
+    if not cluster.steps:
+        rows = list(Companions(folder).rows(STEPS, *_COLUMNS))
+        _note(cluster, folder, STEPS, "read" if rows else "empty")
+        _steps(cluster, rows)
+    if not cluster.calls:
+        document = read_document(folder / COLLECTIVES)
+        _note(cluster, folder, COLLECTIVES, document.state)
+        for kind, step, name, group, body in _operations(document.value):
+            for rank, of_rank in body.items():
+                times = members_of(members_of(of_rank).get("Communication Time Info"))
+                _call(cluster, (rank, step, name, group or kind), times.get("Start Timestamp(us)"),
+                      times.get("Elapse Time(ms)"))  # fmt: skip
+    if not cluster.links:
+        document = read_document(folder / MATRIX)
+        _note(cluster, folder, MATRIX, document.state)
+        for kind, step, name, group, body in _operations(document.value):
+            for pair, link in body.items():
+                cells = members_of(link)
+                values = ("Transport Type", "Transit Size(MB)", "Transit Time(ms)", "Bandwidth(GB/s)", "Op Name")
+                _link(cluster, (step, name, group or kind), pair.partition("-")[::2], [cells.get(v) for v in values])
+    if not cluster.groups:
+        document = read_document(folder / GROUPS)
+        _note(cluster, folder, GROUPS, document.state)
+        for entry in _listed(members_of(document.value).get("comm_group_parallel_info")):
+            _group(cluster, entry.get("pg_name"), entry.get("group_id"), entry.get("rank_set"))
+    return cluster
+
+
+def _note(cluster: Cluster, folder: Path, name: str, state: State) -> None:
+    if (folder / name).is_file():
+        cluster.states[name] = state
+
+
+def _listed(value: Any) -> Iterator[dict[str, Any]]:
+    for entry in value if isinstance(value, list) else ():
+        if isinstance(entry, dict):
+            yield entry
+
+
+def _operations(value: Any) -> Iterator[tuple[str, str, str, str, dict[str, Any]]]:
+    """The members of both JSON files: ranks of the group or its kind, step, name, group, and what is told of it.
+
+    Sums over operations are left out.
+    """
+    for kind, steps in members_of(value).items():
+        for step, operations in members_of(steps).items():
+            for key, body in members_of(operations).items():
+                name, _, group = key.partition("@")
+                if name not in TOTALS and isinstance(body, dict):
+                    yield kind, step.removeprefix("step"), name, group, body
+
+
+def _steps(cluster: Cluster, rows: list[tuple[Any, ...]]) -> None:
+    """Steps of ranks; a row of a stage is no more than the largest times of its ranks, and tells which those are."""
+    stages: set[tuple[int, ...]] = set()
+    for step, kind, index, computing, exposed, free, bubble, stage in rows:
+        ranks = _numbers(index)
+        if str(kind).lower() == "stage":
+            stages.add(tuple(sorted(ranks)))
+        elif len(ranks) == 1:
+            cluster.steps[ranks[0]].append(ClusterStep(_text(step), computing, exposed, free, bubble))
+            if stage is not None and str(stage).isdecimal():
+                cluster.stages[ranks[0]] = int(stage)
+    if not cluster.stages and len(stages) > 1 and len(set().union(*stages)) == sum(map(len, stages)):
+        cluster.stages |= {rank: place for place, ranks in enumerate(sorted(stages)) for rank in ranks}
+
+
+def _call(cluster: Cluster, place: tuple[Any, str, str, str], start: Any, elapsed: Any) -> None:
+    rank, step, name, group = place
+    begin, length = start_ns(start), scaled(elapsed, 1e6)
+    if begin is not None and length is not None and _NUMBER.fullmatch(str(rank)):
+        cluster.calls[int(rank)].append(ClusterCall(step, name, group, begin, begin + length))
+
+
+def _link(cluster: Cluster, place: tuple[str, str, str], ends: tuple[str, ...], values: list[Any]) -> None:
+    step, name, group = place
+    for row in matrix_row((step, "", name, group), ends, *values):
+        *_, source, target, transport, size, _, speed, operation = row
+        cluster.links.append(ClusterLink(step, group, source, target, transport or "", size, speed, operation or name))
+
+
+def _group(cluster: Cluster, name: Any, key: Any, ranks: Any) -> None:
+    if members := tuple(sorted(set(_numbers(ranks)))):
+        cluster.groups.append((_text(name), _text(key), members))
+
+
+def _numbers(text: Any) -> list[int]:
+    """The numbers in a list that is a text, such as ``(0, 1, 2)`` or ``[11, 3]``."""
+    return [int(number) for number in _NUMBER.findall(str(text))]
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _read_tables(cluster: Cluster, tables: Tables) -> bool:
+    """Whether any rank is in the tables of ``cluster_analysis.db``, by their newer names or their older ones."""
+    rows = plain_rows(tables, "ClusterStepTraceTime")
+    _steps(cluster, [tuple(cells.get(name) for name in _CELLS) for cells in rows])
+    for cells in _either(tables, "ClusterCommunicationTime", "ClusterCommAnalyzerTime"):
+        if (name := _text(cells.get("hcclopname"))) not in TOTALS:
+            elapsed = cells.get("elapsedtime", cells.get("elapsetime"))
+            _call(cluster, (cells.get("rankid"), *_place(cells, name)), cells.get("starttimestamp"), elapsed)
+    for cells in _either(tables, "ClusterCommunicationMatrix", "ClusterCommAnalyzerMatrix"):
+        if (name := _text(cells.get("hcclopname"))) not in TOTALS:
+            ends = _text(cells.get("srcrank")), _text(cells.get("dstrank"))
+            values = ("transporttype", "transitsize", "transittime", "bandwidth", "opname")
+            _link(cluster, _place(cells, name), ends, [cells.get(column) for column in values])
+    for cells in plain_rows(tables, "CommunicationGroupMapping"):
+        _group(cluster, cells.get("pgname"), cells.get("groupid"), cells.get("rankset"))
+    names = {_text(cells.get("hostuid")): _text(cells.get("hostname")) for cells in plain_rows(tables, "HostInfo")}
+    for cells in plain_rows(tables, "RankDeviceMap"):
+        rank, host = _text(cells.get("rankid")), _text(cells.get("hostuid"))
+        if rank.isdecimal() and host:
+            cluster.hosts[int(rank)] = names.get(host) or host
+    return bool(cluster.ranks)
+
+
+def _place(cells: dict[str, Any], name: str) -> tuple[str, str, str]:
+    """Step, name and group of a collective of the tables; the name may have the group behind it."""
+    name, _, group = name.partition("@")
+    return _text(cells.get("step")).removeprefix("step"), name, group or _text(cells.get("groupname"))
+
+
+def _either(tables: Tables, newer: str, older: str) -> Iterator[dict[str, Any]]:
+    yield from plain_rows(tables, newer if tables.find(newer) is not None else older)
