@@ -14,6 +14,8 @@ _ACCUMULATE = replace(JOB, kernel_ns=200_000, steps=2, uneven=Uneven(micro_steps
 _WIDE = replace(JOB, steps=6, world_size=8)
 _LENGTHS = replace(CALM, steps=6, uneven=Uneven(lengths=(100, 60, 190, 140, 80)))
 _AHEAD = replace(CALM, step_end_sync=False, steps=6)
+#: The host is far ahead, so that launches do not tell how far the clocks are apart.
+_APART = replace(_AHEAD, clock_offset_ns=365_000, item_sync=True, layers=12, steps=4)
 _TOKENS = replace(
     CALM,
     decode=True,
@@ -146,6 +148,14 @@ UNEVEN: dict[str, Cause] = {
         (troubled(replace(_AHEAD, clock_offset_ns=90_000, item_sync=True, layers=4), ai_cpu_ns=20_000_000),),
         untroubled(ai_cpu_ns=10_000),
         ("KERNEL.BOUND",),
+    ),
+    "uneven: a checkpoint, clocks far apart": Cause(
+        (_uneven(troubled(_APART, pause_ns=120_000_000), trouble_every=4),),
+        untroubled(pause_ns=0),
+        ("STEP.START", "HOST.PAUSE"),
+    ),
+    "uneven: slow fetch, clocks far apart": Cause(
+        (replace(_APART, dataloader_ns=30_000_000),), changed(dataloader_ns=FETCH_NS), ("DATA.LOADER",)
     ),
     "uneven: a copy to the host, other clocks": Cause(
         (troubled(replace(_AHEAD, clock_offset_ns=90_000, layers=4), read_back_ns=20_000_000),),

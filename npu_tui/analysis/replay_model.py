@@ -178,10 +178,7 @@ def build(
     if part.slices is None or part.launches is None or not len(part.launches.link):
         return None
     tasks = device_tasks()
-    floor = _floor(part.launches)
-    # An untrusted floor was capped at 30 us; waits of the host may show that it is larger.
-    if not any(clock.trusted for clock in part.launches.floors):
-        floor += ahead_of_waits(trace, tasks, floor)
+    floor = clock_floor(trace, part.launches, device_tasks)
     known = (tasks.launched >= 0) & (tasks.lane >= 0)
     silences = unrecorded_waits(trace, tasks, floor)
     woken = silences.thread, silences.until
@@ -243,8 +240,15 @@ def build(
     )
 
 
-def _floor(launches: Dispatch) -> int:
-    return round(min((floor.floor for floor in launches.floors), default=0.0))
+def clock_floor(trace: Trace, launches: Dispatch, device_tasks: Callable[[], DeviceTasks]) -> int:
+    """The clock of the device minus that of the host, as far as launches and waits tell it, ns.
+
+    A floor that launches do not confirm was capped at 30 us; waits of the host may show that it is larger.
+    """
+    floor = round(min((clock.floor for clock in launches.floors), default=0.0))
+    if any(clock.trusted for clock in launches.floors):
+        return floor
+    return floor + ahead_of_waits(trace, device_tasks(), floor)
 
 
 def _levels(total: int, start_node: I32, end_node: I32) -> I64:

@@ -109,8 +109,8 @@ class Side:
     @once
     def floor(self) -> int:
         """What takes a time of the host to the device, ns."""
-        floors = [floor.floor for launches in self.profile.dispatch for floor in launches.floors]
-        return round(min(floors, default=0.0))
+        parts = [part for part in self.profile.devices if part.launches is not None]
+        return min((self.profile.floor_of(part) for part in parts), default=0)
 
     def idle_in(self, start: I64, end: I64) -> float:
         """How long the device neither computes nor communicates in ``[start, end)`` of its own time, ns per step."""

@@ -31,6 +31,7 @@ from npu_tui.analysis.overlap import (
 from npu_tui.analysis.replay import Replay
 from npu_tui.analysis.replay_device import DeviceTasks, device_tasks, event_pairs
 from npu_tui.analysis.replay_model import build as replay_model
+from npu_tui.analysis.replay_model import clock_floor
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.find import Source
 from npu_tui.trace.message import Message
@@ -444,6 +445,20 @@ class Profile:
         return [device_tasks(self.trace, device) for device in self.device_slices]
 
     @shared
+    def _floors(self) -> list[int]:
+        """``floor_of`` each of ``devices``."""
+        return [
+            0
+            if device.launches is None
+            else clock_floor(self.trace, device.launches, partial(lambda number: self.device_tasks[number], number))
+            for number, device in enumerate(self.devices)
+        ]
+
+    def floor_of(self, device: DevicePart) -> int:
+        """The clock of ``device``, one of ``devices``, minus that of the host, as far as it is known, ns."""
+        return next((floor for known, floor in zip(self.devices, self._floors, strict=True) if known is device), 0)
+
+    @shared
     def replays(self) -> list[tuple[DevicePart, Replay | None]]:
         """Every device with a model of its run, None where no launch leads to it; raises as ``collectives``."""
         steps = np.array([step.item for step in self.steps if step.item >= 0], np.int64)
@@ -486,6 +501,7 @@ class Profile:
             transfers=lambda: self.tables.transfers,
             preprocessing=lambda: self.tables.preprocessing,
             table_sums=lambda: self.tables.step_sums,
+            floor_of=self.floor_of,
             replay_of=self.replay_of,
         )
 

@@ -258,12 +258,11 @@ class Facts(TraceSlices):
         assert self.launches is not None
         return self.trace.links.target_slice[self.launches.link].astype(np.int64)
 
-    @property
+    @once
     def floor(self) -> int:
         """Device clock minus host clock as far as it is known, ns: added to a time of the host it is on the device."""
         # No launch arrives before it was made, so the smallest latency seen bounds the offset of the clocks.
-        floors = self.part.launches.floors if self.part.launches is not None else ()
-        return round(min((clock.floor for clock in floors), default=0.0))
+        return self.inputs.floor_of(self.part)
 
     @property
     def clocks_apart(self) -> int:

@@ -57,8 +57,8 @@ class Inputs(Struct, frozen=True):
     where a rule needs it: args of the tasks of collectives (``planes``) and of copies between host and device, the
     collectives that start in the window, the operations of the framework, and of the tables beside the trace kernels
     (kernel_details.csv), memory, what collectives moved (communication.json), the rows of data_preprocess.csv and the
-    sums of step_trace_time.csv; all but the collectives are of the whole trace. ``replay_of`` a device is the model of
-    its run and its host, None where no launch leads to it.
+    sums of step_trace_time.csv; all but the collectives are of the whole trace. ``floor_of`` a device is its clock
+    minus the host's, ``replay_of`` the model of its run and its host, None where no launch leads to it.
 
     ``planes``, ``copies`` and ``collectives`` raise ``InputError`` if the file is gone.
     """
@@ -78,6 +78,7 @@ class Inputs(Struct, frozen=True):
     transfers: Callable[[], Sequence[Transfer]]
     preprocessing: Callable[[], Sequence[Preprocessing]]
     table_sums: Callable[[], Overlap]
+    floor_of: Callable[[DevicePart], int]
     replay_of: Callable[[DevicePart], Replay | None]
 
 

@@ -11,6 +11,7 @@ import pytest
 from jobs import by_id, check, facts_of, job, measured
 from launcher import Launcher
 from measured import profile_at
+from situations import SITUATIONS, Trouble, Uneven
 from trace_writer import TraceWriter
 from troubled import TROUBLED
 
@@ -26,6 +27,30 @@ from npu_tui.rules.waits import SYNC_UNPROVEN
 from npu_tui.strings import words
 from npu_tui.trace.message import message
 from npu_tui.trace.once import ValueCache
+
+
+def test_clocks_that_only_waits_tell_change_no_finding() -> None:
+    """The host is so far ahead that no launch shows the offset of the clocks; its waits for the device do."""
+    ahead = replace(
+        SITUATIONS["healthy"],
+        seed=4,
+        steps=4,
+        layers=12,
+        kernel_ns=300_000,
+        world_size=1,
+        item_sync=True,
+        step_end_sync=False,
+    )
+    saving = replace(ahead, trouble=Trouble(pause_ns=60_000_000), uneven=Uneven(trouble_every=4))
+    found = [measured(replace(saving, clock_offset_ns=offset)) for offset in (0, 365_000)]
+    floors = [profile.dispatch[0].floors[0] for profile in found]
+    assert [floor.trusted for floor in floors] == [False, False]
+    assert floors[1].floor == 30_000
+    assert found[1].facts[0].floor == pytest.approx(365_000 + floors[0].floor, abs=25_000)
+    leads = [profile.findings.findings[0] for profile in found]
+    assert [lead.id for lead in leads] == ["HOST.PAUSE", "HOST.PAUSE"]
+    assert "torch/serialization.py(620): save" in words(leads[1].title)
+    assert leads[1].gain_ns == pytest.approx(leads[0].gain_ns, rel=0.01)
 
 
 def test_a_constant_clock_is_the_full_clock() -> None:
