@@ -195,7 +195,7 @@ def host_operators(trace: Trace) -> HostOperators:
 
 def _with_inner(time: I64, parent: I64) -> I64:
     """``time`` of each operation and of all operations inside it; (n,)."""
-    total = time.copy()
+    total: I64 = time.copy()
     some = np.flatnonzero(time)
     time, up = time[some], parent[some]
     while (inner := np.flatnonzero(up >= 0)).size:  # one pass per level of nesting

@@ -19,9 +19,13 @@ from npu_tui.tui.commands import BY_ID, TAB_COMMAND, TAB_KEYS, key_label
 from npu_tui.tui.first_picture import PANEL_FROM, panel_rows
 from npu_tui.tui.prompt import Prompt
 from npu_tui.tui.rows import Rows
-from npu_tui.tui.tabs.table import GAP, Content, Order, Row, Table, arranged, numeric
+from npu_tui.tui.tabs.table import GAP, Content, Order, Row, Table, arranged, narrow, numeric
 
 _REST, _RULE, _RULE_FOCUSED = " ", "─", "━"
+
+
+_LETTERS = 12
+"""Letters of a name of a tab at most, where tabs have to get shorter."""
 
 
 class TabLine(Static):
@@ -64,9 +68,11 @@ class TabLine(Static):
             if sum(cell_len(label) + room for label in labels) < width:
                 break
         else:
-            labels, room = self._labels(".short", shown, {}, names, None), 1
-            if sum(cell_len(label) + room for label in labels) >= width:
-                labels = self._labels(".short", shown, {}, names, current)
+            room = 1
+            for letters in range(_LETTERS, -1, -1):
+                labels = self._labels(".short", shown, {}, names, current, letters)
+                if sum(cell_len(label) + room for label in labels) < width:
+                    break
         line, accent = Text(no_wrap=True), f"bold {self.app.theme_variables['accent']}"
         line.append(_RULE_FOCUSED if focused else _REST, accent)
         before, behind = _REST * (room > 2), _REST * (room > 1)
@@ -84,16 +90,23 @@ class TabLine(Static):
 
     @staticmethod
     def _labels(
-        form: str, shown: list[str], counts: dict[str, int], names: dict[str, str], only: str | None
+        form: str,
+        shown: list[str],
+        counts: dict[str, int],
+        names: dict[str, str],
+        only: str | None,
+        letters: int = _LETTERS,
     ) -> list[str]:
-        """Key, name and count of every tab; with ``only`` the others have nothing but their keys."""
-        found = []
+        """Key, name and count of every tab; the others than ``only`` have so many ``letters`` of their names."""
+        labels = []
         for tab in shown:
             keys = [key_label(key) for key in BY_ID[f"{TAB_COMMAND}{tab}"].keys[:1]]
             name = names.get(tab) or say(f"tab.{tab}{form}")
+            if only not in (None, tab) and keys:
+                name = name[:letters]
             count = [str(counts[tab])] if counts.get(tab) else []
-            found.append(" ".join([*keys, name, *count] if only in (None, tab) or not keys else keys))
-        return found
+            labels.append(" ".join(part for part in (*keys, name, *count) if part))
+        return labels
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Begin a click or a drag."""
@@ -123,6 +136,8 @@ _TALL = 14
 _ASIDE_FROM = 110
 _ASIDE = 0.28
 """From so many columns on, this share of them is for what stands beside a table."""
+_SPARE_FROM = 100
+"""From so many columns on a table shows those that it could spare."""
 _MEASURED = 50
 """Rows of a table that tell how wide it is."""
 
@@ -354,6 +369,8 @@ class Panel(Vertical):
         if self.tab != self._shown:
             self.table.move_cursor(row=0, animate=False)
             self.table.reach(None)
+        if isinstance(content, Table) and content.spare and self.app.size.width < _SPARE_FROM:
+            content = narrow(content)
         self._shown, self._content = self.tab, content
         focused = self.has_focus_within
         self._show_table(isinstance(content, Table))

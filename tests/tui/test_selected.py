@@ -86,6 +86,19 @@ async def test_a_digit_leads_to_the_code_lines_from_every_view_of_them(session):
         assert driver.main.contents.lines.view != "lines"
 
 
+async def test_a_narrow_terminal_gives_the_room_to_what_is_wrong_and_keeps_letters_of_tabs(session):
+    async with opened(session, (80, 40)) as driver:
+        await driver.press("1")
+        await driver.settle()
+        assert "code line" not in driver.panel.content.headings
+        assert "what" in driver.panel.content.headings
+    async with opened(session, (60, 40)) as driver:
+        await driver.press("1")
+        await driver.settle()
+        line = next(line for line in driver.rows() if " 1 Findings" in line)
+        assert all(f" {key} {name}" in line for key, name in (("2", "Co"), ("6", "Op"), ("r", "Su")))
+
+
 async def test_no_picture_cuts_the_name_of_a_row(session):
     async with opened(session, (120, 40)) as driver:
         for key in ("T", "C", "O", "6"):

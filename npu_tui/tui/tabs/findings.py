@@ -75,7 +75,8 @@ def findings(now: Context) -> Content:
         )
         for number, (row, finding) in enumerate(zip(table.rows, rows, strict=True), 1)
     ]
-    return replace(table, rows=shown_rows)
+    spare = tuple(field.heading for field in FINDINGS.panel if field.column.id == "place")
+    return replace(table, rows=shown_rows, spare=spare)
 
 
 def findings_worth_a_look(now: Context) -> int:

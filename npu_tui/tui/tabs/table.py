@@ -145,7 +145,8 @@ class Table(Struct, frozen=True):
 
     A note of several lines is broken at its ``GAP`` where the screen is narrow; a panel too low shows its first lines.
     ``again`` stands at the end of the first one whatever the room: what the key of the tab shows next. ``named`` is the
-    heading of the column that names the rows: no picture beside the table cuts it.
+    heading of the column that names the rows: no picture beside the table cuts it. ``spare`` are the headings that a
+    narrow terminal leaves out, as another column needs the room more.
 
     The user can sort a table whose rows have values.
     """
@@ -157,11 +158,22 @@ class Table(Struct, frozen=True):
     at_top: bool = False
     again: str = ""
     named: str = ""
+    spare: tuple[str, ...] = ()
 
 
 def known_columns(table: Table) -> Table:
     """``table`` without the columns in which no row says anything."""
-    kept = [k for k in range(len(table.headings)) if any(str(row.cells[k]).strip() for row in table.rows)]
+    return _taken(
+        table, [k for k in range(len(table.headings)) if any(str(row.cells[k]).strip() for row in table.rows)]
+    )
+
+
+def narrow(table: Table) -> Table:
+    """``table`` without its spare columns."""
+    return _taken(table, [k for k, heading in enumerate(table.headings) if heading not in table.spare])
+
+
+def _taken(table: Table, kept: Sequence[int]) -> Table:
     rows = [
         replace(row, cells=tuple(row.cells[k] for k in kept), values=tuple(row.values[k] for k in kept if row.values))
         for row in table.rows
