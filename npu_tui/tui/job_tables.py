@@ -80,12 +80,14 @@ def _ranks(view: Overview) -> Table:
     missing = view.job.missing[:_MOST]
     sheet = RANKS.make(view.job, absent=missing)
     rank, gain, own = (sheet.values(name) for name in ("rank", "gain", "own_excess"))
-    last, count = sheet.values("came_last"), sheet.values("collectives")
+    last, count, waits = (sheet.values(name) for name in ("came_last", "collectives", "job_waits"))
     there = sheet.rows - len(missing)
     order = _in_scope(view, rank)
-    order.sort(key=lambda row: (row >= there, -(gain[row] or 0), -(own[row] or 0), rank[row]))
-    shown_ranks = [row for row in order if row < there][:_MOST]
-    rows = [*shown_ranks, *(row for row in order if row >= there)]
+    # A rank without files has no gain of its own: what the job waits for it stands in its place.
+    dear = [(waits[row] if row >= there else gain[row]) or 0 for row in range(sheet.rows)]
+    order.sort(key=lambda row: (-dear[row], row >= there, -(own[row] or 0), rank[row]))
+    rows = [row for row in order if row < there][:_MOST] + [row for row in order if row >= there]
+    rows.sort(key=order.index)
     note = say("ranks.table.more", shown=_MOST, count=there) if there > _MOST else ""
     cells: dict[str, Cell] = {
         "rank": lambda row, value: f"{'• ' if value in view.marked else ''}{value}",

@@ -99,7 +99,7 @@ def draw_field(picture: FieldPicture, grid: Grid) -> FieldPlaces:
     places = field_places(hosts, devices, grid.width, grid.height)
     if grid.height < 2:
         return places
-    grid.write(0, 0, points(shortened(drawable(picture.title), grid.width)), Ink.BRIGHT, attr=Attr.BOLD)
+    grid.write(0, 1, points(shortened(drawable(picture.title), grid.width - 1)), Ink.BRIGHT, attr=Attr.BOLD)
     if places.by_device:
         cells = picture.shares.T
     else:
@@ -209,7 +209,7 @@ def draw_heat(picture: HeatPicture, grid: Grid) -> Places:
     places.bins = min(count, max(room, 1))
     places.cell = min(max(room // max(places.bins, 1), 1), _WIDEST)
     filled = places.cell - 1 if places.cell > 2 else places.cell
-    grid.write(0, 0, points(shortened(drawable(picture.title), grid.width)), Ink.BRIGHT, attr=Attr.BOLD)
+    grid.write(0, 1, points(shortened(drawable(picture.title), grid.width - 1)), Ink.BRIGHT, attr=Attr.BOLD)
     _labels(picture, grid, places)
     figure_at = _figure_places(grid.width, widths)
     for k, x in enumerate(figure_at):
@@ -329,7 +329,9 @@ class DrawnParts(Struct, frozen=True):
 
 def draw_parts(title: str, rows: tuple[DrawnParts, ...], grid: Grid) -> None:
     """Draw ``rows`` below their ``title`` into ``grid``, the longest over its whole width."""
-    grid.write(0, 0, points(shortened(drawable(title), grid.width)), Ink.BRIGHT, attr=Attr.BOLD)
+    grid.write(0, 1, points(shortened(drawable(title), grid.width - 1)), Ink.BRIGHT, attr=Attr.BOLD)
+    for fill, ink in _FILLS:  # the title is the legend of the bars
+        grid.fg[0, grid.char[0] == ord(fill)] = ink
     label = max((cell_count(row.label) for row in rows), default=0)
     note = max((cell_count(row.note) for row in rows), default=0)
     left, right = label + 2, grid.width - note - 2
@@ -394,10 +396,10 @@ def draw_waterfall(picture: WaterfallPicture, grid: Grid) -> None:
     if grid.height < 2 or grid.width < 20:
         return
     title = drawable(picture.title)
-    room = grid.width - cell_count(title) - 3
+    room = grid.width - cell_count(title) - 4
     aside = next((text for text in picture.asides if cell_count(text) <= room), picture.asides[-1])
-    title = shortened(title, max(grid.width - cell_count(aside) - 3, 10))
-    grid.write(0, 0, points(title), Ink.BRIGHT, attr=Attr.BOLD)
+    title = shortened(title, max(grid.width - cell_count(aside) - 4, 10))
+    grid.write(0, 1, points(title), Ink.BRIGHT, attr=Attr.BOLD)
     grid.write(0, max(grid.width - cell_count(aside) - 1, 0), points(aside), Ink.DIM)
     label = max((cell_count(row.label) for row in picture.bars), default=0)
     note = max((cell_count(row.note) for row in picture.bars), default=0)

@@ -95,7 +95,7 @@ async def test_a_narrow_terminal_gives_the_room_to_what_is_wrong_and_keeps_lette
     async with opened(session, (60, 40)) as driver:
         await driver.press("1")
         await driver.settle()
-        line = next(line for line in driver.rows() if " 1 Findings" in line)
+        line = next(line for line in driver.rows() if "1 Findings" in line)
         assert all(f" {key} {name}" in line for key, name in (("2", "Co"), ("6", "Op"), ("r", "Su")))
 
 

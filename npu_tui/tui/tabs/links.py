@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.columns import Columns
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -76,22 +77,22 @@ def shape_text(shape: LinkShape, starved: bool) -> Text:
 
 
 def legend() -> list[RenderableType]:
-    """What colours, textures and lines mean."""
-    classes = Text(say("details.legend"), style="dim")
+    """What colours, textures and lines mean; a swatch and its word stay on one line."""
+    classes = [Text(say("details.legend"), style="dim")]
     for op_class in OpClass:
-        classes.append("  ")
-        classes.append("╱╱" if op_class == OpClass.WAIT else "  ", style=class_style(op_class))
-        classes.append(f" {class_name(op_class)}")
-    lines = Text.assemble((say("details.lines"), "dim"))
-    for shape, starved in (
-        (LinkShape.NEAR_VERTICAL, True),
-        (LinkShape.NEAR_VERTICAL, False),
-        (LinkShape.SHALLOW, False),
-        (LinkShape.QUEUED, False),
-    ):
-        lines.append("  ")
-        lines.append_text(shape_text(shape, starved))
-    return [classes, lines]
+        swatch = "╱╱" if op_class == OpClass.WAIT else "  "
+        classes.append(Text.assemble((swatch, class_style(op_class)), f" {class_name(op_class)}", no_wrap=True))
+    lines = [Text(say("details.lines"), style="dim")]
+    lines += [
+        shape_text(shape, starved)
+        for shape, starved in (
+            (LinkShape.NEAR_VERTICAL, True),
+            (LinkShape.NEAR_VERTICAL, False),
+            (LinkShape.SHALLOW, False),
+            (LinkShape.QUEUED, False),
+        )
+    ]
+    return [Columns(classes, padding=(0, 2)), Columns(lines, padding=(0, 2))]
 
 
 def class_name(op_class: OpClass) -> str:
