@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from npu_tui.cli.options import add_opening, refuse_terminal, thresholds_of
 from npu_tui.cli.parser import Parser
 from npu_tui.cli.streams import DONE, INTERRUPTED, USAGE, end_process, refuse, write
-from npu_tui.strings import ENGLISH, say, speak
-from npu_tui.trace.text import whole_number
+from npu_tui.strings import ENGLISH, say, speak, words
+from npu_tui.trace.text import printable, whole_number
 
 if TYPE_CHECKING:
     from npu_tui.profile.table import Kind
@@ -52,6 +54,8 @@ def run_query(parser: Parser, options: argparse.Namespace) -> int:
 
 
 def _answer(options: argparse.Namespace, sql: str | None, form: str, limit: int | None) -> int:
+    from npu_tui.query.bounds import most_rows
+    from npu_tui.query.export import unwritable, written
     from npu_tui.query.frames import TABLES
     from npu_tui.query.query import QueryError, opened_tables, query
 
@@ -59,17 +63,21 @@ def _answer(options: argparse.Namespace, sql: str | None, form: str, limit: int 
     if sql is None or sql in TABLES:
         return _listed(options, tables.names if sql is None else [sql], form, lambda: tables.columns(str(sql)))
     shown = _SHOWN if limit is None and form == "table" else limit or None
+    most = most_rows(1) + 1 if limit is None else None
     try:
         # One row more than is shown tells whether there are more.
-        frame = _interruptible(lambda: query(tables, sql, None if shown is None else shown + 1))
+        with _quiet():
+            frame = _interruptible(lambda: query(tables, sql, most if shown is None else shown + 1))
     except QueryError as error:
         return refuse(error, USAGE)
+    if limit is None and shown is None:
+        shown = most_rows(frame.width)
+    if why := unwritable(frame, form):
+        return refuse(words(why), USAGE)
     if shown is not None and len(frame) > shown:
         frame = frame.head(shown)
         if limit is None:
             print(say("query.more", shown=shown), file=sys.stderr)
-    from npu_tui.query.export import written
-
     _put(options, written(frame, form))
     return DONE
 
@@ -91,11 +99,30 @@ def _listed(options: argparse.Namespace, names: list[str], form: str, columns: C
 
 def _put(options: argparse.Namespace, content: bytes) -> None:
     if options.output is None:
+        if sys.stdout.isatty():  # a text that SQL has made may hold anything
+            content = "\n".join(map(printable, content.decode(errors="replace").split("\n"))).encode()
         write(content)
     else:
         from npu_tui.whole_file import write_file
 
         write_file(Path(options.output), content)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What polars itself writes when it gives up is nothing for a user; what it raises is."""
+    try:
+        kept = os.dup(2)
+    except OSError:  # there is no standard error
+        yield
+        return
+    with open(os.devnull, "wb") as nothing:
+        os.dup2(nothing.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _interruptible(work: Callable[[], T]) -> T:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from npu_tui.trace.text import cell_count, drawable, padded, printable, shortened
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.text import brief, cell_count, drawable, padded, printable, shortened
 
 if TYPE_CHECKING:
     import polars as pl
@@ -21,8 +22,18 @@ _WIDEST = 60
 _GAP = "  "
 
 
+def unwritable(frame: pl.DataFrame, form: str) -> Message | None:
+    """The first column of ``frame`` that ``form`` has no way to write, and what to do; None without one."""
+    for name, kind in frame.schema.items():
+        nested = kind.is_nested() or kind.base_type().__name__ in ("Duration", "Binary", "Object")
+        opaque = "Binary" in str(kind) or "Object" in str(kind)
+        if (form == "csv" and nested) or (form in ("json", "ndjson") and opaque) or "Object" in str(kind):
+            return message("query.no_way", name=brief(printable(name), 60), kind=brief(str(kind), 40), form=form)
+    return None
+
+
 def written(frame: pl.DataFrame, form: str) -> bytes:
-    """``frame`` in ``form``, one of ``FORMATS``, texts as UTF-8."""
+    """``frame`` in ``form``, one of ``FORMATS``, texts as UTF-8; ``unwritable`` says what cannot be."""
     if form == "table":
         return table_text(frame).encode()
     out = BytesIO()

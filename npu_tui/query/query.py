@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npu_tui.profile.table import NAMES, Kind
+from npu_tui.query.bounds import TooLarge, collected, refused
 from npu_tui.query.frames import TABLES, ProfileTables
 from npu_tui.strings import say
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.text import brief, cell_count, padded, wrapped
+from npu_tui.trace.text import brief, cell_count, padded, printable, wrapped
 
 if TYPE_CHECKING:
     import polars as pl
@@ -93,10 +94,15 @@ class QueryError(Exception):
 def query(tables: ProfileTables, sql: str, limit: int | None = None) -> pl.DataFrame:
     """The answer to ``sql``, at most ``limit`` rows of it; only the tables and columns that it names are made.
 
-    Raises ``QueryError`` for a wrong query or an unknown name, ``InputError`` where a table needs the file
-    of the trace and that is gone.
+    Raises ``QueryError`` for a wrong query, an unknown name, one that reads anything but the tables or needs too much
+    memory, ``InputError`` where a table needs the file of the trace and that is gone.
     """
     import polars as pl
+
+    from npu_tui.load.errors import InputError
+
+    if why := refused(sql):
+        raise QueryError(why)
 
     word = sql[_IN_FRONT.match(sql).end() :].split(None, 1)  # type: ignore[union-attr]
     if not word or word[0].lower().rstrip("(;") not in _STATEMENTS:
@@ -109,7 +115,11 @@ def query(tables: ProfileTables, sql: str, limit: int | None = None) -> pl.DataF
             # LIKE, upper() and their like want texts, which cost more than the codes that are enough for all else.
             known.clear()
             return _answer(tables, sql, limit, known, as_texts=True)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+    except TooLarge:
+        raise QueryError(message("query.too_large")) from None
+    except (InputError, MemoryError):
+        raise
+    except (Exception, pl.exceptions.PanicException) as error:  # polars raises whatever its parts do
         raise QueryError(_told(str(error), tables, known)) from None
 
 
@@ -122,7 +132,7 @@ def _answer(
     while True:
         try:
             answer = pl.SQLContext(frames=known, register_globals=False).execute(sql, eager=False)
-            return (answer if limit is None else answer.head(limit)).collect()
+            return collected(answer if limit is None else answer.head(limit))
         except pl.exceptions.SQLInterfaceError as error:
             missing = _NO_TABLE.search(str(error))
             if missing is None or missing[1] not in tables.names or missing[1] in known:
@@ -144,7 +154,7 @@ def _told(text: str, tables: ProfileTables, known: Iterable[str]) -> Message:
         return _unknown("query.no_column", match[1] or match[2], columns)
     if match := _NO_FUNCTION.search(text):
         return message("query.no_function", name=brief(match[1], 60))
-    line = next((line for line in text.splitlines() if line.strip()), "")
+    line = printable(next((line for line in text.splitlines() if line.strip()), ""))
     return message("query.wrong", why=brief(line.removeprefix("sql parser error: "), _LONGEST))
 
 

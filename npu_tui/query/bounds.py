@@ -1,0 +1,159 @@
+"""What a query may be and cost: only tables of the profile, a plan that polars can plan, memory that there is."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.text import brief
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_TOKEN = re.compile(
+    r"""(?P<gap>\s+|--[^\n]*|/\*.*?\*/)
+      | (?P<text>'(?:[^']|'')*')
+      | (?P<name>"(?:[^"]|"")*"|`[^`]*`|[^\W\d]\w*)
+      | (?P<number>\d[\w.]*)
+      | (?P<sign>[(),.;]|[^\w\s(),.;'"`]+|.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_OPERATING = frozenset(
+    ("and", "or", "not", "in", "is", "like", "ilike", "between", "case", "when", "cast", "xor", "rlike", "regexp",
+     "div", "mod")
+)  # fmt: skip
+_READERS = ("read_", "scan_")
+"""How the functions of polars begin that are tables made of files."""
+
+_LONGEST_QUERY = 100_000
+_MOST_OPERATORS = 500
+"""Polars takes a second for 1,000 terms, minutes for 3,200, and ends the process at 20,000."""
+
+_READING = ("select", "from", "join", "values")
+_MOST_SCANS = 400
+"""Selections and tables that a plan reads, with those that its named queries read each time: 800 end the process."""
+
+_WIDEST_DECIMAL = 38
+
+
+def refused(sql: str) -> Message | None:
+    """Why ``sql`` is not answered at all, None where it may be."""
+    if len(sql) > _LONGEST_QUERY:
+        return message("query.too_long", most=_LONGEST_QUERY)
+    if any("\ud800" <= letter <= "\udfff" for letter in sql):
+        return message("query.not_utf8")
+    tokens = [(kind, text) for kind, text in _tokens(sql) if kind != "gap"]
+    operators = sum(
+        (kind == "sign" and text not in "(),.;") or (kind == "name" and text.lower() in _OPERATING)
+        for kind, text in tokens
+    )
+    if operators > _MOST_OPERATORS:
+        return message("query.too_many", count=operators, most=_MOST_OPERATORS)
+    if reader := _reader(tokens):
+        return message("query.no_files", name=brief(reader, 60))
+    if _scans(tokens) > _MOST_SCANS:
+        return message("query.too_deep", most=_MOST_SCANS)
+    for (_, word), (_, bracket), (_, digits) in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        is_decimal = word.lower() in ("decimal", "numeric", "dec") and bracket == "("
+        if is_decimal and digits.isdecimal() and not 1 <= int(digits[:9]) <= _WIDEST_DECIMAL:
+            return message("query.wide_decimal", most=_WIDEST_DECIMAL)
+    return None
+
+
+def _tokens(sql: str) -> Iterator[tuple[str, str]]:
+    for match in _TOKEN.finditer(sql):
+        yield match.lastgroup or "", match[0]
+
+
+def _plain(name: str) -> str:
+    return name.strip('"`').lower()
+
+
+def _reader(tokens: list[tuple[str, str]]) -> str | None:
+    """The first table that would be made by a function, such as ``read_csv('/etc/passwd')``."""
+    before = ""
+    for (kind, text), (_, bracket) in zip(tokens, [*tokens[1:], ("", "")], strict=False):
+        name = _plain(text)
+        is_table = before in ("from", "join") and name not in ("unnest", "select", "lateral", "values")
+        if kind == "name" and bracket == "(" and (name.startswith(_READERS) or is_table):
+            return name
+        before = text.lower()
+    return None
+
+
+def _scans(tokens: list[tuple[str, str]]) -> int:
+    """How many selections and tables the plan reads; one that WITH names counts whenever it is read."""
+    named: dict[str, int] = {}
+    scans, depth, before, last = 0, 0, "", ""
+    bodies: list[tuple[str, int, int]] = []
+    for kind, text in tokens:
+        word = _plain(text) if kind == "name" else text
+        if text == "(":
+            if before == "as" and last:
+                bodies.append((last, depth, scans))
+            depth += 1
+        elif text == ")":
+            depth -= 1
+            if bodies and bodies[-1][1] == depth:
+                name, _, begun = bodies.pop()
+                named[name] = max(scans - begun, 1)
+                scans = begun
+        elif kind == "name":
+            scans += named.get(word, 1 if word in _READING else 0)
+            if word != "as":
+                last = word
+        before = word
+        if scans > _MOST_SCANS:
+            return scans
+    return scans or sum(named.values())
+
+
+_MOST_CELLS = 100_000_000
+"""Numbers and texts of an answer: of a table with 10 columns 10 million rows."""
+
+_MOST_GROWTH = 4 << 30
+_TICK_SECONDS = 0.02
+
+
+def most_rows(columns: int) -> int:
+    """Rows up to which an answer of so many ``columns`` is given without being asked for all."""
+    return _MOST_CELLS // max(columns, 1)
+
+
+class TooLarge(Exception):  # noqa: N818 - said as a QueryError
+    """The query wanted more memory than it may have."""
+
+
+def collected(answer: pl.LazyFrame) -> pl.DataFrame:
+    """``answer``, computed in pieces. Raises ``TooLarge`` where it takes half of the memory that is free, or 4 GB."""
+    begun = _resident()
+    allowed = min(_MOST_GROWTH, _available() // 2)
+    running = answer.collect(engine="streaming", background=True)
+    waited = 0.001
+    while (frame := running.fetch()) is None:
+        if begun and _resident() - begun > allowed:
+            running.cancel()
+            raise TooLarge
+        time.sleep(waited)
+        waited = min(waited * 2, _TICK_SECONDS)
+    return frame
+
+
+def _resident() -> int:
+    """Bytes of memory that this process takes; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * 4096
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _available() -> int:
+    try:
+        with open("/proc/meminfo", "rb") as file:
+            return next(int(line.split()[1]) << 10 for line in file if line.startswith(b"MemAvailable"))
+    except (OSError, ValueError, StopIteration):
+        return _MOST_GROWTH * 2
