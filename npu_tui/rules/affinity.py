@@ -14,7 +14,7 @@ from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.inputs import I64, Bools
+from npu_tui.rules.inputs import I64, Bools, Span, together
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.rule import Draft, Rule, line_of, sentences
 from npu_tui.rules.sequences import (
@@ -28,6 +28,7 @@ from npu_tui.rules.sequences import (
 from npu_tui.trace.arrays import in_groups
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.message import message
+from npu_tui.trace.model import Slices
 from npu_tui.trace.text import brief
 
 _PREFIX = "aten::"
@@ -49,7 +50,8 @@ _SERIAL_SHARE = 0.1
 class _Saving:
     """How often one API fits, the device time of all places and how much of it the API would save, ns.
 
-    ``places`` are the first of them: first slice, last slice, and the names of the run.
+    ``places`` are the first of them: first slice, last slice, and the names of the run. ``spans`` are when all of them
+    begin and end.
     """
 
     def __init__(self) -> None:
@@ -58,10 +60,15 @@ class _Saving:
         self.saves = 0
         self.exact = False
         self.places: list[tuple[int, int, str]] = []
+        self.spans: list[Span] = []
 
-    def add(self, count: int, time: int, saves: int, exact: bool) -> int:
-        """Count runs that take ``time`` ns on the device. Returns how many of their places may still be listed."""
-        self.count += count
+    def add(self, span: Span, time: int, saves: int, exact: bool) -> int:
+        """Count the runs of ``span``, which take ``time`` ns on the device.
+
+        Returns how many of their places may still be listed.
+        """
+        self.count += len(span[0])
+        self.spans.append(span)
         self.time += time
         self.saves += saves
         self.exact |= exact
@@ -80,7 +87,9 @@ def affinity_api(facts: Facts) -> Draft | None:
     for lane in np.unique(slices.lane[items]).tolist():
         positions = np.flatnonzero(slices.lane[items] == lane)
         code = slices.name[items[positions]].astype(np.int64)
-        _add(savings, matches(short, code, ATEN, BETWEEN_ATEN), items[positions], device[positions], short, code)
+        _add(
+            slices, savings, matches(short, code, ATEN, BETWEEN_ATEN), items[positions], device[positions], short, code
+        )
     lines = _lines(facts, [place[0] for saving in savings.values() for place in saving.places])
     return _draft(facts, savings, "api", lines)
 
@@ -127,7 +136,7 @@ def affinity_kernel(facts: Facts) -> Draft | None:
         positions = np.flatnonzero(slices.lane[facts.kernels] == lane)
         items = facts.kernels[positions]
         matched = _without_linear(facts, matches(types, code[positions], KERNEL, BETWEEN_KERNELS), positions)
-        _add(savings, matched, items, facts.length(items), types, code[positions])
+        _add(slices, savings, matched, items, facts.length(items), types, code[positions])
     _all_reduces(facts, savings)
     _dots(facts, savings)
     return _draft(facts, savings, "kernel", ())
@@ -182,7 +191,7 @@ def _all_reduces(facts: Facts, savings: dict[str, _Saving]) -> None:
         kernel, transfer = int(facts.kernels[last[k]]), int(transfers[k])
         length = int(slices.end[kernel] - slices.start[kernel])
         row = savings.setdefault(_MATMUL_ALL_REDUCE, _Saving())
-        if row.add(1, length, min(length, transfer), exact=True) > 0:
+        if row.add(facts.span_of(np.array([kernel])), length, min(length, transfer), exact=True) > 0:
             words = f"{types[int(code[last[k]])]} → {_ALL_REDUCE.rstrip('_')}"
             row.places.append((kernel, int(items[k]), words))
 
@@ -195,11 +204,19 @@ def _dots(facts: Facts, savings: dict[str, _Saving]) -> None:
     for item in table.item[batched & single & (table.item >= 0)].tolist():
         length = int(slices.end[item] - slices.start[item])
         row = savings.setdefault(_DOT, _Saving())
-        if row.add(1, length, 0, exact=False) > 0:
+        if row.add(facts.span_of(np.array([item])), length, 0, exact=False) > 0:
             row.places.append((item, item, "BatchMatMul […,1,1]"))
 
 
-def _add(savings: dict[str, _Saving], matched: Matches, items: I64, time: I64, names: Sequence[str], code: I64) -> None:
+def _add(
+    slices: Slices,
+    savings: dict[str, _Saving],
+    matched: Matches,
+    items: I64,
+    time: I64,
+    names: Sequence[str],
+    code: I64,
+) -> None:
     """Disjoint runs of ``items``, which take ``time`` ns on the device each; ``code`` are their ``names``.
 
     One operator takes about as long as the longest of a run; of a whole run, which something cheap replaces, nothing
@@ -218,7 +235,9 @@ def _add(savings: dict[str, _Saving], matched: Matches, items: I64, time: I64, n
     for members in in_groups(api):
         row = savings.setdefault(runs[int(matched.run[members[0]])].api, _Saving())
         saves = total[members] - np.where(vanishes[members], 0, longest[members])
-        room = row.add(len(members), int(total[members].sum()), int(saves.sum()), bool(exact[members].any()))
+        ends = items[matched.first[members]], items[np.maximum(matched.last[members] - 1, 0)]
+        span = slices.start[ends[0]], np.maximum(slices.end[ends[1]], slices.start[ends[0]] + 1)
+        room = row.add(span, int(total[members].sum()), int(saves.sum()), bool(exact[members].any()))
         for first, last in zip(
             matched.first[members[:room]].tolist(), matched.last[members[:room]].tolist(), strict=True
         ):
@@ -272,6 +291,7 @@ def _draft(facts: Facts, savings: dict[str, _Saving], kind: str, lines: tuple[Co
         weight=float(saves),
         confidence="medium" if exact else "low",
         code_lines=lines,
+        shown=together(*(span for _, saving in rows for span in saving.spans)),
     )
 
 

@@ -220,7 +220,7 @@ def link(facts: Facts) -> Draft | None:
         many = carried.any() and small.sum() > limits[SMALL_PACKET_SHARE] * carried.sum()
         if many and _matters(facts, planes.item[small]):
             text = message("finding.link.small", kind=kind, share=float(small.sum() / carried.sum()), most=most)
-            items = planes.item[small][:3].tolist()
+            items = planes.item[small].tolist()
             problems.append(("low", text, message("finding.advice.larger_packets"), items))
     contended = _contended(facts)
     if contended and _matters(facts, np.array(contended)):
@@ -233,6 +233,7 @@ def link(facts: Facts) -> Draft | None:
         min((severity for severity, *_ in problems), key=SEVERITIES.index, default="info"),
         [(text, [facts.place(item, text) for item in items[:5]]) for _, text, _, items in problems],
         tuple(advice for _, _, advice, _ in problems),
+        shown=facts.span_of(np.unique([item for *_, items in problems for item in items])) if problems else None,
     )
 
 
@@ -241,8 +242,12 @@ def draft_of_links(
     problems: Sequence[tuple[Message, Sequence[Evidence]]],
     advice: tuple[Message, ...],
     confidence: Confidence = "high",
+    shown: Span | None = None,
 ) -> Draft | None:
-    """One finding about all ``problems``, each with the places that prove it; None without any."""
+    """One finding about all ``problems``, each with the first places that prove it, and where it is ``shown`` at all.
+
+    None without any.
+    """
     if not problems:
         return None
     first, count = problems[0][0], len(problems)
@@ -253,6 +258,7 @@ def draft_of_links(
         tuple(place for _, places in problems for place in places),
         advice,
         confidence=confidence,
+        shown=shown,
     )
 
 

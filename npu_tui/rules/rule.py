@@ -35,7 +35,8 @@ class Draft(Struct, frozen=True):
     ``change`` takes the cause out of the replayed run; without it the host is taken to be in time in ``removes``. A
     draft that comes ``first`` has to be fixed before anything else can be judged. It gains at most ``most`` ns over all
     steps (None: whatever the run gains); what the run gains beyond that belongs to other findings. ``advice`` is given
-    where it holds figures or depends on them, otherwise the rule's own advice counts.
+    where it holds figures or depends on them, otherwise the rule's own advice counts. ``shown`` is every place where it
+    shows if it removes nothing and the ``evidence`` has only the first of them.
     """
 
     severity: Severity
@@ -51,6 +52,7 @@ class Draft(Struct, frozen=True):
     change: Change | None = None
     first: bool = False
     most: int | None = None
+    shown: Span | None = None
 
 
 class Skipped(Struct, frozen=True):

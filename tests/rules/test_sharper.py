@@ -22,6 +22,7 @@ from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import length_of
 from npu_tui.rules.ladder import steps_of
 from npu_tui.rules.launching import longest_run
+from npu_tui.rules.model import Evidence
 from npu_tui.rules.rule import Draft
 from npu_tui.rules.waits import SYNC_UNPROVEN
 from npu_tui.strings import words
@@ -363,3 +364,18 @@ def test_copies_that_the_host_waits_for_are_counted() -> None:
     assert isinstance(draft, Draft)
     copies = words(draft.detail).split(" copies")[0]
     assert f"The host waits for {copies} copies to end." in words(draft.detail)
+
+
+def test_places_that_evidence_leaves_out_count_for_the_steps() -> None:
+    """Three of 25 places are evidence: all in the first step, where the others are in the later ones."""
+    whole = facts_of(measured(replace(TROUBLED["loader"], seed=3, steps=3)))
+    starts = [each.window.start for each in whole.steps if each.window is not None]
+    shown, first = (np.array(starts), np.array(starts) + 9), starts[0]
+    place = Evidence(first, first + 9, None, "aten::matmul", "")
+    said = message("finding.nothing")
+    draft = Draft("low", said, said, (place,) * 3)
+    assert steps_of(draft, whole) == (whole.steps[0].number,)
+    assert steps_of(Draft("low", said, said, (place,) * 3, shown=shown), whole) == tuple(
+        step.number for step in whole.steps
+    )
+    assert steps_of(Draft("low", said, said, (place,) * 10), whole) == (), "there may be more of them anywhere"
