@@ -119,6 +119,16 @@ class _Loading:
         return trace
 
 
+_NSIGHT = ("CUPTI_ACTIVITY_", "TARGET_INFO_")
+"""How tables begin of an export of Nsight Systems
+(https://docs.nvidia.com/nsight-systems/UserGuide/index.html#exporting-data)."""
+_OURS = (
+    "STRING_IDS", "TASK", "PYTORCH_API", "CANN_API", "MSTX_EVENTS", "COMMUNICATION_OP", "COMPUTE_TASK_INFO",
+    "META_DATA", "RANK_DEVICE_MAP", "HOST_INFO", "NPU_INFO", "SESSION_TIME_INFO", "ENUM_API_TYPE", "CONNECTION_IDS",
+)  # fmt: skip
+"""Tables of which the profilers write at least one."""
+
+
 def _losses(tables: Tables, texts: Texts) -> list[Message]:
     """What of the database could not be read."""
     losses: list[Message] = []
@@ -136,6 +146,12 @@ def _empty(path: Path, tables: Tables) -> Message:
         return message("input.db_cut", path=str(path), byte=tables.database.size)
     if tables.find("StepTraceTime", "CommAnalyzerTime"):
         return message("input.db_statistics", path=str(path))
+    names = list(tables.names.values())
+    if any(name.startswith(_NSIGHT) for name in names):
+        return message("input.db_nsys", path=str(path))
+    if names and tables.find(*_OURS) is None:
+        shown = ", ".join(names[:_LISTED]) + ("…" if len(names) > _LISTED else "")
+        return message("input.db_foreign", path=str(path), tables=shown)
     return message("input.db_nothing", path=str(path))
 
 

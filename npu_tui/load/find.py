@@ -3,7 +3,8 @@
 torch_npu and MindSpore put ``trace_view.json`` or a database into ``ASCEND_PROFILER_OUTPUT`` of a folder a rank
 (``..._ascend_pt``, ``..._ascend_ms``), msprof ``msprof_<time>.json`` into ``mindstudio_profiler_output`` of
 ``PROF_<number>``, in slices if it is long, and its database beside that folder:
-https://www.hiascend.com/document/detail/en/canncommercial/850/devaids/profiling/atlasprofiling_16_0056.html
+https://www.hiascend.com/document/detail/en/canncommercial/850/devaids/profiling/atlasprofiling_16_0056.html.
+Up to CANN 7 msprof put ``msprof_<device>_<model>_<iteration>.json`` into ``device_<number>/timeline`` of that folder.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from npu_tui.load import raw
 from npu_tui.load.errors import InputError, SeveralError
 from npu_tui.trace.message import Message, message
 
@@ -53,7 +55,14 @@ OUTPUTS = (_OUTPUT, _MSPROF_OUTPUT)
 _TRACE = re.compile(r"trace_view\.json(?:\.gz)?")
 _MSPROF = re.compile(r"msprof_\d+\.json(?:\.gz)?")
 _SLICE = re.compile(r"msprof_slice_(\d+)_(\d+)\.json(?:\.gz)?")
+_OLD = re.compile(r"msprof(?:_\d+){2,3}\.json(?:\.gz)?")
+_OLD_TASKS = re.compile(r"task_time(?:_\d+){1,3}\.json(?:\.gz)?")
+_OLD_DEVICE = re.compile(r"device_\d+")
+_TIMELINE = "timeline"
 _KINETO = re.compile(r".*\.pt\.trace\.json(?:\.gz)?")
+_LOOSE = re.compile(r"(?=.*trace)(?:.*trace_view.*|.*rank[_-]?\d.*)\.json(?:\.gz)?", re.IGNORECASE)
+"""Traces that somebody has copied out of their profiles, such as ``trace_view_rank0.json``."""
+_RANK_IN_NAME = re.compile(r"rank[_-]?(\d{1,5})(?!\d)", re.IGNORECASE)
 _DATABASE = re.compile(r"(?:ascend_pytorch_profiler|ascend_mindspore_profiler)(?:_(\d{1,5}))?\.db")
 _MSPROF_DATABASE = re.compile(r"(?:msprof|msmonitor)_[\d_-]+\.db")
 _INFO = re.compile(r"profiler_info_(\d{1,5})\.json")
@@ -70,9 +79,6 @@ _TABLES = (
     "communication.json", "communication_matrix.json", "memory_record.csv", "operator_memory.csv", "npu_module_mem.csv",
 )  # fmt: skip
 """Companion files of which any one makes a profile without a trace."""
-
-_RAW_TORCH = "FRAMEWORK"
-_RAW_MSPROF = re.compile(r"PROF_\d+_.*")
 
 
 CLUSTER_FILES = (
@@ -100,6 +106,9 @@ Kind = Literal["trace_view_json", "msprof_json", "json", "database", "companions
 
 ``companions`` are tables without a trace: there are no files of events, and ``path`` is their folder.
 """
+
+Writer = Literal["torch_npu", "torch", "mindspore", "msprof"]
+"""Which profiler has written a profile; ``torch`` is that of PyTorch without torch_npu (Kineto)."""
 
 Form = Literal["text", "db"]
 """The two forms in which the profilers export a trace."""
@@ -242,8 +251,10 @@ def _source(opened: Path, path: Path, files: tuple[Path, ...]) -> Source:
     elif path.name.startswith("msprof"):
         kind = "msprof_json"
     else:
-        kind = "trace_view_json" if path.name.startswith("trace_view.") else "json"
+        kind = "trace_view_json" if path.name.startswith("trace_view") else "json"
     rank = _rank_of(files[0])
+    if rank is None and kind != "database" and (named := _RANK_IN_NAME.search(path.name)):
+        rank = int(named[1])
     if kind == "database" and rank is None and (match := _DATABASE.fullmatch(path.name)) and match[1]:
         rank = int(match[1])
     return Source(opened, path, files, rank, kind, _twin_of(path, kind))
@@ -271,7 +282,15 @@ def _traces_in(folder: Path, form: Form | None = None) -> list[tuple[Path, ...]]
             traces = [(file,) for file in databases]
         if traces:
             return traces
-    return [trace for child in folders_in(folder, "PROF_*") for trace in _traces_in(child, form)]
+    traces = [trace for child in folders_in(folder, "PROF_*") for trace in _traces_in(child, form)]
+    return traces or ([] if form == "db" else _old_exports_in(folder))
+
+
+def _old_exports_in(folder: Path) -> list[tuple[Path, ...]]:
+    """The timelines of the export at ``folder`` as CANN up to 7 lays them out, one a device, model and iteration."""
+    places = [folder / _TIMELINE]
+    places += [child / _TIMELINE for child in folders_in(folder, "device_*") if _OLD_DEVICE.fullmatch(child.name)]
+    return [trace for place in places if place.is_dir() for trace in _texts_of(place, sorted(os.listdir(place)))]
 
 
 def _texts_of(folder: Path, names: list[str]) -> list[tuple[Path, ...]]:
@@ -282,7 +301,10 @@ def _texts_of(folder: Path, names: list[str]) -> list[tuple[Path, ...]]:
     exports = {match[2]: file for file in _files(folder, names, _SLICE) if (match := _SLICE.fullmatch(file.name))}
     if exports:
         return [_whole_export(exports[max(exports)])]
-    return [(file,) for file in _files(folder, names, _KINETO)]
+    for pattern in (_KINETO, _OLD, _OLD_TASKS, _LOOSE):
+        if files := _files(folder, names, pattern):
+            return [(file,) for file in files if file.suffix != ".gz" or file.with_suffix("") not in files]
+    return []
 
 
 def _files(folder: Path, names: list[str], pattern: re.Pattern[str]) -> list[Path]:
@@ -358,24 +380,52 @@ def _nothing_in(path: Path, form: Form | None) -> Message:
     """What is said of a directory without a trace, with the command that makes one out of raw data."""
     if form is not None and (_traces_in(path) or _traces_below(path, None)):
         return message(f"input.no_{form}_in", path=str(path))
-    if any(_RAW_MSPROF.fullmatch(child.name) for child in path.iterdir()):
-        if (path / _RAW_TORCH).is_dir():
-            code = f"from torch_npu.profiler.profiler import analyse; analyse({str(path)!r})"
-            how = f"python3 -c {shlex.quote(code)}"
-        else:
-            how = _export(path)
-        return message("input.raw", path=str(path), command=how)
-    if _RAW_MSPROF.fullmatch(path.name):
-        return message("input.raw", path=str(path), command=_export(path))
     if (folder := cluster_folder(path)) is not None:
         return message("input.cluster", path=str(folder))
+    inside = next((place for place in path.parents[:3] if raw.is_msprof(place)), None)
+    if inside is not None and _traces_in(inside):
+        return message("input.inside", path=str(path), folder=_OUTPUT, profile=str(inside))
+    tables = _tables_of_export(path)
+    if tables is not None:
+        return message("input.export_of_tables", path=str(path), name=tables.name, folder=str(tables.parent))
+    place = inside or path
+    writer = raw.writer_of(place)
+    below = [(place, writer)] if writer is not None else _raw_below(path)
+    if below:
+        return raw.refusal(path if inside is None else inside, below)
     if any(path.glob("*.db")) or any((path / _OUTPUT).glob("*.db")):
         return message("input.databases", path=str(path))
     return message("input.nothing", path=str(path), folder=_OUTPUT)
 
 
-def _export(path: Path) -> str:
-    return f"msprof --export=on {shlex.quote(f'--output={path}')}"
+def _tables_of_export(path: Path) -> Path | None:
+    """The first table of an msprof export at ``path`` that has no timeline; None without one."""
+    for folder in (path, *folders_in(path, "PROF_*")):
+        for pattern in (f"{_MSPROF_OUTPUT}/*.csv", "device_*/summary/*.csv", "summary/*.csv", "op_summary_*.csv"):
+            for table in sorted(folder.glob(pattern)):
+                return table
+    return None
+
+
+def _raw_below(folder: Path) -> list[tuple[Path, raw.Writer]]:
+    """The profiles below ``folder`` that were never parsed, some levels down, with whose they are."""
+    profiles: list[tuple[Path, raw.Writer]] = []
+    level, looked = [folder], 0
+    for _ in range(_LEVELS):
+        deeper: list[Path] = []
+        for parent in level:
+            with suppress(OSError):  # not ours to read
+                for child in folders_in(parent):
+                    looked += 1
+                    if looked > MOST_FOLDERS:
+                        return profiles
+                    writer = raw.writer_of(child)
+                    if writer is not None:
+                        profiles.append((child, writer))
+                    elif not child.name.startswith("."):
+                        deeper.append(child)
+        level = deeper
+    return profiles
 
 
 def _rank_of(file: Path) -> int | None:
@@ -405,8 +455,27 @@ def sources_below(folder: Path) -> Iterator[Source]:
             if not sources or place == folder:
                 with suppress(OSError):  # not ours to read
                     children = (child for child in folders_in(place) if not child.name.startswith("."))
-                    deeper += [child for child in children if child.name not in OUTPUTS]
+                    deeper += [child for child in children if not _is_part(child)]
         level = deeper
+
+
+def writer_of(source: Source) -> Writer | None:
+    """Which profiler has written ``source``, as its names tell; None where they do not."""
+    file, folders = source.path, [source.path.name, *(place.name for place in source.path.parents[:3])]
+    if any(name.endswith("_ascend_ms") for name in folders) or file.name.startswith("ascend_mindspore_profiler"):
+        return "mindspore"
+    if _KINETO.fullmatch(file.name):
+        return "torch"
+    if file.name.startswith("trace_view") or file.name.startswith("ascend_pytorch_profiler") or _OUTPUT in folders[:2]:
+        return "torch_npu"
+    patterns = (_MSPROF, _SLICE, _OLD, _OLD_TASKS, _MSPROF_DATABASE)
+    is_msprof = _MSPROF_OUTPUT in folders[:2] or any(pattern.fullmatch(file.name) for pattern in patterns)
+    return "msprof" if is_msprof else None
+
+
+def _is_part(folder: Path) -> bool:
+    """Whether ``folder`` is a part of the profile it lies in, by its name."""
+    return folder.name in (*OUTPUTS, _TIMELINE) or _OLD_DEVICE.fullmatch(folder.name) is not None
 
 
 def home_of(source: Source) -> Path:
@@ -414,9 +483,9 @@ def home_of(source: Source) -> Path:
     if source.kind == "companions":
         return source.opened
     file = source.path
-    home = file.parent.parent if file.parent.name in OUTPUTS else file.parent
+    home = file.parent.parent if file.parent.name in (*OUTPUTS, _TIMELINE) else file.parent
     above = home.parent
-    for place in ([above] if home.name.startswith("PROF_") else []) + [home]:
+    for place in ([above] if home.name.startswith(("PROF_", "device_")) else []) + [home]:
         try:
             if find_source(place).files == source.files:
                 return place

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from npu_tui.load import copy as copies
 from npu_tui.load.args import json_args
 from npu_tui.load.build import build_trace
+from npu_tui.load.containers import foreign, piped
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
 from npu_tui.load.fast_reader import read_scanned
 from npu_tui.load.find import PIPE, PIPED, Form, Source, find_source, form_of
@@ -37,6 +38,9 @@ _EARLY_SHARE = 0.7
 """Past this share of the file the whole trace comes soon."""
 
 _LONGEST_HEAD = 64 << 20
+
+_TIMED = "XCstfBEbe"
+"""The phases of events that say when something was."""
 
 
 def load(
@@ -112,7 +116,11 @@ class _TextLoading(Struct):
             raise InputError(message("input.no_event", path=str(source.path), byte=reached))
         size = sum(file.size for file in files)
         self.watcher.report(size, size, self.whole.count)
-        return build_trace(self.whole, str(source.path), tuple(files), source.rank, health)
+        timeless = sum(self.whole.phases[phase] for phase in _TIMED)
+        trace = build_trace(self.whole, str(source.path), tuple(files), source.rank, health)
+        if timeless and not health.truncated and not (len(trace.slices) or len(trace.counters) or len(trace.links)):
+            raise InputError(message("input.no_time", path=str(source.path), count=timeless))
+        return trace
 
     def _read(self, path: Path, number: int) -> tuple[EventFile, int]:
         """Take the events of the file at ``path`` in; returns the offset reached as well."""
@@ -169,6 +177,9 @@ def _array_start(file: Path, stream: BinaryIO) -> int:
     head, length = b"", CHUNK
     while len(head) < length and length <= _LONGEST_HEAD:
         head += stream.read(length - len(head))
+        refused = foreign(head, file)
+        if refused is not None:
+            raise InputError(refused)
         start = array_start(head)
         if start is not None:
             return begin + start
@@ -281,7 +292,7 @@ def _piped_trace(stream: BinaryIO, watcher: Watcher) -> Trace:
     try:
         trace = load(path, Watcher(watcher.progress, show if watcher.early is not None else None))
     except InputError as error:
-        raise InputError(Message(error.message.code, error.message.args | {"path": str(PIPED)})) from error
+        raise InputError(piped(error.message, str(PIPED))) from error
     trace.path = str(PIPED)
     trace.files = tuple(file if file.copy is not None else replace(file, copy=copy) for file in trace.files)
     trace.args = json_args(trace)

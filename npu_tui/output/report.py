@@ -192,6 +192,7 @@ def _source(profile: Profile) -> SourcePart:
         profiler_level=profile.profiler_level,
         step_count=sum(number is not None for number in STEPS.make(profile, together=True).values("step")),
         tool_version=__version__,
+        writer=profile.writer,
     )
 
 

@@ -20,7 +20,7 @@ from npu_tui.output.document import (
     Proof,
     Tip,
 )
-from npu_tui.output.report_schema import DispatchPart, FindingRow, MemoryPart, OverlapPart, Report
+from npu_tui.output.report_schema import DispatchPart, FindingRow, MemoryPart, OverlapPart, Report, SourcePart
 from npu_tui.output.report_tables import (
     class_word,
     data_tables,
@@ -125,12 +125,19 @@ def _place(place: Record) -> str:
     return text if place.lane is None else f"{text} {say('page.lane', lane=place.lane)}"
 
 
+def _kind(source: SourcePart) -> str:
+    """What was read, such as ``msprof JSON``; a folder by the profiler that has written it."""
+    if source.kind == "profile_directory" and source.writer is not None:
+        return say(f"source.writer.{source.writer}")
+    return say(f"source.kind.{source.kind}")
+
+
 def _about(report: Report) -> Iterator[str]:
     """What was read, the selection if there is one, and which version says so."""
     source, trace, selection = report.source, report.trace, report.selection
     yield say(
         "report.about",
-        kind=say(f"source.kind.{source.kind}"),
+        kind=_kind(source),
         size=size_text(source.bytes),
         rank=or_unknown(source.rank),
         device=or_unknown(source.device),

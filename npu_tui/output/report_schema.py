@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, Struct, UnsetType
 
 from npu_tui.analysis.overlap import SlowStage
+from npu_tui.load.find import Writer
 from npu_tui.profile.collective_tables import COLLECTIVES
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.finding_tables import FINDINGS
@@ -56,7 +57,7 @@ class SourcePart(Struct, frozen=True, kw_only=True):
     """What was read: ``path`` as the user gave it, ``bytes`` of its events unpacked.
 
     ``device`` is None where there are several; ``step_count`` counts ``ProfilerStep#N``; ``tool_version`` is that of
-    the program that says so.
+    the program that says so. ``writer`` is the profiler that wrote it, None where nothing tells.
     """
 
     path: str
@@ -67,6 +68,7 @@ class SourcePart(Struct, frozen=True, kw_only=True):
     profiler_level: int | None
     step_count: int
     tool_version: str
+    writer: Writer | None = None
 
 
 class TracePart(Struct, frozen=True, kw_only=True):

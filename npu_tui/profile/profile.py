@@ -33,7 +33,7 @@ from npu_tui.analysis.replay_device import DeviceTasks, device_tasks, event_pair
 from npu_tui.analysis.replay_model import build as replay_model
 from npu_tui.analysis.replay_model import clock_floor
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.load.find import Source
+from npu_tui.load.find import Source, Writer, writer_of
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import ValueCache, once
@@ -198,6 +198,13 @@ class Profile:
         if not kinds & {"Ascend Hardware", "Overlap Analysis", "HCCL", "Communication"}:
             return "chrome_trace"
         return "trace_view_json" if any(layer.kind == "python" for layer in self.trace.layers) else "msprof_json"
+
+    @property
+    def writer(self) -> Writer | None:
+        """Which profiler has written it; None where neither names of files nor layers tell."""
+        if any(layer.name == "MindSpore" for layer in self.trace.layers):
+            return "mindspore"
+        return None if self.source is None else writer_of(self.source)
 
     # Beside the trace.
 

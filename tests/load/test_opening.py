@@ -69,7 +69,7 @@ def test_both_forms_of_the_report_are_the_same_through_a_pipe(tmp_path: Path) ->
     assert piped_report.pop("files") == []  # nothing lies beside a pipe
     assert {each["state"] for each in report.pop("files")} == {"missing"}
     assert piped_report | {"source": report["source"]} == report
-    assert piped_report["source"] == report["source"] | {"path": "-"}
+    assert piped_report["source"] == report["source"] | {"path": "-", "writer": None}
     assert run(["-"], TRACE.read_bytes()).splitlines()[1:] == run([str(path)]).splitlines()[1:]
 
 

@@ -16,8 +16,9 @@ from refusals import refused, said
 
 from npu_tui.load import unpack
 from npu_tui.load.errors import InputError, Watcher
-from npu_tui.load.find import SQLITE, Form, find_source
+from npu_tui.load.find import SQLITE, Form, find_source, find_sources, home_of, sources_below, writer_of
 from npu_tui.load.load import load
+from npu_tui.profile.profile import Profile
 from npu_tui.strings import words
 
 EVENT = b'{"ph": "X", "name": "op", "pid": 1, "tid": 2, "ts": "1.000", "dur": 1}'
@@ -32,6 +33,9 @@ LAYOUTS = {
     "msprof": "PROF_000001_20250701_ABC/mindstudio_profiler_output/msprof_20250701120003.json",
     "msprof output alone": "mindstudio_profiler_output/msprof_20250701120003.json",
     "a trace alone": "trace_view.json",
+    "msprof of CANN 7": "PROF_000001_20230818_ABC/device_0/timeline/msprof_0_2_1.json",
+    "hardware alone": "PROF_000001_20230818_ABC/device_3/timeline/task_time_3_2_1.json",
+    "copied": "trace_view_rank3.json",
     "Kineto": "host_1.17513424.pt.trace.json",
 }
 
@@ -150,6 +154,93 @@ def test_that_command_holds_any_path(tmp_path: Path, folders: list[str]) -> None
         assert isinstance(call, ast.Expr)
         assert isinstance(call.value, ast.Call)
         assert ast.literal_eval(call.value.args[0]) == str(place)
+
+
+PT, MS, PROF = "host_{}_20260605162026076_ascend_pt", "host_{}_20260605_ascend_ms", "PROF_00000{}_20260605_ABC"
+
+
+@pytest.mark.parametrize(
+    ("folders", "count", "commands"),
+    [
+        ([f"{PT}/FRAMEWORK", f"{PT}/{PROF}"], 1, ["torch_npu analyse a/host_0_20260605162026076_ascend_pt"]),
+        ([f"{PT}/{PROF}"], 3, ["torch_npu analyse a"]),
+        ([f"{MS}/{PROF}/device_0"], 2, ["mindspore analyse a"]),
+        ([f"{PROF}/device_0/data"], 2, ["msprof a"]),
+        (["node/{}/" + PROF], 2, ["msprof a/node/0", "msprof a/node/1"]),
+        ([f"{PT}/FRAMEWORK", f"{MS}/{PROF}"], 1, ["torch_npu analyse", "mindspore analyse"]),
+    ],
+)
+def test_raw_data_below_a_folder_print_the_command_that_parses_them(
+    tmp_path: Path, folders: list[str], count: int, commands: list[str]
+) -> None:
+    for number in range(count):
+        for folder in folders:
+            (tmp_path / "a" / folder.format(number, number)).mkdir(parents=True)
+    with pytest.raises(InputError) as caught:
+        load(tmp_path)
+    told = said(caught.value)
+    profiles = count * len({folder.partition("/")[0] for folder in folders})
+    assert f"{tmp_path}: holds {profiles} raw profile" in told
+    for command in commands:
+        writer, *_, place = command.split()
+        call = (
+            f"--output={tmp_path / place}" if writer == "msprof" else f"from {writer}.profiler.profiler import analyse"
+        )
+        assert call in told
+        assert place == "analyse" or str(tmp_path / place) in told
+
+
+def test_a_part_of_raw_data_stands_for_all_of_them(tmp_path: Path) -> None:
+    (tmp_path / "PROF_000001_20230818_ABC/device_0/data").mkdir(parents=True)
+    with refused(r"PROF_000001_20230818_ABC: raw profiler data .* --output=\S*/PROF_000001_20230818_ABC$"):
+        load(tmp_path / "PROF_000001_20230818_ABC/device_0")
+
+
+def test_the_summary_of_an_old_export_leads_to_its_timeline(tmp_path: Path) -> None:
+    device = tmp_path / "PROF_000001_20230818_ABC" / "device_0"
+    (device / "timeline").mkdir(parents=True)
+    (device / "summary").mkdir()
+    (device / "timeline" / "msprof_0_2_1.json").write_bytes(TRACE)
+    with refused(rf"it is a part of a profile, give all of it: {device.parent}$"):
+        load(device / "summary")
+    assert [source.path for source in sources_below(device.parent)] == [device / "timeline" / "msprof_0_2_1.json"]
+    assert home_of(find_source(tmp_path)) == device.parent
+
+
+def test_an_export_of_tables_is_no_raw_data(tmp_path: Path) -> None:
+    output = tmp_path / "PROF_000001_20250701_ABC" / "mindstudio_profiler_output"
+    output.mkdir(parents=True)
+    (output / "op_summary_20250701.csv").write_text("Op Name\n")
+    with refused(r"an msprof export with tables \(op_summary_20250701.csv\) and no timeline"):
+        load(tmp_path)
+
+
+def test_copied_traces_have_the_ranks_of_their_names(tmp_path: Path) -> None:
+    for rank in (0, 3, 12):
+        (tmp_path / f"trace_view_rank{rank}.json").write_bytes(TRACE)
+    assert sorted((source.rank, source.kind) for source in find_sources(tmp_path)) == [
+        (0, "trace_view_json"),
+        (3, "trace_view_json"),
+        (12, "trace_view_json"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("layout", "writer"),
+    [
+        ("torch_npu", "torch_npu"),
+        ("MindSpore", "mindspore"),
+        ("msprof", "msprof"),
+        ("msprof of CANN 7", "msprof"),
+        ("Kineto", "torch"),
+    ],
+)
+def test_the_profiler_is_known_by_its_names(tmp_path: Path, layout: str, writer: str) -> None:
+    file = tmp_path / LAYOUTS[layout]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(TRACE)
+    assert writer_of(find_source(tmp_path)) == writer
+    assert Profile(load(tmp_path), find_source(tmp_path)).writer == writer
 
 
 @pytest.mark.parametrize("twentieth", range(1, 20))

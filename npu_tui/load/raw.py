@@ -1,0 +1,72 @@
+"""Raw data that no profiler has parsed yet, and the command that parses them.
+
+torch_npu: https://www.hiascend.com/document/detail/en/mindstudio/700/TITools/Profiling/atlasprofiling_16_0034.html,
+MindSpore: https://www.mindspore.cn/docs/en/master/api_python/mindspore/mindspore.profiler.profiler.analyse.html;
+both take a profile or the folder of several. ``msprof --export`` takes a ``PROF_`` folder or the folder of several.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from npu_tui.trace.message import Message, message
+
+_FRAMEWORK = "FRAMEWORK"
+_MSPROF = re.compile(r"PROF_\d+_.*")
+_MOST_FOLDERS = 8
+
+Writer = Literal["torch_npu", "mindspore", "msprof"]
+"""Whose raw data a folder holds."""
+
+
+def is_msprof(folder: Path) -> bool:
+    """Whether ``folder`` is one of msprof, as far as its name tells."""
+    return _MSPROF.fullmatch(folder.name) is not None
+
+
+def writer_of(folder: Path) -> Writer | None:
+    """Whose raw data ``folder`` is; None where it holds none. Raises ``OSError`` if it cannot be read."""
+    if is_msprof(folder):
+        return "msprof"
+    holds_msprof = any(is_msprof(child) for child in folder.glob("PROF_*"))
+    if holds_msprof and folder.name.endswith("_ascend_ms"):
+        return "mindspore"
+    if (folder / _FRAMEWORK).is_dir() and (holds_msprof or folder.name.endswith("_ascend_pt")):
+        return "torch_npu"
+    if holds_msprof:
+        return "torch_npu" if folder.name.endswith("_ascend_pt") else "msprof"
+    return None
+
+
+def refusal(path: Path, profiles: Sequence[tuple[Path, Writer]]) -> Message:
+    """What is said of ``path``, which is one of ``profiles`` or holds them, with the command that parses them."""
+    places: dict[Writer, dict[Path, list[Path]]] = {}
+    count = 0
+    for profile, writer in profiles:
+        holds_several = writer == "msprof" and not is_msprof(profile)
+        count += sum(map(is_msprof, profile.iterdir())) if holds_several else 1
+        places.setdefault(writer, {}).setdefault(profile if holds_several else profile.parent, []).append(profile)
+    # The profiles of one folder are parsed together.
+    given = {
+        writer: [inside[0] if len(inside) == 1 else parent for parent, inside in parents.items()]
+        for writer, parents in places.items()
+    }
+    command = " && ".join(_command(writer, folders[:_MOST_FOLDERS]) for writer, folders in given.items())
+    rest = sum(max(len(folders) - _MOST_FOLDERS, 0) for folders in given.values())
+    if rest:
+        return message("input.raw_below_more", path=str(path), count=count, command=command, rest=rest)
+    if any(profile == path for profile, _ in profiles):
+        return message("input.raw", path=str(path), command=command)
+    return message("input.raw_below", path=str(path), count=count, command=command)
+
+
+def _command(writer: Writer, folders: list[Path]) -> str:
+    if writer == "msprof":
+        return " && ".join(f"msprof --export=on {shlex.quote(f'--output={folder}')}" for folder in folders)
+    names = [str(folder) for folder in folders]
+    call = f"analyse({names[0]!r})" if len(names) == 1 else f"[analyse(path) for path in {names!r}]"
+    return f"python3 -c {shlex.quote(f'from {writer}.profiler.profiler import analyse; {call}')}"
