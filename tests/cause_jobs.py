@@ -147,6 +147,7 @@ CAUSES: dict[str, Cause] = {
     "peers: a rank that fetches": Cause(ranks_of(_MET, r2=30_000_000), in_time(2), ("COMM.STRAGGLER",)),
     "peers: two that fetch": Cause(ranks_of(_MET, r2=40_000_000, r3=22_000_000), in_time(2, 3), ("COMM.STRAGGLER",)),
     "peers: this one": Cause(ranks_of(_MET, r0=30_000_000), in_time(0), ("DATA.LOADER", "STEP.START")),
+    "peers: one late, events lost": Cause((replace(_LATE, with_events=False),), _ON_TIME, ("COMM.STRAGGLER",)),
     "waits: metrics": Cause(
         (troubled(_METRICS, metric_reads=3, unread_metrics=3),), untroubled(metric_reads=0), ("SYNC.HOST",)
     ),
@@ -176,6 +177,7 @@ CAUSES: dict[str, Cause] = {
     "nothing: four ranks": Cause(ranks_of(_MET), same, ()),
     "nothing: four ranks, more steps": Cause(ranks_of(replace(_MET, steps=5)), same, ()),
     "nothing: Level0": Cause((_LEVEL0,), same, ()),
+    "nothing: events lost": Cause((replace(JOB, with_events=False),), same, ()),
     "nothing: no stacks": Cause((replace(CALM, with_stack=False),), same, ()),
     "nothing: an older chip": Cause((replace(JOB, dialect=OLDER_CHIP),), same, ()),
     "nothing: far ahead": Cause((replace(CALM, step_end_sync=False, steps=5),), same, ()),

@@ -216,8 +216,9 @@ def device_edges(
     end_node: I32,
     floor: int,
     thread_of: I64,
+    depends_on: I64,
 ) -> None:
-    """Adds launches, the order of streams, and events."""
+    """Adds launches, the order of streams, events, and the tasks that tasks depend on without a record of it."""
     known = np.flatnonzero((tasks.launched >= 0) & (tasks.lane >= 0))
     thread = thread_of[tasks.lane[known]]
     anchor = points.anchor(thread, tasks.launched[known])
@@ -228,7 +229,8 @@ def device_edges(
     ready = np.where(previous >= 0, tasks.end[np.maximum(previous, 0)] - floor, NEVER)
     arrival = tasks.launched[known]
     # The stream was idle when the launch arrived: the launch decided when the task started.
-    bound = ready < arrival
+    depends = depends_on >= 0
+    bound = (ready < arrival) & ~depends[known]
     late = bound & (start - arrival > _STAGED_NS)
     inner = np.full(len(known), -1, np.int64)
     inner[late] = tasks.within_launch(known[late])
@@ -258,10 +260,10 @@ def device_edges(
     follows = np.flatnonzero(tasks.previous >= 0)
     before = tasks.previous[follows]
     gap = tasks.start[follows] - tasks.end[before]
-    queued = ~launch_bound[follows] & (gap >= 0) & (gap < _PAUSE_NS) & (tasks.kind[follows] == KERNEL)
+    queued = ~(launch_bound | depends)[follows] & (gap >= 0) & (gap < _PAUSE_NS) & (tasks.kind[follows] == KERNEL)
     usual = int(np.median(gap[queued])) if queued.any() else 0
-    # Without its late launch such a task would follow the one before at the usual distance.
-    gap = np.where(launch_bound[follows], np.minimum(gap, usual), gap)
+    # Without its late launch, or what it depends on, such a task would follow the one before at the usual distance.
+    gap = np.where((launch_bound | depends)[follows], np.minimum(gap, usual), gap)
     apart = ~launched[follows] & (gap >= _PAUSE_NS)
     near, far = follows[~apart], np.concatenate((follows[apart], np.flatnonzero((tasks.previous < 0) & ~launched)))
     before, gap = tasks.previous[near], gap[~apart]
@@ -281,6 +283,14 @@ def device_edges(
         call=np.where(unknown, tasks.item[near], _of_event(tasks, near)),
     )
     _apart(builder, tasks, far, launched, start_node, floor)
+    dependent = np.flatnonzero(depends)
+    before = depends_on[dependent]
+    builder.add(
+        end_node[before],
+        start_node[dependent],
+        tasks.start[dependent] - tasks.end[before],
+        task=np.where(tasks.kind[before] == KERNEL, before, -1),
+    )
     waits = np.flatnonzero((tasks.kind == AWAIT) & (tasks.event >= 0))
     fired = tasks.event[waits]
     lasted = tasks.end[waits] - tasks.start[waits] > 1_000

@@ -11,6 +11,7 @@ from msgspec import Struct
 from npu_tui.analysis.collectives import Collectives
 from npu_tui.analysis.launches import Dispatch, dequeue_slices
 from npu_tui.analysis.overlap import DevicePart
+from npu_tui.analysis.replay_dependencies import unrecorded_dependencies
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL, DeviceTasks, Meeting, meetings
 from npu_tui.analysis.replay_edges import Builder, Edges, device_edges, host_edges, meeting_edges, wait_edges
 from npu_tui.analysis.replay_host import MARK, HostPoints, Silence, host_points, thread_numbers, waits_of
@@ -142,7 +143,8 @@ class Model(Struct):
     target. ``start_node`` and ``end_node`` are those of every task: for a kernel both are its start, to which the
     ``length`` is added; of a collective, the length leaves out the wait for late ranks. ``tids`` are the host threads
     that the work of ``edges`` indexes, ``steps`` the nodes of the steps' starts and ends, ``linked`` is the share of
-    the busy tasks with a known launch. ``missed`` counts edges that contradict others and are left out.
+    the busy tasks with a known launch. ``missed`` counts edges that contradict others and are left out. In
+    ``unexplained`` (ns of the device) streams with queued work waited for something that is not known.
     """
 
     trace: Trace
@@ -158,6 +160,7 @@ class Model(Struct):
     steps: I64
     missed: int
     linked: float
+    unexplained: tuple[I64, I64]
 
     def __len__(self) -> int:
         return len(self.time)
@@ -201,7 +204,9 @@ def build(
     wait_edges(builder, points, tasks, host_node, end_node, floor)
     unrecorded_edges(builder, silences, points, tasks, host_node, end_node)
     host_edges(builder, points, host_node, trace.slices.end)
-    device_edges(builder, points, tasks, host_node, start_node, end_node, floor, thread_numbers(trace)[1])
+    unrecorded = unrecorded_dependencies(tasks, floor)
+    thread_of = thread_numbers(trace)[1]
+    device_edges(builder, points, tasks, host_node, start_node, end_node, floor, thread_of, unrecorded.source)
     collective_meetings = meetings(trace, collectives(), tasks, len(steps))
     length = tasks.end - tasks.start
     length[[meeting.task for meeting in collective_meetings]] = [
@@ -237,6 +242,7 @@ def build(
         where[marked].astype(np.int64),
         len(wrong),
         float(np.mean(known[busy])) if busy.any() else 0.0,
+        unrecorded.unexplained,
     )
 
 

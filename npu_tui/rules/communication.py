@@ -20,7 +20,17 @@ from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import I64, NOTHING, Bools, Span, both, largest, length_of, without
-from npu_tui.rules.late_ranks import STRAGGLER_MS, Late, fill_span, fills, late, number_of, numbers_of, unknown_span
+from npu_tui.rules.late_ranks import (
+    STRAGGLER_MS,
+    Late,
+    fill_span,
+    fills,
+    inside_window,
+    late,
+    number_of,
+    numbers_of,
+    unknown_span,
+)
 from npu_tui.rules.model import SEVERITIES, Confidence, Evidence, Severity
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, sentences, severity_of
 from npu_tui.trace.arrays import in_groups
@@ -158,7 +168,7 @@ def long_op(facts: Facts) -> Draft | None:
         ),
         advise("check_peer") if waits else advise("level1"),
         removes if timing is not None else both(facts.span_of(every.item[places]), facts.exposed),
-        change=Change(in_time=frozenset(ranks) if ranks else frozenset({UNKNOWN})),
+        change=Change(in_time=frozenset(ranks) if ranks else frozenset({UNKNOWN}), at=inside_window(facts)),
         confidence="high" if timing is not None else "low",
     )
 

@@ -53,6 +53,7 @@ _CAUSE_COVERS = 0.8
 _NEARER_COVERS = 0.5
 _NOTABLE_SHARE = 0.1
 """Several causes explain something together where each has this share of it or more."""
+_MOSTLY_WAITED = 0.5
 _NEARNESS = {"cause": 2, "place": 1, "broad": 0}
 
 
@@ -73,7 +74,7 @@ class Rung(Struct, frozen=True):
 
     ``own`` is the most it gained at any point of the climb, ``alone`` what it gains as the first one: a rung that is
     ``held`` gains hardly anything before those above it are fixed. An ``idle`` one gains nothing at all, as something
-    else takes as long.
+    else takes as long. What an ``untold`` one gains is unknown: what waited for it was not recorded.
     """
 
     candidate: Candidate
@@ -83,6 +84,7 @@ class Rung(Struct, frozen=True):
     own: int = 0
     alone: int | None = None
     idle: bool = False
+    untold: bool = False
 
     @property
     def held(self) -> bool:
@@ -168,6 +170,10 @@ def climb(candidates: list[Candidate], facts: Facts, threads: int = 1) -> tuple[
     # A weight is not a gain, so weighed findings come after all that shorten the step.
     weighed.sort(key=lambda candidate: (SEVERITIES.index(candidate.draft.severity), -candidate.draft.weight))
     steps += [Rung(candidate, None, None, None) for candidate in weighed]
+    untold = [candidate for candidate in others if _counts(candidate, facts) and _is_untold(candidate, facts)]
+    others = [candidate for candidate in others if candidate not in untold]
+    untold.sort(key=lambda candidate: (-_NEARNESS[candidate.rule.reach], -length_of(candidate.span)))
+    steps += [Rung(candidate, None, None, None, untold=True) for candidate in untold]
     following = dict(zip((id(rung) for rung in steps), steps[1:], strict=False))
     parts = [rung for rung in rungs if rung.part_of is not None]
     # A finding that counts and gains nothing says so (0); one that does not count has no gain (None).
@@ -194,6 +200,14 @@ def _counts(candidate: Candidate, facts: Facts) -> bool:
     """Whether the candidate shortens the step: not what is info, hidden, or about the profile only."""
     tried = candidate.draft.removes is not None and candidate.draft.change is not None
     return _is_work(candidate, facts) and (length_of(candidate.span) > 0 or tried)
+
+
+def _is_untold(candidate: Candidate, facts: Facts) -> bool:
+    """Whether streams waited during most of what the candidate removes, and nothing tells for what."""
+    if facts.replay is None:
+        return False
+    waited = both(candidate.span, facts.replay.model.unexplained)
+    return length_of(waited) > _MOSTLY_WAITED * length_of(candidate.span)
 
 
 def _is_work(candidate: Candidate, facts: Facts) -> bool:
@@ -399,6 +413,8 @@ def _outlook(rung: Rung, facts: Facts, above: int, following: Rung | None) -> li
     """What of the gain remains after the ``above`` findings before it, and how long the step is then."""
     if rung.idle:
         return [message("finding.outlook.idle")]
+    if rung.untold:
+        return [message("finding.outlook.untold")]
     if rung.removed is None or rung.gain is None:
         return []
     if rung.part_of is not None:

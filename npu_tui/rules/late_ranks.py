@@ -218,7 +218,7 @@ def straggler(facts: Facts) -> Draft | None:
         _arrivals(facts, lateness),
         (*advice, message("finding.advice.no_tuning")),
         lateness.span,
-        change=Change(in_time=frozenset(lateness.peers), at=_inside_window(facts)),
+        change=Change(in_time=frozenset(lateness.peers), at=inside_window(facts)),
         confidence="low" if unseen or lateness.neighbours else "high",
         verdict=message(f"finding.straggler.verdict.{kind}", transfer=transfer, **words),
     )
@@ -266,7 +266,7 @@ def _advice(facts: Facts, lateness: Late, name: str) -> list[Message]:
     ]
 
 
-def _inside_window(facts: Facts) -> frozenset[int]:
+def inside_window(facts: Facts) -> frozenset[int]:
     """The collectives that the finding is about: not those of a warm-up step."""
     item = facts.collectives.item
     start = facts.trace.slices.start[item]
@@ -330,7 +330,7 @@ def _lead(facts: Facts, case: Case, first: int, second: int) -> int | None:
 def _gain(facts: Facts, lateness: Late, some: frozenset[int]) -> int:
     """By how much the run gets shorter once ``some`` of the late ranks are in time, ns."""
     if facts.replay is not None:
-        return facts.replay.gain(Change(in_time=some, at=_inside_window(facts)))
+        return facts.replay.gain(Change(in_time=some, at=inside_window(facts)))
     start, low, high = facts.trace.slices.start, [], []
     for case in lateness.cases:
         after = dict(_after(case))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from causes import ALL, outcome
-from jobs import facts_of, job
+from jobs import facts_of, job, measured
 
 from npu_tui.rules.blame import launch_blocking
 from npu_tui.rules.inputs import Setup
@@ -32,6 +34,7 @@ TRIED = (
     "peers: always late at Level0",
     "peers: unseen in a ring",
     "peers: at Level0",
+    "peers: one late, events lost",
     "peers: a rank that fetches",
     "waits: metrics",
     "waits: many short ones",
@@ -58,6 +61,7 @@ TRIED = (
 CALM = (
     "nothing: warm-up",
     "nothing: Level0",
+    "nothing: events lost",
     "nothing: decode",
     "nothing: decode, small AI CPU kernels",
     "nothing: far ahead",
@@ -109,6 +113,13 @@ def test_what_is_said_of_late_ranks() -> None:
     assert words(many.title).startswith("Ranks 2 and 3 are late")
     assert "the late rank is not visible from here" in words(ring.title)
     assert ring.confidence == "low"
+
+
+def test_what_a_late_rank_costs_is_unknown_where_one_wait_shows_it() -> None:
+    job = replace(ALL["peers: one late, events lost"].job[0], steps=1)
+    lead = measured(job).findings.findings[0]
+    assert (lead.id, lead.severity, lead.gain_ns) == ("COMM.STRAGGLER", "high", None)
+    assert words(lead.detail).endswith("so what fixing it saves is unknown.")
 
 
 def test_launch_blocking_is_unset_first() -> None:

@@ -1,0 +1,71 @@
+"""Dependencies that nobody recorded: streams that idle with work queued until a task of another stream ends.
+
+Traces of msprof, of older chips, and those that lost events have no EVENT_WAIT that would tell them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.analysis.replay_device import AWAIT, COLLECTIVE, KERNEL, DeviceTasks
+from npu_tui.trace.intervals import union
+
+I64 = npt.NDArray[np.int64]
+
+_HELD_NS = 50_000
+"""A stream starts what is queued on it sooner than this, unless it waits for something."""
+_AT_ONCE_NS = 10_000
+"""What depends on a task starts at most this long after its end."""
+_FEWEST = 2
+"""Waits of one stream that end with tasks of another one; a single one may be chance."""
+_BY_CHANCE = 0.2
+"""Share of them that may be expected by chance: a stream of many short tasks always has one that has just ended."""
+
+
+class Dependencies(Struct, frozen=True):
+    """``source`` is the task that each task waited for without a record of it, -1 for most; (n,).
+
+    In ``unexplained`` (ns on the device's clock) streams waited as well, and nothing tells for what.
+    """
+
+    source: I64
+    unexplained: tuple[I64, I64]
+
+
+def unrecorded_dependencies(tasks: DeviceTasks, floor: int) -> Dependencies:
+    """What streams waited for that idled although their next task was launched: tasks that had just ended elsewhere.
+
+    Two streams depend on each other where such waits end with tasks of the other one far more often than by chance.
+    """
+    source = np.full(len(tasks), -1, np.int64)
+    before = np.maximum(tasks.previous, 0)
+    ready = np.where(tasks.previous >= 0, tasks.end[before], tasks.launched + floor)
+    ready = np.maximum(ready, tasks.launched + floor)
+    works = (tasks.kind == KERNEL) | (tasks.kind == COLLECTIVE)
+    # After a wait for an event the stream goes on with the event.
+    recorded = (tasks.previous >= 0) & (tasks.kind[before] == AWAIT)
+    held = np.flatnonzero(works & ~recorded & (tasks.launched >= 0) & (tasks.start - ready > _HELD_NS))
+    held = held[tasks.within_launch(held) < 0]
+    by_end = np.flatnonzero(works)
+    by_end = by_end[np.argsort(tasks.end[by_end], kind="stable")]
+    for stream in np.unique(tasks.stream[held]).tolist():
+        waiting = held[tasks.stream[held] == stream]
+        for other in np.unique(tasks.stream[by_end]).tolist():
+            if other == stream:
+                continue
+            ended = by_end[tasks.stream[by_end] == other]
+            at = np.searchsorted(tasks.end[ended], tasks.start[waiting], "right") - 1
+            last = ended[np.maximum(at, 0)]
+            after = tasks.start[waiting] - tasks.end[last]
+            follows = (at >= 0) & (after <= _AT_ONCE_NS) & (tasks.end[last] > ready[waiting])
+            ends_within = np.searchsorted(tasks.end[ended], ready[waiting], "right")
+            chance = (at + 1 - ends_within) * _AT_ONCE_NS / (tasks.start[waiting] - ready[waiting])
+            if follows.sum() < _FEWEST or np.minimum(chance, 1.0).sum() > _BY_CHANCE * follows.sum():
+                continue
+            known = source[waiting]
+            later = follows & ((known < 0) | (tasks.end[last] > tasks.end[np.maximum(known, 0)]))
+            source[waiting[later]] = last[later]
+    rest = held[source[held] < 0]
+    return Dependencies(source, union(ready[rest], tasks.start[rest]))
