@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from npu_tui.strings import say
+from npu_tui.strings import LANGUAGES, say
 from npu_tui.tui.commands import COMPARED_KEYS, JOB_KEYS, TAB_COMMAND, TAB_KEYS, VIEW_KEYS, Command, Group, Where
 
 if TYPE_CHECKING:  # who only prints the table of keys waits for none of these
@@ -48,6 +48,14 @@ def _opens(tab: str) -> Callable[[PanelScreen[Any]], str | None]:
 
 def _shows(view: str) -> Callable[[MainScreen], str | None]:
     return lambda screen: screen.press_view(view)
+
+
+def _looks(theme: str) -> Callable[[PanelScreen[Any]], str | None]:
+    return lambda screen: screen.look_as(theme)
+
+
+def _speaks(language: str) -> Callable[[PanelScreen[Any]], str | None]:
+    return lambda screen: screen.speak_in(language)
 
 
 def _finding(id_: str, key: str, direction: int) -> Command:
@@ -204,6 +212,8 @@ ACTIONS: tuple[Command, ...] = (
     _command("whatif", "program", (), lambda screen: screen.supposing.open()),
     _command("sql", "program", (), lambda screen: screen.querying.open()),
     _command("health", "program", (), lambda screen: screen.show_health()),
+    *(_command(theme.replace("-", "_"), "program", both=_looks(theme)) for theme in ("dark", "light", "colour-blind")),
+    *(_command(language, "program", both=_speaks(language)) for language in LANGUAGES),
     _command("redraw", "program", ("ctrl+l",), both=lambda screen: screen.redraw()),
     _command(
         "help",

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from msgspec.structs import replace
 from rich.console import Console, RenderableType
 from rich.text import Text
 from textual import events
@@ -36,7 +37,7 @@ from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.session import Session, settle
 from npu_tui.tui.terminal.colours import THEMES, Repaint
 from npu_tui.tui.terminal.internals import PlainApp, after, driver, events_of
-from npu_tui.tui.terminal.terminal import Terminal, to_tmux
+from npu_tui.tui.terminal.terminal import Terminal, palette_named, to_tmux
 from npu_tui.view.start import Start
 
 if TYPE_CHECKING:
@@ -300,6 +301,21 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
 
     on_picker_screen_leave = on_panel_screen_leave
 
+    def on_panel_screen_look(self, event: PanelScreen.Look) -> None:
+        """Draw all screens in other colours."""
+        self.terminal = replace(self.terminal, palette=palette_named(event.theme))
+        self._repaint = Repaint(self.terminal)
+        self.theme = THEMES[self.terminal.palette.name].name
+        for screen in self.screen_stack:
+            if isinstance(screen, PanelScreen):
+                screen.drawing.look_as(self.terminal)
+
+    def on_panel_screen_spoken(self) -> None:
+        """Let all screens say again what they show."""
+        for screen in self.screen_stack:
+            if isinstance(screen, PanelScreen):
+                screen.say_again()
+
     # --- several profiles to choose from
 
     def on_picker_screen_listed(self) -> None:
@@ -313,6 +329,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         if event.job:
             self._job = self._make_job(event.paths[0])
             self._job.is_chosen = True
+            self._job.drawing.look_as(self.terminal)
             self.push_screen(self._job)
         else:
             self._load([opening_of(path, self._cached) for path in event.paths], None)

@@ -112,7 +112,7 @@ class Contents:
     def fill(self) -> None:
         """Show what the open tab says of what the user looks at now."""
         if not self._panel.is_shown:
-            self._filled = self._counted = None
+            self.forget()
             return
         now, tab = self._now(), self._tabs[self._panel.tab]
         self._show_tabs(now)
@@ -127,6 +127,10 @@ class Contents:
             self.computing = wanted
             self._panel.show(say("panel.computing"))
             self._compute(lambda: self._panel.call_later(self.take, tab.content(now), wanted))
+
+    def forget(self) -> None:
+        """Make again what the panel shows, though nothing of it has changed."""
+        self._filled = self._counted = None
 
     def _show_tabs(self, now: Context) -> None:
         """Show the names and counts of all tabs, unless what they depend on is as it was: most keys only move."""

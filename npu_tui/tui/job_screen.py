@@ -278,6 +278,12 @@ class JobScreen(PanelScreen[JobMap]):
             beside = say("ranks.fact.ranks", ranks=len(host.ranks), hosts=1)
             yield printable(host.id), beside, partial(self._show_scope, view.scope_of_host(host.id))
 
+    def say_again(self) -> None:
+        """Say what is on screen again: the report of a job is written in one language."""
+        if self.view is not None:
+            self.show(Examined(self.view.job), self.is_whole)
+        self._line.show_keys()
+
     # --- into the timelines
 
     def open_here(self) -> str | None:

@@ -15,7 +15,7 @@ from textual.app import ComposeResult
 from textual.message import Message
 from textual.screen import Screen
 
-from npu_tui.strings import say
+from npu_tui.strings import say, speak
 from npu_tui.tui.commands import BY_ID, Where, commands_of, is_han
 from npu_tui.tui.contents import record
 from npu_tui.tui.footer import FirstRun, Place, StatusLine
@@ -54,6 +54,16 @@ class PanelScreen(Screen[None], Generic[Drawn], inherit_bindings=False):
 
     class Back(Message):
         """The screen that this one was opened from is wanted again."""
+
+    class Look(Message):
+        """Everything is to be drawn in the colours of ``theme``."""
+
+        def __init__(self, theme: str) -> None:
+            self.theme = theme
+            super().__init__()
+
+    class Spoken(Message):
+        """The language of the texts has changed: every screen says what it shows again."""
 
     def __init__(self, drawing: Drawn, panel: Panel) -> None:
         super().__init__()
@@ -139,6 +149,19 @@ class PanelScreen(Screen[None], Generic[Drawn], inherit_bindings=False):
     def show_help(self) -> None:
         """Show all keys, and why some can do nothing just now."""
         self.app.push_screen(HelpSheet(self.focuses[self._focus_at()], self.why_not()))
+
+    def look_as(self, theme: str) -> None:
+        """Draw in the colours of ``theme``."""
+        self.post_message(self.Look(theme))
+
+    def speak_in(self, language: str) -> None:
+        """Say everything in ``language`` from now on."""
+        speak(language)
+        self.post_message(self.Spoken())
+
+    @abstractmethod
+    def say_again(self) -> None:
+        """Say what is on screen again, in the language that is spoken now."""
 
     def leave(self) -> None:
         """End."""

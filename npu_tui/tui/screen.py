@@ -281,6 +281,16 @@ class MainScreen(PanelScreen[Timeline]):
 
     # --- commands
 
+    def say_again(self) -> None:
+        """Say what is on screen again; names of lanes are shortened in the words of the language."""
+        self.session.painter.cache.gutter_row.cache_clear()
+        self.contents.forget()
+        self.contents.fill()
+        self.show_head()
+        self._line.show_keys()
+        self._name_selected(linked=True)
+        self.drawing.changed()
+
     def escape(self) -> None:
         """Close what is open, else clear, else deselect; from the panel back to the lanes."""
         if self.panel.is_full and self.explorer.rows:

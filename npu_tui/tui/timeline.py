@@ -34,6 +34,12 @@ class Drawing(Widget, can_focus=True):
         super().__init__()
         self._encoder = Encoder(terminal.palette, terminal.depth, terminal.glyphs)
 
+    def look_as(self, terminal: Terminal) -> None:
+        """Draw with the colours and glyphs of ``terminal`` from now on."""
+        self._encoder = Encoder(terminal.palette, terminal.depth, terminal.glyphs)
+        self.forget_shown()
+        self.changed()
+
     @abstractmethod
     def changed(self) -> None:
         """Paint soon."""
@@ -179,6 +185,11 @@ class Timeline(Drawing):
                 width, y, self._version, base, change, whole, runs, self._shown, last=y == rows[-1]
             )
         return rows
+
+    def look_as(self, terminal: Terminal) -> None:
+        """As in ``Drawing``; no row that is on screen is like one that comes."""
+        self.frame = None
+        super().look_as(terminal)
 
     def forget_shown(self) -> None:
         """Something else may have drawn over the rows: write them whole the next time."""

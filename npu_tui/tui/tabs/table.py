@@ -20,7 +20,7 @@ from rich.text import Text
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.device import Window
 from npu_tui.profile.profile import WHOLE_TRACE, Profile, Selection
-from npu_tui.strings import say
+from npu_tui.strings import language, say
 from npu_tui.trace.text import exact_text, printable
 from npu_tui.tui.session import Hits, Session
 from npu_tui.view.moves import inner_links, links_of
@@ -209,7 +209,7 @@ class Tab:
 
     def depends_on(self, now: Context) -> object:
         """A value that is equal as long as the contents stay the same."""
-        return now.turn, *now.session.scene.offsets, self._depends_on(now)
+        return language(), now.turn, *now.session.scene.offsets, self._depends_on(now)
 
     def is_ready(self, now: Context) -> bool:
         """Whether the contents are there at once, without keeping the user waiting."""
