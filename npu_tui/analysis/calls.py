@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
@@ -23,8 +25,13 @@ BLOCKING_OPERATIONS = frozenset(
 _LEVELS = {"AscendCL": "acl", "Model": "model", "Node": "node", "Hccl": "hccl", "Communication": "communication"}
 
 
+_BLOCKING = re.compile(r"(?:cuda|hip)(?:(?:Device|Stream|Event)Synchronize|Memcpy)")
+
+
 def is_blocking_call(name: str) -> bool:
-    """Whether a CANN call, such as ``AscendCL@aclrtSynchronizeStream``, blocks the host until the device is done."""
+    """Whether a call, such as ``aclrtSynchronizeStream`` or ``cudaMemcpy``, blocks the host for the device."""
+    if name.startswith(("cuda", "hip")):
+        return _BLOCKING.fullmatch(name) is not None
     call = name.rpartition("@")[2]
     # aclrtMemcpyAsync does not wait: only the exact name counts.
     return call.startswith("aclrtSynchronize") or call == "aclrtMemcpy"

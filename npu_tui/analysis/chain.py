@@ -10,7 +10,8 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.trace.model import ASYNC_NPU, HOST_TO_DEVICE, TASK_QUEUE, Trace
+from npu_tui.trace.kineto import launch_links
+from npu_tui.trace.model import ASYNC_NPU, TASK_QUEUE, Trace
 
 StageName = Literal["op", "enqueue", "queue", "dequeue", "launch", "wait", "run"]
 
@@ -91,7 +92,7 @@ def chain_of(trace: Trace, item: int) -> Chain | None:
 def _launch_link(trace: Trace, item: int) -> int | None:
     """The HostToDevice link of ``item``: the one that ends in it, else the first one reached from it by links."""
     links, slices = trace.links, trace.slices
-    launches = trace.links_of(HOST_TO_DEVICE)
+    launches = launch_links(trace)
     launches = launches[links.target_slice[launches] >= 0]
     arriving = launches[links.target_slice[launches] == item]
     if len(arriving):

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.trace.intervals import clipped
+from npu_tui.trace.kineto import device_work, is_kineto
 from npu_tui.trace.model import HOST_TO_DEVICE, MOST_DEVICES, Lane, Layer, LayerKind, Trace
 from npu_tui.trace.once import of_trace
 from npu_tui.trace.transfers import copy_marks, is_group_lane
@@ -100,6 +101,9 @@ def device_slices(trace: Trace) -> list[DeviceSlices]:
 def _slices_of(trace: Trace, device: int | None, layers: list[Layer]) -> DeviceSlices:
     slices = trace.slices
     hardware = [lane for layer in layers if layer.kind == "hardware" for lane in layer.lanes]
+    if is_kineto(trace):
+        here, work = _on_lanes(trace, hardware), device_work(trace)
+        return DeviceSlices(device, work["compute"] & here, work["collective"] & here, work["copy"] & here)
     groups = [
         lane
         for layer in layers

@@ -18,7 +18,8 @@ from npu_tui.analysis.device import DeviceSlices, named_on
 from npu_tui.analysis.thresholds import Threshold, Thresholds
 from npu_tui.trace.arrays import BySlice
 from npu_tui.trace.binding import LaneIndex
-from npu_tui.trace.model import ASYNC_NPU, HOST_TO_DEVICE, Trace
+from npu_tui.trace.kineto import is_kineto, launch_links
+from npu_tui.trace.model import ASYNC_NPU, Trace
 from npu_tui.trace.once import of_trace
 
 I64 = npt.NDArray[np.int64]
@@ -89,15 +90,18 @@ class Dispatch(Struct, frozen=True):
         return float(self.relative[at]) if at < len(self.link) and self.link[at] == link else None
 
 
-def clock_floor(latency: F64) -> ClockFloor:
+def clock_floor(latency: F64, one_clock: bool = False) -> ClockFloor:
     """The floor of raw latencies (ns): their 1st percentile, of fewer than 50 the minimum.
 
     It is trusted if at least 5 % lie within 20 us above it. Otherwise the queue may never have been empty, so that
-    even the least latency includes waiting; then the floor is at most 30 us.
+    even the least latency includes waiting; then the floor is at most 30 us. So it is where host and device are known
+    to have ``one_clock``, as on a GPU.
     """
     floor = float(np.percentile(latency, 1) if len(latency) >= _FEW_LINKS else latency.min())
     near = np.count_nonzero((latency >= floor) & (latency <= floor + _TRUST_SPREAD_NS))
     trusted = bool(near >= _TRUST_SHARE * len(latency))
+    if one_clock:
+        trusted = floor <= _UNTRUSTED_FLOOR_NS
     return ClockFloor(floor if trusted else min(floor, _UNTRUSTED_FLOOR_NS), trusted)
 
 
@@ -110,7 +114,7 @@ def dispatch(trace: Trace, devices: Sequence[DeviceSlices], limits: Thresholds) 
 def _dispatch_of(trace: Trace, device: DeviceSlices, limits: Thresholds) -> Dispatch:
     links, slices = trace.links, trace.slices
     busy = device.busy
-    candidates = trace.links_of(HOST_TO_DEVICE)
+    candidates = launch_links(trace)
     target = links.target_slice[candidates]
     candidates = candidates[(target >= 0) & busy[target]] if len(candidates) else candidates
     # Links of one id and one source are one launch of several tasks: only the first counts. An id is reused for a
@@ -130,7 +134,7 @@ def _dispatch_of(trace: Trace, device: DeviceSlices, limits: Thresholds) -> Disp
     # Every host process has its own clock offset against the device.
     for process in np.unique(host) if host.any() else host[:1]:
         of_process = host == process
-        floors.append(clock_floor(latency[of_process]))
+        floors.append(clock_floor(latency[of_process], is_kineto(trace)))
         floor[of_process] = floors[-1].floor
     ready = _ready(slices.start[busy], slices.end[busy], start)
     # An idle device waits from when it is ready until the launch arrives; after that the delay is its own.
@@ -222,14 +226,15 @@ def busy_pairs(trace: Trace, device: DeviceSlices, launches: Dispatch) -> Pairs:
     links, slices = trace.links, trace.slices
     floor_of = np.full(int(links.key.max()) + 1 if len(links) else 0, np.nan)
     floor_of[links.key[launches.link]] = links.latency[launches.link] - launches.relative
-    link = trace.links_of(HOST_TO_DEVICE)
+    link = launch_links(trace)
     link = link[links.target_slice[link] >= 0]
     link = link[device.busy[links.target_slice[link]]]
     launch = links.source_time[link] + floor_of[links.key[link]]
     target = links.target_slice[link]
     linked = np.zeros(len(slices), np.bool_)
     linked[target] = True
-    unlinked = np.flatnonzero((device.compute | device.copy) & ~linked)
+    # Kineto tells the launch of every kernel of a graph.
+    unlinked = np.flatnonzero((device.compute | device.copy) & ~linked & (not is_kineto(trace)))
     before = np.searchsorted(links.target_time[link], slices.start[unlinked], "right") - 1
     # The streams of collectives hold tasks that look like kernels, but no launch leads to them.
     beside = slices.lane[unlinked] == np.append(slices.lane[target], -1)[before]
@@ -296,7 +301,7 @@ def dequeue_of(trace: Trace, link: I64) -> I64:
 @of_trace
 def dequeued_launches(trace: Trace) -> tuple[I64, I64]:
     """The ``HostToDevice`` links that end in a slice, and the Dequeue slice around the source of each; (n,) each."""
-    link = trace.links_of(HOST_TO_DEVICE)
+    link = launch_links(trace)
     link = link[trace.links.target_slice[link] >= 0]
     return link, dequeue_of(trace, link)
 

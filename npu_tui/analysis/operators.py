@@ -14,6 +14,7 @@ from msgspec import Struct
 from npu_tui.analysis.kernels import Coded, Groups, KernelTable
 from npu_tui.analysis.launches import dequeued_launches
 from npu_tui.trace.arrays import BySlice, distinct
+from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
@@ -61,6 +62,19 @@ def operator_type(name: str, operation: str = "") -> str:
     return named[1] if named is not None else name
 
 
+_TEMPLATE = re.compile(r"<[^<>]*>|\([^()]*\)")
+_TAIL = re.compile(r"(?:[_-](?:[0-9a-f]{8,}|\d+))+$", re.IGNORECASE)
+
+
+def foreign_type(name: str) -> str:
+    """A kernel's ``name`` on a GPU without arguments of templates and calls, hashes and trailing digits."""
+    before = None
+    while before != name:
+        before, name = name, _TEMPLATE.sub("", name)
+    name = name.removeprefix("void ").strip()
+    return _TAIL.sub("", name) or name
+
+
 def _last_word(name: str) -> str:
     """The last word of ``name`` that is no number."""
     words = name.split("_")
@@ -90,7 +104,7 @@ def collective_types(trace: Trace, items: I64) -> tuple[I64, list[str]]:
 
 def kernel_types(trace: Trace, items: I64) -> tuple[list[str], I64]:
     """The distinct operator types of the kernels ``items`` by name, and the index of each one's type; (n,)."""
-    slices = trace.slices
+    slices, foreign = trace.slices, is_kineto(trace)
     operation = _operations(trace, items)
     (names, name), (launching, launch) = distinct(slices.name[items]), distinct(operation)
     # A trace has millions of kernels but few pairs of name and launching operation: each pair is parsed once.
@@ -102,7 +116,9 @@ def kernel_types(trace: Trace, items: I64) -> tuple[list[str], I64]:
     ):
         dequeue = int(launching[launch_code])
         queued = trace.names[dequeue].removeprefix(_DEQUEUE) if dequeue >= 0 else ""
-        of_pair[k] = types.setdefault(operator_type(trace.names[int(names[name_code])], queued), len(types))
+        called = trace.names[int(names[name_code])]
+        kind = foreign_type(called) if foreign else operator_type(called, queued)
+        of_pair[k] = types.setdefault(kind, len(types))
     return list(types), of_pair[code]
 
 

@@ -21,6 +21,7 @@ from npu_tui.analysis.launches import (
 )
 from npu_tui.trace.arrays import BySlice
 from npu_tui.trace.intervals import covered_before, difference, union
+from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.model import MOST_DEVICES, Layer, Trace
 
 I64 = npt.NDArray[np.int64]
@@ -40,11 +41,13 @@ class Overlap(Struct, frozen=True):
     communication: int
     not_overlapped: int
     free: int
+    copies: int = 0
+    """Copies beside which nothing else runs, where they are no part of Free: those of a GPU."""
 
     @property
     def total(self) -> int:
-        """The sum of computing, communication that is not overlapped, and free."""
-        return self.computing + self.not_overlapped + self.free
+        """The sum of computing, communication that is not overlapped, such copies, and free."""
+        return self.computing + self.not_overlapped + self.copies + self.free
 
     def ratio(self, part: int) -> float:
         """``part`` of the total, 0 to 1."""
@@ -96,6 +99,7 @@ class OverlapLanes(Struct, frozen=True):
     communication: Intervals
     not_overlapped: Intervals
     free: Intervals
+    copies: Intervals = _NO_INTERVALS
 
     def sums(self, window: Window) -> Overlap:
         """The time of each lane that belongs to ``window``."""
@@ -105,6 +109,7 @@ class OverlapLanes(Struct, frozen=True):
             window.length(*self.communication),
             window.length(*self.not_overlapped),
             window.length(*self.free),
+            window.length(*self.copies),
         )
 
 
@@ -122,7 +127,7 @@ def overlap_lanes(trace: Trace, devices: list[DeviceSlices]) -> list[OverlapLane
         if layer is not None:
             layers.remove(layer)
             result.append(_of_file(trace, layer, device.device))
-        elif (device.compute | device.collective).any():
+        elif (device.busy if is_kineto(trace) else device.compute | device.collective).any():
             result.append(computed_lanes(trace, device))
     rest = layers[: MOST_DEVICES - len(result)]
     return result + [_of_file(trace, layer, layer.device) for layer in rest]
@@ -138,16 +143,25 @@ def _of_file(trace: Trace, layer: Layer, device: int | None) -> OverlapLanes:
 
 
 def computed_lanes(trace: Trace, device: DeviceSlices) -> OverlapLanes:
-    """The lanes by unions and differences of slices; Free lies between the first and last compute or collective."""
+    """The lanes by unions and differences of slices; Free lies between the first and last compute or collective.
+
+    Free holds copies as msprof's does. On a GPU it does not: there it is what TraceLens calls idle.
+    """
     start, end = trace.slices.start, trace.slices.end
     exchanging = np.array([name.endswith(_COMMUNICATION_KERNELS) for name in trace.names] + [False])
     compute = device.compute & ~exchanging[trace.slices.name]
     computing = union(start[compute], end[compute])
     communication = union(start[device.collective], end[device.collective])
     busy = union(np.concatenate((computing[0], communication[0])), np.concatenate((computing[1], communication[1])))
+    copies = _NO_INTERVALS
+    if is_kineto(trace):
+        copied = union(start[device.copy], end[device.copy])
+        copies = difference(*copied, *busy)
+        busy = union(np.concatenate((busy[0], copied[0])), np.concatenate((busy[1], copied[1])))
     # Free is what lies between the busy intervals: from the end of each to the start of the next.
     free = (busy[1][:-1], busy[0][1:])
-    return OverlapLanes(device.device, None, computing, communication, difference(*communication, *computing), free)
+    exposed = difference(*communication, *computing)
+    return OverlapLanes(device.device, None, computing, communication, exposed, free, copies)
 
 
 def disagreement(trace: Trace, lanes: OverlapLanes, device: DeviceSlices) -> tuple[int, int]:

@@ -143,7 +143,7 @@ def _by_reads(trace: Trace, launched: I64) -> I64 | None:
 def _by_graphs(trace: Trace, names: I64, link: I64) -> I64 | None:
     """The first kernel of every graph, by position; where several graphs take turns that of the rarest one."""
     launch = np.append(trace.links.source_event, -1)[link]
-    first = np.unique(np.where(launch >= 0, launch, -1), return_index=True)[1]
+    first = np.unique(launch, return_index=True)[1]
     first = first[launch[first] >= 0]
     first = np.sort(first[graph_launches(trace, link[first])])
     if len(first) < _FEWEST_CALLS:

@@ -27,7 +27,8 @@ from npu_tui.analysis.search_language import (
 )
 from npu_tui.analysis.steps import Step
 from npu_tui.strings import say
-from npu_tui.trace.model import HOST_TO_DEVICE, Trace
+from npu_tui.trace.kineto import launch_links
+from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
 
 I64 = npt.NDArray[np.int64]
@@ -141,7 +142,7 @@ class Searchable:
         stacks[device] = np.where(operation >= 0, stacks[operation], -1)
         other = device[(operation >= 0) & ~python[trace.slices.lane[operation]]]
         stacks[other] = stack_of(trace, operation_of(trace, other))
-        launch = trace.links_of(HOST_TO_DEVICE)
+        launch = launch_links(trace)
         source, target = trace.links.source_slice[launch], trace.links.target_slice[launch]
         bound = (source >= 0) & (target >= 0)
         source, target = source[bound], target[bound]

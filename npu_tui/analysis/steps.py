@@ -121,20 +121,20 @@ def step_sums(trace: Trace, all_steps: list[Step], lanes: OverlapLanes) -> list[
     received = named_in(trace, groups, lambda name: name.startswith(_RECEIVE))
     received = received[np.argsort(trace.slices.start[received], kind="stable")]
     receive = trace.slices.start[received], trace.slices.end[received]
-    kinds = (lanes.computing, lanes.communication, lanes.not_overlapped, lanes.free, receive)
+    kinds = (lanes.computing, lanes.communication, lanes.not_overlapped, lanes.free, lanes.copies, receive)
     windows = [step.window or Window(0, 0) for step in all_steps]
     bounds = np.array([(window.start, window.end) for window in windows], np.int64).reshape(-1, 2)
     spent = [_spent(start, end, bounds) for start, end in kinds]
     rows = []
     for step, *spent_of_step in zip(all_steps, *spent, strict=True):
-        (computing, _, _), (communication, _, _), (exposed, _, _), (free, _, _), (bubble, _, _) = spent_of_step
+        (computing, communication, exposed, free, copies, bubble), _, _ = zip(*spent_of_step, strict=True)
         begins = [first for _, first, _ in spent_of_step if first is not None]
         ends = [last for _, _, last in spent_of_step if last is not None]
         working = [first for _, first, _ in spent_of_step[:2] if first is not None]
         origin = _host_start(trace, step)
         rows.append(
             StepSums(
-                Overlap(lanes.device, computing, communication, exposed, free),
+                Overlap(lanes.device, computing, communication, exposed, free, copies),
                 max(ends) - min(begins) - bubble if begins else None,
                 bubble,
                 min(working) - origin if working and origin is not None else None,

@@ -233,7 +233,7 @@ class Comparison:
     @once
     def lines(self) -> list[LineChange]:
         """The code lines whose launches lost time, the largest difference first; none where a side has no launches."""
-        if not all(side.profile.dispatch for side in self.sides):
+        if not all(side.names_lines for side in self.sides):
             return []
         return line_changes(self.base.lines, self.new.lines)
 

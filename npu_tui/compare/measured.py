@@ -22,9 +22,6 @@ from npu_tui.compare.steps import (
     Sample,
     StepWindow,
     claims,
-    device_claims,
-    device_kernels,
-    kernel_type,
     partitions,
     sample,
     step_windows,
@@ -33,6 +30,7 @@ from npu_tui.compare.steps import (
 from npu_tui.load.errors import InputError
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.intervals import covered, difference, intersection
+from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.once import once
 
 I64 = npt.NDArray[np.int64]
@@ -103,7 +101,7 @@ class Side:
         """What the device did, None without one."""
         device = next((part for part in self.profile.devices if part.lanes is not None), None)
         if device is None or device.lanes is None:
-            return device_claims(self.trace)
+            return None
         return claims(device.lanes, device.split, device.gaps, self.waits)
 
     @once
@@ -165,9 +163,6 @@ class Side:
     def kernels(self) -> Kernels:
         """The compute kernels that start in a compared step."""
         items = self.profile.kernels.item
-        foreign = not len(items)
-        if foreign:
-            items = device_kernels(self.trace)[0]
         begins, ends = self._begins, self._ends
         if self.windows[-1].name is None:
             ends = ends + 1  # without steps the window ends with the trace, where its last kernel may begin
@@ -175,7 +170,7 @@ class Side:
         inside = np.flatnonzero(within(start, begins, ends))
         inside = inside[np.argsort(start[inside], kind="stable")]
         item = items[inside]
-        identities, code = self._named(item) if foreign else self._identities(item)
+        identities, code = self._identities(item)
         return Kernels(
             item,
             self.trace.slices.end[item] - self.trace.slices.start[item],
@@ -241,13 +236,6 @@ class Side:
             )
         return operation
 
-    def _named(self, item: I64) -> tuple[list[Identity], I64]:
-        """What the kernels ``item`` of a trace without their types are, by their names."""
-        codes: dict[Identity, int] = {}
-        names = (self.trace.names[code] for code in self.trace.slices.name[item].tolist())
-        code = [codes.setdefault(Identity(kernel_type(name)), len(codes)) for name in names]
-        return list(codes), np.array(code, np.int64)
-
     def _identities(self, item: I64) -> tuple[list[Identity], I64]:
         """What the kernels ``item`` are, with the columns of kernel_details.csv where it has a row for them."""
         table = self.profile.kernel_table
@@ -264,10 +252,15 @@ class Side:
         ]
         return identities, code
 
+    @property
+    def names_lines(self) -> bool:
+        """Whether launches are known with their code lines, which Kineto does not record."""
+        return bool(self.profile.dispatch) and not is_kineto(self.trace)
+
     @once
     def lines(self) -> list[LineCost]:
         """What launching from each code line cost per compared step, also where it cost nothing."""
-        if not self.profile.dispatch:
+        if not self.names_lines:
             return []
         trace, launches = self.trace, self.profile.dispatch[0]
         start = trace.links.target_time[launches.link]

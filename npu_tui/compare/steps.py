@@ -2,16 +2,10 @@
 
 In the order of claim: computing; communication that computing does not hide, cut where its longest wait for a peer
 ends; before the first and after the last of these; what is left is Free, late host, device side or without a link.
-
-A trace of PyTorch's own profiler (``*.pt.trace.json``) has no Overlap Analysis. Its kernels have the category
-``kernel``, those of collectives have names of the library (``nccl``, ``hccl``, ``rccl``). Source: libkineto's
-output_json.cpp.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from typing import Literal, get_args
 
 import numpy as np
@@ -96,59 +90,6 @@ def _reach(kinds: tuple[Intervals, ...], low: I64, high: I64) -> tuple[I64, I64]
     return first, last
 
 
-_KERNEL = "kernel"
-_COLLECTIVE = re.compile(r"nccl|hccl|rccl|^hcom_|oneccl|ccl::", re.IGNORECASE)
-_TEMPLATE = re.compile(r"<[^<>]*>|\([^()]*\)")
-_TAIL = re.compile(r"(?:[_-](?:[0-9a-f]{8,}|\d+))+$", re.IGNORECASE)
-
-
-def device_kernels(trace: Trace) -> tuple[I64, I64]:
-    """The slices of the kernels that compute, and of those that communicate; ascending."""
-    if _KERNEL not in trace.categories:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    items = np.flatnonzero(trace.slices.category == trace.categories.index(_KERNEL))
-    shared = np.array([_COLLECTIVE.search(name) is not None for name in trace.names] + [False])
-    moves = shared[trace.slices.name[items]]
-    return items[~moves], items[moves]
-
-
-def device_claims(trace: Trace) -> Claims | None:
-    """What the device did, None where no kernel is recorded; idle time has no known cause."""
-    compute, shared = device_kernels(trace)
-    if not len(compute) and not len(shared):
-        return None
-    slices = trace.slices
-    computing, moving = (union(slices.start[items], slices.end[items]) for items in (compute, shared))
-    none = np.zeros(0, np.int64)
-    return Claims(computing, None, difference(*moving, *computing), (none, none), (none, none))
-
-
-def step_ends(trace: Trace, items: Sequence[int]) -> list[int]:
-    """For each of the step slices ``items`` when the last kernel that it launched ends, its own end without any; ns."""
-    slices, links = trace.slices, trace.links
-    kernels = np.zeros(len(slices) + 1, np.bool_)
-    for kernel_items in device_kernels(trace):
-        kernels[kernel_items] = True
-    ways = np.flatnonzero(kernels[links.target_slice])
-    ways = ways[np.argsort(links.source_time[ways], kind="stable")]
-    launched, ended = links.source_time[ways], slices.end[links.target_slice[ways]]
-    ends = []
-    for item in items:
-        start, end = int(slices.start[item]), int(slices.end[item])
-        low, high = np.searchsorted(launched, (start, end)).tolist()
-        ends.append(max(end, int(ended[low:high].max(initial=end))))
-    return ends
-
-
-def kernel_type(name: str) -> str:
-    """``name`` without the arguments of its templates and calls, without hashes and trailing digits."""
-    before = None
-    while before != name:
-        before, name = name, _TEMPLATE.sub("", name)
-    name = name.removeprefix("void ").strip()
-    return _TAIL.sub("", name) or name
-
-
 LeftOut = Literal["first", "outlier"]
 
 _OUTLIER = 5.0
@@ -194,14 +135,8 @@ def step_windows(trace: Trace, steps: list[Step]) -> list[StepWindow]:
     windows: list[StepWindow] = []
     reached = -(2**62)
     recorded = sorted((step for step in steps if step.item >= 0), key=lambda step: trace.slices.start[step.item])
-    foreign = all(step.window is None for step in recorded)
-    ends = (
-        step_ends(trace, [step.item for step in recorded])
-        if foreign
-        else [int(trace.slices.end[step.item]) for step in recorded]
-    )
-    for step, end in zip(recorded, ends, strict=True):
-        begin = int(trace.slices.start[step.item])
+    for step in recorded:
+        begin, end = int(trace.slices.start[step.item]), int(trace.slices.end[step.item])
         if step.window is not None:
             end = max(end, step.window.end)
         windows.append(StepWindow(step.name, step.number, max(begin, reached), max(end, begin, reached), begin))

@@ -12,8 +12,9 @@ from npu_tui.load.json_events import Metadata, named
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.times import INVALID
 from npu_tui.trace.binding import LaneIndex
+from npu_tui.trace.kineto import DEVICE_CATEGORIES
 from npu_tui.trace.message import message
-from npu_tui.trace.model import HOST_TO_DEVICE, Health, LayerKind, Links, Slices
+from npu_tui.trace.model import HOST_TO_DEVICE, MOST_DEVICES, Health, LayerKind, Links, Slices
 from npu_tui.trace.text import whole_number
 
 I32 = npt.NDArray[np.int32]
@@ -31,7 +32,6 @@ _KINDS: dict[str, LayerKind] = {
     "CPU OP": "python",
 }
 # Kineto, the profiler of other PyTorch builds, tells device and host apart by the categories of their slices.
-_DEVICE_CATEGORIES = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 _HOST_CATEGORIES = frozenset({"cpu_op", "python_function", "user_annotation"})
 _UNORDERED = 1 << 40
 
@@ -69,27 +69,30 @@ def plan_layers(
             name, kind = "CANN", "cann"
         elif name in _KINDS:
             kind = _KINDS[name]
-        elif categories_of.get(pid, set()) & _DEVICE_CATEGORIES:
+        elif categories_of.get(pid, set()) & DEVICE_CATEGORIES:
             kind = "hardware"
         elif categories_of.get(pid, set()) & _HOST_CATEGORIES:
             kind = "python"
         else:
             kind = "counter" if not tids and pid in counter_pids else "other"
         tids.sort(key=lambda tid: (metadata.thread_order.get((pid, tid), tid), tid))
-        plans.append(ProcessPlan(pid, name or named(pid) or f"Process {pid}", kind, _device(metadata, pid, kind), tids))
+        device = _device(metadata, pid, kind)
+        if device is None and 0 <= pid < MOST_DEVICES and categories_of.get(pid, set()) & DEVICE_CATEGORIES:
+            device = pid  # Kineto's process of a device has its number
+        plans.append(ProcessPlan(pid, name or named(pid) or f"Process {pid}", kind, device, tids))
     plans.sort(key=lambda plan: (metadata.process_order.get(plan.pid, _UNORDERED), plan.name, plan.pid))
     return plans
 
 
 def _device(metadata: Metadata, pid: int, kind: LayerKind) -> int | None:
-    """The device of a process: from a label such as ``NPU 3``, else from msprof's packed pid, else unknown.
+    """The device of a process: from a label such as ``NPU 3`` or ``GPU 3``, from msprof's packed pid, else unknown.
 
     Packed pids are ``os_pid << 10 | sort_index << 5 | device``.
     """
     label = metadata.process_label.get(pid, "")
     if kind in ("python", "cann") or label == "CPU":
         return None
-    digits = label.removeprefix("NPU").strip()
+    digits = label.removeprefix("NPU").removeprefix("GPU").strip()
     if digits.isdecimal():
         return whole_number(digits)
     order = metadata.process_order.get(pid)

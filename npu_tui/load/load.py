@@ -26,8 +26,10 @@ from npu_tui.load.fast_reader import read_scanned
 from npu_tui.load.find import PIPE, PIPED, Form, Source, find_source, form_of
 from npu_tui.load.json_chunks import BOM, CHUNK, LONGEST, array_start
 from npu_tui.load.json_reader import WholeColumns, read_tolerantly
+from npu_tui.load.kineto import distributed, link_graphs
 from npu_tui.load.unpack import Unpacking, open_plain, scratch_folder, spooled
 from npu_tui.native.library import library
+from npu_tui.trace.kineto import DEVICE_CATEGORIES
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import EventFile, Health, Trace
 from npu_tui.trace.once import once
@@ -117,9 +119,14 @@ class _TextLoading(Struct):
         size = sum(file.size for file in files)
         self.watcher.report(size, size, self.whole.count)
         timeless = sum(self.whole.phases[phase] for phase in _TIMED)
-        trace = build_trace(self.whole, str(source.path), tuple(files), source.rank, health)
+        on_gpu, rank = not DEVICE_CATEGORIES.isdisjoint(self.whole.categories.values_in_order), source.rank
+        if on_gpu and rank is None:
+            rank = distributed(files[0].path).rank
+        trace = build_trace(self.whole, str(source.path), tuple(files), rank, health)
         if timeless and not health.truncated and not (len(trace.slices) or len(trace.counters) or len(trace.links)):
             raise InputError(message("input.no_time", path=str(source.path), count=timeless))
+        if on_gpu:
+            link_graphs(trace)
         return trace
 
     def _read(self, path: Path, number: int) -> tuple[EventFile, int]:

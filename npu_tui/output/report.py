@@ -34,6 +34,7 @@ from npu_tui.profile.trace_tables import LAYERS, LINK_CATEGORIES, OPERATIONS, di
 from npu_tui.profile.work_tables import APIS, KERNEL_GROUPS, OPERATORS, OVERLAP, STEPS
 from npu_tui.rules.facts import Facts
 from npu_tui.strings import say, words
+from npu_tui.trace.kineto import left_out
 from npu_tui.trace.model import Trace
 
 
@@ -52,12 +53,15 @@ def overlap_part(part: Profile) -> OverlapPart:
     return structs.replace(overlap_object(total), devices=devices)
 
 
-_SUMS = ("total", "computing", "communication", "not_overlapped", "free", "host_late", "device_side", "unlinked")
+_SUMS = (
+    "total", "computing", "communication", "not_overlapped", "copies", "free", "host_late", "device_side", "unlinked",
+)  # fmt: skip
 
 
 def overlap_object(sums: Mapping[str, float | None], device: int | UnsetType | None = UNSET) -> OverlapPart:
     """The part of the report for ``sums`` in ns, by total, computing, communication, not_overlapped and free."""
     communication, exposed = sums["communication"], sums["not_overlapped"]
+    copies, total, free = sums["copies"], sums["total"], sums["free"]
     return OverlapPart(
         device=device,
         total_us=us(sums["total"]),
@@ -72,6 +76,8 @@ def overlap_object(sums: Mapping[str, float | None], device: int | UnsetType | N
         free_host_late_us=us(sums["host_late"]),
         free_device_side_us=us(sums["device_side"]),
         free_unlinked_us=us(sums["unlinked"]),
+        exposed_copies_us=UNSET if copies is None else us(copies),
+        busy_us=UNSET if copies is None or total is None or free is None else us(total - free),
     )
 
 
@@ -106,6 +112,10 @@ def _dispatch_object(part: Profile, facts: Facts, launches: Dispatch) -> Dispatc
     )
 
 
+_NEVER_ON_GPU = ("dispatch.code_lines", "dispatch.slow_stage", "apis", "operators.core", "source.profiler_level")
+"""What PyTorch's own profiler never records."""
+
+
 def not_checked(profile: Profile, report: Report) -> list[NotChecked]:
     """The reasons that apply to the ``report`` about ``profile``, which has none yet."""
     parts, source, trace = profile.devices, report.source, profile.trace
@@ -113,11 +123,13 @@ def not_checked(profile: Profile, report: Report) -> list[NotChecked]:
     launches = [part.launches for part in parts if part.launches is not None]
     layers = {layer.kind for layer in trace.layers if layer.lanes}
     steps = report.steps if source.step_count else []
+    on_gpu, (before, every) = source.kind == "kineto", left_out(trace)
     untimed = [row for row in report.communication if row.wait_us is None]
     applies = {
         "device": not parts,
         "overlap": bool(parts) and not lanes,
-        "overlap.lanes": any(measured.layer is None for measured in lanes),
+        "overlap.before": len(before) > 0,
+        "overlap.lanes": not on_gpu and any(measured.layer is None for measured in lanes),
         "overlap.free": bool(lanes) and report.overlap.free_host_late_us is None,
         "steps": source.step_count == 0,
         "steps.window": bool(lanes) and any(step.stage_us is None for step in steps),
@@ -126,7 +138,7 @@ def not_checked(profile: Profile, report: Report) -> list[NotChecked]:
         "dispatch.clock_floors": any(len(dispatch.floors) > 1 for dispatch in launches),
         "dispatch.code_lines": bool(launches) and not bool((trace.slices.stack >= 0).any()),
         "dispatch.slow_stage": bool(launches) and any(part.slow_stage is None for part in report.dispatches),
-        "dispatch.drains.cause": bool(launches) and "cann" not in layers,
+        "dispatch.drains.cause": not on_gpu and bool(launches) and "cann" not in layers,
         "apis": not report.apis,
         "host_operators": not report.host_operators,
         "operators.core": any(row.core is None for row in report.operators),
@@ -137,7 +149,11 @@ def not_checked(profile: Profile, report: Report) -> list[NotChecked]:
         "source.device": source.device is None,
         "source.profiler_level": source.profiler_level is None,
     }
-    return [NotChecked(id=id, reason=say(f"not_checked.{id}")) for id, holds in applies.items() if holds]
+    words = {"overlap.before": {"count": len(before), "all": every}}
+    missing = [id for id, holds in applies.items() if holds]
+    unrecorded = _NEVER_ON_GPU if on_gpu else ()
+    reasons = {id: "not_checked.gpu" if id in unrecorded else f"not_checked.{id}" for id in missing}
+    return [NotChecked(id=id, reason=say(reasons[id], **words.get(id, {}))) for id in missing]
 
 
 def report(part: Profile) -> Report:

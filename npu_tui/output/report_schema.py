@@ -86,7 +86,8 @@ class TracePart(Struct, frozen=True, kw_only=True):
 class OverlapPart(Struct, frozen=True, kw_only=True):
     """How the devices spent their time, in sum; ratios are over ``total_us``. All None without a device.
 
-    ``free_host_late_us``, ``free_device_side_us`` and ``free_unlinked_us`` split Free; None without launches. Where
+    ``free_host_late_us``, ``free_device_side_us`` and ``free_unlinked_us`` split Free; None without launches.
+    ``exposed_copies_us`` and ``busy_us``, the total without Free, are there for GPUs, where Free holds no copies. Where
     there are several devices, ``devices`` has the same of each with its ``device``; both are left out elsewhere.
     """
 
@@ -103,6 +104,8 @@ class OverlapPart(Struct, frozen=True, kw_only=True):
     free_host_late_us: float | None
     free_device_side_us: float | None
     free_unlinked_us: float | None
+    exposed_copies_us: float | UnsetType | None = UNSET
+    busy_us: float | UnsetType | None = UNSET
     devices: list[OverlapPart] | UnsetType = UNSET
 
 

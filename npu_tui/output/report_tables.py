@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from statistics import median
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from npu_tui.output.document import Cell, Table
@@ -74,10 +75,11 @@ _FEW_STEPS = 3
 def profile_again(report: Report) -> list[str]:
     """What to collect next time, from what this report could not check, then what always holds."""
     missing = {missing_answer.id for missing_answer in report.not_checked}
-    lines = [say(key) for key, ids in _NEEDS if missing.intersection(ids)]
+    on_gpu = report.source.kind == "kineto"
+    lines = [say(key) for key, ids in _NEEDS if missing.intersection(ids) and (key == "again.steps" or not on_gpu)]
     if 0 < report.source.step_count < _FEW_STEPS:
         lines.append(say("again.few", steps=report.source.step_count))
-    return [*lines, say("again.overhead"), say("again.compare")]
+    return [*lines, *([] if on_gpu else [say("again.overhead")]), say("again.compare")]
 
 
 def verdict(report: Report) -> list[str]:
@@ -127,6 +129,7 @@ def overlap_table(report: Report) -> Table | None:
     parts = [
         ("computing", overlap.computing_us),
         ("exposed", overlap.communication_not_overlapped_us),
+        ("copies", overlap.exposed_copies_us),
         ("free", overlap.free_us),
     ]
     split = [
@@ -134,7 +137,7 @@ def overlap_table(report: Report) -> Table | None:
         ("side", overlap.free_device_side_us),
         ("unlinked", overlap.free_unlinked_us),
     ]
-    rows = [(say(f"report.overlap.{name}"), time) for name, time in parts]
+    rows = [(say(f"report.overlap.{name}"), time) for name, time in parts if time is not UNSET]
     rows += [
         (f"{say('report.overlap.free')}: {say(f'report.free.{name}')}", time)
         for name, time in split

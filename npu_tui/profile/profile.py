@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.analysis.calls import ApiSum, HostOperators, apis, host_operators
 from npu_tui.analysis.collectives import Collectives, with_ranks_of_job
@@ -34,6 +35,7 @@ from npu_tui.analysis.replay_model import build as replay_model
 from npu_tui.analysis.replay_model import clock_floor
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.find import Source, Writer, writer_of
+from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import ValueCache, once
@@ -57,7 +59,7 @@ I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 T = TypeVar("T")
 
-SourceKind = Literal["trace_view_json", "msprof_json", "profile_directory", "database", "chrome_trace"]
+SourceKind = Literal["trace_view_json", "msprof_json", "profile_directory", "database", "kineto", "chrome_trace"]
 
 _MOST_PARTS = 8
 """Ranges that a user marks come and go; the last ones stay measured."""
@@ -190,6 +192,8 @@ class Profile:
         """What the user opened, or the database that was found there: by discovery, else by the layers."""
         if self.source is not None and self.source.kind == "database":
             return "database"
+        if is_kineto(self.trace):
+            return "kineto"
         if self.source is not None and (self.source.is_directory or self.source.kind == "companions"):
             return "profile_directory"
         if self.source is not None and self.source.kind in ("trace_view_json", "msprof_json"):
@@ -240,10 +244,15 @@ class Profile:
 
     @shared
     def setup(self) -> Setup:
-        """Settings of the profiler, environment and groups of the job, by the files beside the trace."""
+        """Settings of the profiler, environment and groups of the job, by the files beside the trace or by Kineto."""
         from npu_tui.profile.companions import setup_of
 
-        return setup_of(self.companions)
+        setup = setup_of(self.companions)
+        if is_kineto(self.trace) and self.trace.files:
+            from npu_tui.load.kineto import distributed
+
+            return replace(setup, groups=distributed(self.trace.files[0].path).groups)
+        return setup
 
     @shared
     def memory(self) -> Memory:

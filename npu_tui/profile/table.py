@@ -103,7 +103,7 @@ COLUMNS: dict[str, Column] = {
         "whole", "ns", "time",
         "duration total shortest longest latency wait transit synchronization idle longest_wait after computing "
         "not_overlapped overlapped communication free stage bubble preparing host_duration length host_self host_total "
-        "device_self device_total backward device_idle idle_after gain step_after span exposed last_after",
+        "copies device_self device_total backward device_idle idle_after gain step_after span exposed last_after",
     ),
     **_columns(
         "whole", "ns", "moment",

@@ -32,6 +32,7 @@ from npu_tui.profile.table import (
     optional,
     table,
 )
+from npu_tui.trace.kineto import is_kineto
 
 _MOST_SPANS = 2000
 """Rows of a file that a row of operators leads to; nobody walks through more."""
@@ -287,12 +288,13 @@ def overlap(profile: Profile) -> Sheet:
     return from_tuples(
         [
             (
-                device, sums.total, sums.computing, sums.communication, sums.not_overlapped, sums.free,
+                device, sums.total, sums.computing, sums.communication, sums.not_overlapped,
+                sums.copies if is_kineto(profile.trace) else None, sums.free,
                 *(none if split is None else split.sums(profile.window)),
             )
             for device, sums, split in spent
         ],
-        "device total computing communication not_overlapped free host_late device_side unlinked",
+        "device total computing communication not_overlapped copies free host_late device_side unlinked",
     )  # fmt: skip
 
 

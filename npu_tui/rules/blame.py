@@ -237,7 +237,7 @@ def before_first_kernels(facts: Facts) -> Span:
     begin = facts.trace.slices.start[items] + facts.clocks_apart
     at = np.searchsorted(start, begin)
     followed = at < len(start)
-    return without((begin[followed], start[at[followed]]), facts.working)
+    return without((begin[followed], start[at[followed]]), together(facts.working, facts.earlier))
 
 
 def start_share(facts: Facts, starts: Span) -> float:

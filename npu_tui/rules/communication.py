@@ -335,6 +335,7 @@ RULES: tuple[Rule, ...] = (
         check=exposed,
         thresholds=(EXPOSED_SHARE, EXPOSED_SHARE_HIGH, LATE_PEER_SHARE),
         advice=("late_first", "overlap", "accumulate", "mc2"),
+        gpu=("overlap", "accumulate"),
         pages=(pages.DDP, pages.ANALYZE),
         change="""\
 -model = DistributedDataParallel(model)

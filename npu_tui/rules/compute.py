@@ -354,6 +354,7 @@ RULES: tuple[Rule, ...] = (
         check=dominant,
         thresholds=(DOMINANT_SHARE, DOMINANT_SHARE_HIGH, LINKS_FEWEST),
         advice=("dominant", "replace"),
+        gpu=("dominant",),
         pages=(pages.ADVISOR,),
         change="""\
 -x[index] = value
@@ -411,6 +412,7 @@ RULES: tuple[Rule, ...] = (
         check=utilization,
         thresholds=(UTILIZATION_FINE, UTILIZATION_POOR),
         advice=("order",),
+        gpu=("order",),
         pages=(pages.PIPELINE,),
         sources=("20-step tuning checklist 2-06",),
     ),
@@ -420,6 +422,7 @@ RULES: tuple[Rule, ...] = (
         inputs=("overlap",),
         check=verdict,
         advice=("order",),
+        gpu=("order",),
         pages=(pages.ADVISOR,),
         sources=("MindStudio Insight walk-through 1-02, 1-49, 1-56",),
     ),

@@ -228,6 +228,7 @@ RULES: tuple[Rule, ...] = (
         check=loader,
         thresholds=(LOADER_MS, LOADER_LEAST_MS, LOADER_FREE_SHARE),
         advice=("workers", "workers_more", "pin_memory", "storage"),
+        gpu=("workers", "workers_more", "pin_memory", "storage"),
         pages=(pages.DATA, pages.TUNING),
         change="""\
 -loader = DataLoader(data, batch_size=64)
@@ -244,6 +245,7 @@ RULES: tuple[Rule, ...] = (
         check=copies,
         thresholds=(COPY_SHARE, COPY_SHARE_HIGH),
         advice=("non_blocking", "prefetch", "fewer_copies"),
+        gpu=("non_blocking", "prefetch", "fewer_copies"),
         pages=(pages.TUNING, pages.DATA),
         change="""\
 -mask = torch.ones(n).npu()
@@ -276,6 +278,7 @@ RULES: tuple[Rule, ...] = (
         check=collector,
         thresholds=(GC_MS, GC_SUSPECT_MS, SEVERITY_HIGH),
         advice=("gc", "gc_record"),
+        gpu=("gc",),
         pages=(pages.GC, pages.PROFILER),
         change="""\
 +gc.collect()

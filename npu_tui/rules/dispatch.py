@@ -123,7 +123,7 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
     site = sync_site(facts)
     return Draft(
         severity,
-        message("finding.vertical.title", who=who, lost=lost, where=where),
+        message("finding.vertical.title", who=who, lost=lost, where=where, chip=facts.chip),
         _vertical_detail(facts, place, removes, site, starved_there, links),
         _vertical_evidence(facts, place),
         _vertical_advice(facts, removes, compiling, site),
@@ -137,9 +137,12 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
             lost=lost,
             starved=starved_there,
             links=links,
+            chip=facts.chip,
         )
         if place.ranges == 1
-        else message("finding.vertical.verdict_many", who=who, lost=lost, starved=starved_there, links=links),
+        else message(
+            "finding.vertical.verdict_many", who=who, lost=lost, starved=starved_there, links=links, chip=facts.chip
+        ),
     )
 
 
@@ -158,7 +161,9 @@ def _vertical_detail(
         parts.append(message("finding.vertical.lines", lines=named))
     if site is not None:
         place_of_site = lines_of(site.file, site.lines)
-        parts.append(message("finding.vertical.site", place=place_of_site, lost=site.lost, device=site.device))
+        parts.append(
+            message("finding.vertical.site", place=place_of_site, lost=site.lost, device=site.device, chip=facts.chip)
+        )
     side = length_of(both(facts.device_side, (np.array([place.start]), np.array([place.end]))))
     if side >= facts.limits[SEVERITY_MEDIUM] * (place.end - place.start):
         parts.append(message("finding.vertical.side", time=side))
@@ -452,6 +457,7 @@ RULES: tuple[Rule, ...] = (
             SEVERITY_HIGH,
         ),
         advice=("task_queue", "binding", "cann_cache", "jit_compile", "metrics_rarely", "fewer_operators"),
+        gpu=("fewer_operators", "gpu_graph"),
         pages=(pages.PIPELINE, pages.TASK_QUEUE, pages.BINDING, pages.ASYNC),
         change="""\
 +export TASK_QUEUE_ENABLE=2
@@ -471,6 +477,7 @@ RULES: tuple[Rule, ...] = (
         check=free,
         thresholds=(FREE_SHARE, FREE_SHARE_HIGH, LATE_SHARE),
         advice=("task_queue", "binding", "fewer_operators", "device_gaps"),
+        gpu=("fewer_operators", "gpu_graph"),
         pages=(pages.PIPELINE, pages.TASK_QUEUE, pages.BINDING),
         change="""\
 +export TASK_QUEUE_ENABLE=2
@@ -499,6 +506,7 @@ RULES: tuple[Rule, ...] = (
         check=interrupt,
         thresholds=(DRAIN_SHARE, INTERRUPTIONS_FEWEST, SEVERITY_MEDIUM, SEVERITY_HIGH),
         advice=("causes", "task_queue", "binding"),
+        gpu=("causes", "gpu_graph"),
         pages=(pages.PIPELINE, pages.TUNING),
         change="""\
 -    if torch.isnan(loss):

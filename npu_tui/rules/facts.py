@@ -22,8 +22,9 @@ from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.inputs import I64, NOTHING, Bools, Input, Inputs, Span, TraceSlices, both
 from npu_tui.trace.arrays import distinct
 from npu_tui.trace.intervals import clipped, union
+from npu_tui.trace.kineto import is_kineto, launch_links, left_out
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.model import HOST_TO_DEVICE, LayerKind
+from npu_tui.trace.model import LayerKind
 from npu_tui.trace.once import ValueCache, of_trace, once
 
 PEAK_TFLOPS = Threshold("peak_tflops", 0.0)
@@ -112,11 +113,21 @@ class Facts(TraceSlices):
             return None
         # A serving process has no ProfilerStep: its kernels and their launches repeat with every token.
         links = self.trace.links
-        link = self.trace.links_of(HOST_TO_DEVICE)
+        link = launch_links(self.trace)
         link = link[links.target_slice[link] >= 0]
         launch = np.full(len(self.trace.slices), -1, np.int64)
         launch[links.target_slice[link]] = link
         return rhythm(self.trace, self.kernels, launch[self.kernels])
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the device is a GPU, or what else PyTorch's own profiler records."""
+        return is_kineto(self.trace)
+
+    @property
+    def chip(self) -> str:
+        """What the device is, in a word."""
+        return "GPU" if self.on_gpu else "NPU"
 
     @property
     def is_serving(self) -> bool:
@@ -206,6 +217,11 @@ class Facts(TraceSlices):
         """Compute or a collective, in the whole trace."""
         device = self.part.slices
         return NOTHING if device is None else self.span_of(np.flatnonzero(device.compute | device.collective))
+
+    @once
+    def earlier(self) -> Span:
+        """When the device does what was launched before the trace began, where that is left out."""
+        return self.span_of(left_out(self.trace)[0])
 
     @once
     def busy(self) -> Span:

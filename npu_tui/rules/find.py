@@ -13,7 +13,7 @@ from npu_tui.rules import FAMILIES
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.ladder import COMPUTE_HIDDEN, SUMMING_UP, Candidate, climb
 from npu_tui.rules.model import SEVERITIES, Finding, Findings
-from npu_tui.rules.rule import Draft, Rule, Skipped
+from npu_tui.rules.rule import Draft, Rule, Skipped, advise
 from npu_tui.trace.message import Message, message
 
 RULES: tuple[Rule, ...] = tuple(rule for family in FAMILIES for rule in import_module(f"npu_tui.rules.{family}").RULES)
@@ -98,8 +98,15 @@ def _candidates(facts: Facts, threads: int = 1) -> tuple[list[Candidate], list[t
     """The drafts of a device, and the rules that could not be applied to it with the reason."""
 
     def asked(rule: Rule) -> Draft | Skipped | None:
+        if facts.on_gpu and rule.gpu is None:
+            return Skipped(message("finding.needs.npu"))
         missing = next((needed for needed in rule.inputs if not facts.has(needed)), None)
-        return rule.check(facts) if missing is None else Skipped(message(f"finding.needs.{missing}"))
+        if missing is not None:
+            return Skipped(message(f"finding.needs.{missing}"))
+        answer = rule.check(facts)
+        if facts.on_gpu and isinstance(answer, Draft):
+            return replace(answer, advice=advise(*(rule.gpu or ())))
+        return answer
 
     if threads > 1:
         # The model takes longest: it is begun first, and the rules that wait for it come last.

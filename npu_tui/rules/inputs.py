@@ -23,8 +23,9 @@ from npu_tui.rules.model import Evidence
 from npu_tui.trace.args import Copies, PlaneArgs
 from npu_tui.trace.classes import step_number
 from npu_tui.trace.intervals import covered, difference, intersection, union
+from npu_tui.trace.kineto import launch_links
 from npu_tui.trace.message import Said
-from npu_tui.trace.model import HOST_TO_DEVICE, Lane, Trace
+from npu_tui.trace.model import Lane, Trace
 from npu_tui.trace.once import once
 from npu_tui.trace.text import brief
 
@@ -256,7 +257,7 @@ def foreign_threads(trace: Trace, device: int | None) -> frozenset[int]:
         of_lane[list(layer.lanes)] = 1 if layer.device == device else 0
     links, slices = trace.links, trace.slices
     tid = np.array([lane.tid for lane in trace.lanes] + [-1], np.int64)
-    link = trace.links_of(HOST_TO_DEVICE)
+    link = launch_links(trace)
     link = link[(links.target_slice[link] >= 0) & (links.source_slice[link] >= 0)]
     reached = of_lane[slices.lane[links.target_slice[link]]]
     source = tid[slices.lane[links.source_slice[link]]]

@@ -176,6 +176,7 @@ RULES: tuple[Rule, ...] = (
         check=small,
         thresholds=(SMALL_KERNEL_US, SMALL_KERNEL_SHARE, SMALL_KERNEL_GAP, LINKS_FEWEST),
         advice=("fewer_operators", "foreach", "graph"),
+        gpu=("fewer_operators", "foreach", "gpu_graph"),
         pages=(pages.GRAPHS, pages.OPTIMIZERS, pages.ATB),
         change="""\
 -for weight, grad in zip(weights, grads):

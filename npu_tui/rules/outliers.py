@@ -228,6 +228,7 @@ RULES: tuple[Rule, ...] = (
         check=outliers,
         thresholds=(OUTLIER_FACTOR, OUTLIER_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
         advice=("outlier_shape", "outlier_neighbour"),
+        gpu=("outlier_shape", "outlier_neighbour"),
         pages=(pages.ADVISOR,),
         sources=("operator tuning guide 0-29",),
         reach="place",

@@ -233,6 +233,7 @@ RULES: tuple[Rule, ...] = (
         check=pauses,
         thresholds=(PAUSE_MS, PAUSE_SHARE, STEP_START_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
         advice=("pause_look", "pause_record"),
+        gpu=("pause_look", "pause_record"),
         pages=(pages.PROFILER, pages.TUNING),
         change="""\
 -torch.save(model.state_dict(), path)

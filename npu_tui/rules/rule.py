@@ -66,7 +66,8 @@ class Rule(Kind, frozen=True, kw_only=True):
 
     ``thresholds`` are the numbers that it compares with, ``sources`` the documents that it is taken from. A finding
     ``of_profiler`` is about the profile, not about the job, and stays off the ladder. A rule that is ``replayed`` asks
-    for the model of the run, which takes longest to build.
+    for the model of the run, which takes longest to build. ``gpu`` is the advice that holds on a GPU as well; a rule
+    with None is about NPUs only.
     """
 
     cls: FindingClass
@@ -77,6 +78,7 @@ class Rule(Kind, frozen=True, kw_only=True):
     reach: Reach = "broad"
     of_profiler: bool = False
     replayed: bool = False
+    gpu: tuple[str, ...] | None = None
 
 
 def severity_of(facts: Facts, share: float) -> Severity:

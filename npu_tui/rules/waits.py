@@ -98,7 +98,7 @@ def sync_host(facts: Facts) -> Draft | None:
     title = message("finding.sync.title", lost=lost)
     if site is not None:
         words = {"lines": lines_of(site.file, site.lines), "tasks": site.tasks, "device": site.device}
-        title = message("finding.sync.title_lines", lost=lost, **words)
+        title = message("finding.sync.title_lines", lost=lost, chip=facts.chip, **words)
         parts.append(message("finding.sync.site", function=brief(site.function), lost=site.lost, **words))
     if blocking:
         parts.append(message("finding.sync.blocking", share=share_blocking))
@@ -347,6 +347,7 @@ RULES: tuple[Rule, ...] = (
         check=sync_host,
         thresholds=(SYNC_SHARE, SYNC_UNPROVEN, SYNC_BLOCKING, SYNC_LONG_US, SEVERITY_MEDIUM, SEVERITY_HIGH),
         advice=("metrics_rarely", "non_blocking", "launch_blocking", "inference"),
+        gpu=("metrics_rarely", "non_blocking"),
         pages=(pages.TUNING, pages.SYNC, pages.BLOCKING, pages.ASYNC),
         change="""\
 -for batch in loader:
@@ -374,6 +375,7 @@ RULES: tuple[Rule, ...] = (
         check=step_start,
         thresholds=(STEP_START_SHARE, STEP_START_SHARE_HIGH),
         advice=("prefetch", "non_blocking", "overlap_steps"),
+        gpu=("prefetch", "non_blocking", "overlap_steps"),
         pages=(pages.DATA, pages.TUNING),
         change="""\
 -for images, labels in loader:

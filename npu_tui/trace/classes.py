@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from npu_tui.trace.kineto import ANNOTATION, is_collective
 from npu_tui.trace.model import FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE, Lane, LayerKind, RoleKind, Trace
 
 
@@ -47,7 +48,7 @@ def step_number(name: str) -> str | None:
 
 def classify(kind: LayerKind, category: str, name: str) -> OpClass:
     """The class of the slices called ``name`` with ``category`` in a layer of ``kind``."""
-    if kind == "python" or kind == "other":
+    if kind == "python" or kind == "other" or category == "python_function":
         return _host_class(category, name)
     if kind == "cann":
         return OpClass.WAIT if _HOST_WAIT.search(name) else OpClass.CANN
@@ -55,7 +56,7 @@ def classify(kind: LayerKind, category: str, name: str) -> OpClass:
         if name == "Free":
             return OpClass.WAIT
         return OpClass.CUBE if name == "Computing" else OpClass.COMMUNICATION
-    return _device_class(kind, name)
+    return OpClass.OTHER if category == ANNOTATION else _device_class(kind, name)
 
 
 def _host_class(category: str, name: str) -> OpClass:
@@ -79,7 +80,7 @@ def _device_class(kind: LayerKind, name: str) -> OpClass:
         return OpClass.OTHER
     if _DEVICE_MEMORY.search(name):
         return OpClass.MEMORY
-    if name.startswith(("hcom_", "Reduce_Inline")):
+    if name.startswith("Reduce_Inline") or is_collective(name):
         return OpClass.COMMUNICATION
     return OpClass.CUBE if _CUBE.search(name) else OpClass.VECTOR
 

@@ -1,0 +1,85 @@
+"""Traces of PyTorch's own profiler (Kineto): what the device did, and which call launched it.
+
+Slices of a device have the categories ``kernel``, ``gpu_memcpy`` and ``gpu_memset``; a launch and its kernel have equal
+args ``correlation``, which is the id of the ``ac2g`` links between them. Source: libkineto's output_json.cpp.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.trace.model import HOST_TO_DEVICE, Trace
+from npu_tui.trace.once import of_trace
+
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+KERNEL, COPY, FILL = "kernel", "gpu_memcpy", "gpu_memset"
+DEVICE_CATEGORIES = frozenset({KERNEL, COPY, FILL})
+LAUNCH = "ac2g"
+"""The category of links from a call of the runtime to what it launched."""
+ANNOTATION = "gpu_user_annotation"
+"""The category of a range of the host, shown again over what it launched: no work of the device."""
+
+_COLLECTIVE = re.compile(r"nccl|hccl|rccl|^hcom_|oneccl|ccl::", re.IGNORECASE)
+_COPYING_KERNEL = "__amd_rocclr_copyBuffer"
+
+
+def is_collective(name: str) -> bool:
+    """Whether a kernel is that of a communication library."""
+    return _COLLECTIVE.search(name) is not None
+
+
+def is_kineto(trace: Trace) -> bool:
+    """Whether PyTorch's own profiler wrote the trace and a device did anything in it."""
+    return not DEVICE_CATEGORIES.isdisjoint(trace.categories)
+
+
+@of_trace
+def device_work(trace: Trace) -> dict[str, Bools]:
+    """Masks over all slices: ``compute`` (also filled memory), ``collective`` and ``copy``; (n,) each.
+
+    What has no launch and starts before anything that has one was launched before the trace began: it is left out, as
+    TraceLens does. Without any launch all of it counts.
+    """
+    slices = trace.slices
+    of = {name: slices.category == trace.categories.index(name) for name in DEVICE_CATEGORIES & set(trace.categories)}
+    none = np.zeros(len(slices), np.bool_)
+    kernel, copy, fill = (of.get(name, none) for name in (KERNEL, COPY, FILL))
+    collective = kernel & np.array([is_collective(name) for name in trace.names] + [False])[slices.name]
+    copy = copy | (kernel & np.array([name.startswith(_COPYING_KERNEL) for name in trace.names] + [False])[slices.name])
+    work = {"compute": (kernel | fill) & ~collective & ~copy, "collective": collective, "copy": copy}
+    launched = trace.links.target_slice[launch_links(trace)]
+    if not len(launched):
+        return work
+    counts = slices.start >= slices.start[launched].min()
+    return {name: mask & counts for name, mask in work.items()}
+
+
+def left_out(trace: Trace) -> tuple[I64, int]:
+    """The slices of devices that were launched before the trace began, and how many slices devices have."""
+    if not is_kineto(trace):
+        return np.zeros(0, np.int64), 0
+    codes = [trace.categories.index(name) for name in DEVICE_CATEGORIES & set(trace.categories)]
+    every = np.isin(trace.slices.category, codes)
+    work = np.logical_or.reduce(list(device_work(trace).values()))
+    return np.flatnonzero(every & ~work), int(np.count_nonzero(every))
+
+
+@of_trace
+def launch_links(trace: Trace) -> I64:
+    """Indices of the links from a launch to what it launched: ``HostToDevice``, or ``ac2g`` of Kineto; by target time.
+
+    An ``ac2g`` link of a call that launches nothing, such as a synchronization, ends in no slice of a device.
+    """
+    link = trace.links_of(HOST_TO_DEVICE)
+    if len(link) or not is_kineto(trace):
+        return link
+    link, links, slices = trace.bound_links_of(LAUNCH), trace.links, trace.slices
+    codes = [trace.categories.index(name) for name in DEVICE_CATEGORIES & set(trace.categories)]
+    target = links.target_slice[link]
+    ends: Bools = np.isin(slices.category[target], codes) & (slices.start[target] == links.target_time[link])
+    return link[ends]

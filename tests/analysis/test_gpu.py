@@ -1,0 +1,93 @@
+"""Profiles of GPUs: what the device did, who launched it, and what is left out, against figures of TraceLens."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from measured import profile_at
+
+from npu_tui.strings import words
+from npu_tui.trace.kineto import left_out
+
+_TRACES = os.environ.get("NPU_TUI_TRACES")
+
+
+@pytest.mark.skipif(_TRACES is None, reason="NPU_TUI_TRACES is not set: it names the folder of the real profiles")
+@pytest.mark.parametrize(
+    ("name", "earlier"), [("gaunernst_bert-small-uncased", 0), ("Falconsai_nsfw", 0), ("Qwen_Qwen1.5", 509)]
+)
+def test_published_figures(name: str, earlier: int) -> None:
+    (path,) = (Path(str(_TRACES)) / "gpu").glob(f"{name}*.json.gz")
+    found = profile_at(path)
+    (sums,) = found.overlaps
+    (published,) = path.parent.glob(f"{name}*.gpu_timeline.csv")
+    with published.open() as file:
+        ms = {row["type"]: float(row["time ms"]) for row in csv.DictReader(file)}
+    assert found.kind == "kineto"
+    assert sums.computing / 1e6 == pytest.approx(ms["computation_time"], abs=2e-5)
+    assert sums.not_overlapped / 1e6 == pytest.approx(ms["exposed_comm_time"], abs=2e-5)
+    assert sums.copies / 1e6 == pytest.approx(ms["exposed_memcpy_time"], abs=2e-5)
+    assert (sums.total - sums.free) / 1e6 == pytest.approx(ms["busy_time"], abs=2e-5)
+    assert sums.free / 1e6 == pytest.approx(ms["idle_time"], abs=2e-5)
+    assert len(left_out(found.trace)[0]) == earlier
+
+
+def _slice(category: str, name: str, pid: int, tid: int, start: float, length: float, **args: Any) -> dict[str, Any]:
+    head = {"ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid}
+    return head | {"ts": start, "dur": length, "args": args}
+
+
+def _launched(call: str, made: float, correlation: int, *kernels: tuple[str, str, float, float]) -> Any:
+    """A call of the runtime and what it launched; the launch of a graph has no link, as on ROCm."""
+    events = [_slice("cuda_runtime", call, 70, 70, made, 4, correlation=correlation)]
+    if "Graph" not in call:
+        events.append({"ph": "s", "cat": "ac2g", "name": "ac2g", "id": correlation, "pid": 70, "tid": 70, "ts": made})
+    for category, name, start, length in kernels:
+        events.append(_slice(category, name, 1, 7, start, length, correlation=correlation))
+        end = {"ph": "f", "bp": "e", "cat": "ac2g", "name": "ac2g", "id": correlation, "pid": 1, "tid": 7}
+        events.append(end | {"ts": start})
+    return events
+
+
+def test_a_small_trace(tmp_path: Path) -> None:
+    events = [
+        _slice("kernel", "earlier", 1, 7, 0, 20),
+        *_launched("hipLaunchKernel", 50, 1, ("kernel", "void gemm<float>(int)", 60, 20)),
+        *_launched("hipLaunchKernel", 52, 2, ("kernel", "ncclDevKernel_AllReduce_Sum", 70, 30)),
+        *_launched("hipMemcpyAsync", 56, 3, ("gpu_memcpy", "Memcpy DtoH", 100, 10)),
+        *_launched("hipStreamSynchronize", 60, 4),
+        *_launched("hipGraphLaunch", 190, 5, *(("kernel", f"in_graph_{k}", 200 + 22 * k, 20) for k in range(5))),
+        _slice("gpu_user_annotation", "range", 1, 7, 60, 250),
+        _slice("kernel", "__amd_rocclr_copyBuffer", 1, 7, 310, 5),
+    ]
+    info = {"rank": 5, "world_size": 8, "pg_config": [{"pg_name": "0", "pg_desc": "dp", "ranks": [1, 5]}]}
+    path = tmp_path / "h_1.1.pt.trace.json"
+    path.write_text(json.dumps({"distributedInfo": info, "traceEvents": events}))
+    found = profile_at(path)
+    trace = found.trace
+    (sums,) = found.overlaps
+    assert (trace.rank, found.device) == (5, 1)
+    assert found.setup.groups == {"dp": (1, 5)}
+    figures = sums.computing, sums.communication, sums.not_overlapped, sums.copies, sums.free
+    assert [ns / 1000 for ns in figures] == [120, 30, 20, 15, 100]
+    assert sums.total / 1000 == 315 - 60
+    assert [trace.name_of(int(item)) for item in left_out(trace)[0]] == ["earlier"]
+    (launches,) = found.dispatch
+    assert len(launches.link) == 4, "a graph is one launch"
+    (part,) = found.devices
+    assert part.split is not None
+    late, side, unknown = part.split.sums(found.window)
+    floor = launches.floors[0].floor / 1000
+    assert late / 1000 == pytest.approx(190 + floor - 110)
+    assert (late + side) / 1000 == pytest.approx(98)
+    assert unknown / 1000 == 2, "nothing tells what launched the last copy"
+    assert np.count_nonzero(found.compute) == 6
+    advice = " ".join(words(text) for finding in found.findings.findings for text in finding.advice)
+    for npu_only in ("TASK_QUEUE_ENABLE", "torch_npu", "CPU_AFFINITY_CONF", "MINDIE", "torchair"):
+        assert npu_only not in advice
