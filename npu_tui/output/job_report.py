@@ -14,6 +14,7 @@ from npu_tui.jobs.model import CLUSTER
 from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, FINDINGS, GROUPS, HEAT, HOSTS, LINKS, RANKS
 from npu_tui.output.values import text
 from npu_tui.profile.table import Record
+from npu_tui.rules.model import MUCH_LOST
 from npu_tui.strings import words
 from npu_tui.trace.message import Message, message
 
@@ -33,10 +34,6 @@ else:
         table.row for table in (CLOCKS, COLLECTIVES, FINDINGS, GROUPS, HEAT, HOSTS, LINKS, RANKS)
     )
     ArrivalRow, ClockBend = tables.ArrivalRow, tables.ClockBend
-
-
-_MUCH = 0.2
-"""From this share of a step on, exposed communication is a loss that a verdict has to name."""
 
 
 class JobSource(msgspec.Struct):
@@ -116,7 +113,7 @@ def _unexplained(job: Job) -> Message | None:
     losses: list[tuple[float, int, int, int, int]] = []
     for profile in job.ranks:
         exposed, total = (sum(getattr(step, name) for step in profile.steps) for name in ("exposed", "total"))
-        if total and exposed > _MUCH * total:
+        if total and exposed > MUCH_LOST * total:
             count, bubble = len(profile.steps), sum(step.bubble or 0 for step in profile.steps)
             losses.append((exposed / total, profile.rank, exposed // count, total // count, bubble // count))
     if not losses:

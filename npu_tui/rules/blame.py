@@ -22,7 +22,7 @@ LOADER_LEAST_MS = Threshold("loader_least_ms", 1.0)
 
 I64 = npt.NDArray[np.int64]
 
-_COMPILE = "aclopCompileAndExecute"
+COMPILE = "aclopCompileAndExecute"
 _MEMORY_CALLS = ("aclMallocMemInner", "aclrtMalloc", "aclrtMallocPhysical", "aclrtFreePhysical", "aclrtFree")
 _LEAST_BLAME = 0.02
 _MOST_OF_THE_JOB = 0.5
@@ -33,7 +33,7 @@ Function = tuple[str, str]
 
 def compile_calls(facts: Facts) -> I64:
     """The calls that compile an operator before they launch it."""
-    return facts.named(("cann",), lambda name: name.endswith(_COMPILE))
+    return facts.named(("cann",), lambda name: name.endswith(COMPILE))
 
 
 def memory_calls(facts: Facts) -> dict[str, I64]:

@@ -32,7 +32,7 @@ from npu_tui.rules.late_ranks import (
     unknown_span,
 )
 from npu_tui.rules.model import SEVERITIES, Confidence, Evidence, Severity
-from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, sentences, severity_of
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Unexplained, advise, sentences, severity_of
 from npu_tui.trace.arrays import in_groups
 from npu_tui.trace.intervals import touches
 from npu_tui.trace.message import Message, message
@@ -83,6 +83,9 @@ def exposed(facts: Facts) -> Draft | None:
     verdict, spent = ("verdict_partly" if waited else "verdict"), sums.not_overlapped
     if mostly_late:
         verdict, spent = ("verdict_rest", length_of(rest)) if known else ("verdict_waited", waited)
+    if severity == "info":
+        verdict, spent = "verdict_fill", length_of(filling)
+    why, recording = _unexplained(facts, known)
     return Draft(
         severity,
         message("finding.exposed.title", **words),
@@ -100,6 +103,11 @@ def exposed(facts: Facts) -> Draft | None:
             waited=waited,
             exposed=sums.not_overlapped,
         ),
+        unexplained=Unexplained(
+            without(facts.exposed, filling),
+            message("finding.exposed.verdict_unexplained", share=share, total=facts.total, why=why),
+            advise(recording),
+        ),
     )
 
 
@@ -108,6 +116,22 @@ def _late(facts: Facts, lateness: Late, waited: int) -> Message:
     if lateness.peers[0] == UNKNOWN:
         return message("finding.exposed.unseen", waited=waited)
     return message("finding.exposed.late", ranks=numbers_of(facts, lateness.visible), waited=waited)
+
+
+def _unexplained(facts: Facts, known: bool) -> tuple[Message, str]:
+    """Why the cause of exposed communication may not be known, and the advice that leads to it."""
+    slices, device, start = facts.trace.slices, facts.part.slices, facts.window.start
+    if not facts.whole_steps and device is not None:
+        items = np.flatnonzero(device.collective)
+        items = items[(slices.start[items] < start) & (slices.end[items] > start)]
+        cut = length_of(both(facts.exposed, facts.span_of(items)))
+        if len(items) and cut >= facts.limits[LATE_PEER_SHARE] * facts.sums.not_overlapped:
+            longest = int(items[np.argmax(slices.end[items])])
+            words = {"name": facts.name_of(longest, 40), "time": start - int(slices.start[longest])}
+            return message("finding.exposed.unexplained.before", **words), "widen_range"
+    if not known:
+        return message("finding.exposed.unexplained.level"), "late_unknown"
+    return message("finding.exposed.unexplained.waits"), "record_ranks"
 
 
 def _exposed_of(facts: Facts, item: int) -> int:

@@ -22,6 +22,7 @@ from npu_tui.rules import pages
 from npu_tui.rules.blame import LINKS_FEWEST, compile_calls
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import I64, Span, length_of, without
+from npu_tui.rules.left_out import left_out
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.rule import (
     SEVERITY_HIGH,
@@ -72,31 +73,24 @@ def utilization(facts: Facts) -> Draft:
 
 
 def verdict(facts: Facts) -> Draft:
-    """What binds the job: the largest of host-late Free, exposed communication and computing."""
+    """What binds the job: the largest of host-late Free (where no launch is known all of Free), exposed communication
+    and computing.
+    """
     sums = facts.sums
-    late = length_of(facts.host_late) if facts.part.split is not None else sums.free
+    known = facts.part.split is not None
+    late = length_of(facts.host_late) if known else sums.free
     parts = {"dispatch": late, "communication": sums.not_overlapped, "compute": sums.computing}
     bound = max(parts, key=lambda name: parts[name])
     times = {"late": late, "exposed": sums.not_overlapped, "compute": sums.computing}
     shares = {f"{name}_share": facts.share(time) for name, time in times.items()}
-    detail = message("finding.verdict.detail", **times, **shares)
+    detail = message("finding.verdict.detail" if known else "finding.verdict.detail_free", **times, **shares)
     return Draft(
         "info",
-        message("finding.verdict.title", bound=message(f"finding.bound.{bound}")),
-        sentences(detail, *_left_out(facts)),
+        message("finding.verdict.title", bound=message(f"finding.bound.{bound}"))
+        if known or bound != "dispatch"
+        else message("finding.verdict.title_free"),
+        sentences(detail, *left_out(facts)),
     )
-
-
-def _left_out(facts: Facts) -> list[Message]:
-    """A sentence that the first steps are left out of the figures; empty where they are not."""
-    if not facts.warm_up:
-        return []
-    items = np.array([step.item for step in facts.warm_up])
-    words = {"time": int(facts.length(items).max()), "usual": facts.step_ns}
-    first, last = facts.warm_up[0].number, facts.warm_up[-1].number
-    if first == last:
-        return [message("finding.verdict.warm_up", step=first, **words)]
-    return [message("finding.verdict.warm_ups", first=first, last=last, **words)]
 
 
 SHARE_CUBE = Threshold("share_cube", 0.6)

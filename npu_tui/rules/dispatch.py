@@ -37,6 +37,7 @@ from npu_tui.rules.rule import (
     Draft,
     Rule,
     Skipped,
+    Unexplained,
     advise,
     line_of,
     lines_of,
@@ -234,6 +235,11 @@ _EVEN_WITHIN = 0.1
 _COPIES_FROM = 0.01
 """Share of Free from which its copies are mentioned."""
 
+_GAPS = {"device": "device_gaps", "launches": "record_launches"}
+"""What to do by what most of Free is: gaps of the device, or kernels whose launch is not known."""
+_RECORDINGS = {"host": "record_host", "device": "level1_tasks", "launches": "record_launches"}
+"""The recording that would tell the cause."""
+
 FREE_SHARE = Threshold("free_share", 0.1)
 FREE_SHARE_HIGH = Threshold("free_share_high", 0.2)
 LATE_SHARE = Threshold("late_share", 0.5)
@@ -252,7 +258,8 @@ def free(facts: Facts) -> Draft | None:
         severity = "info"
     known = facts.part.split is not None
     late, side = length_of(facts.host_late), length_of(facts.device_side)
-    host_bound = known and late >= limits[LATE_SHARE] * facts.sums.free
+    least = limits[LATE_SHARE] * facts.sums.free
+    where = "launches" if not known else "host" if late >= least else "device" if side >= least else "launches"
     if not known:
         cause = message("finding.free.unknown")
     else:
@@ -264,6 +271,7 @@ def free(facts: Facts) -> Draft | None:
             if copied >= _COPIES_FROM
             else message("finding.free.split", **words)
         )
+    told = message("finding.free.verdict_told", time=length_of(both(idle, elsewhere))) if severity == "info" else None
     return Draft(
         severity,
         message("finding.free.title", time=facts.sums.free, share=share),
@@ -272,10 +280,21 @@ def free(facts: Facts) -> Draft | None:
             message("finding.free.told", time=length_of(both(idle, elsewhere))) if severity == "info" else "",
         ),
         tuple(_free_place(facts, start, end) for start, end in largest(idle)),
-        stage_advice(facts) if host_bound else advise("device_gaps"),
+        stage_advice(facts) if where == "host" else advise(_GAPS[where]),
         facts.host_late if known else None,
         confidence="high" if known else "low",
         code_lines=tuple(code for code, _ in _worst_lines(facts)),
+        verdict=told,
+        unexplained=Unexplained(
+            without(idle, elsewhere),
+            message(
+                "finding.free.verdict_unexplained",
+                share=share,
+                total=facts.total,
+                why=message(f"finding.free.unexplained.{where}"),
+            ),
+            advise(_RECORDINGS[where]),
+        ),
     )
 
 

@@ -12,9 +12,10 @@ from npu_tui.analysis.thresholds import AnyThreshold
 from npu_tui.rules import FAMILIES
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.ladder import COMPUTE_HIDDEN, SUMMING_UP, Candidate, climb
-from npu_tui.rules.model import SEVERITIES, Finding, Findings
-from npu_tui.rules.rule import Draft, Rule, Skipped, advise
-from npu_tui.trace.message import Message, message
+from npu_tui.rules.left_out import left_out
+from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Findings
+from npu_tui.rules.rule import Draft, Rule, Skipped, advise, sentences
+from npu_tui.trace.message import Message, Said, message
 
 RULES: tuple[Rule, ...] = tuple(rule for family in FAMILIES for rule in import_module(f"npu_tui.rules.{family}").RULES)
 """Every rule; each id occurs once."""
@@ -36,7 +37,9 @@ def find(devices: Sequence[Facts], threads: int = 1) -> Findings:
     judged = [_of_device(facts, threads) for facts in devices]
     if len(judged) == 1:
         (only,) = judged
-        return Findings(only.findings, only.not_checked, _in_order([*only.lines.values()][:2]) or only.otherwise)
+        leaders = tuple(finding for finding in only.findings if finding.id in only.lines)[:2]
+        lines = _in_order([only.lines[finding.id] for finding in leaders]) or only.otherwise
+        return Findings(only.findings, only.not_checked, _without(devices[0], lines), leaders)
     named = [_named(one_device, facts) for one_device, facts in zip(judged, devices, strict=True)]
     best: dict[str, Finding] = {}
     for finding in sorted((candidate for row in named for candidate in row.findings), key=_importance):
@@ -44,14 +47,17 @@ def find(devices: Sequence[Facts], threads: int = 1) -> Findings:
     checked = set(best)
     skipped = {rule: reason for row in named for rule, reason in row.not_checked if rule not in checked}
     order = sorted(best.values(), key=_importance)
-    return Findings(tuple(order), tuple(skipped.items()), _verdict_of_all(order, named))
+    told = {id(finding): row.lines[finding.id] for row in named for finding in row.findings if finding.id in row.lines}
+    # The first two that a device works on.
+    leaders = tuple(finding for finding in order if id(finding) in told)[:2]
+    verdict = _in_order([told[id(leader)] for leader in leaders]) or named[0].otherwise
+    return Findings(tuple(order), tuple(skipped.items()), _without(devices[0], verdict), leaders)
 
 
-def _verdict_of_all(order: list[Finding], named: list[_Judged]) -> tuple[Message, ...]:
-    """The verdict of several devices: the first two of ``order`` that a device works on, in this order."""
-    lines = {id(finding): row.lines[finding.id] for row in named for finding in row.findings if finding.id in row.lines}
-    leading = [lines[id(leader)] for leader in order if id(leader) in lines]
-    return _in_order(leading[:2]) if leading else named[0].otherwise
+def _without(facts: Facts, lines: tuple[Message, ...]) -> tuple[Message, ...]:
+    """``lines`` behind what is left out of their figures."""
+    left = left_out(facts)
+    return (sentences(*left, lines[0]), *lines[1:]) if left else lines
 
 
 def titles(devices: Sequence[Facts]) -> tuple[dict[str, Message], set[str]]:
@@ -85,13 +91,17 @@ class _Judged(Struct, frozen=True):
 def _of_device(facts: Facts, threads: int) -> _Judged:
     candidates, skipped = _candidates(facts, threads)
     findings, leading = climb(candidates, facts, threads)
-    drafts = {candidate.rule.id: candidate.draft.verdict for candidate in candidates}
-    lines = {
-        finding.id: drafts[finding.id]
-        or message("finding.verdict.line", what=message(f"finding.class.{finding.cls}"), title=finding.title)
-        for finding in findings[:leading]
-    }
-    return _Judged(tuple(findings), tuple(skipped), lines, _nothing_to_do(facts))
+    drafts = {candidate.rule.id: candidate.draft for candidate in candidates}
+    lines = {finding.id: _line(finding, drafts[finding.id]) for finding in findings[:leading]}
+    return _Judged(tuple(findings), tuple(skipped), lines, _nothing_to_do(facts, drafts))
+
+
+def _line(finding: Finding, draft: Draft) -> Message:
+    """The line of a finding in the verdict."""
+    if finding.leads and draft.unexplained is not None:
+        return draft.unexplained.verdict
+    what = message(f"finding.class.{finding.cls}")
+    return draft.verdict or message("finding.verdict.line", what=what, title=finding.title)
 
 
 def _candidates(facts: Facts, threads: int = 1) -> tuple[list[Candidate], list[tuple[str, Message]]]:
@@ -141,17 +151,23 @@ def _in_order(lines: list[Message]) -> tuple[Message, ...]:
     return (*lines[:1], *(message("finding.verdict.then", line=line) for line in lines[1:]))
 
 
-def _nothing_to_do(facts: Facts) -> tuple[Message, ...]:
-    """What the device does with its time, where no finding is to be worked on."""
-    if not facts.has("overlap"):
-        sums = facts.sums
-        if not sums.total:
-            return (message("finding.verdict.no_device"),)
-        parts = {"compute": sums.computing, "exposed": sums.not_overlapped, "free": sums.free}
-        shares = {name: sums.ratio(part) for name, part in parts.items()}
-        return (message("finding.verdict.tables", total=sums.total, **shares),)
-    compute, free = facts.share(facts.sums.computing), facts.share(facts.sums.free)
-    return (message("finding.verdict.healthy", total=facts.total, compute=compute, free=free),)
+def _nothing_to_do(facts: Facts, drafts: dict[str, Draft]) -> tuple[Message, ...]:
+    """What the device does with its time, where no finding is to be worked on; a large loss is told first."""
+    sums = facts.sums
+    if not sums.total:
+        return (message("finding.verdict.no_device"),)
+    parts = {"compute": sums.computing, "exposed": sums.not_overlapped, "free": sums.free}
+    shares: dict[str, float] = {name: facts.share(part) for name, part in parts.items()}
+    loss = max("exposed", "free", key=lambda name: shares[name])
+    if shares[loss] <= MUCH_LOST:
+        known = facts.has("overlap")
+        return (message(f"finding.verdict.{'healthy' if known else 'tables'}", total=sums.total, **shares),)
+    rule = {"exposed": "COMM.EXPOSED", "free": "DISPATCH.FREE"}[loss]
+    why: Said = message("finding.verdict.tables_why") if not facts.has("overlap") else ""
+    if rule in drafts and drafts[rule].verdict is not None and drafts[rule].severity == "info":
+        why = drafts[rule].verdict or ""
+    lost = message(f"finding.verdict.lost_{loss}", total=sums.total, **shares)
+    return (sentences(lost, why),)
 
 
 def _named(judged: _Judged, facts: Facts) -> _Judged:
@@ -172,6 +188,7 @@ def _importance(finding: Finding) -> tuple[object, ...]:
     """Sorts the findings of several devices as one device's ladder does."""
     outside = finding.step_after_ns is None
     return (
+        not finding.leads,
         finding.id in SUMMING_UP,
         finding.hidden,
         outside,

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from npu_tui.analysis.replay import NO_CHANGE, Change, Replay
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import NOTHING, Span, both, length_of, together
-from npu_tui.rules.model import SEVERITIES, Finding
+from npu_tui.rules.inputs import NOTHING, Span, both, length_of, together, without
+from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding
 from npu_tui.rules.rule import Draft, Rule, advise, sentences
 from npu_tui.trace.intervals import covered_before, union
 from npu_tui.trace.message import Message, message
@@ -75,6 +75,7 @@ class Rung(Struct, frozen=True):
     ``own`` is the most it gained at any point of the climb, ``alone`` what it gains as the first one: a rung that is
     ``held`` gains hardly anything before those above it are fixed. An ``idle`` one gains nothing at all, as something
     else takes as long. What an ``untold`` one gains is unknown: what waited for it was not recorded.
+    One that ``leads`` is a loss that no rung explains: nobody knows what it gains.
     """
 
     candidate: Candidate
@@ -85,6 +86,7 @@ class Rung(Struct, frozen=True):
     alone: int | None = None
     idle: bool = False
     untold: bool = False
+    leads: bool = False
 
     @property
     def held(self) -> bool:
@@ -167,6 +169,11 @@ def climb(candidates: list[Candidate], facts: Facts, threads: int = 1) -> tuple[
         key=lambda candidate: _rank_outside(candidate, facts),
     )
     steps = [rung for rung in rungs if rung.part_of is None]
+    lead = _unexplained(candidates, others, steps, facts)
+    if lead is not None:
+        others = [candidate for candidate in others if candidate is not lead]
+        hidden = _counts(lead, facts) and _is_untold(lead, facts)
+        steps.insert(0, Rung(lead, None, None, None, untold=hidden, leads=True))
     # A weight is not a gain, so weighed findings come after all that shorten the step.
     weighed.sort(key=lambda candidate: (SEVERITIES.index(candidate.draft.severity), -candidate.draft.weight))
     steps += [Rung(candidate, None, None, None) for candidate in weighed]
@@ -185,6 +192,38 @@ def climb(candidates: list[Candidate], facts: Facts, threads: int = 1) -> tuple[
         _finding(rung, facts, above, following.get(id(rung))) for above, rung in enumerate((*steps, *parts, *rest))
     ]
     return _none_low_ahead_of_high(findings, len(steps)), len(steps)
+
+
+def _unexplained(
+    candidates: list[Candidate], others: list[Candidate], steps: list[Rung], facts: Facts
+) -> Candidate | None:
+    """The one of ``others`` that leads: the largest loss, where the ``steps`` of the ladder explain too little of it.
+
+    That is the finding of the loss itself, or the one nearest to a cause whose time most of the loss is.
+    """
+    explained = together(*(rung.candidate.span for rung in steps), NOTHING)
+    losses = [
+        (length_of(without(candidate.draft.unexplained.span, explained)), candidate)
+        for candidate in candidates
+        if candidate.draft.unexplained is not None
+    ]
+    rest, loss = max(losses, key=lambda row: row[0], default=(0, None))
+    if loss is None or loss.draft.unexplained is None or facts.share(rest) <= MUCH_LOST:
+        return None
+    if any((rung.gain or 0) >= rest or rung.candidate is loss for rung in steps):
+        return None
+    span = without(loss.draft.unexplained.span, explained)
+    covering = [
+        candidate
+        for candidate in others
+        if candidate is loss
+        or (_counts(candidate, facts) and length_of(both(candidate.span, span)) >= _NEARER_COVERS * rest)
+    ]
+    return max(
+        covering,
+        key=lambda candidate: (_NEARNESS[candidate.rule.reach], candidate is not loss, length_of(candidate.span)),
+        default=None,
+    )
 
 
 def _none_low_ahead_of_high(findings: list[Finding], leading: int) -> list[Finding]:
@@ -342,6 +381,9 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
     rule, draft = rung.candidate.rule, rung.candidate.draft
     gain = None if rung.gain is None else round(rung.gain / facts.count)
     steps = steps_of(draft, facts) if rule.id not in SUMMING_UP else ()
+    advice = advise(*rule.advice) if draft.advice is None else draft.advice
+    if rung.leads and draft.unexplained is not None:
+        advice = tuple(dict.fromkeys((*draft.unexplained.advice, *advice)))
     after = None if rung.removed is None else max(round(facts.step_ns - rung.removed / facts.count), 0)
     return Finding(
         rule.id,
@@ -350,9 +392,9 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
         _measured_over(draft.title, facts),
         sentences(draft.detail, *_steps_in_words(steps, facts), *_outlook(rung, facts, above, following)),
         draft.evidence,
-        advise(*rule.advice) if draft.advice is None else draft.advice,
+        advice,
         gain,
-        draft.confidence,
+        "low" if rung.leads else draft.confidence,
         rule.sources,
         draft.code_lines,
         is_hidden(rung.candidate, facts),
@@ -360,6 +402,7 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
         rung.part_of,
         steps,
         above if rung.held and rung.part_of is None else 0,
+        rung.leads,
     )
 
 
@@ -411,10 +454,13 @@ def _steps_in_words(steps: tuple[int, ...], facts: Facts) -> list[Message]:
 
 def _outlook(rung: Rung, facts: Facts, above: int, following: Rung | None) -> list[Message]:
     """What of the gain remains after the ``above`` findings before it, and how long the step is then."""
-    if rung.idle:
-        return [message("finding.outlook.idle")]
     if rung.untold:
         return [message("finding.outlook.untold")]
+    if rung.leads:
+        word = "covered" if rung.candidate.draft.unexplained is None else "unknown"
+        return [message(f"finding.outlook.{word}")]
+    if rung.idle:
+        return [message("finding.outlook.idle")]
     if rung.removed is None or rung.gain is None:
         return []
     if rung.part_of is not None:

@@ -22,6 +22,9 @@ Scope = Literal["profile", "compare", "job"]
 SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low", "info")
 """The severities, the gravest first."""
 
+MUCH_LOST = 0.2
+"""From this share of the time on a loss needs a cause, or the verdict says that none is known."""
+
 
 class Kind(Struct, frozen=True):
     """One kind of finding, as ``npu-tui explain`` describes it: of one profile, of a comparison or of a job.
@@ -59,7 +62,8 @@ class Finding(Struct, frozen=True):
     ``step_after_ns`` the length of the step then. ``part_of`` names a finding above that contains this gain already, so
     that the step gets no shorter. ``gain_after`` is how many findings above must be fixed first because they take as
     long at the same time (0: none). ``steps`` are the numbers of the steps it shows in, ``sources`` the documents that
-    the rule is taken from. A ``hidden`` finding is true but not worth the work yet: the device computes too little.
+    the rule is taken from. A ``hidden`` finding is true but not worth the work yet: the device computes too little. One
+    that ``leads`` is a loss that nothing else explains: what it gains is unknown.
     """
 
     id: str
@@ -78,11 +82,16 @@ class Finding(Struct, frozen=True):
     part_of: str | None = None
     steps: tuple[int, ...] = ()
     gain_after: int = 0
+    leads: bool = False
 
 
 class Findings(Struct, frozen=True):
-    """All findings in the order of work, the rules that could not be applied as (id, reason), and the verdict."""
+    """All findings in the order of work, the rules that could not be applied as (id, reason), and the verdict.
+
+    ``leaders`` are the findings that the verdict tells, a line each.
+    """
 
     findings: tuple[Finding, ...]
     not_checked: tuple[tuple[str, Message], ...]
     verdict: tuple[Said, ...]
+    leaders: tuple[Finding, ...] = ()

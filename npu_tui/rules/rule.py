@@ -27,6 +27,17 @@ Reach = Literal["cause", "place", "broad"]
 """How near a finding comes to what must be changed: a cause, the place where time is lost, or only how much it is."""
 
 
+class Unexplained(Struct, frozen=True):
+    """What is said of a loss that no finding explains: ``span`` is the time of the device that would need a cause.
+
+    ``verdict`` is the line of the opening screen, ``advice`` names the recording that would tell.
+    """
+
+    span: Span
+    verdict: Message
+    advice: tuple[Message, ...] = ()
+
+
 class Draft(Struct, frozen=True):
     """What a rule found, before it is weighed against the others.
 
@@ -36,7 +47,8 @@ class Draft(Struct, frozen=True):
     draft that comes ``first`` has to be fixed before anything else can be judged. It gains at most ``most`` ns over all
     steps (None: whatever the run gains); what the run gains beyond that belongs to other findings. ``advice`` is given
     where it holds figures or depends on them, otherwise the rule's own advice counts. ``shown`` is every place where it
-    shows if it removes nothing and the ``evidence`` has only the first of them.
+    shows if it removes nothing and the ``evidence`` has only the first of them. A draft of a loss
+    says with ``unexplained`` what holds where no other finding explains it.
     """
 
     severity: Severity
@@ -53,6 +65,7 @@ class Draft(Struct, frozen=True):
     first: bool = False
     most: int | None = None
     shown: Span | None = None
+    unexplained: Unexplained | None = None
 
 
 class Skipped(Struct, frozen=True):

@@ -121,10 +121,7 @@ class Head(HeadLines):
         if found is None:
             lines = [Text(session.examining(index), "dim")]
         else:
-            leading = [
-                finding for finding in found.findings if finding.step_after_ns is not None and finding.part_of is None
-            ]
-            grave = [finding.severity == "high" for finding in leading]
+            grave = [finding.severity == "high" for finding in found.leaders]
             lines = [
                 _line(number, words(said), number <= len(grave) and grave[number - 1]) if grave else _plain(said)
                 for number, said in enumerate(found.verdict, 1)

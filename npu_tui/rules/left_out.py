@@ -1,0 +1,43 @@
+"""What of a run is left out of the figures that a verdict gives, and why."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu_tui.analysis.device import named_in
+from npu_tui.rules.blame import COMPILE
+from npu_tui.rules.facts import Facts
+from npu_tui.rules.inputs import inside
+from npu_tui.trace.message import Message, Said, message
+
+
+def left_out(facts: Facts) -> list[Message]:
+    """A sentence for each thing that the figures leave out."""
+    parts = []
+    if facts.warm_up:
+        parts.append(_warm_up(facts))
+    silent = [step.number for step in facts.inputs.steps if step.number is not None and step.window is None]
+    if silent and facts.whole_steps and facts.inputs.step is None and facts.steps:
+        parts.append(message("finding.left_out.silent", count=len(silent), first=min(silent)))
+    return parts
+
+
+def _warm_up(facts: Facts) -> Message:
+    """The first steps that take far longer than the others, with what was compiled in them."""
+    slices = facts.trace.slices
+    every = [step for step in facts.inputs.steps if step.number is not None and step.window is not None]
+    items = np.array([step.item for step in facts.warm_up], np.int64)
+    words = {
+        "first": facts.warm_up[0].number,
+        "last": facts.warm_up[-1].number,
+        "all_first": every[0].number,
+        "all_last": every[-1].number,
+        "time": int(facts.length(items).sum()),
+        "total": int(facts.length(np.array([step.item for step in every], np.int64)).sum()),
+        "usual": facts.step_ns,
+    }
+    lanes = [lane for lane in facts.trace.lanes if facts.trace.layers[lane.layer].kind == "cann"]
+    compiled = named_in(facts.trace, lanes, lambda name: name.endswith(COMPILE))
+    count = int(np.count_nonzero(inside((slices.start[items], slices.end[items]), slices.start[compiled])))
+    why: Said = message("finding.left_out.compiled", count=count) if count else ""
+    return message("finding.left_out.warm_up" if len(items) == 1 else "finding.left_out.warm_ups", why=why, **words)

@@ -1,0 +1,67 @@
+"""A large loss leads, with the recording that would tell its cause; what is left out leads the sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from causes import ALL
+from jobs import measured, profile_at
+from test_repetitions import Writer
+
+from npu_tui.analysis.device import Window
+from npu_tui.profile.profile import Selection
+from npu_tui.rules.model import MUCH_LOST
+from npu_tui.strings import words
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+HEALTHY = "No significant bottleneck"
+
+
+def even(gap: float, length: float = 80, count: int = 40) -> Writer:
+    """Kernels of one length (µs) with gaps of another between them, whose launches nobody recorded."""
+    writer = Writer()
+    for k in range(count):
+        writer.kernel("MatMulV2" if k % 2 else "Add", 200 + k * (length + gap), length)
+    return writer
+
+
+@pytest.mark.parametrize(("gap", "share"), [(2000, "96.1%"), (60, "42.2%")])
+def test_free_time_without_launches_leads_and_names_the_recording(tmp_path: Path, gap: float, share: str) -> None:
+    found = even(gap).profile(tmp_path).findings
+    lead, verdict = found.findings[0], words(found.verdict[0])
+    assert verdict.startswith(f"DISPATCH: the device is free for {share} of ")
+    assert "cause unknown: the launches are not recorded (activity CPU, or msprof --ascendcl=on)" in verdict
+    assert (lead.id, lead.severity, lead.gain_ns, lead.leads) == ("DISPATCH.FREE", "high", None, True)
+    assert "ProfilerActivity.CPU" in words(lead.advice[0])
+    assert "device side" not in " ".join(map(words, lead.advice))
+
+
+def test_little_free_time_is_no_loss(tmp_path: Path) -> None:
+    found = even(gap=10).profile(tmp_path).findings
+    assert words(found.verdict[0]).startswith("COMPUTE: Add takes 50.0%")
+    assert not any(finding.leads for finding in found.findings)
+
+
+@pytest.mark.parametrize("name", ["communication_bound", "dispatch_bound", "level0", "interrupted"])
+def test_no_range_above_the_limit_is_without_bottleneck(name: str) -> None:
+    profile = profile_at(FIXTURES / name)
+    end = profile.trace.end
+    for number in range(4):
+        part = profile.part(Selection(Window(number * end // 4, (number + 1) * end // 4)))
+        (facts,) = part.facts
+        lost = max(facts.share(facts.sums.free), facts.share(facts.sums.not_overlapped))
+        assert not (lost > MUCH_LOST and HEALTHY in words(part.findings.verdict[0]))
+        for finding in part.findings.findings:
+            assert not (finding.severity == "high" and finding.gain_ns == 0)
+
+
+def test_warm_up_that_is_left_out_leads_the_sentence() -> None:
+    found = measured(ALL["nothing: compiled in two steps"].job)
+    (facts,) = found.facts
+    first, last = facts.inputs.steps[0].number, facts.inputs.steps[-1].number
+    assert [step.number for step in facts.warm_up] == [first, first + 1]
+    verdict = words(found.findings.verdict[0])
+    assert verdict.startswith(f"Steps {first}–{first + 1} of {first}–{last} are left out as warm-up (")
+    assert "operator compiles; the others take " in verdict
+    assert HEALTHY in verdict
