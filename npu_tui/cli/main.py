@@ -15,6 +15,7 @@ from npu_tui.cli.streams import (
     INTERRUPTED,
     UNREADABLE,
     USAGE,
+    clear_at_end,
     drop_output,
     end_at_once,
     end_process,
@@ -35,6 +36,7 @@ def main(argv: list[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     if own:
         end_at_once()
+        clear_at_end()
         gc.set_threshold(_YOUNG)
     # NumPy starts a thread per core for matrices, of which there are none here.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -176,3 +176,18 @@ def _raise(number: int, frame: Any) -> None:
         _end(number, frame)  # the callback of an import lock would swallow the exception
     end_at_once()
     raise KeyboardInterrupt
+
+
+def clear_at_end() -> None:
+    """From now on SIGTERM and SIGHUP leave nothing on the disk: they end this process as they would, a little later."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _clear)
+
+
+def _clear(number: int, frame: Any) -> None:
+    database_file = sys.modules.get("npu_tui.load.database_file")  # most profiles are text
+    if database_file is not None:
+        database_file.forget_copies()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)

@@ -53,7 +53,7 @@ def directory() -> Path:
 def key_of(source: Source) -> str | None:
     """What the copy of ``source`` is called; None if it is not worth one or cannot be read."""
     if source.kind == "database":
-        from npu_tui.load.database_rows import is_whole  # most traces are JSON
+        from npu_tui.load.database_file import is_whole  # most traces are JSON
 
         if not is_whole(source.path):
             return None

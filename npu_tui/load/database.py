@@ -15,9 +15,10 @@ from npu_tui.load.build import Background, build_trace
 from npu_tui.load.database_args import DatabaseArgs
 from npu_tui.load.database_columns import DatabaseColumns
 from npu_tui.load.database_device import read_collectives, read_device, read_overlap
+from npu_tui.load.database_file import UNREADABLE, Database, open_database
 from npu_tui.load.database_host import read_host
 from npu_tui.load.database_links import read_counters, read_links
-from npu_tui.load.database_rows import UNREADABLE, Database, Tables, open_database
+from npu_tui.load.database_rows import Tables
 from npu_tui.load.database_texts import Connections, Texts
 from npu_tui.load.errors import InputError, Watcher
 from npu_tui.load.json_reader import WholeColumns
@@ -136,6 +137,8 @@ def _losses(tables: Tables, texts: Texts) -> list[Message]:
         shown, rest = ", ".join(tables.damaged[:_LISTED]), len(tables.damaged) - _LISTED
         code, args = ("odd.db_tables", {}) if rest <= 0 else ("odd.db_tables_more", {"rest": rest})
         losses.append(Message(code, {"tables": shown, **args}))
+    if tables.views:
+        losses.append(message("odd.db_views", count=tables.views))
     if texts.missing:
         losses.append(message("odd.db_texts", count=len(texts.missing)))
     return losses

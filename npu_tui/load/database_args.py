@@ -19,7 +19,8 @@ from msgspec import Struct
 
 from npu_tui.load.database_columns import COLLECTIVE, ROW, ROW_BITS, TABLES
 from npu_tui.load.database_device import TASK_TYPES
-from npu_tui.load.database_rows import ABSENT, UNREADABLE, Table, Tables, as_text, opened, plain
+from npu_tui.load.database_file import UNREADABLE, as_text, opened
+from npu_tui.load.database_rows import ABSENT, Table, Tables, plain
 from npu_tui.load.database_texts import FRAMES, NOT_APPLICABLE, enumeration
 from npu_tui.load.errors import InputError
 from npu_tui.trace.args import Arg, ArgColumn, Matches, always, column_of

@@ -22,7 +22,8 @@ from npu_tui.load.companion_schema import STEPS, Document, Reading, Schema, colu
 from npu_tui.load.companions import STEP_TIMES, Companions, T
 from npu_tui.load.csv_table import nanoseconds_of, table_of_columns
 from npu_tui.load.database_columns import COLLECTIVE
-from npu_tui.load.database_rows import ABSENT, UNREADABLE, Rows, Tables, as_text, opened
+from npu_tui.load.database_file import UNREADABLE, as_text, opened
+from npu_tui.load.database_rows import ABSENT, Rows, Tables
 from npu_tui.load.database_texts import (
     Texts,
     chosen,

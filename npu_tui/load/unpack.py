@@ -51,6 +51,14 @@ def _in_memory(folder: str) -> bool:
     return max(over, default=(0, ""), key=lambda mount: mount[0])[1] in _MEMORY
 
 
+def check_room(folder: str, needed: int) -> None:
+    """Raises ``OSError`` (``ENOSPC``) if ``needed`` bytes would fill the disk of ``folder``."""
+    disk = os.statvfs(folder)
+    left = min(_LEFT_FREE, disk.f_blocks * disk.f_frsize // _LEFT_SHARE)
+    if disk.f_bavail * disk.f_frsize < needed + left:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), folder)
+
+
 class Scratch:
     """An empty file that vanishes with this process, whatever ends it; ``path`` opens it again, also elsewhere.
 
@@ -99,10 +107,7 @@ class Scratch:
             self.stream.close()
 
     def _check(self, needed: int) -> None:
-        disk = os.statvfs(self._folder)
-        left = min(_LEFT_FREE, disk.f_blocks * disk.f_frsize // _LEFT_SHARE)
-        if disk.f_bavail * disk.f_frsize < needed + left:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._folder)
+        check_room(self._folder, needed)
 
 
 MAGIC = b"\x1f\x8b"

@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
-from npu_tui.load.database_rows import ABSENT, UNREADABLE, Rows, Tables, open_database, quoted  # noqa: E402  # noqa: E402
+from npu_tui.load.database_file import UNREADABLE, open_database  # noqa: E402
+from npu_tui.load.database_rows import ABSENT, Rows, Tables, quoted  # noqa: E402  # noqa: E402
 from npu_tui.load.errors import InputError  # noqa: E402
 
 TABLE = "T"

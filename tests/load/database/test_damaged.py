@@ -13,7 +13,7 @@ from small import SMALL, small_database
 
 from npu_tui.load import copy as cache
 from npu_tui.load.database import load_database
-from npu_tui.load.database_rows import header_of, open_database
+from npu_tui.load.database_file import header_of, open_database
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import find_source
 from npu_tui.load.load import load

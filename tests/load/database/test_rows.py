@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from npu_tui.load import database_rows as reading
-from npu_tui.load.database_rows import ABSENT, HIGHEST, LOWEST, Rows, Tables, header_of, opened
+from npu_tui.load.database_file import header_of, opened
+from npu_tui.load.database_rows import ABSENT, HIGHEST, LOWEST, Rows, Tables
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "attack"))
 
@@ -60,7 +61,7 @@ def test_columns_that_came_later(tmp_path: Path) -> None:
         (f"UPDATE {TABLE} SET text = '{'1' * 600}' WHERE key % 50 = 1",),
         (f"UPDATE {TABLE} SET text = '99999999999999999999' WHERE key % 50 = 1",),
         (f"CREATE TABLE other AS SELECT * FROM {TABLE}", f"DROP TABLE {TABLE}",
-         f"CREATE VIEW {TABLE} AS SELECT *, rowid FROM other"),
+         f"CREATE VIEW {TABLE} AS SELECT *, rowid FROM other"),  # its rows are what SQL says: it is not read
         ("CREATE TABLE other (startNs, text, key PRIMARY KEY, mixed, share) WITHOUT ROWID",
          f"INSERT INTO other SELECT * FROM {TABLE}", f"DROP TABLE {TABLE}", f"ALTER TABLE other RENAME TO {TABLE}"),
         (f"ALTER TABLE {TABLE} ADD COLUMN double AS (2 * startNs)",),
@@ -74,6 +75,10 @@ def test_unusual_tables_and_cells(tmp_path: Path, statements: tuple[str, ...]) -
         assert found is not None
         rows, damaged = found
         assert (len(rows), damaged) == (0, True)  # there is no number to find a row again
+    elif any("VIEW" in statement for statement in statements):
+        with opened(path) as database:
+            tables = Tables(database)
+            assert (tables.find(TABLE), tables.views) == (None, 1)
     else:
         assert len(checked(path)) > 200
 

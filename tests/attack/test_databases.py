@@ -1,0 +1,125 @@
+"""A database as an attacker writes it: tables are read and nothing else, and no statement goes on for ever."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from npu_tui.load import database_file, unpack
+from npu_tui.load.database import load_database
+from npu_tui.load.database_file import UNREADABLE, open_database, opened
+from npu_tui.load.database_rows import Tables
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "load" / "database"))
+
+from small import small_database
+
+ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return small_database(tmp_path / "ascend_pytorch_profiler_3.db")
+
+
+def changed(path: Path, *statements: str) -> Path:
+    connection = sqlite3.connect(path)
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "select"),
+    [
+        ("NPU_INFO", f"{ENDLESS} x AS id, '' AS name FROM c"),
+        ("RANK_DEVICE_MAP", f"{ENDLESS} x AS rankId, count(*) AS deviceId FROM c"),
+        ("META_DATA", f"{ENDLESS} 'a' || x AS name, hex(zeroblob(50000000)) AS value FROM c LIMIT 40"),
+    ],
+)
+def test_no_view_is_read(path: Path, name: str, select: str) -> None:
+    changed(path, f"DROP TABLE IF EXISTS {name}", f"CREATE VIEW {name} AS {select}")
+    trace = load_database(path, None)
+    assert [warning.code for warning in trace.health.warnings] == ["odd.db_views"]
+    assert len(trace.slices)
+
+
+def test_tables_of_a_module_and_what_recurses_are_refused(path: Path) -> None:
+    with opened(path) as database:
+        for statement in (f"{ENDLESS} x FROM c", "ATTACH 'other.db' AS other", "DELETE FROM TASK"):
+            with pytest.raises(UNREADABLE):
+                database.connection.execute(statement).fetchall()
+
+
+def test_a_table_of_the_same_plain_name_does_not_win(path: Path) -> None:
+    slices = len(load_database(path, None).slices)
+    changed(path, "CREATE TABLE T_ASK AS SELECT * FROM TASK LIMIT 1")
+    assert len(load_database(path, None).slices) == slices
+
+
+def test_a_statement_without_end_is_stopped(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database_file, "_FEWEST_STEPS", 1_000_000)
+    changed(path, "CREATE TABLE many (a)", "INSERT INTO many VALUES " + ",".join(["(1)"] * 300))
+    with opened(path) as database:
+        with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+            database.connection.execute("SELECT count(*) FROM many a, many b, many c, many d").fetchall()
+        assert Tables(database).find("TASK") is not None
+
+
+def test_ctrl_c_comes_through_a_statement(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def pressed() -> float:
+        raise KeyboardInterrupt
+
+    watch = database_file._Watch(0)
+    monkeypatch.setattr(database_file, "time", SimpleNamespace(monotonic=pressed))
+    assert watch.tick() == 1
+    with pytest.raises(KeyboardInterrupt):
+        time.sleep(2.0)
+
+
+def logged(path: Path) -> Path:
+    """The database with a write-ahead log beside it that its writer has left."""
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("CREATE TABLE later (a)")
+    connection.commit()
+    content = {suffix: Path(f"{path}{suffix}").read_bytes() for suffix in ("", "-wal")}
+    connection.close()
+    for suffix, written in content.items():
+        Path(f"{path}{suffix}").write_bytes(written)
+    return path
+
+
+def test_one_copy_for_all_that_open_it(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database_file, "scratch_folder", lambda: str(tmp_path))
+    logged(path)
+    databases = [open_database(path) for _ in range(3)]
+    assert len({database.path for database in databases}) == 1
+    assert all(Tables(database).find("later") for database in databases)
+    for database in databases:
+        database.close()
+    database_file.forget_copies()
+    assert not list(tmp_path.glob("npu-tui*"))
+
+
+def test_no_copy_without_room(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logged(path)
+    full = os.statvfs_result((4096, 4096, 1000, 10, 10, 10, 10, 10, 0, 255))
+    monkeypatch.setattr(unpack.os, "statvfs", lambda folder: full)
+    with pytest.raises(Exception, match="No space"):
+        open_database(path)
+
+
+def test_pages_that_the_header_makes_believe_are_not_written(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[28:32] = b"\xff\xff\xff\xfe"
+    path.write_bytes(content)
+    assert load_database(path, None).health.truncated
