@@ -117,15 +117,11 @@ def own_times(trace: Trace, chosen: npt.NDArray[np.bool_], window: Window) -> tu
     return items, total, np.maximum(self_time, 0), parent
 
 
-def call_tree(trace: Trace, lane: Lane, window: Window) -> list[Call]:
-    """The calls of ``lane`` that touch ``window``: a caller before its callees, siblings by time, most first."""
-    slices = trace.slices
-    chosen = np.zeros(len(slices), np.bool_)
-    slices_of_lane = slice(lane.first, lane.last)
-    chosen[slices_of_lane] = (slices.start[slices_of_lane] < window.end) & (slices.end[slices_of_lane] > window.start)
-    items, total, self_times, parent = own_times(trace, chosen, window)
-    if not len(items):
-        return []
+def tree_paths(trace: Trace, items: I64, parent: I64) -> tuple[I64, list[int], list[int]]:
+    """The path of each of ``items`` (n,), which ``parent`` (position, -1: none) nests: a number for its callers' names.
+
+    Of each path follow the one above it (-1: none), which has a lower number, and its last name.
+    """
     level = np.zeros(len(items), np.int64)
     up = parent
     while (inner := np.flatnonzero(up >= 0)).size:  # one pass per level of nesting
@@ -136,13 +132,26 @@ def call_tree(trace: Trace, lane: Lane, window: Window) -> list[Call]:
     path = np.full(len(items), -1, np.int64)
     above: list[int] = []
     names: list[int] = []
-    for depth in range(int(level.max()) + 1):
+    for depth in range(int(level.max(initial=-1)) + 1):
         at = np.flatnonzero(level == depth)
         caller = np.where(parent[at] >= 0, path[parent[at]], -1)
-        pairs, code = np.unique(np.stack((caller, slices.name[items[at]]), 1), axis=0, return_inverse=True)
+        pairs, code = np.unique(np.stack((caller, trace.slices.name[items[at]]), 1), axis=0, return_inverse=True)
         path[at] = len(names) + code.reshape(-1)
         above += pairs[:, 0].tolist()
         names += pairs[:, 1].tolist()
+    return path, above, names
+
+
+def call_tree(trace: Trace, lane: Lane, window: Window) -> list[Call]:
+    """The calls of ``lane`` that touch ``window``: a caller before its callees, siblings by time, most first."""
+    slices = trace.slices
+    chosen = np.zeros(len(slices), np.bool_)
+    slices_of_lane = slice(lane.first, lane.last)
+    chosen[slices_of_lane] = (slices.start[slices_of_lane] < window.end) & (slices.end[slices_of_lane] > window.start)
+    items, total, self_times, parent = own_times(trace, chosen, window)
+    if not len(items):
+        return []
+    path, above, names = tree_paths(trace, items, parent)
     sums, self_sums, counts = (
         np.bincount(path, weights=weights, minlength=len(names)) for weights in (total, self_times, np.ones(len(items)))
     )

@@ -108,7 +108,7 @@ def stack_of(trace: Trace, operation: I64) -> I64:
     item = _own_or_around(trace, around, operation)
     missing = np.flatnonzero((item < 0) & (operation >= 0))
     if len(missing):
-        forward = _forward_of(trace, operation[missing])
+        forward = forward_of(trace, operation[missing])
         item[missing] = _own_or_around(trace, around, forward)
     return np.where(item >= 0, slices.stack[item], -1).astype(np.int64)
 
@@ -123,7 +123,7 @@ def _own_or_around(trace: Trace, around: Around, item: I64) -> I64:
     return with_stack
 
 
-def _forward_of(trace: Trace, item: I64) -> I64:
+def forward_of(trace: Trace, item: I64) -> I64:
     """The forward operation of each backward one, or of the innermost backward one around it; -1 without; (n,)."""
     slices = trace.slices
     forward, around = _forward(trace)

@@ -28,6 +28,7 @@ from npu_tui.profile.collective_tables import COLLECTIVES
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
+from npu_tui.profile.module_tables import MODULES
 from npu_tui.profile.profile import Profile, Selection
 from npu_tui.profile.table import us
 from npu_tui.profile.trace_tables import LAYERS, LINK_CATEGORIES, OPERATIONS, distinct_events
@@ -178,6 +179,7 @@ def report(part: Profile) -> Report:
         communication=COLLECTIVES.records(part),
         apis=APIS.records(part),
         host_operators=OPERATIONS.records(part),
+        modules=MODULES.records(part),
         verdict=[words(sentence) for sentence in part.findings.verdict],
         findings=FINDINGS.records(part),
         not_checked=[],

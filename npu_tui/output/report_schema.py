@@ -12,6 +12,7 @@ from npu_tui.profile.collective_tables import COLLECTIVES
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
+from npu_tui.profile.module_tables import MODULES
 from npu_tui.profile.profile import SourceKind
 from npu_tui.profile.table import Record
 from npu_tui.profile.trace_tables import LAYERS, LINK_CATEGORIES, OPERATIONS
@@ -33,6 +34,7 @@ if TYPE_CHECKING:  # the type of a row is made of the columns of its table
     FindingRow = Record
     LayerRow = Record
     LinkRow = Record
+    ModuleRow = Record
     RangeRow = Record
 else:
     ApiRow, CodeLineRow, CollectiveRow, CrossCheckRow, FileRow, HostOperatorRow, KernelGroupRow, MemoryPeakRow = (
@@ -41,6 +43,7 @@ else:
     OperatorRow, PairRow, StepRow, DrainRow, LayerRow, LinkRow, RangeRow, FindingRow = (
         table.row for table in (OPERATORS, LINK_MATRIX, STEPS, DRAINS, LAYERS, LINK_CATEGORIES, RANGES, FINDINGS)
     )
+    ModuleRow = MODULES.row
 
 SCHEMA_VERSION = 1
 
@@ -201,6 +204,7 @@ class Report(Struct, frozen=True, kw_only=True):
     communication: list[CollectiveRow]
     apis: list[ApiRow]
     host_operators: list[HostOperatorRow]
+    modules: list[ModuleRow] = []
     verdict: list[str]
     findings: list[FindingRow]
     not_checked: list[NotChecked]

@@ -11,11 +11,12 @@ from msgspec.structs import replace
 
 from npu_tui.output.document import Cell, Table
 from npu_tui.output.rendered import finding_cells, made_table, name_cell, rendered
-from npu_tui.output.report_schema import CodeLineRow, OverlapPart, RangeRow, Report, StepRow
+from npu_tui.output.report_schema import CodeLineRow, ModuleRow, OverlapPart, RangeRow, Report, StepRow
 from npu_tui.output.values import count_text, ratio, share_text, time_text
 from npu_tui.profile.collective_tables import COLLECTIVES
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.launch_tables import CODE_LINES, RANGES
+from npu_tui.profile.module_tables import MODULES
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Record
 from npu_tui.profile.work_tables import KERNEL_GROUPS, OPERATORS, STEPS
@@ -169,6 +170,11 @@ def data_tables(report: Report) -> list[Table]:
         ),
         rendered(OPERATORS, report.operators),
         rendered(KERNEL_GROUPS, report.kernel_groups if shaped else [], "shapes"),
+        replace(
+            rendered(MODULES, report.modules, module=_module_cell, mfu=_mfu_cell),
+            weights=tuple(row.total_us for row in report.modules),
+            sortable=False,
+        ),
         rendered(MEMORY_PEAKS, peaks, "memory"),
         rendered(CHECKS, report.cross_check),
         replace(
@@ -186,6 +192,15 @@ def data_tables(report: Report) -> list[Table]:
 def _rows_of(file: Record) -> Cell:
     """How many rows a file has; settings have none."""
     return Cell("" if file.rows is None else count_text(file.rows), file.rows)
+
+
+def _module_cell(row: ModuleRow) -> Cell:
+    """The name of a module, further in the deeper it is."""
+    return name_cell(None if row.name is None else "  " * row.depth + row.name, "report.modules.none")
+
+
+def _mfu_cell(row: ModuleRow) -> Cell:
+    return Cell("" if row.mfu is None else share_text(row.mfu), row.mfu)
 
 
 def _route(row: Record) -> str:

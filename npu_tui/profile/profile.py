@@ -45,6 +45,7 @@ from npu_tui.trace.transfers import communication_args, copies_of
 if TYPE_CHECKING:
     from npu_tui.analysis.bubbles import Idles
     from npu_tui.analysis.health import TraceHealth
+    from npu_tui.analysis.modules import Module
     from npu_tui.analysis.operators import OperatorSum
     from npu_tui.analysis.search import Searchable
     from npu_tui.analysis.steps import Step, StepSums
@@ -439,6 +440,21 @@ class Profile:
 
         kernels = self.kernels
         return operators(self.trace, kernels.item, kernels.core, (kernels.types, kernels.type))
+
+    @once
+    def modules(self) -> list[Module]:
+        """What each ``nn.Module`` launched in the selection."""
+        from npu_tui.analysis.modules import modules
+        from npu_tui.load.errors import InputError
+
+        def shapes_of(items: I64) -> list[object]:
+            try:
+                (shapes,) = self.trace.args.many(self.trace.slices.event[items], ("Input Dims",))
+            except InputError:  # the file of the trace is gone
+                return [None] * len(items)
+            return shapes
+
+        return modules(self.trace, self.window, self.device_slices, self.dispatch, self.all_kernels, shapes_of)
 
     @once
     def apis(self) -> list[ApiSum]:

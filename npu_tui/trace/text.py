@@ -260,6 +260,14 @@ def speed_text(gigabytes: float) -> str:
     return f"{gigabytes:.2f} GB/s"
 
 
+def flops_text(flops: float) -> str:
+    """Floating-point operations: ``8.996 GFLOP``, ``132.6 GFLOP``, below a thousand ``0``."""
+    for power, unit in ((1e15, "PFLOP"), (1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP")):
+        if flops >= power:
+            return f"{flops / power:.4g} {unit}"
+    return f"{flops:.0f}"
+
+
 def change_text(ns: float) -> str:
     """A difference of times with its sign: ``+13.70 ms``, ``−210.0 µs``, ``±0``."""
     if not ns:

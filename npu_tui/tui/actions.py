@@ -162,7 +162,7 @@ ACTIONS: tuple[Command, ...] = (
     _command("panel", "panel", ("q", "Q"), both=lambda screen: screen.toggle_panel()),
     _command("panel_grow", "panel", ("P",), both=lambda screen: screen.grow_panel()),
     *(_command(f"{TAB_COMMAND}{tab}", "panel", (key,), _opens(tab)) for tab, key in (TAB_KEYS | COMPARED_KEYS).items()),
-    *(_command(view, "panel", (key,), _shows(view)) for view, key in VIEW_KEYS.items()),
+    *(_command(view, "panel", keys, _shows(view)) for view, keys in VIEW_KEYS.items()),
     _command("sort_reverse", "panel", ("minus",), both=lambda screen: screen.reverse_order()),
     _command("filter", "panel", ("ampersand",), both=lambda screen: screen.filtering.ask()),
     _command("open_code", "panel", ("o",), lambda screen: screen.open_code()),

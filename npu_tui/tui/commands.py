@@ -179,8 +179,8 @@ JOB_KEYS = {
 }
 """The tabs of the overview of a job."""
 
-VIEW_KEYS = {"bubbles": "I", "syncs": "T", "calls": "C", "host_ops": "O"}
-"""Views of the tab ``lines`` with keys of their own."""
+VIEW_KEYS = {"bubbles": ("I",), "syncs": ("T",), "calls": ("C",), "host_ops": ("O",), "modules": ()}
+"""Views of the tab ``lines``, with the keys that lead to them; the key of the tab goes through all of them."""
 
 
 class Command(Struct, frozen=True):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from npu_tui.profile.launch_tables import CODE_LINES, SYNCS
+from npu_tui.profile.module_tables import MODULES
 from npu_tui.profile.table import Value
 from npu_tui.profile.trace_tables import OPERATIONS
 from npu_tui.profile.work_tables import APIS
@@ -37,7 +38,7 @@ _SQL = "sql"
 
 _NAMES = {
     _SQL: "query.tab", "bubbles": "bubbles.name", "syncs": "syncs.name", "calls": "calls.name",
-    "host_ops": "hosts.name",
+    "host_ops": "hosts.name", "modules": "modules.name",
 }  # fmt: skip
 _LONGEST_NAME = 60
 
@@ -121,12 +122,33 @@ def host_ops(now: Context) -> Content:
     return shown(now.trace, OPERATIONS, sheet, GAP.join([note, scope_note(now)]), most=sheet.rows)
 
 
+def modules(now: Context) -> Content:
+    """A row per ``nn.Module`` as a tree, with what it and those in it launched; Enter goes to its longest call."""
+    sheet = MODULES.make(now.part)
+    if not sheet.rows:
+        return nothing(now, say("modules.none"))
+    outermost = [row for row, depth in enumerate(sheet.values("depth")) if not depth]
+    total, backward = (sum(sheet.values(name)[row] or 0 for row in outermost) for name in ("total", "backward"))
+    depths = sheet.values("depth")
+
+    def name_of(row: int, name: Value) -> str:
+        if name is None:
+            return say("report.modules.none")
+        return f"{'  ' * min(depths[row], _DEEPEST)}{brief(str(name), _LONGEST_NAME)}"
+
+    note = say("modules.note", count=sheet.rows, total=duration_text(total), backward=duration_text(backward))
+    return shown(now.trace, MODULES, sheet, GAP.join([note, scope_note(now)]), cells={"name": name_of}, most=sheet.rows)
+
+
+_DEEPEST = 10
+
 VIEWS: dict[str, Callable[[Context], Content]] = {
     "lines": lines,
     "bubbles": bubbles,
     "syncs": syncs,
     "calls": calls,
     "host_ops": host_ops,
+    "modules": modules,
 }
 """What the tab can show, by the ids of the commands that show it."""
 
