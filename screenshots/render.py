@@ -1,16 +1,29 @@
-"""Renders the pictures of this folder from the bundled fixtures: ``python screenshots/render.py``."""
+"""Renders the pictures of this folder and of the tutorials from the bundled fixtures: ``python screenshots/render.py``.
+
+A page of the manual has its pictures as blocks of code. The first line of a block says what it shows: ``screen FIXTURE
+SIZE KEYS...`` or ``job FIXTURE SIZE KEYS...`` a screen after these keys, ``run LINES ARGUMENTS...`` the first lines
+that ``npu-tui ARGUMENTS`` prints. ``python screenshots/render.py pages`` renders only these.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 from walk import walk
 
 from npu_tui.load.load import Opening
+from npu_tui.manual.pages import TUTORIALS
 from npu_tui.profile.profile import Profile
-from npu_tui.strings import speaking
-from npu_tui.tui.picture import picture
+from npu_tui.strings import LANGUAGES, language, speaking
+from npu_tui.tui.app import NpuTui
+from npu_tui.tui.job_screen import JobScreen
+from npu_tui.tui.picture import picture, text_frame
+from npu_tui.tui.session import make_session
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.view.palette import BLIND, LIGHT
 
@@ -45,6 +58,40 @@ TERMINALS: tuple[tuple[str, str, int, int, str, Terminal], ...] = (
 )
 """The same, with the terminal that shows it."""
 
+BLOCK = re.compile(r"^```(screen|job|run) (.+)\n(?:(?!```).*\n)*```$", re.MULTILINE)
+
+
+def render_pages() -> None:
+    """Write the pictures of the tutorials into their pages, in the language of the page."""
+    for spoken in LANGUAGES:
+        for topic in TUTORIALS:
+            file = HERE.parent / "npu_tui" / "manual" / spoken / f"{topic}.md"
+            with speaking(spoken):
+                file.write_text(BLOCK.sub(_rendered, file.read_text(encoding="utf-8")), encoding="utf-8")
+            print(f"{spoken}/{file.name}")
+
+
+def _rendered(block: re.Match[str]) -> str:
+    kind, words = block[1], shlex.split(block[2])
+    lines = _printed(int(words[0]), words[1:]) if kind == "run" else _screen(kind, *words)
+    return "\n".join([f"```{kind} {block[2]}", *lines, "```"])
+
+
+def _printed(count: int, arguments: list[str]) -> list[str]:
+    words = [sys.executable, "-m", "npu_tui", *arguments, "--lang", language()]
+    told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    return [f"$ npu-tui {shlex.join(arguments)}", *told.splitlines()[:count]]
+
+
+def _screen(kind: str, fixture: str, size: str, *keys: str) -> list[str]:
+    columns, rows = map(int, size.split("x"))
+    path = Path("fixtures") / fixture
+    if kind == "job":
+        return text_frame(NpuTui(job=JobScreen(path, cached=False)), columns, rows, keys)
+    opening = Opening(path, cached=False)
+    return text_frame(NpuTui(session=make_session([Profile(opening.trace(), opening.source)])), columns, rows, keys)
+
+
 CHINESE = ("opening_80x24", "opening_120x40", "finding_120x40", "idle_120x40", "keys_120x40")
 """Pictures that are made once more in Chinese."""
 
@@ -52,17 +99,20 @@ CHINESE = ("opening_80x24", "opening_120x40", "finding_120x40", "idle_120x40", "
 def main() -> None:
     """Write every picture."""
     os.chdir(HERE.parent)  # the pictures show relative paths
+    render_pages()
+    if sys.argv[1:] == ["pages"]:
+        return
     for name, fixture, columns, rows, keys, terminal in (*((*entry, Terminal()) for entry in PICTURES), *TERMINALS):
-        for language in ("en", "zh") if name in CHINESE else ("en",):
+        for spoken in ("en", "zh") if name in CHINESE else ("en",):
             opening = Opening(Path("fixtures") / fixture, cached=False)
             profile = Profile(opening.trace(), opening.source)
-            file = HERE / (f"{name}.svg" if language == "en" else f"{name}.{language}.svg")
-            with speaking(language):
+            file = HERE / (f"{name}.svg" if spoken == "en" else f"{name}.{spoken}.svg")
+            with speaking(spoken):
                 file.write_text(picture([profile], columns, rows, keys.split(), terminal), encoding="utf-8")
             print(file.name)
     opening = Opening(Path("fixtures") / "dispatch_bound", cached=False)
-    for language, name in (("en", "walk.svg"), ("zh", "walk.zh.svg")):
-        with speaking(language):
+    for spoken, name in (("en", "walk.svg"), ("zh", "walk.zh.svg")):
+        with speaking(spoken):
             (HERE / name).write_text(walk(Profile(opening.trace(), opening.source)), encoding="utf-8")
         print(name)
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 
+TUTORIALS = ("first", "launches", "idle", "operators", "slow-rank", "peak", "change", "saving")
+"""One question each, from the first key to the fix."""
+
 TOPICS = (
-    "screen", "keys", "search", "report", "ranks", "compare", "query", "python", "crop", "ci", "settings", "formats",
-    "speed", "terminals", "browser", "agents",
+    *TUTORIALS, "screen", "keys", "search", "report", "ranks", "compare", "query", "python", "crop", "ci", "settings",
+    "formats", "speed", "terminals", "browser", "agents",
 )  # fmt: skip
-"""The topics, from the first minutes to what scripts need."""
+"""All topics, from the first minutes to what scripts need."""
 
 _WIDEST = 110
 _BREAK_BEHIND_WIDE = re.compile(r"(?<=[\u3000-\u9fff\uff00-\uffef])\n {0,3}(?=[^\s*|#\d-])")

@@ -85,6 +85,12 @@ def frames(
     return asyncio.run(_frames(app, columns, rows, [[], *keys]))
 
 
+def text_frame(app: NpuTui, columns: int, rows: int, keys: Sequence[str]) -> list[str]:
+    """The rows of the screen of ``app`` as text after ``keys``, without blanks at their ends."""
+    screen = asyncio.run(_frames(app, columns, rows, [keys]))[-1]
+    return ["".join(piece[0] for piece in row).rstrip() for row in screen]
+
+
 async def _frames(app: NpuTui, columns: int, rows: int, groups: Sequence[Sequence[str]]) -> list[list[list[Piece]]]:
     found = []
     async with app.run_test(size=(columns, rows)) as pilot:
