@@ -11,9 +11,10 @@ import pytest
 
 from npu_tui.cli.main import main
 from npu_tui.cli.parser import given, parser_of
-from npu_tui.manual.pages import TOPICS, drawn, page, title
+from npu_tui.manual.pages import TOPICS, TUTORIALS, drawn, page, title
 from npu_tui.strings import LANGUAGES
 from npu_tui.tui.commands import markdown_table
+from npu_tui.tui.picture import unknown_keys
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "npu_tui" / "manual"
@@ -46,6 +47,25 @@ def test_every_page_is_there(topic: str, language: str, capsys: pytest.CaptureFi
 def test_no_page_is_left_over() -> None:
     for language in LANGUAGES:
         assert {file.stem for file in (FOLDER / language).glob("*.md")} == set(TOPICS)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize(
+    "topic", [topic for topic in TUTORIALS if topic != "peak"]
+)  # no bundled profile has memory files
+def test_every_tutorial_has_a_picture_of_a_bundled_profile(topic: str, language: str) -> None:
+    blocks = re.findall(r"^```(screen|job|run) (.+)\n((?:(?!```).*\n)+)```$", page(topic, language), re.MULTILINE)
+    assert blocks
+    for kind, words, told in blocks:
+        named = shlex.split(words)
+        fixtures = (
+            [word for word in named if word.startswith("fixtures/")] if kind == "run" else [f"fixtures/{named[0]}"]
+        )
+        assert fixtures
+        assert all((ROOT / fixture).is_dir() for fixture in fixtures)
+        assert len(told.splitlines()) > 5
+        if kind != "run":
+            assert not unknown_keys(named[2:])
 
 
 def test_the_page_about_keys_has_the_tables(capsys: pytest.CaptureFixture[str]) -> None:
