@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from npu_tui import __version__
 from npu_tui.cli.options import THEMES, known_settings, read_settings, threshold_rows, thresholds_of
 from npu_tui.cli.parser import COMMANDS, Parser, nearest_word, parser_of
-from npu_tui.cli.streams import DONE, USAGE, refuse, write, write_pages
+from npu_tui.cli.streams import DONE, USAGE, add_format, format_of, hand_over, refuse, write, write_pages
 from npu_tui.manual.pages import TOPICS, drawn, page
 from npu_tui.strings import ENGLISH, language, say, speak
 from npu_tui.trace.text import printable
@@ -21,23 +22,60 @@ if TYPE_CHECKING:
 
 def explain_options(parser: Parser) -> None:
     """Its arguments and options."""
-    parser.add_argument("id", nargs="?", metavar="ID", help=say("cli.explain_id"))
+    parser.add_argument("id", nargs="*", metavar="ID", help=say("cli.explain_id"))
+    add_format(parser, say("cli.format"))
     parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
 
 
 def run_explain(parser: Parser, options: argparse.Namespace) -> int:
-    """Explain the finding that ``options`` name, or list all; returns the exit code."""
-    from npu_tui.output.explain import WIDTH, explain_document, findings_document, kind_of, unknown
+    """Explain the finding or the word that ``options`` name, or list all; returns the exit code."""
+    from npu_tui.output.explain import (
+        WIDTH,
+        explain_document,
+        findings_document,
+        kind_of,
+        meant,
+        meant_document,
+        unknown,
+    )
     from npu_tui.output.text import ALL, text
+    from npu_tui.output.text import WIDTH as TEXT_WIDTH
 
-    if options.id is None:
-        write(text(findings_document(), ALL))
+    form, wanted = format_of(parser, options), " ".join(options.id)
+    thresholds = thresholds_of(options.config)
+    kind, found = kind_of(wanted), meant(wanted)
+    if form == "json":
+        import msgspec
+
+        from npu_tui.output.explain import explained
+
+        rows = explained([kind] if kind else found.kinds if wanted else None, [] if kind else found.words, thresholds)
+        hand_over(msgspec.json.format(msgspec.json.encode(rows)) + b"\n", options.output)
         return DONE
-    kind = kind_of(options.id)
-    if kind is None:
-        parser.error(unknown(options.id))
-    write(text(explain_document(kind, thresholds_of(options.config)), ALL, WIDTH))
+    if not wanted:
+        document = findings_document()
+    elif kind is not None:
+        document = explain_document(kind, thresholds)
+    elif found.words or found.kinds:
+        document = meant_document(found, wanted, _keys_of)
+    else:
+        parser.error(unknown(wanted))
+    if form == "text":
+        hand_over(text(document, ALL, WIDTH if wanted else TEXT_WIDTH), options.output)
+    else:
+        from npu_tui.output.formats import written
+
+        hand_over(written(document, form, ALL), options.output)
     return DONE
+
+
+def _keys_of(commands: Sequence[str]) -> list[tuple[str, str]]:
+    """The keys of ``commands`` and what they do."""
+    from npu_tui.tui.commands import BY_ID, keys_label
+
+    if commands and read_settings() is None:
+        return []
+    return [(keys_label(BY_ID[command]), BY_ID[command].title) for command in commands]
 
 
 def run_keys(parser: Parser, options: argparse.Namespace) -> int:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable, Sequence
 from typing import get_args
+
+from msgspec import Struct
 
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.compare.differences import DIFFERENCES
 from npu_tui.jobs.findings import JOB_FINDINGS
 from npu_tui.output.document import Block, Cell, Code, Document, Heading, Items, Paragraph, Table
-from npu_tui.rules.explanation import explanation
+from npu_tui.rules.explanation import Explanation, explanation, first_sentence
 from npu_tui.rules.find import RULES
+from npu_tui.rules.glossary import WORDS, Word, plain, words_called
 from npu_tui.rules.model import FindingClass, Kind
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
@@ -31,15 +35,39 @@ def finding_ids() -> list[str]:
     return [kind.id for kind in KINDS]
 
 
+class Meant(Struct, frozen=True):
+    """What a text may mean: words of the glossary, and findings whose ids or texts have it."""
+
+    words: list[Word]
+    kinds: list[Kind]
+
+
+def meant(wanted: str) -> Meant:
+    """What ``wanted`` may mean where it is no id: the words called so, with their findings, and findings about it."""
+    words, text = words_called(wanted), plain(wanted)
+    ids = {id for word in words for id in word.findings}
+    parts = {kind.id: [kind.id.casefold(), plain(explanation(kind).meaning), *map(plain, explanation(kind).advice)]
+             for kind in KINDS if kind.id not in ids}  # fmt: skip
+    if len(text) > _SHORTEST or not text.isascii():
+        ids |= {id for id, texts in parts.items() if text and any(text in each for each in texts)}
+    return Meant(words, [kind for kind in KINDS if kind.id in ids])
+
+
+_SHORTEST = 2
+"""A text of as many ASCII letters is in too many others."""
+
+
 def nearest(wanted: str) -> str | None:
-    """The id that ``wanted`` may mean: one that contains it, else the most similar one; None without any."""
+    """The id or word that ``wanted`` may mean: an id that contains it, else the most similar one; None without any."""
     word = wanted.strip().upper()
     ids = finding_ids()
     parts = [part for id in ids for part in id.split(".")]
     begun = [id for id in ids if word and any(part.startswith(word) for part in id.split("."))]
     inside = begun or [id for id in ids if word and word in id]
+    titles = [entry.title for entry in WORDS]
     close = difflib.get_close_matches(word, [*ids, *parts], n=1, cutoff=_ALIKE)
     near = [id for id in ids if close and close[0] in (id, *id.split("."))]
+    near += difflib.get_close_matches(wanted.strip().lower(), titles, n=1, cutoff=_ALIKE)
     return next(iter(inside or near), None)
 
 
@@ -56,18 +84,45 @@ WIDTH = 100
 
 
 def findings_document() -> Document:
-    """All ids by class with the first sentence of each."""
+    """All ids by class with the first sentence of each, then the words of the glossary."""
     groups: list[tuple[str, list[Kind]]] = [
         (say(f"finding.class.{cls}"), [rule for rule in RULES if rule.cls == cls]) for cls in get_args(FindingClass)
     ]
     groups += [(say("explain.compare"), [*DIFFERENCES]), (say("explain.job"), [*JOB_FINDINGS])]
-    return Document(
-        say("explain.list"),
-        [
-            _pairs(title, [[Cell(kind.id, name=True), Cell(explanation(kind).summary)] for kind in kinds])
-            for title, kinds in groups
-        ],
-    )
+    blocks: list[Block] = [_kinds(title, kinds) for title, kinds in groups]
+    return Document(say("explain.list"), [*blocks, _glossary(WORDS)])
+
+
+def meant_document(found: Meant, wanted: str, keys_of: Callable[[Sequence[str]], list[tuple[str, str]]]) -> Document:
+    """The words in full where they are few, else in a list, then the findings; ``keys_of`` tells keys of commands."""
+    blocks: list[Block] = []
+    if len(found.words) > _IN_FULL:
+        blocks.append(_glossary(found.words))
+    for word in found.words if len(found.words) <= _IN_FULL else ():
+        blocks += [Heading(word.title), Paragraph((word.meaning,))]
+        if keys := keys_of(word.commands):
+            blocks.append(_pairs(say("explain.keys"), [[Cell(key, name=True), Cell(title)] for key, title in keys]))
+        if word.topics:
+            told = tuple(f"npu-tui help {topic}" for topic in word.topics)
+            blocks += [Heading(say("explain.manual")), Items(told)]
+        if word.pages:
+            told = tuple(say("explain.page", title=title, address=address) for title, address in word.pages)
+            blocks += [Heading(say("explain.pages")), Items(told)]
+    if found.kinds:
+        blocks.append(_kinds(say("explain.findings"), found.kinds))
+    return Document(say("explain.meant", word=printable(wanted)), blocks)
+
+
+_IN_FULL = 2
+"""So many words are told in full."""
+
+
+def _kinds(title: str, kinds: Sequence[Kind]) -> Table:
+    return _pairs(title, [[Cell(kind.id, name=True), Cell(explanation(kind).summary)] for kind in kinds])
+
+
+def _glossary(words: Sequence[Word]) -> Table:
+    return _pairs(say("explain.words"), [[Cell(word.title), Cell(first_sentence(word.meaning))] for word in words])
 
 
 def explain_document(kind: Kind, thresholds: Thresholds | None = None) -> Document:
@@ -88,6 +143,37 @@ def explain_document(kind: Kind, thresholds: Thresholds | None = None) -> Docume
     if about.documents:
         blocks += [Heading(say("explain.documents")), Items(about.documents)]
     return Document(say("explain.head", id=about.id, cls=about.subject), blocks)
+
+
+class WordRow(Struct, frozen=True):
+    """A word of the glossary with its meaning, what leads on from it, and public pages as title and address."""
+
+    id: str
+    word: str
+    meaning: str
+    findings: tuple[str, ...]
+    topics: tuple[str, ...]
+    pages: tuple[tuple[str, str], ...]
+
+
+class Explained(Struct, frozen=True):
+    """What ``npu-tui explain --format json`` writes."""
+
+    findings: list[Explanation]
+    words: list[WordRow]
+    schema_version: int = 1
+    kind: str = "explain"
+
+
+def explained(kinds: Sequence[Kind] | None, words: Sequence[Word], thresholds: Thresholds | None = None) -> Explained:
+    """``kinds`` and ``words`` with all that is said about them; None: all there are."""
+    return Explained(
+        [explanation(kind, thresholds) for kind in (KINDS if kinds is None else kinds)],
+        [
+            WordRow(word.id, word.title, word.meaning, word.findings, word.topics, word.pages)
+            for word in (WORDS if kinds is None else words)
+        ],
+    )
 
 
 def _pairs(title: str, rows: list[list[Cell]]) -> Table:

@@ -33,8 +33,13 @@ class Explanation(Struct, frozen=True):
     @property
     def summary(self) -> str:
         """The first sentence of what the finding means."""
-        first = _SENTENCE.match(self.meaning)
-        return first[0] if first else self.meaning
+        return first_sentence(self.meaning)
+
+
+def first_sentence(text: str) -> str:
+    """``text`` up to the end of its first sentence."""
+    first = _SENTENCE.match(text)
+    return first[0] if first else text
 
 
 _SENTENCE = re.compile(r".*?(?:\.(?= )|。)")

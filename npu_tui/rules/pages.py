@@ -72,3 +72,42 @@ CHECKPOINT = ("torch.utils.checkpoint", f"{_PYTORCH}/checkpoint.html")
 DDP = ("DistributedDataParallel", f"{_PYTORCH}/notes/ddp.html")
 TUNING = ("PyTorch tuning guide", "https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html")
 GC = ("gc", "https://docs.python.org/3/library/gc.html")
+HCCL_TIMEOUT = ("HCCL_CONNECT_TIMEOUT", f"{_HIASCEND}/zh/canncommercial/83RC1/maintenref/envvar/envref_07_0149.html")
+NPU_SMI = (
+    "npu-smi info watch",
+    "https://www.hiascend.com/doc_center/source/zh/Atlas%20200I%20A2/23.0.RC3/re/npu/npusmi_010.html",
+)
+AIPP = ("AIPP", f"{_HIASCEND}/en/canncommercial/800/devaids/atc/atctool_0016.html")
+INSIGHT = ("MindStudio Insight", "https://www.hiascend.com/document/redirect/MindStudioInsight")
+INSIGHT_TIMELINE = (
+    "MindStudio Insight: Timeline",
+    "https://www.hiascend.com/doc_center/source/zh/mindstudio/70RC3/msinsightug/msascendinsightug/"
+    "Insight_userguide_0034.html",
+)
+AFFINITY_CASE = (
+    "Affinity operators: code before and after",
+    f"{_HIASCEND}/zh/mindstudio/830/practicalcases/GeneralPerformanceIssue/toolsample6_050.html",
+)
+_TUNING = f"{_HIASCEND}/zh/Pytorch/600/ptmoddevg/trainingmigrguide/performance_tuning_"
+_TUNING_RC = f"{_HIASCEND}/zh/Pytorch/60RC3/ptmoddevg/trainingmigrguide/performance_tuning_"
+MATMUL_ALL_REDUCE = (
+    "MatmulAllReduce",
+    f"{_HIASCEND}/zh/Pytorch/720/ptmoddevg/trainingmigrguide/performance_tuning_0033.html",
+)
+AFFINITY = (
+    AFFINITY_CASE,
+    ("RmsNorm", f"{_TUNING}0024.html"),
+    ("ScaledMaskedSoftmax", f"{_TUNING}0025.html"),
+    ("MatmulAllReduce", f"{_TUNING}0026.html"),
+    ("SwiGlu", f"{_TUNING}0100.html"),
+    ("IndexPut", f"{_TUNING_RC}0033.html"),
+    ("nonzero", f"{_TUNING_RC}0034.html"),
+    ("where", f"{_TUNING_RC}0035.html"),
+    ("Affinity APIs", f"{_TUNING_RC}0036.html"),
+)
+ATB_SOURCE = ("Ascend Transformer Boost", "https://gitcode.com/cann/ascend-transformer-boost")
+REPOSITORIES = (
+    ("torch_npu", "https://gitcode.com/Ascend/pytorch"),
+    ("MindStudio Insight, source", "https://gitcode.com/Ascend/msinsight"),
+    ("msprof-analyze, source", "https://gitcode.com/Ascend/msprof-analyze"),
+)
