@@ -12,7 +12,12 @@ from npu_tui.cli.streams import DONE, USAGE, write_pages
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 HEALTHY = str(FIXTURES / "healthy")
-ANSWERS = {"report": ["report", HEALTHY], "compare": ["compare", HEALTHY, HEALTHY], "ranks": ["ranks", HEALTHY]}
+ANSWERS = {
+    "report": ["report", HEALTHY],
+    "compare": ["compare", HEALTHY, HEALTHY],
+    "ranks": ["ranks", HEALTHY],
+    "explain": ["explain", "SYNC.HOST"],
+}
 
 
 @pytest.mark.parametrize("command", ANSWERS)

@@ -32,6 +32,7 @@ from npu_tui.profile.profile import SourceKind
 from npu_tui.profile.table import Table
 from npu_tui.rules.config import ENVIRONMENT
 from npu_tui.rules.find import RULES, THRESHOLDS
+from npu_tui.rules.glossary import WORDS
 from npu_tui.rules.model import SEVERITIES, Confidence, FindingClass
 from npu_tui.strings import LANGUAGES, SUBJECTS, say, texts_of, words
 from npu_tui.trace.classes import OpClass
@@ -64,6 +65,7 @@ COMPUTED = {
     "odd.": {"db_tables_more"},
     "kind.": {"command", "time", "flag", "lane", "slice"},
     "explain.": {kind.id for kind in KINDS},
+    "word.": {f"{word.id}{form}" for word in WORDS for form in ("", ".means", ".also")},
     "explain.input.": {needed for rule in RULES for needed in rule.inputs},
     "threshold.": {each.name for each in THRESHOLDS},
     "finding.advice.": {word for kind in KINDS for word in kind.advice or (kind.id,)},

@@ -46,11 +46,15 @@ def meant(wanted: str) -> Meant:
     """What ``wanted`` may mean where it is no id: the words called so, with their findings, and findings about it."""
     words, text = words_called(wanted), plain(wanted)
     ids = {id for word in words for id in word.findings}
-    parts = {kind.id: [kind.id.casefold(), plain(explanation(kind).meaning), *map(plain, explanation(kind).advice)]
-             for kind in KINDS if kind.id not in ids}  # fmt: skip
-    if len(text) > _SHORTEST or not text.isascii():
-        ids |= {id for id, texts in parts.items() if text and any(text in each for each in texts)}
+    if len(text) > _SHORTEST or (text and not text.isascii()):
+        ids |= {kind.id for kind in KINDS if any(text in plain(each) for each in _texts(kind))}
     return Meant(words, [kind for kind in KINDS if kind.id in ids])
+
+
+def _texts(kind: Kind) -> tuple[str, ...]:
+    """What is said about ``kind`` and may hold what somebody looks for."""
+    about = explanation(kind)
+    return about.id, about.meaning, *about.advice, *about.change
 
 
 _SHORTEST = 2
@@ -98,8 +102,9 @@ def meant_document(found: Meant, wanted: str, keys_of: Callable[[Sequence[str]],
     blocks: list[Block] = []
     if len(found.words) > _IN_FULL:
         blocks.append(_glossary(found.words))
+    single = len(found.words) == 1
     for word in found.words if len(found.words) <= _IN_FULL else ():
-        blocks += [Heading(word.title), Paragraph((word.meaning,))]
+        blocks += [Paragraph((word.meaning,))] if single else [Heading(word.title), Paragraph((word.meaning,))]
         if keys := keys_of(word.commands):
             blocks.append(_pairs(say("explain.keys"), [[Cell(key, name=True), Cell(title)] for key, title in keys]))
         if word.topics:
@@ -110,7 +115,7 @@ def meant_document(found: Meant, wanted: str, keys_of: Callable[[Sequence[str]],
             blocks += [Heading(say("explain.pages")), Items(told)]
     if found.kinds:
         blocks.append(_kinds(say("explain.findings"), found.kinds))
-    return Document(say("explain.meant", word=printable(wanted)), blocks)
+    return Document(found.words[0].title if single else printable(wanted), blocks)
 
 
 _IN_FULL = 2

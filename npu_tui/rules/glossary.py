@@ -88,8 +88,8 @@ WORDS = (
     Word("compare", (), ("compare_ranks", "sides"), ("compare",)),
     Word("export", (), ("copy_csv", "copy_text", "yank", "yank_view"), ("report", "query", "crop")),
     Word("legend", (), ("help", "tab_links"), ("screen",)),
-    Word("theme", (), (), ("terminals", "settings")),
-    Word("language", (), (), ("settings",)),
+    Word("theme", (), ("dark", "light", "colour_blind"), ("terminals", "settings")),
+    Word("language", (), ("en", "zh"), ("settings",)),
     Word("leave", (), ("quit", "escape", "undo"), ("keys",)),
     Word("recording", ("PROFILER.OVERHEAD",), ("tab_summary",), ("formats",), (pages.PROFILER, *pages.REPOSITORIES)),
 )

@@ -17,6 +17,7 @@ from npu_tui.output.whatif import NoReplayError, predicted, remedies, remedies_d
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.scene import ghost_charts
 from npu_tui.query.frames import ONE_PROFILE, Name, possible_names
+from npu_tui.rules.glossary import words_called
 from npu_tui.strings import say, words
 from npu_tui.trace.text import brief, exact_text, parse_duration, printable
 from npu_tui.tui.commands import Command, Where, commands_of
@@ -119,7 +120,11 @@ def command_called(text: str, where: Where) -> Command | None:
 
 
 def nearest_command(typed: str, where: Where) -> str | None:
-    """Which command of a screen is written most like ``typed``; None where none is near."""
+    """Which command of a screen ``typed`` means, else is written most like it; None where none is near."""
+    there = {command.id for command in commands_of(where)}
+    by_meaning = (command for word in words_called(typed) for command in word.commands if command in there)
+    if (meant := next(by_meaning, None)) is not None:
+        return meant
     near = get_close_matches(typed.lower().replace(" ", "_"), [command.id for command in commands_of(where)], 1, 0.3)
     return near[0] if near else None
 

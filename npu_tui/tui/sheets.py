@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -18,6 +18,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Static
 
+from npu_tui.rules.glossary import Word, words_called
 from npu_tui.strings import say
 from npu_tui.tui.commands import BY_ID, Command, Where, commands_of, delivered, keys_label
 from npu_tui.tui.commands import Group as CommandsGroup
@@ -122,9 +123,12 @@ class Entry(Struct, frozen=True):
     keys: str
     words: str
     reason: str = ""
+    command: str = ""
 
-    def holds(self, wanted: str) -> bool:
-        """Whether all words of ``wanted`` are in it."""
+    def holds(self, wanted: str, commands: Collection[str]) -> bool:
+        """Whether all words of ``wanted`` are in it, or it is one of the ``commands`` that they mean."""
+        if self.command in commands:
+            return True
         text = f"{self.keys} {self.words}".casefold()
         return all(word in text for word in wanted.casefold().split())
 
@@ -139,7 +143,7 @@ def entries(focus: Focus, why_not: Mapping[str, str]) -> list[tuple[Task, list[E
 
 
 def _entry(command: Command, why_not: Mapping[str, str]) -> Entry:
-    return Entry(keys_label(command), command.title, why_not.get(command.id, ""))
+    return Entry(keys_label(command), command.title, why_not.get(command.id, ""), command.id)
 
 
 def _fixed(task: Task) -> tuple[Entry, ...]:
@@ -181,18 +185,21 @@ def _fixed(task: Task) -> tuple[Entry, ...]:
 
 def help_text(focus: Focus, why_not: Mapping[str, str], wanted: str = "", width: int = 120) -> RenderableType:
     """The help for ``width`` columns; with ``wanted`` only what has that in it, the key itself first."""
-    groups = entries(focus, why_not)
+    groups, called = entries(focus, why_not), list[Word]()
     if wanted.strip():
-        groups = [(task, _matching(found, wanted)) for task, found in groups]
+        called = words_called(wanted)
+        commands = {command for word in called for command in word.commands}
+        groups = [(task, _matching(found, wanted, commands)) for task, found in groups]
         groups = [(task, found) for task, found in groups if found]
         groups.sort(key=lambda group: not any(wanted in entry.keys.split() for entry in group[1]))
-        if not groups:
+        if not groups and not called:
             return Text(say("help.none", text=wanted))
     screen = _SCREENS.get(focus, "lanes")
-    first = (*legend(), Text()) if screen == "lanes" and not wanted.strip() else ()
+    first: tuple[RenderableType, ...] = (*legend(), Text()) if screen == "lanes" and not wanted.strip() else ()
+    meanings = _column([("meaning", [Entry(word.title, word.meaning) for word in called])]) if called else Text()
     words = Text("" if wanted.strip() else say(_WORDS[screen]), style="dim")
-    if width < TWO_COLUMNS:
-        return Lines(*first, _column(groups), words)
+    if width < TWO_COLUMNS:  # a low screen shows keys first
+        return Lines(*first, _column(groups), meanings, words)
     half, count, left = sum(len(found) + 2 for _, found in groups) / 2, 0, 0
     while left < len(groups) and count + len(groups[left][1]) / 2 < half:
         count += len(groups[left][1]) + 2
@@ -201,11 +208,11 @@ def help_text(focus: Focus, why_not: Mapping[str, str], wanted: str = "", width:
     columns.add_column(ratio=1)
     columns.add_column(ratio=1)
     columns.add_row(_column(groups[:left]), _column(groups[left:]))
-    return Lines(*first, columns, words)
+    return Lines(*((meanings,) if called else first), columns, words)
 
 
-def _matching(found: list[Entry], wanted: str) -> list[Entry]:
-    kept = [entry for entry in found if entry.holds(wanted)]
+def _matching(found: list[Entry], wanted: str, commands: Collection[str]) -> list[Entry]:
+    kept = [entry for entry in found if entry.holds(wanted, commands)]
     return sorted(kept, key=lambda entry: wanted not in entry.keys.split())
 
 

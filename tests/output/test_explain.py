@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -9,12 +10,27 @@ import pytest
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.cli.main import main
 from npu_tui.cli.streams import DONE, USAGE
-from npu_tui.output.explain import WIDTH, explain_document, findings_document, kind_of, nearest, unknown
+from npu_tui.manual.pages import TOPICS
+from npu_tui.output.explain import (
+    KINDS,
+    WIDTH,
+    Meant,
+    explain_document,
+    findings_document,
+    kind_of,
+    meant,
+    meant_document,
+    nearest,
+    unknown,
+)
 from npu_tui.output.text import ALL
 from npu_tui.output.text import text as text_of
 from npu_tui.rules.explanation import document_title
 from npu_tui.rules.find import RULES
+from npu_tui.rules.glossary import WORDS, words_called
 from npu_tui.rules.model import Kind
+from npu_tui.strings import speaking
+from npu_tui.tui.commands import BY_ID
 
 
 def explain(kind: Kind, thresholds: Thresholds | None = None) -> str:
@@ -48,6 +64,43 @@ def test_the_user_s_thresholds_are_shown() -> None:
 def test_all_ids_are_listed() -> None:
     text = text_of(findings_document(), ALL)
     assert all(f"  {rule.id} " in text for rule in RULES)
+    assert all(word.title in text for word in WORDS)
+
+
+ASKED = {
+    "starved": "starved", "near-vertical": "near_vertical", "near vertical": "near_vertical", "lost time": "lost",
+    "exposed": "exposed", "host late": "host_late", "own excess": "own_excess", "idle": "idle", "slow": "slow",
+    "wait": "wait", "export": "export", "stack": "stack", "duration": "duration", "legend": "legend", "color": "legend",
+    "theme": "theme", "exit": "leave", "compare": "compare", "一级流水": "pipeline", "二级流水": "pipeline",
+    "绑核": "binding",
+    "亲和算子": "affinity", "亲和": "affinity", "覆盖分析": "overlap", "统计视图": "statistics", "系统视图": "overview",
+    "框选": "select", "异步": "sync", "打断": "drain", "空闲": "idle", "概览": "overview", "时间线": "timeline",
+    "对比": "compare",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_words_are_found_by_what_people_call_them_in_either_language(language: str) -> None:
+    with speaking(language):
+        for asked, id in ASKED.items():
+            first = next(iter(words_called(asked)), None)
+            assert first is not None
+            assert first.id == id, asked
+            assert first.meaning in text_of(meant_document(meant(asked), asked, lambda commands: []), ALL, 10_000)
+
+
+def test_what_leads_on_from_a_word_is_there() -> None:
+    ids = {kind.id for kind in KINDS}
+    for word in WORDS:
+        assert set(word.findings) <= ids, word.id
+        assert set(word.commands) <= set(BY_ID), word.id
+        assert set(word.topics) <= set(TOPICS), word.id
+        assert all(address.startswith("https://") for _, address in word.pages), word.id
+
+
+def test_a_text_finds_the_findings_that_speak_of_it() -> None:
+    assert "OP.AFFINITY_KERNEL" in [kind.id for kind in meant("one_hot").kinds]
+    assert meant("of") == meant("xyzzy") == meant("") == Meant([], [])
 
 
 @pytest.mark.parametrize(
@@ -70,6 +123,13 @@ def test_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert "COMM.STRAGGLER" in capsys.readouterr().out
     assert main(["explain", "comm.straggler"]) == DONE
     assert "Notify_Wait" in capsys.readouterr().out
+    assert main(["explain", "lost", "time"]) == DONE
+    told = capsys.readouterr().out
+    assert told.startswith("lost time\n")
+    assert re.search(r"x +next starved launch", told), "keys"
+    assert main(["explain", "starved", "--format", "json"]) == DONE
+    (word,) = json.loads(capsys.readouterr().out)["words"]
+    assert (word["id"], word["findings"]) == ("starved", ["DISPATCH.VERTICAL"])
     with pytest.raises(SystemExit) as stop:
         main(["explain", "COMM.STRAGLER\x1b[31m"])
     assert stop.value.code == USAGE

@@ -12,6 +12,7 @@ from textual.containers import Vertical, VerticalScroll
 from npu_tui.strings import speaking
 from npu_tui.tui.commands import commands_of
 from npu_tui.tui.keymap import use_keys
+from npu_tui.tui.prompts import nearest_command
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.sheets import HelpSheet, entries, help_text
 
@@ -126,3 +127,30 @@ async def test_a_picture_and_the_language_are_found(session):
             await driver.settle()
             assert any(line.startswith(told) for line in shown(driver)), typed
             await driver.press("escape", "escape")
+
+
+async def test_words_and_synonyms_are_found_too(session):
+    """What nobody spells as the keys do: the help says what it is and which keys are about it."""
+    async with opened(session) as driver:
+        for typed, keys, meaning in (
+            ("idle", "I", "neither computes nor"),
+            ("绑核", "", "Threads stay"),
+            ("save", ":copy_csv", ""),
+        ):
+            await driver.press("?", *typed)
+            await driver.settle()
+            assert any(line.startswith(keys) for line in shown(driver)), typed
+            assert meaning in driver.text(), typed
+            await driver.press("escape", "escape")
+
+
+def test_a_wrong_command_is_taken_by_its_meaning_before_its_letters():
+    meant = {
+        "export": "copy_csv",
+        "slow": "tab_findings",
+        "clock": "tab_job_clock",
+        "空闲": "bubble_next",
+        "zoomin": "zoom_in",
+    }
+    for typed, command in meant.items():
+        assert nearest_command(typed, "job" if command.startswith("tab_job") else "lanes") == command, typed
