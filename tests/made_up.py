@@ -16,6 +16,8 @@ def finding(id: str, severity: str, **values: Any) -> dict[str, Any]:
         "advice": [],
         "gain_us": None,
         "gain_after": 0,
+        "gain_unit": "step",
+        "gain_count": 3,
         "step_after_us": None,
         "part_of": None,
         "steps": [],

@@ -79,7 +79,7 @@ COMPUTED = {
     "argparse.": {key.removeprefix("argparse.") for key in texts_of("en") if key.startswith("argparse.")},
     "finding.bound.": {"dispatch", "compute", "communication"},
     "finding.pipes.title.": {"mac", "mte2", "vec", "none"},
-    "finding.unit.": {"step", *get_args(Unit)},
+    "finding.unit.": {"step", "run", "range", *get_args(Unit)},
     "summary.tells.": set(FILES),
     "summary.makes.": set(FILES),
     "summary.state.": set(get_args(State)),

@@ -52,13 +52,17 @@ class Ghost(Struct, frozen=True, kw_only=True):
 
 
 class WhatIf(Struct, frozen=True, kw_only=True):
-    """Lengths are means over the steps; ``error`` is by how much of it the unchanged replay misses the recording."""
+    """Lengths are means over the ``steps``, or what a run without steps is divided by: ``unit`` says what one is.
+
+    ``error`` is by how much of it the unchanged replay misses the recording.
+    """
 
     schema_version: int
     kind: str
     path: str
     device: int | None
     steps: int
+    unit: str
     recorded_us: float
     replayed_us: float
     error: float
@@ -78,7 +82,7 @@ def whatif(profile: Profile, texts: Sequence[str], cells: int = _CELLS) -> WhatI
     device, replay = replay_of(profile)
     rows: list[Row] = []
     change = NO_CHANGE
-    count = replay.steps
+    count, unit = _divided(profile, device, replay)
     for step_change in (parse_question(replay.model, text, profile.types_of) for text in texts):
         alone, after = replay.gain(step_change.change), replay.length(change | step_change.change)
         gain = replay.length(change) - after
@@ -92,6 +96,7 @@ def whatif(profile: Profile, texts: Sequence[str], cells: int = _CELLS) -> WhatI
         path=profile.path,
         device=device,
         steps=count,
+        unit=unit,
         recorded_us=us(replay.recorded),
         replayed_us=us(replay.replayed),
         error=round(replay.error, 6),
@@ -153,10 +158,25 @@ def _timeline(replay: Replay, run: Run, change: Change, cells: int) -> tuple[Gho
     return tuple(ghost for _, ghost in sorted(streams, key=lambda row: row[0]))
 
 
+def _divided(profile: Profile, device: int | None, replay: Replay) -> tuple[int, str]:
+    """By what lengths are divided, and its name: as in the findings of the whole run."""
+    facts = next(facts for facts in profile.facts if facts.part.device == device)
+    if facts.rhythm is not None:
+        return facts.rhythm.count, facts.rhythm.unit
+    return replay.steps, facts.unit_name
+
+
 _LINES, _KERNELS, _RANKS = 4, 3, 3
 
 
-def remedies(profile: Profile) -> tuple[Row, ...]:
+class Remedies(Struct, frozen=True):
+    """Changes that would shorten what is called ``unit``, each alone."""
+
+    unit: str
+    changes: tuple[Row, ...]
+
+
+def remedies(profile: Profile) -> Remedies:
     """Changes of the first device of ``profile`` that can be replayed, the one that shortens its step most first.
 
     Lines of code that lose time, the waits of the host, late ranks, and kernels that take long. Raises
@@ -164,7 +184,8 @@ def remedies(profile: Profile) -> tuple[Row, ...]:
     """
     device, replay = replay_of(profile)
     facts = next(part for part in profile.facts if part.part.device == device)
-    rows, count = [], replay.steps
+    rows = []
+    count, unit = _divided(profile, device, replay)
     for text in _texts(facts, replay):
         try:
             answer = parse_question(replay.model, text, profile.types_of)
@@ -174,7 +195,7 @@ def remedies(profile: Profile) -> tuple[Row, ...]:
         after = us(replay.replayed / count - gain)
         if gain > 0:
             rows.append(Row(text=text, matches=answer.matches, alone_us=us(gain), gain_us=us(gain), step_us=after))
-    return tuple(sorted(rows, key=lambda row: -row.alone_us))
+    return Remedies(unit, tuple(sorted(rows, key=lambda row: -row.alone_us)))
 
 
 def _texts(facts: Facts, replay: Replay) -> Iterator[str]:
@@ -209,33 +230,40 @@ def whatif_document(answer: WhatIf) -> Document:
         replayed=1000 * answer.replayed_us,
         recorded=1000 * answer.recorded_us,
         error=answer.error,
-        steps=answer.steps,
+        steps=message(f"whatif.count.{answer.unit}", count=answer.steps),
     )
     scale = say("whatif.scale", length=1000 * max(answer.recorded_us, answer.step_after_us * answer.steps))
-    changes = _changes("changes", answer.changes, ordered=True)
+    changes = _changes("changes", answer.changes, answer.unit, ordered=True)
     blocks: list[Block] = [Paragraph((replayed,)), changes, Paragraph((scale,)), *map(_stream, answer.timeline)]
     return Document(_head(answer), blocks)
 
 
-def remedies_document(changes: tuple[Row, ...]) -> Document:
-    """Changes that would shorten the step, each alone."""
-    if not changes:
-        return Document(say("whatif.no_remedies"), [])
-    return Document(say("whatif.remedies"), [_changes("remedies", changes, ordered=False)])
+def remedies_document(answer: Remedies) -> Document:
+    """What ``answer`` says."""
+    unit = _unit(answer.unit)
+    if not answer.changes:
+        return Document(say("whatif.no_remedies", unit=unit), [])
+    return Document(
+        say("whatif.remedies", unit=unit), [_changes("remedies", answer.changes, answer.unit, ordered=False)]
+    )
+
+
+def _unit(name: str) -> Message:
+    return message(f"finding.unit.{name}")
 
 
 def _head(answer: WhatIf) -> str:
     """The step before and after in one line."""
     before, after = 1000 * answer.step_us, 1000 * answer.step_after_us
-    gain = before - after
+    gain, unit = before - after, _unit(answer.unit)
     if abs(gain) < 1e-4 * before:
-        return say("whatif.head.same", before=before)
+        return say("whatif.head.same", before=before, unit=unit)
     share = abs(gain) / before if before else 0.0
     code = "whatif.head" if gain > 0 else "whatif.head.longer"
-    return say(code, before=before, after=after, gain=abs(gain), share=share)
+    return say(code, before=before, after=after, gain=abs(gain), share=share, unit=unit)
 
 
-def _changes(id: str, changes: tuple[Row, ...], ordered: bool) -> Table:
+def _changes(id: str, changes: tuple[Row, ...], unit: str, ordered: bool) -> Table:
     """A row for each change; where they apply one after another, what each adds to those above it."""
     names = ("change", "matches", "alone", "gain", "after") if ordered else ("change", "matches", "alone", "after")
     rows = [
@@ -248,7 +276,7 @@ def _changes(id: str, changes: tuple[Row, ...], ordered: bool) -> Table:
         ]
         for row in changes
     ]
-    columns = tuple(say(f"whatif.column.{name}") for name in names)
+    columns = tuple(say(f"whatif.column.{name}", unit=_unit(unit)) for name in names)
     numeric = (False, *[True] * (len(names) - 1))
     return Table(id, "", columns, numeric, rows, sortable=False)
 

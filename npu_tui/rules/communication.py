@@ -130,7 +130,7 @@ def _unexplained(facts: Facts, known: bool) -> tuple[Message, str]:
             words = {"name": facts.name_of(longest, 40), "time": start - int(slices.start[longest])}
             return message("finding.exposed.unexplained.before", **words), "widen_range"
     if not known:
-        return message("finding.exposed.unexplained.level"), "late_unknown"
+        return message(f"finding.exposed.unexplained.{'gpu' if facts.on_gpu else 'level'}"), "late_unknown"
     return message("finding.exposed.unexplained.waits"), "record_ranks"
 
 

@@ -291,7 +291,7 @@ def free(facts: Facts) -> Draft | None:
                 "finding.free.verdict_unexplained",
                 share=share,
                 total=facts.total,
-                why=message(f"finding.free.unexplained.{where}"),
+                why=message(f"finding.free.unexplained.{where}{'_gpu' * facts.on_gpu}"),
             ),
             advise(_RECORDINGS[where]),
         ),

@@ -137,7 +137,16 @@ class Facts(TraceSlices):
     @property
     def unit(self) -> Message:
         """The name of what times are divided by: a step, or what repeats in a run without steps."""
-        return message(f"finding.unit.{self.rhythm.unit if self.rhythm is not None else 'step'}")
+        return message(f"finding.unit.{self.unit_name}")
+
+    @property
+    def unit_name(self) -> str:
+        """``step``, what repeats in a run without steps, ``run`` where nothing does; ``range`` for a range of time."""
+        if self.rhythm is not None:
+            return self.rhythm.unit
+        if not self.whole_steps:
+            return "range"
+        return "step" if self.steps else "run"
 
     @property
     def repetitions(self) -> I64:

@@ -115,7 +115,9 @@ def _candidates(facts: Facts, threads: int = 1) -> tuple[list[Candidate], list[t
             return Skipped(message(f"finding.needs.{missing}"))
         answer = rule.check(facts)
         if facts.on_gpu and isinstance(answer, Draft):
-            return replace(answer, advice=advise(*(rule.gpu or ())))
+            loss = answer.unexplained
+            loss = None if loss is None else replace(loss, advice=())  # they name the recordings of an NPU
+            return replace(answer, advice=advise(*(rule.gpu or ())), unexplained=loss)
         return answer
 
     if threads > 1:

@@ -403,6 +403,8 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
         steps,
         above if rung.held and rung.part_of is None else 0,
         rung.leads,
+        facts.unit_name,
+        facts.count,
     )
 
 

@@ -63,7 +63,8 @@ class Finding(Struct, frozen=True):
     that the step gets no shorter. ``gain_after`` is how many findings above must be fixed first because they take as
     long at the same time (0: none). ``steps`` are the numbers of the steps it shows in, ``sources`` the documents that
     the rule is taken from. A ``hidden`` finding is true but not worth the work yet: the device computes too little. One
-    that ``leads`` is a loss that nothing else explains: what it gains is unknown.
+    that ``leads`` is a loss that nothing else explains: what it gains is unknown. A gain is that of one ``unit`` (step,
+    token, iteration, repetition, run or range), of which ``count`` were measured.
     """
 
     id: str
@@ -83,6 +84,8 @@ class Finding(Struct, frozen=True):
     steps: tuple[int, ...] = ()
     gain_after: int = 0
     leads: bool = False
+    unit: str = "step"
+    count: int = 1
 
 
 class Findings(Struct, frozen=True):

@@ -100,7 +100,7 @@ def test_a_late_host_gains_nothing_where_a_peer_is_later() -> None:
 def test_a_server_is_told_per_token() -> None:
     found = outcome(ALL["decode: slow Python"], 32).found
     assert found is not None
-    assert "shortens each token" in words(found.detail)
+    assert "per token" in words(found.detail)
     assert "Each token then takes" in words(found.detail)
     assert "MINDIE_ASYNC_SCHEDULING_ENABLE=1" in words(found.advice[0])
 

@@ -10,6 +10,7 @@ from jobs import measured, profile_at
 from test_repetitions import Writer
 
 from npu_tui.analysis.device import Window
+from npu_tui.output.whatif import whatif, whatif_document
 from npu_tui.profile.profile import Selection
 from npu_tui.rules.model import MUCH_LOST
 from npu_tui.strings import words
@@ -65,3 +66,14 @@ def test_warm_up_that_is_left_out_leads_the_sentence() -> None:
     assert verdict.startswith(f"Steps {first}–{first + 1} of {first}–{last} are left out as warm-up (")
     assert "operator compiles; the others take " in verdict
     assert HEALTHY in verdict
+
+
+def test_a_gain_has_its_unit_and_how_many_were_measured(tmp_path: Path) -> None:
+    tokens = measured(ALL["decode: slow Python"].job)
+    (facts,) = tokens.facts
+    assert {(row.unit, row.count) for row in tokens.findings.findings} == {("token", facts.rhythm.count)}
+    answer = whatif(tokens, ["no sync"])
+    assert (answer.unit, answer.steps) == ("token", facts.rhythm.count)
+    assert whatif_document(answer).title.startswith("token ")
+    part = profile_at(FIXTURES / "dispatch_bound").part(Selection(Window(10_000_000, 20_000_000)))
+    assert {(row.unit, row.count) for row in part.findings.findings} == {("range", 1)}

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import orjson
 import pytest
+from claims import contradictions
 from rich.text import Text
 
 from npu_tui.jobs.opening import open_job
@@ -261,6 +262,10 @@ def test_findings_stand_in_one_order_under_one_number(shown: Shown) -> None:
     assert minor == sorted(minor)
     full = list(filter(worth_work, msgspec.convert(told, list[FindingRow])))
     assert findings_worth_a_look(shown.looked_at()) == minor.count(False) == len(full)
+
+
+def test_no_format_contradicts_another_and_no_sentence_its_figures(shown: Shown) -> None:
+    assert contradictions(shown.profile, msgspec.convert(shown.report, Report)) == []
 
 
 def test_the_verdict_is_that_of_the_report(shown: Shown) -> None:
