@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.collectives import Arrivals, Collective, Collectives
+from npu_tui.analysis.collectives import Arrivals, Collectives
 from npu_tui.trace.arrays import in_groups
 from npu_tui.trace.model import Trace
 
@@ -87,51 +87,11 @@ def late_ranks(arrivals: Arrivals) -> frozenset[int]:
     return frozenset(late)
 
 
-_FEWEST_PASSES = 3
-"""Receives per step that show an interval: the first one, and two more."""
-
-
-def pipeline_fills(trace: Trace, collectives: Collectives, steps: int) -> dict[int, int]:
-    """How long the first receive of each of ``steps`` steps would wait if no stage was slower than this one.
-
-    A dict from slice to ns. The first receive of a step waits while the pipeline fills. The wait of later passes shows
-    which share of a pass is due to a slow stage; the same share of the first wait is, and the rest is filling: at most
-    one pass for each stage before this one. Only where every step receives equally often from the same rank.
-    """
-    rows: dict[tuple[int, int, int], list[Collective]] = {}
-    receives = np.array([_receives(kind) for kind in collectives.types], np.bool_)[collectives.type]
-    chosen = np.flatnonzero(
-        receives & collectives.has_arrivals & collectives.waits.known & (collectives.waits.peer >= 0)
-    )
-    kinds = collectives.type[chosen].tolist()
-    for receive, kind in zip(collectives.at(chosen), kinds, strict=True):
-        rows.setdefault((int(trace.slices.lane[receive.item]), kind, receive.peer or 0), []).append(receive)
-    fills: dict[int, int] = {}
-    for (_, _, peer), passes in rows.items():
-        if not steps or len(passes) % steps or len(passes) < _FEWEST_PASSES * steps:
-            continue
-        waits = np.array(
-            [max((after for _, after in receive.arrivals or []), default=0) for receive in passes], np.float64
-        )
-        waits = waits.reshape(steps, -1)
-        start = trace.slices.start[[receive.item for receive in passes]].reshape(steps, -1)
-        interval, waited = float(np.median(np.diff(start[:, 1:]))), float(np.median(waits[:, 1:]))
-        work = max(interval - waited, 0.0)
-        left = np.minimum(waits[:, 0] * work / max(interval, 1.0), (peer + 1) * work)
-        firsts = passes[:: len(passes) // steps]
-        fills |= {receive.item: round(rest) for receive, rest in zip(firsts, left.tolist(), strict=True)}
-    return fills
-
-
 def fill_of(fills: Mapping[int, int], items: I64) -> I64:
     """The filling time of each of ``items`` by ``pipeline_fills``, 0 for most; (n,) ns."""
     if not fills:
         return np.zeros(len(items), np.int64)
     return np.array([fills.get(item, 0) for item in items.tolist()], np.int64)
-
-
-def _receives(kind: str) -> bool:
-    return "receive" in kind.lower() or "recv" in kind.lower()
 
 
 _LONGER = 3.0

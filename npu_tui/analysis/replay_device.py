@@ -19,9 +19,9 @@ from npu_tui.analysis.lateness import (
     late_arrivals,
     late_ranks,
     peers_seen,
-    pipeline_fills,
     unknown_waits,
 )
+from npu_tui.analysis.pipelines import pipeline_fills
 from npu_tui.trace.arrays import BySlice, among, previous_same
 from npu_tui.trace.model import HOST_TO_DEVICE, Trace
 

@@ -66,7 +66,7 @@ def exposed(facts: Facts) -> Draft | None:
     parts = [message("finding.exposed.detail", hidden=overlapped, count=len(facts.collectives), **words)]
     if sums.communication > sums.computing:
         parts.append(message("finding.exposed.more", communication=sums.communication, computing=sums.computing))
-    if mostly_late and lateness is not None:
+    if waited and lateness is not None:
         parts.append(_late(facts, lateness, waited))
     elif waited:
         parts.append(message("finding.exposed.waited", waited=waited))

@@ -18,10 +18,10 @@ from npu_tui.analysis.lateness import (
     late_arrivals,
     late_ranks,
     peers_seen,
-    pipeline_fills,
     place_of,
     unknown_waits,
 )
+from npu_tui.analysis.pipelines import pipeline_fills
 from npu_tui.analysis.replay import Change
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
@@ -64,8 +64,8 @@ class Late(Struct, frozen=True):
     """``peers`` that come late, the one that was waited for longest first, in ``cases``.
 
     ``span`` is the exposed time in which nobody else was missing. With ``wandering`` none of them is late in most
-    cases, with ``neighbours`` this rank sees only the ranks beside it: then, and with an UNKNOWN peer in front, it is
-    open who is late.
+    cases, with ``neighbours`` this rank sees only the ranks beside it, with ``stages`` they are those beside it in a
+    pipeline: then, and with an UNKNOWN peer in front, it is open who is late.
     """
 
     peers: tuple[int, ...]
@@ -73,6 +73,7 @@ class Late(Struct, frozen=True):
     span: Span
     wandering: bool
     neighbours: bool
+    stages: bool = False
 
     @property
     def visible(self) -> tuple[int, ...]:
@@ -117,17 +118,18 @@ def late(facts: Facts) -> Late | None:
         both((low, high), facts.exposed),
         len(order) >= _MANY_RANKS and waited.get(order[0], 0) < _IN_MOST_CASES * total,
         sum(case.excess for case in cases if case.collective.neighbours_only) > _IN_MOST_CASES * total,
+        sum(case.excess for case in cases if case.collective.item in fills(facts)) > _IN_MOST_CASES * total,
     )
 
 
 @once_per_device
 def fills(facts: Facts) -> dict[int, int]:
-    """How long first receives wait for a pipeline to fill, ns by slice: nobody's fault."""
+    """How long receives and closing collectives wait while a pipeline fills and drains, ns by slice: nobody's fault."""
     return pipeline_fills(facts.trace, facts.collectives, len(facts.steps))
 
 
 def fill_span(facts: Facts) -> Span:
-    """The exposed time in which first receives wait for a pipeline to fill."""
+    """The exposed time in which a pipeline fills and drains."""
     filling = fills(facts)
     start = facts.trace.slices.start[list(filling)].astype(np.int64)
     return both((start, start + np.array(list(filling.values()), np.int64)), facts.exposed)
@@ -194,7 +196,7 @@ def straggler(facts: Facts) -> Draft | None:
     transfer = int((collectives.elapsed - came.latest())[collectives.has_arrivals].sum())
     unseen = lateness.peers[0] == UNKNOWN
     parts = [_worst(facts, worst, longest), *_again(facts, lateness, worst)]
-    if len(lateness.visible) > 1 and not lateness.wandering and not lateness.neighbours:
+    if len(lateness.visible) > 1 and not (lateness.wandering or lateness.neighbours or lateness.stages):
         parts += _in_order(facts, lateness)
     if filled := sum(fills(facts).values()):
         parts.append(message("finding.straggler.fill", time=filled))
@@ -205,7 +207,10 @@ def straggler(facts: Facts) -> Draft | None:
     if lateness.neighbours:
         parts.append(message("finding.straggler.ring"))
     kind = "wandering" if lateness.wandering else "many" if len(lateness.peers) > 1 else "one"
-    if unseen or lateness.neighbours:  # in a ring the late rank may be any one up the ring
+    if lateness.stages and not unseen:
+        kind, advice = "stage", [message("finding.advice.balance_stages")]
+        parts.append(message("finding.straggler.stage"))
+    elif unseen or lateness.neighbours:  # in a ring the late rank may be any one up the ring
         kind, advice = "unseen" if unseen else "ring", [message("finding.advice.profile_ring")]
     else:
         parts.append(_files_of(facts, worst.peer))
@@ -219,7 +224,7 @@ def straggler(facts: Facts) -> Draft | None:
         (*advice, message("finding.advice.no_tuning")),
         lateness.span,
         change=Change(in_time=frozenset(lateness.peers), at=inside_window(facts)),
-        confidence="low" if unseen or lateness.neighbours else "high",
+        confidence="low" if unseen or lateness.neighbours else "medium" if lateness.stages else "high",
         verdict=message(f"finding.straggler.verdict.{kind}", transfer=transfer, **words),
     )
 

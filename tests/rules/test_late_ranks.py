@@ -40,7 +40,7 @@ def test_of_two_late_ranks_the_first_alone_saves_what_it_comes_later() -> None:
     assert 0 < alone["gain"] < 0.25 * both["gain"]
     assert both["gain"] * facts.count == facts.replay.gain(draft.change)
     assert "ranks 2 and 3" in words(draft.advice[0])
-    assert "for rank 2 and 3" in words(draft.evidence[0].note)
+    assert "of waiting for rank 2 and 3" in words(draft.evidence[0].note)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,55 @@
+"""Pipelines: filling and draining blame nobody, a slow stage gains what the schedule gives back; a small sample."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pipelines import SITUATIONS, gain_of, measured, write
+
+from npu_tui.analysis.pipelines import pipeline_fills
+from npu_tui.strings import words
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["slow third of four", "slow first, seen from the second", "slow last, seen from the first", "gathered, slow last"],
+)
+def test_a_slow_stage_gains_what_even_stages_would(name: str) -> None:
+    pipeline = SITUATIONS[name]
+    found, length = measured(pipeline)
+    even = write(replace(pipeline, slow=()), Path("/dev/null"))
+    simulated, step = (length - even) / pipeline.steps, length / pipeline.steps
+    assert abs(gain_of(found) - simulated) <= max(0.1 * simulated, 0.03 * step)
+    lead = found.findings.findings[0]
+    assert lead.id == "COMM.STRAGGLER"
+    assert "for a slow stage of the pipeline" in words(lead.title)
+    assert lead.confidence == "medium"  # the stage beside this one may pass on the delay of another
+    assert "move layers" in words(lead.advice[0])
+
+
+@pytest.mark.parametrize("name", ["even", "even, seen from the last", "even, gathered"])
+def test_filling_and_draining_blame_nobody(name: str) -> None:
+    found, _ = measured(SITUATIONS[name])
+    assert not [each for each in found.findings.findings if each.id == "COMM.STRAGGLER"]
+    exposed = next(each for each in found.findings.findings if each.id == "COMM.EXPOSED")
+    assert exposed.severity == "info"
+    assert "the pipeline that fills and drains" in words(exposed.detail)
+
+
+def test_the_bubble_of_even_stages_is_all_their_waiting() -> None:
+    found, _ = measured(replace(SITUATIONS["even"], noise=0.0))
+    fills = pipeline_fills(found.trace, found.collectives, 3)
+    waits = {row.item: max(after for _, after in row.arrivals or [(0, 0)]) for row in found.collectives}
+    waited = {item: wait for item, wait in waits.items() if wait > 100_000}
+    assert {item: fills[item] for item in waited} == waited
+    # Two stages lie behind the second of four, and one before it: three passes of 3.5 ms a step.
+    assert sum(waited.values()) / 3 == pytest.approx(3 * 3_500_000, rel=0.1)
+
+
+def test_a_first_stage_that_begins_late_is_late() -> None:
+    slow = SITUATIONS["slow last, seen from the first"]
+    found, _ = measured(replace(slow, slow=(), micro=8, rank=1, late=15_000_000, seed=4))
+    # A whole pass of the stage before counts as filling, of which the forward part is enough.
+    assert 15_000_000 - 3_600_000 < gain_of(found) <= 15_000_000
