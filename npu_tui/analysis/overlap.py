@@ -164,6 +164,23 @@ def computed_lanes(trace: Trace, device: DeviceSlices) -> OverlapLanes:
     return OverlapLanes(device.device, None, computing, communication, exposed, free, copies)
 
 
+def sums_of_kernels(start: I64, end: I64, device: I64, exchanging: npt.NDArray[np.bool_]) -> Overlap:
+    """The sums over all devices of kernels and, where ``exchanging``, collectives; times in ns, (n,) each.
+
+    Free lies between the first and the last of them, as in ``computed_lanes``.
+    """
+    sums = np.zeros(4, np.int64)
+    for number in np.unique(device):
+        here = device == number
+        computing, communication = (union(start[of], end[of]) for of in (here & ~exchanging, here & exchanging))
+        lengths = [int((high - low).sum()) for low, high in (computing, communication)]
+        exposed = difference(*communication, *computing)
+        outside = int((exposed[1] - exposed[0]).sum())
+        span = int(end[here].max() - start[here].min())
+        sums += (lengths[0], lengths[1], outside, span - lengths[0] - outside)
+    return Overlap(None, *sums.tolist())
+
+
 def disagreement(trace: Trace, lanes: OverlapLanes, device: DeviceSlices) -> tuple[int, int]:
     """By how much Computing and Communication of ``lanes`` exceed those of ``computed_lanes``, ns.
 

@@ -103,6 +103,9 @@ KERNELS = _schema(
 The PMU columns depend on the setting ``_aic_metrics``, times in us, ratios 0..1.
 """
 
+COLLECTIVE_CORES = ("HCCL", "COMMUNICATION")
+"""What stands instead of a core in the rows of collectives."""
+
 OPERATOR_TYPES = _schema(
     "op_statistic",
     "type total",

@@ -9,6 +9,7 @@ Up to CANN 7 msprof put ``msprof_<device>_<model>_<iteration>.json`` into ``devi
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 import re
@@ -221,9 +222,21 @@ def _is_job_of_tables(path: Path) -> bool:
 def _tables_in(path: Path) -> Path | None:
     """The folder of the profile at ``path`` that holds tables, though no trace; None without one."""
     for folder in (path / _OUTPUT, path, path / _MSPROF_OUTPUT):
-        if any((folder / name).exists() for name in _TABLES):
+        if _is_of_tables(folder):
             return folder
-    return None
+    exports = (child / _MSPROF_OUTPUT for child in folders_in(path, "PROF_*"))
+    return next((folder for folder in exports if _is_of_tables(folder)), None)
+
+
+def _is_of_tables(folder: Path) -> bool:
+    """Whether tables lie in ``folder`` that make a profile without a trace."""
+    return any((folder / name).exists() for name in _TABLES) or bool(glob.glob("op_summary*.csv", root_dir=folder))
+
+
+def has_tables(source: Source) -> bool:
+    """Whether tables lie beside the trace of ``source`` that tell what the device did without it."""
+    folder = source.folder
+    return folder is not None and _is_of_tables(folder)
 
 
 def form_of(file: Path) -> Form:
@@ -253,6 +266,10 @@ def _source(opened: Path, path: Path, files: tuple[Path, ...]) -> Source:
     else:
         kind = "trace_view_json" if path.name.startswith("trace_view") else "json"
     rank = _rank_of(files[0])
+    if rank is None and kind == "json" and path.is_file():
+        from npu_tui.load.kineto import distributed  # most traces are of an NPU
+
+        rank = distributed(str(path)).rank
     if rank is None and kind != "database" and (named := _RANK_IN_NAME.search(path.name)):
         rank = int(named[1])
     if kind == "database" and rank is None and (match := _DATABASE.fullmatch(path.name)) and match[1]:

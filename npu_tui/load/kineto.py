@@ -5,9 +5,11 @@ From the launch of a graph to the kernels that it replays ROCm writes no link, b
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
+import zlib
 from contextlib import suppress
 from typing import Any
 
@@ -65,6 +67,7 @@ def link_graphs(trace: Trace) -> None:
     )
 
 
+GZIP = b"\x1f\x8b"
 _LONGEST_HEAD = 4 << 20
 _INFO = re.compile(rb'"distributedInfo"\s*:\s*')
 
@@ -77,17 +80,22 @@ class Distributed(Struct, frozen=True):
 
 
 def distributed(path: str) -> Distributed:
-    """``distributedInfo`` of the text trace at ``path``; it stands before the events or after them."""
+    """``distributedInfo`` of the text trace at ``path``; it stands before the events or after them.
+
+    Of a packed file only the beginning is looked at.
+    """
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
-            for at in dict.fromkeys((0, max(size - _LONGEST_HEAD, 0))):
+            file.seek(0)
+            packed = file.read(len(GZIP)) == GZIP
+            for at in (0,) if packed else dict.fromkeys((0, max(size - _LONGEST_HEAD, 0))):
                 file.seek(at)
-                text = file.read(_LONGEST_HEAD)
+                text = gzip.GzipFile(fileobj=file).read(_LONGEST_HEAD) if packed else file.read(_LONGEST_HEAD)
                 if match := _INFO.search(text):
                     value, _ = json.JSONDecoder().raw_decode(text[match.end() :].decode("utf-8", "replace"))
                     return _distributed_in(value)
-    except (OSError, ValueError, RecursionError):
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error):
         pass
     return Distributed()
 

@@ -23,7 +23,7 @@ from npu_tui.load.build import build_trace
 from npu_tui.load.containers import foreign, piped
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
 from npu_tui.load.fast_reader import read_scanned
-from npu_tui.load.find import PIPE, PIPED, Form, Source, find_source, form_of
+from npu_tui.load.find import PIPE, PIPED, Form, Source, find_source, form_of, has_tables
 from npu_tui.load.json_chunks import BOM, CHUNK, LONGEST, array_start
 from npu_tui.load.json_reader import WholeColumns, read_tolerantly
 from npu_tui.load.kineto import distributed, link_graphs
@@ -66,7 +66,13 @@ def load(
                 from npu_tui.load.database import load_database  # most traces are JSON
 
                 return load_database(source.path, source.rank, watcher)
-            return _TextLoading(source, watcher, chunk_size, range_bytes, time.monotonic()).trace()
+            try:
+                return _TextLoading(source, watcher, chunk_size, range_bytes, time.monotonic()).trace()
+            except InputError as error:
+                if not has_tables(source):
+                    raise
+                health = Health(warnings=[error.message])  # the tables beside the trace are as good without it
+                return build_trace(WholeColumns(), str(source.path), (), source.rank, health)
         except OSError as error:
             raise InputError(refusal(source.path, error)) from error
         except MemoryError as error:

@@ -9,7 +9,7 @@ from npu_tui.analysis.device import EVERYTHING
 from npu_tui.analysis.joins import Check, Figures, Key, cross_check
 from npu_tui.analysis.memory import APP, MemoryCurve
 from npu_tui.analysis.operators import kernel_groups
-from npu_tui.load.companion_schema import ALLOCATIONS, API_CALLS, KERNELS, OPERATOR_TYPES, STEPS
+from npu_tui.load.companion_schema import ALLOCATIONS, API_CALLS, COLLECTIVE_CORES, KERNELS, OPERATOR_TYPES, STEPS
 from npu_tui.load.errors import InputError
 from npu_tui.profile.companions import Tables
 from npu_tui.profile.profile import Profile
@@ -18,7 +18,6 @@ _PER_CALL = 1
 """The writers round every slice to a nanosecond."""
 _SUMS, _SPANS = 60, 300
 """ns; stage and preparing are of times since 1970 in float64, a grid of 250 ns."""
-_COLLECTIVES = ("HCCL", "COMMUNICATION")
 _MB = 1 << 20
 
 
@@ -64,7 +63,7 @@ def _rows(frame: Any, keys: tuple[str, ...], figures: tuple[str, ...]) -> dict[K
 def _operators(profile: Profile, tables: Tables) -> Check | None:
     table = profile.kernel_table
     theirs = _rows(tables.table(OPERATOR_TYPES.stem).frame, ("type", "core"), ("count", "total"))
-    theirs = {key: row for key, row in theirs.items() if key[1] not in _COLLECTIVES}
+    theirs = {key: row for key, row in theirs.items() if key[1] not in COLLECTIVE_CORES}
     if not len(table):
         return None
     ours: dict[Key, Figures] = {

@@ -5,7 +5,7 @@ Without a trace the collectives are those of communication.json.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.collectives import Collectives, by_owner, lists
 from npu_tui.analysis.device import Window
 from npu_tui.analysis.operators import collective_type
+from npu_tui.load.companion_schema import COLLECTIVE_CORES, KERNELS
 from npu_tui.profile.columns import UNKNOWN, devices_of, lanes_of, names_of, rank_of, steps_at, times, where
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
@@ -165,13 +166,18 @@ def _by_device(profile: Profile, items: Array) -> Iterator[tuple[Array, tuple[Ar
 
 
 def _collectives_of_file(profile: Profile) -> Sheet:
-    """The rows of communication.json by start."""
+    """The rows of communication.json by start, without it those of collectives in kernel_details.csv."""
     tables, rank = profile.tables, profile.trace.rank
     moved: dict[tuple[str, int], list[Any]] = {}
     for transfer in profile.tables.transfers:
         moved.setdefault((transfer.name, transfer.start), []).append(transfer)
     columns = ("name", "group", "start", "elapsed", "wait", "transit", "synchronization", "idle")
-    cells = tables.communication.frame.select(*columns).iter_rows()
+    cells: Iterable[tuple[Any, ...]] = tables.communication.frame.select(*columns).iter_rows()
+    if not tables.has_communication and tables.has(KERNELS.stem):
+        named = tables.table(KERNELS.stem).frame.select("name", "start", "duration", "core").iter_rows()
+        cells = [
+            (name, None, start, length, *[None] * 4) for name, start, length, core in named if core in COLLECTIVE_CORES
+        ]
     rows = []
     for name, group, start, elapsed, wait, transit, waited, idle in cells:
         begin, length = 0 if start is None else start - tables.start_ns, elapsed or 0

@@ -24,7 +24,7 @@ from npu_tui.analysis.joins import (
 )
 from npu_tui.analysis.kernels import Coded
 from npu_tui.analysis.memory import AMOUNTS, BEFORE, NEVER, Allocations, Amount, Memory, MemoryCurve, memory_curve
-from npu_tui.analysis.overlap import Overlap
+from npu_tui.analysis.overlap import Overlap, sums_of_kernels
 from npu_tui.load.communication import (
     communication_bandwidth,
     communication_matrix,
@@ -33,6 +33,7 @@ from npu_tui.load.communication import (
 )
 from npu_tui.load.companion_schema import (
     ALLOCATIONS,
+    COLLECTIVE_CORES,
     DATA_PREPROCESS,
     KERNELS,
     L2_CACHE,
@@ -304,6 +305,17 @@ class Tables:
             sum(part.not_overlapped for part in parts),
             sum(part.free for part in parts),
         )
+
+    @once
+    def sums(self) -> tuple[str, Overlap]:
+        """How the device spent its time without a trace, and the file that tells it: the steps, else every kernel."""
+        if self.steps or not self.has(KERNELS.stem):
+            return f"{STEPS.stem}.csv", self.step_sums
+        reading = self.table(KERNELS.stem)
+        rows = reading.frame.select("start", "duration", "device", "core").drop_nulls(["start", "duration"])
+        start, length, device = (_whole(rows, column) for column in ("start", "duration", "device"))
+        exchanging = np.array([core in COLLECTIVE_CORES for core in rows["core"].to_list()], np.bool_)
+        return reading.name, sums_of_kernels(start, start + length, device, exchanging)
 
     @once
     def files(self) -> list[FileState]:

@@ -13,7 +13,7 @@ from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.joins import rows_of_tasks
 from npu_tui.analysis.kernels import RATIOS, Coded, KernelTable, from_trace, waits, with_details
 from npu_tui.analysis.operators import kernel_types
-from npu_tui.load.companion_schema import KERNELS, L2_CACHE
+from npu_tui.load.companion_schema import COLLECTIVE_CORES, KERNELS, L2_CACHE
 from npu_tui.load.errors import InputError
 from npu_tui.load.times import INVALID
 from npu_tui.profile.companions import Tables
@@ -24,7 +24,6 @@ F64 = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 _NONE = np.zeros(0, np.int64)
-_COLLECTIVES = ("HCCL", "COMMUNICATION")
 
 
 class Kernels(Struct, frozen=True):
@@ -109,7 +108,7 @@ def _from_rows(table: _Cells, tables: Tables) -> KernelTable:
     start, length = table.whole("start"), table.whole("duration")
     cores = table.cells("core") or [None] * len(start)
     known = (start != INVALID) & (length != INVALID) if len(start) == len(length) else np.zeros(len(start), np.bool_)
-    rows = np.flatnonzero(known & np.array([core not in _COLLECTIVES for core in cores], np.bool_))
+    rows = np.flatnonzero(known & np.array([core not in COLLECTIVE_CORES for core in cores], np.bool_))
     rows = rows[np.argsort(start[rows], kind="stable")]
     others = np.setdiff1d(np.flatnonzero(known), rows)
     begin = start - tables.start_ns

@@ -532,7 +532,7 @@ class Profile:
             memory=lambda: self.memory,
             transfers=lambda: self.tables.transfers,
             preprocessing=lambda: self.tables.preprocessing,
-            table_sums=lambda: self.tables.step_sums,
+            table_sums=lambda: self.tables.sums,
             floor_of=self.floor_of,
             replay_of=self.replay_of,
         )

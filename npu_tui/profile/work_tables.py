@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.kernels import RATIOS, Coded
 from npu_tui.analysis.operators import By, kernel_groups
 from npu_tui.analysis.steps import Step, StepSums
-from npu_tui.load.companion_schema import API_CALLS, OPERATOR_TYPES
+from npu_tui.load.companion_schema import API_CALLS, COLLECTIVE_CORES, OPERATOR_TYPES
 from npu_tui.profile.columns import UNKNOWN, devices_of, rank_of, slowest, steps_at, times
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
@@ -36,8 +36,6 @@ from npu_tui.trace.kineto import is_kineto
 
 _MOST_SPANS = 2000
 """Rows of a file that a row of operators leads to; nobody walks through more."""
-_NO_CORES = ("HCCL", "COMMUNICATION")
-"""What op_statistic.csv names instead of a core for collectives."""
 
 
 def kernels(profile: Profile) -> Sheet:
@@ -146,7 +144,7 @@ def _operators_of_file(profile: Profile) -> Sheet:
     if profile.tables.has(OPERATOR_TYPES.stem):
         frame = profile.tables.table(OPERATOR_TYPES.stem).frame
         cells = frame.select("type", "core", "count", "total", "least", "most").drop_nulls(["type", "count", "total"])
-        rows = [row for row in cells.iter_rows() if row[1] not in _NO_CORES and row[2]]
+        rows = [row for row in cells.iter_rows() if row[1] not in COLLECTIVE_CORES and row[2]]
     sum_of_all, rank = sum(row[3] for row in rows) or 1, profile.trace.rank
     return from_tuples(
         [
@@ -275,7 +273,7 @@ STEPS = table(
 
 
 def overlap(profile: Profile) -> Sheet:
-    """How each device spent its time; without a trace one row, the sum of step_trace_time.csv.
+    """How each device spent its time; without a trace one row, the sum of step_trace_time.csv or of kernel_details.csv.
 
     Free is split into host late and device side, null without launches.
     """
@@ -283,8 +281,8 @@ def overlap(profile: Profile) -> Sheet:
     spent = [
         (device.device, device.lanes.sums(profile.window), device.split) for device in profile.devices if device.lanes
     ]
-    if not len(profile.trace.slices) and profile.tables.step_sums.total:
-        spent = [(None, profile.tables.step_sums, None)]
+    if not len(profile.trace.slices) and profile.tables.sums[1].total:
+        spent = [(None, profile.tables.sums[1], None)]
     return from_tuples(
         [
             (

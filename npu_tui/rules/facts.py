@@ -97,7 +97,7 @@ class Facts(TraceSlices):
     @once
     def sums(self) -> Overlap:
         """Computing, communication and free time of the window, without a trace those of step_trace_time.csv."""
-        return self.inputs.table_sums() if self.part.lanes is None else self.part.lanes.sums(self.window)
+        return self.inputs.table_sums()[1] if self.part.lanes is None else self.part.lanes.sums(self.window)
 
     @property
     def total(self) -> int:

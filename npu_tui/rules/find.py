@@ -161,15 +161,23 @@ def _nothing_to_do(facts: Facts, drafts: dict[str, Draft]) -> tuple[Message, ...
     parts = {"compute": sums.computing, "exposed": sums.not_overlapped, "free": sums.free}
     shares: dict[str, float] = {name: facts.share(part) for name, part in parts.items()}
     loss = max("exposed", "free", key=lambda name: shares[name])
-    if shares[loss] <= MUCH_LOST:
-        known = facts.has("overlap")
-        return (message(f"finding.verdict.{'healthy' if known else 'tables'}", total=sums.total, **shares),)
+    unread: list[Message] = []
+    why: Said = ""
+    if not facts.has("overlap"):
+        file = facts.inputs.table_sums()[0]
+        of_steps = file.startswith("step_trace_time")
+        why = message("finding.verdict.tables_why" if of_steps else "finding.verdict.kernels_why", file=file)
+        unread = [warning for warning in facts.trace.health.warnings if warning.code != "odd.no_trace"]
+        if shares[loss] <= MUCH_LOST:
+            key = "finding.verdict.tables" if of_steps else "finding.verdict.kernels"
+            return (message(key, file=file, total=sums.total, **shares), *unread[:1])
+    elif shares[loss] <= MUCH_LOST:
+        return (message("finding.verdict.healthy", total=sums.total, **shares),)
     rule = {"exposed": "COMM.EXPOSED", "free": "DISPATCH.FREE"}[loss]
-    why: Said = message("finding.verdict.tables_why") if not facts.has("overlap") else ""
     if rule in drafts and drafts[rule].verdict is not None and drafts[rule].severity == "info":
         why = drafts[rule].verdict or ""
     lost = message(f"finding.verdict.lost_{loss}", total=sums.total, **shares)
-    return (sentences(lost, why),)
+    return (sentences(lost, why), *unread[:1])
 
 
 def _named(judged: _Judged, facts: Facts) -> _Judged:

@@ -78,7 +78,7 @@ class Inputs(Struct, frozen=True):
     memory: Callable[[], Memory]
     transfers: Callable[[], Sequence[Transfer]]
     preprocessing: Callable[[], Sequence[Preprocessing]]
-    table_sums: Callable[[], Overlap]
+    table_sums: Callable[[], tuple[str, Overlap]]
     floor_of: Callable[[DevicePart], int]
     replay_of: Callable[[DevicePart], Replay | None]
 

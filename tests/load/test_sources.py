@@ -210,8 +210,8 @@ def test_the_summary_of_an_old_export_leads_to_its_timeline(tmp_path: Path) -> N
 def test_an_export_of_tables_is_no_raw_data(tmp_path: Path) -> None:
     output = tmp_path / "PROF_000001_20250701_ABC" / "mindstudio_profiler_output"
     output.mkdir(parents=True)
-    (output / "op_summary_20250701.csv").write_text("Op Name\n")
-    with refused(r"an msprof export with tables \(op_summary_20250701.csv\) and no timeline"):
+    (output / "fusion_op_20250701.csv").write_text("Op Name\n")
+    with refused(r"an msprof export with tables \(fusion_op_20250701.csv\) and no timeline"):
         load(tmp_path)
 
 
