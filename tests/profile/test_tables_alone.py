@@ -34,7 +34,8 @@ def test_kernel_details_tell_the_time_of_the_device(tmp_path: Path) -> None:
     assert (overlap.computing_us, overlap.communication_us) == (250.0, 60.0)
     assert (overlap.communication_not_overlapped_us, overlap.free_us, overlap.total_us) == (40.0, 210.0, 500.0)
     assert [(row.name, row.elapsed_us) for row in document.communication] == [("hcom_broadcast__1_0_1", 60.0)]
-    assert document.verdict[0].startswith("kernel_details.csv: of 500.0 µs from the first start to the last end, 50.0%")
+    assert document.verdict[0].startswith("The device is free for 42.0% of 500.0 µs, computes for 50.0%")
+    assert "from the first start to the last end in kernel_details.csv" in document.verdict[0]
 
 
 @pytest.mark.parametrize(("content", "said"), [("", "the file is empty"), ("no trace", "expected a JSON array")])
