@@ -37,6 +37,7 @@ from npu_tui.output.values import count_text, moment, or_unknown, severity_word,
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Record
+from npu_tui.rules.find import RULES
 from npu_tui.rules.ladder import SUMMING_UP
 from npu_tui.rules.model import Finding as FoundByRule
 from npu_tui.strings import say
@@ -72,6 +73,10 @@ def report_document(report: Report, part: Profile | None = None) -> Document:
     return Document(f"npu-tui: {report.source.path}", blocks)
 
 
+_WITH_CODE = frozenset(rule.id for rule in RULES if rule.change)
+"""Findings for which ``npu-tui explain`` shows code before and after."""
+
+
 def finding_block(number: int, finding: FindingRow) -> Finding:
     """A finding in words, the same on the screen and in every format."""
     head = say(
@@ -83,6 +88,8 @@ def finding_block(number: int, finding: FindingRow) -> Finding:
     notes = [say("page.confidence", confidence=say(f"confidence.{finding.confidence}"))]
     if finding.sources:
         notes.append(say("page.sources", sources="; ".join(finding.sources)))
+    if finding.id in _WITH_CODE:
+        notes.append(say("page.code", id=finding.id))
     return Finding(
         number,
         finding.id,

@@ -322,10 +322,20 @@ RULES: tuple[Rule, ...] = (
         check=affinity_kernel,
         thresholds=(AFFINITY_SHARE,),
         advice=("replace",),
-        pages=(pages.FUSED, pages.ATTENTION, pages.ROTARY),
+        pages=(*pages.AFFINITY, pages.FUSED, pages.ATTENTION, pages.ROTARY),
         change="""\
 -x[~mask] = 0
 +x = x * mask
+-x = torch.where(mask, a, b)
++x = a * mask + b * (1 - mask)
+-y = torch.nn.functional.linear(input, weight, bias)
++y = torch.addmm(bias, input, weight.t())
+-out = torch.matmul(a.transpose(1, 2), b)  # [b, 1, n] x [n, 1]: BatchMatMul
++out = torch.matmul(a.flatten(1), b)       # [b, n] x [n, 1]: one MatMul
+-p = logits.gather(1, target).view(-1)
++p = logits[torch.arange(logits.size(0)), target.squeeze(1)]
+-w = alpha.gather(0, target.view(-1))
++w = torch.index_select(alpha, 0, target.view(-1))
 -y = F.one_hot(index, n).sum(0)
 +y = torch.zeros(n, device="npu").scatter_add_(0, index, ones)
 -z = x.repeat_interleave(k, dim=0)

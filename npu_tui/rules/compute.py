@@ -351,8 +351,8 @@ RULES: tuple[Rule, ...] = (
         gpu=("dominant",),
         pages=(pages.ADVISOR,),
         change="""\
--x[index] = value
-+x = torch.where(mask, value, x)
+-x[mask] = value
++x = x * (1 - mask) + value * mask
 """,
         sources=("affinity operators guide 3-03", "20-step tuning checklist 2-08"),
         reach="place",
@@ -407,7 +407,7 @@ RULES: tuple[Rule, ...] = (
         thresholds=(UTILIZATION_FINE, UTILIZATION_POOR),
         advice=("order",),
         gpu=("order",),
-        pages=(pages.PIPELINE,),
+        pages=(pages.PIPELINE, pages.NPU_SMI),
         sources=("20-step tuning checklist 2-06",),
     ),
     Rule(

@@ -157,7 +157,7 @@ RULES: tuple[Rule, ...] = (
         check=frequency,
         thresholds=(FREQUENCY_DROP,),
         advice=("power",),
-        pages=(pages.VARIABLES,),
+        pages=(pages.NPU_SMI,),
         sources=("20-step tuning checklist 2-29", "msprof-analyze advisor: AI core frequency"),
         reach="cause",
     ),

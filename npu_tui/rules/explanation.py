@@ -66,10 +66,15 @@ def explanation(kind: Kind, limits: Thresholds | None = None) -> Explanation:
     )
 
 
-_ITEMS = re.compile(r"(?P<title>.+?) (?P<items>\d+-\d+(?:, \d+-\d+)*)")
+_RANGE = r"\d+-\d+(?: to \d+-\d+)?"
+_ITEMS = re.compile(rf"(?P<title>.+?) (?P<items>{_RANGE}(?:, {_RANGE})*)")
 
 
 def document_title(source: str) -> str:
     """The title of the document behind ``source``, with the items of it that count where it has numbers."""
     parts = _ITEMS.fullmatch(source)
-    return source if parts is None else say("explain.document", title=parts["title"], items=parts["items"])
+    if parts is None:
+        return source
+    ranges = (say("explain.range", first=first, last=last) if last else first
+              for first, _, last in (item.partition(" to ") for item in parts["items"].split(", ")))  # fmt: skip
+    return say("explain.document", title=parts["title"], items=say("list.comma").join(ranges))

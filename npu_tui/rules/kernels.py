@@ -373,7 +373,7 @@ RULES: tuple[Rule, ...] = (
         check=ai_cpu,
         thresholds=(AI_CPU_US,),
         advice=("narrow_types",),
-        pages=(pages.ADVISOR,),
+        pages=(pages.AI_CPU, pages.ADVISOR),
         sources=("msprof-analyze advisor: AICPU",),
         reach="cause",
     ),
@@ -416,7 +416,12 @@ RULES: tuple[Rule, ...] = (
         check=formats,
         thresholds=(FORMAT_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
         advice=("formats", "formats_group"),
-        pages=(pages.ADVISOR,),
+        pages=(pages.AFFINITY_CASE, pages.ADVISOR),
+        change="""\
+-out = f(x.permute(0, 2, 1)) + g(x.permute(0, 2, 1))  # each one copies it
++x = x.permute(0, 2, 1).contiguous()                  # one copy
++out = f(x) + g(x)
+""",
         sources=("20-step tuning checklist 2-16",),
         reach="cause",
     ),

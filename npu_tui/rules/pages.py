@@ -84,16 +84,16 @@ INSIGHT_TIMELINE = (
     "https://www.hiascend.com/doc_center/source/zh/mindstudio/70RC3/msinsightug/msascendinsightug/"
     "Insight_userguide_0034.html",
 )
+AI_CPU = (
+    "AICPU operator replacement",
+    "https://gitcode.com/Ascend/msprof-analyze/blob/master/docs/en/aicpu_operator_replacement_example.md",
+)
 AFFINITY_CASE = (
     "Affinity operators: code before and after",
     f"{_HIASCEND}/zh/mindstudio/830/practicalcases/GeneralPerformanceIssue/toolsample6_050.html",
 )
 _TUNING = f"{_HIASCEND}/zh/Pytorch/600/ptmoddevg/trainingmigrguide/performance_tuning_"
 _TUNING_RC = f"{_HIASCEND}/zh/Pytorch/60RC3/ptmoddevg/trainingmigrguide/performance_tuning_"
-MATMUL_ALL_REDUCE = (
-    "MatmulAllReduce",
-    f"{_HIASCEND}/zh/Pytorch/720/ptmoddevg/trainingmigrguide/performance_tuning_0033.html",
-)
 AFFINITY = (
     AFFINITY_CASE,
     ("RmsNorm", f"{_TUNING}0024.html"),

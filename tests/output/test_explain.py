@@ -89,6 +89,26 @@ def test_words_are_found_by_what_people_call_them_in_either_language(language: s
             assert first.meaning in text_of(meant_document(meant(asked), asked, lambda commands: []), ALL, 10_000)
 
 
+def test_ranges_of_documents_read_as_ranges() -> None:
+    assert document_title("operator tuning guide 0-15 to 0-21") == "operator tuning guide, items 0-15 to 0-21"
+    assert document_title("guide 3-03, 3-05 to 3-07") == "guide, items 3-03, 3-05 to 3-07"
+    with speaking("zh"):
+        assert document_title("guide 3-04 to 3-18").endswith("3-04 至 3-18")
+    assert not [source for rule in RULES for source in rule.sources if document_title(source).count(" to,")]
+
+
+def test_no_advice_is_what_another_one_replaces() -> None:
+    """What one rule writes anew is what no other one replaces, such as torch.where."""
+    written = {"-": "", "+": "", " ": ""}
+    for rule in RULES:
+        for line in rule.change.splitlines():
+            written[line[0]] += line + "\n"
+    for call in ("torch.where(", ".gather(", "one_hot(", "repeat_interleave(", "functional.linear("):
+        assert call not in written["+"], call
+    for call in ("torch.where(", ".gather(", "functional.linear(", "BatchMatMul", ".permute("):
+        assert call in written["-"], call
+
+
 def test_what_leads_on_from_a_word_is_there() -> None:
     ids = {kind.id for kind in KINDS}
     for word in WORDS:
