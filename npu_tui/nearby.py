@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from npu_tui.load import copy as cache
 from npu_tui.load.companions import Companions
-from npu_tui.load.errors import Cancelled, InputError, Watcher
+from npu_tui.load.errors import Cancelled, InputError, Watcher, walled
 from npu_tui.load.find import Source, home_of, listed, sources_below
 from npu_tui.load.load import Opening
 from npu_tui.strings import words
@@ -223,13 +223,13 @@ def verdicts(listed: Iterable[Nearby], cached: bool, go_on: Callable[[], bool]) 
                 continue
             read += profile.bytes
         try:
-            yield _job_verdict(profile, go_on) if profile.is_job else _verdict(profile, cached, go_on)
+            with walled(profile.path):
+                verdict = _job_verdict(profile, go_on) if profile.is_job else _verdict(profile, cached, go_on)
+            yield verdict
         except Cancelled:
             return
         except InputError as error:
             yield Verdict(profile.path, words(error.message), failed=True)
-        except (OSError, MemoryError) as error:
-            yield Verdict(profile.path, str(error) or type(error).__name__, failed=True)
 
 
 def _weighed(listed: Iterable[Nearby], cached: bool) -> Iterator[tuple[bool, Nearby]]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 from npu_tui.strings import LANGUAGES, say
+from npu_tui.trace.side_file import read_regular
 from npu_tui.trace.text import brief, printable
 
 ENVIRONMENT = "NPU_TUI_CONFIG"
@@ -72,6 +73,9 @@ def settings_path(option: str | Path | None = None) -> Path:
     return user_config_path("npu-tui", appauthor=False) / FILE_NAME
 
 
+_LONGEST_FILE = 1 << 20
+
+
 def load_settings(option: str | Path | None = None, known: Known | None = None) -> Settings:
     """The settings of ``settings_path(option)``; empty ones where nobody named a file and there is none.
 
@@ -79,7 +83,7 @@ def load_settings(option: str | Path | None = None, known: Known | None = None) 
     """
     path = settings_path(option)
     try:
-        raw = path.read_bytes()
+        raw = read_regular(path, _LONGEST_FILE)
     except OSError as error:
         if isinstance(error, FileNotFoundError) and not (option or os.environ.get(ENVIRONMENT)):
             return Settings()

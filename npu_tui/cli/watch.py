@@ -17,6 +17,7 @@ from npu_tui.cli.options import thresholds_of
 from npu_tui.cli.parser import Parser
 from npu_tui.cli.streams import DONE, write
 from npu_tui.strings import say, words
+from npu_tui.trace.side_file import open_regular
 from npu_tui.trace.text import drawable, printable, shortened, whole_number
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def ends_well(source: Source) -> bool:
         if file.suffix == ".gz":
             continue
         try:
-            with file.open("rb") as stream:
+            with open_regular(file) as stream:
                 stream.seek(max(stream.seek(0, 2) - _TAIL, 0))
                 if not stream.read().rstrip().endswith((b"]", b"}")):
                     return False
@@ -236,14 +237,15 @@ class _Teller:
     def line(self, source: Source) -> str:
         """The line about ``source``."""
         from npu_tui.cli.options import opened_profile
-        from npu_tui.load.errors import InputError
+        from npu_tui.load.errors import InputError, walled
 
         before = self._before.get(source.rank)
         clock, name = time.strftime("%H:%M:%S"), drawable(printable(str(_below(self._folder, _shown(source)))))
         try:
-            profile = opened_profile(str(source.path), True, self._thresholds)
-            said = next((words(line) for line in profile.findings.verdict), say("watch.no_verdict"))
-            change = "" if before is None else self._change(before, profile)
+            with walled(source.path):
+                profile = opened_profile(str(source.path), True, self._thresholds)
+                said = next((words(line) for line in profile.findings.verdict), say("watch.no_verdict"))
+                change = "" if before is None else self._change(before, profile)
         except InputError as error:
             return f"{clock}  {name}  {printable(words(error.message))}"
         self.seen(source)
@@ -255,11 +257,13 @@ class _Teller:
         from npu_tui.cli.options import opened_profile
         from npu_tui.compare.comparison import Comparison
         from npu_tui.compare.measured import Side
-        from npu_tui.load.errors import InputError
+        from npu_tui.load.errors import InputError, walled
         from npu_tui.output.compare_report import compared
 
         try:
-            found = compared(Comparison(Side(opened_profile(str(before), True, self._thresholds)), Side(profile))).step
+            with walled(before):
+                base = opened_profile(str(before), True, self._thresholds)
+                found = compared(Comparison(Side(base), Side(profile))).step
         except InputError:  # it is gone meanwhile
             return ""
         if found.delta_us is None or found.verdict == "incomparable":

@@ -16,6 +16,7 @@ from npu_tui.load.errors import InputError
 from npu_tui.output.report_schema import Report
 from npu_tui.strings import say, words
 from npu_tui.trace.message import Message, message
+from npu_tui.trace.side_file import read_regular
 from npu_tui.trace.text import parse_duration
 from npu_tui.whole_file import write_file
 
@@ -173,10 +174,14 @@ def write_baseline(path: Path, content: dict[str, Any]) -> None:
     write_file(path, orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
 
 
+_LARGEST = 1 << 20
+"""Bytes of a baseline."""
+
+
 def read_baseline(path: Path) -> dict[str, Any]:
     """The baseline in ``path``. Raises ``InputError`` for anything else than a baseline of this schema."""
     try:
-        content = orjson.loads(path.read_bytes())
+        content = orjson.loads(read_regular(path, _LARGEST))
     except OSError as error:
         raise _refused(path, "gate.unreadable", words=error.strerror) from None
     except orjson.JSONDecodeError as error:

@@ -12,7 +12,7 @@ from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import RankProfile
 from npu_tui.jobs.rank_files import companion_rank
 from npu_tui.load.companions import Companions
-from npu_tui.load.errors import InputError
+from npu_tui.load.errors import InputError, walled
 from npu_tui.load.find import Source, cluster_folder, find_sources, sources_below
 from npu_tui.trace.message import Message, message
 
@@ -25,7 +25,7 @@ def summaries_in(path: Path) -> list[Path]:
     try:
         if path.is_file():
             return [path] if path.name.endswith(SUFFIX) else []
-        return sorted(path.glob(f"*{SUFFIX}"))
+        return sorted(summary for summary in path.glob(f"*{SUFFIX}") if summary.is_file())
     except OSError:
         return []
 
@@ -88,7 +88,8 @@ def open_job(
         if progress is not None:
             progress(number, len(sources))
         try:
-            ranks.append(read_rank(source, traces and not beside_only, beside_only))
+            with walled(source.opened):
+                ranks.append(read_rank(source, traces and not beside_only, beside_only))
         except InputError as error:
             broken.append((source, error))
     if not ranks:

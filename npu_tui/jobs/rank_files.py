@@ -19,8 +19,9 @@ from npu_tui.load.companion_schema import State
 from npu_tui.load.companions import Companions, communication_links, communication_spans, level_in
 from npu_tui.load.find import Source
 from npu_tui.trace.message import Message, message
+from npu_tui.trace.side_file import read_regular
 
-_NAME = re.compile(r"(?:hcom_)?(?P<type>[A-Za-z]+?)_{1,3}(?P<hash>\d+)_(?P<ordinal>\d+)(?:_\d+)*")
+_NAME = re.compile(r"(?:hcom_)?(?P<type>[A-Za-z]+?)_{1,3}(?P<hash>\d+)_(?P<ordinal>\d{1,18})(?:_\d+)*")
 _SIZES = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "data_parallel_size", "world_size")
 _LOCAL = "LOCAL"
 
@@ -131,7 +132,7 @@ def _division(companions: Companions) -> tuple[Layout | None, dict[str, tuple[in
     """
     if type(companions) is Companions:
         try:
-            data = (companions.folder.resolve().parent / "profiler_metadata.json").read_bytes()
+            data = read_regular(companions.folder.resolve().parent / "profiler_metadata.json")
             fast = _metadata.decode(data)
             named: dict[str, tuple[int, ...]] = {}
             for key, group in (fast.groups or {}).items():
@@ -139,7 +140,7 @@ def _division(companions: Companions) -> tuple[Layout | None, dict[str, tuple[in
                 if ranks:
                     _add(named, group.name, key, ranks)
             return _layout(fast.args), named
-        except (OSError, ValueError):  # missing, or something else
+        except (OSError, ValueError, RecursionError):  # missing, or something else
             pass
     metadata = companions.metadata_document().value
     return _layout(metadata.get("distributed_args") if isinstance(metadata, dict) else None), _groups(metadata)

@@ -17,9 +17,9 @@ from msgspec import Struct
 from npu_tui import __version__
 from npu_tui.jobs.opening import SUFFIX, UNKNOWN, read_rank
 from npu_tui.jobs.summary import FORMAT, write_broken, write_summary
-from npu_tui.load.errors import InputError
+from npu_tui.load.errors import InputError, walled
 from npu_tui.load.find import Source, content_of, find_sources
-from npu_tui.trace.message import Message
+from npu_tui.trace.message import Message, message
 
 _BESIDE = ("communication.json", "communication_matrix.json", "step_trace_time.csv", "analysis.db")
 _ABOVE = ("profiler_metadata.json",)
@@ -55,7 +55,9 @@ def summarize_rank(source: Source, folder: Path, traces: bool) -> Outcome:
         return Outcome(str(source.opened), "there", path.stat().st_size)
     outcome = Outcome(str(source.opened), "new")
     try:
-        write_summary(read_rank(source, traces), path)
+        with walled(source.opened):
+            rank_profile = read_rank(source, traces)
+        write_summary(rank_profile, path)
         written = path
     except InputError as error:
         write_broken(rank, source.opened, source.kind, error, broken)
@@ -93,12 +95,27 @@ def in_processes(sources: Sequence[Source], folder: Path, traces: bool, jobs: in
     """In ``jobs`` processes, in the order in which they finish. Raises ``OSError``."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures.process import BrokenProcessPool
 
     # A process that is forked shares locks of threads that it does not have.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, max(len(sources), 1)), mp_context=context) as pool:
-        for done in as_completed([pool.submit(summarize_rank, source, folder, traces) for source in sources]):
-            yield done.result()
+    left = {source.opened: source for source in sources}
+    workers = min(jobs, max(len(sources), 1))
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        running = {pool.submit(summarize_rank, source, folder, traces): source for source in sources}
+        for done in as_completed(running):
+            try:
+                outcome = done.result()
+            except BrokenProcessPool:  # a worker was ended, and with it all that wait for one
+                continue
+            del left[running[done].opened]
+            yield outcome
+    for source in left.values():
+        with ProcessPoolExecutor(1, mp_context=context) as pool:
+            try:
+                yield pool.submit(summarize_rank, source, folder, traces).result()
+            except BrokenProcessPool:
+                yield Outcome(str(source.opened), "broken", why=message("job.worker_ended", path=str(source.opened)))
 
 
 def by_dask(sources: Sequence[Source], folder: Path, traces: bool, address: str) -> Iterator[Outcome]:

@@ -6,6 +6,7 @@ byte wherever it is written. Rows that do not hold what a rank's row holds are l
 
 from __future__ import annotations
 
+import io
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +33,8 @@ from npu_tui.jobs.model import (
     StepTime,
     Work,
 )
-from npu_tui.load.errors import InputError
+from npu_tui.load.errors import InputError, walled
+from npu_tui.strings import words
 from npu_tui.trace.message import Message, message
 
 FORMAT = 3
@@ -93,15 +95,19 @@ def write_broken(rank: int, opened: Path, kind: str, error: InputError, path: Pa
 
 
 def _write(row: dict[str, Any], path: Path) -> None:
+    content = io.BytesIO()
     frame = pl.DataFrame([row], schema=SCHEMA, orient="row")
+    frame.write_parquet(content, compression="zstd", compression_level=3, statistics=False)
     descriptor, name = tempfile.mkstemp(".unfinished", path.name, path.parent)
     try:
         with os.fdopen(descriptor, "wb") as stream:
-            frame.write_parquet(stream, compression="zstd", compression_level=3, statistics=False)
+            stream.write(content.getbuffer())
         os.chmod(name, 0o644)
         os.replace(name, path)
-    except BaseException:
+    except BaseException as error:
         os.unlink(name)
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror, str(path.parent)) from error
         raise
 
 
@@ -114,7 +120,7 @@ def _row(profile: RankProfile) -> dict[str, Any]:
     return {
         "format": FORMAT,
         **{name: getattr(profile, name) for name in ("rank", "kind", "boot", "counter", "host_name", "level", "begun")},
-        "path": str(profile.path),
+        "path": str(profile.path).encode(errors="replace").decode(),
         "broken": None,
         "layout": None if layout is None else [layout.tensor, layout.pipeline, layout.data, layout.world],
         "groups": [_packed_group(name, ranks) for name, ranks in profile.groups.items()],
@@ -145,7 +151,9 @@ def _plain(value: object) -> Any:
         return {"code": value.code, "args": {name: _plain(arg) for name, arg in value.args.items()}}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    return value if isinstance(value, str | int | float | bool | None) else str(value)
+    if isinstance(value, int | float | bool | None):
+        return value
+    return str(value).encode(errors="replace").decode()  # a path may be no UTF-8
 
 
 def _unpacked(value: Any) -> Any:
@@ -176,7 +184,11 @@ def read_summaries(paths: Sequence[Path]) -> tuple[list[RankProfile], list[Messa
         if row["broken"] is not None:
             said.append(message("job.broken", path=row["path"], why=_unpacked(orjson.loads(row["broken"]))[0]))
         elif row["format"] == FORMAT:
-            profiles.append(_profile(row, groups))
+            try:
+                with walled(row["path"]):
+                    profiles.append(_profile(row, groups))
+            except InputError:
+                said.append(message("job.no_summary", path=row["path"]))
     return profiles, said
 
 
@@ -299,7 +311,10 @@ def sound_rows(frame: pl.DataFrame) -> pl.Series:
     # Lists of two lengths cannot be subtracted, so spans are looked at where the lengths are right.
     spans = frame.with_columns(pl.when(sound).then(pl.col(name)) for pair in _SPANS for name in pair)
     sound &= _holds(spans, [(pl.col(end) - pl.col(start)).list.min() >= 0 for start, end in _SPANS])
-    packed = [_holds_messages(row[0]) and _holds_messages(row[1]) for row in frame["broken", "problems"].iter_rows()]
+    packed = [
+        (broken is None or _holds_messages(broken, fewest=1)) and _holds_messages(problems)
+        for broken, problems in frame["broken", "problems"].iter_rows()
+    ]
     return sound & pl.Series(packed, dtype=pl.Boolean)
 
 
@@ -335,7 +350,15 @@ def _numbers() -> list[pl.Expr]:
         for start, end in _SPANS
         for part in (pl.col(start).list.min() > -_FARTHEST_NS, pl.col(end).list.max() < _FARTHEST_NS)
     ]
+    finite = [
+        ~pl.col(name).list.eval(pl.element().struct.field(field.name).is_finite().not_()).list.any()
+        for name, kind in SCHEMA.items()
+        if isinstance(kind, pl.List) and isinstance(kind.inner, pl.Struct)
+        for field in kind.inner.fields
+        if field.dtype == pl.Float64
+    ]
     return [
+        *finite,
         kinds.min() >= 0,
         kinds.max() < pl.col("kinds").list.len(),
         count.min() >= 0,
@@ -345,15 +368,13 @@ def _numbers() -> list[pl.Expr]:
     ]
 
 
-def _holds_messages(packed: str | None) -> bool:
-    """Whether ``packed`` holds messages, as a summary packs them."""
-    if packed is None:
-        return True
+def _holds_messages(packed: str, fewest: int = 0) -> bool:
+    """Whether ``packed`` holds messages, as a summary packs them, which this version has the words for."""
     try:
         messages = orjson.loads(packed)
-    except ValueError:
+        sound = isinstance(messages, list) and len(messages) >= fewest
+        for text in messages if sound else ():
+            words(_unpacked(text))
+    except Exception:  # another version has other codes, with other arguments
         return False
-    return isinstance(messages, list) and all(
-        isinstance(text, dict) and isinstance(text.get("code"), str) and isinstance(text.get("args"), dict)
-        for text in messages
-    )
+    return sound

@@ -133,15 +133,25 @@ def matrix_rows_in(value: Any) -> list[MatrixRow]:
     return rows
 
 
+def is_rank(text: str) -> bool:
+    """Whether ``text`` is the number of a rank; one of 20 digits is none."""
+    return text.isdecimal() and len(text) < _MOST_DIGITS
+
+
+_MOST_DIGITS = 10
+
+
 def matrix_row(
     place: Place, ends: tuple[str, ...], transport: Any, size: Any, time: Any, speed: Any, operation: Any
 ) -> list[MatrixRow]:
     """The row of these cells, MB, ms and GB/s; none if the ``ends`` are no two numbers of ranks."""
     source, target = ends
-    if not (source.isdecimal() and target.isdecimal()):
+    if not (is_rank(source) and is_rank(target)):
         return []
     words = [None if word is None else str(word) for word in (transport, operation)]
-    return [(*place, int(source), int(target), words[0], _number(size), scaled(time, 1e6), _number(speed), words[1])]
+    return [
+        (*place, int(source), int(target), words[0], number_of(size), scaled(time, 1e6), number_of(speed), words[1])
+    ]
 
 
 def communication_times(document: Document) -> Reading:
@@ -158,8 +168,8 @@ def communication_times(document: Document) -> Reading:
             *collective.place,
             start_ns(collective.start),
             *(scaled(span, 1e6) for span in collective.spans),
-            _number(collective.wait_ratio),
-            _number(collective.synchronization_ratio),
+            number_of(collective.wait_ratio),
+            number_of(collective.synchronization_ratio),
         )
         for collective in document.value or ()
     ]
@@ -172,7 +182,14 @@ def communication_bandwidth(document: Document) -> Reading:
         **_PLACE, "transport": str, "size_mb": float, "transit": int, "gb_s": float, "large_packet_ratio": float,
     }  # fmt: skip
     rows = [
-        (*collective.place, name, _number(use.size), scaled(use.time, 1e6), _number(use.speed), _number(use.large))
+        (
+            *collective.place,
+            name,
+            number_of(use.size),
+            scaled(use.time, 1e6),
+            number_of(use.speed),
+            number_of(use.large),
+        )
         for collective in document.value or ()
         for name, use in collective.transports.items()
     ]
@@ -183,7 +200,7 @@ def communication_packets(document: Document) -> Reading:
     """A row per collective, transport and size of packet in MB: how many there were, and their time in ns."""
     columns = {**_PLACE, "transport": str, "packet_mb": float, "count": int, "total": int}
     rows = [
-        (*collective.place, name, _number(size), scaled(count, 1), scaled(total, 1e6))
+        (*collective.place, name, number_of(size), scaled(count, 1), scaled(total, 1e6))
         for collective in document.value or ()
         for name, use in collective.transports.items()
         for size, (count, total) in use.packets.items()
@@ -214,10 +231,11 @@ def members_of(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _number(value: Any) -> float | None:
+def number_of(value: Any) -> float | None:
+    """The number that a cell or a member is or reads as; None for a word, an infinity or none."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
 
@@ -230,5 +248,5 @@ def start_ns(value: Any) -> int | None:
 
 def scaled(value: Any, factor: float) -> int | None:
     """``value`` times ``factor`` as a whole number; None if it is no number, or too large for int64."""
-    number = _number(value)
+    number = number_of(value)
     return None if number is None or abs(number * factor) >= LARGEST else round(number * factor)

@@ -23,6 +23,7 @@ from npu_tui.load.communication import (
     MATRIX,
     TOTALS,
     collectives_in,
+    is_rank,
     matrix_rows_in,
     members_of,
     scaled,
@@ -30,6 +31,7 @@ from npu_tui.load.communication import (
 )
 from npu_tui.load.companion_schema import Document, Reading, Schema, State, find_file, reason
 from npu_tui.load.csv_table import Blocks, parsed_rows, read_table
+from npu_tui.trace.side_file import read_regular
 
 T = TypeVar("T")
 I64 = npt.NDArray[np.int64]
@@ -43,7 +45,7 @@ def read_document(path: Path) -> Document:
     try:
         if not path.exists():
             return Document("missing")
-        data = path.read_bytes()
+        data = read_regular(path)
     except OSError as error:
         return Document("unreadable", why=reason(error))
     data = data.removeprefix(b"\xef\xbb\xbf")
@@ -152,8 +154,8 @@ class Companions(Struct, frozen=True, dict=True):
         None if it is not there, is cut off or holds something else: then it has to be read patiently.
         """
         try:
-            return decoder.decode((self.folder / name).read_bytes())
-        except (OSError, ValueError):  # what msgspec raises is one; a text that is no UTF-8 too
+            return decoder.decode(read_regular(self.folder / name))
+        except (OSError, ValueError, RecursionError):  # what msgspec raises is one; a text that is no UTF-8 too
             return None
 
     def info_document(self) -> Document:
@@ -318,7 +320,7 @@ def _typed_links(steps: dict[str, dict[str, dict[str, dict[str, _JobLink]]]]) ->
                     continue
                 for pair, link in links.items():
                     source, _, target = pair.partition("-")
-                    if source.isdecimal() and target.isdecimal():
+                    if is_rank(source) and is_rank(target):
                         operation = link.operation or name
                         ends = int(source), int(target)
                         yield step, group, *ends, link.transport or "", link.size, link.speed, operation

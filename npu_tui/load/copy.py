@@ -25,6 +25,7 @@ from npu_tui.load.find import Source
 from npu_tui.load.unpack import plain_bytes
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
+from npu_tui.trace.side_file import open_regular
 
 FORMAT = 9
 LEAST_BYTES = 24 << 20
@@ -176,7 +177,7 @@ class Copy(Struct, frozen=True):
     def opened(self) -> str:
         """Where the trace lay when this was written, empty if the copy is damaged."""
         try:
-            with self.path.open("rb", buffering=0) as stream:
+            with open_regular(self.path) as stream:
                 return opened_path(stream.fileno())
         except (OSError, DamagedError):
             return ""

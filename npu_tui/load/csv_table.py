@@ -16,6 +16,7 @@ import numpy as np
 
 from npu_tui.load.companion_schema import Column, Kind, Reading, Schema, column_name, find_file, reason
 from npu_tui.load.times import INVALID, parse_times
+from npu_tui.trace.side_file import open_regular
 from npu_tui.trace.text import printable
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Blocks:
         self.header: list[str] = []
         self.cut_off = False
         self.is_blank = False
-        self._stream = path.open("rb")
+        self._stream = io.BufferedReader(open_regular(path))
         self._rest = b""
         self._chinese = False
         first = next(self._whole_rows(), b"")

@@ -48,7 +48,14 @@ class ArgOf(Struct, frozen=True):
     """An arg of the rows of a table: the columns it is made of and how; None where a row has none."""
 
     columns: tuple[str, ...]
-    value: Callable[[Look, Cells], Any]
+    made: Callable[[Look, Cells], Any]
+
+    def value(self, look: Look, cells: Cells) -> Any:
+        """The arg of a row; None also where a cell is of another kind than its column, such as a word for a number."""
+        try:
+            return self.made(look, cells)
+        except (TypeError, ValueError, OverflowError):
+            return None
 
 
 class Look:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import orjson
 from msgspec.structs import replace
 
-from npu_tui.load.communication import TOTALS, Collective, MatrixRow, Place, Transport, matrix_row
+from npu_tui.load.communication import TOTALS, Collective, MatrixRow, Place, Transport, matrix_row, number_of
 from npu_tui.load.companion_schema import STEPS, Document, Reading, Schema, column_name, reason
 from npu_tui.load.companions import STEP_TIMES, Companions, T
 from npu_tui.load.csv_table import nanoseconds_of, table_of_columns
@@ -444,7 +444,7 @@ def _collectives_of(tables: Tables) -> list[Collective]:
     for cells in plain_rows(tables, "CommAnalyzerTime"):
         place = _place_of(cells)
         spans = tuple(cells.get(column) for column in _SPANS)
-        _, transit, *waiting, _ = (span or 0 for span in spans)
+        _, transit, *waiting, _ = (number_of(span) or 0 for span in spans)
         wait, synchronization = (round(span / (span + transit), 4) if span + transit else 0 for span in waiting)
         collectives[place] = Collective(place, cells.get("starttimestamp"), spans, wait, synchronization)
     for cells in plain_rows(tables, "CommAnalyzerBandwidth"):

@@ -24,6 +24,7 @@ from msgspec import Struct
 from npu_tui.load.errors import InputError
 from npu_tui.load.unpack import check_room, scratch_folder
 from npu_tui.trace.message import Message, message
+from npu_tui.trace.side_file import open_regular
 
 MAGIC = b"SQLite format 3\0"
 _HEADER = 100
@@ -90,7 +91,7 @@ def header_of(path: Path) -> Header:
 
     Raises ``InputError`` if it is none, ``OSError`` if it cannot be read.
     """
-    with path.open("rb", buffering=0) as stream:
+    with open_regular(path) as stream:
         head = stream.read(_HEADER)
     if not head:
         raise InputError(message("input.empty", path=str(path)))

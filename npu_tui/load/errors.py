@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from msgspec import Struct
 
-from npu_tui.trace.message import Message
+from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import printable
 
@@ -28,6 +30,30 @@ class SeveralError(InputError):
 
 class Cancelled(Exception):  # noqa: N818 - not an error
     """The user stopped the loading."""
+
+
+@contextlib.contextmanager
+def walled(path: str | Path) -> Iterator[None]:
+    """Turns whatever reading the profile at ``path`` raises into an ``InputError``: others are read all the same."""
+    try:
+        yield
+    except (InputError, Cancelled):
+        raise
+    except MemoryError as error:
+        raise InputError(message("input.memory", path=str(path))) from error
+    except OSError as error:
+        raise InputError(message("input.unreadable", path=str(path), why=error.strerror or str(error))) from error
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != _PANIC:
+            raise
+        why = f"{type(error).__name__}: {error}"[:_MOST_SAID]
+        raise InputError(message("input.unexpected", path=str(path), why=why)) from error
+
+
+_PANIC = "PanicException"
+"""What polars raises where it gives up; no ``Exception``."""
+
+_MOST_SAID = 200
 
 
 def _harmless(message: Message) -> Message:

@@ -24,6 +24,7 @@ from msgspec import Struct
 from npu_tui.load import raw
 from npu_tui.load.errors import InputError, SeveralError
 from npu_tui.trace.message import Message, message
+from npu_tui.trace.side_file import open_regular
 
 _WHOLE = 8 << 20
 """Bytes up to which a file is known by all its content, a larger one by its size, its time and samples."""
@@ -34,7 +35,7 @@ _SAMPLES, _SAMPLE = 64, 4096
 
 def content_of(file: Path) -> bytes:
     """A digest of ``file``, wherever it lies. Raises ``OSError`` if it cannot be read."""
-    with file.open("rb", buffering=0) as stream:
+    with open_regular(file) as stream:
         status = os.fstat(stream.fileno())
         digest = hashlib.blake2b(f"{status.st_size} ".encode(), digest_size=16)
         if status.st_size <= _WHOLE:

@@ -1,0 +1,146 @@
+"""One bad profile, file or summary costs itself and nothing else; nothing beside a trace is waited for."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from npu_tui.cli.main import main
+from npu_tui.jobs.model import RankProfile
+from npu_tui.jobs.opening import SUFFIX, open_job
+from npu_tui.jobs.summary import SCHEMA, read_summaries, write_summary
+from npu_tui.load import load as loading
+from npu_tui.load.companions import read_document
+from npu_tui.load.errors import InputError, walled
+from npu_tui.trace.side_file import read_regular
+
+OUTPUT = "ASCEND_PROFILER_OUTPUT"
+FILES = (
+    "kernel_details.csv", "communication.json", "communication_matrix.json", "step_trace_time.csv", "op_statistic.csv",
+    "memory_record.csv", "../profiler_info_0.json", "../profiler_metadata.json",
+)  # fmt: skip
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> Path:
+    copy = tmp_path / "job" / "rank0_ascend_pt"
+    shutil.copytree("fixtures/two_ranks/rank0_ascend_pt", copy)
+    return copy
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_fifo_is_not_waited_for(profile: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file = profile / OUTPUT / name
+    file.unlink(missing_ok=True)
+    os.mkfifo(file)
+    assert main(["ranks", str(profile.parent)]) == 0
+    assert main(["report", str(profile), "--no-cache"]) == 0
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)])
+def test_what_is_no_file_is_unreadable(make: object, tmp_path: Path) -> None:
+    path = tmp_path / "communication.json"
+    make(path)  # type: ignore[operator]
+    assert read_document(path).state == "unreadable"
+    with pytest.raises(OSError, match=r"regular|directory"):
+        read_regular(path)
+    assert main(["check", "fixtures/healthy", "--baseline", str(path)]) == 3
+
+
+def test_a_document_larger_than_the_bound_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "communication.json"
+    path.touch()
+    os.truncate(path, 64 << 30)
+    assert read_document(path).state == "unreadable"
+    path.write_bytes(b"12345")
+    assert read_regular(path, 5) == b"12345"
+    with pytest.raises(OSError, match="too large"):
+        read_regular(path, 4)
+
+
+@pytest.mark.parametrize("name", ["communication.json", "communication_matrix.json", "../profiler_metadata.json"])
+@pytest.mark.parametrize(
+    "content", ['{"a":' * 5000 + "1" + "}" * 5000, "[" * 100_000, '{"step1":{"collective":{"hcom_a__1_' + "9" * 30]
+)
+def test_deep_and_endless_documents(profile: Path, name: str, content: str) -> None:
+    (profile / OUTPUT / name).write_text(content)
+    assert len(open_job(profile.parent, traces=False).ranks) == 1
+
+
+def test_an_ordinal_beyond_64_bits(profile: Path) -> None:
+    times = {"Start Timestamp(us)": "1.5", "Elapse Time(ms)": 1e400, "Wait Time(ms)": "abc"}
+    operations = {"hcom_allReduce__1_99999999999999999999_1@1": {"Communication Time Info": times}}
+    (profile / OUTPUT / "communication.json").write_text(json.dumps({"step1": {"collective": operations}}))
+    assert len(open_job(profile.parent, traces=False).ranks) == 1
+
+
+@pytest.mark.parametrize(
+    "error", [TypeError("a"), RecursionError(), OverflowError("b"), MemoryError(), OSError(5, "c")]
+)
+def test_a_rank_that_breaks_the_program_is_told(
+    profile: Path, error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = profile.parent / "rank1_ascend_pt"
+    shutil.copytree("fixtures/two_ranks/rank1_ascend_pt", other)
+    load = loading.load
+
+    def loaded(source: loading.Source) -> object:
+        if "rank1" in str(source.opened):
+            raise error
+        return load(source)
+
+    monkeypatch.setattr("npu_tui.jobs.rank_trace.load", loaded)
+    job = open_job(profile.parent)
+    assert [rank.rank for rank in job.ranks] == [0]
+    assert [reason.code for reason in job.broken] == ["job.broken"]
+    assert main(["check", str(profile.parent), "--max-rank-wait", "99%"]) == 1
+    assert str(other) in capsys.readouterr().out
+    assert main(["summarize", str(profile.parent), "-o", str(profile.parent / "s")]) == 3
+
+
+def test_the_wall_lets_what_is_no_error_of_the_profile_through() -> None:
+    with pytest.raises(KeyboardInterrupt), walled("a"):
+        raise KeyboardInterrupt
+    with pytest.raises(InputError, match="unexpected"), walled("a"):
+        raise KeyError("x")
+
+
+@pytest.fixture
+def summary(tmp_path: Path) -> Path:
+    folder = tmp_path / "summaries"
+    folder.mkdir()
+    for rank in (0, 1):
+        write_summary(RankProfile(rank, Path(f"\udcff{rank}"), "json"), folder / f"{rank}-a{SUFFIX}")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"problems": '[{"code":"told.by.a.newer.version","args":{}}]'},
+        {"problems": '[{"code":"job.twice","args":{}}]'},
+        {"problems": '[{"code":"job.twice","args":[]}]'},
+        {"problems": "[" * 2000},
+        {"broken": "[]"},
+        {"lines": [{"file": "a", "line": 1, "lost": -(2**63)}], "problems": "{}"},
+    ],
+    ids=str,
+)
+def test_one_summary_that_cannot_be_used(change: dict[str, object], summary: Path) -> None:
+    path = summary / f"0-a{SUFFIX}"
+    row = pl.read_parquet(path).to_dicts()[0] | change
+    pl.DataFrame([row], schema=SCHEMA, orient="row", strict=False).write_parquet(path)
+    profiles, said = read_summaries(sorted(summary.iterdir()))
+    assert [profile.rank for profile in profiles] == [1]
+    assert [message.code for message in said] == ["job.no_summary"]
+
+
+def test_a_summary_that_is_no_file(summary: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (summary / f"0-a{SUFFIX}").unlink()
+    os.mkfifo(summary / f"0-a{SUFFIX}")
+    assert [rank.rank for rank in open_job(summary).ranks] == [1]
