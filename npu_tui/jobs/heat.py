@@ -6,7 +6,7 @@ thousand ranks fit a screen.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -23,6 +23,14 @@ AXES: tuple[Axis, ...] = get_args(Axis)
 
 SHADES = (0.003, 0.01, 0.03, 0.10)
 """Shares of a step from which a cell has the next darker shade; the last three are those of findings."""
+
+
+def telling_metric(finding: str, ranks: Iterable[int], known: Container[int]) -> Metric:
+    """The metric that shows what a ``finding`` ("" without one) about ``ranks`` says; ``known`` ranks have files."""
+    if finding == "RANK.STAGE":
+        return "computing"
+    return "own" if not finding or any(rank in known for rank in ranks) else "cost"
+
 
 ALL_SHOWN = 8
 """Ranks up to which every one has a row of its own."""

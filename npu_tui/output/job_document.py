@@ -30,9 +30,12 @@ def job_document(report: JobReport, job: Job | None = None) -> Document:
         findings = tuple(_finding(report, number, row) for number, row in enumerate(report.findings, 1))
         blocks.append(Findings(say("job.findings"), None, findings, frozenset(range(1, len(findings) + 1))))
     if job is not None:
+        from npu_tui.jobs.heat import telling_metric
         from npu_tui.output.job_pictures import job_pictures  # text and Markdown have none
 
-        blocks += job_pictures(job)
+        first = next((row for row in report.findings[:1] if row.severity != "info"), None)
+        known = {profile.rank for profile in job.ranks}
+        blocks += job_pictures(job, "own" if first is None else telling_metric(first.id, first.ranks, known))
     blocks += [table for table in (_ranks(report), _collectives(report)) if table.rows]
     if report.links:
         blocks += [Heading(say("job.links")), Items(tuple(_links(report)))]

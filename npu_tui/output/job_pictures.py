@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from npu_tui.jobs.heat import SHADES, HeatRow, HeatSource, heat_rows
+from npu_tui.jobs.heat import SHADES, HeatRow, HeatSource, Metric, heat_rows
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.timelines import Bar, Waterfall, waterfall
 from npu_tui.output.document import Block, Box, Paragraph, Picture, Shape, Tip
@@ -21,15 +21,15 @@ _BAR = 900
 """Pixels of the longest bar."""
 
 
-def job_pictures(job: Job) -> Iterator[Block]:
-    """The heat map of ``job``, and the collective that was waited for the longest."""
-    yield from _heat(job)
+def job_pictures(job: Job, metric: Metric) -> Iterator[Block]:
+    """The heat map of ``job`` in one ``metric``, and the collective that was waited for the longest."""
+    yield from _heat(job, metric)
     yield from _collective(job)
 
 
-def _heat(job: Job) -> Iterator[Picture]:
-    """By how much each rank works longer than its peers, similar ranks in one row; the first columns of a long run."""
-    heat = HeatSource(job).heat("own", "step" if len(job.steps) > 1 else "collective")
+def _heat(job: Job, metric: Metric) -> Iterator[Picture]:
+    """``metric`` of each rank, similar ranks in one row; the first columns of a long run."""
+    heat = HeatSource(job).heat(metric, "step" if len(job.steps) > 1 else "collective")
     if not heat.columns:
         return
     rows = heat_rows(heat, missing=job.missing)[:_MOST_ROWS]
@@ -56,7 +56,7 @@ def _heat(job: Job) -> Iterator[Picture]:
         words = padded(name, head) + "".join(f"{padded(text, cell - 1, right=True)} " for text in line)
         shapes += _words(words, top)
     axis = say(f"ranks.axis.{heat.axis}")
-    title = say("ranks.map.title", metric=say("ranks.metric.own"), axis=axis)
+    title = say("ranks.map.title", metric=say(f"ranks.metric.{metric}"), axis=axis)
     width = (head + len(labels) * cell) * CELL_WIDTH
     yield Picture(title, width, CELL_HEIGHT * (len(rows) + 1), shapes, id="heat")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from npu_tui.jobs.findings import JobFinding, job_findings
-from npu_tui.jobs.heat import AXES, METRICS, Axis, Heat, HeatSource, Metric, heat_rows
+from npu_tui.jobs.heat import AXES, METRICS, Axis, Heat, HeatSource, Metric, heat_rows, telling_metric
 from npu_tui.jobs.job import Job
 from npu_tui.output.job_report import JobReport, job_report
 from npu_tui.strings import say
@@ -44,7 +44,8 @@ class Overview:
         self.is_whole = is_whole
         self.job = examined.job
         self.report = examined.report
-        self.metric: Metric = self._telling()
+        first = next((finding for finding in examined.findings[:1] if finding.severity != "info"), None)
+        self.metric: Metric = "own" if first is None else telling_metric(first.id, first.ranks, examined.rows)
         self.chosen = False
         """Whether the user has chosen the metric or the axis."""
         self.axis: Axis = "step" if len(self.job.steps) > 1 else "collective"
@@ -57,15 +58,6 @@ class Overview:
         self.collective = self._worst()
         self._arrange()
         self._follow_collective()
-
-    def _telling(self) -> Metric:
-        """The metric that shows what the verdict says."""
-        found = self.examined.findings[:1]
-        if not found or found[0].severity == "info":
-            return "own"
-        if found[0].id == "RANK.STAGE":
-            return "computing"
-        return "own" if set(found[0].ranks) & set(self.examined.rows) else "cost"
 
     @property
     def rank(self) -> int:

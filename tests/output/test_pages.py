@@ -24,10 +24,12 @@ from written import html_report, markdown_report
 
 from npu_tui import __version__
 from npu_tui.cli.main import main
+from npu_tui.jobs.heat import telling_metric
 from npu_tui.output.html import TEMPLATES
 from npu_tui.output.markdown import code, plain
 from npu_tui.output.report import report
 from npu_tui.profile.profile import WHOLE_TRACE, Profile
+from npu_tui.strings import say
 from npu_tui.strings import words as in_words
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
@@ -307,3 +309,18 @@ def test_the_tables_sort() -> None:
     script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
     done = subprocess.run([NODE, "-e", PAGE + DOM + script + PRESSES], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["cba descending", "bca ascending", "abc ascending", "cba descending"]
+
+
+def test_a_comparison_shows_its_lanes_down_to_overlap_analysis_and_a_job_what_its_verdict_says(tmp_path):
+    compared, job = tmp_path / "c.html", tmp_path / "j.html"
+    fixtures = Path("fixtures")
+    assert main(["compare", str(fixtures / "healthy"), str(fixtures / "dispatch_bound"), "-o", str(compared)]) == 0
+    lanes = compared.read_text().partition('id="timeline"')[2]
+    assert "Overlap Analysis" in lanes
+    assert "Exposed" in lanes
+    assert main(["ranks", str(fixtures / "two_ranks"), "-o", str(job)]) == 0
+    assert say("ranks.metric.own") in job.read_text()
+    assert telling_metric("RANK.SLOW", [5], {0, 1}) == "cost"
+    assert telling_metric("RANK.SLOW", [1], {0, 1}) == "own"
+    assert telling_metric("RANK.STAGE", [1], {0, 1}) == "computing"
+    assert telling_metric("", [], {0, 1}) == "own"
