@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import os
 import tempfile
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -19,7 +18,9 @@ from msgspec import Struct
 from npu_tui.analysis.device import EVERYTHING, Window
 from npu_tui.analysis.launches import Around, dequeue_of, enqueue_of
 from npu_tui.load.args import JsonArgs
-from npu_tui.load.json_events import Event, decode_events
+from npu_tui.load.json_columns import PHASES
+from npu_tui.load.json_events import Event, decode_events, strict_json
+from npu_tui.load.json_reader import mark_pairs
 from npu_tui.load.times import INVALID, parse_time
 from npu_tui.load.unpack import plain_path
 from npu_tui.trace.model import HOST_TO_DEVICE, TASK_QUEUE, Trace
@@ -161,7 +162,8 @@ def _around(trace: Trace, inner: Bools) -> Bools:
 
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_OPEN, _CLOSE = {"B": "E", "b": "e"}, {"E", "e"}
+_BOUND = frozenset("stfBEbe")
+"""Phases of events that are kept for a slice or a link alone."""
 
 
 def kept_events(trace: Trace, reader: JsonArgs, chosen: Chosen) -> Iterator[bytes]:
@@ -171,6 +173,15 @@ def kept_events(trace: Trace, reader: JsonArgs, chosen: Chosen) -> Iterator[byte
     file is gone or has changed.
     """
     return _Keeping(trace, reader, chosen).events()
+
+
+def _heads(texts: list[bytes]) -> tuple[list[bytes], list[Event]]:
+    """``texts`` as Perfetto and Insight take them, and their events."""
+    try:
+        return texts, decode_events(b"[%b]" % b",".join(texts))
+    except ValueError:  # alone in its chunk, as no strict parser takes it
+        texts = [strict_json(text) for text in texts]
+        return texts, decode_events(b"[%b]" % b",".join(texts))
 
 
 class _Keeping:
@@ -184,33 +195,37 @@ class _Keeping:
         lanes = chosen.wanted.lanes
         self._pids = None if lanes is None else {trace.layers[trace.lanes[lane].layer].pid for lane in lanes}
         self._named = bool(chosen.wanted.names)
-        self._open: defaultdict[tuple[object, ...], list[bool]] = defaultdict(list)
+        self._ends = self._kept_ends()
 
     def events(self) -> Iterator[bytes]:
         for first, texts in self._reader.texts():
             bound = self._kept[first : first + len(texts)]
-            try:
-                heads = decode_events(b"[%b]" % b",".join(texts))
-            except ValueError:
-                continue  # alone in its chunk, and no event for us either
+            texts, heads = _heads(texts)
             for number, (text, head) in enumerate(zip(texts, heads, strict=True)):
                 if head.ph == "X":
                     if bound[number]:
                         yield self._cut(first + number, text) if self._clip else text
-                elif self._keeps(head, bool(bound[number])):
+                elif first + number in self._ends or self._keeps(head, bool(bound[number])):
                     yield text
+
+    def _kept_ends(self) -> set[int]:
+        """The ordinals of the ends of the slices that are kept, of those that are two events."""
+        if not self._trace.events.keys() & PHASES:
+            return set()
+        numbered = [
+            (first + number, head)
+            for first, texts in self._reader.texts()
+            for number, head in enumerate(_heads(texts)[1])
+            if head.ph in PHASES
+        ]
+        pairs = mark_pairs([head for _, head in numbered]).pairs
+        return {numbered[end][0] for beginning, end in pairs if self._kept[numbered[beginning][0]]}
 
     def _keeps(self, head: Event, bound: bool) -> bool:
         phase = head.ph
         if phase == "M":
             return True
-        if phase in _OPEN:
-            self._open[_key(_OPEN[phase], head)].append(bound)
-            return bound
-        if phase in _CLOSE:
-            opened = self._open[_key(phase, head)]
-            return opened.pop() if opened else False
-        if phase in ("s", "t", "f"):
+        if phase in _BOUND:
             return bound
         if self._named or (self._pids is not None and head.pid not in self._pids):
             return False
@@ -235,11 +250,6 @@ def _slices_by_event(trace: Trace) -> np.ndarray:
     slices = np.full(sum(trace.events.values()), -1, np.int64)
     slices[trace.slices.event] = np.arange(len(trace.slices))
     return slices
-
-
-def _key(phase: str, head: Event) -> tuple[object, ...]:
-    """What the two ends of a slice have in common."""
-    return (phase, head.pid, head.tid) if phase == "E" else (phase, head.pid, head.cat, head.id, head.name)
 
 
 def microseconds(ns: int) -> bytes:

@@ -152,10 +152,13 @@ class ChunkReader(Generic[T]):
         self._size = chunk_size
         self._block = b""
         self._exhausted = False
+        self._mended: list[Chunk[T]] = []
         file.seek(start)
 
     def __iter__(self) -> Iterator[Chunk[T]]:
         while True:
+            yield from self._mended
+            self._mended.clear()
             self._read(self._size - len(self._block))
             if separator := _SEPARATOR.match(self._block):
                 self._drop(separator.end())
@@ -182,7 +185,9 @@ class ChunkReader(Generic[T]):
                     self.malformed += damaged
                     return
             elif not (self._long_enough() and self._resumed(0, len(self._block))) and not self._grown():
-                self.truncated = True
+                rest = self._block.rstrip()
+                self.truncated = not (rest.endswith(b"]") and self._is_mended(0, len(rest) - 1))
+                yield from self._mended
                 return
 
     def _read(self, count: int) -> None:
@@ -218,9 +223,19 @@ class ChunkReader(Generic[T]):
             begin = begin if longer is None else longer
         if begin is None:
             return False
-        self.malformed += 1
+        if not self._is_mended(at, begin):
+            self.malformed += 1
         self._drop(begin)
         self._shorten()
+        return True
+
+    def _is_mended(self, at: int, end: int) -> bool:
+        """Whether ``[at, end)`` of the block is a single event with quotes the wrong way that could be repaired."""
+        element = self._block[at:end].rstrip(_BLANK)
+        events = self._one(element) if b'"ph"' in element else None
+        if events is None or len(events) != 1:
+            return False
+        self._mended.append(Chunk(self.offset + at, len(element), events))
         return True
 
     def _event_from(self, at: int, end: int, window: int, last: int) -> int | None:
@@ -303,6 +318,8 @@ class ChunkReader(Generic[T]):
                 if events is not None:
                     yield Chunk(base + start, stop - start, events)
                 elif self._resumed(start, stop):
+                    yield from self._mended
+                    self._mended.clear()
                     return
                 else:
                     self.malformed += 1

@@ -8,6 +8,7 @@ handed on as events. All others, such as instants, are counted by their phase.
 
 from __future__ import annotations
 
+import re
 import sys
 from array import array
 from collections import Counter
@@ -135,6 +136,9 @@ class JointCodes:
 _INSTANCE_KEYS = frozenset({"acc_id", "die", "die_id", "acc id", "die id"})
 """Keys of counter args that tell samples apart and are no curve of their own (msprof's Acc PMU and multi-die chips)."""
 
+_NUMBER = re.compile(r"\s*[+-]?\d{1,300}(?:\.\d*)?(?:[eE][+-]?\d{1,3})?\s*", re.ASCII)
+"""A number that a writer has put into quotes."""
+
 _samples = msgspec.json.Decoder(list[dict[str, float]]).decode
 _values = dict[str, float].values
 
@@ -177,9 +181,7 @@ class CounterEvents:
         args = decode_args(bytes(event.args))
         telling = {key: value for key, value in args.items() if key in _INSTANCE_KEYS} if len(args) > 1 else {}
         numbers = {
-            key: float(value)
-            for key, value in args.items()
-            if key not in telling and isinstance(value, int | float) and abs(value) <= sys.float_info.max
+            key: number for key, value in args.items() if key not in telling and (number := _sample(value)) is not None
         }
         if lost := len(args) - len(telling) - len(numbers):
             self._skipped["skip.sample_value"] += lost
@@ -216,6 +218,16 @@ class CounterEvents:
         for _, number, key in sorted(series):
             codes[number] = self._series[key]
         return np.repeat(np.arange(len(shape)), curves), codes[local], chosen
+
+
+def _sample(value: object) -> float | None:
+    """The finite number that ``value`` is, or writes as text; None for anything else."""
+    if isinstance(value, str):
+        try:
+            value = float(value) if _NUMBER.fullmatch(value) else None
+        except ValueError:
+            return None
+    return float(value) if isinstance(value, int | float) and abs(value) <= sys.float_info.max else None
 
 
 class _Shape(Struct, frozen=True):

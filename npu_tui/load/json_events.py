@@ -53,12 +53,48 @@ def _parsed(data: bytes, parse_float: type[Decimal] | None) -> Any:
     except UnicodeDecodeError:
         text = data.decode("gb18030", "replace")
     try:
+        return _shallow_loads(text, parse_float)
+    except ValueError:
+        mended = _mended(text)
+        if mended == text:
+            raise
+        return _shallow_loads(mended, parse_float)
+
+
+def _shallow_loads(text: str, parse_float: type[Decimal] | None) -> Any:
+    try:
         return _loads(text, parse_float)
     except RecursionError:
         try:
             return _loads(_shallow(text), parse_float)
         except RecursionError as error:
             raise ValueError("nested too deeply") from error
+
+
+_FIELDS = '"(?:ph|cat|pid|tid|ts|dur|id|args|bp|s|tts|cname)"\\s*:'
+_NAME = re.compile(rf'("name"\s*:\s*")(.{{0,4096}}?)("\s*(?:,\s*{_FIELDS}|\}}\s*\Z))', re.DOTALL)
+"""The name of an event up to the next field or the end of the event, whatever quotes are in it."""
+_FIELD_INSIDE = re.compile(_FIELDS)
+_BARE = re.compile(r'(\\(?:["\\]|u[0-9a-fA-F]{4}))|["\\]')
+_PAIR = re.compile(r"\\.", re.DOTALL)
+_NO_ESCAPE = re.compile(r'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|)')
+
+
+def _mended(text: str) -> str:
+    r"""``text``, one event, with quotes and backslashes escaped that its writer has put bare into texts.
+
+    Kineto writes names such as ``{"device": "npu"}(12): run`` and ``torch\cuda\_init(3): f``
+    (https://github.com/pytorch/kineto/pull/1459, https://github.com/pytorch/pytorch/issues/98432).
+    """
+    return _NO_ESCAPE.sub(lambda match: match[0] if match[1] else "\\\\", _NAME.sub(_escaped, text))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    before, name, after = match.groups()
+    is_broken = '"' in _PAIR.sub("", name) or any(escape[1] is None for escape in _NO_ESCAPE.finditer(name))
+    if not is_broken or _FIELD_INSIDE.search(name):
+        return match[0]
+    return f"{before}{_BARE.sub(lambda bare: bare[1] or chr(92) + bare[0], name)}{after}"
 
 
 def _loads(text: str, parse_float: type[Decimal] | None) -> Any:

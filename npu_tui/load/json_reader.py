@@ -97,17 +97,26 @@ class WholeColumns(Dictionaries):
         """Make slices of begin and end marks, once all parts are in."""
         if not self._marks:
             return
-        pairs, lane_names = paired_marks(self._marks, self.skipped)
+        pairs, lane_names = paired_marks(self._marks, self.skipped, self._last_end())
         self._marks = []
         if pairs:
             columns = Columns()
-            columns.add_pairs(pairs)
+            columns.add_pairs([(ordinal, event) for ordinal, event, _ in pairs])
             part, count = columns.take(), self.count
+            part.columns["x_duration"] = np.array([duration for _, _, duration in pairs], np.int64)
             self.count = 0  # the ordinals of the pairs are those of the file
             self.add(part, "marks")
             self.count = count
         for thread, name in lane_names.items():
             self.metadata.thread_name.setdefault(thread, name)
+
+    def _last_end(self) -> int:
+        """When the last slice ends, ns; ``INVALID`` without any."""
+        last = INVALID
+        for start, duration in zip(self._columns.get("x_time", []), self._columns.get("x_duration", []), strict=True):
+            timed = (start != INVALID) & (duration >= 0)
+            last = max(last, int(np.max(start + duration, where=timed, initial=INVALID)))
+        return last
 
     def put(self, name: str, values: Array) -> None:
         """Append to the column ``name``: its codes and ordinals are those of the whole trace already."""
@@ -175,35 +184,88 @@ class _OpenMarks:
         return None
 
 
-def paired_marks(marks: list[Numbered], skipped: Counter[str]) -> tuple[list[Numbered], dict[tuple[int, int], str]]:
-    """One ``X`` event per beginning and end among ``marks``, with the ordinal of its beginning, and names of lanes.
+UNFINISHED = "never ended"
+"""The category of a slice whose end is missing: it lasts to the end of the trace, its own category is unknown there."""
+_MOST_OPEN = 64
+"""Of a thread so many slices at most are drawn that never ended, the outermost ones."""
+
+
+class MarkPairs(Struct, frozen=True):
+    """Beginnings and ends that belong together, as places among the marks, in the order of their ends.
+
+    ``begun`` are beginnings without an end, by time, with the thread or the asynchronous name they are of. ``time`` is
+    that of every mark, ns.
+    """
+
+    pairs: list[tuple[int, int]]
+    begun: list[tuple[int, tuple[object, ...]]]
+    lone_ends: int
+    time: list[int]
+
+
+def mark_pairs(marks: list[Event]) -> MarkPairs:
+    """Which of ``marks`` belong together.
 
     They are paired in the order of time, at equal times in that of the file: ``B`` and ``E`` within their thread,
-    ``b`` and ``e`` (asynchronous ones, which get a lane of their own) by category, id and name. Marks without a
-    partner are counted in ``skipped``.
+    ``b`` and ``e`` (asynchronous ones) by category, id and name.
     """
-    times = parse_times([event.ts for _, event in marks])
-    skipped["skip.mark_time"] += int((times == INVALID).sum())
-    order = sorted((time, i) for i, time in enumerate(times.tolist()) if time != INVALID)
+    times = parse_times([event.ts for event in marks]).tolist()
+    order = sorted((time, i) for i, time in enumerate(times) if time != INVALID)
     open_marks: dict[tuple[object, ...], _OpenMarks] = {}
-    slices: list[Numbered] = []
-    lane_names: dict[tuple[int, int], str] = {}
+    pairs: list[tuple[int, int]] = []
+    lone_ends = 0
     for time, i in order:
-        event = marks[i][1]
+        event = marks[i]
         key = (event.pid, event.tid) if event.ph in "BE" else (event.cat, str(event.id), event.name)
         if event.ph in "Bb":
             open_marks.setdefault(key, _OpenMarks()).begin(event.pid, (time, i))
         elif key in open_marks and (beginning := open_marks[key].end(event.pid)):
-            ordinal, first = marks[beginning[1]]
-            tid = first.tid
-            if first.ph == "b":
-                label = first.cat or first.name
-                tid = -2 - crc32(f"async {label}".encode())
-                lane_names[first.pid, tid] = label
-            slices.append((ordinal, replace(first, ph="X", tid=tid, dur=(time - beginning[0]) / 1000)))
+            pairs.append((beginning[1], i))
         else:
-            skipped["skip.lone_end"] += 1
-    skipped["skip.lone_begin"] += sum(len(marks_left.left) for marks_left in open_marks.values())
+            lone_ends += 1
+    begun = sorted((times[i], i, key) for key, left in open_marks.items() for i in left.left)
+    return MarkPairs(pairs, [(i, key) for _, i, key in begun], lone_ends, times)
+
+
+def paired_marks(
+    marks: list[Numbered], skipped: Counter[str], last: int = INVALID
+) -> tuple[list[tuple[int, Event, int]], dict[tuple[int, int], str]]:
+    """One ``X`` event per beginning and end among ``marks``, and names of lanes.
+
+    Each with the ordinal of its beginning before it and its duration, ns, behind it.
+
+    A beginning without an end lasts to the end of the trace: ``last``, the last time of all other slices, or that of
+    the last mark. Asynchronous slices get a lane of their own. Other marks without a partner are counted in
+    ``skipped``.
+    """
+    found = mark_pairs([event for _, event in marks])
+    time = found.time
+    slices: list[tuple[int, Event, int]] = []
+    lane_names: dict[tuple[int, int], str] = {}
+
+    def add(beginning: int, end: int, category: str | None = None) -> None:
+        ordinal, first = marks[beginning]
+        tid, label = first.tid, first.cat or first.name
+        if first.ph == "b":
+            tid = -2 - crc32(f"async {label}".encode())
+            lane_names[first.pid, tid] = label
+        category = first.cat if category is None else category
+        slices.append((ordinal, replace(first, ph="X", tid=tid, dur=0.0, cat=category), end - time[beginning]))
+
+    for beginning, end in found.pairs:
+        add(beginning, time[end])
+    last = max([last, *(each for each in time if each != INVALID)])
+    drawn: Counter[tuple[object, ...]] = Counter()
+    for beginning, key in found.begun:
+        thread = key if len(key) == 2 else key[:1]
+        drawn[thread] += 1
+        if drawn[thread] <= _MOST_OPEN:
+            add(beginning, last, UNFINISHED)
+    more = sum(max(count - _MOST_OPEN, 0) for count in drawn.values())
+    skipped["skip.mark_time"] += time.count(INVALID)
+    skipped["skip.lone_end"] += found.lone_ends
+    skipped["skip.lone_begin"] += more
+    skipped["odd.unfinished"] += len(found.begun) - more
     return sorted(slices, key=lambda pair: pair[0]), lane_names
 
 

@@ -13,6 +13,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 Event = dict[str, Any]
+UNFINISHED = "never ended"
 #: Numbers or names of process and thread; the lane of ``b``/``e`` pairs is ("async", category).
 Thread = tuple[Any, Any]
 HOST_LAYERS = ("Python", "MindSpore", "CPU OP")
@@ -146,7 +147,8 @@ def _slices(events: list[Event]) -> dict[Thread, list[Slice]]:
             start = nanoseconds(event["ts"])
             item = Slice(ordinal, event, thread_of(event), start, start + round(float(event.get("dur") or 0) * 1000))
             found.setdefault(item.thread, []).append(item)
-    for item in _marked(events):
+    last = max((item.end for lane in found.values() for item in lane), default=-(2**63))
+    for item in _marked(events, last):
         found.setdefault(item.thread, []).append(item)
     for lane in found.values():
         lane.sort(key=lambda item: (item.start, -item.end, item.ordinal))
@@ -155,10 +157,11 @@ def _slices(events: list[Event]) -> dict[Thread, list[Slice]]:
     return found
 
 
-def _marked(events: list[Event]) -> list[Slice]:
+def _marked(events: list[Event], last: int) -> list[Slice]:
     """``B``/``E`` and ``b``/``e`` pairs by time: an end takes the last open beginning that it may belong to.
 
     ``B`` and ``E`` belong together on a thread; ``b`` and ``e`` by category, id and name, rather within a process.
+    One that never ended lasts to the end of the trace: ``last``, when the last other slice ends, or the last mark.
     """
     marks = [(nanoseconds(event["ts"]), i) for i, event in enumerate(events) if event["ph"] in ("B", "E", "b", "e")]
     open_marks: list[tuple[int, int]] = []
@@ -176,6 +179,12 @@ def _marked(events: list[Event]) -> list[Slice]:
             pid, tid = thread_of(first)
             lane = ("async", first.get("cat") or first["name"]) if first["ph"] == "b" else tid
             found.append(Slice(begun, first, (pid, lane), start, time))
+    last = max([last, *(time for time, _ in marks)])
+    for start, begun in open_marks:
+        first = events[begun]
+        pid, tid = thread_of(first)
+        lane = ("async", first.get("cat") or first["name"]) if first["ph"] == "b" else tid
+        found.append(Slice(begun, {**first, "cat": UNFINISHED}, (pid, lane), start, last))
     return found
 
 

@@ -93,7 +93,7 @@ def test_one_malformed_element_costs_only_itself(
     tmp_path_factory: pytest.TempPathFactory, document: Document, chunk_size: int, data: st.DataObject
 ) -> None:
     broken = data.draw(
-        st.sampled_from(['{"ph": "X", "ts": tru}', '{"ph": "X" "ts": "1"}', '{"ph": "X",}', '{"ph": "\\q"}'])
+        st.sampled_from(['{"ph": "X", "ts": tru}', '{"ph": "X" "ts": "1"}', "{\"ph\": 'X'}", '{"ph": "X",}'])
     )
     at = data.draw(st.integers(0, len(document.spans)))
     texts = [event.decode() for event in document.events]
