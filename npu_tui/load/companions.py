@@ -195,6 +195,30 @@ class Companions(Struct, frozen=True, dict=True):
         return None
 
     @property
+    def device_info(self) -> dict[str, Any]:
+        """What msprof wrote about the device into ``PROF_*/device_*/info.json.*``; empty where that is gone.
+
+        ``ai_core_num``, ``aiv_num`` and ``aic_frequency`` (MHz) of the first device, ``drvVersion``, ``hostname``.
+        """
+        above = self.folder.resolve().parent
+        try:
+            files = sorted([*above.glob("device_*/info.json*"), *above.glob("PROF_*/device_*/info.json*")])
+        except OSError:
+            return {}
+        for file in files:
+            info = members_of(read_document(file).value)
+            devices = info.get("DeviceInfo")
+            if isinstance(devices, list) and devices:
+                return {**info, **members_of(devices[0])}
+        return {}
+
+    @property
+    def host_name(self) -> str | None:
+        """The name of the host, where a file tells."""
+        names = (info.get(key) for info, key in ((self.profiler_info, "host_name"), (self.device_info, "hostname")))
+        return next((name for name in names if isinstance(name, str) and name), None)
+
+    @property
     def profiler_level(self) -> int | None:
         """0, 1 or 2 where the settings of the profiler say so."""
         return level_in(self.profiler_info)

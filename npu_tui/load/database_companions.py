@@ -368,6 +368,12 @@ class DatabaseCompanions(Companions, frozen=True, dict=True):
         name: str | None = with_tables(self.path, _chip).value
         return name
 
+    @property
+    def host_name(self) -> str | None:
+        """The name in ``HOST_INFO``, else that of the files."""
+        name: str | None = with_tables(self.path, _host).value
+        return name or super().host_name
+
     @once
     def _there(self) -> set[str]:
         """The stems of the schemas that the database has tables for."""
@@ -484,6 +490,11 @@ def _metadata(tables: Tables) -> dict[str, Any] | None:
         except ValueError:
             values[name] = value
     return values or None
+
+
+def _host(tables: Tables) -> str | None:
+    names = (str(cells.get("hostname") or "").strip() for cells in plain_rows(tables, "HOST_INFO"))
+    return next(filter(None, names), None)
 
 
 def _chip(tables: Tables) -> str | None:

@@ -122,6 +122,8 @@ class RowList:
             self.folds.workers ^= {(row.trace, row.layer)}
         elif row.kind in ("slices", "leaf") and (row.foldable or row.depth):
             self.folds.lanes ^= {(row.trace, row.lane)}
+        elif self._is_memory(row):
+            self.folds.charts ^= {(row.trace, row.layer)}
         elif self._layer_folds(row):
             self.folds.layers ^= {(row.trace, row.layer)}
         else:
@@ -136,6 +138,12 @@ class RowList:
     def _is_worker(self, row: ScreenRow) -> bool:
         """Whether a row shows a worker thread, or the workers of a layer together."""
         return row.lane in workers_of(self._scene, row.trace, self._scene.traces[row.trace].layers[row.layer])
+
+    def _is_memory(self, row: ScreenRow) -> bool:
+        """Whether a row is one of several curves of memory, which fold into the first of them."""
+        charts = self._scene.charts[row.trace]
+        of_layer = [chart for chart in charts if chart.kind == "memory" and chart.layer == row.layer]
+        return row.kind == "chart" and len(of_layer) > 1 and charts[row.chart].kind == "memory"
 
     def refold(self) -> None:
         """Rebuild the rows after ``folds`` was changed."""

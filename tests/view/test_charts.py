@@ -6,6 +6,7 @@ from builders import bars, make_trace
 
 from npu_tui.view.caches import lanes_top
 from npu_tui.view.curves import Curve, curve_value, draw_curve
+from npu_tui.view.explorer import Explorer
 from npu_tui.view.grid import Grid
 from npu_tui.view.margins import gutter_width
 from npu_tui.view.outline import Folds, outline
@@ -105,3 +106,28 @@ def test_charts_stand_behind_the_lanes_of_their_layer_and_fold_with_it() -> None
     last = frame.grid.text(lanes_top(8) + len(rows) - 1)
     assert last[: frame.gutter].rstrip().endswith("2/2")
     assert last[frame.gutter :] == "█" * 40
+
+
+def test_curves_of_memory_open_and_fold() -> None:
+    """The first curve stands for all of them until it is opened; the fold of any of them closes them again."""
+    trace = make_trace({"Stream 2": bars((0, 100))}, end=1000)
+    steps = StepFunction(np.array([0], np.int64), np.array([2], np.int64), 1000)
+    names = ("Memory allocated", "Memory reserved", "Memory unused")
+    charts = [Chart("depth", 0, "Queue depth", lambda: steps)]
+    charts += [Chart("memory", 0, name, lambda: steps) for name in names]
+    walk = Explorer(Scene([trace], [LinkClasses.plain(0)], [charts]), 120, 40)
+
+    def shown() -> list[str]:
+        return [row.name for row in walk.rows if row.kind == "chart"]
+
+    def stand_on(name: str) -> None:
+        walk.state.focus = next(at for at, row in enumerate(walk.rows) if row.name == name)
+
+    assert shown() == ["Queue depth", "Memory allocated"]
+    stand_on("Memory allocated")
+    assert walk.toggle_fold()
+    assert shown() == ["Queue depth", *names]
+    stand_on("Memory reserved")
+    assert walk.toggle_fold()
+    assert shown() == ["Queue depth", "Memory allocated"]
+    assert [row.name for row in walk.rows if row.name == "Stream 2"]  # the lanes of the device stay

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from npu_tui.tui.tabs.details import details, details_are_ready, details_depend_on
-from npu_tui.tui.tabs.device import communication, memory, memory_moment, operators
+from npu_tui.tui.tabs.device import communication, operators
 from npu_tui.tui.tabs.findings import changes, changes_that_count, findings, findings_worth_a_look
 from npu_tui.tui.tabs.lines import LinesTab
 from npu_tui.tui.tabs.links import links
+from npu_tui.tui.tabs.memory import memory, memory_moment
 from npu_tui.tui.tabs.range import range_table
 from npu_tui.tui.tabs.search import are_few, lists_hits, search
 from npu_tui.tui.tabs.summary import summary

@@ -1,4 +1,4 @@
-"""What the device spends time and memory on: operators, collectives and the links between ranks, holders of memory."""
+"""What the device spends time on: operators, collectives, the links between ranks."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from rich.text import Text
 from npu_tui.analysis.collectives import LOCAL, PairSum
 from npu_tui.analysis.device import Window
 from npu_tui.analysis.kernels import KernelTable
-from npu_tui.analysis.memory import BEFORE, Memory
 from npu_tui.analysis.operators import WAYS, By
 from npu_tui.load.errors import InputError
 from npu_tui.profile.collective_tables import COLLECTIVES, exposed_together
-from npu_tui.profile.file_tables import HOLDERS, LINK_MATRIX, MODULE_PEAKS, pair_sheet
+from npu_tui.profile.file_tables import LINK_MATRIX, pair_sheet
 from npu_tui.profile.table import Field, Value
 from npu_tui.profile.work_tables import OPERATORS
 from npu_tui.strings import say
-from npu_tui.trace.text import brief, duration_text, moment_text
+from npu_tui.trace.text import brief, duration_text
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.declared import MOST_ROWS, shown
 from npu_tui.tui.tabs.table import GAP, Content, Context, nothing, scope_note
 
-_LONGEST_OPERATOR, _LONGEST_HOLDER = 32, 44
+_LONGEST_OPERATOR = 32
 
 # --- compute time by operator type, shapes, name, core or data type, or of every kernel
 
@@ -173,74 +172,3 @@ def _heat_map(pairs: list[PairSum], width: int, height: int) -> Text:
             shade = _HEAT[min(int(speed / most * len(_HEAT)), len(_HEAT) - 1)] if most else " "
             picture.append(f"{shade}{speed:.0f}".rjust(cell))
     return picture
-
-
-# --- peaks, and which operations and code lines hold memory at the peak, at the cursor or to the end
-
-_MOMENTS = ("peak", "cursor", "kept", "modules")
-
-
-def memory_moment(turn: int) -> str:
-    """What ``memory`` shows: at the peak, at the cursor, what was never released, or the components of the device."""
-    return _MOMENTS[turn % len(_MOMENTS)]
-
-
-def memory(now: Context) -> Content:
-    """A row per operation and code line, most bytes first; Enter goes to its allocations."""
-    held, moment = now.profile.memory, memory_moment(now.turn)
-    if not held.is_known:
-        return say("memory.none")
-    notes = [_peaks(held)]
-    then = say(f"memory.by_{memory_moment(now.turn + 1)}")
-    again = say("memory.again", key=keys_label(BY_ID["tab_memory"]), then=then)
-    if moment == "modules":
-        sheet = MODULE_PEAKS.make(now.part)
-        notes.append(say("memory.modules", shown=sheet.rows, count=len(held.modules)))
-        return shown(now.trace, MODULE_PEAKS, sheet, "\n".join(notes), again=again, most=sheet.rows)
-    time = _time(now, held, moment)
-    chosen = held.allocations.kept if time is None else held.allocations.alive(time)
-    known = int(held.allocations.size[chosen].sum())
-    words = say("memory.kept_words") if time is None else say(f"memory.{moment}_words", time=time)
-    alive = say("memory.alive", words=words, count=len(chosen), size=known)
-    notes.append(GAP.join([alive, say("memory.lead", key=keys_label(BY_ID["focus_next"]))]))
-    sheet = HOLDERS.make(now.part, chosen=chosen, time=time)
-    names = sheet.values("name")
-
-    def when(row: int, at: Value, unknown: str) -> str:
-        return "" if names[row] is None else say(unknown) if at is None else moment_text(float(at))
-
-    cells = {
-        "name": lambda row, name: say("memory.unknown") if name is None else brief(str(name), _LONGEST_HOLDER),
-        "at": lambda row, at: when(row, at, "memory.before"),
-        "released": lambda row, at: when(row, at, "memory.never"),
-    }
-    return shown(now.trace, HOLDERS, sheet, "\n".join(notes), cells=cells, again=again, most=sheet.rows)
-
-
-def _time(now: Context, memory: Memory, moment: str) -> int | None:
-    """The time that is asked about, ns; None for what was never released."""
-    if moment == "kept":
-        return None
-    if moment == "cursor":
-        return now.session.scene.to_trace(now.trace, now.cursor)
-    curve = memory.curve("allocated") or memory.curve("reserved")
-    if curve is not None:
-        return curve.peak[0]
-    allocations = memory.allocations  # without records of the allocator: when its operations held the most
-    edges = np.unique(allocations.start[allocations.start > BEFORE])
-    return max(edges.tolist(), key=lambda at: int(allocations.size[allocations.alive(at)].sum()), default=0)
-
-
-def _peaks(memory: Memory) -> str:
-    """The peaks of all curves, and how far reserved was above allocated."""
-    words = []
-    for amount in ("allocated", "reserved", "active"):
-        curve = memory.curve(amount)
-        if curve is not None:
-            words.append(say(f"memory.peak_{amount}", size=curve.peak[1], time=curve.peak[0]))
-    gap = memory.fragmented()
-    if gap is not None:
-        words.append(say("memory.gap", size=gap[1], time=gap[0]))
-    if memory.process is not None:
-        words.append(say("memory.process", size=memory.process.peak[1]))
-    return GAP.join(words)

@@ -104,8 +104,8 @@ def _split(name: str, times: Sequence[int], length: int, places: Sequence[Place]
 
 
 def _settings(profile: Profile) -> list[Row]:
-    """What the profiler was told, versions, and the variables of the job that are set."""
-    rows = []
+    """The device, what the profiler was told, versions, and the variables of the job that are set."""
+    rows = _machine(profile)
     for name, value in sorted(profile.setup.settings.items()):
         if isinstance(value, Mapping):
             value = ", ".join(f"{key} {entry}" for key, entry in value.items())
@@ -122,6 +122,28 @@ def _settings(profile: Profile) -> list[Row]:
     if unset:
         rows.append(_line("variable", say("summary.unset"), str(len(unset)), ", ".join(unset)))
     return rows
+
+
+def _machine(profile: Profile) -> list[Row]:
+    """What ran the job, as far as files tell."""
+    companions = profile.companions
+    if companions is None:
+        return []
+    info = companions.device_info
+    cores = [
+        say(f"summary.machine.{key}", value=info[key])
+        for key in ("ai_core_num", "aiv_num", "aic_frequency")
+        if info.get(key)
+    ]
+    told = {
+        "chip": profile.setup.chip, "cores": GAP.join(cores), "driver": info.get("drvVersion"),
+        "host": companions.host_name,
+    }  # fmt: skip
+    return [
+        _line("machine", say(f"summary.machine.{name}"), brief(str(value), _LONGEST))
+        for name, value in told.items()
+        if value
+    ]
 
 
 def _files(profile: Profile) -> list[Row]:

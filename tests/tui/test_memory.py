@@ -1,0 +1,90 @@
+"""The picture of memory beside its table, and what the Summary tab tells of the device."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+from measured import profile_at
+
+from npu_tui.analysis.memory import MemoryCurve
+from npu_tui.trace.model import HOST_TO_DEVICE
+from npu_tui.tui.session import NO_HITS, make_session
+from npu_tui.tui.tabs.memory import curve_picture, memory
+from npu_tui.tui.tabs.summary import summary
+from npu_tui.tui.tabs.table import Context, Table
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+
+
+def curve(amount: str, *steps: tuple[int, int]) -> MemoryCurve:
+    time, value = (np.array([step[k] for step in steps], np.int64) for k in (0, 1))
+    return MemoryCurve("PTA", amount, time, value)  # type: ignore[arg-type]
+
+
+def test_a_column_shows_the_most_of_its_time_and_what_is_reserved_behind_it():
+    allocated = curve("allocated", (0, 25), (100, 100), (110, 50), (300, 0))
+    reserved = curve("reserved", (0, 50), (100, 100))
+    lines = curve_picture([("allocated", allocated), ("reserved", reserved)], 210, 400, 4, 6).plain.split("\n")
+    assert lines[1:5] == [" █░░", " █░░", "░██░", "███░"]
+    assert len(lines) == 6
+    assert lines[5][2] == "▲"
+    wide = curve_picture([("allocated", allocated), ("reserved", reserved)], None, 400, 60, 4).plain
+    assert wide.startswith("█ allocated  ░ reserved  ≤ 100 B")
+    assert wide.endswith("0.000 ms")
+
+
+def test_a_curve_without_room_or_bytes_is_a_title():
+    empty = curve("allocated", (0, 0))
+    assert curve_picture([("allocated", empty)], None, 10, 40, 6).plain.count("\n") == 0
+    assert curve_picture([("allocated", curve("allocated", (0, 8)))], None, 10, 40, 1).plain.count("\n") == 0
+
+
+def beside(folder: Path) -> Path:
+    """The folder of a profile with the trace of a fixture, without the files beside that."""
+    output = folder / "run_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
+    output.mkdir(parents=True)
+    trace = next((FIXTURES / "healthy").rglob("trace_view.json"))
+    (output / "trace_view.json").write_bytes(trace.read_bytes())
+    return output
+
+
+def looked_at(folder: Path, turn: int = 0) -> Context:
+    return Context(make_session([profile_at(folder)]), None, None, None, HOST_TO_DEVICE, NO_HITS, 0, turn)
+
+
+def test_rows_of_the_tab_have_the_curve_beside_them(tmp_path: Path):
+    output = beside(tmp_path)
+    start = profile_at(output.parent).tables.start_ns // 1000
+    rows = [f"PTA,{start + 100 * k},{size},600,500,1,NPU:0" for k, size in enumerate((100, 400, 200))]
+    header = "Component,Timestamp(us),Total Allocated(MB),Total Reserved(MB),Total Active(MB),Stream Ptr,Device Type"
+    (output / "memory_record.csv").write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    header = "Component,Timestamp(us),Total Reserved(MB),Device"
+    modules = [f"HCCL,{start + 50},200,NPU:0", f"RUNTIME,{start + 60},50,NPU:0"]
+    (output / "npu_module_mem.csv").write_text("\n".join([header, *modules]) + "\n", encoding="utf-8")
+    shown = memory(looked_at(output.parent))
+    assert isinstance(shown, Table)
+    aside = shown.rows[0].aside
+    assert aside is not None
+    lines = aside(60, 8).plain.split("\n")
+    assert lines[0] == "█ allocated  ░ reserved  ≤ 600.0 MiB"
+    assert len(lines) == 8
+    assert "▲" in lines[-1]
+    components = memory(looked_at(output.parent, 3))
+    assert isinstance(components, Table)
+    assert [row.values[1] for row in components.rows] == ["HCCL", "RUNTIME"]
+    pictures = [row.aside(60, 8).plain.split("\n")[0] for row in components.rows if row.aside is not None]
+    assert pictures == ["█ HCCL  ≤ 200.0 MiB", "█ RUNTIME  ≤ 50.0 MiB"]
+
+
+def test_the_summary_names_the_device_where_files_tell(tmp_path: Path):
+    output = beside(tmp_path)
+    device = output.parent / "PROF_000001_20250101000000000_ABC" / "device_3"
+    device.mkdir(parents=True)
+    info = {"DeviceInfo": [{"id": 3, "ai_core_num": 24, "aiv_num": 48, "aic_frequency": "1800"}], "drvVersion": 467732}
+    (device / "info.json.3").write_text(json.dumps({**info, "hostname": "node-7"}), encoding="utf-8")
+    shown = summary(looked_at(output.parent))
+    assert isinstance(shown, Table)
+    rows = {str(row.cells[1]): str(row.cells[2]) for row in shown.rows if str(row.cells[0]) == "device"}
+    assert rows == {"cores": "24 AI cores   48 vector cores   1800 MHz", "driver": "467732", "host": "node-7"}
