@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.analysis.outlying import bulk_of
 from npu_tui.trace.intervals import clipped
 from npu_tui.trace.kineto import device_work, is_kineto
 from npu_tui.trace.model import HOST_TO_DEVICE, MOST_DEVICES, Lane, Layer, LayerKind, Trace
@@ -95,7 +96,16 @@ def device_slices(trace: Trace) -> list[DeviceSlices]:
         if layer.kind in ("hardware", "communication") and layer.lanes:
             layers[layer.device].append(layer)
     devices = sorted(layers, key=lambda device: -1 if device is None else device)
-    return [_slices_of(trace, device, layers[device]) for device in devices[:MOST_DEVICES]]
+    return [_judged(trace, _slices_of(trace, device, layers[device])) for device in devices[:MOST_DEVICES]]
+
+
+def _judged(trace: Trace, device: DeviceSlices) -> DeviceSlices:
+    """``device`` without the slices that a wrong clock puts far away."""
+    bulk = bulk_of(trace)
+    if bulk is None:
+        return device
+    near = bulk.holds(trace.slices.start, trace.slices.end)
+    return DeviceSlices(device.device, device.compute & near, device.collective & near, device.copy & near)
 
 
 def _slices_of(trace: Trace, device: int | None, layers: list[Layer]) -> DeviceSlices:

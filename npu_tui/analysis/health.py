@@ -6,13 +6,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.analysis.outlying import bulk_of
 from npu_tui.native.rows import crossing
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import MOST_DEVICES, Trace
 
 I64 = npt.NDArray[np.int64]
-
-_DAY_NS = 24 * 3600 * 10**9
 
 
 class LinkHealth(Struct, frozen=True):
@@ -64,7 +63,7 @@ def trace_health(trace: Trace) -> TraceHealth:
                 int(np.count_nonzero(trace.links.latency[chosen] < 0)),
             )
         )
-    far, gap = far_slices(trace)
+    bulk = bulk_of(trace)
     outside = (trace.counters.time < 0) | (trace.counters.time > trace.end)
     return TraceHealth(
         events=sum(trace.events.values()),
@@ -73,8 +72,8 @@ def trace_health(trace: Trace) -> TraceHealth:
         links=links,
         crossing=crossing_slices(trace),
         samples_outside=int(np.count_nonzero(outside)) if len(trace.slices) else 0,
-        far=far,
-        far_gap=gap,
+        far=0 if bulk is None else bulk.far,
+        far_gap=0 if bulk is None else bulk.gap,
         warnings=trace.health.warnings + _of_devices(trace),
     )
 
@@ -83,18 +82,6 @@ def _of_devices(trace: Trace) -> list[Message]:
     kinds = ("hardware", "communication", "overlap")
     count = len({layer.device for layer in trace.layers if layer.kind in kinds and layer.lanes})
     return [message("odd.devices", count=count, most=MOST_DEVICES)] if count > MOST_DEVICES else []
-
-
-def far_slices(trace: Trace) -> tuple[int, int]:
-    """The slices beyond the longest idle gap of a day or more, and that gap in ns; (0, 0) without one."""
-    if trace.end < _DAY_NS or len(trace.slices) < 2:
-        return 0, 0
-    # Before and after the gap: the smaller side are the strays, whichever it is.
-    order = np.argsort(trace.slices.start, kind="stable")
-    start, end = trace.slices.start[order], trace.slices.end[order]
-    gaps = start[1:] - np.maximum.accumulate(end)[:-1]
-    at = int(np.argmax(gaps))
-    return (min(at + 1, len(start) - at - 1), int(gaps[at])) if gaps[at] >= _DAY_NS else (0, 0)
 
 
 def crossing_slices(trace: Trace) -> int:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.device import DeviceSlices, named_on
+from npu_tui.analysis.outlying import bulk_of
 from npu_tui.analysis.thresholds import Threshold, Thresholds
 from npu_tui.trace.arrays import BySlice
 from npu_tui.trace.binding import LaneIndex
@@ -117,6 +118,8 @@ def _dispatch_of(trace: Trace, device: DeviceSlices, limits: Thresholds) -> Disp
     candidates = launch_links(trace)
     target = links.target_slice[candidates]
     candidates = candidates[(target >= 0) & busy[target]] if len(candidates) else candidates
+    if (bulk := bulk_of(trace)) is not None:
+        candidates = candidates[bulk.holds(links.source_time[candidates], links.target_time[candidates])]
     # Links of one id and one source are one launch of several tasks: only the first counts. An id is reused for a
     # later launch, which has another source event.
     key = links.key[candidates]
@@ -229,6 +232,8 @@ def busy_pairs(trace: Trace, device: DeviceSlices, launches: Dispatch) -> Pairs:
     link = launch_links(trace)
     link = link[links.target_slice[link] >= 0]
     link = link[device.busy[links.target_slice[link]]]
+    if (bulk := bulk_of(trace)) is not None:
+        link = link[bulk.holds(links.source_time[link], links.target_time[link])]
     launch = links.source_time[link] + floor_of[links.key[link]]
     target = links.target_slice[link]
     linked = np.zeros(len(slices), np.bool_)

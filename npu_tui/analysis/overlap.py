@@ -19,6 +19,7 @@ from npu_tui.analysis.launches import (
     busy_pairs,
     dequeue_slices,
 )
+from npu_tui.analysis.outlying import bulk_of
 from npu_tui.trace.arrays import BySlice
 from npu_tui.trace.intervals import covered_before, difference, union
 from npu_tui.trace.kineto import is_kineto
@@ -134,10 +135,12 @@ def overlap_lanes(trace: Trace, devices: list[DeviceSlices]) -> list[OverlapLane
 
 
 def _of_file(trace: Trace, layer: Layer, device: int | None) -> OverlapLanes:
-    lanes = {}
+    lanes, bulk = {}, bulk_of(trace)
     for index in layer.lanes:
         lane = trace.lanes[index]
-        lanes[lane.name] = trace.slices.start[lane.first : lane.last], trace.slices.end[lane.first : lane.last]
+        start, end = trace.slices.start[lane.first : lane.last], trace.slices.end[lane.first : lane.last]
+        near = slice(None) if bulk is None else bulk.holds(start, end)
+        lanes[lane.name] = start[near], end[near]
     named = (lanes.get(name, _NO_INTERVALS) for name in (COMPUTING, COMMUNICATION, NOT_OVERLAPPED, FREE))
     return OverlapLanes(device, layer.index, *named)
 

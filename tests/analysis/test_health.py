@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from measured import profile_at
 
-from npu_tui.analysis.health import TraceHealth, far_slices, trace_health
+from npu_tui.analysis.health import TraceHealth, trace_health
 from npu_tui.load.load import load
 from npu_tui.trace.model import Trace
 
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 DAY_US = 24 * 3600 * 10**6
 
 
@@ -63,9 +65,32 @@ def test_counters_outside_the_slices(loaded: Any) -> None:
 
 def test_slices_a_day_away_are_far(loaded: Any) -> None:
     trace = loaded({"ts": 0}, {"ts": 1}, {"ts": 2}, {"ts": 20 * DAY_US})
-    assert far_slices(trace) == (1, (20 * DAY_US - 7) * 1000)
+    assert (health(trace).far, health(trace).far_gap) == (1, (20 * DAY_US - 7) * 1000)
     assert not health(trace).is_clean
 
 
 def test_slices_an_hour_away_are_not(loaded: Any) -> None:
-    assert far_slices(loaded({"ts": 0}, {"ts": DAY_US // 24})) == (0, 0)
+    assert health(loaded({"ts": 0}, {"ts": DAY_US // 24})).far == 0
+
+
+def test_what_is_far_away_is_not_judged(tmp_path: Path) -> None:
+    """A kernel at 0, one days later, and the Free slice between them change no figure of the others."""
+    events = json.loads((FIXTURES / "dispatch_bound/ASCEND_PROFILER_OUTPUT/trace_view.json").read_text())
+    kernel = next(e for e in events if e.get("args", {}).get("Task Type") == "AI_CORE")
+    idle = next(e for e in events if e.get("name") == "Free" and e["ph"] == "X")
+    begin, days = float(kernel["ts"]), 9 * DAY_US
+    strays = [
+        kernel | {"ts": "0"},
+        kernel | {"ts": f"{begin + days:.3f}"},
+        idle | {"ts": f"{begin + DAY_US / 24:.3f}", "dur": days - DAY_US / 12},
+    ]
+    found = []
+    for name, added in (("whole", []), ("strayed", strays)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "trace_view.json").write_text(json.dumps(events + added))
+        found.append(profile_at(tmp_path / name))
+    usual, strayed = found
+    assert strayed.health.far == 3
+    assert strayed.overlaps == usual.overlaps
+    assert [round(one.dispatch[0].lost.sum() / 1e4) for one in found] == [2141, 2141]
+    assert [finding.id for finding in strayed.findings.findings] == [finding.id for finding in usual.findings.findings]
