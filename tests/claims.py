@@ -48,7 +48,7 @@ def _sentences(part: Profile, said: Report) -> Iterator[str]:
     leaders = [finding.id for finding in part.findings.leaders]
     if leaders != [finding.id for finding in said.findings[: len(leaders)]]:
         yield f"the verdict tells {leaders}, the list begins otherwise"
-    if not leaders and any(worth_work(finding) and finding.gain_us for finding in said.findings):
+    if not leaders and any(row.gain_us and row.step_after_us is not None for row in said.findings):
         yield "a finding gains and the verdict does not tell it"
     for finding in said.findings:
         if finding.severity == "high" and finding.gain_us == 0:

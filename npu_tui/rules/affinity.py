@@ -16,6 +16,7 @@ from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import I64, Bools, Span, together
 from npu_tui.rules.model import Evidence, Severity
+from npu_tui.rules.parallelism import is_for, product_before, serial, trains
 from npu_tui.rules.rule import Draft, Rule, line_of, sentences
 from npu_tui.rules.sequences import (
     ATEN,
@@ -24,16 +25,15 @@ from npu_tui.rules.sequences import (
     KERNEL,
     Matches,
     matches,
+    of_training,
 )
 from npu_tui.trace.arrays import in_groups
-from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.message import message
 from npu_tui.trace.model import Slices
 from npu_tui.trace.text import brief
 
 _PREFIX = "aten::"
 _BACKWARD = re.compile(r"^autograd::|Backward\d*$")
-_MATMUL = re.compile(r"^(?:Batch)?MatMul", re.IGNORECASE)
 _LINEAR = ("aten::linear", "aten::addmm")
 _ALL_REDUCE = "hcom_allReduce_"
 _MATMUL_ALL_REDUCE = "torch_npu.npu_mm_all_reduce_base (MatmulAllReduce)"
@@ -41,10 +41,6 @@ _ADDMM = "torch.addmm(bias, input, weight.t())"
 _DOT = "elementwise multiplication and sum, or merged axes"
 _SINGLE = re.compile(r"(?:^|,)1,1$")
 _MOST_PLACES = 5
-_DIRECTLY_NS = 50_000
-"""A collective that starts this soon after a matrix multiplication was waiting for its result."""
-_SERIAL_SHARE = 0.1
-"""A collective that less computing than this goes along with is waited for: the next operator needs its result."""
 
 
 class _Saving:
@@ -84,11 +80,12 @@ def affinity_api(facts: Facts) -> Draft | None:
     items, device = _top_level(facts, facts.inputs.hosts())
     savings: dict[str, _Saving] = {}
     short = [name.removeprefix(_PREFIX) for name in trace.names]
+    runs = of_training(ATEN) if trains(facts) else ATEN
     for lane in np.unique(slices.lane[items]).tolist():
         positions = np.flatnonzero(slices.lane[items] == lane)
         code = slices.name[items[positions]].astype(np.int64)
         _add(
-            slices, savings, matches(short, code, ATEN, BETWEEN_ATEN), items[positions], device[positions], short, code
+            slices, savings, matches(short, code, runs, BETWEEN_ATEN), items[positions], device[positions], short, code
         )
     lines = _lines(facts, [place[0] for saving in savings.values() for place in saving.places])
     return _draft(facts, savings, "api", lines)
@@ -132,14 +129,27 @@ def affinity_kernel(facts: Facts) -> Draft | None:
     slices = facts.trace.slices
     types, code = facts.kernel_types
     savings: dict[str, _Saving] = {}
+    runs = of_training(KERNEL) if trains(facts) else KERNEL
     for lane in np.unique(slices.lane[facts.kernels]).tolist():
         positions = np.flatnonzero(slices.lane[facts.kernels] == lane)
         items = facts.kernels[positions]
-        matched = _without_linear(facts, matches(types, code[positions], KERNEL, BETWEEN_KERNELS), positions)
+        matched = _in_one_piece(facts, matches(types, code[positions], runs, BETWEEN_KERNELS), items)
+        matched = _without_linear(facts, matched, positions)
         _add(slices, savings, matched, items, facts.length(items), types, code[positions])
     _all_reduces(facts, savings)
     _dots(facts, savings)
     return _draft(facts, savings, "kernel", ())
+
+
+def _in_one_piece(facts: Facts, matched: Matches, items: I64) -> Matches:
+    """``matched`` among ``items`` without the runs that wait for a collective between two members."""
+    slices = facts.trace.slices
+    waited = np.sort(slices.start[facts.collectives.item[serial(facts)]])
+    if not len(waited) or not len(matched.run):
+        return matched
+    low, high = slices.start[items[matched.first]], slices.start[items[matched.last - 1]]
+    whole = np.searchsorted(waited, low) == np.searchsorted(waited, high)
+    return Matches(matched.runs, matched.run[whole], matched.first[whole], matched.last[whole])
 
 
 def _without_linear(facts: Facts, matched: Matches, kernels: I64) -> Matches:
@@ -168,32 +178,19 @@ def _in_linear(facts: Facts) -> Bools:
 
 def _all_reduces(facts: Facts, savings: dict[str, _Saving]) -> None:
     """Sums over ranks that follow a matrix multiplication and that the device waits for, as tensor parallelism does."""
-    slices = facts.trace.slices
-    if not len(facts.kernels):
-        return
+    slices, every = facts.trace.slices, facts.collectives
     types, code = facts.kernel_types
-    products = np.array([bool(_MATMUL.match(name)) for name in types] + [False])[code]
-    end = slices.end[facts.kernels]
-    by_end = np.argsort(end, kind="stable")
-    ended = end[by_end]
-    working = facts.span_of(facts.kernels)
-    every = facts.collectives
-    items = every.item
-    begins, ends = slices.start[items].astype(np.float64), slices.end[items].astype(np.float64)
-    together = covered_before(*working, ends) - covered_before(*working, begins)
-    at = np.searchsorted(ended, slices.start[items], "right") - 1
-    last = by_end[np.maximum(at, 0)]
-    directly = (at >= 0) & products[last] & (slices.start[items] - end[last] <= _DIRECTLY_NS)
-    directly &= together <= _SERIAL_SHARE * (slices.end[items] - slices.start[items])
-    directly &= np.array([kind == _ALL_REDUCE for kind in every.types] + [False])[every.type]
+    last = product_before(facts)
+    chosen = (last >= 0) & is_for(facts, "tensor")
+    chosen &= np.array([kind == _ALL_REDUCE for kind in every.types] + [False])[every.type]
     transfers = np.where(every.timings.known, every.timings.transit, every.elapsed)
-    for k in np.flatnonzero(directly).tolist():
+    for k in np.flatnonzero(chosen).tolist():
         kernel, transfer = int(facts.kernels[last[k]]), int(transfers[k])
         length = int(slices.end[kernel] - slices.start[kernel])
         row = savings.setdefault(_MATMUL_ALL_REDUCE, _Saving())
         if row.add(facts.span_of(np.array([kernel])), length, min(length, transfer), exact=True) > 0:
             words = f"{types[int(code[last[k]])]} → {_ALL_REDUCE.rstrip('_')}"
-            row.places.append((kernel, int(items[k]), words))
+            row.places.append((kernel, int(every.item[k]), words))
 
 
 def _dots(facts: Facts, savings: dict[str, _Saving]) -> None:

@@ -26,12 +26,14 @@ from npu_tui.rules.late_ranks import (
     fill_span,
     fills,
     inside_window,
+    is_uneven,
     late,
     number_of,
     numbers_of,
     unknown_span,
 )
 from npu_tui.rules.model import SEVERITIES, Confidence, Evidence, Severity
+from npu_tui.rules.parallelism import PURPOSES, Purpose, is_for
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Unexplained, advise, sentences, severity_of
 from npu_tui.trace.arrays import in_groups
 from npu_tui.trace.intervals import touches
@@ -92,7 +94,7 @@ def exposed(facts: Facts) -> Draft | None:
         sentences(*parts),
         facts.longest(items, lambda item: message("finding.exposed.place", time=_exposed_of(facts, item)))
         or tuple(Evidence(a, b, None, "Communication(Not Overlapped)", "") for a, b in largest(facts.exposed)),
-        advise("late_first" if known else "late_unknown") if mostly_late else advise("overlap", "accumulate", "mc2"),
+        advise(_first_of_all(facts, lateness)) if mostly_late else advise(*_words(facts)),
         rest if known else facts.exposed,
         change=Change(tasks=(TaskCut(items, keep),), in_time=frozenset({UNKNOWN}) if not known else frozenset()),
         confidence="high" if known else "low",
@@ -109,6 +111,35 @@ def exposed(facts: Facts) -> Draft | None:
             advise(recording),
         ),
     )
+
+
+_WORDS: dict[Purpose, tuple[str, ...]] = {
+    "gradients": ("overlap", "accumulate"),
+    "shards": ("shard_overlap",),
+    "tensor": ("mc2", "sequence_parallel"),
+    "weights": ("prefetch_weights", "gather_less"),
+    "experts": ("exchange_beside", "expert_placement"),
+    "pipeline": ("micro_batches",),
+    "other": ("asynchronous",),
+}
+"""What hides or saves communication, by what it is for."""
+_NOTABLE = 0.2
+
+
+def _words(facts: Facts) -> list[str]:
+    """What to do about exposed communication: by what each notable part of it is for, the largest first."""
+    parts = {purpose: facts.collectives.item[is_for(facts, purpose)] for purpose in PURPOSES}
+    times = {purpose: length_of(both(facts.exposed, facts.span_of(items))) for purpose, items in parts.items()}
+    order = sorted((purpose for purpose in PURPOSES if times[purpose]), key=lambda purpose: -times[purpose])
+    notable = [purpose for purpose in order if times[purpose] >= _NOTABLE * max(sum(times.values()), 1)]
+    return [word for purpose in notable or ["other"] for word in _WORDS[purpose]]
+
+
+def _first_of_all(facts: Facts, lateness: Late | None) -> str:
+    """What to do where most of the exposed time is waiting."""
+    if lateness is None:
+        return "late_first" if facts.collectives.has_arrivals.any() else "late_unknown"
+    return "experts_balance" if is_uneven(facts, lateness) else "late_first"
 
 
 def _late(facts: Facts, lateness: Late, waited: int) -> Message:
@@ -358,7 +389,20 @@ RULES: tuple[Rule, ...] = (
         inputs=("device", "overlap"),
         check=exposed,
         thresholds=(EXPOSED_SHARE, EXPOSED_SHARE_HIGH, LATE_PEER_SHARE),
-        advice=("late_first", "overlap", "accumulate", "mc2"),
+        advice=(
+            "late_first",
+            "overlap",
+            "accumulate",
+            "shard_overlap",
+            "mc2",
+            "sequence_parallel",
+            "prefetch_weights",
+            "gather_less",
+            "exchange_beside",
+            "expert_placement",
+            "micro_batches",
+            "asynchronous",
+        ),
         gpu=("overlap", "accumulate"),
         pages=(pages.DDP, pages.ANALYZE),
         change="""\

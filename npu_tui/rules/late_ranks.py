@@ -28,7 +28,8 @@ from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import NOTHING, Span, both, length_of
 from npu_tui.rules.model import Evidence
-from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, runs_of, sentences, severity_of
+from npu_tui.rules.parallelism import is_for
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, runs_of, sentences, severity_of
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
@@ -207,26 +208,53 @@ def straggler(facts: Facts) -> Draft | None:
     if lateness.neighbours:
         parts.append(message("finding.straggler.ring"))
     kind = "wandering" if lateness.wandering else "many" if len(lateness.peers) > 1 else "one"
-    if lateness.stages and not unseen:
-        kind, advice = "stage", [message("finding.advice.balance_stages")]
+    if is_uneven(facts, lateness):
+        parts.append(message("finding.straggler.experts"))
+        advice = [*advise("experts_tokens", "experts_balance", "experts_placement")]
+    elif lateness.stages and not unseen:
+        kind, advice = "stage", [*advise("balance_stages", "no_tuning")]
         parts.append(message("finding.straggler.stage"))
     elif unseen or lateness.neighbours:  # in a ring the late rank may be any one up the ring
-        kind, advice = "unseen" if unseen else "ring", [message("finding.advice.profile_ring")]
+        kind, advice = "unseen" if unseen else "ring", [*advise("profile_ring", "no_tuning")]
     else:
         parts.append(_files_of(facts, worst.peer))
-        advice = _advice(facts, lateness, facts.name_of(worst.collective.item))
+        advice = [*_advice(facts, lateness, facts.name_of(worst.collective.item)), *advise("no_tuning")]
     words = {"ranks": numbers_of(facts, lateness.visible), "gain": gain, "total": facts.total, "share": share}
     return Draft(
         severity_of(facts, share),
         message(f"finding.straggler.title.{kind}", **words),
         sentences(*parts),
         _arrivals(facts, lateness),
-        (*advice, message("finding.advice.no_tuning")),
+        tuple(advice),
         lateness.span,
         change=Change(in_time=frozenset(lateness.peers), at=inside_window(facts)),
         confidence="low" if unseen or lateness.neighbours else "medium" if lateness.stages else "high",
         verdict=message(f"finding.straggler.verdict.{kind}", transfer=transfer, **words),
     )
+
+
+_NEARLY_ALL = 0.8
+
+
+@once_per_device
+def _exchanges(facts: Facts) -> dict[int, int]:
+    """The exchanges of tokens between experts by slice, each with its place in the order of its group."""
+    items = facts.collectives.item[is_for(facts, "experts")]
+    lane = facts.trace.slices.lane[items]
+    return {
+        item: place for group in np.unique(lane).tolist() for place, item in enumerate(items[lane == group].tolist())
+    }
+
+
+def is_uneven(facts: Facts, lateness: Late) -> bool:
+    """Whether ranks are late with what their experts compute: at every second exchange of tokens, or in turns."""
+    places = _exchanges(facts)
+    waited = {0: 0, 1: 0}
+    for case in lateness.cases:
+        if case.collective.item in places:
+            waited[places[case.collective.item] % 2] += case.excess
+    least = _NEARLY_ALL * sum(case.excess for case in lateness.cases)
+    return sum(waited.values()) >= least and (lateness.wandering or max(waited.values()) >= least)
 
 
 def _worst(facts: Facts, worst: Case, longest: int) -> Message:
@@ -408,7 +436,7 @@ RULES: tuple[Rule, ...] = (
         inputs=("device", "overlap", "planes"),
         check=straggler,
         thresholds=(STRAGGLER_SHARE, STRAGGLER_MS, SEVERITY_MEDIUM, SEVERITY_HIGH),
-        advice=("check_peer", "no_tuning"),
+        advice=("check_peer", "no_tuning", "experts_tokens", "experts_balance", "experts_placement"),
         pages=(pages.SLOW_RANK, pages.SLOW_RANK_CASE, pages.ANALYZE),
         sources=("msprof-analyze slow rank", "MindStudio Insight walk-through 1-59", "operator tuning guide 0-31"),
         reach="cause",

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
 I64 = npt.NDArray[np.int64]
 
@@ -26,7 +27,8 @@ class Run(Struct, frozen=True):
 
     ``exact`` replacements compute the same; others are approximations or need a look at the model first. A run of a
     ``linear`` is already fused where a linear operation launched it. A ``whole`` run is replaced by something that
-    takes hardly any time; otherwise the replacement takes as long as the longest member.
+    takes hardly any time; otherwise the replacement takes as long as the longest member. ``training`` is what does the
+    work where weights are trained, if that is something else.
     """
 
     members: str
@@ -35,9 +37,11 @@ class Run(Struct, frozen=True):
     exact: bool = True
     linear: bool = False
     whole: bool = False
+    training: str = ""
 
 
-_FOLDED = "one Conv2D with BatchNorm and activation folded"
+_FOLDED = "BatchNorm folded into the weights of Conv2D (torch.nn.utils.fusion.fuse_conv_bn_eval)"
+_FUSED = "Conv2D and BatchNorm fused in graph mode (training: the weights cannot be folded)"
 _BATCHED = "BatchMatMul|BatchMatMulV2|BatchMatMulV3"
 _PRODUCT = "MatMul|MatMulV2|MatMulV3"
 _ACTIVATION = "Relu|Relu6|Gelu|GeluV2|Swish|Sigmoid|Tanh"
@@ -72,7 +76,7 @@ ATEN: tuple[Run, ...] = (
     Run("mish", "torch_npu.npu_mish", INSIGHT, exact=False),
     Run("one_hot sum", "torch.zeros(…).scatter_(…)", DOCUMENT_D),
     Run("repeat_interleave", "unsqueeze + expand + reshape", DOCUMENT_D, exact=False, whole=True),
-    Run("conv2d batch_norm [relu|relu_|silu|silu_|hardswish]", _FOLDED, DOCUMENT_A, exact=False),
+    Run("conv2d batch_norm [relu|relu_|silu|silu_|hardswish]", _FOLDED, DOCUMENT_A, exact=False, training=_FUSED),
     Run(
         "matmul add relu|relu_|gelu|sigmoid|sigmoid_|tanh|tanh_|silu",
         "torch.nn.functional.linear and an in-place activation",
@@ -112,10 +116,11 @@ KERNEL: tuple[Run, ...] = (
         _FOLDED,
         DOCUMENT_A,
         exact=False,
+        training=_FUSED,
     ),
     Run(
         "Conv2D|Conv2DV2 BNTrainingReduce BNTrainingUpdate|BNTrainingUpdateV2 [Relu|Relu6|Swish]",
-        _FOLDED,
+        _FUSED,
         DOCUMENT_A,
         exact=False,
     ),
@@ -154,6 +159,11 @@ BETWEEN_KERNELS = frozenset({"Cast", "TransData"})
 
 _FIRST_CHAR = 0xE000
 _MEMBER = re.compile(r"(?P<open>\[)?(?P<names>[^\[\]*]+)\]?(?:\*(?P<times>\d))?")
+
+
+def of_training(runs: Sequence[Run]) -> tuple[Run, ...]:
+    """``runs`` as they are replaced where weights are trained."""
+    return tuple(replace(run, api=run.training) if run.training else run for run in runs)
 
 
 class Matches(Struct, frozen=True):

@@ -1,0 +1,142 @@
+"""What each collective is for: gradients or shards of them, tensor parallelism, gathered weights, experts, a pipeline.
+
+The kind of collective tells most of it. An all-reduce sums gradients after the backward pass has begun; in tensor
+parallelism it stands right behind a matrix product in the forward pass as well, and the next operator waits for it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, get_args
+
+import numpy as np
+
+from npu_tui.analysis.launches import operation_of
+from npu_tui.rules.facts import Facts, once_per_device
+from npu_tui.rules.inputs import I64, Bools, inside
+from npu_tui.trace.intervals import covered_before
+
+Purpose = Literal["gradients", "shards", "tensor", "weights", "experts", "pipeline", "other"]
+PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
+
+_KINDS: tuple[tuple[str, Purpose], ...] = (
+    ("alltoall", "experts"),
+    ("all_to_all", "experts"),
+    ("send", "pipeline"),
+    ("recv", "pipeline"),
+    ("receive", "pipeline"),
+    ("allgather", "weights"),
+    ("all_gather", "weights"),
+    ("reducescatter", "shards"),
+    ("reduce_scatter", "shards"),
+    ("allreduce", "gradients"),
+    ("all_reduce", "gradients"),
+)
+_MATMUL = re.compile(r"^(?:Batch)?MatMul|gemm|cutlass", re.IGNORECASE)
+_BACKWARD_KERNEL = re.compile(r"Grad|Backward|Backprop|_bwd", re.IGNORECASE)
+_BACKWARD = re.compile(r"^autograd::|Backward\d*$")
+_DIRECTLY_NS = 50_000
+"""A collective that starts this soon after a matrix multiplication was waiting for its result."""
+_SERIAL_SHARE = 0.1
+"""A collective that less computing than this goes along with is waited for: the next operator needs its result."""
+_FEWEST_A_STEP = 2
+_MOSTLY = 0.5
+
+
+@once_per_device
+def serial(facts: Facts) -> Bools:
+    """Which of ``facts.collectives`` are waited for: hardly any computing goes along with them; (n,)."""
+    slices, items = facts.trace.slices, facts.collectives.item
+    working = facts.span_of(facts.kernels)
+    begin, end = slices.start[items].astype(np.float64), slices.end[items].astype(np.float64)
+    together = covered_before(*working, end) - covered_before(*working, begin)
+    waited: Bools = together <= _SERIAL_SHARE * (end - begin)
+    return waited
+
+
+@once_per_device
+def product_before(facts: Facts) -> I64:
+    """The position in ``facts.kernels`` of the matrix multiplication that a collective starts right behind.
+
+    -1 where there is none, or where the collective is not waited for; (n,).
+    """
+    slices, items = facts.trace.slices, facts.collectives.item
+    if not len(facts.kernels) or not len(items):
+        return np.full(len(items), -1, np.int64)
+    types, code = facts.kernel_types
+    products = np.array([bool(_MATMUL.search(name)) for name in types] + [False])[code]
+    end = slices.end[facts.kernels]
+    by_end = np.argsort(end, kind="stable")
+    at = np.searchsorted(end[by_end], slices.start[items], "right") - 1
+    last = by_end[np.maximum(at, 0)]
+    directly = (at >= 0) & products[last] & (slices.start[items] - end[last] <= _DIRECTLY_NS) & serial(facts)
+    before: I64 = np.where(directly, last, -1)
+    return before
+
+
+@once_per_device
+def backward(facts: Facts) -> Bools:
+    """Which of ``facts.kernels`` run after the backward pass of their step has begun; (kernels,)."""
+    trace, kernels = facts.trace, facts.kernels
+    types, code = facts.kernel_types
+    found = np.array([_BACKWARD_KERNEL.search(name) is not None for name in types] + [False])[code]
+    found |= _in_backward(facts)
+    starts = trace.slices.start[kernels]
+    # What comes before the first kernel of a step belongs to it.
+    step = np.searchsorted(np.sort(facts.repetitions), starts, "right")
+    first = np.full(len(facts.repetitions) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, step[found], starts[found])
+    begun: Bools = starts >= first[step]
+    return begun
+
+
+def _in_backward(facts: Facts) -> Bools:
+    """Which of ``facts.kernels`` an operation of the backward pass launched, as far as operations are recorded."""
+    trace, slices = facts.trace, facts.trace.slices
+    operation = operation_of(trace, facts.kernels)
+    launched = np.zeros(len(operation), np.bool_)
+    named = facts.names_where(lambda name: _BACKWARD.search(name) is not None)
+    items = np.flatnonzero(named[slices.name])
+    for lane in np.unique(slices.lane[items]).tolist():
+        there = np.flatnonzero((operation >= 0) & (slices.lane[operation] == lane))
+        launched[there] = inside(facts.span_of(items[slices.lane[items] == lane]), slices.start[operation[there]])
+    return launched
+
+
+def trains(facts: Facts) -> bool:
+    """Whether something is trained: a backward pass runs."""
+    return bool(backward(facts).any()) or any(name.startswith("BNTraining") for name in facts.kernel_types[0])
+
+
+@once_per_device
+def purposes(facts: Facts) -> I64:
+    """What each of ``facts.collectives`` is for, as an index into ``PURPOSES``; (n,)."""
+    every = facts.collectives
+    kinds = np.array([PURPOSES.index(_purpose_of(name)) for name in every.types] + [PURPOSES.index("other")])
+    purpose: I64 = kinds[every.type].astype(np.int64)
+    before, after = product_before(facts), backward(facts)
+    summing = np.isin(purpose, [PURPOSES.index("gradients"), PURPOSES.index("shards")])
+    forward = (before >= 0) & ~np.append(after, True)[before]
+    lane = facts.trace.slices.lane[every.item]
+    least = _FEWEST_A_STEP * facts.count
+    for group in np.unique(lane[summing & forward]).tolist():
+        there = summing & (lane == group)
+        if np.count_nonzero(there & forward) >= least and np.count_nonzero(before[there] >= 0) >= _MOSTLY * there.sum():
+            # With sequence parallelism the group gathers what its sums scatter.
+            gathered = purpose == PURPOSES.index("weights")
+            purpose[(lane == group) & (summing | gathered)] = PURPOSES.index("tensor")
+    if not trains(facts):
+        purpose[purpose == PURPOSES.index("gradients")] = PURPOSES.index("other")
+        purpose[purpose == PURPOSES.index("shards")] = PURPOSES.index("other")
+    return purpose
+
+
+def _purpose_of(name: str) -> Purpose:
+    plain = name.lower()
+    return next((purpose for word, purpose in _KINDS if word in plain), "other")
+
+
+def is_for(facts: Facts, purpose: Purpose) -> Bools:
+    """Which of ``facts.collectives`` are for ``purpose``; (n,)."""
+    wanted: Bools = purposes(facts) == PURPOSES.index(purpose)
+    return wanted

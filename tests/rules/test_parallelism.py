@@ -1,0 +1,170 @@
+"""Advice on communication follows what collectives are for: gradients, tensor parallelism, weights, experts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cause_jobs import JOB
+from jobs import by_id, measured
+from situations import Trouble
+from test_repetitions import Writer
+
+from npu_tui.rules.parallelism import PURPOSES, purposes
+from npu_tui.strings import words
+
+COMMUNICATION = 5003
+
+
+class Layers(Writer):
+    """Steps of layers, kernels and collectives one after another on the device, in µs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now, self.number = 0.0, 0
+        names = ({"name": "process_name", "tid": 0, "args": {"name": "Communication"}},)
+        self.events += [{"ph": "M", "pid": COMMUNICATION} | name for name in names]
+        for tid in (1, 2):
+            named = {"name": "thread_name", "args": {"name": f"Group {tid - 1} Communication"}}
+            self.events.append({"ph": "M", "pid": COMMUNICATION, "tid": tid} | named)
+
+    def compute(self, kind: str, length: float = 300) -> None:
+        self.kernel(kind, self.now, length)
+        self.now += length + 2
+
+    def wait(self, kind: str, group: int = 1, length: float = 150) -> None:
+        """A collective that the next kernel waits for."""
+        self.number += 1
+        self.slice(f"hcom_{kind}__50{group}_{self.number}_1", COMMUNICATION, group, self.now, length)
+        self.now += length + 2
+
+    def step(self, number: int, body: Callable[[Layers], None]) -> None:
+        begun = self.now
+        body(self)
+        self.host(f"ProfilerStep#{number}", begun, self.now - begun - 1)
+        self.launch("launch", begun, begun)
+
+
+def tensor(run: Layers) -> None:
+    for _ in range(4):
+        run.compute("MatMulV2")
+        run.wait("allReduce")
+        run.compute("Add", 20)
+        run.compute("Gelu", 20)
+    for _ in range(4):
+        run.compute("MatMulV2Grad")
+        run.wait("allReduce")
+    run.wait("allReduce", group=2)
+    run.compute("ApplyAdam")
+
+
+def data(run: Layers) -> None:
+    """The gradients of every layer are reduced at once, and the next one waits for it."""
+    for _ in range(4):
+        run.compute("MatMulV2")
+    for _ in range(4):
+        run.compute("MatMulV2Grad")
+        run.wait("allReduce")
+    run.compute("ApplyAdam")
+
+
+def last_bucket(run: Layers) -> None:
+    """One bucket, behind the last product of the backward pass."""
+    for kind in ("MatMulV2", "Gelu", "GeluGrad", "MatMulV2"):
+        run.compute(kind)
+    run.wait("allReduce", length=500)
+    run.compute("ApplyAdam")
+
+
+def weights(run: Layers) -> None:
+    for kind in ("MatMulV2", "MatMulV2Grad"):
+        for _ in range(4):
+            run.wait("allGather")
+            run.compute(kind)
+    run.compute("ApplyAdam")
+
+
+def sequence(run: Layers) -> None:
+    """Sequence parallelism: what is gathered before a product is scattered behind it."""
+    for kind in ("MatMulV2", "MatMulV2Grad"):
+        for _ in range(4):
+            run.wait("allGather")
+            run.compute(kind)
+            run.wait("reduceScatter")
+            run.compute("LayerNorm", 20)
+
+
+def pipeline(run: Layers) -> None:
+    for kind in ("MatMulV2", "MatMulV2Grad"):
+        for _ in range(4):
+            run.wait("receive")
+            run.compute(kind)
+
+
+@pytest.mark.parametrize(
+    ("body", "purpose", "advice", "fused"),
+    [
+        (tensor, "tensor", "MatmulAllReduce", True),
+        (data, "gradients", "bucket_cap_mb", False),
+        (last_bucket, "gradients", "bucket_cap_mb", False),
+        (weights, "weights", "forward_prefetch", False),
+        (sequence, "tensor", "MatmulAllReduce", False),
+        (pipeline, "pipeline", "micro-batches", False),
+    ],
+)
+def test_advice_is_about_the_kind_of_collective(
+    tmp_path: Path, body: Callable[[Layers], None], purpose: str, advice: str, fused: bool
+) -> None:
+    run = Layers()
+    for number in range(3):
+        run.step(number, body)
+    profile = run.profile(tmp_path)
+    (facts,) = profile.facts
+    group = facts.trace.slices.lane[facts.collectives.item]
+    assert {PURPOSES[kind] for kind in purposes(facts)[group == group[0]].tolist()} == {purpose}
+    found = by_id(profile.findings)
+    first = words(found["COMM.EXPOSED"].advice[0])
+    assert advice in (first if not found["COMM.EXPOSED"].leads else " ".join(map(words, found["COMM.EXPOSED"].advice)))
+    kernels = words(found["OP.AFFINITY_KERNEL"].detail) if "OP.AFFINITY_KERNEL" in found else ""
+    assert ("npu_mm_all_reduce_base" in kernels) is fused
+    assert "functional.linear" not in kernels  # an all-reduce lies between product and bias
+
+
+def test_inference_of_tensor_parallelism(tmp_path: Path) -> None:
+    def body(run: Layers) -> None:
+        for _ in range(4):
+            run.compute("MatMulV2")
+            run.wait("allReduce")
+
+    run = Layers()
+    for number in range(3):
+        run.step(number, body)
+    advice = " ".join(map(words, by_id(run.profile(tmp_path).findings)["COMM.EXPOSED"].advice))
+    assert "MatmulAllReduce" in advice
+    assert "bucket_cap_mb" not in advice
+
+
+@pytest.mark.parametrize(("trained", "says"), [(False, "fuse_conv_bn_eval"), (True, "graph mode (training")])
+def test_convolutions_are_folded_for_inference_only(tmp_path: Path, trained: bool, says: str) -> None:
+    def body(run: Layers) -> None:
+        for _ in range(4):
+            run.compute("Conv2D")
+            run.compute("BatchNorm")
+        if trained:
+            run.compute("Conv2DBackpropFilter")
+
+    run = Layers()
+    for number in range(3):
+        run.step(number, body)
+    assert says in words(by_id(run.profile(tmp_path).findings)["OP.AFFINITY_KERNEL"].detail)
+
+
+def test_uneven_experts_are_balanced_and_a_late_rank_is_profiled() -> None:
+    experts = replace(JOB, experts=True, token_bytes=2_000_000, layers=4, kernel_ns=150_000)
+    hot = by_id(measured(replace(experts, trouble=Trouble(hot_expert=2, hot_percent=400))).findings)
+    assert "tokens of each expert" in words(hot["COMM.STRAGGLER"].advice[0])
+    assert not any("Profile rank" in words(text) for text in hot["COMM.STRAGGLER"].advice)
+    late = by_id(measured(replace(experts, trouble=Trouble(late_peer=2, late_peer_ns=3_000_000))).findings)
+    assert "Profile rank 2" in words(late["COMM.STRAGGLER"].advice[0])
