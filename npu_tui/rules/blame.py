@@ -66,7 +66,8 @@ def launch_blocking(facts: Facts) -> float:
     launches = facts.launches
     if launches is None or len(launches.link) < facts.limits[LINKS_FEWEST]:
         return 0.0
-    if facts.part.pairs is not None and len(facts.part.pairs.link) > _GRAPH_KERNELS * len(launches.link):
+    # Not each kernel of a graph has a link: often only the first one.
+    if len(facts.kernels) > _GRAPH_KERNELS * len(launches.link):
         return 0.0
     return len(waits_after_launches(facts, sync_calls(facts))) / len(launches.link)
 

@@ -62,6 +62,8 @@ def sync_host(facts: Facts) -> Draft | None:
     limits = facts.limits
     calls, operations = sync_calls(facts), sync_operations(facts)
     waits = np.concatenate((_outside(facts, calls, operations), operations))
+    if not len(waits):
+        return None
     blocked = length_of(facts.span_of(waits))
     share_blocking = launch_blocking(facts)
     blocking = share_blocking > limits[SYNC_BLOCKING]
