@@ -82,6 +82,20 @@ CAUSES: dict[str, Cause] = {
     "host: an earlier one": Cause(
         ranks_of(_MET, r0=9_000_000, r2=30_000_000), in_time(0), ("DATA.LOADER", "STEP.START"), gains_nothing=True
     ),
+    "host: sorting before the backward pass": Cause(
+        (troubled(replace(CALM, item_sync=True), sort_ns=7_000_000),), untroubled(sort_ns=0), ("HOST.WORK",)
+    ),
+    "host: sorting, four devices, no stacks": Cause(
+        (troubled(replace(JOB, item_sync=True, with_stack=False), sort_ns=9_000_000),),
+        untroubled(sort_ns=0),
+        ("HOST.WORK",),
+    ),
+    "host: an optimizer on the CPU": Cause(
+        (troubled(replace(CALM, steps=4), cpu_optimizer_ns=9_000_000),),
+        untroubled(cpu_optimizer_ns=1_000),
+        ("HOST.WORK",),
+        others=("SYNC.HOST", "DATA.COPY", "DISPATCH.INTERRUPT"),
+    ),
     "device: AI CPU": Cause((troubled(CALM, ai_cpu_ns=16_000_000),), untroubled(ai_cpu_ns=10_000), ("KERNEL.BOUND",)),
     "device: AI CPU, an older chip": Cause(
         (troubled(replace(CALM, dialect=OLDER_CHIP), ai_cpu_ns=20_000_000),),
@@ -171,6 +185,14 @@ CAUSES: dict[str, Cause] = {
         (replace(_DECODE, layers=4, kernel_ns=150_000, host_op_ns=500_000),),
         changed(host_op_ns=2_000),
         (*DISPATCH, "OP.SMALL"),
+    ),
+    "decode: Python between tokens": Cause(
+        (troubled(replace(_GRAPH, kernel_ns=300_000), between_ns=1_300_000),),
+        untroubled(between_ns=0),
+        ("HOST.WORK",),
+    ),
+    "nothing: sorting beside the device": Cause(
+        (troubled(replace(CALM, step_end_sync=False, kernel_ns=900_000, steps=4), sort_ns=4_000_000),), same, ()
     ),
     "nothing: one device": Cause((CALM,), same, ()),
     "nothing: four devices": Cause((JOB,), same, ()),

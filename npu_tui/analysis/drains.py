@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.calls import BLOCKING_OPERATIONS, is_blocking_call
 from npu_tui.analysis.device import DeviceSlices, Window, named_on, on_ai_cpu
-from npu_tui.analysis.launches import Dispatch, Pairs, dequeue_of, enqueue_of
-from npu_tui.trace.intervals import covered_before, touches
+from npu_tui.analysis.host_work import idle_work
+from npu_tui.analysis.launches import Dispatch, Pairs, dequeue_of, dequeue_slices, enqueue_of
+from npu_tui.trace.intervals import covered_before, touches, union
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
@@ -49,7 +50,9 @@ def waiting(launches: Dispatch) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
     return launches.ready[has_lost], launches.ready[has_lost] + lost[has_lost], launches.starved[has_lost]
 
 
-Cause = Literal["sync", "communication", "copy", "aicpu", "compile", "memory", "gc", "dataloader", "python"]
+Cause = Literal[
+    "work", "sync", "communication", "copy", "aicpu", "compile", "memory", "gc", "dataloader", "cann", "python"
+]
 
 _DRAIN_NS = 100_000
 """The shortest pause that counts as a drain."""
@@ -61,6 +64,8 @@ _LONG_SYNC_NS = 100_000
 """A shorter blocking operation did not wait."""
 _LONG_HEAD_NS = 1_000_000
 """A shorter collective or event wait does not block its stream for long enough."""
+_GOOD_PART, _MOST = 0.25, 0.5
+"""Shares of a drain that what explains it takes."""
 _LONG_COPY_NS = 200_000
 """A shorter copy does not delay the kernels behind it."""
 
@@ -116,8 +121,9 @@ def drains(trace: Trace, device: DeviceSlices, pairs: Pairs) -> list[Drain]:
 def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, start: F64, end: F64) -> list[Cause]:
     """The cause of each drain from ``start`` to ``end`` that the launch ``next_pair`` ended.
 
-    Device slices count if they run up to 2 ms before the drain, host calls if they run in the drain (on the host's
-    clock), and a wait of the host only if it returned before the launch that ended the drain entered the task queue.
+    Device slices count if they run up to 2 ms before the drain, host calls if they take a good part of the drain (on
+    the host's clock), and a wait of the host only if it returned before the launch that ended the drain entered the
+    task queue. The thread of the task queue is the cause where it is in its entries for most of the drain.
     """
     slices, link = trace.slices, pairs.link[next_pair]
     floor = pairs.launch[next_pair] - trace.links.source_time[link]
@@ -143,15 +149,23 @@ def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, st
     memory = named_on(trace, ("cann",), lambda name: name.rpartition("@")[2].startswith(_MEMORY_CALLS))
     collecting = named_on(trace, ("python", "other"), lambda name: name == "GC")
     loading = named_on(trace, ("python", "other"), lambda name: "dataloader" in name.lower())
+
+    def takes(chosen: I64, share: float = _GOOD_PART) -> Bools:
+        spans = union(slices.start[chosen], slices.end[chosen])
+        taken = covered_before(*spans, host_end) - covered_before(*spans, host_start)
+        return taken >= share * (host_end - host_start)
+
     causes: list[tuple[Cause, Bools]] = [
+        ("work", takes(idle_work(trace), _MOST)),
         ("sync", waited),
         ("communication", _touches(trace, head, start - _BEFORE_NS, end)),
         ("copy", _touches(trace, copy, start - _BEFORE_NS, end)),
         ("aicpu", _touches(trace, ai_cpu, start - _BEFORE_NS, end)),
-        ("compile", _touches(trace, compiling, host_start, host_end)),
-        ("memory", _touches(trace, memory, host_start, host_end)),
-        ("gc", _touches(trace, collecting, host_start, host_end)),
-        ("dataloader", _touches(trace, loading, host_start, host_end)),
+        ("compile", takes(compiling)),
+        ("memory", takes(memory)),
+        ("gc", takes(collecting)),
+        ("dataloader", takes(loading)),
+        ("cann", takes(dequeue_slices(trace), _MOST)),
     ]
     return [next((cause for cause, holds in causes if holds[k]), "python") for k in range(len(start))]
 

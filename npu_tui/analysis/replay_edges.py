@@ -135,7 +135,7 @@ def host_edges(builder: Builder, points: HostPoints, node: I32, end: I64) -> Non
         node[before],
         node[follows],
         points.rest[follows],
-        (low, high, points.thread[follows]),
+        (low, high, points.worker[follows]),
         call=np.where(waits, points.item[follows], -1),
     )
     first = np.flatnonzero(points.before < 0)

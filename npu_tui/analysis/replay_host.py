@@ -66,6 +66,17 @@ class Silence:
                 last[queries] = np.maximum(last[queries], times[at])
         return last
 
+    def next_edge(self, thread: I64, time: I64) -> I64:
+        """The first start or end of a slice on each ``thread`` after ``time``, a far future without one; (n,) ns."""
+        following = np.full(len(time), 2**61, np.int64)
+        for number in np.unique(thread).tolist():
+            queries = np.flatnonzero(thread == number)
+            for times in self._edges_of(number):
+                at = np.searchsorted(times, time[queries], "right")
+                known = at < len(times)
+                following[queries[known]] = np.minimum(following[queries[known]], times[at[known]])
+        return following
+
     def gaps(self, least: int) -> tuple[I64, I64, I64]:
         """Thread, start and end of every silence of ``least`` ns or more between two edges; (m,) each."""
         parts = [(_NONE, _NONE, _NONE)]
@@ -92,15 +103,17 @@ class HostPoints(Struct):
     """Points of the host, ns on its clock, by time; (n,) each.
 
     A point follows the point ``before`` (-1: none) on its thread or on the thread that handed over to it: the host
-    works from there until ``until``, then may wait, and needs ``rest`` in any case. ``time`` is when the point was
-    passed. ``source`` (-1: none) is a second point that it needs: its Enqueue for a queue entry, the last entry of the
-    queue for a wait; ``delay`` is the least time after it. ``thread`` indexes ``tids``, ``item`` is the slice of a
-    point.
+    works from there until ``until``, then may wait, and needs ``rest`` in any case. The work is that of the thread
+    ``worker``: the point's own, or the one that handed over to it late. ``time`` is when the point was passed.
+    ``source`` (-1: none) is a second point that it needs: its Enqueue for an entry of the queue, its last entry
+    for a wait; ``delay`` is the least time after it. ``thread`` and ``worker`` index ``tids``, ``item`` is the slice of
+    a point.
     """
 
     time: I64
     kind: I8
     thread: I64
+    worker: I64
     item: I64
     before: I64
     until: I64
@@ -216,6 +229,7 @@ def host_points(
         time,
         kind,
         thread,
+        thread.copy(),
         item,
         np.full(count, -1, np.int64),
         time.copy(),
@@ -257,6 +271,13 @@ def _order_of_program(points: HostPoints, begin: I64, queued: Bools, silent: Sil
         quiet = silent.edges(thread[foreign], low, high) == 0
         quiet |= previous[foreign] < 0
         follows[foreign[quiet]] = latest[foreign[quiet]]
+        handed = front[foreign[quiet]]
+        giver = front[latest[foreign[quiet]]]
+        # As an example, the main thread sorts for 7 ms, then loss.backward() hands over to the thread of autograd.
+        low, high = points.time[giver], points.time[handed]
+        taken = silent.next_edge(points.thread[handed], low)
+        gave_late = (taken < high) & (taken - low > high - taken)
+        points.worker[handed] = np.where(gave_late, points.thread[giver], points.thread[handed])
     points.before[front] = np.where(follows >= 0, front[np.maximum(follows, 0)], -1)
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.code_lines import stack_of, user_lines
+from npu_tui.analysis.device import named_on
 from npu_tui.analysis.lateness import place_of
 from npu_tui.analysis.launches import dequeue_slices, enqueue_slices
 from npu_tui.analysis.operators import TypesOf
@@ -157,9 +158,9 @@ def _line(model: Model, file: str, line: int, keep: float) -> tuple[Change, int]
         and any(frame.line == line and _is_file(frame.file, file) for frame in user_lines(trace.stacks[number]))
     ]
     on_line = np.isin(stack, wanted)
-    if not on_line.any():
-        return Change(), 0
     _, number = thread_numbers(trace)
+    if not on_line.any():
+        return _frames(trace, file, line, keep)
     thread = number[slices.lane[operations]]
     order = np.lexsort((slices.start[operations], thread))
     ends = np.zeros(len(operations), np.int64)
@@ -180,6 +181,18 @@ def _peers(model: Model, place: int, group: str | None) -> frozenset[int]:
         if own_place == place and in_group:
             peers.add(peer)
     return frozenset(peers)
+
+
+def _frames(trace: Trace, file: str, line: int, keep: float) -> tuple[Change, int]:
+    """The change that scales the frames of Python of a line, which is that of their ``def``, and their number."""
+
+    def is_on_line(name: str) -> bool:
+        return any(frame.line == line and _is_file(frame.file, file) for frame in user_lines(name))
+
+    items = named_on(trace, ("python", "other"), is_on_line)
+    _, number = thread_numbers(trace)
+    slices = trace.slices
+    return _of_host(trace, number[slices.lane[items]], slices.start[items], slices.end[items], keep), len(items)
 
 
 def _is_file(path: str, wanted: str) -> bool:

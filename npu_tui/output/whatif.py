@@ -16,6 +16,7 @@ from npu_tui.output.document import Block, Cell, Document, Paragraph, Table
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import us
 from npu_tui.rules.facts import Facts
+from npu_tui.rules.host_work import costly_work
 from npu_tui.strings import say
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.message import Message, message
@@ -179,8 +180,8 @@ class Remedies(Struct, frozen=True):
 def remedies(profile: Profile) -> Remedies:
     """Changes of the first device of ``profile`` that can be replayed, the one that shortens its step most first.
 
-    Lines of code that lose time, the waits of the host, late ranks, and kernels that take long. Raises
-    ``NoReplayError``, and ``InputError`` if the file has changed.
+    Lines of code that lose time or work without launching, the waits of the host, late ranks, and kernels that take
+    long. Raises ``NoReplayError``, and ``InputError`` if the file has changed.
     """
     device, replay = replay_of(profile)
     facts = next(part for part in profile.facts if part.part.device == device)
@@ -199,9 +200,11 @@ def remedies(profile: Profile) -> Remedies:
 
 
 def _texts(facts: Facts, replay: Replay) -> Iterator[str]:
-    for loss in facts.lines[:_LINES]:
-        if loss.code is not None:
-            yield f"line {PurePosixPath(loss.code.file.replace(chr(92), '/')).name}:{loss.code.line} x0"
+    works = costly_work(facts)[:_LINES]
+    lines = [work.code for work in works] + [loss.code for loss in facts.lines[:_LINES]]
+    for code in dict.fromkeys(code for code in lines if code is not None):
+        yield f"line {PurePosixPath(code.file.replace(chr(92), '/')).name}:{code.line} x0"
+    yield from (f"op {work.name} x0" for work in works if work.code is None and " " not in work.name)
     yield "no .item()"
     yield "no sync"
     late = sorted(peer for peer in replay.late if peer != UNKNOWN)

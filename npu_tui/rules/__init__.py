@@ -8,6 +8,6 @@ from __future__ import annotations
 
 FAMILIES = (
     "dispatch", "waits", "launching", "late_ranks", "communication", "compute", "affinity", "outliers", "pauses",
-    "data", "kernels", "transfers", "memory", "config",
+    "host_work", "data", "kernels", "transfers", "memory", "config",
 )  # fmt: skip
 """The modules with rules, in the order in which findings that could not be checked are listed; ``find`` reads them."""

@@ -35,7 +35,7 @@ _TOTALS = frozenset(
         "exposed.title", "free.title", "gc.suspect_title", "gc.title", "outlier.title",
         "pause.title", "pause.title_in", "stage.title.both", "stage.title.cann", "stage.title.python",
         "straggler.title.many", "straggler.title.one", "straggler.title.ring", "straggler.title.wandering",
-        "sync.title", "sync.title_lines", "vertical.title",
+        "sync.title", "sync.title_lines", "vertical.title", "work.title",
     )
 )  # fmt: skip
 """Titles whose figure is what all steps take together."""

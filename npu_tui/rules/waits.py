@@ -28,6 +28,7 @@ from npu_tui.rules.blame import (
     waits_after_launches,
 )
 from npu_tui.rules.facts import Facts, once_per_device
+from npu_tui.rules.host_work import host_work
 from npu_tui.rules.inputs import I64, Span, both, inside, length_of, together, without
 from npu_tui.rules.model import Severity
 from npu_tui.rules.pauses import PAUSE_MS, at_the_end
@@ -48,6 +49,7 @@ from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
 _NEARLY_ALL = 0.8
+_MOST_OF_IT = 0.6
 _NEGLIGIBLE = 0.01
 _LOADER = "dataloader"
 _ENTRY_NS = 5_000
@@ -140,8 +142,15 @@ def _unwaited(facts: Facts, calls: I64, operations: I64) -> tuple[Change, int | 
     few = [len(within) <= facts.count and len(around) <= facts.count + 1]
     few += [len(some) <= facts.count + 1 for some, waits in ((within, operations), (around, outside)) if len(waits)]
     changes = [Change(waits=frozenset(group.tolist())) for group in groups]
-    pauses = facts.without_work(_pauses(facts))
-    freed = [facts.freed(change, pauses) for change in changes]
+    # Without the waits the host runs ahead, which hides pauses and other work too. Pauses are not credited to the
+    # waits, nor is work that would gain most of it without any change of the waits.
+    after = facts.without_work(_pauses(facts))
+    freed = [facts.freed(change, after) for change in changes]
+    work = host_work(facts)
+    if work is not None and work.change is not None:
+        gain = facts.freed(work.change, after)
+        if gain is not None and gain >= _MOST_OF_IT * max(freed[0] or 0, 0):
+            freed = [facts.freed(change, after | work.change) for change in changes]
     if freed[0] is None:
         return changes[0], None, few[0]
     gains = [gain or 0 for gain in freed]
@@ -190,8 +199,7 @@ def _queued(facts: Facts, waits: I64) -> Change:
 def _pauses(facts: Facts) -> Span:
     """Long times in which the device had nothing to do and the host did not wait for it, nor compiled or launched.
 
-    A replay without the waits lets the host run ahead and hides such pauses too, also after the window. They are taken
-    out first, so that the waits are not credited with them.
+    Also those after the window.
     """
     free = facts.free if facts.part.lanes is None else facts.part.lanes.free
     start, end = together(free, before_first_kernels(facts), at_the_end(facts))

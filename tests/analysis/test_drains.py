@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 #: Drains, those of a filled queue, and causes.
 DRAINS = {
-    "level0/rank0": (36, 7, {"python": 28, "sync": 6, "copy": 2}),
-    "level0/rank1": (35, 6, {"python": 27, "sync": 6, "copy": 2}),
-    "level1/rank0": (34, 6, {"python": 23, "sync": 8, "compile": 3}),
-    "level1/rank1": (34, 6, {"python": 23, "sync": 8, "compile": 3}),
+    "level0/rank0": (36, 7, {"python": 24, "sync": 6, "cann": 3, "copy": 2, "work": 1}),
+    "level0/rank1": (35, 6, {"python": 23, "sync": 6, "cann": 3, "copy": 2, "work": 1}),
+    "level1/rank0": (34, 6, {"python": 22, "sync": 8, "compile": 3, "work": 1}),
+    "level1/rank1": (34, 6, {"python": 22, "sync": 8, "compile": 3, "work": 1}),
     "single_card": (11, 6, {"compile": 8, "python": 2, "sync": 1}),
 }
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 from causes import ALL, outcome
-from jobs import facts_of, job, measured
+from jobs import facts_of, job, measured, rule
 
+from npu_tui.output.whatif import remedies
 from npu_tui.rules.blame import launch_blocking
 from npu_tui.rules.inputs import Setup
 from npu_tui.strings import words
@@ -22,6 +23,8 @@ TRIED = (
     "host: checkpoint at Level0",
     "host: fetch in one step",
     "host: short step start",
+    "host: sorting before the backward pass",
+    "host: an optimizer on the CPU",
     "device: AI CPU for little",
     "device: AI CPU",
     "device: AI CPU, an older chip",
@@ -41,6 +44,7 @@ TRIED = (
     "waits: launch blocking",
     "waits: blocking, small kernels",
     "decode: slow Python",
+    "decode: Python between tokens",
     "uneven: accumulation, a late rank",
     "uneven: AI CPU in the backward pass",
     "uneven: blocking copies",
@@ -65,6 +69,7 @@ CALM = (
     "nothing: decode",
     "nothing: decode, small AI CPU kernels",
     "nothing: far ahead",
+    "nothing: sorting beside the device",
     "nothing: longest first",
     "nothing: prefill and decode",
     "nothing: a long side stream",
@@ -120,6 +125,27 @@ def test_what_a_late_rank_costs_is_unknown_where_one_wait_shows_it() -> None:
     lead = measured(job).findings.findings[0]
     assert (lead.id, lead.severity, lead.gain_ns) == ("COMM.STRAGGLER", "high", None)
     assert words(lead.detail).endswith("so what fixing it saves is unknown.")
+
+
+def test_host_work_is_named_with_its_line_and_offered() -> None:
+    sorting = measured(replace(ALL["host: sorting before the backward pass"].job[0], paired=True))
+    lead = sorting.findings.findings[0]
+    assert "aten::sort (train.py:147 in train_epoch())" in words(lead.title)
+    assert {drain.cause for drain in sorting.facts[0].drains if drain.end - drain.start > 5e6} == {"work"}
+    offered = {row.text: row.alone_us for row in remedies(sorting)}
+    assert offered["line train.py:147 x0"] == pytest.approx(lead.gain_ns / 1000, rel=0.01)
+    tokens = measured(ALL["decode: Python between tokens"].job)
+    assert "batcher.py:131 in build_batch()" in words(tokens.findings.findings[0].title)
+    offered = {row.text: row.alone_us for row in remedies(tokens)}
+    assert offered["line batcher.py:131 x0"] > 24 * 1_200
+
+
+def test_a_graph_with_a_read_back_is_no_launch_blocking() -> None:
+    graph = measured(ALL["nothing: a graph"].job)
+    assert launch_blocking(graph.facts[0]) == 0
+    environment = Setup(environment={"ASCEND_LAUNCH_BLOCKING": "1"})
+    silent = facts_of(measured(replace(ALL["nothing: far ahead"].job[0], profiler_level=0)), environment)
+    assert rule("SYNC.HOST").check(silent) is None
 
 
 def test_launch_blocking_is_unset_first() -> None:

@@ -1,0 +1,84 @@
+"""Work of the host that launches nothing: operations and frames of Python in which no thread launches or waits."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.device import named_in
+from npu_tui.analysis.launches import dequeue_slices, dequeued_launches, enqueue_slices
+from npu_tui.analysis.replay_host import thread_numbers, waits_of
+from npu_tui.trace.intervals import covered_within, union
+from npu_tui.trace.model import Trace
+from npu_tui.trace.once import of_trace
+
+I64 = npt.NDArray[np.int64]
+
+_LEAST_NS = 500_000
+"""Shorter work is part of launching."""
+_ELSEWHERE = 0.5
+"""What spends this share of its time in waits, in calls of CANN or in what has its own finding is told there."""
+_MOST = 0.8
+"""A frame that spends this share of its time in operations is told by them: they have the line of the call."""
+
+
+@of_trace
+def idle_work(trace: Trace) -> I64:
+    """Operations and frames of Python of 500 us or more without a launch or a wait inside, none inside another.
+
+    They are on threads that launch, by start. A step, and a frame in which another thread launches, such as
+    ``loss.backward()``, have launches inside. Fetching a batch, garbage collection and calls of CANN, such as those
+    that take memory or compile, have findings of their own.
+    """
+    slices = trace.slices
+    link, dequeue = dequeued_launches(trace)
+    direct = link[dequeue < 0]
+    enqueues, waits = enqueue_slices(trace), waits_of(trace)
+    launched = np.concatenate((slices.start[enqueues], trace.links.source_time[direct]))
+    inside = np.sort(np.concatenate((launched, slices.start[waits], slices.end[waits])))
+    _, number = thread_numbers(trace)
+    lanes = np.unique(np.concatenate((slices.lane[enqueues], slices.lane[waits], trace.links.source_lane[direct])))
+    launching = np.setdiff1d(number[lanes], [-1, *number[np.unique(slices.lane[dequeue_slices(trace)])].tolist()])
+    lanes_of_work = [
+        lane
+        for lane in trace.lanes
+        if number[lane.index] in launching and trace.layers[lane.layer].kind in ("python", "other", "cann")
+    ]
+    calls = [lane for lane in lanes_of_work if trace.layers[lane.layer].kind == "cann"]
+    of_python = [lane for lane in lanes_of_work if lane not in calls]
+    items = named_in(trace, of_python, lambda name: not _has_finding(name))
+    items = items[slices.end[items] - slices.start[items] >= _LEAST_NS]
+    quiet = np.searchsorted(inside, slices.start[items]) == np.searchsorted(inside, slices.end[items], "right")
+    items = items[quiet]
+    elsewhere = np.concatenate((waits, named_in(trace, calls, bool), named_in(trace, of_python, _has_finding)))
+    items = items[~_is_mostly(trace, elsewhere, items, _ELSEWHERE)]
+    frames = trace.categories.index("python_function") if "python_function" in trace.categories else -1
+    is_frame = slices.category[items] == frames
+    operations, framed = _outermost(trace, items[~is_frame]), _outermost(trace, items[is_frame])
+    told = _is_mostly(trace, operations, framed, _MOST)
+    work = _outermost(trace, np.sort(np.concatenate((operations, framed[~told]))))
+    result: I64 = work[np.argsort(slices.start[work], kind="stable")]
+    return result
+
+
+def _has_finding(name: str) -> bool:
+    """Whether other findings are about slices of this name, or they are the profiler's own."""
+    return name == "GC" or "dataloader" in name.lower() or "profiler" in name
+
+
+def _is_mostly(trace: Trace, inner: I64, items: I64, share: float) -> npt.NDArray[np.bool_]:
+    """Whether the slices ``inner`` cover ``share`` of each of ``items`` or more; (items,)."""
+    start, end = trace.slices.start, trace.slices.end
+    covered = covered_within(*union(start[inner], end[inner]), start[items], end[items])
+    return covered >= share * (end[items] - start[items])
+
+
+def _outermost(trace: Trace, items: I64) -> I64:
+    """Those of ``items`` (ascending: by lane, start and, the longest first, end) that lie in no other one."""
+    if not len(items):
+        return items
+    lane, end = trace.slices.lane[items].astype(np.int64), trace.slices.end[items]
+    far = end + lane * (int(end.max()) + 1)
+    outer = np.ones(len(items), np.bool_)
+    outer[1:] = far[1:] > np.maximum.accumulate(far)[:-1]
+    return items[outer]
