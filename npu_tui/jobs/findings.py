@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from statistics import median
 from typing import Literal
 
@@ -34,6 +35,8 @@ _HIGH, _MEDIUM, _LOW = 0.10, 0.03, 0.01
 """Shares of the job's time that a cause of that severity costs at least."""
 
 _DRIFT = 1e-5
+_TURNS = 4
+"""Ranks whose gains are told one after the other."""
 
 
 class Evidence(Struct, frozen=True):
@@ -75,9 +78,14 @@ def _slow_ranks(job: Job) -> list[JobFinding]:
     slow_steps = {profile.rank: count for profile, count in zip(job.ranks, cells, strict=True)}
     for row in job.sums:
         gain = row.gain or 0
-        kind = shape.get(row.rank, "once") if row.rank in on_disk else "outside"
+        kind: str = shape.get(row.rank, "once") if row.rank in on_disk else "outside"
         if not job.length or gain < _LOW * job.length or kind in ("wandering", "host"):
             continue
+        if row.rank in on_disk and row.rank not in shape:
+            # In no step it is slower than chance makes ranks: only a sum worth an alarm is told.
+            if gain < _MEDIUM * job.length:
+                continue
+            kind = "sum"
         args: dict[str, object] = {"rank": row.rank, "gain": gain, "own": row.own, "cost": row.cost}
         hidden = "" if row.exposed is None else message("job.slow.exposed", exposed=row.exposed)
         args |= {"last": row.came_last, "count": row.collectives, "hidden": hidden}
@@ -87,24 +95,44 @@ def _slow_ranks(job: Job) -> list[JobFinding]:
         findings.append(
             JobFinding("RANK.SLOW", _severity(gain / job.length), title, detail, (row.rank,), gain, evidence)
         )
-    always = [row for row in job.sums if shape.get(row.rank) == "always" and row.own >= _LOW * job.length]
+    # In a job of few steps nobody is slow "always", but two that are slow in most of them hide each other as well.
+    often = {rank for rank, count in slow_steps.items() if 2 * count > len(job.steps)}
+    always = [
+        row
+        for row in job.sums
+        if row.own >= _LOW * job.length
+        and (shape.get(row.rank) == "always" or (row.rank in often and shape.get(row.rank) == "once"))
+    ]
     if len(always) > 1:
         together = _gain(job, [row.rank for row in always])
         alone = max(row.gain or 0 for row in always)
         if together - alone >= _LOW * job.length:
+            always.sort(key=lambda row: (-(row.gain or 0), -row.own, row.rank))
             ranks = tuple(row.rank for row in always)
+            prefixes = [ranks[:count] for count in range(1, min(len(ranks), _TURNS) + 1)]
+            turns = [
+                message("job.several.too" if count else "job.several.alone", rank=ranks[count], gain=gain)
+                for count, gain in enumerate(_gains(job, prefixes))
+            ]
             args = {"count": len(ranks), "ranks": list(ranks[:8]), "gain": together, "share": together / job.length}
-            title, detail = message("job.several.title", **args), message("job.several.detail", **args)
+            title, detail = message("job.several.title", **args), message("job.several.detail", turns=turns, **args)
             evidence = tuple(place for rank in ranks[:5] for place in _evidence(job, rank)[:1])
             severity = _severity(together / job.length)
             findings.append(JobFinding("RANK.SLOW", severity, title, detail, ranks, together, evidence))
     return findings
 
 
-def _gain(job: Job, ranks: list[int]) -> int:
+def _gain(job: Job, ranks: Sequence[int]) -> int:
     """What the job would save with all of ``ranks`` as fast as their peers, ns."""
+    return _gains(job, [ranks])[0]
+
+
+def _gains(job: Job, cases: Sequence[Sequence[int]]) -> list[int]:
+    """``_gain`` of each of several sets of ranks."""
     place = {rank: number for number, rank in enumerate(job.blamed.ranks)}
-    return job.prices.gains([np.isin(job.blamed.rank, [place[rank] for rank in ranks if rank in place])])[0]
+    return job.prices.gains(
+        [np.isin(job.blamed.rank, [place[rank] for rank in ranks if rank in place]) for ranks in cases]
+    )
 
 
 def _evidence(job: Job, rank: int) -> tuple[Evidence, ...]:
