@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from npu_tui.load.errors import InputError
 from npu_tui.trace.kineto import DEVICE_CATEGORIES, LAUNCH, is_kineto
-from npu_tui.trace.model import Links, Trace
+from npu_tui.trace.model import Trace
 
 _GRAPH_LAUNCH = re.compile(r"(?:cuda|hip)GraphLaunch\w*")
 
@@ -48,23 +48,7 @@ def link_graphs(trace: Trace) -> None:
     at = np.minimum(np.searchsorted(made[order], ran), len(order) - 1)
     hit = (made[order][at] == ran) & (ran >= 0)
     source, target = calls[order[at[hit]]], kernels[hit]
-    first_key = int(links.key.max(initial=-1)) + 1
-    added = Links(
-        category=np.full(len(target), trace.link_categories.index(LAUNCH), np.int32),
-        key=(first_key + order[at[hit]]).astype(np.int32),
-        source_time=slices.start[source],
-        target_time=slices.start[target],
-        source_slice=source.astype(np.int32),
-        target_slice=target.astype(np.int32),
-        source_lane=slices.lane[source],
-        target_lane=slices.lane[target],
-        source_event=slices.event[source],
-        target_event=slices.event[target],
-    )
-    by_target = np.argsort(np.concatenate((links.target_time, added.target_time)), kind="stable")
-    trace.links = Links(
-        *(np.concatenate((getattr(links, name), getattr(added, name)))[by_target] for name in Links.__struct_fields__)
-    )
+    trace.add_links(LAUNCH, source, target, order[at[hit]])
 
 
 GZIP = b"\x1f\x8b"

@@ -24,6 +24,7 @@ from npu_tui.load.containers import foreign, piped
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
 from npu_tui.load.fast_reader import read_scanned
 from npu_tui.load.find import PIPE, PIPED, Form, Source, find_source, form_of, has_tables
+from npu_tui.load.graph_dump import link_events
 from npu_tui.load.json_chunks import BOM, CHUNK, LONGEST, array_start
 from npu_tui.load.json_reader import WholeColumns, read_tolerantly
 from npu_tui.load.kineto import distributed, link_graphs
@@ -133,6 +134,7 @@ class _TextLoading(Struct):
             raise InputError(message("input.no_time", path=str(source.path), count=timeless))
         if on_gpu:
             link_graphs(trace)
+        link_events(trace)
         return trace
 
     def _read(self, path: Path, number: int) -> tuple[EventFile, int]:

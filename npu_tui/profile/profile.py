@@ -37,7 +37,7 @@ from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.find import Source, Writer, writer_of
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message
-from npu_tui.trace.model import Trace
+from npu_tui.trace.model import EVENTS, Trace
 from npu_tui.trace.once import ValueCache, once
 from npu_tui.trace.text import parse_duration
 from npu_tui.trace.transfers import communication_args, copies_of
@@ -508,7 +508,10 @@ class Profile:
     @shared
     def event_pairs(self) -> tuple[I64, I64]:
         """Waits of streams for events and the records they wait for, as slices."""
-        return event_pairs(self.device_tasks)
+        waits, records = event_pairs(self.device_tasks)
+        linked = self.trace.bound_links_of(EVENTS)
+        ends = self.trace.links.target_slice[linked], self.trace.links.source_slice[linked]
+        return np.concatenate((waits, ends[0])), np.concatenate((records, ends[1]))
 
     # Findings.
 

@@ -60,6 +60,8 @@ MOST_DEVICES = 64
 ASYNC_NPU = "async_npu"
 TASK_QUEUE = "async_task_queue"
 FORWARD_BACKWARD = "fwdbwd"
+EVENTS = "event"
+"""From the record of an event to a wait for it; no file has these links."""
 
 
 class Layer(Struct, frozen=True):
@@ -267,6 +269,28 @@ class Trace:
         if category not in self.link_categories:
             return np.zeros(0, np.int64)
         return np.flatnonzero(self.links.category == self.link_categories.index(category))
+
+    def add_links(self, category: str, source: I64, target: I64, launch: I64) -> None:
+        """Add links between slices, (n,) each; those of one ``launch`` belong together."""
+        slices, links = self.slices, self.links
+        if category not in self.link_categories:
+            self.link_categories.append(category)
+        added = Links(
+            category=np.full(len(target), self.link_categories.index(category), np.int32),
+            key=(int(links.key.max(initial=-1)) + 1 + launch).astype(np.int32),
+            source_time=slices.start[source],
+            target_time=slices.start[target],
+            source_slice=source.astype(np.int32),
+            target_slice=target.astype(np.int32),
+            source_lane=slices.lane[source],
+            target_lane=slices.lane[target],
+            source_event=slices.event[source],
+            target_event=slices.event[target],
+        )
+        order = np.argsort(np.concatenate((links.target_time, added.target_time)), kind="stable")
+        self.links = Links(
+            *(np.concatenate((getattr(links, name), getattr(added, name)))[order] for name in Links.__struct_fields__)
+        )
 
     def bound_links_of(self, category: str) -> I64:
         """Indices of the links of ``category`` with a slice at both ends, in target-time order."""
