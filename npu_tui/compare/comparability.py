@@ -90,6 +90,8 @@ def comparability(
         lacking = _sides(base.device, new.device) if base.traced and new.traced else _sides(base.traced, new.traced)
         notes.append(message(code, side=lacking))
         return Comparability("incomparable", notes, skipped, config, operations, kernels)
+    if not (base.traced and new.traced):
+        notes.append(message("compare.note.tables", side=_sides(base.traced, new.traced)))
     shares = [share for share in (operations, kernels) if share is not None]
     best = max(shares, default=0.0)
     if best < _INCOMPARABLE_BELOW:

@@ -242,6 +242,7 @@ class _Sides:
         if min(len(time) for time in times) >= FEWEST:
             p = rank_sum_p(_drawn(times[0]), _drawn(times[1]))
         items = [side.item[calls] for side, calls in zip(self.kernels, at, strict=True)]
+        items = [known[known >= 0] for known in items]  # kernels of a table alone are nowhere on a timeline
         return GroupChange(identity, None, "same", rung, base, new, by_count, by_duration, p, None, items[0], items[1])
 
     def changed(

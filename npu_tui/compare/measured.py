@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from npu_tui.analysis.code_lines import launches_by_line
 from npu_tui.analysis.collectives import Collectives
+from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import Around, operation_of
 from npu_tui.analysis.overlap import Intervals
 from npu_tui.compare.collectives import exchanges
@@ -25,11 +26,12 @@ from npu_tui.compare.steps import (
     partitions,
     sample,
     step_windows,
+    table_windows,
     within,
 )
 from npu_tui.load.errors import InputError
 from npu_tui.profile.profile import Profile
-from npu_tui.trace.intervals import covered, difference, intersection
+from npu_tui.trace.intervals import covered, difference, intersection, union
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.once import once
 
@@ -60,9 +62,17 @@ class Side:
         self._operations: dict[StepWindow, Operations] = {}
 
     @once
+    def of_tables(self) -> bool:
+        """Whether there is no trace, but a table of its kernels."""
+        return not len(self.trace.slices) and len(self.profile.kernel_table) > 0
+
+    @once
     def sample(self) -> Sample:
         """The steps that are compared."""
-        windows = step_windows(self.trace, self.profile.steps)
+        if self.of_tables:
+            windows = table_windows(self.profile.kernel_table)
+        else:
+            windows = step_windows(self.trace, self.profile.steps)
         if self._chosen is not None:
             return sample([window for window in windows if window.number in self._chosen] or windows, everything=True)
         return sample(windows, outliers=self._outliers)
@@ -99,6 +109,11 @@ class Side:
     @once
     def claims(self) -> Claims | None:
         """What the device did, None without one."""
+        if self.of_tables:
+            start, end, _, moves = self.profile.tables.work
+            computing, moving = (union(start[of], end[of]) for of in (~moves, moves))
+            none = np.zeros(0, np.int64)
+            return Claims(computing, None, difference(*moving, *computing), (none, none), (none, none))
         device = next((part for part in self.profile.devices if part.lanes is not None), None)
         if device is None or device.lanes is None:
             return None
@@ -162,15 +177,22 @@ class Side:
     @once
     def kernels(self) -> Kernels:
         """The compute kernels that start in a compared step."""
+        table, begins, ends = self.profile.kernel_table, self._begins, self._ends
+        if self.of_tables:
+            rows = np.flatnonzero(within(table.start, begins, ends))
+            identities, code = _identities(table, rows)
+            step = np.searchsorted(begins, table.start[rows], "right") - 1
+            none = np.full(len(rows), -1, np.int64)
+            return Kernels(none, table.duration[rows], identities, code, step, none, len(self.windows))
         items = self.profile.kernels.item
-        begins, ends = self._begins, self._ends
         if self.windows[-1].name is None:
             ends = ends + 1  # without steps the window ends with the trace, where its last kernel may begin
         start = self.trace.slices.start[items]
         inside = np.flatnonzero(within(start, begins, ends))
         inside = inside[np.argsort(start[inside], kind="stable")]
         item = items[inside]
-        identities, code = self._identities(item)
+        order = np.argsort(table.item, kind="stable")
+        identities, code = _identities(table, order[np.searchsorted(table.item, item, sorter=order)])
         return Kernels(
             item,
             self.trace.slices.end[item] - self.trace.slices.start[item],
@@ -236,22 +258,6 @@ class Side:
             )
         return operation
 
-    def _identities(self, item: I64) -> tuple[list[Identity], I64]:
-        """What the kernels ``item`` are, with the columns of kernel_details.csv where it has a row for them."""
-        table = self.profile.kernel_table
-        order = np.argsort(table.item, kind="stable")
-        row = order[np.searchsorted(table.item, item, sorter=order)]
-        columns = [column.taken(row) for column in (table.type, table.shapes, table.dtypes, table.formats, table.core)]
-        # One number for what the columns say together: a column more splits the kinds told apart so far.
-        code, first = np.zeros(len(item), np.int64), np.zeros(min(len(item), 1), np.int64)
-        for column in columns:
-            if column.is_known:
-                code, first = _distinct(code * (len(column.values) + 1) + column.code + 1)
-        identities = [
-            Identity(columns[0].at(k) or "", *(column.at(k) for column in columns[1:])) for k in first.tolist()
-        ]
-        return identities, code
-
     @property
     def names_lines(self) -> bool:
         """Whether launches are known with their code lines, which Kineto does not record."""
@@ -306,6 +312,18 @@ class Side:
             trace.start_ns,
             trace.start_ns + trace.end,
         )
+
+
+def _identities(table: KernelTable, row: I64) -> tuple[list[Identity], I64]:
+    """What the kernels at ``row`` of ``table`` are, with the columns of kernel_details.csv where they have them."""
+    columns = [column.taken(row) for column in (table.type, table.shapes, table.dtypes, table.formats, table.core)]
+    # One number for what the columns say together: a column more splits the kinds told apart so far.
+    code, first = np.zeros(len(row), np.int64), np.zeros(min(len(row), 1), np.int64)
+    for column in columns:
+        if column.is_known:
+            code, first = _distinct(code * (len(column.values) + 1) + column.code + 1)
+    identities = [Identity(columns[0].at(k) or "", *(column.at(k) for column in columns[1:])) for k in first.tolist()]
+    return identities, code
 
 
 def _distinct(value: I64) -> tuple[I64, I64]:

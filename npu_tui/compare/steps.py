@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.overlap import FreeSplit, Intervals, OverlapLanes
 from npu_tui.analysis.steps import Step
 from npu_tui.trace.intervals import covered_within, difference, intersection, union
@@ -142,6 +143,25 @@ def step_windows(trace: Trace, steps: list[Step]) -> list[StepWindow]:
         windows.append(StepWindow(step.name, step.number, max(begin, reached), max(end, begin, reached), begin))
         reached = windows[-1].end
     return windows or [StepWindow(None, None, 0, trace.end, 0)]
+
+
+def table_windows(kernels: KernelTable) -> list[StepWindow]:
+    """The steps of ``kernels`` without a trace, from first kernel to first kernel; one of all where none are told."""
+    end = int((kernels.start + kernels.duration).max(initial=0)) + 1
+    numbers = kernels.details.get("step")
+    if numbers is None or not numbers.is_known:
+        return [StepWindow(None, None, 0, end, 0)]
+    known = np.flatnonzero(numbers.code >= 0)
+    code, first = np.unique(numbers.code[known], return_index=True)
+    begins = sorted(
+        (int(kernels.start[known[at]]), numbers.values[step])
+        for step, at in zip(code.tolist(), first.tolist(), strict=True)
+    )
+    ends = [begin for begin, _ in begins[1:]] + [end]
+    return [
+        StepWindow(f"ProfilerStep#{text}", int(text) if text.isdecimal() else None, begin, until, begin)
+        for (begin, text), until in zip(begins, ends, strict=True)
+    ]
 
 
 def sample(windows: list[StepWindow], everything: bool = False, outliers: bool = False) -> Sample:

@@ -311,11 +311,17 @@ class Tables:
         """How the device spent its time without a trace, and the file that tells it: the steps, else every kernel."""
         if self.steps or not self.has(KERNELS.stem):
             return f"{STEPS.stem}.csv", self.step_sums
-        reading = self.table(KERNELS.stem)
-        rows = reading.frame.select("start", "duration", "device", "core").drop_nulls(["start", "duration"])
+        start, end, device, exchanging = self.work
+        return self.table(KERNELS.stem).name, sums_of_kernels(start, end, device, exchanging)
+
+    @once
+    def work(self) -> tuple[I64, I64, I64, npt.NDArray[np.bool_]]:
+        """Start and end (ns), device, and whether it is a collective of each row of kernel_details; (n,) each."""
+        rows = self.table(KERNELS.stem).frame.select("start", "duration", "device", "core")
+        rows = rows.drop_nulls(["start", "duration"])
         start, length, device = (_whole(rows, column) for column in ("start", "duration", "device"))
         exchanging = np.array([core in COLLECTIVE_CORES for core in rows["core"].to_list()], np.bool_)
-        return reading.name, sums_of_kernels(start, start + length, device, exchanging)
+        return start - self.start_ns, start - self.start_ns + length, device, exchanging
 
     @once
     def files(self) -> list[FileState]:

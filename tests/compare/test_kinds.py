@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from gpu import as_gpu
+from measured import profile_at
 from written import html_comparison, text_comparison
 
 from npu_tui.analysis.operators import foreign_type
@@ -164,3 +165,28 @@ def test_a_step_of_a_gpu_lasts_until_its_last_kernel(tmp_path, annotated):
     )
     last = late.windows[-1]
     assert last.end == int((kernels.duration + late.trace.slices.start[kernels.item]).max())
+
+
+def test_tables_alone_are_compared_by_their_kernels(tmp_path):
+    """Two folders of which only kernel_details.csv is left: one kernel takes longer in the second."""
+    for name, took in (("base", 50), ("new", 80)):
+        rows = ["Step Id,Name,Type,Accelerator Core,Start Time(us),Duration(us),Wait Time(us),Input Shapes"]
+        for step in range(6):
+            for k in range(10):
+                at = 10_000 * step + 100 * k
+                rows.append(f'{step + 1},mm,MatMulV2,AI_CORE,{at}.000,{took}.000,0,"8,8"')
+                rows.append(f'{step + 1},add,Add,AI_VECTOR_CORE,{at + 80}.000,10.000,0,"8,8"')
+            rows.append(f"{step + 1},hcom_allReduce__1_0_1,hcom_allReduce_,HCCL,{10_000 * step + 1_000}.000,200.000,0,")
+        folder = tmp_path / name / "h_1_20250601120000000_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
+        folder.mkdir(parents=True)
+        (folder / "kernel_details.csv").write_text("\n".join(rows) + "\n")
+    base, new = (Side(profile_at(next((tmp_path / name).iterdir()), None)) for name in ("base", "new"))
+    found = Comparison(base, new)
+    assert found.comparability.verdict == "comparable"
+    assert [len(each.windows) for each in (base, new)] == [5, 5], "without the first step"
+    assert found.computing.base.tolist() == [600_000.0] * 5
+    assert found.computing.new.tolist() == [900_000.0] * 5
+    groups = {row.identity.type: row for row in found.groups}
+    assert (groups["MatMulV2"].change, groups["MatMulV2"].delta) == ("slower", 300_000.0)
+    assert (groups["Add"].change, groups["Add"].delta) == ("same", 0.0)
+    assert "only kernels are compared" in text_comparison(typed(found))
