@@ -112,6 +112,7 @@ class Tables:
     apis = _TableProperty("Calls of CANN by level and name, as in api_statistic.csv; 9 columns.")
     code_lines = _TableProperty("Lost time by line of user code; 7 columns.")
     modules = _TableProperty("What each ``nn.Module`` launched, as a tree; 14 columns.")
+    fusion = _TableProperty("Fused operators, and runs that one could replace; 6 columns.")
 
 
 class Report:

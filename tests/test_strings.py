@@ -65,6 +65,7 @@ COMPUTED = {
     "odd.": {"db_tables_more"},
     "kind.": {"command", "time", "flag", "lane", "slice"},
     "explain.": {kind.id for kind in KINDS},
+    "fusion.": {"fused", "not_fused"},
     "word.": {f"{word.id}{form}" for word in WORDS for form in ("", ".means", ".also")},
     "explain.input.": {needed for rule in RULES for needed in rule.inputs},
     "threshold.": {each.name for each in THRESHOLDS},

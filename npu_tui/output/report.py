@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from msgspec import UNSET, UnsetType, structs
@@ -11,6 +11,7 @@ from npu_tui import __version__
 from npu_tui.analysis.device import EVERYTHING
 from npu_tui.analysis.launches import Dispatch
 from npu_tui.analysis.overlap import slow_stage
+from npu_tui.analysis.steps import step_spread
 from npu_tui.output.report_schema import (
     DispatchPart,
     HealthPart,
@@ -21,12 +22,15 @@ from npu_tui.output.report_schema import (
     SelectionPart,
     SkippedRow,
     SourcePart,
+    StepRow,
+    StepTimes,
     TracePart,
 )
 from npu_tui.output.values import ratio, text
 from npu_tui.profile.collective_tables import COLLECTIVES
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.finding_tables import FINDINGS
+from npu_tui.profile.fusion_tables import FUSION
 from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
 from npu_tui.profile.module_tables import MODULES
 from npu_tui.profile.profile import Profile, Selection
@@ -117,6 +121,23 @@ _NEVER_ON_GPU = ("dispatch.code_lines", "dispatch.slow_stage", "apis", "operator
 """What PyTorch's own profiler never records."""
 
 
+def step_times(steps: Sequence[StepRow]) -> StepTimes | None:
+    """The spread of the lengths of ``steps`` and how many pass in a second; None without steps."""
+    lengths = np.array([step.duration_us for step in steps if step.name is not None and step.duration_us], np.float64)
+    spread = step_spread((lengths * 1000).astype(np.int64))
+    if spread is None:
+        return None
+    mean = float(lengths[spread.warm_up :].mean())
+    return StepTimes(
+        count=len(lengths), warm_up=spread.warm_up, p50_us=us(spread.p50), p90_us=us(spread.p90), p99_us=us(spread.p99),
+        steps_per_s=round(1e6 / mean, 3),
+    )  # fmt: skip
+
+
+FEW_STEPS = 3
+"""With fewer steps nobody knows what is usual."""
+
+
 def not_checked(profile: Profile, report: Report) -> list[NotChecked]:
     """The reasons that apply to the ``report`` about ``profile``, which has none yet."""
     parts, source, trace = profile.devices, report.source, profile.trace
@@ -133,6 +154,7 @@ def not_checked(profile: Profile, report: Report) -> list[NotChecked]:
         "overlap.lanes": not on_gpu and any(measured.layer is None for measured in lanes),
         "overlap.free": bool(lanes) and report.overlap.free_host_late_us is None,
         "steps": source.step_count == 0,
+        "steps.few": 0 < source.step_count < FEW_STEPS,
         "steps.window": bool(lanes) and any(step.stage_us is None for step in steps),
         "dispatch": not launches,
         "dispatch.clock_floor": any(not floor.trusted for dispatch in launches for floor in dispatch.floors),
@@ -167,7 +189,8 @@ def report(part: Profile) -> Report:
         trace=_trace(trace),
         layers=LAYERS.records(part),
         overlap=overlap_part(part),
-        steps=STEPS.records(part, together=True),
+        steps=(steps := STEPS.records(part, together=True)),
+        step_times=step_times(steps),
         links=LINK_CATEGORIES.records(part),
         dispatch=dispatch_part(part),
         operators=OPERATORS.records(part),
@@ -180,6 +203,7 @@ def report(part: Profile) -> Report:
         apis=APIS.records(part),
         host_operators=OPERATIONS.records(part),
         modules=MODULES.records(part),
+        fusion=FUSION.records(part),
         verdict=[words(sentence) for sentence in part.findings.verdict],
         findings=FINDINGS.records(part),
         not_checked=[],

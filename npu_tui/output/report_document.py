@@ -20,7 +20,15 @@ from npu_tui.output.document import (
     Proof,
     Tip,
 )
-from npu_tui.output.report_schema import DispatchPart, FindingRow, MemoryPart, OverlapPart, Report, SourcePart
+from npu_tui.output.report_schema import (
+    DispatchPart,
+    FindingRow,
+    MemoryPart,
+    OverlapPart,
+    Report,
+    SourcePart,
+    StepTimes,
+)
 from npu_tui.output.report_tables import (
     class_word,
     data_tables,
@@ -62,7 +70,9 @@ def report_document(report: Report, part: Profile | None = None) -> Document:
     blocks += _dispatches(report.dispatches)
     for table in data_tables(report):
         blocks += [table] if table.rows else []
-        if table.id == "memory":
+        if table.id == "steps":
+            blocks += _step_times(report.step_times)
+        elif table.id == "memory":
             blocks += _memory(report.memory)
         elif table.id == "files":
             blocks += _missing(report.files)
@@ -220,6 +230,14 @@ def _dispatch(dispatch: DispatchPart) -> Iterator[str]:
                 for cause, count in counted
             ],
         )
+
+
+def _step_times(times: StepTimes | None) -> Iterator[Block]:
+    """Percentiles and throughput of several steps."""
+    if times is not None and times.count - times.warm_up > 1:
+        warm = say("report.steps.warm", count=times.warm_up) if times.warm_up else ""
+        ns = {name: getattr(times, f"{name}_us") * 1000 for name in ("p50", "p90", "p99")}
+        yield Items((say("report.steps.times", **ns, warm=warm, rate=times.steps_per_s),))
 
 
 def _memory(memory: MemoryPart | None) -> Iterator[Block]:

@@ -11,6 +11,7 @@ from npu_tui.load.find import Writer
 from npu_tui.profile.collective_tables import COLLECTIVES
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.finding_tables import FINDINGS
+from npu_tui.profile.fusion_tables import FUSION
 from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
 from npu_tui.profile.module_tables import MODULES
 from npu_tui.profile.profile import SourceKind
@@ -34,6 +35,7 @@ if TYPE_CHECKING:  # the type of a row is made of the columns of its table
     FindingRow = Record
     LayerRow = Record
     LinkRow = Record
+    FusionRow = Record
     ModuleRow = Record
     RangeRow = Record
 else:
@@ -43,6 +45,7 @@ else:
     OperatorRow, PairRow, StepRow, DrainRow, LayerRow, LinkRow, RangeRow, FindingRow = (
         table.row for table in (OPERATORS, LINK_MATRIX, STEPS, DRAINS, LAYERS, LINK_CATEGORIES, RANGES, FINDINGS)
     )
+    FusionRow = FUSION.row
     ModuleRow = MODULES.row
 
 SCHEMA_VERSION = 1
@@ -110,6 +113,17 @@ class OverlapPart(Struct, frozen=True, kw_only=True):
     exposed_copies_us: float | UnsetType | None = UNSET
     busy_us: float | UnsetType | None = UNSET
     devices: list[OverlapPart] | UnsetType = UNSET
+
+
+class StepTimes(Struct, frozen=True, kw_only=True):
+    """How long steps take on the host after the first ``warm_up`` ones; percentiles as numpy's ``linear``."""
+
+    count: int
+    warm_up: int
+    p50_us: float | None
+    p90_us: float | None
+    p99_us: float | None
+    steps_per_s: float | None
 
 
 class DispatchPart(Struct, frozen=True, kw_only=True):
@@ -193,6 +207,7 @@ class Report(Struct, frozen=True, kw_only=True):
     layers: list[LayerRow]
     overlap: OverlapPart
     steps: list[StepRow]
+    step_times: StepTimes | None = None
     links: list[LinkRow]
     dispatch: DispatchPart | list[DispatchPart]
     operators: list[OperatorRow]
@@ -205,6 +220,7 @@ class Report(Struct, frozen=True, kw_only=True):
     apis: list[ApiRow]
     host_operators: list[HostOperatorRow]
     modules: list[ModuleRow] = []
+    fusion: list[FusionRow] = []
     verdict: list[str]
     findings: list[FindingRow]
     not_checked: list[NotChecked]

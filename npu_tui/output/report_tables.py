@@ -15,6 +15,7 @@ from npu_tui.output.report_schema import CodeLineRow, ModuleRow, OverlapPart, Ra
 from npu_tui.output.values import count_text, ratio, share_text, time_text
 from npu_tui.profile.collective_tables import COLLECTIVES
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
+from npu_tui.profile.fusion_tables import FUSION
 from npu_tui.profile.launch_tables import CODE_LINES, RANGES
 from npu_tui.profile.module_tables import MODULES
 from npu_tui.profile.profile import Profile
@@ -170,6 +171,9 @@ def data_tables(report: Report) -> list[Table]:
         ),
         rendered(OPERATORS, report.operators),
         rendered(KERNEL_GROUPS, report.kernel_groups if shaped else [], "shapes"),
+        rendered(
+            FUSION, report.fusion, use=lambda row: Cell("" if row.use is None else row.use, name=row.use is not None)
+        ),
         replace(
             rendered(MODULES, report.modules, module=_module_cell, mfu=_mfu_cell),
             weights=tuple(row.total_us for row in report.modules),

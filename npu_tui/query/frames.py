@@ -15,6 +15,7 @@ from npu_tui.jobs.tables import RANKS
 from npu_tui.profile.collective_tables import ARRIVALS, COLLECTIVES
 from npu_tui.profile.file_tables import ALLOCATIONS, MEMORY
 from npu_tui.profile.finding_tables import EVIDENCE, FINDINGS
+from npu_tui.profile.fusion_tables import FUSION
 from npu_tui.profile.launch_tables import CODE_LINES, FREE, LAUNCHES
 from npu_tui.profile.module_tables import MODULES
 from npu_tui.profile.profile import Profile
@@ -34,7 +35,7 @@ TABLES: dict[str, Table] = {
     table.id: table
     for table in (
         SLICES, LINKS, LAUNCHES, KERNELS, OPERATORS, HOST_OPERATORS, COLLECTIVES, ARRIVALS, COUNTERS, STEPS, FREE,
-        FINDINGS, EVIDENCE, MEMORY, ALLOCATIONS, APIS, CODE_LINES, MODULES, OVERVIEW, RANKS,
+        FINDINGS, EVIDENCE, MEMORY, ALLOCATIONS, APIS, CODE_LINES, MODULES, FUSION, OVERVIEW, RANKS,
     )
 }  # fmt: skip
 """Every table by name."""

@@ -43,7 +43,7 @@ _SINGLE = re.compile(r"(?:^|,)1,1$")
 _MOST_PLACES = 5
 
 
-class _Saving:
+class Saving:
     """How often one API fits, the device time of all places and how much of it the API would save, ns.
 
     ``places`` are the first of them: first slice, last slice, and the names of the run. ``spans`` are when all of them
@@ -76,19 +76,25 @@ AFFINITY_SHARE = Threshold("affinity_share", 0.01)
 
 def affinity_api(facts: Facts) -> Draft | None:
     """Runs of top-level operations that one call of torch_npu replaces."""
+    savings = api_savings(facts)
+    lines = _lines(facts, [place[0] for saving in savings.values() for place in saving.places])
+    return _draft(facts, savings, "api", lines)
+
+
+@once_per_device
+def api_savings(facts: Facts) -> dict[str, Saving]:
+    """Runs of top-level operations by the call that replaces them."""
     trace, slices = facts.trace, facts.trace.slices
     items, device = _top_level(facts, facts.inputs.hosts())
-    savings: dict[str, _Saving] = {}
+    savings: dict[str, Saving] = {}
     short = [name.removeprefix(_PREFIX) for name in trace.names]
     runs = of_training(ATEN) if trains(facts) else ATEN
     for lane in np.unique(slices.lane[items]).tolist():
         positions = np.flatnonzero(slices.lane[items] == lane)
         code = slices.name[items[positions]].astype(np.int64)
-        _add(
-            slices, savings, matches(short, code, runs, BETWEEN_ATEN), items[positions], device[positions], short, code
-        )
-    lines = _lines(facts, [place[0] for saving in savings.values() for place in saving.places])
-    return _draft(facts, savings, "api", lines)
+        matched = matches(short, code, runs, BETWEEN_ATEN)
+        _add(slices, savings, matched, items[positions], device[positions], short, code)
+    return savings
 
 
 def _top_level(facts: Facts, hosts: HostOperators) -> tuple[I64, I64]:
@@ -126,9 +132,15 @@ def _below(hosts: HostOperators, at: I64, chosen: Bools) -> Bools:
 
 def affinity_kernel(facts: Facts) -> Draft | None:
     """Runs of kernels on one stream that one operator does at once, and types that a cheaper one replaces."""
+    return _draft(facts, kernel_savings(facts), "kernel", ())
+
+
+@once_per_device
+def kernel_savings(facts: Facts) -> dict[str, Saving]:
+    """Runs of kernels on one stream, and types of kernels, by what replaces them."""
     slices = facts.trace.slices
     types, code = facts.kernel_types
-    savings: dict[str, _Saving] = {}
+    savings: dict[str, Saving] = {}
     runs = of_training(KERNEL) if trains(facts) else KERNEL
     for lane in np.unique(slices.lane[facts.kernels]).tolist():
         positions = np.flatnonzero(slices.lane[facts.kernels] == lane)
@@ -138,7 +150,7 @@ def affinity_kernel(facts: Facts) -> Draft | None:
         _add(slices, savings, matched, items, facts.length(items), types, code[positions])
     _all_reduces(facts, savings)
     _dots(facts, savings)
-    return _draft(facts, savings, "kernel", ())
+    return savings
 
 
 def _in_one_piece(facts: Facts, matched: Matches, items: I64) -> Matches:
@@ -176,7 +188,7 @@ def _in_linear(facts: Facts) -> Bools:
     return _below(hosts, at, named[trace.slices.name[hosts.item]])
 
 
-def _all_reduces(facts: Facts, savings: dict[str, _Saving]) -> None:
+def _all_reduces(facts: Facts, savings: dict[str, Saving]) -> None:
     """Sums over ranks that follow a matrix multiplication and that the device waits for, as tensor parallelism does."""
     slices, every = facts.trace.slices, facts.collectives
     types, code = facts.kernel_types
@@ -187,27 +199,27 @@ def _all_reduces(facts: Facts, savings: dict[str, _Saving]) -> None:
     for k in np.flatnonzero(chosen).tolist():
         kernel, transfer = int(facts.kernels[last[k]]), int(transfers[k])
         length = int(slices.end[kernel] - slices.start[kernel])
-        row = savings.setdefault(_MATMUL_ALL_REDUCE, _Saving())
+        row = savings.setdefault(_MATMUL_ALL_REDUCE, Saving())
         if row.add(facts.span_of(np.array([kernel])), length, min(length, transfer), exact=True) > 0:
             words = f"{types[int(code[last[k]])]} → {_ALL_REDUCE.rstrip('_')}"
             row.places.append((kernel, int(every.item[k]), words))
 
 
-def _dots(facts: Facts, savings: dict[str, _Saving]) -> None:
+def _dots(facts: Facts, savings: dict[str, Saving]) -> None:
     """Batched multiplications whose results are single numbers: the cube computes a block for each."""
     table, slices = facts.kernel_table, facts.trace.slices
     batched = table.type.where(lambda kind: kind.startswith("BatchMatMul"))
     single = table.outputs.where(lambda shapes: _SINGLE.search(shapes) is not None)
     for item in table.item[batched & single & (table.item >= 0)].tolist():
         length = int(slices.end[item] - slices.start[item])
-        row = savings.setdefault(_DOT, _Saving())
+        row = savings.setdefault(_DOT, Saving())
         if row.add(facts.span_of(np.array([item])), length, 0, exact=False) > 0:
             row.places.append((item, item, "BatchMatMul […,1,1]"))
 
 
 def _add(
     slices: Slices,
-    savings: dict[str, _Saving],
+    savings: dict[str, Saving],
     matched: Matches,
     items: I64,
     time: I64,
@@ -230,7 +242,7 @@ def _add(
     apis: dict[str, int] = {}
     api = np.array([apis.setdefault(run.api, len(apis)) for run in runs])[matched.run]
     for members in in_groups(api):
-        row = savings.setdefault(runs[int(matched.run[members[0]])].api, _Saving())
+        row = savings.setdefault(runs[int(matched.run[members[0]])].api, Saving())
         saves = total[members] - np.where(vanishes[members], 0, longest[members])
         ends = items[matched.first[members]], items[np.maximum(matched.last[members] - 1, 0)]
         span = slices.start[ends[0]], np.maximum(slices.end[ends[1]], slices.start[ends[0]] + 1)
@@ -248,7 +260,7 @@ def _lines(facts: Facts, items: list[int]) -> tuple[CodeLine, ...]:
     return tuple(dict.fromkeys(line for line in lines if line is not None))[:5]
 
 
-def _draft(facts: Facts, savings: dict[str, _Saving], kind: str, lines: tuple[CodeLine, ...]) -> Draft | None:
+def _draft(facts: Facts, savings: dict[str, Saving], kind: str, lines: tuple[CodeLine, ...]) -> Draft | None:
     if not savings:
         return None
     rows = sorted(savings.items(), key=lambda entry: (-entry[1].saves, -entry[1].time))
