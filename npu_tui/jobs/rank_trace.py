@@ -10,8 +10,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import losing_launches
+from npu_tui.analysis.collectives import Collectives
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.evidence import losses_of
+from npu_tui.analysis.outlying import bulk_of
 from npu_tui.analysis.overlap import DevicePart
 from npu_tui.analysis.steps import Step
 from npu_tui.jobs.columns import I64
@@ -65,7 +67,7 @@ def with_trace(profile: RankProfile, source: Source) -> RankProfile:
         lines=_lines_of(measured),
         findings=_findings_of(measured),
         begun=_first_step_begun(measured),
-        problems=(*profile.problems, *_losses_in(measured, profile.rank)),
+        problems=(*profile.problems, *_losses_in(measured, profile.rank), *_far_away(measured, profile.rank)),
     )
     recorded = calls_of(measured)
     if not recorded:
@@ -98,6 +100,13 @@ def _losses_in(profile: Profile, rank: int) -> list[Message]:
     """What the trace has lost of the slices that its collectives are."""
     losses = losses_of(printable(profile.trace.path), profile.health)
     return [message("job.lost", rank=rank, share=loss.share, why=loss.why) for loss in losses if loss.kind == "slices"]
+
+
+def _far_away(profile: Profile, rank: int) -> Iterator[Message]:
+    """What of the trace is not judged because a wrong clock puts it far away."""
+    bulk = bulk_of(profile.trace)
+    if bulk is not None:
+        yield message("job.far", rank=rank, count=bulk.far, hours=bulk.gap / 3.6e12)
 
 
 def _first_step_begun(profile: Profile) -> int | None:
@@ -207,13 +216,21 @@ def calls_of(profile: Profile) -> list[Call]:
     windows = [(name, step.window.start, step.window.end) for name, step in numbered if step.window is not None]
     windows += [(name, *_on_device(profile, step)) for name, step in numbered]
     calls = []
-    for collective in profile.collectives:
+    for collective in _judged(profile):
         name = trace.names[trace.slices.name[collective.item]]
         start, end = int(trace.slices.start[collective.item]), int(trace.slices.end[collective.item])
         kind, suffix, ordinal = call_name(name)
         step = next((name for name, low, high in windows if low <= start < high), "")
         calls.append(Call(suffix, kind, name, step, ordinal, trace.start_ns + start, trace.start_ns + end))
     return calls
+
+
+def _judged(profile: Profile) -> Collectives:
+    """The collectives of the trace, without those that a wrong clock puts far away from all else."""
+    collectives, slices, bulk = profile.collectives, profile.trace.slices, bulk_of(profile.trace)
+    if bulk is None:
+        return collectives
+    return collectives.taken(bulk.holds(slices.start[collectives.item], slices.end[collectives.item]))
 
 
 def notifies_of(profile: Profile, rank: int) -> list[Notify]:
@@ -228,7 +245,7 @@ def notifies_of(profile: Profile, rank: int) -> list[Notify]:
         return []
     items = np.array([item for item, _ in tasks], np.int64)
     ids, places, peers = trace.args.many(slices.event[items], _ARGS)
-    calls = [(int(slices.start[call.item]), int(slices.end[call.item]), call.item) for call in profile.collectives]
+    calls = [(int(slices.start[call.item]), int(slices.end[call.item]), call.item) for call in _judged(profile)]
     notifies = []
     for (item, task), id, place, peer in zip(tasks, ids, places, peers, strict=True):
         start, end = int(slices.start[item]), int(slices.end[item])

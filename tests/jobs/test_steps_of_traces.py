@@ -92,3 +92,22 @@ def test_a_host_that_nothing_tells_is_unknown():
     assert found.hosts == []
     assert {row.host for row in found.rank_table} == {"unknown"}
     assert job_document(found).blocks[0].lines[0].startswith("2 ranks, hosts unknown, 2 traces")
+
+
+def test_a_collective_that_a_wrong_clock_puts_far_away_is_told_and_not_judged(tmp_path):
+    """Without steps it would be paired with those of the other rank, 30 days before it."""
+    shutil.copytree(_JOB, tmp_path / "job")
+    for rank in (0, 1):
+        trace = tmp_path / "job" / f"rank{rank}_ascend_pt" / "ASCEND_PROFILER_OUTPUT" / "trace_view.json"
+        events = [event for event in json.loads(trace.read_text()) if "ProfilerStep" not in event.get("name", "")]
+        if rank:
+            last = [event for event in events if event["name"].startswith("hcom_") and event["ph"] == "X"][-1]
+            last["ts"] = f"{float(last['ts']) + 30 * 86_400e6:.3f}"
+        trace.write_text(json.dumps(events))
+    job = open_job(tmp_path / "job")
+    assert [len(rank.calls) for rank in job.ranks] == [4, 3]
+    assert len(job.meetings) == 3
+    assert job.length < 10**9
+    assert any(
+        "1 slice lies 720.0 h away from all others: not judged" in line for line in job_report(job).not_checked
+    ), job_report(job).not_checked
