@@ -162,6 +162,29 @@ CAUSES: dict[str, Cause] = {
     "peers: two that fetch": Cause(ranks_of(_MET, r2=40_000_000, r3=22_000_000), in_time(2, 3), ("COMM.STRAGGLER",)),
     "peers: this one": Cause(ranks_of(_MET, r0=30_000_000), in_time(0), ("DATA.LOADER", "STEP.START")),
     "peers: one late, events lost": Cause((replace(_LATE, with_events=False),), _ON_TIME, ("COMM.STRAGGLER",)),
+    "peers: reductions that block": Cause(
+        (replace(JOB, layers=6, gradient_bytes=160_000_000, blocking_reductions=True),),
+        changed(blocking_reductions=False),
+        ("COMM.EXPOSED",),
+        others=("COMM.EXPOSED", "COMM.LINK", "COMM.LONGOP"),
+    ),
+    "peers: little computed after reductions": Cause(
+        (replace(JOB, layers=5, kernel_ns=60_000, gradient_bytes=200_000_000, blocking_reductions=True),),
+        changed(blocking_reductions=False),
+        ("COMM.EXPOSED",),
+        others=("COMM.EXPOSED", "COMM.LINK", "COMM.LONGOP"),
+    ),
+    "peers: weights gathered late": Cause(
+        (replace(JOB, layers=6, gradient_bytes=90_000_000, training=False, sharded="late"),),
+        changed(sharded="ahead"),
+        ("COMM.EXPOSED",),
+        others=("COMM.EXPOSED", "COMM.LINK", "COMM.LONGOP"),
+    ),
+    "peers: a late rank, tensor parallel": Cause(
+        (troubled(replace(_LATE, tensor_parallel=True, token_bytes=400_000), late_peer_ns=3_000_000),),
+        _ON_TIME,
+        ("COMM.STRAGGLER",),
+    ),
     "waits: metrics": Cause(
         (troubled(_METRICS, metric_reads=3, unread_metrics=3),), untroubled(metric_reads=0), ("SYNC.HOST",)
     ),
@@ -198,6 +221,10 @@ CAUSES: dict[str, Cause] = {
     "nothing: four devices": Cause((JOB,), same, ()),
     "nothing: four ranks": Cause(ranks_of(_MET), same, ()),
     "nothing: four ranks, more steps": Cause(ranks_of(replace(_MET, steps=5)), same, ()),
+    "nothing: tensor parallel": Cause((replace(JOB, tensor_parallel=True, token_bytes=400_000),), same, ()),
+    "nothing: weights gathered ahead": Cause(
+        (replace(JOB, layers=6, gradient_bytes=2_000_000, sharded="ahead"),), same, ()
+    ),
     "nothing: Level0": Cause((_LEVEL0,), same, ()),
     "nothing: events lost": Cause((replace(JOB, with_events=False),), same, ()),
     "nothing: no stacks": Cause((replace(CALM, with_stack=False),), same, ()),

@@ -36,7 +36,7 @@ from npu_tui.rules.model import SEVERITIES, Confidence, Evidence, Severity
 from npu_tui.rules.parallelism import PURPOSES, Purpose, is_for
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Unexplained, advise, sentences, severity_of
 from npu_tui.trace.arrays import in_groups
-from npu_tui.trace.intervals import touches
+from npu_tui.trace.intervals import covered_within, touches
 from npu_tui.trace.message import Message, message
 
 _NEGLIGIBLE = 0.01
@@ -78,7 +78,7 @@ def exposed(facts: Facts) -> Draft | None:
         parts.append(message("finding.straggler.fill", time=length_of(filling)))
     items = facts.collectives.item
     rest = without(without(facts.exposed, waiting), filling)
-    hidden = min(length_of(rest), length_of(without(facts.computing, facts.communicating)))
+    hidden = _hideable(facts, rest)
     moved = int(facts.length(items).sum()) - waited
     keep = 1.0 - hidden / moved if moved > hidden else 0.0
     # Without arrivals nobody knows who is late: then the verdict is about the wait, else about what is left without it.
@@ -163,6 +163,39 @@ def _unexplained(facts: Facts, known: bool) -> tuple[Message, str]:
     if not known:
         return message(f"finding.exposed.unexplained.{'gpu' if facts.on_gpu else 'level'}"), "late_unknown"
     return message("finding.exposed.unexplained.waits"), "record_ranks"
+
+
+def _hideable(facts: Facts, rest: Span) -> int:
+    """How much of the exposed communication ``rest`` computing of its own step could hide, ns.
+
+    A reduction hides behind what is computed after it may start and before the last collective of the step, which
+    waits for the last gradient. A gather that is prefetched hides behind what is computed before it in the step.
+    """
+    collectives, slices = facts.collectives, facts.trace.slices
+    order = np.argsort(slices.start[collectives.item], kind="stable")
+    item = collectives.item[order]
+    start, end = slices.start[item], slices.end[item]
+    gathers = np.array(["gather" in name.lower() for name in collectives.types], np.bool_)[collectives.type[order]]
+    bare = covered_within(*rest, start, end)
+    free = without(facts.computing, facts.communicating)
+    hidden = 0
+    for rows in in_groups(np.searchsorted(facts.repetitions, start, "right")):
+        rows = np.sort(rows)
+        between = covered_within(*free, start[rows[:-1]], start[rows[1:]])
+        reduced, gathered = np.where(gathers[rows], 0, bare[rows]), np.where(gathers[rows], bare[rows], 0)
+        most = _fitting(gathered[1:], between) + _fitting(reduced[:-1][::-1], between[::-1])
+        hidden += min(most, int(between.sum()))
+    return hidden
+
+
+def _fitting(needed: I64, room: I64) -> int:
+    """How much of what is ``needed`` fits into the ``room`` up to it that nothing before it has taken, in sum."""
+    total = left = 0
+    for need, more in zip(needed.tolist(), room.tolist(), strict=True):
+        left += more
+        fits = min(need, left)
+        left, total = left - fits, total + fits
+    return total
 
 
 def _exposed_of(facts: Facts, item: int) -> int:

@@ -38,6 +38,8 @@ TRIED = (
     "peers: unseen in a ring",
     "peers: at Level0",
     "peers: one late, events lost",
+    "peers: little computed after reductions",
+    "peers: weights gathered late",
     "peers: a rank that fetches",
     "waits: metrics",
     "waits: many short ones",
@@ -73,6 +75,7 @@ CALM = (
     "nothing: longest first",
     "nothing: prefill and decode",
     "nothing: a long side stream",
+    "nothing: tensor parallel",
     "nothing: pipeline",
     "nothing: pauses of the device",
 )
