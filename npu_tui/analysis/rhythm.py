@@ -50,6 +50,7 @@ _SERVES = re.compile(
 )
 """Names that only a model has that makes one token after another: calls of its engine, kernels that read or write the
 keys and values of earlier tokens."""
+_CHOICE = re.compile(r"argmax|multinomial|sampl(?!e_?rate)", re.IGNORECASE)
 _ONCE_A_TOKEN = re.compile(r"argmax|top_?k|multinomial|sampl|embedding|gatherv\d", re.IGNORECASE)
 """Kernels that choose a token, or look up its embedding: no layer has them."""
 
@@ -87,7 +88,10 @@ def rhythm(trace: Trace, kernels: I64, link: I64) -> Rhythm | None:
     trained = any(_BACKWARD.search(trace.names[code]) for code in used if code < len(trace.names))
     trained = trained or any(name.startswith("autograd::engine") for name in trace.names)
     decodes = not trained and any(_SERVES.search(name) for name in trace.names)
-    for at in (_by_calls(trace, launched), _by_reads(trace, launched), _by_graphs(trace, names, link)):
+    reads = _by_reads(trace, launched)
+    if reads is not None and decodes:
+        reads = _by_choices(trace, names, reads)
+    for at in (_by_calls(trace, launched), reads, _by_graphs(trace, names, link)):
         if at is not None:
             break
     else:
@@ -138,6 +142,22 @@ def _by_reads(trace: Trace, launched: I64) -> I64 | None:
     if len(first) < _FEWEST or not _is_even(np.diff(np.append(first, len(order)))):
         return None
     return np.sort(order[first])
+
+
+def _by_choices(trace: Trace, names: I64, reads: I64) -> I64:
+    """``reads``, or the kernels behind each choice of a token where many are chosen before one is read back.
+
+    A server that reads back once a request makes many tokens with each.
+    """
+    counts = np.bincount(names, minlength=len(trace.names))
+    for code in np.flatnonzero(counts >= _FEWEST_CALLS * len(reads)).tolist():
+        if not _CHOICE.search(trace.names[code]):
+            continue
+        at = np.flatnonzero(names == code)
+        each = np.diff(np.searchsorted(at, np.append(reads, len(names))))
+        if each.min() >= _FEWEST_CALLS:
+            return np.concatenate((reads[:1], at[:-1] + 1))
+    return reads
 
 
 def _by_graphs(trace: Trace, names: I64, link: I64) -> I64 | None:

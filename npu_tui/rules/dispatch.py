@@ -113,7 +113,7 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
     if place is None:
         return None
     removes = facts.lost_span(place.chosen)
-    lost = float(launches.lost[place.chosen].sum())
+    lost = float(launches.lost[place.chosen].sum()) if not len(facts.unasked[0]) else float(length_of(removes))
     severity = severity_of(facts, facts.share(lost))
     if facts.share(place.idle) >= limits[CLUSTER_IDLE_HIGH] and lost > place.idle / 2:
         severity = "high"

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import LineLoss, losing_launches
 from npu_tui.analysis.collectives import Collectives
 from npu_tui.analysis.device import EVERYTHING, Window, named_in
 from npu_tui.analysis.drains import DispatchRange, Drain, dispatch_ranges, drains, launches_in
 from npu_tui.analysis.kernels import KernelTable, peak_of
-from npu_tui.analysis.launches import Dispatch
+from npu_tui.analysis.launches import Dispatch, operation_of
 from npu_tui.analysis.operators import kernel_types
 from npu_tui.analysis.overlap import DevicePart, Overlap, dequeue_idle_ratio
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, Replay
 from npu_tui.analysis.replay_device import KERNEL, DeviceTasks
+from npu_tui.analysis.requests import request_waits
 from npu_tui.analysis.rhythm import Rhythm, rhythm
 from npu_tui.analysis.steps import Step, warm_up_steps
 from npu_tui.analysis.thresholds import Threshold
-from npu_tui.rules.inputs import I64, NOTHING, Bools, Input, Inputs, Span, TraceSlices, both
+from npu_tui.rules.inputs import I64, NOTHING, Bools, Input, Inputs, Span, TraceSlices, both, length_of, without
 from npu_tui.trace.arrays import distinct
 from npu_tui.trace.intervals import clipped, union
 from npu_tui.trace.kineto import is_kineto, launch_links, left_out
@@ -29,6 +31,8 @@ from npu_tui.trace.once import ValueCache, of_trace, once
 
 PEAK_TFLOPS = Threshold("peak_tflops", 0.0)
 
+_LEAST_WAIT_NS = 1_000_000
+"""A shorter wait for a request is how a server works."""
 _LAUNCH_AT_MOST_NS = 200_000
 """A launch that needs no waiting is never longer on its way."""
 
@@ -97,7 +101,10 @@ class Facts(TraceSlices):
     @once
     def sums(self) -> Overlap:
         """Computing, communication and free time of the window, without a trace those of step_trace_time.csv."""
-        return self.inputs.table_sums()[1] if self.part.lanes is None else self.part.lanes.sums(self.window)
+        if self.part.lanes is None:
+            return self.inputs.table_sums()[1]
+        sums = self.part.lanes.sums(self.window)
+        return replace(sums, free=sums.free - length_of(self.unasked)) if len(self.unasked[0]) else sums
 
     @property
     def total(self) -> int:
@@ -171,8 +178,10 @@ class Facts(TraceSlices):
         if not self.whole_steps:
             return float(min(self.window.end, self.trace.end) - max(self.window.start, 0))
         if not self.steps:
-            length = self.total if self.replay is None else self.replay.recorded
-            return float(self.total) if self.rhythm is None else length / self.rhythm.count
+            if self.rhythm is None:
+                return float(self.total)
+            length = self.total if self.replay is None else self.replay.recorded - length_of(self.unasked)
+            return length / self.rhythm.count
         if self.replay is not None and self.inputs.step is None and not self.warm_up:
             return self.replay.recorded / self.count
         items = [step.item for step in self.steps]
@@ -204,7 +213,41 @@ class Facts(TraceSlices):
     @once
     def free(self) -> Span:
         """Free time by the Overlap Analysis."""
-        return self.cut(self.part.lanes.free) if self.part.lanes is not None else NOTHING
+        return self._asked(self.cut(self.part.lanes.free)) if self.part.lanes is not None else NOTHING
+
+    @once
+    def waits_for_requests(self) -> list[tuple[int, int, int]]:
+        """Waits of the launching threads for a request, in a run without steps: start, end (host clock) and slice.
+
+        They last as long as a token, or what else repeats.
+        """
+        if any(step.number is not None for step in self.inputs.steps) or self.part.slices is None:
+            return []
+        if self.rhythm is not None and self.rhythm.unit == "iteration":
+            return []
+        calls = operation_of(self.trace, self.kernels)
+        if self.launches is not None:
+            calls = np.append(calls, self.trace.links.source_slice[self.launches.link])
+        lanes = np.unique(self.trace.slices.lane[calls[calls >= 0]]).tolist()
+        busy = length_of(self.cut(self.busy)) / self.rhythm.count if self.rhythm is not None else 0
+        threads = {self.trace.lanes[number].tid for number in lanes}
+        return request_waits(self.trace, threads, max(busy, _LEAST_WAIT_NS))
+
+    @once
+    def unasked(self) -> Span:
+        """Idle time of the device in which the host waits for a request: nobody is late then."""
+        if self.part.lanes is None or not self.waits_for_requests:
+            return NOTHING
+        start, end = np.array(self._waits_on_device, np.int64).T
+        return both(self.cut(self.part.lanes.free), (start, end))
+
+    @property
+    def _waits_on_device(self) -> list[tuple[int, int]]:
+        return [(start + self.floor, end + self.floor) for start, end, _ in self.waits_for_requests]
+
+    def _asked(self, span: Span) -> Span:
+        """``span`` without the time in which nobody asks for anything."""
+        return without(span, self.unasked) if len(self.unasked[0]) else span
 
     @once
     def exposed(self) -> Span:
@@ -245,7 +288,7 @@ class Facts(TraceSlices):
         if split is None:
             return NOTHING
         late = split.linked & (split.late_until > split.start)
-        return self.cut((split.start[late], split.late_until[late].astype(np.int64)))
+        return self._asked(self.cut((split.start[late], split.late_until[late].astype(np.int64))))
 
     @once
     def device_side(self) -> Span:
@@ -262,7 +305,8 @@ class Facts(TraceSlices):
         if launches is None:
             return NOTHING
         losing = launches.lost > 0 if chosen is None else (launches.lost > 0) & chosen
-        return union(launches.ready[losing], (launches.ready[losing] + launches.lost[losing]).astype(np.int64))
+        lost = union(launches.ready[losing], (launches.ready[losing] + launches.lost[losing]).astype(np.int64))
+        return self._asked(lost)
 
     @once
     def lost(self) -> Span:
@@ -319,7 +363,13 @@ class Facts(TraceSlices):
         every = drains(self.trace, self.part.slices, self.part.pairs)
         if self.inputs.step is not None:
             return [drain for drain in every if self._since < drain.end <= self.window.end]
+        every = [drain for drain in every if not self._is_unasked(drain)]
         return [drain for drain in every if self.window.start <= drain.start < self.window.end]
+
+    def _is_unasked(self, drain: Drain) -> bool:
+        """Whether the device ran dry because nobody asked for anything."""
+        waits = (min(end, drain.end) - max(start, drain.start) for start, end in self._waits_on_device)
+        return 2 * sum(wait for wait in waits if wait > 0) > drain.end - drain.start
 
     @once
     def dequeue_idle(self) -> float | None:

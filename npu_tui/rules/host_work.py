@@ -83,12 +83,13 @@ def _waiting(facts: Facts) -> Span:
 
 
 def _told_elsewhere(facts: Facts) -> Span:
-    """The starts of steps and the pauses of the host, where these are findings of their own."""
+    """The starts of steps, pauses of the host and waits for requests, where these are findings of their own."""
     starts = before_first_kernels(facts)
     paused = pauses(facts)
     return together(
         starts if start_share(facts, starts) >= facts.limits[STEP_START_SHARE] else NOTHING,
         paused.removes if paused is not None and paused.removes is not None else NOTHING,
+        facts.unasked,
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from npu_tui.analysis.device import named_in
 from npu_tui.rules.blame import COMPILE
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import inside
+from npu_tui.rules.inputs import inside, length_of
 from npu_tui.trace.message import Message, Said, message
 
 
@@ -16,6 +16,9 @@ def left_out(facts: Facts) -> list[Message]:
     parts = []
     if facts.warm_up:
         parts.append(_warm_up(facts))
+    if len(facts.unasked[0]):
+        time = length_of(facts.unasked)
+        parts.append(message("finding.left_out.unasked", time=time, total=time + facts.total))
     silent = [step.number for step in facts.inputs.steps if step.number is not None and step.window is None]
     if silent and facts.whole_steps and facts.inputs.step is None and facts.steps:
         parts.append(message("finding.left_out.silent", count=len(silent), first=min(silent)))

@@ -201,7 +201,33 @@ def _silent(facts: Facts, start: int, end: int) -> bool:
     return not bool((facts.length(around) < _FAR_LONGER * length).any())
 
 
+def unasked(facts: Facts) -> Draft | None:
+    """A server that waits for requests."""
+    waits = facts.waits_for_requests
+    time = length_of(facts.unasked)
+    if not time:
+        return None
+    items = np.array([item for *_, item in waits], np.int64)
+    name = facts.name_of(int(items[np.argmax(facts.length(items))]), 60)
+    share = time / (time + facts.total)
+    return Draft(
+        "info",
+        message("finding.unasked.title", time=time, share=share),
+        message("finding.unasked.detail", count=len(waits), time=time, name=name),
+        facts.longest(items, lambda item: message("finding.unasked.place")),
+    )
+
+
 RULES: tuple[Rule, ...] = (
+    Rule(
+        "SERVE.IDLE",
+        cls="dispatch",
+        inputs=("device", "overlap", "links"),
+        check=unasked,
+        advice=("serve_load",),
+        pages=(pages.TUNING,),
+        sources=("20-step tuning checklist 2-20",),
+    ),
     Rule(
         "DEVICE.EVENT",
         cls="dispatch",

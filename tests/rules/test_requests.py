@@ -1,0 +1,70 @@
+"""A server that nobody asks is idle, not late; what it makes in one request are several tokens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from jobs import by_id
+from test_repetitions import Writer
+
+from npu_tui.strings import words
+
+TOKENS, REQUESTS, GAP = 6, 5, 30_000
+POLL = "<method 'poll' of 'select.epoll' objects>"
+
+
+def served(frame: str, tokens: tuple[int, ...] = (TOKENS,) * REQUESTS, around: str = "") -> Writer:
+    """Requests of several tokens, each of 12 kernels; ``frame`` lasts 30 ms between two of them. Times in µs."""
+    writer, at = Writer(), 1_000.0
+    for request, count in enumerate(tokens):
+        if request:
+            if around:
+                writer.host(around, at + 5, GAP - 10, "python_function")
+            writer.host(frame, at + 10, GAP - 20, "python_function")
+            at += GAP
+        begun = at
+        for _ in range(count):
+            start = at
+            writer.host("aten::npu_graph_replay", start - 20, 10)
+            writer.launch("AscendCL@aclmdlRIExecuteAsync", start - 18, start)
+            for kind in ("GatherV2", *("RmsNorm", "MatMulV2", "PagedAttention") * 3, "RmsNorm", "ArgMaxV2"):
+                writer.kernel(kind, at, 100)
+                at += 101
+        writer.host("aten::item", begun + 30, at - begun)
+        at += 40
+    return writer
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [POLL, "queue.py(171): get", "<method 'accept' of '_socket.socket' objects>", "zmq/sugar/socket.py(12): recv"],
+)
+def test_a_server_that_nobody_asks_is_idle(tmp_path: Path, frame: str) -> None:
+    profile = served(frame).profile(tmp_path)
+    found, (facts,) = profile.findings, profile.facts
+    rows = by_id(found)
+    assert (facts.rhythm.unit, facts.rhythm.count) == ("token", TOKENS * REQUESTS)
+    assert rows["SERVE.IDLE"].severity == "info"
+    assert rows["SERVE.IDLE"].gain_ns is None
+    assert words(found.verdict[0]).startswith("Waits for requests are left out (119.")
+    for row in found.findings:
+        assert row.severity == "info" or row.cls != "dispatch" or (row.gain_ns or 0) < 100_000, row.id
+        assert "TASK_QUEUE_ENABLE" not in " ".join(map(words, row.advice)) or row.severity in ("info", "low")
+    assert facts.share(facts.sums.computing) > 0.9
+
+
+def test_requests_of_uneven_length(tmp_path: Path) -> None:
+    (facts,) = served(POLL, (6, 3, 9, 4)).profile(tmp_path).facts
+    assert (facts.rhythm.unit, facts.rhythm.count) == ("token", 22)
+
+
+def test_other_pauses_are_pauses(tmp_path: Path) -> None:
+    rows = by_id(served("batcher.py(131): build_batch").profile(tmp_path).findings)
+    assert "SERVE.IDLE" not in rows
+    assert max((row.gain_ns or 0) for row in rows.values()) > 3_000_000
+
+
+def test_a_wait_for_a_batch_is_none_for_a_request(tmp_path: Path) -> None:
+    found = served("queue.py(171): get", around="torch/utils/data/dataloader.py(631): __next__").profile(tmp_path)
+    assert "SERVE.IDLE" not in by_id(found.findings)
