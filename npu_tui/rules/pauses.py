@@ -220,15 +220,6 @@ def unasked(facts: Facts) -> Draft | None:
 
 RULES: tuple[Rule, ...] = (
     Rule(
-        "SERVE.IDLE",
-        cls="dispatch",
-        inputs=("device", "overlap", "links"),
-        check=unasked,
-        advice=("serve_load",),
-        pages=(pages.TUNING,),
-        sources=("20-step tuning checklist 2-20",),
-    ),
-    Rule(
         "DEVICE.EVENT",
         cls="dispatch",
         inputs=("device", "overlap"),
@@ -251,6 +242,15 @@ RULES: tuple[Rule, ...] = (
         sources=("operator tuning guide 0-02, 0-07",),
         reach="cause",
         replayed=True,
+    ),
+    Rule(
+        "SERVE.IDLE",
+        cls="dispatch",
+        inputs=("device", "overlap", "links"),
+        check=unasked,
+        advice=("serve_load",),
+        pages=(pages.TUNING,),
+        sources=("20-step tuning checklist 2-20",),
     ),
     Rule(
         "HOST.PAUSE",
