@@ -63,16 +63,23 @@ def operator_type(name: str, operation: str = "") -> str:
 
 
 _TEMPLATE = re.compile(r"<[^<>]*>|\([^()]*\)")
-_TAIL = re.compile(r"(?:[_-](?:[0-9a-f]{8,}|\d+))+$", re.IGNORECASE)
+_PART_OF_TAIL = re.compile(r"[0-9a-f]{8,}|\d+", re.IGNORECASE)
+_MOST_NESTED = 64
 
 
 def foreign_type(name: str) -> str:
     """A kernel's ``name`` on a GPU without arguments of templates and calls, hashes and trailing digits."""
-    before = None
-    while before != name:
+    for _ in range(_MOST_NESTED):
         before, name = name, _TEMPLATE.sub("", name)
+        if before == name:
+            break
     name = name.removeprefix("void ").strip()
-    return _TAIL.sub("", name) or name
+    end = len(name)
+    while (at := max(name.rfind("_", 0, end), name.rfind("-", 0, end))) >= 0:
+        if not _PART_OF_TAIL.fullmatch(name, at + 1, end):
+            break
+        end = at
+    return name[:end] or name
 
 
 def _last_word(name: str) -> str:

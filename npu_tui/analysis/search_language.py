@@ -7,6 +7,7 @@ are separated by blanks. As an example, ``matmul dur>1ms layer:"Ascend Hardware"
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Literal
@@ -30,8 +31,9 @@ _FIELD = re.compile(rf"(?:^|(?<=\s))(?P<field>{'|'.join(FIELDS)})(?P<sign><=|>=|
 _LIKE_A_FIELD = re.compile(r"(?:^|(?<=\s))(?P<word>\w+)(?:[<>=~]|:(?!:))")
 _ARG = re.compile(r'(?P<key>[^~<>=:"]*?)\s*(?P<sign><=|>=|[~<>=])\s*')
 _QUOTED = re.compile(r'"(?P<text>[^"]*)"?')
-_PATTERN = re.compile(r"/(?P<pattern>(?:\\/|[^/])+(?:/(?!\s|$)(?:\\/|[^/])*)*)/(?=\s|$)")
+_PATTERN = re.compile(r"/(?P<pattern>(?:\\.|[^/\\])(?:\\.|[^/\\]|/(?!\s|$))*)/(?=\s|$)")
 _ESCAPE = re.compile(r"\\.")
+_CLOSING = re.compile(r"(?<!\\)/(?=\s|$)")
 _LINE = re.compile(r"(?P<file>.*?):?(?P<line>\d{1,9})?")
 
 
@@ -136,8 +138,10 @@ def _plain(text: str) -> list[Term]:
     """The terms of a text without fields: regular expressions, and the words between them."""
     terms: list[Term] = []
     at, text = 0, text.strip()
+    last = max((closing.start() for closing in _CLOSING.finditer(text)), default=0)
     while at < len(text):
-        start = next((i for i in range(at, len(text)) if _begins(text, i) and _PATTERN.match(text, i)), len(text))
+        starts = (i for i in range(at, last) if _begins(text, i) and _PATTERN.match(text, i))
+        start = next(starts, len(text))
         if words := text[at:start].strip():
             terms.append(Text(words))
         match = _PATTERN.match(text, start)
@@ -154,7 +158,9 @@ def _begins(text: str, at: int) -> bool:
 
 def _pattern(text: str) -> Text:
     try:
-        re.compile(text)
+        with warnings.catch_warnings():  # Python would write what it advises over the screen
+            warnings.simplefilter("ignore")
+            re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
         raise SearchError(say("query.pattern", why=error)) from None
     return Text(text, pattern=True)

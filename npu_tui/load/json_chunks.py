@@ -44,7 +44,7 @@ _PERHAPS_EARLY = re.compile(rb'[\]}][\s,\[\]}]*(?:\{\s*(?:"[a-z]{0,4}(?:"\s*)?)?
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*("?)|[{\[]+|[}\]]+', re.DOTALL)
 """A text, whose group is empty if its end is missing (so that nothing is tried twice), or brackets of one way."""
 _BLANK = b" \t\r\n\0,"
-_SEPARATOR = re.compile(rb"[\s\0]*,?[\s\0]*")
+_SEPARATOR = re.compile(rb"[\s\0]*(?:,[\s\0]*)?")
 _ARRAY = re.compile(rb'\s*(?:\{(?:.*?"traceEvents"\s*:\s*))?\[', re.DOTALL)
 BOM = b"\xef\xbb\xbf"
 

@@ -200,13 +200,17 @@ class Name(Struct, frozen=True):
     unit: str = ""
 
 
+_MOST_LOOKED_AT = 2_000
+"""Characters of a query for whose last word names are offered."""
+
+
 def possible_names(sql: str, names: Sequence[str]) -> list[Name]:
     """What the last word of ``sql`` may become, those that begin with it first; ``names`` are the tables there are.
 
     After FROM and JOIN tables, elsewhere columns of the tables that the query names, of all where it names none yet;
     the first word of all may be a table. Nothing inside of a quoted text, where an alias stands, and for a whole word.
     """
-    if _QUOTED.sub("", sql).count("'") % 2:
+    if len(sql) > _MOST_LOOKED_AT or _QUOTED.sub("", sql).count("'") % 2:
         return []
     last = _WORD.search(sql)
     if last is None:  # pragma: no cover - it matches the empty word

@@ -27,7 +27,7 @@ LONGEST_NAME = 256
 """As in MindStudio Insight."""
 
 _SECTION = re.compile(r"\[(?P<identity>[^\]]*)\]")
-_FLAG = re.compile(r"(?P<start>[-+.\w]+?)(?:\.\.(?P<end>[-+.\w]+))?(?:\s+(?P<name>.*))?")
+_FLAG = re.compile(r"(?P<start>[-+.\w]{1,64}?)(?:\.\.(?P<end>[-+.\w]{1,64}))?(?:\s+(?P<name>.*))?")
 
 
 class Flag(Struct, frozen=True, order=True):

@@ -30,7 +30,7 @@ _MODULE = re.compile(r"^nn\.Module: (?P<name>.+)$")
 _STEP = re.compile(r"^ProfilerStep(?P<number>#\d+)$")
 _QUEUED = re.compile(r"^(?:\w+)@(?P<name>.+)$")
 _GROUP = re.compile(r"^hcom_(?P<name>[A-Za-z0-9]+?)_?(?:__.*|_\d[\d_]*)?$")
-_KERNEL = re.compile(r"^(?:aclnn\w+?|aclop\w*?)_(?:\w+_)?(?P<kernel>[A-Za-z0-9]+)$")
+_KERNEL = re.compile(r"^acl(?:nn\w|op)\w*_(?P<kernel>[A-Za-z0-9]+)$")
 
 
 def ladder(name: str) -> list[str]:
