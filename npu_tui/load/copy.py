@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import sys
 import threading
 import time
@@ -27,7 +28,7 @@ from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.side_file import open_regular
 
-FORMAT = 9
+FORMAT = 10
 LEAST_BYTES = 24 << 20
 """Smaller traces are loaded as fast as they would be found."""
 
@@ -90,7 +91,7 @@ def has(key: str) -> bool:
 def sketch(source: Source, key: str) -> Trace | None:
     """What the first picture needs of the copy called ``key``, at once, or None; a damaged copy is removed."""
     with contextlib.suppress(OSError, ValueError, MemoryError), _opened(key) as descriptor:
-        return read_container(descriptor, source, sketch=True)
+        return read_container(descriptor, source, sketch=True, key=key)
     return None
 
 
@@ -100,7 +101,7 @@ def find(source: Source, key: str, watcher: Watcher = UNWATCHED) -> Trace | None
     Raises ``Cancelled`` if the watcher says to stop.
     """
     with contextlib.suppress(OSError, ValueError, MemoryError), _opened(key) as descriptor:
-        trace = read_container(descriptor, source, watcher=watcher)
+        trace = read_container(descriptor, source, watcher=watcher, key=key)
         with contextlib.suppress(OSError):
             os.utime(_path(key), ns=(time.time_ns(), os.fstat(descriptor).st_mtime_ns))  # the time of its last use
         return trace
@@ -120,6 +121,8 @@ def _opened(key: str) -> Iterator[int]:
     # A FIFO of that name would wait for somebody who writes to it.
     descriptor = os.open(_path(key), os.O_RDONLY | os.O_NONBLOCK)
     try:
+        _check_owner(os.stat(directory()), directory())
+        _check_owner(os.fstat(descriptor), _path(key))
         yield descriptor
     except DamagedError:
         with contextlib.suppress(OSError):
@@ -127,6 +130,15 @@ def _opened(key: str) -> Iterator[int]:
         raise
     finally:
         os.close(descriptor)
+
+
+def _check_owner(status: os.stat_result, path: Path) -> None:
+    """Raises ``PermissionError`` where another user may decide what ``path`` holds."""
+    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise PermissionError(errno.EPERM, _OPEN_TO_OTHERS, str(path))
+
+
+_OPEN_TO_OTHERS = "belongs to another user, or others may write to it"
 
 
 class TooLargeError(OSError):
@@ -147,6 +159,7 @@ def keep(trace: Trace, key: str, go_on: Callable[[], bool]) -> None:
     if needed > most:
         raise TooLargeError(needed, most)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _check_owner(folder.stat(), folder)
     _make_room(folder, most - needed)
     status = os.statvfs(folder)
     if status.f_bavail * status.f_frsize < needed + _LEFT_FREE:
@@ -157,7 +170,7 @@ def keep(trace: Trace, key: str, go_on: Callable[[], bool]) -> None:
     try:
         with os.fdopen(descriptor, "w+b") as out:
             stamp = time.time_ns()
-            if not write_container(trace, out, stamp, go_on):
+            if not write_container(trace, out, stamp, go_on, key):
                 return
         os.utime(name, ns=(stamp, stamp))
         os.rename(name, _path(key))

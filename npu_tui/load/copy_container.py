@@ -179,7 +179,7 @@ def _at(columns: Columns, index: I64) -> Columns:
     return type(columns)(**{name: getattr(columns, name)[index] for name in columns.__struct_fields__})
 
 
-MAGIC = b"npu-tui\x03"
+MAGIC = b"npu-tui\x04"
 _LEAD = struct.Struct("<8sQQLQQL")
 _ALIGN = 64
 _PIECE = 4 << 20
@@ -228,13 +228,15 @@ _LATER = ("roles", "folded", "communication", "copies")
 
 
 class _Head(msgspec.Struct):
-    """``stamp`` is the time (ns) of the file, ``opened`` the path of the trace when this was written.
+    """``stamp`` is the time (ns) of the file, ``key`` what it is called, ``opened`` the path of the trace when this
+    was written.
 
     ``files`` gives the plain bytes of each event file and whether it is packed. The columns are ``size`` bytes from
     ``start`` on; ``pieces`` of them have an offset from there, a length and a checksum. ``trace`` is ``_StoredTrace``.
     """
 
     stamp: int
+    key: str
     opened: str
     files: list[tuple[int, bool]]
     start: int
@@ -276,10 +278,11 @@ def container_bytes(trace: Trace) -> int:
     return size + len(stored) + folded + _SKETCH_BYTES
 
 
-def write_container(trace: Trace, out: BinaryIO, stamp: int, go_on: Callable[[], bool]) -> bool:
+def write_container(trace: Trace, out: BinaryIO, stamp: int, go_on: Callable[[], bool], key: str = "") -> bool:
     """Write ``trace`` to ``out``, an empty file; False if ``go_on`` said to stop.
 
-    ``stamp`` is the time (ns) that the file will be given once it is whole. Raises ``OSError`` where there is no room.
+    ``stamp`` is the time (ns) that the file will be given once it is whole, ``key`` what it will be called.
+    Raises ``OSError`` where there is no room.
     """
     sketch = sketch_of(trace, go_on)
     if sketch is None:
@@ -290,7 +293,7 @@ def write_container(trace: Trace, out: BinaryIO, stamp: int, go_on: Callable[[],
     heads: list[int] = []
     out.seek(_ALIGN)
     for part, folded in ((sketch, sketch.folded), (trace, {row: trace.folded[row] for row in _deep_rows(trace)})):
-        head = _write_part(part, folded, out, stamp, go_on)
+        head = _write_part(part, folded, out, stamp, go_on, key)
         if head is None:
             return False
         heads += out.tell(), len(head), zlib.crc32(head)
@@ -307,7 +310,7 @@ def _deep_rows(trace: Trace) -> list[int]:
 
 
 def _write_part(
-    trace: Trace, folded: dict[int, Rows], out: BinaryIO, stamp: int, go_on: Callable[[], bool]
+    trace: Trace, folded: dict[int, Rows], out: BinaryIO, stamp: int, go_on: Callable[[], bool], key: str
 ) -> bytes | None:
     """Write the columns of ``trace``; the head that belongs after them, None if ``go_on`` said to stop."""
     stored, columns, size = _encoded(trace, folded)
@@ -326,7 +329,7 @@ def _write_part(
     opened = os.path.abspath(trace.path).encode(errors="replace").decode()
     files = [(file.size, file.copy is not None) for file in trace.files]
     events = sum(trace.events.values())
-    return msgspec.msgpack.encode(_Head(stamp, opened, files, start, size, pieces, events, msgspec.Raw(stored)))
+    return msgspec.msgpack.encode(_Head(stamp, key, opened, files, start, size, pieces, events, msgspec.Raw(stored)))
 
 
 def opened_path(descriptor: int) -> str:
@@ -348,14 +351,17 @@ def _head(descriptor: int, sketch: bool) -> _Head:
         raise DamagedError from error
 
 
-def read_container(descriptor: int, source: Source, sketch: bool = False, watcher: Watcher = UNWATCHED) -> Trace:
+def read_container(
+    descriptor: int, source: Source, sketch: bool = False, watcher: Watcher = UNWATCHED, key: str = ""
+) -> Trace:
     """The trace in the file ``descriptor``, or its ``sketch``, whose events lie in ``source``.
 
     Packed files are unpacked when an event is asked for. Raises ``DamagedError`` if the file is not as it was written,
+    or was written for another ``key``,
     ``Cancelled`` if the watcher says to stop, ``OSError`` if the file cannot be read.
     """
     head = _head(descriptor, sketch)
-    if len(head.files) != len(source.files) or head.stamp != os.fstat(descriptor).st_mtime_ns:
+    if head.key != key or len(head.files) != len(source.files) or head.stamp != os.fstat(descriptor).st_mtime_ns:
         raise DamagedError
     memory = _columns(descriptor, head, watcher)
 

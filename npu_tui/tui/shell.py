@@ -79,15 +79,14 @@ def open_line(app: App[Any], code: CodeLine) -> str:
     """Open ``code`` in ``$VISUAL`` or ``$EDITOR`` where its file is here, else copy it; returns what was done."""
     place = say("lines.place", file=printable(code.file), line=code.line)
     shown = brief(place)
-    file = Path(code.file)
-    if not file.is_file():
+    if not os.path.isfile(code.file):  # also one that may not be looked at, or whose name is too long
         app.copy_to_clipboard(place)
         return say("code.copied", place=shown)
     try:
         command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or _EDITOR) or [_EDITOR]
         with app.suspend():
             # A whole path cannot be taken for an option.
-            subprocess.run([*command, f"+{code.line}", str(file.resolve())], check=False)
+            subprocess.run([*command, f"+{code.line}", os.path.realpath(code.file)], check=False)
     except (OSError, ValueError, SuspendNotSupported) as error:
         app.copy_to_clipboard(place)
         return say("code.failed", place=shown, why=str(error) or type(error).__name__)

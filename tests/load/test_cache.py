@@ -262,7 +262,7 @@ def test_the_least_recently_used_goes_first(tmp_path: Path, monkeypatch: pytest.
 def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = traces_of(1, tmp_path)[0]
 
-    def full(trace: Trace, out: object, stamp: int, go_on: object) -> bool:
+    def full(*_: object) -> bool:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(cache, "write_container", full)
@@ -454,3 +454,30 @@ def test_writing_a_copy_lets_others_go_first(monkeypatch: pytest.MonkeyPatch) ->
     cache.Keeper(load("fixtures/healthy"), "key").finish(5)
     assert found == [max(before, 10)]
     assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before
+
+
+def test_a_copy_of_another_trace_is_not_taken_under_its_name() -> None:
+    _, key = kept("fixtures/healthy")
+    other = cache.key_of(find_source(Path("fixtures/dispatch_bound")))
+    assert other is not None
+    os.rename(cache.directory() / f"{key}.columns", cache.directory() / f"{other}.columns")
+    assert found("fixtures/dispatch_bound", other) is None
+    assert not cache.copies()
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
+def test_a_folder_that_others_may_write_to_is_not_trusted(mode: int) -> None:
+    trace, key = kept("fixtures/healthy")
+    cache.directory().chmod(mode)
+    assert found("fixtures/healthy", key) is None
+    assert cache.copies()
+    with pytest.raises(PermissionError, match="others may write"):
+        cache.keep(trace, key, lambda: True)
+    cache.directory().chmod(0o755)
+    assert found("fixtures/healthy", key) is not None
+
+
+def test_a_copy_of_another_user_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, key = kept("fixtures/healthy")
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert found("fixtures/healthy", key) is None
