@@ -16,6 +16,7 @@ from npu_tui.analysis.operators import collective_types
 from npu_tui.trace.args import CommunicationArgs, PlaneArgs
 from npu_tui.trace.arrays import distinct
 from npu_tui.trace.intervals import difference, union
+from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.model import Lane, Trace
 from npu_tui.trace.transfers import groups_of
 
@@ -38,6 +39,9 @@ def collectives(trace: Trace, args: CommunicationArgs, window: Window = EVERYTHI
     items_of_groups = [
         group.first + np.flatnonzero(window.holds(slices.start[group.first : group.last])) for group, _ in groups
     ]
+    if is_kineto(trace):  # collectives are kernels: they have no lanes of their own, and no tasks
+        known = args.collectives.item
+        items_of_groups = [known[window.holds(slices.start[known])]]
     item = np.concatenate([*items_of_groups, np.zeros(0, np.int64)])
     order = np.argsort(slices.start[item], kind="stable")
     number = np.empty(len(item), np.int64)

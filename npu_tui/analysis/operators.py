@@ -90,9 +90,16 @@ def _last_word(name: str) -> str:
     return words[-1]
 
 
+_OF_KERNEL = re.compile(
+    r"\w*?ccl\w*?_(?:All_?Reduce|All_?Gather|Reduce_?Scatter|Broadcast|Reduce|Send_?Recv|All_?to_?All)", re.IGNORECASE
+)
+
+
 @lru_cache(maxsize=1 << 16)  # every collective has a unique name, and several rules ask
 def collective_type(name: str) -> str:
-    """The type of a collective's ``name``: ``hcom_allReduce_`` of ``hcom_allReduce__586_0_1``."""
+    """The type of a collective: ``hcom_allReduce_`` of ``hcom_allReduce__586_0_1``, ``ncclDevKernel_AllReduce``."""
+    if kernel := _OF_KERNEL.match(name):
+        return kernel[0]
     head, double, _ = name.partition("__")
     return f"{head}_" if double else _last_word(name).rstrip("0123456789") or name
 

@@ -38,6 +38,7 @@ from npu_tui.load.find import Source
 from npu_tui.load.load import load
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.intervals import intersection, union
+from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import printable
 from npu_tui.trace.transfers import NO_RANK, plane_tasks
@@ -209,9 +210,11 @@ def calls_of(profile: Profile) -> list[Call]:
     """Every collective of the trace, ns since 1970.
 
     It is of the step in whose window on the device it starts; before the first kernel, of the one that it starts in on
-    the host.
+    the host. Kernels of a GPU do not tell which collectives of the ranks meet.
     """
     trace = profile.trace
+    if is_kineto(trace):
+        return []
     numbered = [(str(step.number), step) for step in profile.steps if step.number is not None]
     windows = [(name, step.window.start, step.window.end) for name, step in numbered if step.window is not None]
     windows += [(name, *_on_device(profile, step)) for name, step in numbered]

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.trace.args import ABSENT, ArgColumn, CollectiveArgs, CommunicationArgs, Copies, PlaneArgs, as_number
+from npu_tui.trace.kineto import device_work, is_kineto
 from npu_tui.trace.model import Lane, Trace
 from npu_tui.trace.once import of_trace
 
@@ -31,6 +32,12 @@ _LARGEST = 1 << 62
 
 _PLANE_ARGS = ("src rank", "dst rank", "size(Byte)", "link type")
 _COLLECTIVE_ARGS = ("alg_type", "count", "data_type")
+_KINETO_ARGS = ("In msg nelems", "dtype")
+_ELEMENTS = {
+    "Byte": 1, "Char": 1, "Bool": 1, "Float8_e4m3fn": 1, "Float8_e5m2": 1, "Short": 2, "Half": 2, "BFloat16": 2,
+    "Int": 4, "Float": 4, "Long": 8, "Double": 8,
+}  # fmt: skip
+"""Bytes of an element by PyTorch's names."""
 _BITS = re.compile(r"(\d+)")
 
 
@@ -61,7 +68,9 @@ def plane_tasks(trace: Trace) -> I64:
 
 
 def group_slices(trace: Trace) -> I64:
-    """The collectives: all slices on the group lanes of communication layers, ascending."""
+    """The collectives: all slices on the group lanes of communication layers, or kernels of a GPU; ascending."""
+    if is_kineto(trace):
+        return np.flatnonzero(device_work(trace)["collective"])
     return _slices_on([group for group, _ in groups_of(trace)])
 
 
@@ -81,6 +90,8 @@ def communication_args(trace: Trace) -> CommunicationArgs:
 @of_trace
 def _read_args(trace: Trace) -> CommunicationArgs:
     tasks, collectives = plane_tasks(trace), group_slices(trace)
+    if is_kineto(trace):
+        return _kineto_args(trace, collectives)
     wanted = trace.slices.event[np.concatenate((tasks, collectives))]
     columns = trace.args.columns(wanted, (*_PLANE_ARGS, *_COLLECTIVE_ARGS))
     source, target, size, link = (column[: len(tasks)] for column in columns[: len(_PLANE_ARGS)])
@@ -91,6 +102,19 @@ def _read_args(trace: Trace) -> CommunicationArgs:
     sizes = [_size(number, data) for number, data in zip(count.objects, kind.objects, strict=True)]
     collective_args = CollectiveArgs(collectives, _codes(algorithm), np.array(sizes, np.int64), [*algorithm.texts, ""])
     return CommunicationArgs(planes, collective_args)
+
+
+def _kineto_args(trace: Trace, collectives: I64) -> CommunicationArgs:
+    """The args of collectives that are kernels; nothing is recorded of who they wait for."""
+    none, nowhere = np.zeros(0, np.int64), np.zeros(0, np.int32)
+    planes = PlaneArgs(none, nowhere, nowhere, none, nowhere, [""])
+    counts, kinds = (column.objects for column in trace.args.columns(trace.slices.event[collectives], _KINETO_ARGS))
+    sizes = [
+        count * _ELEMENTS[kind] if type(count) is int and 0 < count < _MOST_BYTES and kind in _ELEMENTS else -1
+        for count, kind in zip(counts, kinds, strict=True)
+    ]
+    unknown = np.zeros(len(collectives), np.int32)
+    return CommunicationArgs(planes, CollectiveArgs(collectives, unknown, np.array(sizes, np.int64), [""]))
 
 
 def rank_numbers(column: ArgColumn) -> I32:

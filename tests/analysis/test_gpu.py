@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from measured import profile_at
 
+from npu_tui.output.report import report
 from npu_tui.strings import words
 from npu_tui.trace.kineto import left_out
 
@@ -59,13 +60,15 @@ def test_a_small_trace(tmp_path: Path) -> None:
     events = [
         _slice("kernel", "earlier", 1, 7, 0, 20),
         *_launched("hipLaunchKernel", 50, 1, ("kernel", "void gemm<float>(int)", 60, 20)),
-        *_launched("hipLaunchKernel", 52, 2, ("kernel", "ncclDevKernel_AllReduce_Sum", 70, 30)),
+        *_launched("hipLaunchKernel", 52, 2, ("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(Args<4>)", 70, 30)),
         *_launched("hipMemcpyAsync", 56, 3, ("gpu_memcpy", "Memcpy DtoH", 100, 10)),
         *_launched("hipStreamSynchronize", 60, 4),
         *_launched("hipGraphLaunch", 190, 5, *(("kernel", f"in_graph_{k}", 200 + 22 * k, 20) for k in range(5))),
         _slice("gpu_user_annotation", "range", 1, 7, 60, 250),
         _slice("kernel", "__amd_rocclr_copyBuffer", 1, 7, 310, 5),
     ]
+    exchange = next(event for event in events if event["name"].startswith("nccl"))
+    exchange["args"] |= {"Collective name": "allreduce", "In msg nelems": 1024, "dtype": "Float"}
     info = {"rank": 5, "world_size": 8, "pg_config": [{"pg_name": "0", "pg_desc": "dp", "ranks": [1, 5]}]}
     path = tmp_path / "h_1.1.pt.trace.json"
     path.write_text(json.dumps({"distributedInfo": info, "traceEvents": events}))
@@ -88,6 +91,9 @@ def test_a_small_trace(tmp_path: Path) -> None:
     assert (late + side) / 1000 == pytest.approx(98)
     assert unknown / 1000 == 2, "nothing tells what launched the last copy"
     assert np.count_nonzero(found.compute) == 6
+    collective = report(found).communication[0]
+    assert (collective.type, collective.elapsed_us) == ("ncclDevKernel_AllReduce", 30.0)
+    assert found.collectives.size.tolist() == [4096]
     advice = " ".join(words(text) for finding in found.findings.findings for text in finding.advice)
     for npu_only in ("TASK_QUEUE_ENABLE", "torch_npu", "CPU_AFFINITY_CONF", "MINDIE", "torchair"):
         assert npu_only not in advice
