@@ -21,6 +21,7 @@ _LATE = troubled(JOB, late_peer=2, late_peer_ns=12_000_000)
 _LEVEL0 = replace(_SIX, profiler_level=0)
 _ON_TIME = untroubled(late_peer=None)
 _MET = replace(JOB, kernel_ns=200_000, steps=3, with_stack=False)
+_GROUPS = replace(JOB, tensor_bytes=2_000_000, layers=3)
 _METRICS = replace(CALM, training=False, kernel_ns=300_000, host_op_ns=220_000, step_end_sync=False, steps=4)
 _DECODE = replace(
     CALM, decode=True, training=False, item_sync=True, step_end_sync=False, steps=24, losses=0, embedding=False
@@ -152,6 +153,21 @@ CAUSES: dict[str, Cause] = {
         _ON_TIME,
         ("COMM.STRAGGLER",),
     ),
+    "groups: late in the tensor group": Cause(
+        (troubled(_GROUPS, late_peer=2, late_peer_ns=9_000_000, late_in=1),), _ON_TIME, ("COMM.STRAGGLER",)
+    ),
+    "groups: late in the data group": Cause(
+        (troubled(_GROUPS, late_peer=2, late_peer_ns=12_000_000, late_in=0),), _ON_TIME, ("COMM.STRAGGLER",)
+    ),
+    "groups: two late in the tensor group": Cause(
+        (troubled(_GROUPS, late_peer=1, late_too=3, late_peer_ns=9_000_000, late_in=1),), _ON_TIME, ("COMM.STRAGGLER",)
+    ),
+    "groups: a hot expert": Cause(
+        (troubled(replace(_GROUPS, experts=True, token_bytes=400_000), hot_expert=3, hot_percent=2_500),),
+        untroubled(hot_expert=None),
+        ("COMM.STRAGGLER",),
+    ),
+    "nothing: two groups": Cause((_GROUPS,), same, ()),
     "peers: at Level0": Cause(
         (troubled(_LEVEL0, late_peer=2, late_peer_ns=12_000_000, late_once=True),), _ON_TIME, ("COMM.EXPOSED",)
     ),
