@@ -16,7 +16,7 @@ from npu_tui.trace.intervals import clipped
 from npu_tui.trace.kineto import device_work, is_kineto
 from npu_tui.trace.model import HOST_TO_DEVICE, MOST_DEVICES, Lane, Layer, LayerKind, Trace
 from npu_tui.trace.once import of_trace
-from npu_tui.trace.transfers import copy_marks, is_group_lane
+from npu_tui.trace.transfers import collective_streams, copy_marks, is_group_lane
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
@@ -59,6 +59,7 @@ COMPUTE_TASK_TYPES = frozenset({"AI_CORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV
 _CORE_TASK_TYPES = frozenset({"AI_CORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV"})
 _ON_AI_CPU = re.compile(r"AiCpu(?![a-z])")
 """Part of the names of AI CPU kernels; older writers record no task type for them."""
+_EVENTS = ("EVENT", "PLACE_HOLDER")
 _NOT_KERNELS = ("MEMCPY", "EVENT", "NOTIFY")
 
 
@@ -66,7 +67,8 @@ _NOT_KERNELS = ("MEMCPY", "EVENT", "NOTIFY")
 class DeviceSlices:
     """Masks over all slices of a trace for one device; (n,) each.
 
-    ``busy`` is compute, collectives (of group lanes) and copies. Event waits, event records and plane tasks are not.
+    ``busy`` is compute, collectives (of group lanes; without any the tasks of their streams) and copies. Event waits,
+    event records and plane tasks are not.
     """
 
     device: int | None
@@ -143,7 +145,12 @@ def _slices_of(trace: Trace, device: int | None, layers: list[Layer]) -> DeviceS
     # Older chips run copies on the AI CPU, whose task type counts as compute.
     for span in spans:
         compute[span] &= ~copy[span]
-    return DeviceSlices(device, compute, _on_lanes(trace, groups), copy)
+    exchanging = _on_lanes(trace, [lane for lane in hardware if lane in collective_streams(trace)])
+    copy &= ~exchanging
+    if groups:
+        return DeviceSlices(device, compute, _on_lanes(trace, groups), copy)
+    event = _kinds(trace.names, lambda name: name.startswith(_EVENTS))
+    return DeviceSlices(device, compute & ~exchanging, exchanging & ~event[slices.name], copy)
 
 
 def _on_lanes(trace: Trace, lanes: list[int]) -> Bools:

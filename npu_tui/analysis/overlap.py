@@ -125,13 +125,27 @@ def overlap_lanes(trace: Trace, devices: list[DeviceSlices]) -> list[OverlapLane
         layer = next((layer for layer in layers if layer.device == device.device), None)
         if layer is None and len(layers) == len(devices) == 1:
             layer = layers[0]  # the pids of older writers name no device
+        is_busy = (device.busy if is_kineto(trace) else device.compute | device.collective).any()
         if layer is not None:
             layers.remove(layer)
-            result.append(_of_file(trace, layer, device.device))
-        elif (device.busy if is_kineto(trace) else device.compute | device.collective).any():
+            computed = is_busy and overlaps_itself(trace, layer)
+            result.append(computed_lanes(trace, device) if computed else _of_file(trace, layer, device.device))
+        elif is_busy:
             result.append(computed_lanes(trace, device))
     rest = layers[: MOST_DEVICES - len(result)]
     return result + [_of_file(trace, layer, layer.device) for layer in rest]
+
+
+def overlaps_itself(trace: Trace, layer: Layer) -> bool:
+    """Whether slices of a lane of ``layer`` overlap by more than rounding, so that their sum is longer than its span.
+
+    Then the trace holds several processes or devices as one, and what the lanes tell is of none of them.
+    """
+    for lane in (trace.lanes[index] for index in layer.lanes):
+        start, end = trace.slices.start[lane.first : lane.last], trace.slices.end[lane.first : lane.last]
+        if int(np.maximum(end[:-1] - start[1:], 0).sum()) > _ROUNDING_NS * len(start):
+            return True
+    return False
 
 
 def _of_file(trace: Trace, layer: Layer, device: int | None) -> OverlapLanes:

@@ -10,7 +10,7 @@ from npu_tui.analysis.device import EVERYTHING, Window, named_in
 from npu_tui.analysis.launches import dequeued_launches, enqueue_slices
 from npu_tui.analysis.overlap import Overlap, OverlapLanes
 from npu_tui.trace.arrays import among, distinct
-from npu_tui.trace.classes import step_number
+from npu_tui.trace.classes import repeated_number, step_number
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
@@ -21,6 +21,7 @@ _RECEIVE = "hcom_receive"
 class Step(Struct, frozen=True):
     """A ``ProfilerStep#N`` slice; ``window`` is its time on the device, None where it launched nothing.
 
+    Without any an iteration of a static graph, whose window is its own, or a range of the host such as ``step 3``.
     A profile without steps has one Step without name, number and slice (-1).
     """
 
@@ -40,22 +41,37 @@ class StepSums(Struct, frozen=True):
 
 
 def steps(trace: Trace) -> list[Step]:
-    """The steps of ``trace`` by number; where the device windows of two steps overlap, the first has the time."""
-    items: dict[int, int] = {}
+    """The steps of ``trace`` by time; where the device windows of two steps overlap, the first has the time.
+
+    Numbers repeat where the profiler was started anew. What has the number of a step within that step is the same one
+    on another lane.
+    """
+    numbered: list[tuple[int, int]] = []
+    reached_by: dict[int, int] = {}
     for item in _step_slices(trace):
-        text = step_number(trace.name_of(item))
-        if text is not None:
-            items.setdefault(int(text), item)
-    if not items:
+        name = trace.name_of(item)
+        number = int(step_number(name) or repeated_number(name) or -1)
+        if number >= 0 and int(trace.slices.start[item]) >= reached_by.get(number, -(2**62)):
+            numbered.append((number, item))
+            reached_by[number] = int(trace.slices.end[item])
+    if not numbered:
         return [Step(None, None, -1, EVERYTHING)]
-    spans = _device_spans(trace, np.array([items[number] for number in sorted(items)]))
+    if len(reached_by) == len(numbered):
+        numbered.sort()
+    items = np.array([item for _, item in numbered])
+    on_device = trace.layers[trace.lanes[int(trace.slices.lane[items[0]])].layer].kind == "hardware"
+    spans: list[tuple[int, int] | None]
+    if on_device:
+        spans = list(zip(trace.slices.start[items].tolist(), trace.slices.end[items].tolist(), strict=True))
+    else:
+        spans = _device_spans(trace, items)
     result, reached = [], -(2**62)
-    for number, span in zip(sorted(items), spans, strict=True):
+    for (number, item), span in zip(numbered, spans, strict=True):
         window = None
         if span is not None:
             window = Window(max(span[0], reached), max(span[1], reached), whole=True)
             reached = window.end
-        result.append(Step(trace.name_of(items[number]), number, items[number], window))
+        result.append(Step(trace.name_of(item), number, item, window))
     return result
 
 

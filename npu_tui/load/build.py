@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.load.args import JsonArgs
+from npu_tui.load.doubles import distinct_links, first_of_equals
 from npu_tui.load.json_events import NO_PROCESS, NO_THREAD
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.layers import PairedEnds, ProcessPlan, bound_links, paired_ends, plan_layers, thread_label
@@ -21,7 +22,7 @@ from npu_tui.load.times import INVALID
 from npu_tui.native.library import library
 from npu_tui.native.rows import first_fit
 from npu_tui.trace.arrays import sort_slices
-from npu_tui.trace.classes import classify, step_number
+from npu_tui.trace.classes import STEP_TRACE, classify, repeated_number, step_number
 from npu_tui.trace.message import message
 from npu_tui.trace.model import Counters, EventFile, Health, Lane, Layer, Rows, Series, Slices, Trace, make_rows
 from npu_tui.trace.text import brief
@@ -120,11 +121,17 @@ def build_trace(
     lane = lane_of[thread] if len(thread) else np.zeros(0, np.int32)
     order = sort_slices(lane, start, end)
     kept = order if kept is None else kept[order]
-    gathering = Background(lambda: {name: _ordered(whole, name, dtype, kept) for name, dtype in _IDS}, large)
     lane, start, end = np.take(lane, order), np.take(start, order), np.take(end, order)
+    category = np.take(category, order)
+    streams = np.array([plan.kind in ("hardware", "overlap") for plan in plans for _ in plan.threads], np.bool_)
+    single = first_of_equals(lane, start, end, streams, lambda: whole.peek("x_name", np.int32)[kept])
+    if single is not None:
+        health.warnings.append(message("odd.doubled", count=int(np.count_nonzero(~single)), all=len(single)))
+        kept, lane, start, end, category = kept[single], lane[single], start[single], end[single], category[single]
+    gathering = Background(lambda: {name: _ordered(whole, name, dtype, kept) for name, dtype in _IDS}, large)
     # Without the library a thread would only take turns with this one.
     packing = Background(lambda: first_fit(lane, start, end), large and library() is not None)
-    slices = _slices(whole, plans, kept, lane, start, end, np.take(category, order))
+    slices = _slices(whole, plans, kept, lane, start, end, category)
     bounds = np.searchsorted(lane, np.arange(max(sum(len(plan.threads) for plan in plans), 1) + 1))
 
     def place() -> tuple[Rows, list[Lane]]:
@@ -134,6 +141,8 @@ def build_trace(
     placing = Background(place, large)
     python = {plan.pid for plan in plans if plan.kind == "python"}
     links = bound_links(whole, pairing.result(), lane_of, python, bounds, slices, start_ns, health)
+    if single is not None:
+        links = distinct_links(links)
     rows, lanes = placing.result()
     for name, column in gathering.result().items():
         setattr(slices, name, column)
@@ -300,24 +309,46 @@ def _rows_and_lanes(
     offset = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=int(first_row[-1])))))
     steps, depths = _steps(whole, plans, lanes, slices)
     if len(steps):
-        python = next(i for i, plan in enumerate(plans) if plan.kind == "python")
+        layer = lanes[int(slices.lane[steps[0]])].layer
         counts = np.bincount(depths)
         item = np.concatenate((item, steps[np.argsort(depths, kind="stable")]))
         offset = np.concatenate((offset, offset[-1] + np.cumsum(counts)))
         first, rows_used = int(first_row[-1]), len(counts)
-        lanes.append(Lane(len(lanes), python, -1, STEPS_LANE, rank, 0, 0, first, rows_used, derived=True))
+        lanes.append(Lane(len(lanes), layer, -1, STEPS_LANE, rank, 0, 0, first, rows_used, derived=True))
     item = item.astype(np.int32, copy=False)
     return make_rows(offset.astype(np.int64), item, slices.start[item], slices.end[item]), lanes
 
 
+_FEWEST_STEPS = 2
+"""A single slice called ``step 1`` says nothing of what repeats."""
+
+
 def _steps(whole: WholeColumns, plans: list[ProcessPlan], lanes: list[Lane], slices: Slices) -> tuple[I64, I32]:
-    """The ``ProfilerStep#N`` slices of the Python layers by start, and their rows in the derived lane."""
-    python = [i for i, plan in enumerate(plans) if plan.kind == "python"]
-    codes = [code for name, code in whole.names.items() if step_number(name) is not None]
-    steps = np.flatnonzero(np.isin(slices.name, codes)) if codes and python else np.zeros(0, np.int64)
-    steps = steps[np.isin(np.array([lane.layer for lane in lanes], np.int64)[slices.lane[steps]], python)]
+    """The slices that are steps by start, and their rows in the derived lane.
+
+    They are the first of these that there are: ``ProfilerStep#N`` on Python layers, on others of the host or on those
+    of a device (ranges of mstx), the iterations of a static graph, ranges of the host such as ``train_step 3``.
+    """
+    kinds = np.array([plans[lane.layer].kind for lane in lanes], np.str_)
+    graph = np.array([lane.name.startswith(STEP_TRACE) for lane in lanes], np.bool_)
+    host = np.isin(kinds, ("python", "cann", "other"))
+    marked = _named(slices, whole.names, step_number)
+    steps = marked[:0]
+    for places in (kinds == "python", host, ~host):
+        steps = steps if len(steps) or not len(marked) else marked[places[slices.lane[marked]]]
+    if not len(steps):
+        repeated = _named(slices, whole.names, repeated_number)
+        for places in (graph, host):
+            here = repeated[places[slices.lane[repeated]]] if len(repeated) and not len(steps) else steps
+            steps = here if len(np.unique(slices.name[here])) >= _FEWEST_STEPS else steps
     steps = steps[np.lexsort((-slices.end[steps], slices.start[steps]))]
     return steps, first_fit(np.zeros(len(steps), np.int32), slices.start[steps], slices.end[steps])
+
+
+def _named(slices: Slices, names: dict[str, int], number: Callable[[str], str | None]) -> I64:
+    """The slices to whose name ``number`` gives a number."""
+    codes = [code for name, code in names.items() if number(name) is not None]
+    return np.flatnonzero(np.isin(slices.name, codes)) if codes else np.zeros(0, np.int64)
 
 
 def sorted_counters(whole: WholeColumns, plans: list[ProcessPlan], start_ns: int) -> tuple[Counters, int]:

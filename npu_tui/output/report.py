@@ -286,6 +286,7 @@ def _health(profile: Profile) -> HealthPart:
     warnings += [
         say("report.health.disagrees", lane=lane, excess=excess / 1000) for lane, excess in profile.lane_excess
     ]
+    warnings += [say("report.health.merged", layer=layer) for layer in profile.merged_layers]
     if health.far:
         warnings.append(say("report.health.far", far=health.far, hours=health.far_gap / 3.6e12))
     return HealthPart(

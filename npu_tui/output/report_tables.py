@@ -101,6 +101,7 @@ def health_lines(profile: Profile) -> list[str]:
     if health.far:
         lines.append(say("health.far", count=f"{health.far:,}", gap=duration_text(health.far_gap)))
     lines += [brief(words(warning), 1_000) for warning in health.warnings]
+    lines += [say("report.health.merged", layer=brief(layer)) for layer in profile.merged_layers]
     for link in health.links:
         for key, count in (
             ("health.unbound_sources", link.unbound_sources),

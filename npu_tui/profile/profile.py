@@ -28,6 +28,7 @@ from npu_tui.analysis.overlap import (
     disagreement,
     free_slices,
     overlap_lanes,
+    overlaps_itself,
 )
 from npu_tui.analysis.replay import Replay
 from npu_tui.analysis.replay_device import DeviceTasks, device_tasks, event_pairs
@@ -329,6 +330,12 @@ class Profile:
                 by = disagreement(self.trace, device.lanes, device.slices)
                 excess += [(lane, ns) for lane, ns in zip(("Computing", "Communication"), by, strict=True) if ns]
         return excess
+
+    @shared
+    def merged_layers(self) -> list[str]:
+        """The layers of Overlap Analysis that hold several processes or devices as one: their time is computed."""
+        layers = [layer for layer in self.trace.layers if layer.kind == "overlap"]
+        return [layer.name for layer in layers if overlaps_itself(self.trace, layer)]
 
     @shared
     def idles(self) -> list[Idles]:

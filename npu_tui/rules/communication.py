@@ -65,7 +65,8 @@ def exposed(facts: Facts) -> Draft | None:
         severity = "info"
     words = {"time": sums.not_overlapped, "share": share}
     overlapped = (sums.communication - sums.not_overlapped) / sums.communication if sums.communication else 0.0
-    parts = [message("finding.exposed.detail", hidden=overlapped, count=len(facts.collectives), **words)]
+    detail = "finding.exposed.detail" if len(facts.collectives) else "finding.exposed.detail_streams"
+    parts = [message(detail, hidden=overlapped, count=len(facts.collectives), **words)]
     if sums.communication > sums.computing:
         parts.append(message("finding.exposed.more", communication=sums.communication, computing=sums.computing))
     if waited and lateness is not None:

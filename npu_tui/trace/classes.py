@@ -46,6 +46,17 @@ def step_number(name: str) -> str | None:
     return name.removeprefix(_STEP_PREFIX) if _STEP.fullmatch(name) else None
 
 
+_REPEATED = re.compile(r"(?:\w+_)?(?:step|iteration|iter)[ _#:=-]*(\d{1,18})", re.IGNORECASE)
+STEP_TRACE = "Step Trace"
+"""How the lanes begin on which msprof shows the iterations of a static graph, such as ``Step Trace(Model ID:2)``."""
+
+
+def repeated_number(name: str) -> str | None:
+    """The N of the names that others give to their steps, such as ``Iteration 3`` or ``train_step 3``, else None."""
+    match = _REPEATED.fullmatch(name)
+    return None if match is None else match[1]
+
+
 def classify(kind: LayerKind, category: str, name: str) -> OpClass:
     """The class of the slices called ``name`` with ``category`` in a layer of ``kind``."""
     if kind == "python" or kind == "other" or category == "python_function":

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from npu_tui.trace.args import ABSENT, ArgColumn, CollectiveArgs, CommunicationArgs, Copies, PlaneArgs, as_number
 from npu_tui.trace.kineto import device_work, is_kineto
-from npu_tui.trace.model import Lane, Trace
+from npu_tui.trace.model import HOST_TO_DEVICE, Lane, Trace
 from npu_tui.trace.once import of_trace
 
 I32 = npt.NDArray[np.int32]
@@ -47,18 +47,22 @@ def is_group_lane(name: str) -> bool:
 
 
 def groups_of(trace: Trace) -> list[tuple[Lane, list[Lane]]]:
-    """The group lanes of every communication layer, each with its planes, which follow it by thread id."""
+    """The group lanes of every communication layer, each with its planes, which follow it in the profiler's order.
+
+    Up to CANN 7 planes may come before the first group: they are those of that group.
+    """
     groups: list[tuple[Lane, list[Lane]]] = []
     for layer in trace.layers:
         if layer.kind != "communication":
             continue
-        group: Lane | None = None
-        for lane in sorted((trace.lanes[index] for index in layer.lanes), key=lambda lane: lane.tid):
+        before: list[Lane] = []
+        planes = before
+        for lane in (trace.lanes[index] for index in layer.lanes):
             if is_group_lane(lane.name):
-                group = lane
-                groups.append((lane, []))
-            elif group is not None:
-                groups[-1][1].append(lane)
+                planes, before = ([] if planes is not before else before), []
+                groups.append((lane, planes))
+            else:
+                planes.append(lane)
     return groups
 
 
@@ -155,13 +159,43 @@ def copy_marks(trace: Trace) -> tuple[Bools, Bools]:
     return np.array([*names, False]), np.array([*map(_TASK_TYPES.__contains__, trace.task_types), False])
 
 
+_NOTIFY = re.compile(r"notify[_ ](?:wait|record)", re.IGNORECASE)
+_KERNEL_TYPES = frozenset({"AI_CORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV"})
+
+
+@of_trace
+def collective_streams(trace: Trace) -> frozenset[int]:
+    """The lanes of streams that carry out collectives: they wait for other ranks, and copy what nobody launched.
+
+    An export of hardware tasks alone (``task_time`` of msprof) has nothing else of its collectives.
+    """
+    kernel = np.array([kind in _KERNEL_TYPES for kind in trace.task_types] + [False])
+    notify = np.array([_NOTIFY.match(name) is not None for name in trace.names] + [False])
+    named, typed = copy_marks(trace)
+    slices, lanes = trace.slices, []
+    targets = trace.links.target_slice[trace.links_of(HOST_TO_DEVICE)]
+    targets = targets[targets >= 0]
+    copied = slices.lane[targets[named[slices.name[targets]] | typed[slices.task_type[targets]]]]
+    launched = set(np.unique(copied).tolist())
+    for layer in trace.layers:
+        for lane in (trace.lanes[index] for index in layer.lanes if layer.kind == "hardware"):
+            tasks = slice(lane.first, lane.last)
+            if lane.index in launched or not notify[slices.name[tasks]].any():
+                continue
+            if not kernel[slices.task_type[tasks]].any():
+                lanes.append(lane.index)
+    return frozenset(lanes)
+
+
 def copy_slices(trace: Trace) -> I64:
-    """The copies (slices) of all devices, ascending."""
+    """The copies (slices) of all devices, ascending; those of collectives are none of them."""
     # Some writers name a copy (``MEMCPY_ASYNC``), others only give its task type.
     named, typed = copy_marks(trace)
     parts = [np.zeros(0, np.int64)]
     for layer in trace.layers:
         for lane in (trace.lanes[index] for index in layer.lanes if layer.kind == "hardware"):
+            if lane.index in collective_streams(trace):
+                continue
             slices_of_lane = slice(lane.first, lane.last)
             copied = named[trace.slices.name[slices_of_lane]] | typed[trace.slices.task_type[slices_of_lane]]
             parts.append(lane.first + np.flatnonzero(copied))

@@ -1,0 +1,46 @@
+"""Events that a file holds twice: an exporter appended again, or files of one process were put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+from msgspec.structs import fields
+
+from npu_tui.trace.model import Links
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_LEAST_SHARE = 0.1
+"""A stream runs one task at a time: where a tenth of its tasks lies on equal ones, the file holds them twice."""
+
+
+def first_of_equals(lane: I32, start: I64, end: I64, streams: Bools, names: Callable[[], I32]) -> Bools | None:
+    """The slices without those that equal another one in lane, name, start and end; (n,). None where a file has none.
+
+    The slices are sorted by lane, start and end; ``names`` gives the name of each. ``streams`` says which lanes hold
+    the tasks of a device: they tell whether events are doubled, as calls of the host may begin and end together.
+    """
+    if not streams.any():
+        return None
+    telling = (end > start) & streams[lane]
+    same = np.append(False, (lane[1:] == lane[:-1]) & (start[1:] == start[:-1]) & (end[1:] == end[:-1]))
+    least = _LEAST_SHARE * np.count_nonzero(telling)
+    if not least or np.count_nonzero(same & telling) < least:
+        return None
+    name, group = names(), np.cumsum(~same)
+    order = np.lexsort((name, group))
+    again = np.zeros(len(lane), np.bool_)
+    again[order[1:]] = (group[order][1:] == group[order][:-1]) & (name[order][1:] == name[order][:-1])
+    return None if np.count_nonzero(again & telling) < least else ~again
+
+
+def distinct_links(links: Links) -> Links:
+    """``links`` without those that equal another one in everything but their place in the file."""
+    columns = ("key", "source_time", "target_time", "source_slice", "target_slice", "source_lane", "target_lane")
+    rows = np.stack([getattr(links, name).astype(np.int64) for name in columns], axis=1)
+    first = np.sort(np.unique(rows, axis=0, return_index=True)[1])
+    return Links(**{field.name: getattr(links, field.name)[first] for field in fields(Links)})

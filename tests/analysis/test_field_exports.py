@@ -1,0 +1,221 @@
+"""Exports of other kinds: steps without a framework, collectives without lanes, planes first, events twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from measured import profile_of
+
+from npu_tui.analysis.device import device_slices
+from npu_tui.analysis.overlap import overlap_lanes
+from npu_tui.analysis.steps import steps
+from npu_tui.load.load import load
+from npu_tui.output.report_tables import health_lines
+from npu_tui.strings import words
+from npu_tui.trace.model import Trace
+from npu_tui.trace.transfers import copy_slices, groups_of
+
+Event = dict[str, Any]
+HARDWARE, PYTHON, COMMUNICATION, OVERLAP = 3, 1, 4, 5
+
+
+def layer(pid: int, name: str) -> Event:
+    return {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}}
+
+
+def lane(pid: int, tid: int, name: str, order: int | None = None) -> list[Event]:
+    events = [{"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}}]
+    if order is not None:
+        events.append({"ph": "M", "name": "thread_sort_index", "pid": pid, "tid": tid, "args": {"sort_index": order}})
+    return events
+
+
+def task(pid: int, tid: int, name: str, ts: float, dur: float, kind: str = "") -> Event:
+    args = {"Task Type": kind} if kind else {}
+    return {"ph": "X", "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}
+
+
+def kernel(ts: float, dur: float = 100, tid: int = 2) -> Event:
+    return task(HARDWARE, tid, "MatMul", ts, dur, "AI_CORE")
+
+
+def traced(folder: Path, *events: Event) -> Trace:
+    file = folder / "msprof_1.json"
+    file.write_text(json.dumps(events))
+    return load(file)
+
+
+def step_spans(trace: Trace) -> list[tuple[int | None, int | None, int | None]]:
+    return [
+        (step.number, step.window and step.window.start // 1000, step.window and step.window.end // 1000)
+        for step in steps(trace)
+    ]
+
+
+def test_iterations_of_a_static_graph_are_steps(tmp_path: Path) -> None:
+    iterations = [task(HARDWARE, 10036, f"Iteration {k}", 1000 * k, 900) for k in (1, 2, 3)]
+    other = [task(HARDWARE, 10036, "FP_BP Time", 1000 * k, 800) for k in (1, 2, 3)]
+    trace = traced(
+        tmp_path,
+        layer(HARDWARE, "Ascend Hardware"),
+        *lane(HARDWARE, 10036, "Step Trace(Model ID:2)", 70002),
+        *iterations,
+        *other,
+        *(kernel(1000 * k + 50) for k in (1, 2, 3)),
+    )
+    assert step_spans(trace) == [(1, 0, 900), (2, 1000, 1900), (3, 2000, 2900)]
+    assert [row.overlap.computing for row in profile_of(trace).sums_by_device[0]] == [100_000] * 3
+
+
+@pytest.mark.parametrize("name", ["ProfilerStep#{}", "train_step {}", "Iteration {}", "step#{}"])
+def test_ranges_of_mstx_alone_are_steps(tmp_path: Path, name: str) -> None:
+    host = [task(9, 1, name.format(k), 1000 * k, 900) for k in (7, 8)]
+    launches = [
+        event
+        for k in (7, 8)
+        for event in (
+            task(2, 1, "aclnnMatmul", 1000 * k + 10, 5),
+            {
+                "ph": "s",
+                "cat": "HostToDevice",
+                "id": k,
+                "pid": 2,
+                "tid": 1,
+                "ts": 1000 * k + 10,
+                "name": "HostToDevice",
+            },
+            {"ph": "f", "cat": "HostToDevice", "id": k, "pid": HARDWARE, "tid": 2, "ts": 1000 * k + 50, "bp": "e"},
+        )
+    ]
+    named = [layer(9, "python3"), layer(2, "CANN"), layer(HARDWARE, "Ascend Hardware")]
+    device_marks = [task(HARDWARE, 99, name.format(k), 1000 * k + 40, 400) for k in (7, 8)]
+    trace = traced(tmp_path, *named, *host, *launches, *device_marks, kernel(7050), kernel(8050))
+    assert [step.number for step in steps(trace)] == [7, 8]
+    assert all(step.window is not None and step.window.end > step.window.start for step in steps(trace))
+
+
+def test_one_range_with_a_number_is_no_step(tmp_path: Path) -> None:
+    trace = traced(tmp_path, layer(9, "python3"), task(9, 1, "step 1", 0, 10), task(9, 1, "layer", 2, 3))
+    assert [step.number for step in steps(trace)] == [None]
+
+
+def test_numbers_that_repeat_are_steps_of_their_own(tmp_path: Path) -> None:
+    marks = [task(PYTHON, 1, f"ProfilerStep#{k}", at, 90) for k, at in ((1, 0), (2, 100), (1, 1000), (2, 1100))]
+    again = task(PYTHON, 2, "ProfilerStep#1", 10, 50)  # the same step on another thread
+    trace = traced(tmp_path, layer(PYTHON, "Python"), *marks, again)
+    found = steps(trace)
+    assert [step.number for step in found] == [1, 2, 1, 2]
+    assert [int(trace.slices.start[step.item]) // 1000 for step in found] == [0, 100, 1000, 1100]
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        # CANN up to 7: the planes have lower thread ids than the collectives, sort indexes tell the order.
+        ([(8, "Communication OP", 0), (0, "Plane 0", 1), (1, "Plane 1", 2)], {8: [0, 1]}),
+        ([(8, "Group a", 0), (0, "Plane 0", 1), (9, "Group b", 2), (1, "Plane 0", 3)], {8: [0], 9: [1]}),
+        # Without sort indexes the planes come first.
+        ([(8, "Communication OP", None), (0, "Plane 0", None), (1, "Plane 1", None)], {8: [0, 1]}),
+        ([(0, "Group a", None), (1, "Plane 0", None), (2, "Group b", None), (3, "Plane 0", None)], {0: [1], 2: [3]}),
+    ],
+)
+def test_planes_belong_to_their_group(
+    tmp_path: Path, order: list[tuple[int, str, int | None]], expected: dict[int, list[int]]
+) -> None:
+    events = [event for tid, name, index in order for event in lane(COMMUNICATION, tid, name, index)]
+    events += [task(COMMUNICATION, tid, "hcom_allReduce_", 10, 5) for tid, _, _ in order]
+    trace = traced(tmp_path, layer(COMMUNICATION, "HCCL"), *events)
+    assert {group.tid: [plane.tid for plane in planes] for group, planes in groups_of(trace)} == expected
+
+
+def exchange(tid: int, at: float) -> list[Event]:
+    return [
+        task(HARDWARE, tid, "NOTIFY_WAIT", at, 300, "NOTIFY_WAIT"),
+        task(HARDWARE, tid, "MEMCPY_ASYNC", at + 300, 50, "MEMCPY_ASYNC"),
+        task(HARDWARE, tid, "NOTIFY_RECORD", at + 350, 1, "NOTIFY_RECORD"),
+        task(HARDWARE, tid, "EVENT_RECORD", at + 360, 40, "EVENT_RECORD"),
+    ]
+
+
+def test_copies_between_notifies_are_communication(tmp_path: Path) -> None:
+    copy = task(HARDWARE, 5, "MEMCPY_ASYNC", 900, 30, "MEMCPY_ASYNC")
+    trace = traced(
+        tmp_path,
+        layer(HARDWARE, "Ascend Hardware"),
+        kernel(0),
+        kernel(600),
+        copy,
+        *exchange(10, 100),
+        *exchange(12, 120),
+    )
+    assert [int(trace.slices.start[item]) for item in copy_slices(trace)] == [900_000]
+    (device,) = device_slices(trace)
+    (lanes,) = overlap_lanes(trace, [device])
+    (sums,) = [lanes.sums(step.window) for step in steps(trace) if step.window]
+    assert (sums.computing, sums.not_overlapped) == (200_000, 371_000)
+    ids = {finding.id for finding in profile_of(trace).findings.findings}
+    assert "COMM.EXPOSED" in ids
+    assert "DATA.COPY" not in ids
+
+
+def test_a_launched_copy_on_a_stream_with_notifies_stays_a_copy(tmp_path: Path) -> None:
+    ends: list[Event] = [
+        {"ph": "s", "cat": "HostToDevice", "id": 1, "pid": 2, "tid": 1, "ts": 90, "name": "HostToDevice"},
+        {"ph": "f", "cat": "HostToDevice", "id": 1, "pid": HARDWARE, "tid": 10, "ts": 400, "bp": "e"},
+    ]
+    trace = traced(
+        tmp_path, layer(HARDWARE, "Ascend Hardware"), layer(2, "CANN"), kernel(0), *exchange(10, 100), *ends,
+        task(2, 1, "aclrtMemcpyAsync", 90, 5),
+    )  # fmt: skip
+    assert len(copy_slices(trace)) == 1
+
+
+def overlapped(shift: float = 0) -> list[Event]:
+    return [
+        event
+        for k in range(20)
+        for event in (
+            kernel(100 * k + shift, 60),
+            task(OVERLAP, 1, "Computing", 100 * k + shift, 60),
+            task(OVERLAP, 2, "Free", 100 * k + 60 + shift, 40),
+            task(PYTHON, 1, "aten::mm", 100 * k + shift - 5, 4),
+        )
+    ]
+
+
+NAMED = [
+    layer(PYTHON, "Python"), layer(HARDWARE, "Ascend Hardware"), layer(OVERLAP, "Overlap Analysis"),
+    *lane(OVERLAP, 1, "Computing"), *lane(OVERLAP, 2, "Free"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("part", [80, 40, 20])
+def test_events_that_are_there_twice_count_once(tmp_path: Path, part: int) -> None:
+    ends: list[Event] = [
+        {"ph": "s", "cat": "HostToDevice", "id": 1, "pid": PYTHON, "tid": 1, "ts": 95, "name": "HostToDevice"},
+        {"ph": "f", "cat": "HostToDevice", "id": 1, "pid": HARDWARE, "tid": 2, "ts": 100, "bp": "e"},
+    ]
+    once = [*overlapped(), *ends]
+    trace = traced(tmp_path, *NAMED, *once, *once[:part], *ends)
+    assert len(trace.slices) == 80
+    assert len(trace.links) == 1
+    assert [row.computing for row in profile_of(trace).overlaps] == [20 * 60_000]
+    warning = f"{part} slices are in the file twice (same lane, name, start and end), of {80 + part}: each counts once"
+    assert [words(each) for each in trace.health.warnings] == [warning]
+
+
+def test_equal_slices_of_the_host_alone_are_no_doubles(tmp_path: Path) -> None:
+    trace = traced(tmp_path, *NAMED, *overlapped(), *(task(PYTHON, 1, "aten::mm", 95, 4) for _ in range(3)))
+    assert len(trace.slices) == 83
+    assert not trace.health.warnings
+
+
+def test_no_sum_of_merged_processes_is_longer_than_its_span(tmp_path: Path) -> None:
+    trace = traced(tmp_path, *NAMED, *overlapped(), *overlapped(30))
+    profile = profile_of(trace)
+    assert len(trace.slices) == 160
+    assert [(row.computing, row.free) for row in profile.overlaps] == [(20 * 90_000, 19 * 10_000)]
+    assert "overlap themselves" in "\n".join(health_lines(profile))
