@@ -92,8 +92,12 @@ def rhythm(trace: Trace, kernels: I64, link: I64) -> Rhythm | None:
     if reads is not None and decodes:
         reads = _by_choices(trace, names, reads)
     for at in (_by_calls(trace, launched), reads, _by_graphs(trace, names, link)):
-        if at is not None:
+        if at is None:
+            continue
+        if len(at) >= _FEWEST_CALLS:
             break
+        if len(kernels) - int(at[0]) >= _COVERED * len(kernels):
+            return None  # one call of the engine, or one graph: what repeats in it are layers
     else:
         at = _by_names(names)
         if at is None:
@@ -119,7 +123,7 @@ def _by_calls(trace: Trace, launched: I64) -> I64 | None:
         calls = calls[np.append(True, slices.start[calls[1:]] >= reached[:-1])] if len(calls) else calls
         first = np.searchsorted(launched[order], slices.start[calls], "left")
         first = np.unique(first[first < len(order)])
-        if len(first) >= _FEWEST_CALLS:
+        if len(first):
             return np.sort(order[first])
     return None
 
@@ -166,7 +170,7 @@ def _by_graphs(trace: Trace, names: I64, link: I64) -> I64 | None:
     first = np.unique(launch, return_index=True)[1]
     first = first[launch[first] >= 0]
     first = np.sort(first[graph_launches(trace, link[first])])
-    if len(first) < _FEWEST_CALLS:
+    if not len(first):
         return None
     graphs, graph = distinct(names[first])
     if len(graphs) == 1:

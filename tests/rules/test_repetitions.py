@@ -54,10 +54,10 @@ class Writer:
         return profile_at(path, None)
 
 
-def replayed(call: str, layers: int = 6, annotation: str = "") -> Writer:
-    """Five replays of a graph of equal layers, 800 µs apart, each with a head of another size launched after it."""
+def replayed(call: str, layers: int = 6, annotation: str = "", replays: int = 5) -> Writer:
+    """Some replays of a graph of equal layers, 800 µs apart, each with a head of another size launched after it."""
     writer, at = Writer(), 0.0
-    for _ in range(5):
+    for _ in range(replays):
         if annotation:
             writer.host(annotation, at, 30, "user_annotation")
         writer.launch(call, at + 5, at + 20)
@@ -87,6 +87,12 @@ def test_graphs_and_engines_are_counted_not_layers(annotation: str, unit: str, t
     rhythm = facts_of(replayed("AscendCL@aclmdlRIExecuteAsync", annotation=annotation).profile(tmp_path)).rhythm
     assert rhythm is not None
     assert (rhythm.count, rhythm.unit) == (5, unit)
+
+
+@pytest.mark.parametrize("annotation", ["execute_32_context_0(sq0sk0)_generation_32(sq32sk9)", ""])
+def test_the_layers_of_one_call_are_no_tokens(annotation: str, tmp_path: Path) -> None:
+    writer = replayed("AscendCL@aclmdlRIExecuteAsync", layers=20, annotation=annotation, replays=1)
+    assert facts_of(writer.profile(tmp_path)).rhythm is None
 
 
 def layered(*after: str, times: int = 12) -> Writer:
