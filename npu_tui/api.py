@@ -303,7 +303,7 @@ class Profile(Tables):
 
     def _part(self, span: Span | None, step: int | None) -> Measured:
         from npu_tui.analysis.device import EVERYTHING, Window
-        from npu_tui.profile.profile import WHOLE_TRACE, Selection, parse_range, select_step
+        from npu_tui.profile.parts import WHOLE_TRACE, Selection, parse_range, select_step
 
         selection: Selection | None = WHOLE_TRACE
         if span is not None and step is not None:

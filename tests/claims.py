@@ -25,7 +25,8 @@ from npu_tui.output.report_document import finding_block, report_document, worth
 from npu_tui.output.report_schema import Report  # noqa: E402
 from npu_tui.output.text import ALL  # noqa: E402
 from npu_tui.output.whatif import NoReplayError, whatif  # noqa: E402
-from npu_tui.profile.profile import Profile, Selection  # noqa: E402
+from npu_tui.profile.parts import Selection  # noqa: E402
+from npu_tui.profile.profile import Profile  # noqa: E402
 from npu_tui.rules.model import MUCH_LOST  # noqa: E402
 from npu_tui.strings import say  # noqa: E402
 

@@ -17,7 +17,8 @@ from npu_tui.load.load import load
 from npu_tui.output.formats import json_report
 from npu_tui.output.report import report
 from npu_tui.output.report_schema import Report
-from npu_tui.profile.profile import WHOLE_TRACE, Profile, Selection
+from npu_tui.profile.parts import WHOLE_TRACE, Selection
+from npu_tui.profile.profile import Profile
 from npu_tui.rules.model import Findings
 from npu_tui.trace.model import Trace
 from npu_tui.tui.session import Session, make_session

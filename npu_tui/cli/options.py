@@ -231,7 +231,7 @@ def part_of(parser: argparse.ArgumentParser, options: argparse.Namespace, ahead:
     for a part that the profile does not have.
     """
     thresholds = thresholds_of(options.config)
-    from npu_tui.profile.profile import WHOLE_TRACE, parse_range, select_step
+    from npu_tui.profile.parts import WHOLE_TRACE, parse_range, select_step
     from npu_tui.trace.text import exact_text
 
     selection = WHOLE_TRACE if options.range is None else parse_range(options.range)

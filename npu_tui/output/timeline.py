@@ -9,7 +9,8 @@ import numpy as np
 
 from npu_tui.output.document import Picture, Shape, Tip
 from npu_tui.output.svg import CELL_HEIGHT, CELL_WIDTH, Piece, picture_file, screen_shapes
-from npu_tui.profile.profile import WHOLE_TRACE, Profile
+from npu_tui.profile.parts import WHOLE_TRACE
+from npu_tui.profile.profile import Profile
 from npu_tui.profile.scene import finding_marks, make_scene
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass

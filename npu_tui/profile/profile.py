@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -36,11 +35,11 @@ from npu_tui.analysis.replay_model import build as replay_model
 from npu_tui.analysis.replay_model import clock_floor
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.find import Source, Writer, writer_of
+from npu_tui.profile.parts import WHOLE_TRACE, Selection, shared
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import EVENTS, Trace
 from npu_tui.trace.once import ValueCache, once
-from npu_tui.trace.text import parse_duration
 from npu_tui.trace.transfers import communication_args, copies_of
 
 if TYPE_CHECKING:
@@ -68,52 +67,6 @@ _MOST_PARTS = 8
 _WORTH_A_THREAD = 200_000
 _LARGE = 2_000_000
 """Slices from which a trace is worth several threads that ask the rules."""
-
-
-class shared(once[T]):  # noqa: N801 - like ``once``
-    """A value that does not depend on the window: it is computed once for a profile and all its parts."""
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> shared[T]: ...
-    @overload
-    def __get__(self, instance: object, owner: type) -> T: ...
-    def __get__(self, instance: Any, owner: type) -> Any:
-        if instance is None or instance.whole is instance:
-            return super().__get__(instance, owner)
-        return getattr(instance.whole, self._name)
-
-    def is_known(self, instance: Any) -> bool:
-        """Whether the value of ``instance`` is there at once."""
-        return super().is_known(instance.whole)
-
-
-class Selection(Struct, frozen=True):
-    """Which part of a profile a question is about: a window and, where it is that of one step, its number.
-
-    A range cuts overlap and Free at its edges; launches, kernels and collectives belong to it if they start inside.
-    """
-
-    window: Window = EVERYTHING
-    step: int | None = None
-
-
-WHOLE_TRACE = Selection()
-
-
-def parse_range(text: str) -> Selection | None:
-    """The range in a text such as ``12ms..14ms`` (either end may be left out); None if it is none."""
-    first, dots, last = text.partition("..")
-    start = parse_duration(first) if first.strip() else EVERYTHING.start
-    end = parse_duration(last) if last.strip() else EVERYTHING.end
-    if not dots or start is None or end is None or start >= end:
-        return None
-    return Selection(Window(start, end))
-
-
-def select_step(steps: Sequence[Step], number: int) -> Selection | None:
-    """The time on the device of ``ProfilerStep#number``; None without that step, or if it launched nothing."""
-    window = next((step.window for step in steps if step.number == number), None)
-    return None if window is None else Selection(window, number)
 
 
 class StarvedLaunch(Struct, frozen=True):

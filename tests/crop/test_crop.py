@@ -15,7 +15,7 @@ from measured import answers
 
 from npu_tui.cli.main import main
 from npu_tui.load.load import load
-from npu_tui.profile.profile import parse_range
+from npu_tui.profile.parts import parse_range
 from npu_tui.trace.model import Trace
 
 if TYPE_CHECKING:

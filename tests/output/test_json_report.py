@@ -14,7 +14,7 @@ from written import text_report
 from npu_tui.load.load import load
 from npu_tui.output.formats import json_report
 from npu_tui.output.report import report
-from npu_tui.profile.profile import parse_range, select_step
+from npu_tui.profile.parts import parse_range, select_step
 from npu_tui.rules.model import SEVERITIES
 
 if TYPE_CHECKING:

@@ -28,7 +28,8 @@ from npu_tui.jobs.heat import telling_metric
 from npu_tui.output.html import TEMPLATES
 from npu_tui.output.markdown import code, plain
 from npu_tui.output.report import report
-from npu_tui.profile.profile import WHOLE_TRACE, Profile
+from npu_tui.profile.parts import WHOLE_TRACE
+from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.strings import words as in_words
 

@@ -12,7 +12,8 @@ import pytest
 from npu_tui.analysis.device import Window
 from npu_tui.load.load import opening_of
 from npu_tui.profile.module_tables import MODULES
-from npu_tui.profile.profile import Profile, Selection
+from npu_tui.profile.parts import Selection
+from npu_tui.profile.profile import Profile
 from npu_tui.query.frames import tables_of
 from npu_tui.query.query import query
 

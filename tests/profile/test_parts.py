@@ -11,7 +11,8 @@ import pytest
 from measured import profile_at
 
 from npu_tui.analysis.device import EVERYTHING, Window
-from npu_tui.profile.profile import WHOLE_TRACE, Profile, Selection, select_step, shared
+from npu_tui.profile.parts import WHOLE_TRACE, Selection, select_step, shared
+from npu_tui.profile.profile import Profile
 from npu_tui.trace.once import once
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"

@@ -27,7 +27,8 @@ from npu_tui.load.csv_table import read_table
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.profile.companions import Tables, memory_of
 from npu_tui.profile.kernels import kernels_of
-from npu_tui.profile.profile import WHOLE_TRACE, Profile, Selection
+from npu_tui.profile.parts import WHOLE_TRACE, Selection
+from npu_tui.profile.profile import Profile
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.find import RULES
 from npu_tui.rules.inputs import Setup

@@ -11,7 +11,7 @@ from test_repetitions import Writer
 
 from npu_tui.analysis.device import Window
 from npu_tui.output.whatif import whatif, whatif_document
-from npu_tui.profile.profile import Selection
+from npu_tui.profile.parts import Selection
 from npu_tui.rules.model import MUCH_LOST
 from npu_tui.strings import words
 

@@ -10,7 +10,7 @@ from jobs import by_id
 from measured import findings_of, profile_of
 
 from npu_tui.analysis.device import EVERYTHING
-from npu_tui.profile.profile import parse_range, select_step
+from npu_tui.profile.parts import parse_range, select_step
 from npu_tui.strings import words
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from troubled import TROUBLED
 from npu_tui.analysis.device import Window
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.load import load
-from npu_tui.profile.profile import Selection
+from npu_tui.profile.parts import Selection
 from npu_tui.rules import FAMILIES
 from npu_tui.rules.find import RULES, THRESHOLDS
 from npu_tui.rules.inputs import Setup

@@ -17,7 +17,7 @@ from troubled import TROUBLED
 
 from npu_tui.analysis.steps import warm_up_steps
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.profile.profile import WHOLE_TRACE, select_step
+from npu_tui.profile.parts import WHOLE_TRACE, select_step
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import length_of
 from npu_tui.rules.ladder import steps_of

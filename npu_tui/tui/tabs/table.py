@@ -19,7 +19,8 @@ from rich.text import Text
 
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.device import Window
-from npu_tui.profile.profile import WHOLE_TRACE, Profile, Selection
+from npu_tui.profile.parts import WHOLE_TRACE, Selection
+from npu_tui.profile.profile import Profile
 from npu_tui.strings import language, say
 from npu_tui.trace.text import exact_text, printable
 from npu_tui.tui.session import Hits, Session
