@@ -66,7 +66,12 @@ def utilization(facts: Facts) -> Draft:
     band = "fine" if compute > limits[UTILIZATION_FINE] else "poor" if compute < limits[UTILIZATION_POOR] else "room"
     return Draft(
         "info",
-        message("finding.util.title_poor" if band == "poor" else "finding.util.title", compute=compute, busy=busy),
+        message(
+            "finding.util.title_poor" if band == "poor" else "finding.util.title",
+            compute=compute,
+            busy=busy,
+            limit=limits[UTILIZATION_POOR],
+        ),
         message(f"finding.util.{band}", compute=compute, busy=busy, total=facts.total),
         advice=(),  # the other findings say what to change
     )

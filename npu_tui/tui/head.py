@@ -251,6 +251,8 @@ def device_line(times: Times, step: int, device: int) -> Text | None:
     """The whole time of one device in words, each with the fill it has in the bar above; None without one."""
     if not times.devices or not times.devices[device].overlap.total:
         return None
+    from npu_tui.rules.compute import UTILIZATION_POOR  # the lanes come before the rules
+
     shown = times.devices[device]
     overlap, preparing = shown.overlap, shown.sums[step].preparing
     name = say("bars.device" if len(times.steps) == 1 else "bars.trace")
@@ -261,7 +263,8 @@ def device_line(times: Times, step: int, device: int) -> Text | None:
     for key, part in (("compute", overlap.computing), ("exposed", overlap.not_overlapped), ("free", overlap.free)):
         line.append("  ")
         line.append(_FILLS[key], style=class_colour(_CLASSES[key]))
-        line.append(f" {say(f'bars.{key}', share=f'{overlap.ratio(part):.1%}')}")
+        severe = key == "compute" and overlap.ratio(part) < UTILIZATION_POOR.default
+        line.append(f" {say(f'bars.{key}', share=f'{overlap.ratio(part):.1%}')}", style=ALERT if severe else "")
     if preparing is not None and preparing > 0:
         line.append("  ")
         line.append(_FILLS["prep"], style=class_colour(_CLASSES["prep"]))

@@ -6,6 +6,8 @@ import numpy as np
 
 from npu_tui.analysis.chain import chain_of
 from npu_tui.analysis.ranges import namesakes
+from npu_tui.analysis.replay_device import is_of_event
+from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief, duration_text, exact_text, printable, signed_text
@@ -20,6 +22,13 @@ from npu_tui.view.start import Edge, align, mark_base, move_rank
 
 _LONGEST_NAME = 40
 _CHAIN_MARGIN = 0.05
+
+
+def event_beside(profile: Profile, item: int) -> int | None:
+    """The record that the wait ``item`` waits for, or the first wait for the record ``item``."""
+    waits, records = profile.event_pairs
+    found = np.concatenate((records[waits == item], waits[records == item]))
+    return int(found[0]) if len(found) else None
 
 
 class Walk:
@@ -175,6 +184,8 @@ class Walk:
             item = None if found is None else found.beside(selected.item, 1 if onward else -1)
         if item is None:
             item = task_beside(trace, selected.item, onward)
+        if item is None and is_of_event(trace.name_of(selected.item)):
+            item = event_beside(self._session.profiles[selected.trace], selected.item)
         if item is None:
             return missing
         self._explorer.select(Selected(selected.trace, item))

@@ -8,6 +8,7 @@ from jobs import measured
 from rich.console import Console
 
 from npu_tui.tui.tabs.details import event_lines
+from npu_tui.tui.walk import event_beside
 
 
 def test_a_wait_in_a_graph_and_the_record_it_waits_for() -> None:
@@ -23,7 +24,11 @@ def test_a_wait_in_a_graph_and_the_record_it_waits_for() -> None:
     assert (slices.lane[waits] != slices.lane[records]).all()
     assert "waits for EVENT_RECORD on Stream" in told(profile, int(waits[3]))
     assert "awaited by EVENT_WAIT on Stream" in told(profile, int(records[3]))
+    # The keys of links lead from either to the other.
+    assert event_beside(profile, int(waits[3])) == records[3]
+    assert event_beside(profile, int(records[3])) == waits[3]
     kernel = int(np.flatnonzero(profile.compute)[0])
+    assert event_beside(profile, kernel) is None
     assert event_lines(profile, kernel) == []
 
 
