@@ -142,6 +142,7 @@ def op_share(facts: Facts) -> Draft | None:
         _longest_kernels(facts, _kernels_of(facts, set(types))),
         advise(*(f"share.{kind}" for kind, *_ in exceeding)),
         weight=(share - most) * total,
+        shown=facts.span_of(_kernels_of(facts, set(types))),
     )
 
 
@@ -159,6 +160,11 @@ def _most_common(names: Counter[str]) -> list[Message]:
 def _longest_kernels(facts: Facts, items: I64) -> tuple[Evidence, ...]:
     """The five longest of the slices ``items``; kernels without a slice (-1) are left out."""
     return facts.longest(items[items >= 0], lambda item: message("finding.dominant.place"), 5)
+
+
+def _span_of_rows(facts: Facts, items: I64) -> Span:
+    """When kernels run, as far as they have a slice (-1: none)."""
+    return facts.span_of(items[items >= 0])
 
 
 def _launched_by(facts: Facts, wanted: set[str]) -> list[Message]:
@@ -220,6 +226,7 @@ def dominant(facts: Facts) -> Draft | None:
         facts.longest(items, lambda item: message("finding.dominant.place")),
         advise("dominant", "share.cube" if is_cube else "replace"),
         weight=time - limits[DOMINANT_SHARE] * total,
+        shown=facts.span_of(items),
     )  # fmt: skip
 
 
@@ -303,6 +310,7 @@ def dtype(facts: Facts) -> Draft | None:
         message("finding.dtype.detail", share=wide / cube, time=cube, names=_most_common(names)),
         _longest_kernels(facts, table.item[plain]),
         confidence="medium",
+        shown=_span_of_rows(facts, table.item[plain]),
     )
 
 
@@ -331,6 +339,7 @@ def memory_bound(facts: Facts) -> Draft | Skipped | None:
         message("finding.bandwidth.detail", time=waiting, share=waiting / total, names=_most_common(names)),
         _longest_kernels(facts, table.item[bound]),
         confidence="medium",
+        shown=_span_of_rows(facts, table.item[bound]),
     )
 
 

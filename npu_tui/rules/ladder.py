@@ -416,19 +416,13 @@ def _measured_over(title: Message, facts: Facts) -> Message:
     return message(f"finding.over.{unit}", text=title, count=facts.count)
 
 
-_MOST_PLACES = 10
-"""A finding with so many places in its evidence may have more."""
-
-
 def steps_of(draft: Draft, facts: Facts) -> tuple[int, ...]:
     """The numbers of the steps that hold a notable part of the finding."""
     if draft.removes is not None and len(draft.removes[0]):
         start, end = draft.removes
     elif draft.shown is not None and len(draft.shown[0]):
         start, end = draft.shown
-    elif draft.evidence and len(draft.evidence) < _MOST_PLACES:  # of more places nobody knows where the others are
-        start, end = np.array([(place.start, max(place.end, place.start + 1)) for place in draft.evidence], np.int64).T
-    else:
+    else:  # the evidence may be the first few of many places
         return ()
     steps = [step for step in facts.steps if step.window is not None]
     # What comes before the first kernel of a step belongs to that step; what crosses its end is divided.

@@ -144,6 +144,7 @@ def optimizer(facts: Facts) -> Draft | None:
         removes if length_of(removes) else None,
         confidence="medium",
         change=facts.without_calls(items, min(_FUSED_LAUNCHES * len(items) / launches, 1.0)) if launches else None,
+        shown=facts.on_device(facts.span_of(items)),
     )  # fmt: skip
 
 

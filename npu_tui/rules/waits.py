@@ -119,6 +119,7 @@ def sync_host(facts: Facts) -> Draft | None:
         change=change,
         first=blocking,
         most=freed,
+        shown=facts.on_device(facts.span_of(waits)),
     )
 
 

@@ -104,8 +104,8 @@ def test_nothing_runs_across_streams() -> None:
 
 
 def test_a_linear_is_no_news_to_a_linear(monkeypatch: pytest.MonkeyPatch) -> None:
-    facts = typed("healthy", ["MatMulV2", "Add", "Relu"])
     for inside, api in ((True, "torch.addmm"), (False, "torch.nn.functional.linear")):
+        facts = typed("healthy", ["MatMulV2", "Add", "Relu"])
         launched = np.full(len(facts.trace.slices), inside)
         monkeypatch.setattr(affinity, "_in_linear", lambda facts, launched=launched: launched)
         assert api in kernel_runs(facts)

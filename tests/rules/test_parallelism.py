@@ -168,3 +168,19 @@ def test_uneven_experts_are_balanced_and_a_late_rank_is_profiled() -> None:
     assert not any("Profile rank" in words(text) for text in hot["COMM.STRAGGLER"].advice)
     late = by_id(measured(replace(experts, trouble=Trouble(late_peer=2, late_peer_ns=3_000_000))).findings)
     assert "Profile rank 2" in words(late["COMM.STRAGGLER"].advice[0])
+
+
+def test_what_shows_in_every_step_is_not_said_of_the_first_places_only(tmp_path: Path) -> None:
+    def body(run: Layers) -> None:
+        for kind in ("MatMulV2", "Add", "TransData", "SoftmaxV2"):
+            for _ in range(3):
+                run.compute(kind)
+
+    run = Layers()
+    for number in range(7):
+        run.step(number, body)
+    found = by_id(run.profile(tmp_path).findings)
+    for name in ("OP.DOMINANT", "OP.SHARE", "OP.AFFINITY_KERNEL"):
+        if name in found:
+            assert found[name].steps == tuple(range(7)), name
+    assert "OP.SHARE" in found

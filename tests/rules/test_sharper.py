@@ -374,8 +374,7 @@ def test_places_that_evidence_leaves_out_count_for_the_steps() -> None:
     place = Evidence(first, first + 9, None, "aten::matmul", "")
     said = message("finding.nothing")
     draft = Draft("low", said, said, (place,) * 3)
-    assert steps_of(draft, whole) == (whole.steps[0].number,)
+    assert steps_of(draft, whole) == (), "there may be more of them anywhere"
     assert steps_of(Draft("low", said, said, (place,) * 3, shown=shown), whole) == tuple(
         step.number for step in whole.steps
     )
-    assert steps_of(Draft("low", said, said, (place,) * 10), whole) == (), "there may be more of them anywhere"
