@@ -22,6 +22,7 @@ from npu_tui.cli.streams import (
     give_up,
     is_given_up,
     refuse,
+    settle_stderr,
 )
 from npu_tui.strings import ENGLISH, language, say, speak, speaking
 from npu_tui.trace.text import printable
@@ -51,8 +52,14 @@ def main(argv: list[str] | None = None) -> int:
     if sys.stderr is None:  # the next file that is opened must not take its place
         sys.stderr = sys.__stderr__ = open(os.devnull, "w", encoding="utf-8")  # type: ignore[misc]  # noqa: SIM115
     if not command and rest and (nearest := meant(rest[0])):
-        return refuse(say("cli.no_command", word=printable(rest[0])) + say("cli.meant", nearest=nearest), USAGE)
-    code = guarded_main(lambda: _run(command, rest, own))
+        code = refuse(say("cli.no_command", word=printable(rest[0])) + say("cli.meant", nearest=nearest), USAGE)
+        settle_stderr()
+        return code
+    try:
+        code = guarded_main(lambda: _run(command, rest, own))
+    finally:
+        if own:
+            settle_stderr()
     if own:
         end_at_once()
         if code == INTERRUPTED:

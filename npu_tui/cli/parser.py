@@ -8,12 +8,12 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from npu_tui.manual.pages import TOPICS
 from npu_tui.settings import settings_path
 from npu_tui.strings import ENGLISH, LANGUAGES, language, say, texts_of
-from npu_tui.trace.text import padded, wrapped
+from npu_tui.trace.text import padded, printable, wrapped
 
 AUTO = "auto"
 """The ``--lang`` that the settings file and the locale decide."""
@@ -193,6 +193,18 @@ class Parser(argparse.ArgumentParser):
         self._commands = commands
         self.add_argument("--lang", choices=(AUTO, *LANGUAGES), help=say("cli.lang"))
 
+    def error(self, message: str) -> NoReturn:
+        """What argparse does; the words of the user in ``message`` are as untrusted as a trace."""
+        super().error(printable(message))
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        # Up to Python 3.12 argparse drops the value of ``--option=--`` and gives an empty list.
+        if action.option_strings and action.nargs is None and arg_strings == ["--"]:
+            value = self._get_value(action, arg_strings[0])
+            self._check_value(action, value)
+            return value
+        return super()._get_values(action, arg_strings)
+
     def format_help(self) -> str:
         """The help; where all commands belong to it, they come after what the program is."""
         text = super().format_help()
@@ -248,7 +260,7 @@ def language_of_locale(variables: Mapping[str, str]) -> str:
 
 def _of_settings(config: str | None) -> str | None:
     """What the settings file says; whatever is wrong with it the command itself tells."""
-    if not settings_path(config).is_file():  # reading one takes imports that only a file is worth
+    if not os.path.isfile(settings_path(config)):  # reading one takes imports that only a file is worth
         return None
     from npu_tui.settings import SettingsError, load_settings
 

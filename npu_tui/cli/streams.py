@@ -103,8 +103,17 @@ def refuse(error: Exception | str, code: int = UNREADABLE) -> int:
     line = words(getattr(error, "message", str(error)))
     if isinstance(error, OSError):
         line = f"{error.filename or say('cli.stdout')}: {error.strerror or error}"
-    print(f"npu-tui: {printable(line)}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # nobody can be told; the exit code still says it
+        print(f"npu-tui: {printable(line)}", file=sys.stderr)
     return code
+
+
+def settle_stderr() -> None:
+    """What does not fit on stderr any more is dropped: Python would end with 120 because of it."""
+    try:
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def end_process(code: int) -> NoReturn:

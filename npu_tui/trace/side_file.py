@@ -17,7 +17,10 @@ def open_regular(path: str | Path) -> io.FileIO:
 
     A FIFO would be waited for, and a device may have no end; ``/dev/null`` is an empty file.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except ValueError as error:  # a name with a zero byte, or a lone surrogate
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(path)) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode) and os.path.realpath(path) != os.devnull:
         is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
         os.close(descriptor)
