@@ -95,7 +95,7 @@ COMPUTED = {
     "finding.sync.waited.": {"compute", "communication", "copy"},
     "finding.environment.": {name for name, _ in ENVIRONMENT},
     "chart.": {"lead.words", "depth.words", "ghost.words"},
-    "bars.": {"prep", "compute", "exposed", "free"},
+    "bars.": {"prep", "compute", "exposed", "copies", "free"},
     "gate.against.": {"slower", "faster", "same", "unsure", "incomparable"},
     "diff.memory.": {"allocated", "reserved"},
     "compared.alignment.": set(get_args(Alignment)),

@@ -154,11 +154,12 @@ def _line(number: int, told: str, grave: bool) -> Text:
     return Text.assemble((f"{number} ", style), (head + colon, style), rest, no_wrap=True, end="")
 
 
-_FILLS = {"prep": "·", "compute": "█", "exposed": "▒", "free": "╱"}
+_FILLS = {"prep": "·", "compute": "█", "exposed": "▒", "copies": "▓", "free": "╱"}
 _CLASSES = {
     "prep": OpClass.STEP,
     "compute": OpClass.CUBE,
     "exposed": OpClass.COMMUNICATION,
+    "copies": OpClass.MEMORY,
     "free": OpClass.WAIT,
 }
 
@@ -213,6 +214,7 @@ def step_line(trace: Trace, times: Times, step: int, device: int, width: int) ->
         ("prep", sums.preparing),
         ("compute", sums.overlap.computing),
         ("exposed", sums.overlap.not_overlapped),
+        ("copies", sums.overlap.copies),
         ("free", sums.overlap.free),
     ]
     known = [(key, value) for key, value in parts if value is not None and value > 0]
@@ -260,7 +262,10 @@ def device_line(times: Times, step: int, device: int) -> Text | None:
         name = say("bars.device.number", device=shown.device)
     line = Text(no_wrap=True, end="")
     line.append(say("bars.whole", name=name, time=overlap.total), style="bold")
-    for key, part in (("compute", overlap.computing), ("exposed", overlap.not_overlapped), ("free", overlap.free)):
+    parts = [("compute", overlap.computing), ("exposed", overlap.not_overlapped), ("free", overlap.free)]
+    if overlap.copies:
+        parts.insert(2, ("copies", overlap.copies))
+    for key, part in parts:
         line.append("  ")
         line.append(_FILLS[key], style=class_colour(_CLASSES[key]))
         severe = key == "compute" and overlap.ratio(part) < UTILIZATION_POOR.default
