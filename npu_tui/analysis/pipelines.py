@@ -7,6 +7,7 @@ stages shrink that share, no rank in time does. What a stage waits beyond it, pa
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import median
@@ -22,6 +23,7 @@ _FEWEST_PASSES = 3
 _LONGER = 1.25
 """How much longer than one of this stage a pass of another one may take while the pipeline fills or drains."""
 _OF_A_MESSAGE = 1.5
+"""Even stages wait for each other for about as many times as long as a message takes."""
 _LEAST = 0.25
 """Of the waits in its rhythm the one that a pass which fills or drains the pipeline holds as well."""
 _HIDDEN = 1 / 3
@@ -54,11 +56,11 @@ def pipeline_fills(trace: Trace, collectives: Collectives, steps: int) -> dict[i
     fills: dict[int, int] = {}
     for messages, closing, stages in _by_step(trace, collectives, steps):
         # A group of two has the places 0 and 1; others are those of the stages.
-        place = messages[0].place if stages or max(messages[0].places) > 1 else None
+        place = messages[0].place if messages[0].place >= 0 and (stages or max(messages[0].places) > 1) else None
         passes = [message for message in messages if message.kind == "receive"]
         every = [*passes, closing] if closing is not None else passes
         begin, end = messages[0].start, max(event.end for event in every)
-        micro = max(sum(event.lane == other.lane for event in passes) for other in passes)
+        micro = max(Counter(event.lane for event in passes).values())
         moving = median(event.end - event.start - event.wait for event in passes)
         working = end - begin - sum(event.end - event.start for event in every)
         first_stage = messages[0].kind == "send"
@@ -92,7 +94,7 @@ def _slack(messages: Sequence[_Event], work: float, moving: float, place: int | 
         turns = [
             event for before, event in pairwise(passes) if any(before.start < time <= event.start for time in sent)
         ] or passes[1:]
-        rhythm = float(np.quantile([event.wait for event in turns], _LEAST))
+        rhythm = float(np.quantile([event.wait for event in turns], _LEAST)) if turns else 0.0
         steady = {event.item for event in turns}
         for number, event in enumerate(passes):
             wait = event.wait if event.item in steady else min(event.wait, rhythm)
@@ -155,4 +157,5 @@ def _event(trace: Trace, row: Collective, kind: str) -> _Event:
 
 def _kind_of(kind: str) -> str:
     kind = kind.lower()
-    return "receive" if "receive" in kind or "recv" in kind else "send" if "send" in kind else "other"
+    sends, receives = "send" in kind, "receive" in kind or "recv" in kind
+    return "other" if sends == receives else "send" if sends else "receive"  # batchSendRecv is a meeting of both

@@ -157,8 +157,8 @@ def number_of(facts: Facts, peer: int) -> int | Message:
             name = facts.trace.lanes[int(facts.trace.slices.lane[case.collective.item])]
             ranks = ranks_of_group(name.name, groups)
             if case.peer == peer and place in ranks:
-                own = message("finding.number.of_group", rank=ranks.index(place), group=_group(facts, name.index))
-                return message("finding.number.of_job", rank=place, place=own)
+                words = {"place": ranks.index(place), "group": _group(facts, name.index)}
+                return message("finding.number.of_job", rank=place, **words)
     return place
 
 

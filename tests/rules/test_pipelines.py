@@ -53,3 +53,12 @@ def test_a_first_stage_that_begins_late_is_late() -> None:
     found, _ = measured(replace(slow, slow=(), micro=8, rank=1, late=15_000_000, seed=4))
     # A whole pass of the stage before counts as filling, of which the forward part is enough.
     assert 15_000_000 - 3_600_000 < gain_of(found) <= 15_000_000
+
+
+def test_a_lane_with_one_receive_a_step_has_no_rhythm() -> None:
+    found, _ = measured(replace(SITUATIONS["even"], micro=3, stages=2, rank=0))
+    shorter, _ = measured(replace(SITUATIONS["even"], micro=1))
+    assert pipeline_fills(found.trace, found.collectives, 3)
+    assert pipeline_fills(shorter.trace, shorter.collectives, 3) == {}
+    assert pipeline_fills(found.trace, found.collectives, 9) == {}  # one receive a step
+    assert pipeline_fills(found.trace, found.collectives, 4) == {}  # not as often in every step
