@@ -133,16 +133,15 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
         verdict=message(
             "finding.vertical.verdict",
             where=where,
-            idle=place.idle / max(place.end - place.start, 1),
+            span=place.end - place.start,
             who=who,
             lost=lost,
             starved=starved_there,
-            links=links,
             chip=facts.chip,
         )
         if place.ranges == 1
         else message(
-            "finding.vertical.verdict_many", who=who, lost=lost, starved=starved_there, links=links, chip=facts.chip
+            "finding.vertical.verdict_many", who=who, lost=lost, starved=starved_there, chip=facts.chip
         ),
     )
 
