@@ -140,9 +140,7 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
             chip=facts.chip,
         )
         if place.ranges == 1
-        else message(
-            "finding.vertical.verdict_many", who=who, lost=lost, starved=starved_there, chip=facts.chip
-        ),
+        else message("finding.vertical.verdict_many", who=who, lost=lost, starved=starved_there, chip=facts.chip),
     )
 
 
