@@ -111,6 +111,7 @@ class Tables:
     allocations = _TableProperty("Every allocation of operator_memory.csv; 8 columns.")
     apis = _TableProperty("Calls of CANN by level and name, as in api_statistic.csv; 9 columns.")
     code_lines = _TableProperty("Lost time by line of user code; 7 columns.")
+    network = _TableProperty("Every sample of the network cards, of nic.csv and roce.csv; 13 columns.")
     modules = _TableProperty("What each ``nn.Module`` launched, as a tree; 14 columns.")
     fusion = _TableProperty("Fused operators, and runs that one could replace; 6 columns.")
 

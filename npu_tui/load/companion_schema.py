@@ -292,11 +292,84 @@ _BUS = """
 NIC, ROCE = (_schema(stem, "bandwidth", _NETWORK, measured=True) for stem in ("nic", "roce"))
 PCIE, HCCS = (_schema(stem, "mode", _BUS, measured=True) for stem in ("pcie", "hccs"))
 
+TASK_TIME = _schema(
+    "task_time",
+    "name duration",
+    """
+    device                  whole   Device_id
+    name                    text    kernel_name
+    kind                    label   kernel_type
+    stream                  whole   stream_id
+    task                    whole   task_id
+    duration                span    task_time(us)
+    start                   time    task_start(us)
+    end                     time    task_stop(us)
+    """,
+)
+"""A row per task of the device, also at Level0: kernels, copies, waits and records of events."""
+
+SOC_PMU = _schema(
+    "soc_pmu",
+    "stream task tlb_hit_rate",
+    """
+    device                  whole   Device_id
+    stream                  whole   Stream Id
+    task                    whole   Task Id
+    tlb_hit_rate            real    TLB Hit Rate
+    tlb_miss_rate           real    TLB Miss Rate
+    name                    text    Op Name | Name
+    """,
+)
+"""Of kernels of a few us the two rates need not add up to 1."""
+
+HOST_CPU = _schema(
+    "host_cpu_usage",
+    "total used",
+    """
+    device                  text    Device_id
+    total                   real    Total Cpu Numbers
+    used                    real    Occupied Cpu Numbers
+    recommended             real    Recommend Cpu Numbers
+    """,
+)
+HOST_MEMORY = _schema(
+    "host_mem_usage",
+    "total used",
+    """
+    device                  text    Device_id
+    total                   real    Total Memory(KB)
+    used                    real    Peak Used Memory(KB)
+    recommended             real    Recommend Memory(KB)
+    """,
+)
+HOST_DISK = _schema(
+    "host_disk_usage",
+    "read write",
+    """
+    device                  text    Device_id
+    read                    real    Peak Disk Read(KB/s)
+    recommended_read        real    Recommend Disk Read(KB/s)
+    write                   real    Peak Disk Write(KB/s)
+    recommended_write       real    Recommend Disk Write(KB/s)
+    """,
+)
+HOST_NETWORK = _schema(
+    "host_network_usage",
+    "total used",
+    """
+    device                  text    Device_id
+    total                   real    Netcard Speed(KB/s)
+    used                    real    Peak Used Speed(KB/s)
+    recommended             real    Recommend Speed(KB/s)
+    """,
+)
+"""The host's part of msprof with ``--host-sys``: a row for the host as a whole; KB of 2**10 bytes."""
+
 SCHEMAS: dict[str, Schema] = {
     schema.stem: schema
     for schema in (
         KERNELS, OPERATOR_TYPES, API_CALLS, OPERATORS, STEPS, MEMORY, ALLOCATIONS, MODULES, STATIC_MEMORY, L2_CACHE,
-        DATA_PREPROCESS, NIC, ROCE, PCIE, HCCS,
+        DATA_PREPROCESS, NIC, ROCE, PCIE, HCCS, TASK_TIME, SOC_PMU, HOST_CPU, HOST_MEMORY, HOST_DISK, HOST_NETWORK,
     )
 }  # fmt: skip
 

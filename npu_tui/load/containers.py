@@ -42,6 +42,8 @@ _WIDE = (
 _POINTER = b"version https://git-lfs.github.com/spec/"
 _POINTER_SIZE = re.compile(rb"^size (\d{1,18})$", re.MULTILINE)
 _PAGE = re.compile(rb"\s*<(?:!doctype html|html)\b", re.IGNORECASE)
+_EXECUTION_TRACE = re.compile(rb'\s*\{\s*"schema"\s*:\s*"\d+\.\d+\.\d+-')
+"""How the file of PyTorch's ExecutionTraceObserver begins: https://github.com/facebookresearch/param (et_replay)."""
 _TABLES = (".csv", ".xlsx", ".xls", ".tsv")
 _PERFETTO = (".pftrace", ".perfetto-trace", ".perfetto", ".proto")
 _PIPED = {
@@ -76,6 +78,8 @@ def foreign(head: bytes, file: Path) -> Message | None:
     if file.suffix.lower() in _PERFETTO:
         command = f"traceconv json {quoted} {_beside(file.with_suffix(''), 'trace')}"
         return message("input.perfetto", path=str(file), command=command)
+    if _EXECUTION_TRACE.match(head):
+        return message("input.execution_trace", path=str(file))
     if _is_lines(head):
         command = f"(echo '['; sed '$!s/$/,/' {quoted}; echo ']') > {_beside(file, 'array')}"
         return message("input.lines", path=str(file), command=command)

@@ -79,6 +79,7 @@ SQLITE = b"SQLite format 3\0"
 _TABLES = (
     "kernel_details.csv", "step_trace_time.csv", "op_statistic.csv", "api_statistic.csv", "operator_details.csv",
     "communication.json", "communication_matrix.json", "memory_record.csv", "operator_memory.csv", "npu_module_mem.csv",
+    "task_time.csv",
 )  # fmt: skip
 """Companion files of which any one makes a profile without a trace."""
 

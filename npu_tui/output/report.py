@@ -35,6 +35,7 @@ from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
 from npu_tui.profile.module_tables import MODULES
 from npu_tui.profile.parts import Selection
 from npu_tui.profile.profile import Profile
+from npu_tui.profile.network_tables import PORTS
 from npu_tui.profile.table import us
 from npu_tui.profile.trace_tables import LAYERS, LINK_CATEGORIES, OPERATIONS, distinct_events
 from npu_tui.profile.work_tables import APIS, KERNEL_GROUPS, OPERATORS, OVERLAP, STEPS
@@ -205,6 +206,7 @@ def report(part: Profile) -> Report:
         host_operators=OPERATIONS.records(part),
         modules=MODULES.records(part),
         fusion=FUSION.records(part),
+        ports=PORTS.records(part),
         verdict=[words(sentence) for sentence in part.findings.verdict],
         findings=FINDINGS.records(part),
         not_checked=[],

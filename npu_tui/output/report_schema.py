@@ -14,6 +14,7 @@ from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.fusion_tables import FUSION
 from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
 from npu_tui.profile.module_tables import MODULES
+from npu_tui.profile.network_tables import PORTS
 from npu_tui.profile.profile import SourceKind
 from npu_tui.profile.table import Record
 from npu_tui.profile.trace_tables import LAYERS, LINK_CATEGORIES, OPERATIONS
@@ -37,6 +38,7 @@ if TYPE_CHECKING:  # the type of a row is made of the columns of its table
     LinkRow = Record
     FusionRow = Record
     ModuleRow = Record
+    PortRow = Record
     RangeRow = Record
 else:
     ApiRow, CodeLineRow, CollectiveRow, CrossCheckRow, FileRow, HostOperatorRow, KernelGroupRow, MemoryPeakRow = (
@@ -47,6 +49,7 @@ else:
     )
     FusionRow = FUSION.row
     ModuleRow = MODULES.row
+    PortRow = PORTS.row
 
 SCHEMA_VERSION = 1
 
@@ -221,6 +224,7 @@ class Report(Struct, frozen=True, kw_only=True):
     host_operators: list[HostOperatorRow]
     modules: list[ModuleRow] = []
     fusion: list[FusionRow] = []
+    ports: list[PortRow] = []
     verdict: list[str]
     findings: list[FindingRow]
     not_checked: list[NotChecked]

@@ -18,6 +18,7 @@ from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.fusion_tables import FUSION
 from npu_tui.profile.launch_tables import CODE_LINES, RANGES
 from npu_tui.profile.module_tables import MODULES
+from npu_tui.profile.network_tables import PORTS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Record
 from npu_tui.profile.work_tables import KERNEL_GROUPS, OPERATORS, STEPS
@@ -181,6 +182,7 @@ def data_tables(report: Report) -> list[Table]:
             sortable=False,
         ),
         rendered(MEMORY_PEAKS, peaks, "memory"),
+        rendered(PORTS, report.ports),
         rendered(CHECKS, report.cross_check),
         replace(
             rendered(

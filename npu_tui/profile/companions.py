@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.analysis.collectives import PairSum, Preprocessing, Transfer, pair_sums
 from npu_tui.analysis.joins import (
@@ -40,13 +41,16 @@ from npu_tui.load.companion_schema import (
     MEMORY,
     MODULES,
     SCHEMAS,
+    SOC_PMU,
     STEPS,
+    TASK_TIME,
     Document,
     Reading,
     Schema,
     State,
 )
 from npu_tui.load.companions import Companions
+from npu_tui.load.csv_table import table_of_columns
 from npu_tui.rules.inputs import Setup
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
@@ -60,8 +64,9 @@ I64 = npt.NDArray[np.int64]
 FILES = (
     "kernel_details.csv", "op_statistic.csv", "api_statistic.csv", "operator_details.csv", "step_trace_time.csv",
     "memory_record.csv", "operator_memory.csv", "npu_module_mem.csv", "static_op_mem.csv", "l2_cache.csv",
-    "communication.json", "communication_matrix.json", "data_preprocess.csv", "nic.csv", "roce.csv", "pcie.csv",
-    "hccs.csv", "profiler_info.json", "profiler_metadata.json",
+    "communication.json", "communication_matrix.json", "data_preprocess.csv", "task_time.csv", "soc_pmu.csv",
+    "nic.csv", "roce.csv", "pcie.csv", "hccs.csv", "host_cpu_usage.csv", "host_mem_usage.csv", "host_disk_usage.csv",
+    "host_network_usage.csv", "profiler_info.json", "profiler_metadata.json",
 )  # fmt: skip
 """What may lie beside a trace; ``summary.tells.<file>`` says what is in it, ``summary.makes.<file>`` what makes it."""
 # memory_record.csv has MB of 2**20 bytes, operator_memory.csv KB of 2**10; communication.json has MB of 10**6.
@@ -109,14 +114,30 @@ class Tables:
         """The table ``stem``, one of ``SCHEMAS``, such as ``kernel_details``."""
         with self._lock:
             if stem not in self._read:
-                self._read[stem] = (
-                    self._companions.read(SCHEMAS[stem]) if self._companions is not None else absent(SCHEMAS[stem])
-                )
+                self._read[stem] = self._reading(stem)
             return self._read[stem]
+
+    def _reading(self, stem: str) -> Reading:
+        if self._companions is None:
+            return absent(SCHEMAS[stem])
+        if stem == KERNELS.stem and self.from_tasks:
+            return kernels_of_tasks(self._companions.read(TASK_TIME))
+        return self._companions.read(SCHEMAS[stem])
 
     def has(self, stem: str) -> bool:
         """Whether there is a table ``stem``, whatever is in it; nothing is read for the answer."""
-        return self._companions is not None and self._companions.has(SCHEMAS[stem])
+        return self._companions is not None and (self._companions.has(SCHEMAS[stem]) or self._stands_in(stem))
+
+    def _stands_in(self, stem: str) -> bool:
+        return stem == KERNELS.stem and self.from_tasks
+
+    @once
+    def from_tasks(self) -> bool:
+        """Whether task_time.csv tells the kernels, as neither the trace nor kernel_details.csv does."""
+        companions = self._companions
+        if companions is None or len(self._kernels) or companions.has(KERNELS):
+            return False
+        return companions.has(TASK_TIME)
 
     @once
     def start_ns(self) -> int:
@@ -213,9 +234,17 @@ class Tables:
     @once
     def cache_rows(self) -> I64:
         """For every compute slice its row of l2_cache, by stream, task and name; -1 without one."""
-        if not self.has(L2_CACHE.stem) or not len(self.table(L2_CACHE.stem).frame):
+        return self._task_rows(L2_CACHE)
+
+    @once
+    def soc_rows(self) -> I64:
+        """For every compute slice its row of soc_pmu, in the same way."""
+        return self._task_rows(SOC_PMU)
+
+    def _task_rows(self, schema: Schema) -> I64:
+        if not self.has(schema.stem) or not len(self.table(schema.stem).frame):
             return np.full(len(self._kernels), -1, np.int64)
-        cache, kernels = self.table(L2_CACHE.stem).frame, self.table(KERNELS.stem)
+        cache, kernels = self.table(schema.stem).frame, self.table(KERNELS.stem)
         if "task" in kernels.headings:
             row = self.kernel_rows
             task = np.where(row >= 0, np.append(_whole(kernels.frame, "task"), -1)[row], -1)
@@ -309,7 +338,7 @@ class Tables:
     @once
     def sums(self) -> tuple[str, Overlap]:
         """How the device spent its time without a trace, and the file that tells it: the steps, else every kernel."""
-        if self.steps or not self.has(KERNELS.stem):
+        if self.steps or self.from_tasks or not self.has(KERNELS.stem):  # tasks do not tell which of them exchange
             return f"{STEPS.stem}.csv", self.step_sums
         start, end, device, exchanging = self.work
         return self.table(KERNELS.stem).name, sums_of_kernels(start, end, device, exchanging)
@@ -335,7 +364,7 @@ class Tables:
             document = companions.info_document() if stem == "profiler_info" else companions.metadata_document()
             return FileState(name, document.state, None, _problems(name, document))
         if kind == "csv":
-            if not self.has(stem):
+            if not companions.has(SCHEMAS[stem]):
                 return FileState(name, "missing", 0, ())
             reading = self.table(stem)
         elif self.lacks_communication if stem == "communication" else self.lacks_matrix:
@@ -345,6 +374,28 @@ class Tables:
         return FileState(
             name, reading.state, len(reading.frame), () if reading.state == "missing" else tuple(reading.messages)
         )
+
+
+_CORES = {
+    "KERNEL_AICORE": "AI_CORE", "AI_CORE": "AI_CORE", "KERNEL_AIVEC": "AI_VECTOR_CORE",
+    "AI_VECTOR_CORE": "AI_VECTOR_CORE", "KERNEL_MIX_AIC": "MIX_AIC", "MIX_AIC": "MIX_AIC",
+    "KERNEL_MIX_AIV": "MIX_AIV", "MIX_AIV": "MIX_AIV", "KERNEL_AICPU": "AI_CPU", "AI_CPU": "AI_CPU",
+}  # fmt: skip
+"""The cores of kernels by ``kernel_type`` of task_time.csv; what else it has are copies, waits and records."""
+
+
+def kernels_of_tasks(tasks: Reading) -> Reading:
+    """The kernels of ``tasks``, task_time.csv, as kernel_details has them; types are those in their names."""
+    import polars as pl
+
+    from npu_tui.analysis.operators import operator_type  # few profiles have tasks alone
+
+    frame = tasks.frame.with_columns(pl.col("kind").cast(pl.String).replace_strict(_CORES, default=None).alias("core"))
+    frame = frame.filter(pl.col("core").is_not_null())
+    types = {name: operator_type(name) for name in frame["name"].drop_nulls().unique().to_list()}
+    frame = frame.with_columns(pl.col("name").replace_strict(types, default=None, return_dtype=pl.String).alias("type"))
+    columns = {name: frame[name] for name in ("device", "name", "type", "core", "stream", "task", "start", "duration")}
+    return replace(table_of_columns(KERNELS, tasks.name, columns), state=tasks.state, why=tasks.why)
 
 
 def absent(schema: Schema) -> Reading:

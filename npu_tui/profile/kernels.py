@@ -13,7 +13,7 @@ from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.joins import rows_of_tasks
 from npu_tui.analysis.kernels import RATIOS, Coded, KernelTable, from_trace, waits, with_details
 from npu_tui.analysis.operators import kernel_types
-from npu_tui.load.companion_schema import COLLECTIVE_CORES, KERNELS, L2_CACHE
+from npu_tui.load.companion_schema import COLLECTIVE_CORES, KERNELS, L2_CACHE, SOC_PMU
 from npu_tui.load.errors import InputError
 from npu_tui.load.times import INVALID
 from npu_tui.profile.companions import Tables
@@ -57,7 +57,23 @@ def kernels_of(trace: Trace, devices: list[DeviceSlices], tables: Tables) -> Ker
     if tables.has(KERNELS.stem):
         cells = _Cells(tables)
         table = with_details(table, tables.kernel_rows[place], cells.columns, cells.cells)
+    if tables.has(SOC_PMU.stem):
+        table = replace(table, details=table.details | _rates(tables, place))
     return replace(table, hit_rate=_hits(tables)[place]) if tables.has(L2_CACHE.stem) else table
+
+
+def _rates(tables: Tables, place: I64) -> dict[str, Coded]:
+    """The TLB rates of the compute slices at ``place``, unknown without a row of soc_pmu."""
+    try:
+        row = tables.soc_rows[place]
+    except InputError:  # as for L2
+        return {}
+    frame = tables.table(SOC_PMU.stem).frame
+    cells = {name: [*frame[name].to_list(), None] for name in ("tlb_hit_rate", "tlb_miss_rate")}
+    return {
+        name: Coded.of(None if values[at] is None else str(values[at]) for at in row.tolist())
+        for name, values in cells.items()
+    }
 
 
 def _hits(tables: Tables) -> F64:

@@ -18,6 +18,7 @@ from npu_tui.profile.finding_tables import EVIDENCE, FINDINGS
 from npu_tui.profile.fusion_tables import FUSION
 from npu_tui.profile.launch_tables import CODE_LINES, FREE, LAUNCHES
 from npu_tui.profile.module_tables import MODULES
+from npu_tui.profile.network_tables import NETWORK
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Array, Column, Kind, Labels, Numbers, Sheet, Table
 from npu_tui.profile.trace_tables import COUNTERS, HOST_OPERATORS, LINKS, OVERVIEW, SLICES
@@ -35,7 +36,7 @@ TABLES: dict[str, Table] = {
     table.id: table
     for table in (
         SLICES, LINKS, LAUNCHES, KERNELS, OPERATORS, HOST_OPERATORS, COLLECTIVES, ARRIVALS, COUNTERS, STEPS, FREE,
-        FINDINGS, EVIDENCE, MEMORY, ALLOCATIONS, APIS, CODE_LINES, MODULES, FUSION, OVERVIEW, RANKS,
+        FINDINGS, EVIDENCE, MEMORY, ALLOCATIONS, APIS, CODE_LINES, MODULES, FUSION, NETWORK, OVERVIEW, RANKS,
     )
 }  # fmt: skip
 """Every table by name."""

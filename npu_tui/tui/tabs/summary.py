@@ -11,7 +11,9 @@ from npu_tui import __version__
 from npu_tui.analysis.joins import Check, Difference
 from npu_tui.analysis.memory import AMOUNTS
 from npu_tui.analysis.steps import step_spread
+from npu_tui.load.companion_schema import HOST_CPU, HOST_DISK, HOST_MEMORY, HOST_NETWORK
 from npu_tui.profile.checks import checks_of
+from npu_tui.profile.network_tables import PORTS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.work_tables import STEPS
 from npu_tui.strings import knows, say, words
@@ -36,7 +38,7 @@ def summary(now: Context) -> Content:
     """
     profile = now.profile
     sections = [
-        _steps(now.trace, profile), _settings(profile), _files(profile), _checks(checks_of(profile)),
+        _steps(now.trace, profile), _settings(profile), _traffic(profile), _files(profile), _checks(checks_of(profile)),
     ]  # fmt: skip
     rows: list[Row] = []
     starts = []
@@ -144,6 +146,33 @@ def _machine(profile: Profile) -> list[Row]:
         for name, value in told.items()
         if value
     ]
+
+
+def _traffic(profile: Profile) -> list[Row]:
+    """What network cards and the host did, by the files of sys_io and host_sys."""
+    sheet = PORTS.make(profile)
+    rows = []
+    for transport, port, mean, most, errors, dropped in zip(
+        *(sheet.values(n) for n in ("transport", "port", "mean_bandwidth", "most_bandwidth", "errors", "dropped")),
+        strict=True,
+    ):
+        name = transport if port is None else say("summary.port", name=transport, port=port)
+        worst = [
+            say(f"summary.{key}", value=f"{value:g}")
+            for key, value in (("errors", errors), ("dropped", dropped))
+            if value
+        ]
+        rows.append(
+            _line("traffic", name, say("summary.bandwidth", mean=f"{mean:.1f}", most=f"{most:.1f}"), GAP.join(worst))
+        )
+    for schema in (HOST_CPU, HOST_MEMORY, HOST_DISK, HOST_NETWORK):
+        if profile.tables.has(schema.stem):
+            for cells in profile.tables.table(schema.stem).frame.iter_rows(named=True):
+                told = {
+                    name: "?" if cell is None else f"{cell:,.0f}" for name, cell in cells.items() if name != "device"
+                }
+                rows.append(_line("traffic", schema.stem, say(f"summary.{schema.stem}", **told)))
+    return rows
 
 
 def _files(profile: Profile) -> list[Row]:

@@ -1,0 +1,103 @@
+"""The tables of the network cards: what nic.csv and roce.csv sampled, and the sums of each port."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from npu_tui.load.companion_schema import NIC, ROCE
+from npu_tui.profile.columns import absolute, rank_of
+from npu_tui.profile.profile import Profile
+from npu_tui.profile.table import MISSING, Column, Sheet, coded, from_tuples, numbers, table
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_RATES = (
+    "receive_percent", "receive_errors", "receive_dropped", "send_percent", "send_errors", "send_dropped",
+)  # fmt: skip
+_OWN = {
+    column.id: column
+    for column in (
+        Column("port", "whole", "", "id"),
+        Column("samples", "whole", "", "count"),
+        *(Column(name, "real", "MB/s", "mean_count") for name in ("bandwidth", "mean_bandwidth", "most_bandwidth")),
+        *(Column(name, "real", "%", "mean_count") for name in (*_RATES, "errors", "dropped")),
+    )
+}
+
+
+def _frames(profile: Profile) -> list[tuple[str, pl.DataFrame]]:
+    """The samples of each kind of card that have a time, by time."""
+    tables = profile.tables
+    return [
+        (schema.stem, tables.table(schema.stem).frame.drop_nulls(["time"]).sort("time", maintain_order=True))
+        for schema in (NIC, ROCE)
+        if tables.has(schema.stem)
+    ]
+
+
+def network(profile: Profile) -> Sheet:
+    """Every sample of the network cards."""
+    frames = _frames(profile)
+    if not frames:
+        return from_tuples((), "rank transport device port start start_ns bandwidth " + " ".join(_RATES), _OWN)
+    which = np.repeat(np.arange(len(frames)), [len(frame) for _, frame in frames])
+
+    def whole(name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        return np.concatenate([frame[name].fill_null(MISSING).to_numpy().astype(np.int64) for _, frame in frames])
+
+    def real(name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        return np.concatenate([frame[name].fill_null(np.nan).to_numpy().astype(np.float64) for _, frame in frames])
+
+    time = whole("time") - profile.tables.start_ns
+    return Sheet(
+        len(time),
+        {
+            "rank": rank_of(profile),
+            "transport": coded([name for name, _ in frames], which),
+            "device": numbers(whole("device"), MISSING),
+            "port": numbers(whole("function"), MISSING),
+            "start": numbers(time),
+            "start_ns": absolute(profile, time),
+            **{name: numbers(real(name)) for name in ("bandwidth", *_RATES)},
+        },
+    )
+
+
+NETWORK = table(
+    "network",
+    network,
+    sql="rank transport device port start start_ns bandwidth receive_percent receive_errors receive_dropped "
+    "send_percent send_errors send_dropped",
+    own=_OWN.values(),
+)
+
+
+def ports(profile: Profile) -> Sheet:
+    """What each port of the network cards carried, and the worst rates of errors and of dropped packets."""
+    rows = []
+    for name, frame in _frames(profile):
+        for (device, port), samples in frame.group_by(["device", "function"], maintain_order=True):
+            bandwidth = samples["bandwidth"].drop_nulls()
+            if not len(bandwidth):
+                continue
+            worst = [
+                max((top for column in columns if (top := samples[column].max()) is not None), default=None)
+                for columns in (("receive_errors", "send_errors"), ("receive_dropped", "send_dropped"))
+            ]
+            rows.append((name, device, port, len(bandwidth), bandwidth.mean(), bandwidth.max(), *worst))
+    return from_tuples(rows, "transport device port samples mean_bandwidth most_bandwidth errors dropped", _OWN)
+
+
+PORTS = table(
+    "ports",
+    ports,
+    json="transport device? port? samples mean_mb_s=mean_bandwidth max_mb_s=most_bandwidth errors_percent=errors? "
+    "dropped_percent=dropped?",
+    page="transport device port mean=mean_bandwidth most=most_bandwidth errors dropped",
+    row="PortRow",
+    about="What a port of a network card carried by nic.csv or roce.csv; errors and dropped packets at their worst.",
+    own=_OWN.values(),
+)
