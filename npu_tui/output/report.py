@@ -33,9 +33,9 @@ from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.fusion_tables import FUSION
 from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
 from npu_tui.profile.module_tables import MODULES
+from npu_tui.profile.network_tables import PORTS
 from npu_tui.profile.parts import Selection
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.network_tables import PORTS
 from npu_tui.profile.table import us
 from npu_tui.profile.trace_tables import LAYERS, LINK_CATEGORIES, OPERATIONS, distinct_events
 from npu_tui.profile.work_tables import APIS, KERNEL_GROUPS, OPERATORS, OVERLAP, STEPS
