@@ -91,6 +91,14 @@ class Dispatch(Struct, frozen=True):
         return float(self.relative[at]) if at < len(self.link) and self.link[at] == link else None
 
 
+class StarvedLaunch(Struct, frozen=True):
+    """A launch that an idle device waited for: its slice on the device, when that started, what waiting cost, ns."""
+
+    item: int
+    start: int
+    lost: float
+
+
 def clock_floor(latency: F64, one_clock: bool = False) -> ClockFloor:
     """The floor of raw latencies (ns): their 1st percentile, of fewer than 50 the minimum.
 

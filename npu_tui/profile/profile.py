@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.calls import ApiSum, HostOperators, apis, host_operators
 from npu_tui.analysis.collectives import Collectives, with_ranks_of_job
 from npu_tui.analysis.device import EVERYTHING, DeviceSlices, Window, device_slices
 from npu_tui.analysis.kernels import KernelTable
-from npu_tui.analysis.launches import Dispatch, dispatch, operation_of
+from npu_tui.analysis.launches import Dispatch, StarvedLaunch, dispatch, operation_of
 from npu_tui.analysis.memory import Memory
 from npu_tui.analysis.overlap import (
     DevicePart,
@@ -67,14 +66,6 @@ _MOST_PARTS = 8
 _WORTH_A_THREAD = 200_000
 _LARGE = 2_000_000
 """Slices from which a trace is worth several threads that ask the rules."""
-
-
-class StarvedLaunch(Struct, frozen=True):
-    """A launch that an idle device waited for: its slice on the device, when that started, what waiting cost, ns."""
-
-    item: int
-    start: int
-    lost: float
 
 
 class Profile:
