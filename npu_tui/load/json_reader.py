@@ -22,7 +22,7 @@ from npu_tui.load.json_chunks import BOUNDARY, Chunk, ChunkReader, TooLongError,
 from npu_tui.load.json_columns import PHASES, Columns, Dictionaries, RangeColumns
 from npu_tui.load.json_events import Event, Metadata, decode_events, strict_json
 from npu_tui.load.times import INVALID, parse_times
-from npu_tui.trace.model import Chunks
+from npu_tui.trace.model import UNFINISHED, Chunks
 
 Array = npt.NDArray[Any]
 I32 = npt.NDArray[np.int32]
@@ -184,8 +184,6 @@ class _OpenMarks:
         return None
 
 
-UNFINISHED = "never ended"
-"""The category of a slice whose end is missing: it lasts to the end of the trace, its own category is unknown there."""
 _MOST_OPEN = 64
 """Of a thread so many slices at most are drawn that never ended, the outermost ones."""
 

@@ -57,6 +57,9 @@ HOST_TO_DEVICE = "HostToDevice"
 
 MOST_DEVICES = 64
 """How many devices of one trace are analysed. A server has 16 at most, so a trace with more is odd."""
+UNFINISHED = "never ended"
+"""The category of a slice whose end is missing: it lasts to the end of the trace instead."""
+
 ASYNC_NPU = "async_npu"
 TASK_QUEUE = "async_task_queue"
 FORWARD_BACKWARD = "fwdbwd"

@@ -219,3 +219,21 @@ def test_no_sum_of_merged_processes_is_longer_than_its_span(tmp_path: Path) -> N
     assert len(trace.slices) == 160
     assert [(row.computing, row.free) for row in profile.overlaps] == [(20 * 90_000, 19 * 10_000)]
     assert "overlap themselves" in "\n".join(health_lines(profile))
+
+
+def test_what_hangs_is_named_first(tmp_path: Path) -> None:
+    begun: list[Event] = [
+        {"ph": "B", "name": "main.py(1): main", "pid": PYTHON, "tid": 1, "ts": 0},
+        {"ph": "B", "name": "torch.npu.synchronize", "pid": PYTHON, "tid": 1, "ts": 2500},
+        {"ph": "B", "name": "hcom_allReduce__1_9_1", "pid": COMMUNICATION, "tid": 8, "ts": 2400},
+    ]
+    trace = traced(tmp_path, *NAMED, layer(COMMUNICATION, "Communication"), *overlapped(), *begun)
+    verdict = words(profile_of(trace).findings.verdict[0])
+    start = "NEVER ENDED: hcom_allReduce__1_9_1 (since 2.405 ms) and torch.npu.synchronize (since 2.505 ms). No task"
+    assert verdict.startswith(start)
+
+
+def test_what_was_open_while_the_device_went_on_hangs_nowhere(tmp_path: Path) -> None:
+    begun: Event = {"ph": "B", "name": "main.py(1): main", "pid": PYTHON, "tid": 1, "ts": 0}
+    trace = traced(tmp_path, *NAMED, *overlapped(), begun)
+    assert "NEVER ENDED" not in words(profile_of(trace).findings.verdict[0])

@@ -12,10 +12,9 @@ from measured import dispatch_of
 from reference import Reference
 from refusals import skipped
 
-from npu_tui.load.json_reader import UNFINISHED
 from npu_tui.load.load import load
 from npu_tui.trace.message import message
-from npu_tui.trace.model import Layer, Trace
+from npu_tui.trace.model import UNFINISHED, Layer, Trace
 
 if TYPE_CHECKING:
     from conftest import Sample

@@ -10,9 +10,9 @@ from refusals import skipped
 
 from npu_tui.cli.main import main
 from npu_tui.load.args import json_args
-from npu_tui.load.json_reader import UNFINISHED
 from npu_tui.load.load import load
 from npu_tui.strings import words
+from npu_tui.trace.model import UNFINISHED
 
 OK = '{"name":"ok","ph":"X","pid":1,"tid":1,"ts":90,"dur":5,"args":{"a":1}}'
 
