@@ -30,6 +30,7 @@ _UNCOUNTED: dict[str, tuple[Evidence, ...]] = {
     "odd.db_texts": _SLICES,
     **dict.fromkeys(("odd.devices", "odd.db_locked", "odd.db_written", "odd.db_tables", "odd.db_tables_more"), _BOTH),
     "odd.db_views": _BOTH,
+    "odd.db_connections": _LINKS,
     "input.too_long_later": _BOTH,
 }
 """Warnings of what is missing in a number that nobody knows."""

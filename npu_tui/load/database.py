@@ -86,6 +86,8 @@ class _Loading:
         tables, whole = self._tables, self._whole
         self._shown_first(texts)
         connections = Connections(tables)
+        if connections.dropped:
+            self._database.notes.append(message("odd.db_connections", count=connections.dropped))
         tasks = read_device(tables, texts, whole)
         beside = tasks is not None and self._database.size >= _WORTH_A_THREAD  # else the process is not known yet
         counting = Background(lambda: read_counters(tables, texts, whole), beside)

@@ -107,14 +107,26 @@ def expanded(keys: I64, wanted: I64) -> tuple[I64, I64]:
     return left, order[np.arange(len(left)) - np.repeat(begins - first, count)]
 
 
+_MOST_NUMBERS = 16
+"""The profiler writes three at most."""
+
+
 class Connections:
     """``CONNECTION_IDS``: one or more numbers for each ``connectionId`` of the rows of the framework.
 
-    A number is a connection of CANN, or what an operation and its backward one, or both sides of the queue, share.
+    A number is a connection of CANN, or what an operation and its backward one, or both sides of the queue, share. Of
+    one id the first ``_MOST_NUMBERS`` are kept, and ``dropped`` counts the others.
     """
 
     def __init__(self, tables: Tables) -> None:
-        self._rows = tables.select("CONNECTION_IDS", ("id", "connectionId"))
+        rows = tables.select("CONNECTION_IDS", ("id", "connectionId"))
+        order = np.argsort(rows["id"], kind="stable")
+        ids = rows["id"][order]
+        of_id = np.arange(len(ids)) - np.searchsorted(ids, ids)
+        is_kept = np.ones(len(ids), np.bool_)
+        is_kept[order] = of_id < _MOST_NUMBERS
+        self.dropped = int(np.count_nonzero(~is_kept))
+        self._rows = rows.where(is_kept) if self.dropped else rows
 
     def first_of(self, ids: I64) -> I64:
         """The first number of each of ``ids``, -1 without one; (n,). Without the table an id is its own number."""

@@ -123,3 +123,15 @@ def test_pages_that_the_header_makes_believe_are_not_written(path: Path) -> None
     content[28:32] = b"\xff\xff\xff\xfe"
     path.write_bytes(content)
     assert load_database(path, None).health.truncated
+
+
+def test_an_id_has_no_more_numbers_than_a_profiler_writes(path: Path) -> None:
+    links = len(load_database(path, None).links)
+    rows = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT 20000)"
+    changed(
+        path, f"{rows} INSERT INTO CONNECTION_IDS SELECT 77777, x FROM c", "UPDATE PYTORCH_API SET connectionId = 77777"
+    )
+    trace = load_database(path, None)
+    (warning,) = [warning for warning in trace.health.warnings if warning.code == "odd.db_connections"]
+    assert warning.args == {"count": 20_000 - 16}
+    assert len(trace.links) <= links + 16 * len(trace.slices)
