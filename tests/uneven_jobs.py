@@ -97,6 +97,11 @@ UNEVEN: dict[str, Cause] = {
         lambda job: untroubled(blocking_copies=False)(changed(copy_ns=20_000)(job)),
         ("SYNC.HOST", "DATA.COPY", "STEP.START"),
     ),
+    "uneven: blocking copies at Level0": Cause(
+        (troubled(replace(_AHEAD, copy_ns=8_000_000, profiler_level=0), blocking_copies=True),),
+        lambda job: untroubled(blocking_copies=False)(changed(copy_ns=20_000)(job)),
+        ("SYNC.HOST", "DATA.COPY", "STEP.START"),
+    ),
     "uneven: a copy to the host": Cause(
         (troubled(CALM, read_back_ns=9_000_000),), untroubled(read_back_ns=0), ("SYNC.HOST", "DATA.COPY")
     ),

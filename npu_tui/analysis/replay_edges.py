@@ -9,7 +9,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.replay_device import AWAIT, KERNEL, RECORD, DeviceTasks, Meeting
-from npu_tui.analysis.replay_host import WAIT_BEGIN, WAIT_END, HostPoints
+from npu_tui.analysis.replay_host import DEQUEUE, WAIT_BEGIN, WAIT_END, HostPoints
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -217,17 +217,28 @@ def device_edges(
     floor: int,
     thread_of: I64,
     depends_on: I64,
+    called: bool,
 ) -> None:
-    """Adds launches, the order of streams, events, and the tasks that tasks depend on without a record of it."""
+    """Adds launches, the order of streams, events, and the tasks that tasks depend on without a record of it.
+
+    ``called`` is whether the calls of CANN are recorded.
+    """
     known = np.flatnonzero((tasks.launched >= 0) & (tasks.lane >= 0))
-    thread = thread_of[tasks.lane[known]]
-    anchor = points.anchor(thread, tasks.launched[known])
+    thread, launched_at = thread_of[tasks.lane[known]], tasks.launched[known]
+    # Without calls of CANN the launch of an event is that of a task before it, and the queue may have come to it later.
+    queues = np.unique(points.thread[points.kind == DEQUEUE])
+    guessed = (tasks.kind[known] == RECORD) | (tasks.kind[known] == AWAIT)
+    before = np.maximum(tasks.previous[known], 0)
+    idle = (tasks.previous[known] < 0) | (tasks.end[before] - floor < launched_at)
+    guessed &= idle & (tasks.start[known] - floor - launched_at > _STAGED_NS) & (len(queues) == 1 and not called)
+    thread = np.where(guessed, queues[0] if len(queues) else -1, thread)
+    launched_at = np.where(guessed, tasks.start[known] - floor, launched_at)
+    anchor = points.anchor(thread, launched_at)
     anchored = anchor >= 0
-    known, thread, anchor = known[anchored], thread[anchored], anchor[anchored]
+    known, thread, anchor, arrival = known[anchored], thread[anchored], anchor[anchored], launched_at[anchored]
     start = np.where(tasks.kind[known] == RECORD, tasks.end[known], tasks.start[known]) - floor
     previous = tasks.previous[known]
     ready = np.where(previous >= 0, tasks.end[np.maximum(previous, 0)] - floor, NEVER)
-    arrival = tasks.launched[known]
     # The stream was idle when the launch arrived: the launch decided when the task started.
     depends = depends_on >= 0
     bound = (ready < arrival) & ~depends[known]

@@ -77,15 +77,18 @@ class Silence:
                 following[queries[known]] = np.minimum(following[queries[known]], times[at[known]])
         return following
 
-    def gaps(self, least: int) -> tuple[I64, I64, I64]:
-        """Thread, start and end of every silence of ``least`` ns or more between two edges; (m,) each."""
+    def gaps(self, least: int, thread: I64, time: I64) -> tuple[I64, I64, I64]:
+        """Thread, start and end of every silence of ``least`` ns or more between two edges; (m,) each.
+
+        What happens on each ``thread`` at ``time`` (ns) is an edge too.
+        """
         parts = [(_NONE, _NONE, _NONE)]
         for number in sorted(self._parts):
-            times = np.sort(np.concatenate(self._edges_of(number)))
+            times = np.sort(np.concatenate((*self._edges_of(number), time[thread == number])))
             silent = np.flatnonzero(np.diff(times) >= least)
             parts.append((np.full(len(silent), number), times[silent], times[silent + 1]))
-        thread, low, high = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return thread, low, high
+        silent_thread, low, high = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return silent_thread, low, high
 
 
 def _merged(parts: list[I64]) -> I64:

@@ -42,16 +42,25 @@ class Unrecorded(Struct, frozen=True):
     done: I64
 
 
+def _has_calls(trace: Trace) -> bool:
+    return any(layer.kind == "cann" and layer.lanes for layer in trace.layers)
+
+
 def unrecorded_waits(trace: Trace, tasks: DeviceTasks, floor: int) -> Unrecorded:
     """The silences that end when everything launched so far is done.
 
     Only for a trace without CANN slices: with them every wait is recorded.
     """
-    known = np.flatnonzero(tasks.launched >= 0)
-    if any(layer.kind == "cann" and layer.lanes for layer in trace.layers) or not len(known):
+    # Events are passed, not waited for, and where no call is recorded it is not known when they were launched.
+    known = np.flatnonzero((tasks.launched >= 0) & ((tasks.kind == KERNEL) | (tasks.kind == COLLECTIVE)))
+    if _has_calls(trace) or not len(known):
         return Unrecorded(*(np.zeros(0, np.int64),) * 5)
     _, number = thread_numbers(trace)
-    thread, since, until = Silence(trace, number).gaps(_LEAST_NS)
+    launching = known[tasks.lane[known] >= 0]
+    # A launch divides a silence: a blocking copy waits for the stream, is launched, and waits for its own end.
+    thread, since, until = Silence(trace, number).gaps(
+        _LEAST_NS, number[tasks.lane[launching]], tasks.launched[launching]
+    )
     # A silent queue thread is out of work; it does not wait for the device.
     waiting = ~np.isin(thread, number[trace.slices.lane[dequeue_slices(trace)]])
     thread, since, until = thread[waiting], since[waiting], until[waiting]
@@ -206,7 +215,8 @@ def build(
     host_edges(builder, points, host_node, trace.slices.end)
     unrecorded = unrecorded_dependencies(tasks, floor)
     thread_of = thread_numbers(trace)[1]
-    device_edges(builder, points, tasks, host_node, start_node, end_node, floor, thread_of, unrecorded.source)
+    depends_on, called = unrecorded.source, _has_calls(trace)
+    device_edges(builder, points, tasks, host_node, start_node, end_node, floor, thread_of, depends_on, called)
     collective_meetings = meetings(trace, collectives(), tasks, len(steps))
     length = tasks.end - tasks.start
     length[[meeting.task for meeting in collective_meetings]] = [

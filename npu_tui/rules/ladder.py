@@ -81,7 +81,7 @@ class Rung(Struct, frozen=True):
     candidate: Candidate
     gain: int | None
     removed: int | None
-    part_of: str | None
+    part_of: tuple[str, ...] | None
     own: int = 0
     alone: int | None = None
     idle: bool = False
@@ -287,15 +287,20 @@ def _ladder(candidates: list[Candidate], scale: Scale, least: int) -> list[Rung]
     taken: list[Candidate] = []
     rungs: list[Rung] = []
     most = dict.fromkeys(candidates, 0)
-    parts: list[tuple[Candidate, Candidate]] = []
+    parts: list[Candidate] = []
+    before: dict[Candidate, int] = {}
+    shares: dict[Candidate, list[tuple[int, Rung]]] = {candidate: [] for candidate in candidates}
     alone = _gains_of(candidates, [], scale)
     total = 0
     explaining: list[Candidate] = []
     while left:
         above = [candidate.draft for candidate in taken]
         rest = _gains_of(left, above, scale, total)
+        for candidate in left if rungs else ():
+            shares[candidate].append((before[candidate] - rest[candidate], rungs[-1]))
+        before = rest
         held = [candidate for candidate in left if rest[candidate] < _PART_BELOW * most[candidate]]
-        parts += [(candidate, taken[-1]) for candidate in held]
+        parts += held
         for candidate in left:
             # What others hold up gains nothing before they are fixed.
             most[candidate] = max(most[candidate], rest[candidate])
@@ -316,11 +321,19 @@ def _ladder(candidates: list[Candidate], scale: Scale, least: int) -> list[Rung]
         taken.append(best)
         rungs.append(Rung(best, rest[best], total, None, most[best], alone[best]))
         left = [candidate for candidate in left if candidate is not best]
-    parts.sort(key=lambda row: (-_NEARNESS[row[0].rule.reach], -most[row[0]]))
-    rungs += [
-        Rung(candidate, most[candidate], total, rung_above.rule.id, most[candidate]) for candidate, rung_above in parts
-    ]
-    return rungs
+    parts.sort(key=lambda candidate: (-_NEARNESS[candidate.rule.reach], -most[candidate]))
+    return rungs + [_part(candidate, most[candidate], total, shares[candidate]) for candidate in parts]
+
+
+def _part(candidate: Candidate, most: int, total: int, shares: list[tuple[int, Rung]]) -> Rung:
+    """A candidate that rungs above contain: those that took a notable part of it, the largest first.
+
+    It gains no more than they do together.
+    """
+    shares = sorted(shares, key=lambda row: -row[0])
+    wholes = [rung for taken, rung in shares if taken >= _NOTABLE_SHARE * most] or [shares[0][1]]
+    gain = min(most, sum(rung.gain or 0 for rung in wholes))
+    return Rung(candidate, gain, total, tuple(rung.candidate.rule.id for rung in wholes), most)
 
 
 def _gains_of(candidates: list[Candidate], above: list[Draft], scale: Scale, total: int = 0) -> dict[Candidate, int]:
@@ -399,7 +412,7 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
         draft.code_lines,
         is_hidden(rung.candidate, facts),
         after,
-        rung.part_of,
+        rung.part_of[0] if rung.part_of else None,
         steps,
         above if rung.held and rung.part_of is None else 0,
         rung.leads,
@@ -460,7 +473,7 @@ def _outlook(rung: Rung, facts: Facts, above: int, following: Rung | None) -> li
     if rung.removed is None or rung.gain is None:
         return []
     if rung.part_of is not None:
-        return [message("finding.outlook.part", whole=rung.part_of)]
+        return [message("finding.outlook.part", wholes=list(rung.part_of))]
     parts = []
     if rung.held or rung.gain < 0.99 * rung.own:
         words = {"gain": rung.gain / facts.count, "unit": facts.unit}

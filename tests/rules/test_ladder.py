@@ -18,7 +18,8 @@ def candidate(name: str, *spans: tuple[int, int], reach: Reach = "place") -> Can
 
 
 def order(*candidates: Candidate) -> list[tuple[str, int | None, str | None]]:
-    return [(rung.candidate.rule.id, rung.gain, rung.part_of) for rung in _ladder(list(candidates), Scale(), 1)]
+    rungs = _ladder(list(candidates), Scale(), 1)
+    return [(rung.candidate.rule.id, rung.gain, " ".join(rung.part_of) if rung.part_of else None) for rung in rungs]
 
 
 def test_the_largest_first_and_the_rest_behind_it() -> None:
@@ -38,7 +39,8 @@ def test_what_keeps_a_fifth_of_its_gain_is_no_part() -> None:
 
 def test_a_cause_that_explains_nearly_all_goes_first() -> None:
     found = order(candidate("place", (0, 100)), candidate("cause", (0, 85), reach="cause"))
-    assert found == [("cause", 85, None), ("place", 100, "cause")]
+    # A part is never larger than its whole.
+    assert found == [("cause", 85, None), ("place", 85, "cause")]
     found = order(candidate("place", (0, 100)), candidate("cause", (0, 60), reach="cause"))
     assert found == [("place", 100, None), ("cause", 60, "place")]
 
@@ -46,6 +48,12 @@ def test_a_cause_that_explains_nearly_all_goes_first() -> None:
 def test_a_place_goes_before_what_only_says_how_much() -> None:
     found = order(candidate("broad", (0, 100), reach="broad"), candidate("place", (0, 60)))
     assert found == [("place", 60, None), ("broad", 40, None)]
+
+
+def test_what_several_contain_is_a_part_of_all_of_them() -> None:
+    causes = [candidate(name, span, reach="cause") for name, span in (("first", (0, 60)), ("then", (60, 100)))]
+    found = order(candidate("broad", (0, 110), reach="broad"), *causes)
+    assert found == [("first", 60, None), ("then", 40, None), ("broad", 100, "first then")]
 
 
 def test_a_gain_is_held_while_less_than_a_fifth_of_it_comes_alone() -> None:
@@ -69,4 +77,7 @@ def test_gains_add_up_to_what_is_removed(rows: list) -> None:
     assert sum(rung.gain or 0 for rung in steps) == length_of(claimed)
     removed = [rung.removed for rung in rungs]
     assert removed == sorted(removed, key=lambda value: value or 0)
-    assert {rung.part_of for rung in rungs if rung.part_of} <= {rung.candidate.rule.id for rung in steps}
+    gains = {rung.candidate.rule.id: rung.gain or 0 for rung in steps}
+    for rung in rungs:
+        if rung.part_of is not None:
+            assert 0 < (rung.gain or 0) <= sum(gains[name] for name in rung.part_of)
