@@ -39,6 +39,8 @@ STRAGGLER_MS = Threshold("straggler_ms", 1.0)
 _MANY_RANKS = 3
 """From this many late ranks on they take turns, where none is late in most cases."""
 _IN_MOST_CASES = 0.5
+_HARDLY = 0.1
+"""Share of the waiting that those who are named may leave."""
 _NEGLIGIBLE = 0.01
 _MOST_PRICED = 4
 """Late ranks whose gains are told one after the other."""
@@ -64,12 +66,14 @@ class Case(Struct, frozen=True):
 class Late(Struct, frozen=True):
     """``peers`` that come late, the one that was waited for longest first, in ``cases``.
 
+    The first few of them, those ``named``, explain nearly all waiting: with them in time the others hardly count.
     ``span`` is the exposed time in which nobody else was missing. With ``wandering`` none of them is late in most
     cases, with ``neighbours`` this rank sees only the ranks beside it, with ``stages`` they are those beside it in a
     pipeline: then, and with an UNKNOWN peer in front, it is open who is late.
     """
 
     peers: tuple[int, ...]
+    named: tuple[int, ...]
     cases: tuple[Case, ...]
     span: Span
     wandering: bool
@@ -78,8 +82,8 @@ class Late(Struct, frozen=True):
 
     @property
     def visible(self) -> tuple[int, ...]:
-        """The ``peers`` that tasks name."""
-        return tuple(peer for peer in self.peers if peer != UNKNOWN)
+        """Those of the ``named`` that tasks name."""
+        return tuple(peer for peer in self.named if peer != UNKNOWN)
 
 
 @once_per_device
@@ -115,12 +119,27 @@ def late(facts: Facts) -> Late | None:
     total = sum(waited.values())
     return Late(
         order,
+        _named(cases, order),
         tuple(cases),
         both((low, high), facts.exposed),
         len(order) >= _MANY_RANKS and waited.get(order[0], 0) < _IN_MOST_CASES * total,
         sum(case.excess for case in cases if case.collective.neighbours_only) > _IN_MOST_CASES * total,
         sum(case.excess for case in cases if case.collective.item in fills(facts)) > _IN_MOST_CASES * total,
     )
+
+
+def _named(cases: Sequence[Case], order: tuple[int, ...]) -> tuple[int, ...]:
+    """The first of the late peers without whom hardly any of the waiting is left."""
+    total = sum(case.excess for case in cases)
+    for count in range(1, len(order)):
+        some, left = frozenset(order[:count]), 0
+        for case in cases:
+            after = _after(case)
+            there = max(time for _, time in after) - case.excess
+            left += max((time for peer, time in after if peer not in some), default=there) - there
+        if left <= _HARDLY * total:
+            return order[:count]
+    return order
 
 
 @once_per_device
@@ -187,9 +206,9 @@ def straggler(facts: Facts) -> Draft | None:
     # Ranks that take turns by little do not wait for a late one.
     usual = float(np.median([case.excess for case in lateness.cases]))
     least_of_many = limits[SEVERITY_HIGH] if usual >= limits[STRAGGLER_MS] * 1e6 else 2 * limits[SEVERITY_HIGH]
-    least = {1: limits[SEVERITY_MEDIUM], 2: limits[SEVERITY_HIGH]}.get(len(lateness.peers), least_of_many)
-    enough = share >= least or (single and len(lateness.peers) < _MANY_RANKS and share >= limits[SEVERITY_MEDIUM])
-    enough |= single and len(lateness.peers) == 1
+    least = {1: limits[SEVERITY_MEDIUM], 2: limits[SEVERITY_HIGH]}.get(len(lateness.named), least_of_many)
+    enough = share >= least or (single and len(lateness.named) < _MANY_RANKS and share >= limits[SEVERITY_MEDIUM])
+    enough |= single and len(lateness.named) == 1
     if gain < limits[STRAGGLER_MS] * 1e6 or not enough:
         return None
     collectives = facts.collectives
@@ -207,7 +226,7 @@ def straggler(facts: Facts) -> Draft | None:
         parts.append(message("finding.straggler.steps", seen=steps, all=len(facts.steps)))
     if lateness.neighbours:
         parts.append(message("finding.straggler.ring"))
-    kind = "wandering" if lateness.wandering else "many" if len(lateness.peers) > 1 else "one"
+    kind = "wandering" if lateness.wandering else "many" if len(lateness.named) > 1 else "one"
     if is_uneven(facts, lateness):
         parts.append(message("finding.straggler.experts"))
         advice = [*advise("experts_tokens", "experts_balance", "experts_placement")]
@@ -423,7 +442,8 @@ def _arrivals(facts: Facts, lateness: Late) -> tuple[Evidence, ...]:
         if case.peer == UNKNOWN:
             note = message("finding.straggler.place_unseen", **words)
         else:
-            missing = [number_of(facts, peer) for peer in case.late if peer != UNKNOWN]
+            missing = [number_of(facts, peer) for peer in case.late if peer in lateness.visible]
+            missing = missing or [number_of(facts, case.peer)]
             note = message("finding.straggler.place", ranks=missing, **words)
         rows.append(Evidence(last - case.shown, last, int(slices.lane[collective.item]), name, note, collective.item))
     return tuple(sorted(rows, key=lambda row: row.start))
