@@ -15,7 +15,6 @@ from textual.widgets import Static
 from npu_tui.strings import say
 from npu_tui.trace.text import cell_count, printable
 from npu_tui.tui.commands import BY_ID, key_label
-from npu_tui.tui.session import Session
 from npu_tui.tui.terminal.internals import after
 
 _MESSAGE_SECONDS = 6.0
@@ -203,15 +202,19 @@ class FirstRun:
         self._seen = seen
         self._line: StatusLine | None = None
 
-    def show(self, line: StatusLine, session: Session) -> None:
-        """Put the line in place of the keys."""
-        if os.path.exists(self._seen):  # False where it may not be looked for
-            return
-        starved = sum(len(profile.starved) for profile in session.profiles)
-        lead = "starved" if starved else "finding"
-        self._line = line
-        line.leads = [say(f"first.{form}", count=starved) for form in (lead, f"{lead}.short")]
-        line.show_keys()
+    def show(self, line: StatusLine) -> None:
+        """Put the line in place of the keys: it leads to the findings."""
+        if not os.path.exists(self._seen):  # False where it may not be looked for
+            self._line = line
+            self.lead_to(0)
+
+    def lead_to(self, starved: int) -> None:
+        """Lead to so many launches that ``starved`` the device, to the findings where they are none."""
+        if self._line is not None:
+            lead = "starved" if starved else "finding"
+            self._line.leads = [say(f"first.{form}", count=starved) for form in (lead, f"{lead}.short")]
+            if not self._line.is_speaking:
+                self._line.show_keys()
 
     def used(self, command: str) -> None:
         """Take the line away: ``command``, one of ``ENDS``, is what it leads to, or sends it away."""

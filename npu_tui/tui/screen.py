@@ -151,7 +151,7 @@ class MainScreen(PanelScreen[Timeline]):
         self.head.examined = 0
         self._work(partial(self._examine, self.session), "head")
         if self.first_run is not None:
-            self.first_run.show(self._line, self.session)
+            self.first_run.show(self._line)
         cut = [sum(trace.events.values()) for trace in self.session.scene.traces if trace.health.truncated]
         self.tell("   ".join([*(say("health.truncated", events=events) for events in cut), *words_at_start()]))
         # Only the whole trace has a section in the file of flags.
@@ -248,6 +248,8 @@ class MainScreen(PanelScreen[Timeline]):
             return
         session.learn(index, findings)
         self.head.examined += 1
+        if self.first_run is not None and [finding.cls for finding in findings.findings[:1]] == ["dispatch"]:
+            self.first_run.lead_to(sum(len(profile.starved) for profile in session.profiles))
         self.show_head()
         self.contents.fill()
         if self.head.examined == 1 and self._start is not None and self._start.finding:

@@ -263,3 +263,10 @@ async def test_the_first_run_leads_to_the_first_starved_launch_and_is_remembered
         assert "zoom" in status(driver)
     async with opened(session, app=NpuTui(session=session, seen=seen)) as driver:
         assert "zoom" in status(driver)
+
+
+async def test_the_first_run_leads_to_the_findings_where_dispatch_does_not_come_first(tmp_path):
+    bound = session_of(load(Path("fixtures") / "communication_bound"))
+    async with opened(bound, app=NpuTui(session=bound, seen=tmp_path / "seen")) as driver:
+        assert bound.profiles[0].findings.findings[0].cls != "dispatch"
+        assert "e goes to the first finding" in status(driver) or "e: the first finding" in status(driver)
