@@ -258,7 +258,7 @@ def free(facts: Facts) -> Draft | None:
     least = limits[LATE_SHARE] * facts.sums.free
     where = "launches" if not known else "host" if late >= least else "device" if side >= least else "launches"
     if not known:
-        cause = message("finding.free.unknown")
+        cause = message("finding.free.unknown_gpu" if facts.on_gpu else "finding.free.unknown")
     else:
         free = max(length_of(idle), 1)
         words = {"late": late / free, "side": side / free}
@@ -277,7 +277,7 @@ def free(facts: Facts) -> Draft | None:
             message("finding.free.told", time=length_of(both(idle, elsewhere))) if severity == "info" else "",
         ),
         tuple(_free_place(facts, start, end) for start, end in largest(idle)),
-        stage_advice(facts) if where == "host" else advise(_GAPS[where]),
+        stage_advice(facts) if where == "host" else advise(_GAPS[where] if not facts.on_gpu else f"gpu_{where}"),
         facts.host_late if known else None,
         confidence="high" if known else "low",
         code_lines=tuple(code for code, _ in _worst_lines(facts)),
@@ -427,6 +427,8 @@ def stage_name(facts: Facts) -> Message:
 
 def stage_advice(facts: Facts) -> tuple[Message, ...]:
     """What to change on the slow stage of the host."""
+    if facts.on_gpu:
+        return advise("fewer_operators", "gpu_graph")
     if launch_blocking(facts) > facts.limits[SYNC_BLOCKING]:
         return advise("launch_blocking", "fewer_operators")
     stage = blamed_stage(facts)
@@ -493,7 +495,7 @@ RULES: tuple[Rule, ...] = (
         check=free,
         thresholds=(FREE_SHARE, FREE_SHARE_HIGH, LATE_SHARE),
         advice=("task_queue", "binding", "fewer_operators", "device_gaps"),
-        gpu=("fewer_operators", "gpu_graph"),
+        gpu=("fewer_operators", "gpu_graph", "gpu_device", "gpu_launches"),
         pages=(pages.PIPELINE, pages.TASK_QUEUE, pages.BINDING),
         change="""\
 +export TASK_QUEUE_ENABLE=2

@@ -119,7 +119,9 @@ def _candidates(facts: Facts, threads: int = 1) -> tuple[list[Candidate], list[t
         if facts.on_gpu and isinstance(answer, Draft):
             loss = answer.unexplained
             loss = None if loss is None else replace(loss, advice=())  # they name the recordings of an NPU
-            return replace(answer, advice=advise(*(rule.gpu or ())), unexplained=loss)
+            every = advise(*(rule.gpu or ()))
+            advice = tuple(text for text in answer.advice or () if text in every) or every
+            return replace(answer, advice=advice, unexplained=loss)
         return answer
 
     if threads > 1:

@@ -97,3 +97,18 @@ def test_a_small_trace(tmp_path: Path) -> None:
     advice = " ".join(words(text) for finding in found.findings.findings for text in finding.advice)
     for npu_only in ("TASK_QUEUE_ENABLE", "torch_npu", "CPU_AFFINITY_CONF", "MINDIE", "torchair"):
         assert npu_only not in advice
+
+
+def test_a_trace_of_the_device_alone(tmp_path: Path) -> None:
+    """Without any launch all that the device did counts, and who was late is unknown."""
+    path = tmp_path / "gpu_only.pt.trace.json"
+    kernels = [_slice("kernel", f"kernel_{k % 3}", 0, 7, 100 * k, 10 + k) for k in range(12)]
+    path.write_text(json.dumps({"traceEvents": kernels}))
+    found = profile_at(path)
+    (sums,) = found.overlaps
+    assert (sums.computing, sums.total) == (186_000, 1_121_000)
+    assert len(left_out(found.trace)[0]) == 0
+    finding = next(finding for finding in found.findings.findings if finding.id == "DISPATCH.FREE")
+    assert [words(text) for text in finding.advice] == [
+        "Record the launches: ProfilerActivity.CPU among the activities of the profiler."
+    ]
