@@ -22,13 +22,14 @@ from npu_tui.rules.sequences import (
     ATEN,
     BETWEEN_ATEN,
     BETWEEN_KERNELS,
+    IN_PLACE,
     KERNEL,
     Matches,
     matches,
     of_training,
 )
 from npu_tui.trace.arrays import in_groups
-from npu_tui.trace.message import message
+from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Slices
 from npu_tui.trace.text import brief
 
@@ -260,22 +261,38 @@ def _lines(facts: Facts, items: list[int]) -> tuple[CodeLine, ...]:
     return tuple(dict.fromkeys(line for line in lines if line is not None))[:5]
 
 
+def _in_place(facts: Facts, count: int) -> Message:
+    """What ``count`` activations in place would save: memory, as far as operator_memory.csv tells."""
+    allocations = facts.inputs.memory().allocations
+    made = allocations.name.where(lambda name: _ACTIVATION.fullmatch(name) is not None)
+    made &= facts.window.holds(allocations.start)
+    if not made.any():
+        return message("finding.affinity.in_place", count=count)
+    return message("finding.affinity.in_place_bytes", count=count, size=int(allocations.size[made].sum()))
+
+
+_ACTIVATION = re.compile(r"aten::(?:relu|sigmoid|tanh)")
+
+
 def _draft(facts: Facts, savings: dict[str, Saving], kind: str, lines: tuple[CodeLine, ...]) -> Draft | None:
     if not savings:
         return None
-    rows = sorted(savings.items(), key=lambda entry: (-entry[1].saves, -entry[1].time))
+    rows = sorted(savings.items(), key=lambda entry: (entry[0] == IN_PLACE, -entry[1].saves, -entry[1].time))
+    timed = [(api, saving) for api, saving in rows if api != IN_PLACE]
     exact = [saving for _, saving in rows if saving.exact]
     saves = sum(saving.saves for saving in exact)
-    time, computing = sum(saving.time for _, saving in rows), facts.sums.computing
+    time, computing = sum(saving.time for _, saving in timed), facts.sums.computing
     severity: Severity = "low" if facts.share(saves) >= facts.limits[AFFINITY_SHARE] else "info"
     runs = [
         message(
             "finding.affinity.run",
             api=api, count=saving.count, words=brief(saving.places[0][2], 80), time=saving.time,
         )
-        for api, saving in rows[:6]
+        for api, saving in timed[:6]
     ]  # fmt: skip
-    parts = [message(f"finding.affinity.{kind}", runs=runs)]
+    parts = [message(f"finding.affinity.{kind}", runs=runs)] if runs else []
+    if IN_PLACE in savings:
+        parts.append(_in_place(facts, savings[IN_PLACE].count))
     if lines:
         parts.append(message("finding.affinity.lines", lines=[line_of(line) for line in lines]))
     slices = facts.trace.slices

@@ -47,6 +47,9 @@ _PRODUCT = "MatMul|MatMulV2|MatMulV3"
 _ACTIVATION = "Relu|Relu6|Gelu|GeluV2|Swish|Sigmoid|Tanh"
 _BREAKER = "the reshape or transpose moved out from between: it keeps the two from being fused"
 
+IN_PLACE = "the activation in place (relu_, sigmoid_, tanh_)"
+"""What saves memory and no time."""
+
 #: Runs of top-level ``aten`` operations, without their prefix.
 ATEN: tuple[Run, ...] = (
     Run("permute|transpose [contiguous] reshape|view", "torch_npu.npu_confusion_transpose", ADVISOR),
@@ -82,7 +85,7 @@ ATEN: tuple[Run, ...] = (
         "torch.nn.functional.linear and an in-place activation",
         DOCUMENT_A,
     ),
-    Run("relu|sigmoid|tanh", "the activation in place (relu_, sigmoid_, tanh_)", DOCUMENT_A, exact=False),
+    Run("relu|sigmoid|tanh", IN_PLACE, DOCUMENT_A, exact=False),
     Run("where", "arithmetic with a mask: a * mask + b * (1 - mask)", DOCUMENT_D, exact=False, whole=True),
     Run("gather", "indexing by arange, or index_select", DOCUMENT_D, exact=False, whole=True),
 )

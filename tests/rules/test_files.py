@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from jobs import Cells, check, facts_of, job
+from jobs import Cells, check, facts_of, job, measured
 from msgspec.structs import replace
+from troubled import TROUBLED
 
 from npu_tui.analysis.collectives import Preprocessing, Transfer
 from npu_tui.analysis.kernels import Coded, product_flops
@@ -17,6 +18,7 @@ from npu_tui.rules.inputs import Setup, length_of
 from npu_tui.rules.ladder import scale_of
 from npu_tui.rules.rule import Draft
 from npu_tui.strings import words
+from npu_tui.trace.once import ValueCache
 
 MB = 1 << 20
 
@@ -278,3 +280,22 @@ def test_not_checked_without_files() -> None:
     wanted += ("COMM.PACKETS", "COMM.BANDWIDTH", "DATA.PREPROCESS", "MEM.PRESSURE", "MEM.GROWTH", "MEM.LEAK")
     assert set(wanted) <= set(missing)
     assert "peak_tflops" in words(missing["MFU"])
+
+
+def test_an_activation_in_place_saves_the_memory_of_its_results_and_no_time() -> None:
+    found = measured(TROUBLED["healthy"])
+    names = found.trace.names
+    names[names.index("aten::gelu")] = "aten::relu"
+    found.trace.known = ValueCache()
+    begin = int(found.trace.slices.start[found.steps[0].item]) + 1
+    made = Coded(["aten::relu", "aten::add"], np.array([0, 0, 1]))
+    times = np.full(3, begin, np.int64)
+    memory = Memory((), Allocations(made, np.array([3 * MB, 5 * MB, 7 * MB]), times, times + 10), ())
+    draft = check("OP.AFFINITY_API", facts_of(found, memory=memory))
+    assert isinstance(draft, Draft)
+    assert "in place" in words(draft.title)
+    assert "saves memory, 8.0 MiB allocated for their results, not time" in words(draft.detail)
+    assert "One call can replace" not in words(draft.detail)
+    plain = check("OP.AFFINITY_API", facts_of(found))
+    assert isinstance(plain, Draft)
+    assert "saves memory, not time" in words(plain.detail)
