@@ -190,7 +190,7 @@ def _host_start(trace: Trace, step: Step) -> int | None:
 # --- Warm-up and spread ---
 
 FEWEST_STEPS = 3
-"""With fewer steps none of them can be called slow."""
+"""With fewer steps none of them can be called slow: nobody can tell what is usual from what is chance."""
 _SLOWER = 1.2
 _FEW, _SLOWER_THAN_FEW = 4, 2.0
 """Up to this many later steps may be equal by chance: then a warm-up step must take twice as long."""

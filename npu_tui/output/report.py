@@ -11,7 +11,7 @@ from npu_tui import __version__
 from npu_tui.analysis.device import EVERYTHING
 from npu_tui.analysis.launches import Dispatch
 from npu_tui.analysis.overlap import slow_stage
-from npu_tui.analysis.steps import step_spread
+from npu_tui.analysis.steps import FEWEST_STEPS, step_spread
 from npu_tui.output.report_schema import (
     DispatchPart,
     HealthPart,
@@ -136,10 +136,6 @@ def step_times(steps: Sequence[StepRow]) -> StepTimes | None:
     )  # fmt: skip
 
 
-FEW_STEPS = 3
-"""With fewer steps nobody knows what is usual."""
-
-
 def not_checked(profile: Profile, report: Report) -> list[NotChecked]:
     """The reasons that apply to the ``report`` about ``profile``, which has none yet."""
     parts, source, trace = profile.devices, report.source, profile.trace
@@ -156,7 +152,7 @@ def not_checked(profile: Profile, report: Report) -> list[NotChecked]:
         "overlap.lanes": not on_gpu and any(measured.layer is None for measured in lanes),
         "overlap.free": bool(lanes) and report.overlap.free_host_late_us is None,
         "steps": source.step_count == 0,
-        "steps.few": 0 < source.step_count < FEW_STEPS,
+        "steps.few": 0 < source.step_count < FEWEST_STEPS,
         "steps.window": bool(lanes) and any(step.stage_us is None for step in steps),
         "dispatch": not launches,
         "dispatch.clock_floor": any(not floor.trusted for dispatch in launches for floor in dispatch.floors),

@@ -9,6 +9,7 @@ from statistics import median
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from npu_tui.analysis.steps import FEWEST_STEPS
 from npu_tui.output.document import Cell, Table
 from npu_tui.output.rendered import finding_cells, made_table, name_cell, rendered
 from npu_tui.output.report_schema import CodeLineRow, ModuleRow, OverlapPart, RangeRow, Report, StepRow
@@ -72,15 +73,13 @@ _NEEDS = (
 )
 """What to change for which missing answers."""
 
-_FEW_STEPS = 3
-
 
 def profile_again(report: Report) -> list[str]:
     """What to collect next time, from what this report could not check, then what always holds."""
     missing = {missing_answer.id for missing_answer in report.not_checked}
     on_gpu = report.source.kind == "kineto"
     lines = [say(key) for key, ids in _NEEDS if missing.intersection(ids) and (key == "again.steps" or not on_gpu)]
-    if 0 < report.source.step_count < _FEW_STEPS:
+    if 0 < report.source.step_count < FEWEST_STEPS:
         lines.append(say("again.few", steps=report.source.step_count))
     return [*lines, *([] if on_gpu else [say("again.overhead")]), say("again.compare")]
 

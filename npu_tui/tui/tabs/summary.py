@@ -10,7 +10,7 @@ from rich.text import Text
 from npu_tui import __version__
 from npu_tui.analysis.joins import Check, Difference
 from npu_tui.analysis.memory import AMOUNTS
-from npu_tui.analysis.steps import step_spread
+from npu_tui.analysis.steps import FEWEST_STEPS, step_spread
 from npu_tui.load.companion_schema import HOST_CPU, HOST_DISK, HOST_MEMORY, HOST_NETWORK
 from npu_tui.profile.checks import checks_of
 from npu_tui.profile.network_tables import PORTS
@@ -85,6 +85,8 @@ def _steps(index: int, profile: Profile) -> list[Row]:
             continue
         lengths.append(whole if hosts[row] is None else hosts[row])
         rows.append(_split(names[row] or say("report.steps.none"), times, lengths[-1], places_of(index, sheet, row)))
+    if 0 < sum(number is not None for number in sheet.values("step")) < FEWEST_STEPS:
+        rows.append(_line("steps", "", "", say("not_checked.steps.few")))
     found = step_spread(np.array(lengths, np.int64)) if sheet.place is not None else None
     if found is None or len(lengths) < 2:
         return rows
