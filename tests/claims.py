@@ -74,8 +74,7 @@ def _figures(part: Profile, said: Report) -> Iterator[str]:
     except (NoReplayError, ValueError):
         return
     (unit, count) = said.findings[0].gain_unit, said.findings[0].gain_count
-    warm = sum(len(facts.warm_up) for facts in part.facts)
-    if (answer.unit, answer.steps) not in ((unit, count), (unit, count + warm)):
+    if (answer.unit, answer.steps - answer.warm_up) != (unit, count):
         yield f"what-if: {answer.steps} {answer.unit}; report: {count} {unit}"
 
 

@@ -47,13 +47,14 @@ _OWN: dict[str, Column] = {
             )
         ),
         *(Column(name, "label", "", "word") for name in ("in_step", "reasons", "interval")),
-        *(Column(name, "whole", "", "count") for name in ("rank_count", "edges")),
+        *(Column(name, "whole", "", "count") for name in ("rank_count", "edges", "gain_count")),
         *(Column(name, "whole", "", "id") for name in ("src", "dst", "boot_epoch_ns", "slowest", "ordinal")),
         *(Column(name, "real", "", "speed") for name in ("gb_s", "expected_gb_s")),
         *(Column(name, "real", "", "mean_count") for name in ("z", "drift_us_per_s", "most_off")),
         Column("size_bytes", "whole", "", "size"),
         Column("last_share", "real", "0..1", "share"),
         Column("verdict", "label", "", "word", "ranks.link"),
+        Column("gain_unit", "label", "", "word", "finding.unit"),
         Column("method", "label", "", "word", "job.method"),
         *(Column(name, "rows", "", "word") for name in ("why", "ranks", "bends", "evidence")),
     )
@@ -364,6 +365,8 @@ def findings(job: Job, findings: Sequence[JobFinding]) -> Sheet:
             detail=lambda finding: words(finding.detail),
             ranks=lambda finding: list(finding.ranks),
             gain=lambda finding: us(finding.gain),
+            gain_unit=lambda finding: "run",
+            gain_count=lambda finding: 1,
             evidence=lambda finding: [EvidenceRow(place.rank, place.start, place.end) for place in finding.evidence],
         ),
     )
@@ -372,10 +375,10 @@ def findings(job: Job, findings: Sequence[JobFinding]) -> Sheet:
 FINDINGS = table(
     "job_findings",
     findings,
-    json="id severity title detail ranks gain? evidence",
+    json="id severity title detail ranks gain? gain_unit gain_count evidence",
     panel="finding=id severity saves=gain what=title detail",
     row="JobFindingRow",
-    about="What is wrong with the job.",
+    about="What is wrong with the job; ``gain_us`` is that of one ``gain_unit``: the run, which is all of its steps.",
     own=_OWN.values(),
     types={"ranks": list[int], "evidence": list[EvidenceRow]},  # type: ignore[valid-type]
 )

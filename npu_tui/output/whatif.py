@@ -56,7 +56,8 @@ class Ghost(Struct, frozen=True, kw_only=True):
 class WhatIf(Struct, frozen=True, kw_only=True):
     """Lengths are means over the ``steps``, or what a run without steps is divided by: ``unit`` says what one is.
 
-    ``error`` is by how much of it the unchanged replay misses the recording.
+    ``warm_up`` of them are left out of the findings. ``error`` is by how much of it the unchanged replay misses the
+    recording.
     """
 
     schema_version: int
@@ -64,6 +65,7 @@ class WhatIf(Struct, frozen=True, kw_only=True):
     path: str
     device: int | None
     steps: int
+    warm_up: int
     unit: str
     recorded_us: float
     replayed_us: float
@@ -98,6 +100,7 @@ def whatif(profile: Profile, texts: Sequence[str], cells: int = _CELLS) -> WhatI
         path=profile.path,
         device=device,
         steps=count,
+        warm_up=sum(len(facts.warm_up) for facts in profile.facts if facts.part.device == device),
         unit=unit,
         recorded_us=us(replay.recorded),
         replayed_us=us(replay.replayed),
@@ -229,12 +232,14 @@ _LONGEST = 60
 
 def whatif_document(answer: WhatIf) -> Document:
     """What ``answer`` says."""
+    warm_up = message("whatif.warm_up", count=answer.warm_up) if answer.warm_up else ""
     replayed = say(
         "whatif.replayed",
         replayed=1000 * answer.replayed_us,
         recorded=1000 * answer.recorded_us,
         error=answer.error,
         steps=message(f"whatif.count.{answer.unit}", count=answer.steps),
+        warm_up=warm_up,
     )
     scale = say("whatif.scale", length=1000 * max(answer.recorded_us, answer.step_after_us * answer.steps))
     changes = _changes("changes", answer.changes, answer.unit, ordered=True)
