@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from damaged_databases import NAME, damages
 
-from npu_tui.load import database_rows as connect
+from npu_tui.load import database_file as connect
 
 
 def test_every_damage_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
