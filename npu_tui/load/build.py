@@ -140,7 +140,8 @@ def build_trace(
 
     placing = Background(place, large)
     python = {plan.pid for plan in plans if plan.kind == "python"}
-    links = bound_links(whole, pairing.result(), lane_of, python, bounds, slices, start_ns, health)
+    tasks = np.array([plan.kind in ("hardware", "communication") for plan in plans for _ in plan.threads], np.bool_)
+    links = bound_links(whole, pairing.result(), lane_of, python, bounds, slices, start_ns, tasks, health)
     if single is not None:
         links = distinct_links(links)
     rows, lanes = placing.result()

@@ -202,13 +202,14 @@ def bound_links(
     bounds: I64,
     slices: Slices,
     start_ns: int,
+    streams: npt.NDArray[np.bool_],
     health: Health,
 ) -> Links:
     """The pairs of ``ends`` bound to slices, by target time.
 
     ``lane_of`` gives the lane of each thread code, ``bounds`` the first slice of each lane and the count of all,
-    ``python`` the processes of the Python layers, ``start_ns`` the start of the trace. What is left over is counted in
-    ``health``.
+    ``python`` the processes of the Python layers, ``start_ns`` the start of the trace, ``streams`` which lanes hold the
+    tasks of a device. What is left over is counted in ``health``.
     """
     health.skip(message("skip.link_time"), ends.untimed)
     health.skip(message("skip.lone_source"), ends.pairs.lone_sources)
@@ -220,6 +221,13 @@ def bound_links(
     lane = lane_of[thread] if len(thread) else np.zeros(0, np.int32)
     index = LaneIndex(bounds[:-1], bounds[1:], slices.start, slices.end)
     target_slice = _slices_at(index, lane[target], time[target], np.full(len(target), -1, np.int64), slices)
+    target_time = time[target]
+    near = _near_start(lane[target], target_time, target_slice, bounds, slices, streams)
+    if (moved := near >= 0).any():
+        target_slice[moved], target_time[moved] = near[moved], slices.start[near[moved]]
+        order = np.argsort(target_time, kind="stable")
+        source, target = source[order], target[order]
+        target_slice, target_time = target_slice[order], target_time[order]
     # Of several calls of CANN that begin with a launch, the one with the connection of the kernel made it.
     connection = np.full(len(target), -1, np.int64)
     connection[target_slice >= 0] = slices.connection[target_slice[target_slice >= 0]]
@@ -236,7 +244,7 @@ def bound_links(
         category=category[source],
         key=key[source],
         source_time=time[source],
-        target_time=time[target],
+        target_time=target_time,
         source_slice=source_slice.astype(np.int32),
         target_slice=target_slice.astype(np.int32),
         source_lane=source_lane,
@@ -244,6 +252,32 @@ def bound_links(
         source_event=event[source],
         target_event=event[target],
     )
+
+
+_GRID_NS = 500
+"""How far two times may be apart that were the same before each of them was put on the grid of a float of 0.25 us."""
+
+
+def _near_start(lane: I32, time: I64, bound: I64, bounds: I64, slices: Slices, streams: npt.NDArray[np.bool_]) -> I64:
+    """The task on a stream that begins next to each target at ``time`` and not at it; -1 where there is none; (n,).
+
+    A target just behind the start of the slice it is ``bound`` to is that of this slice, one just before the start of
+    another slice that of the other one. Writers that hold times as floats (in us since 1970) put targets there.
+    """
+    near = np.full(len(lane), -1, np.int64)
+    here = np.flatnonzero((lane >= 0) & np.append(streams, False)[lane])
+    after = np.where(bound[here] >= 0, time[here] - slices.start[bound[here]], -1)
+    here, after = here[after != 0], after[after != 0]
+    late = (after > 0) & (after <= _GRID_NS)
+    near[here[late]] = bound[here[late]]
+    here = here[~late]
+    for number in np.unique(lane[here]).tolist():
+        ends, first, last = here[lane[here] == number], int(bounds[number]), int(bounds[number + 1])
+        at = first + np.searchsorted(slices.start[first:last], time[ends], "left")
+        soon = at < last
+        soon[soon] = slices.start[at[soon]] - time[ends[soon]] <= _GRID_NS
+        near[ends[soon]] = at[soon]
+    return near
 
 
 def _slices_at(index: LaneIndex, lane: I32, time: I64, connection: I64, slices: Slices) -> I64:

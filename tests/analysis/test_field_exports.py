@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from measured import profile_of
 
@@ -237,3 +238,21 @@ def test_what_was_open_while_the_device_went_on_hangs_nowhere(tmp_path: Path) ->
     begun: Event = {"ph": "B", "name": "main.py(1): main", "pid": PYTHON, "tid": 1, "ts": 0}
     trace = traced(tmp_path, *NAMED, *overlapped(), begun)
     assert "NEVER ENDED" not in words(profile_of(trace).findings.verdict[0])
+
+
+@pytest.mark.parametrize(("source", "target"), [(0, 250), (250, 250), (0, -250), (250, 0)])
+def test_link_ends_a_quarter_of_a_microsecond_off_say_the_same(tmp_path: Path, source: int, target: int) -> None:
+    profile = Path(__file__).resolve().parents[2] / "fixtures" / "dispatch_bound" / "ASCEND_PROFILER_OUTPUT"
+    events = json.loads((profile / "trace_view.json").read_text(encoding="utf-8"))
+    kept = [event for event in events if event["ph"] in "XM" or event.get("cat") == "HostToDevice"]
+    exact = profile_of(traced(tmp_path, *kept))
+    for event in kept:
+        if event["ph"] in "sf":
+            whole, _, fraction = event["ts"].partition(".")
+            time = int(whole) * 1000 + int(fraction) + (source if event["ph"] == "s" else target)
+            event["ts"] = f"{time // 1000}.{time % 1000:03d}"
+    off = profile_of(traced(tmp_path, *kept))
+    assert len(exact.starved) == len(off.starved) == 96
+    assert off.trace.links.target_time.tolist() == exact.trace.links.target_time.tolist()
+    assert off.trace.links.target_slice.tolist() == exact.trace.links.target_slice.tolist()
+    assert np.all(np.diff(off.trace.links.target_time) >= 0)
