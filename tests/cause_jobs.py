@@ -230,6 +230,14 @@ CAUSES: dict[str, Cause] = {
         untroubled(between_ns=0),
         ("HOST.WORK",),
     ),
+    "nothing: a server without requests": Cause(
+        (troubled(replace(_DECODE, layers=4, kernel_ns=420_000), request_ns=60_000_000),), same, ()
+    ),
+    "decode: Python between tokens, few requests": Cause(
+        (troubled(replace(_GRAPH, kernel_ns=300_000), between_ns=2_500_000, request_ns=40_000_000),),
+        untroubled(between_ns=0),
+        ("HOST.WORK",),
+    ),
     "nothing: sorting beside the device": Cause(
         (troubled(replace(CALM, step_end_sync=False, kernel_ns=900_000, steps=4), sort_ns=4_000_000),), same, ()
     ),

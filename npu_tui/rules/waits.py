@@ -10,7 +10,7 @@ import numpy as np
 from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.launches import enqueue_slices
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
-from npu_tui.analysis.replay_host import waits_of
+from npu_tui.analysis.replay_host import Silence, thread_numbers, waits_of
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import (
@@ -106,6 +106,8 @@ def sync_host(facts: Facts) -> Draft | None:
         parts.append(message("finding.sync.site", function=brief(site.function), lost=site.lost, **words))
     if blocking:
         parts.append(message("finding.sync.blocking", share=share_blocking))
+    elif silent := _silence_after(facts, waits, lost):
+        parts.append(message("finding.sync.silent", time=silent))
     advice: tuple[Message, ...] = advise("inference" if facts.is_serving else "metrics_rarely", "non_blocking")
     if blocking:
         advice = (message("finding.advice.launch_blocking"), *advice)
@@ -121,6 +123,17 @@ def sync_host(facts: Facts) -> Draft | None:
         most=freed,
         shown=facts.on_device(facts.span_of(waits)),
     )
+
+
+def _silence_after(facts: Facts, waits: I64, lost: int) -> float:
+    """How long the host records nothing after one of ``waits``, the median, ns; 0 where that is little of ``lost``."""
+    slices = facts.trace.slices
+    _, number = thread_numbers(facts.trace)
+    end = slices.end[waits]
+    after = Silence(facts.trace, number).next_edge(number[slices.lane[waits]], end) - end
+    after = after[after <= facts.total]
+    silent = float(np.median(after)) if len(after) and after.sum() >= _MOST_OF_IT * lost else 0.0
+    return silent if silent >= facts.limits[SYNC_LONG_US] * 1000 else 0.0
 
 
 def _outside(facts: Facts, calls: I64, operations: I64) -> I64:

@@ -77,6 +77,7 @@ CALM = (
     "nothing: prefill and decode",
     "nothing: a long side stream",
     "nothing: tensor parallel",
+    "nothing: a server without requests",
     "nothing: pipeline",
     "nothing: pauses of the device",
 )
@@ -142,6 +143,13 @@ def test_host_work_is_named_with_its_line_and_offered() -> None:
     assert "batcher.py:131 in build_batch()" in words(tokens.findings.findings[0].title)
     offered = {row.text: row.alone_us for row in remedies(tokens).changes}
     assert offered["line batcher.py:131 x0"] == pytest.approx(1_260, rel=0.05)  # per token
+
+
+def test_what_follows_a_sync_is_said_where_nothing_is_recorded() -> None:
+    job = replace(ALL["decode: Python between tokens"].job[0], with_stack=False)
+    lead = measured(job).findings.findings[0]
+    assert lead.id == "SYNC.HOST"
+    assert "After each sync the host records nothing for 1." in words(lead.detail)
 
 
 def test_a_graph_with_a_read_back_is_no_launch_blocking() -> None:
