@@ -152,6 +152,8 @@ def test_shares_of_a_step_are_those_of_its_device_time(shown: Shown) -> None:
             "exposed": step["communication_not_overlapped_us"],
             "free": step["free_us"],
         }
+        # A GPU copies beside nothing else: no column of its own, but part of the time of the device.
+        parts["copies"] = max(round((step["stage_us"] or 0) - sum(parts.values()) + parts["prep"], 3), 0)
         busy = 1000 * (sum(parts.values()) - parts["prep"])
         whole = max(length, busy + 1000 * parts["prep"])
         assert line.plain.startswith(step["name"])
