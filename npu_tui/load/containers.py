@@ -42,6 +42,12 @@ _WIDE = (
 _POINTER = b"version https://git-lfs.github.com/spec/"
 _POINTER_SIZE = re.compile(rb"^size (\d{1,18})$", re.MULTILINE)
 _PAGE = re.compile(rb"\s*<(?:!doctype html|html)\b", re.IGNORECASE)
+_OTHERS = (
+    (re.compile(rb"\x80[\x02-\x05]"), "input.pickle"),
+    (re.compile(rb"# tracer: "), "input.ftrace"),
+    (re.compile(rb"PAR1"), "input.parquet"),
+)
+"""How files of other tools begin that lie near profiles: a memory snapshot, scheduler events, a table of columns."""
 _EXECUTION_TRACE = re.compile(rb'\s*\{\s*"schema"\s*:\s*"\d+\.\d+\.\d+-')
 """How the file of PyTorch's ExecutionTraceObserver begins: https://github.com/facebookresearch/param (et_replay)."""
 _TABLES = (".csv", ".xlsx", ".xls", ".tsv")
@@ -78,6 +84,9 @@ def foreign(head: bytes, file: Path) -> Message | None:
     if file.suffix.lower() in _PERFETTO:
         command = f"traceconv json {quoted} {_beside(file.with_suffix(''), 'trace')}"
         return message("input.perfetto", path=str(file), command=command)
+    for begins, code in _OTHERS:
+        if begins.match(head):
+            return message(code, path=str(file))
     if _EXECUTION_TRACE.match(head):
         return message("input.execution_trace", path=str(file))
     if _is_lines(head):

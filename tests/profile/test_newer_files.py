@@ -126,3 +126,19 @@ def test_an_execution_trace_is_named_for_what_it_is(tmp_path: Path, capsys: pyte
     path.write_text(json.dumps({"schema": "1.1.0-chakra.0.0.4", "pid": 1, "nodes": [{"id": 1}]}), encoding="utf-8")
     assert main(["report", str(path)]) == 3
     assert "an execution trace of PyTorch" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("snapshot.pkl", b"\x80\x04\x95\x02}", "a Python pickle, such as a memory snapshot"),
+        ("trace.txt", b"# tracer: nop\n", "scheduler events of the kernel"),
+        ("a.parquet", b"PAR1\x15\x04", "a Parquet file and no summary"),
+    ],
+)
+def test_files_of_other_tools_are_named(
+    tmp_path: Path, name: str, content: bytes, said: str, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / name).write_bytes(content)
+    assert main(["report", str(tmp_path / name)]) == 3
+    assert said in capsys.readouterr().err
