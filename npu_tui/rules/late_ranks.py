@@ -284,7 +284,7 @@ def _worst(facts: Facts, worst: Case, longest: int) -> Message:
         there = begin + max((after for _, after in arrivals), default=0)
         return message("finding.straggler.unseen", name=name, there=there, excess=worst.shown)
     places = {place_of(peer)[1] for peer in worst.late}
-    in_time = [arrival for arrival in arrivals if arrival[0] not in places]
+    in_time = [arrival for arrival in arrivals if arrival[0] not in places] or arrivals[:1]
     ranks = [rank for rank, _ in in_time]
     named = message("finding.ranks", ranks=runs_of(ranks)) if len(ranks) > 1 else message("finding.rank", rank=ranks[0])
     there = begin + max(after for _, after in in_time)
