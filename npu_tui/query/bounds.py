@@ -54,6 +54,8 @@ def refused(sql: str) -> Message | None:
         return message("query.too_many", count=operators, most=_MOST_OPERATORS)
     if reader := _reader(tokens):
         return message("query.no_files", name=brief(reader, 60))
+    if name := _lengthening(tokens):
+        return message("query.too_wide", name=name, most=_WIDEST_TEXT)
     if _scans(tokens) > _MOST_SCANS:
         return message("query.too_deep", most=_MOST_SCANS)
     for (_, word), (_, bracket), (_, digits) in zip(tokens, tokens[1:], tokens[2:], strict=False):
@@ -81,6 +83,31 @@ def _reader(tokens: list[tuple[str, str]]) -> str | None:
         if kind == "name" and bracket == "(" and (name.startswith(_READERS) or is_table):
             return name
         before = text.lower()
+    return None
+
+
+_LENGTHENING = ("rpad", "lpad", "repeat", "zfill")
+_WIDEST_TEXT = 1_000
+
+
+def _lengthening(tokens: list[tuple[str, str]]) -> str | None:
+    """The first function that may make a text of any length: its second argument is no number, or a large one."""
+    for at, (_, text) in enumerate(tokens[:-1]):
+        if _plain(text) not in _LENGTHENING or tokens[at + 1][1] != "(":
+            continue
+        depth, length = 0, None
+        for place in range(at + 1, len(tokens)):
+            sign = tokens[place][1]
+            depth += (sign == "(") - (sign == ")")
+            if depth == 1 and sign == ",":
+                length = [word for _, word in tokens[place + 1 : place + 3]]
+                break
+            if not depth:
+                break
+        if length is None or len(length) < 2 or not length[0].isdecimal() or length[1] not in (",", ")"):
+            return _plain(text)
+        if int(length[0][:9]) > _WIDEST_TEXT:
+            return _plain(text)
     return None
 
 

@@ -31,6 +31,8 @@ REFUSED = {
     "many conditions": "SELECT * FROM slices WHERE " + " AND ".join(["name = 'a'"] * 600),
     "much text": "SELECT '" + "a" * 200_000 + "'",
     "a lone surrogate": "SELECT 'a\udcffb' AS x",
+    "a text of 100 MB": "SELECT rpad('a', 100000000, 'b') FROM slices",
+    "a text of any length": "SELECT lpad(upper(name), duration) FROM slices",
     "too many digits": "SELECT CAST(1 AS DECIMAL(99,99))",
 }
 
@@ -55,6 +57,7 @@ def test_what_polars_cannot_be_asked_is_refused_before(name: str, tables: Profil
         "SELECT name FROM slices WHERE name IN (" + ",".join(f"'{k}'" for k in range(2_000)) + ")",
         "SELECT * FROM (SELECT * FROM slices) AS a JOIN (SELECT * FROM links) AS b ON a.rank = b.rank",
         "SELECT CAST(1 AS DECIMAL(10, 2))",
+        "SELECT rpad(upper(name), 20, ' ') FROM slices",
     ],
 )
 def test_what_only_looks_like_it_is_not(sql: str) -> None:
