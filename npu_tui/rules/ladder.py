@@ -172,8 +172,8 @@ def climb(candidates: list[Candidate], facts: Facts, threads: int = 1) -> tuple[
     lead = _unexplained(candidates, others, steps, facts)
     if lead is not None:
         others = [candidate for candidate in others if candidate is not lead]
-        hidden = _counts(lead, facts) and _is_untold(lead, facts)
-        steps.insert(0, Rung(lead, None, None, None, untold=hidden, leads=True))
+        unrecorded = _counts(lead, facts) and _is_untold(lead, facts)
+        steps.insert(0, Rung(lead, None, None, None, untold=unrecorded, leads=True))
     # A weight is not a gain, so weighed findings come after all that shorten the step.
     weighed.sort(key=lambda candidate: (SEVERITIES.index(candidate.draft.severity), -candidate.draft.weight))
     steps += [Rung(candidate, None, None, None) for candidate in weighed]
