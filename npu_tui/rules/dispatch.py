@@ -119,7 +119,8 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
         severity = "high"
     starved_there = int(np.count_nonzero(launches.starved & place.chosen))
     links = int(np.count_nonzero(place.chosen))
-    who, where = stage_name(facts), message("finding.between", start=place.start, end=place.end)
+    who, waited = stage_name(facts), message(f"finding.stage.waited.{blamed_stage(facts) or 'host'}")
+    where = message("finding.between", start=place.start, end=place.end)
     compiling = both(starving(facts, compile_calls(facts)), removes)
     site = sync_site(facts)
     return Draft(
@@ -134,13 +135,13 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
             "finding.vertical.verdict",
             where=where,
             span=place.end - place.start,
-            who=who,
+            who=waited,
             lost=lost,
             starved=starved_there,
             chip=facts.chip,
         )
         if place.ranges == 1
-        else message("finding.vertical.verdict_many", who=who, lost=lost, starved=starved_there, chip=facts.chip),
+        else message("finding.vertical.verdict_many", who=waited, lost=lost, starved=starved_there, chip=facts.chip),
     )
 
 
