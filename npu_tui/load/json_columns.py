@@ -34,7 +34,8 @@ K = TypeVar("K", bound=Hashable)
 PHASES = frozenset("BEbe")
 """Marks: the beginnings and ends of slices, as events of their own."""
 
-SOURCE, STEP, TARGET = 0, 1, 2
+SOURCE, STEP, TARGET, FOLLOWING = 0, 1, 2, 3
+"""The phases of link ends. A target without ``"bp": "e"`` is that of the slice that begins next: ``FOLLOWING``."""
 _LINK_PHASES = {"s": SOURCE, "t": STEP, "f": TARGET}
 _COMMON = ("X", "C", *_LINK_PHASES)
 
@@ -303,6 +304,7 @@ class LinkEnds:
         self._count = 0
         self._without_id: list[int] = []
         self._low, self._high = array("q"), array("q")
+        self._phases = bytearray()
 
     def add(self, ends: list[Event]) -> None:
         """Take in link ends; those without an id are counted as skipped."""
@@ -315,6 +317,7 @@ class LinkEnds:
             self._skipped["skip.link_id"] += ids.count(None) - launches  # a version of MindSpore writes them so
             ends = [event for event in ends if event.id is not None]
             ids = [event.id for event in ends]
+        self._phases += bytes([_phase_of(event) for event in ends])
         self._places.add([event.pid for event in ends], [event.tid for event in ends], [event.cat for event in ends])
         self._time.extend([event.ts for event in ends])
         if _are_plain(ids):
@@ -340,10 +343,17 @@ class LinkEnds:
             "time": self._time.take(),
             "id": np.frombuffer(self._low, np.int64),
             "high": np.frombuffer(self._high, np.int64),
+            "phase": np.frombuffer(bytes(self._phases), np.int8),
         }
+        self._phases = bytearray()
         self._count, self._without_id = 0, []
         self._low, self._high = array("q"), array("q")
         return columns
+
+
+def _phase_of(end: Event) -> int:
+    phase = _LINK_PHASES[end.ph]
+    return FOLLOWING if phase == TARGET and end.bp != "e" else phase
 
 
 def _are_plain(ids: list[Any]) -> bool:
@@ -365,7 +375,6 @@ def _table_of(phases: str) -> bytes:
 
 
 _SLICES, _SAMPLES, _LINK_ENDS = _table_of("X"), _table_of("C"), _table_of("".join(_LINK_PHASES))
-_LINK_PHASE = np.array([_LINK_PHASES.get(chr(byte), 0) for byte in range(256)], np.int8)
 
 
 class Columns(Dictionaries):
@@ -388,6 +397,7 @@ class Columns(Dictionaries):
         self._skipped.clear()
         self._marks: list[bytes] = []
         self._pairs: list[int] = []
+        self._end_ordinals: list[int] = []
         self._x_name = array("i")
         self._x_duration = array("d")
         self._x_ids = {name: array("q") for name in ("x_stream", "x_connection", "x_correlation")}
@@ -403,6 +413,9 @@ class Columns(Dictionaries):
         if slices := list(compress(events, marks.translate(_SLICES))):
             left -= len(slices)
             self._add_slices(slices)
+            if any(event.bind_id is not None for event in slices):
+                bound = [(number, event) for number, event in enumerate(events, self.count) if event.ph == "X"]
+                self._part.replay += [(number, event) for number, event in bound if event.bind_id is not None]
         if left and (samples := list(compress(events, marks.translate(_SAMPLES)))):
             left -= len(samples)
             self._c_time.extend([event.ts for event in samples])
@@ -421,6 +434,11 @@ class Columns(Dictionaries):
         """Take in slices that are no events of their own, each with the ordinal of the event it begins with."""
         self._pairs.extend([ordinal for ordinal, _ in pairs])
         self._add_slices([event for _, event in pairs])
+
+    def add_ends(self, ends: list[tuple[int, Event]]) -> None:
+        """Take in link ends that are no events of their own, each with the ordinal of the slice it stands at."""
+        self._end_ordinals.extend([ordinal for ordinal, _ in ends])
+        self._ends.add([event for _, event in ends])
 
     def _add_slices(self, events: list[Event]) -> None:
         self._x_time.extend([event.ts for event in events])
@@ -448,7 +466,8 @@ class Columns(Dictionaries):
         self._phases.update({phase: count for phase in _COMMON if (count := marks.count(phase.encode()))})
         samples, series, value = self._samples.take()
         thread, category, task_type, stack = self._kinds.take()
-        ends = self._ends.take(_places(marks, _LINK_ENDS))
+        own = np.array(self._end_ordinals, np.int64) if self._end_ordinals else _places(marks, _LINK_ENDS)
+        ends = self._ends.take(own)
         part.columns = {
             "x_time": self._x_time.take(),
             "x_duration": nanoseconds(duration),
@@ -463,7 +482,6 @@ class Columns(Dictionaries):
             "c_series": series,
             "c_value": value,
             **{f"l_{name}": values for name, values in ends.items()},
-            "l_phase": _LINK_PHASE[np.frombuffer(marks, np.uint8)[ends["event"]]],
             **{name: np.frombuffer(values, np.int64) for name, values in self._chunks.items()},
         }
         part.end, part.count = end, self.count

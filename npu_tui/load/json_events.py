@@ -165,6 +165,10 @@ class Event(msgspec.Struct, gc=False):
     cat: str = ""
     id: int | str | None = None
     args: msgspec.Raw = msgspec.Raw(b"")
+    bp: str = ""
+    bind_id: int | str | None = None
+    flow_in: bool = False
+    flow_out: bool = False
 
 
 class _Loose(msgspec.Struct, gc=False):
@@ -177,6 +181,10 @@ class _Loose(msgspec.Struct, gc=False):
     cat: msgspec.Raw = msgspec.Raw(b"")
     id: msgspec.Raw = msgspec.Raw(b"")
     args: msgspec.Raw = msgspec.Raw(b"")
+    bp: msgspec.Raw = msgspec.Raw(b"")
+    bind_id: msgspec.Raw = msgspec.Raw(b"")
+    flow_in: msgspec.Raw = msgspec.Raw(b"")
+    flow_out: msgspec.Raw = msgspec.Raw(b"")
 
 
 class SliceArgs(msgspec.Struct, gc=False):
@@ -228,6 +236,10 @@ def _tolerated(raw: msgspec.Raw) -> Event:
         cat=_text(_value(loose.cat)),
         id=None if bytes(loose.id) in (b"", b"null") else _literal(loose.id),
         args=loose.args,
+        bp=_text(_value(loose.bp)),
+        bind_id=None if bytes(loose.bind_id) in (b"", b"null") else _literal(loose.bind_id),
+        flow_in=bytes(loose.flow_in) == b"true",
+        flow_out=bytes(loose.flow_out) == b"true",
     )
 
 

@@ -58,6 +58,7 @@ class WholeColumns(Dictionaries):
         self._columns: dict[str, list[Array]] = {}
         self._tables: dict[tuple[str, str], list[int]] = {}  # by reader and dictionary: code here by code there
         self._marks: list[Numbered] = []
+        self._flows: list[Numbered] = []
 
     def add(self, part: RangeColumns, reader: str = "", file: int = 0) -> None:
         """Take in the next part, read by ``reader`` from file number ``file``, after all that it read before."""
@@ -73,6 +74,8 @@ class WholeColumns(Dictionaries):
         for ordinal, event in part.replay:
             if event.ph in PHASES:
                 self._marks.append((self.count + ordinal, event))
+            elif event.ph == "X":
+                self._flows.append((self.count + ordinal, event))
             else:
                 self.metadata.add(event)
         self.phases.update(part.phases)
@@ -94,7 +97,18 @@ class WholeColumns(Dictionaries):
         return values
 
     def close(self) -> None:
-        """Make slices of begin and end marks, once all parts are in."""
+        """Make slices of begin and end marks, and links of the flows of slices, once all parts are in."""
+        if self._flows:
+            columns = Columns()
+            columns.add_ends(
+                [
+                    (ordinal, replace(event, ph=phase, id=event.bind_id, bp="e"))
+                    for ordinal, event in self._flows
+                    if (phase := _flow_phase(event))
+                ]
+            )
+            self._flows = []
+            self._add_behind(columns.take(), "flows")
         if not self._marks:
             return
         pairs, lane_names = paired_marks(self._marks, self.skipped, self._last_end())
@@ -102,13 +116,17 @@ class WholeColumns(Dictionaries):
         if pairs:
             columns = Columns()
             columns.add_pairs([(ordinal, event) for ordinal, event, _ in pairs])
-            part, count = columns.take(), self.count
+            part = columns.take()
             part.columns["x_duration"] = np.array([duration for _, _, duration in pairs], np.int64)
-            self.count = 0  # the ordinals of the pairs are those of the file
-            self.add(part, "marks")
-            self.count = count
+            self._add_behind(part, "marks")
         for thread, name in lane_names.items():
             self.metadata.thread_name.setdefault(thread, name)
+
+    def _add_behind(self, part: RangeColumns, reader: str) -> None:
+        """Take in rows made of events that are in already, whose ordinals are those of the file."""
+        count, self.count = self.count, 0
+        self.add(part, reader)
+        self.count = count
 
     def _last_end(self) -> int:
         """When the last slice ends, ns; ``INVALID`` without any."""
@@ -158,6 +176,11 @@ class WholeColumns(Dictionaries):
             self.column("chunk_length", np.int64),
             self.column("chunk_first", np.int64),
         )
+
+
+def _flow_phase(event: Event) -> str:
+    """The phase of the link end that a slice with a ``bind_id`` stands for; empty without one."""
+    return {(True, True): "t", (False, True): "s", (True, False): "f"}.get((event.flow_in, event.flow_out), "")
 
 
 class _OpenMarks:

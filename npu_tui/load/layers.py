@@ -7,7 +7,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.load.json_columns import SOURCE, STEP, TARGET
+from npu_tui.load.json_columns import FOLLOWING, SOURCE, STEP, TARGET
 from npu_tui.load.json_events import Metadata, named
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.times import INVALID
@@ -170,7 +170,7 @@ class PairedEnds(Struct, frozen=True):
     """Timed link ends, and which belong together: ``pairs`` are indices of these ends, by the time of the target.
 
     ``where`` is their place among all ends, ``time`` absolute ns, ``category`` and ``key`` one number each; (ends,).
-    ``untimed`` counts the others.
+    ``untimed`` counts the others; ``following`` are those of the slice that begins next, (ends,).
     """
 
     where: I64
@@ -179,6 +179,7 @@ class PairedEnds(Struct, frozen=True):
     key: I32
     pairs: Pairs
     untimed: int
+    following: npt.NDArray[np.bool_]
 
 
 def paired_ends(whole: WholeColumns) -> PairedEnds:
@@ -188,10 +189,12 @@ def paired_ends(whole: WholeColumns) -> PairedEnds:
     untimed = len(time) - len(where)
     time, category = time[where], whole.column("l_category", np.int32)[where]
     key = link_keys(category, whole.column("l_id", np.int64)[where], whole.column("l_high", np.int64)[where])
-    pairs = pair_ends(key, whole.column("l_phase", np.int8)[where])
+    phase = whole.column("l_phase", np.int8)[where]
+    following = phase == FOLLOWING
+    pairs = pair_ends(key, np.where(following, TARGET, phase).astype(np.int8))
     order = np.argsort(time[pairs.target], kind="stable")
     pairs = replace(pairs, source=pairs.source[order], target=pairs.target[order])
-    return PairedEnds(where, time, category, key, pairs, untimed)
+    return PairedEnds(where, time, category, key, pairs, untimed, following)
 
 
 def bound_links(
@@ -223,6 +226,10 @@ def bound_links(
     target_slice = _slices_at(index, lane[target], time[target], np.full(len(target), -1, np.int64), slices)
     target_time = time[target]
     near = _near_start(lane[target], target_time, target_slice, bounds, slices, streams)
+    following = ends.following[target]
+    if following.any():  # where no slice begins later, it belongs to the one that is open
+        following &= np.append(slices.start, INVALID)[target_slice] != target_time
+        near[following] = _following_slices(lane[target][following], target_time[following], bounds, slices)
     if (moved := near >= 0).any():
         target_slice[moved], target_time[moved] = near[moved], slices.start[near[moved]]
         order = np.argsort(target_time, kind="stable")
@@ -256,6 +263,16 @@ def bound_links(
 
 _GRID_NS = 500
 """How far two times may be apart that were the same before each of them was put on the grid of a float of 0.25 us."""
+
+
+def _following_slices(lane: I32, time: I64, bounds: I64, slices: Slices) -> I64:
+    """The first slice on each ``lane`` that begins at ``time`` or later, -1 without one; (n,)."""
+    found = np.full(len(lane), -1, np.int64)
+    for number in np.unique(lane[lane >= 0]).tolist():
+        here, first, last = np.flatnonzero(lane == number), int(bounds[number]), int(bounds[number + 1])
+        at = first + np.searchsorted(slices.start[first:last], time[here], "left")
+        found[here] = np.where(at < last, at, -1)
+    return found
 
 
 def _near_start(lane: I32, time: I64, bound: I64, bounds: I64, slices: Slices, streams: npt.NDArray[np.bool_]) -> I64:

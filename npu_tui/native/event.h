@@ -31,7 +31,7 @@ typedef struct {
 
 typedef struct {
     Kind kind;
-    bool has_duration;
+    bool has_duration, binds_around;
     Piece name, category, id, task_type, stack;
     Number time, duration;
     Place process, thread;
@@ -239,7 +239,7 @@ static inline int64_t args_end(Event *event, Kind kind, Region buffer, Region po
                             : value_end(buffer, at);
 }
 
-enum { PH = 1, TS = 2, DUR = 4, PID = 8, TID = 16, NAME = 32, ARGS = 64, CAT = 128, ID = 256 };
+enum { PH = 1, TS = 2, DUR = 4, PID = 8, TID = 16, NAME = 32, ARGS = 64, CAT = 128, ID = 256, BP = 512, BIND = 1024 };
 
 /* Which field the key at `at` is of, and the place after it. Keys are compared with their closing quotes. */
 static inline int64_t field_end(Region buffer, int64_t at, int *field)
@@ -264,6 +264,10 @@ static inline int64_t field_end(Region buffer, int64_t at, int *field)
         return *field = CAT, at + 5;
     if (three == 0x226469)
         return *field = ID, at + 4;
+    if (three == 0x227062)
+        return *field = BP, at + 4;
+    if (word == 0x2264695F646E6962) /* bind_id" */
+        return *field = BIND, at + 9;
     *field = 0;
     int64_t end = plain_end(buffer, at + 1);
     return end < 0 ? end : end + 1;
@@ -273,7 +277,7 @@ static inline int64_t field_end(Region buffer, int64_t at, int *field)
 static int64_t event_end(Event *event, Region buffer, Region powers, int64_t at)
 {
     event->kind = OTHER;
-    event->has_duration = false;
+    event->has_duration = event->binds_around = false;
     event->name = event->category = event->id = event->time.text = NONE;
     event->process = (Place){-1, NONE};
     event->thread = (Place){0, NONE};
@@ -333,6 +337,12 @@ static int64_t event_end(Event *event, Region buffer, Region powers, int64_t at)
             at = end;
             break;
         }
+        case BP:
+            event->binds_around = (read32(buffer, at) & 0xFFFFFF) == 0x226522; /* "e" */
+            at = value_end(buffer, at);
+            break;
+        case BIND:
+            return refused(begin);
         default:
             at = value_end(buffer, at);
         }

@@ -4,6 +4,7 @@
 #include "table.h"
 
 #define LONGEST_DURATION 0x1p61
+#define FOLLOWING 3 /* the phase of a target of the slice that begins next */
 
 /* The entity of a piece of the buffer, that of the empty text where there is none. */
 static inline int64_t text_entity(State *state, Piece piece)
@@ -201,7 +202,7 @@ static inline bool add_link_end(State *state, const Event *event, int64_t ordina
     set32(state->l_event, row, ordinal);
     set64(state->l_id, row, low);
     set64(state->l_high, row, high);
-    write8(state->l_phase, row, phase);
+    write8(state->l_phase, row, event->kind == TARGET && !event->binds_around ? FOLLOWING : phase);
     note_inexact(state, LINK_TIME, row, event->time);
     state->l = row + 1;
     state->phase_ends[phase]++;

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
@@ -223,14 +223,20 @@ def _pairs(events: list[Event], slices: dict[Thread, list[Slice]], python: set[i
     for (category, id_text), ends in by_key.items():
         phases = [end.event["ph"] for end in ends]
         for source, target in matched(phases):
-            target_slice = bound(slices.get(ends[target].thread, []), ends[target].time, None)
+            lane, time = slices.get(ends[target].thread, []), ends[target].time
+            target_slice, goal = bound(lane, time, None), ends[target]
+            if goal.event["ph"] == "f" and goal.event.get("bp") != "e" and not any(item.start == time for item in lane):
+                # Without "bp": "e" a target is that of the slice that begins next.
+                later = next((item for item in lane if item.start > time), None)
+                if later is not None:
+                    target_slice, goal = later, replace(goal, time=later.start)
             wanted = target_slice.arg("connection_id") if target_slice else None
             source_slice = bound(slices.get(ends[source].thread, []), ends[source].time, wanted)
             if source_slice is None and category == "HostToDevice":
                 for pid in python:
                     lane = slices.get((pid, ends[source].thread[1]), [])
                     source_slice = innermost(lane, ends[source].time) or source_slice
-            found.append(Pair(category, id_text, ends[source], ends[target], source_slice, target_slice))
+            found.append(Pair(category, id_text, ends[source], goal, source_slice, target_slice))
     return found
 
 

@@ -119,3 +119,48 @@ def test_of_a_thread_without_any_end_the_outermost_are_drawn(tmp_path: Path) -> 
     assert len(trace.slices) == 64
     assert trace.name_of(0) == "f0"
     assert skipped(trace) == {"beginning without an end": 36}
+
+
+HOST = '{"name":"op","ph":"X","pid":1,"tid":1,"ts":10,"dur":5%s}'
+SOURCE = '{"ph":"s","id":1,"pid":1,"tid":1,"ts":11}'
+NEXT = '{"name":"kernel","ph":"X","pid":2,"tid":1,"ts":30,"dur":5%s}'
+
+
+@pytest.mark.parametrize(
+    ("events", "bound"),
+    [
+        # A target without bp is that of the slice that begins next, with bp that of the slice around it.
+        ([HOST % "", NEXT % "", SOURCE, '{"ph":"f","id":1,"pid":2,"tid":1,"ts":20}'],
+         ("op", "kernel", 20_000)),
+        ([HOST % "", NEXT % "", SOURCE, '{"ph":"f","id":1,"pid":1,"tid":1,"ts":12}'],
+         ("op", "op", 2_000)),
+        ([HOST % "", NEXT % "", SOURCE, '{"ph":"f","bp":"e","id":1,"pid":2,"tid":1,"ts":32}'],
+         ("op", "kernel", 22_000)),
+        # Slices that are the ends themselves.
+        ([HOST % ',"bind_id":"0x7","flow_out":true', NEXT % ',"bind_id":"0x7","flow_in":true'],
+         ("op", "kernel", 20_000)),
+        ([NEXT % ',"bind_id":7,"flow_in":true,"flow_out":false', HOST % ',"flow_out":true,"bind_id":7'],
+         ("op", "kernel", 20_000)),
+    ],
+)  # fmt: skip
+def test_ends_of_links_in_every_form(tmp_path: Path, events: list[str], bound: tuple[str, str, int]) -> None:
+    trace = load(wrote(tmp_path, *events))
+    links = trace.links
+    assert len(links) == 1
+    assert (
+        trace.name_of(int(links.source_slice[0])),
+        trace.name_of(int(links.target_slice[0])),
+        int(links.target_time[0]),
+    ) == bound
+
+
+def test_a_slice_that_ends_one_link_begins_the_next(tmp_path: Path) -> None:
+    middle = '{"name":"middle","ph":"X","pid":1,"tid":2,"ts":20,"dur":5,"bind_id":7,"flow_in":true,"flow_out":true}'
+    trace = load(
+        wrote(tmp_path, HOST % ',"bind_id":7,"flow_out":true', middle, NEXT % ',"bind_id":7,"flow_in":true', OK)
+    )
+    names = [
+        (trace.name_of(int(source)), trace.name_of(int(target)))
+        for source, target in zip(trace.links.source_slice, trace.links.target_slice, strict=True)
+    ]
+    assert names == [("op", "middle"), ("middle", "kernel")]
