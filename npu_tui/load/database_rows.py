@@ -139,6 +139,8 @@ class Tables:
         except UNREADABLE:
             info = []
         columns = {plain(text): text for _, column, *_ in info if (text := as_text(column))}
+        if any(text.lower() == "rowid" for text in columns.values()):
+            columns = {}  # it hides the numbers of the rows, by which they are read
         if not columns:
             self.damaged.append(name)
         keys = [

@@ -135,3 +135,11 @@ def test_an_id_has_no_more_numbers_than_a_profiler_writes(path: Path) -> None:
     (warning,) = [warning for warning in trace.health.warnings if warning.code == "odd.db_connections"]
     assert warning.args == {"count": 20_000 - 16}
     assert len(trace.links) <= links + 16 * len(trace.slices)
+
+
+def test_a_column_that_hides_the_numbers_of_rows(path: Path) -> None:
+    slices = len(load_database(path, None).slices)
+    changed(path, "ALTER TABLE CANN_API RENAME COLUMN name TO rowid", "UPDATE CANN_API SET rowid = 'abc'")
+    trace = load_database(path, None)
+    assert 0 < len(trace.slices) < slices
+    assert [warning.code for warning in trace.health.warnings] == ["odd.db_tables"]
