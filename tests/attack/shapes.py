@@ -66,10 +66,10 @@ def crossing(size: int) -> Iterator[Event]:
 
 
 def at_once(size: int) -> Iterator[Event]:
-    """``size`` slices of one lane at the same time."""
+    """``size`` slices of one lane at the same time; with one name they would be one slice written many times."""
     yield from device(100)
-    for _ in range(size):
-        yield slice_event(_HARDWARE, 3, 10, 5, "Cast")
+    for number in range(size):
+        yield slice_event(_HARDWARE, 3, 10, 5, f"Cast_{number}")
 
 
 def processes(size: int) -> Iterator[Event]:

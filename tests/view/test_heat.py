@@ -104,7 +104,7 @@ def test_work_excess_wait_and_transfer_follow_each_other():
     grid = blank(4, 110)
     draw_waterfall(WaterfallPicture("allReduce", ("clock ±1 µs",), 100, 60, bars), grid)
     last, other = grid.text(1), grid.text(2)
-    assert grid.text(0).startswith("allReduce")
+    assert grid.text(0).startswith(" allReduce")
     assert grid.text(0).rstrip().endswith("clock ±1 µs")
     assert [last.strip(" 7").count(char) > 0 for char in "█╱│▒"] == [True] * 4
     assert last.index("█") < last.index("╱") < last.index("▒")
