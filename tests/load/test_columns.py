@@ -21,7 +21,7 @@ PHASES = st.sampled_from(["X", "C", "s", "t", "f", "M", "i", "", "XX", "é", "\0
 def test_every_event_is_counted_under_its_own_phase(first: list[str], second: list[str]) -> None:
     columns = Columns()
     for offset, phases in ((0, first), (100, second)):
-        columns.add(offset, 100, [Event(ph=phase, ts="1.000", dur=2.0, id=1) for phase in phases])
+        columns.add(offset, 100, [Event(ph=phase, ts="1.000", dur=2.0, id=1, bp="e") for phase in phases])
     part = columns.take()
     both = first + second
     assert part.phases == Counter(both)

@@ -19,7 +19,7 @@ def test_lines_of_code() -> None:
 
 
 def test_sentences_leave_out_what_is_empty() -> None:
-    told = sentences(message("finding.outlook.part", whole="UTIL"), "", *advise("rdma"))
+    told = sentences(message("finding.outlook.part", wholes=["UTIL"]), "", *advise("rdma"))
     assert words(told) == "Part of UTIL. Check the RDMA links and the switches."
     assert words(sentences()) == ""
 

@@ -9,14 +9,15 @@ from npu_tui.view.moves import back, forward, inner_links, link_span, links_of
 CATEGORIES = (HOST_TO_DEVICE, TASK_QUEUE, ASYNC_NPU, FORWARD_BACKWARD)
 
 HOST, CANN, STREAM = ("Python", "Thread 1"), ("CANN", "Thread 1"), ("Ascend Hardware", "Stream 2")
+# Ends of links on a device snap to slices within half a microsecond, so all times here are further apart.
 SLICES = [
-    (*HOST, "module", 0, 900),
-    (*HOST, "op", 100, 800),
-    (*CANN, "launch", 200, 300),
-    (*CANN, "copy", 400, 500),
-    (*STREAM, "first", 1_000, 1_500),
-    (*STREAM, "second", 2_000, 2_500),
-    (*STREAM, "third", 3_000, 3_500),
+    (*HOST, "module", 0, 9_000),
+    (*HOST, "op", 1_000, 8_000),
+    (*CANN, "launch", 2_000, 3_000),
+    (*CANN, "copy", 4_000, 5_000),
+    (*STREAM, "first", 10_000, 15_000),
+    (*STREAM, "second", 20_000, 25_000),
+    (*STREAM, "third", 30_000, 35_000),
 ]
 
 
@@ -35,11 +36,11 @@ def ways(trace: Trace, found: list[int]) -> list[tuple[str, int]]:
 @pytest.fixture(scope="session")
 def linked(make_trace) -> Trace:
     links = [
-        (ASYNC_NPU, "1", (*HOST, 100), [(*STREAM, 1_000)]),
-        (HOST_TO_DEVICE, "1", (*CANN, 250), [(*STREAM, 3_000), (*STREAM, 1_000)]),
-        (HOST_TO_DEVICE, "2", (*CANN, 450), [(*STREAM, 2_700)]),
-        (HOST_TO_DEVICE, "3", ("CANN", "Thread 9", 50), [(*STREAM, 2_000)]),
-        ("other", "9", (*HOST, 120), [(*STREAM, 3_100)]),
+        (ASYNC_NPU, "1", (*HOST, 1_000), [(*STREAM, 10_000)]),
+        (HOST_TO_DEVICE, "1", (*CANN, 2_500), [(*STREAM, 30_000), (*STREAM, 10_000)]),
+        (HOST_TO_DEVICE, "2", (*CANN, 4_500), [(*STREAM, 27_000)]),
+        (HOST_TO_DEVICE, "3", ("CANN", "Thread 9", 500), [(*STREAM, 20_000)]),
+        ("other", "9", (*HOST, 1_200), [(*STREAM, 31_000)]),
     ]
     return make_trace(SLICES, links)
 
@@ -50,8 +51,8 @@ def test_forward_goes_to_the_first_target_of_a_launch_with_several(linked):
 
 def test_all_targets_of_a_launch_are_listed_by_time(linked):
     assert ways(linked, links_of(linked, item(linked, "launch")).out) == [
-        (HOST_TO_DEVICE, 1_000),
-        (HOST_TO_DEVICE, 3_000),
+        (HOST_TO_DEVICE, 10_000),
+        (HOST_TO_DEVICE, 30_000),
     ]
 
 
@@ -71,7 +72,7 @@ def test_known_categories_come_before_others(linked):
 
 def test_forward_from_a_slice_without_links_takes_those_inside_it(linked):
     assert name_at(linked, forward(linked, item(linked, "module"))) == "first"
-    assert ways(linked, inner_links(linked, item(linked, "module"))) == [(ASYNC_NPU, 1_000), ("other", 3_100)]
+    assert ways(linked, inner_links(linked, item(linked, "module"))) == [(ASYNC_NPU, 10_000), ("other", 31_000)]
 
 
 def test_an_end_that_is_bound_to_no_slice_leads_nowhere(linked):
@@ -85,23 +86,23 @@ def test_no_link_leads_nowhere(linked):
 
 
 def test_link_span_covers_both_ends_and_the_slices_there(linked):
-    assert link_span(linked, item(linked, "launch")) == (250, 3_000)
-    assert link_span(linked, item(linked, "first")) == (100, 1_000)
-    assert link_span(linked, item(linked, "copy")) == (450, 2_700)
+    assert link_span(linked, item(linked, "launch")) == (2_500, 30_000)
+    assert link_span(linked, item(linked, "first")) == (1_000, 10_000)
+    assert link_span(linked, item(linked, "copy")) == (4_500, 27_000)
     assert link_span(linked, item(linked, "module")) is None
 
 
 def test_link_span_of_a_target_before_its_source(make_trace):
-    # The trace begins with its first slice, at 100.
+    # The trace begins with its first slice, at 1_000.
     trace = make_trace(
-        [(*CANN, "launch", 200, 300), (*STREAM, "kernel", 100, 150), (*STREAM, "free", 900, 950)],
+        [(*CANN, "launch", 2_000, 3_000), (*STREAM, "kernel", 1_000, 1_500), (*STREAM, "free", 9_000, 9_500)],
         [
-            (HOST_TO_DEVICE, "1", (*CANN, 250), [(*STREAM, 100)]),
-            (HOST_TO_DEVICE, "2", (*CANN, 260), [(*STREAM, 50)]),
+            (HOST_TO_DEVICE, "1", (*CANN, 2_500), [(*STREAM, 1_000)]),
+            (HOST_TO_DEVICE, "2", (*CANN, 2_600), [(*STREAM, 300)]),
         ],
     )
-    assert link_span(trace, item(trace, "kernel")) == (0, 150)
-    assert link_span(trace, item(trace, "launch")) == (-50, 160)
+    assert link_span(trace, item(trace, "kernel")) == (0, 1_500)
+    assert link_span(trace, item(trace, "launch")) == (-700, 1600)
 
 
 @pytest.mark.parametrize("category", CATEGORIES)
@@ -128,7 +129,7 @@ def test_every_bound_link_of_a_real_profile_leads_on(real):
     trace = real.trace
     links = trace.links
     bound = np.flatnonzero((links.source_slice >= 0) & (links.target_slice >= 0))
-    for way in bound[:: max(len(bound) // 200, 1)].tolist():
+    for way in bound[:: max(len(bound) // 2_000, 1)].tolist():
         category = trace.link_categories[links.category[way]]
         assert forward(trace, int(links.source_slice[way]), category) is not None
         assert back(trace, int(links.target_slice[way]), category) is not None
