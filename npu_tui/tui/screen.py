@@ -13,7 +13,6 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.worker import get_current_worker
 
-from npu_tui.analysis.code_lines import line_of
 from npu_tui.jobs.blame import Blamed
 from npu_tui.load.errors import InputError
 from npu_tui.output.report_tables import health_lines
@@ -37,8 +36,8 @@ from npu_tui.tui.ranks import ComparedHead, Ranks, Sides, apart_words
 from npu_tui.tui.selected import selection_line
 from npu_tui.tui.session import Hits, Session, collect_at_rest, kept
 from npu_tui.tui.sheets import Focus, Sheet
-from npu_tui.tui.shell import command_here, is_piped, open_line
-from npu_tui.tui.tabs.table import Row, Table, row_cells
+from npu_tui.tui.shell import code_at, command_here, is_piped, open_line, text_at
+from npu_tui.tui.tabs.table import Row, Table
 from npu_tui.tui.terminal.internals import after
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.tui.timeline import Timeline
@@ -336,12 +335,7 @@ class MainScreen(PanelScreen[Timeline]):
 
     def open_code(self) -> str:
         """Open the line of code that the row under the cursor or the selected slice names in the user's editor."""
-        row, selected = self.panel.row_at_cursor(), self.explorer.state.selection
-        code = row.code if row is not None and (self.panel.table.has_focus or selected is None) else None
-        if code is None and selected is not None:
-            code = line_of(self.session.scene.traces[selected.trace], selected.item)
-        if code is None and row is not None:
-            code = row.code
+        code = code_at(self.session, self.explorer, self.panel)
         if code is None:
             return say("code.none")
         told = open_line(self.app, code)
@@ -350,12 +344,7 @@ class MainScreen(PanelScreen[Timeline]):
 
     def yank(self) -> str:
         """Copy the row of the table that has the focus, else the name of the selected slice."""
-        text, selected = "", self.explorer.state.selection
-        row = self.panel.row_at_cursor() if self.panel.table.has_focus else None
-        if row is not None:
-            text = row.told() if row.told is not None else "\t".join(row_cells(row.cells))
-        if not text and selected is not None:
-            text = printable(self.session.scene.traces[selected.trace].name_of(selected.item))
+        text = text_at(self.session, self.explorer, self.panel)
         if not text:
             return say("copy.nothing")
         self.app.copy_to_clipboard(text)

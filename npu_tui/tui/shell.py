@@ -1,4 +1,4 @@
-"""Words for a shell: the command that opens what is on screen, and the editor at a line of code."""
+"""What leaves the screen: the command that opens what is on it, a row or a name, a line of code for the editor."""
 
 from __future__ import annotations
 
@@ -12,12 +12,35 @@ from typing import Any
 
 from textual.app import App, SuspendNotSupported
 
-from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.analysis.code_lines import CodeLine, line_of
 from npu_tui.load.find import PIPED
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
+from npu_tui.tui.panel import Panel
+from npu_tui.tui.session import Session
+from npu_tui.tui.tabs.table import row_cells
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.start import Start, offsets_of, rows_text, slice_text
+
+
+def code_at(session: Session, explorer: Explorer, panel: Panel) -> CodeLine | None:
+    """The line of code of the row under the cursor of a table that has the focus, else of the selected slice."""
+    row, selected = panel.row_at_cursor(), explorer.state.selection
+    code = row.code if row is not None and (panel.table.has_focus or selected is None) else None
+    if code is None and selected is not None:
+        code = line_of(session.scene.traces[selected.trace], selected.item)
+    return row.code if code is None and row is not None else code
+
+
+def text_at(session: Session, explorer: Explorer, panel: Panel) -> str:
+    """The row of a table that has the focus, else the name of the selected slice; "" without either."""
+    text, selected = "", explorer.state.selection
+    row = panel.row_at_cursor() if panel.table.has_focus else None
+    if row is not None:
+        text = row.told() if row.told is not None else "\t".join(row_cells(row.cells))
+    if not text and selected is not None:
+        text = printable(session.scene.traces[selected.trace].name_of(selected.item))
+    return text
 
 
 def command_here(explorer: Explorer, search: str, tab: str) -> str:
