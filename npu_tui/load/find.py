@@ -68,6 +68,8 @@ _RANK_IN_NAME = re.compile(r"rank[_-]?(\d{1,5})(?!\d)", re.IGNORECASE)
 _DATABASE = re.compile(r"(?:ascend_pytorch_profiler|ascend_mindspore_profiler)(?:_(\d{1,5}))?\.db")
 _MSPROF_DATABASE = re.compile(r"(?:msprof|msmonitor)_[\d_-]+\.db")
 _INFO = re.compile(r"profiler_info_(\d{1,5})\.json")
+_NAMED_OTHERWISE = re.compile(r"(?!profiler_|communication|cluster_).*\.json(?:\.gz)?")
+"""Files that may be traces under names of somebody's own."""
 _LISTED = 8
 _LEVELS = 5
 """Levels of folders that are looked through for profiles, as MindStudio Insight does."""
@@ -414,6 +416,9 @@ def _nothing_in(path: Path, form: Form | None) -> Message:
         return raw.refusal(path if inside is None else inside, below)
     if any(path.glob("*.db")) or any((path / _OUTPUT).glob("*.db")):
         return message("input.databases", path=str(path))
+    loose = [file for file in sorted(path.iterdir()) if _NAMED_OTHERWISE.fullmatch(file.name) and file.is_file()]
+    if loose:
+        return listed("input.loose", path, loose, len(loose))
     return message("input.nothing", path=str(path), folder=_OUTPUT)
 
 

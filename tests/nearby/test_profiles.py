@@ -131,3 +131,15 @@ def test_a_filter_keeps_the_job_of_a_rank(folder):
 
 def test_an_order_of_nothing():
     assert in_order([]) == []
+
+
+def test_traces_under_names_of_their_own_are_named(folder, tmp_path, capsys):
+    place = tmp_path / "loose"
+    place.mkdir()
+    shutil.copy(folder / "bare" / "trace_view.json", place / "bert_run.json")
+    (place / "profiler_info_0.json").write_text("{}")
+    assert main(["report", str(place)]) == 3
+    said = capsys.readouterr().err
+    assert "1 file may be a trace" in said
+    assert "bert_run.json" in said
+    assert "profiler_info" not in said
