@@ -74,7 +74,7 @@ def _figures(part: Profile, said: Report) -> Iterator[str]:
     except (NoReplayError, ValueError):
         return
     (unit, count) = said.findings[0].gain_unit, said.findings[0].gain_count
-    if (answer.unit, answer.steps - answer.warm_up) != (unit, count):
+    if (answer.unit, answer.steps) != (unit, count):
         yield f"what-if: {answer.steps} {answer.unit}; report: {count} {unit}"
 
 

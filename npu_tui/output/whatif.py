@@ -17,6 +17,7 @@ from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import us
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.host_work import costly_work
+from npu_tui.rules.judged import within
 from npu_tui.strings import say
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.kineto import is_kineto
@@ -54,10 +55,10 @@ class Ghost(Struct, frozen=True, kw_only=True):
 
 
 class WhatIf(Struct, frozen=True, kw_only=True):
-    """Lengths are means over the ``steps``, or what a run without steps is divided by: ``unit`` says what one is.
+    """Lengths are means over the ``steps`` that the findings judge, or what a run without steps is divided by.
 
-    ``warm_up`` of them are left out of the findings. ``error`` is by how much of it the unchanged replay misses the
-    recording.
+    ``unit`` says what one is. ``warm_up`` more steps are left out: they stay as recorded. ``error`` is by how much of
+    it the unchanged replay misses the recording.
     """
 
     schema_version: int
@@ -86,12 +87,14 @@ def whatif(profile: Profile, texts: Sequence[str], cells: int = _CELLS) -> WhatI
     device, replay = replay_of(profile)
     rows: list[Row] = []
     change = NO_CHANGE
-    count, unit = _divided(profile, device, replay)
-    for step_change in (parse_question(replay.model, text, profile.types_of) for text in texts):
-        alone, after = replay.gain(step_change.change), replay.length(change | step_change.change)
+    facts = _facts(profile, device)
+    count, not_judged = facts.count, _not_judged(facts, replay)
+    for question in (parse_question(replay.model, text, profile.types_of) for text in texts):
+        new = within(facts, question.change)
+        alone, after = replay.gain(new), replay.length(change | new)
         gain = replay.length(change) - after
-        change = change | step_change.change
-        rows.append(_row(step_change, alone / count, gain / count, after / count))
+        change = change | new
+        rows.append(_row(question, alone / count, gain / count, (after - not_judged) / count))
     run = replay.run(change)
     after = replay.length(change)
     return WhatIf(
@@ -100,13 +103,13 @@ def whatif(profile: Profile, texts: Sequence[str], cells: int = _CELLS) -> WhatI
         path=profile.path,
         device=device,
         steps=count,
-        warm_up=sum(len(facts.warm_up) for facts in profile.facts if facts.part.device == device),
-        unit=unit,
+        warm_up=len(facts.warm_up),
+        unit=facts.unit_name,
         recorded_us=us(replay.recorded),
         replayed_us=us(replay.replayed),
         error=round(replay.error, 6),
-        step_us=us(replay.replayed / count),
-        step_after_us=us(after / count),
+        step_us=us((replay.replayed - not_judged) / count),
+        step_after_us=us((after - not_judged) / count),
         gain_us=us((replay.replayed - after) / count),
         changes=tuple(rows),
         timeline=_timeline(replay, run, change, cells),
@@ -115,10 +118,10 @@ def whatif(profile: Profile, texts: Sequence[str], cells: int = _CELLS) -> WhatI
 
 def predicted(profile: Profile, texts: Sequence[str]) -> Run:
     """The run of that device with all of ``texts`` changed; raises what ``whatif`` does."""
-    _, replay = replay_of(profile)
-    change = NO_CHANGE
+    device, replay = replay_of(profile)
+    facts, change = _facts(profile, device), NO_CHANGE
     for text in texts:
-        change = change | parse_question(replay.model, text, profile.types_of).change
+        change = change | within(facts, parse_question(replay.model, text, profile.types_of).change)
     return replay.run(change)
 
 
@@ -163,12 +166,14 @@ def _timeline(replay: Replay, run: Run, change: Change, cells: int) -> tuple[Gho
     return tuple(ghost for _, ghost in sorted(streams, key=lambda row: row[0]))
 
 
-def _divided(profile: Profile, device: int | None, replay: Replay) -> tuple[int, str]:
-    """By what lengths are divided, and its name: as in the findings of the whole run."""
-    facts = next(facts for facts in profile.facts if facts.part.device == device)
-    if facts.rhythm is not None:
-        return facts.rhythm.count, facts.rhythm.unit
-    return replay.steps, facts.unit_name
+def _facts(profile: Profile, device: int | None) -> Facts:
+    """What the findings on ``device`` read: they say which steps are judged."""
+    return next(facts for facts in profile.facts if facts.part.device == device)
+
+
+def _not_judged(facts: Facts, replay: Replay) -> float:
+    """How much of the run is in no step that the findings judge: warm-up, waits for requests, ns."""
+    return replay.recorded - facts.step_ns * facts.count
 
 
 _LINES, _KERNELS, _RANKS = 4, 3, 3
@@ -188,16 +193,17 @@ def remedies(profile: Profile) -> Remedies:
     long. Raises ``NoReplayError``, and ``InputError`` if the file has changed.
     """
     device, replay = replay_of(profile)
-    facts = next(part for part in profile.facts if part.part.device == device)
+    facts = _facts(profile, device)
     rows = []
-    count, unit = _divided(profile, device, replay)
+    count, unit = facts.count, facts.unit_name
+    length = replay.replayed - _not_judged(facts, replay)
     for text in _texts(facts, replay):
         try:
             answer = parse_question(replay.model, text, profile.types_of)
         except UnknownChangeError:
             continue
-        gain = replay.gain(answer.change) / count
-        after = us(replay.replayed / count - gain)
+        gain = replay.gain(within(facts, answer.change)) / count
+        after = us(length / count - gain)
         if gain > 0:
             rows.append(Row(text=text, matches=answer.matches, alone_us=us(gain), gain_us=us(gain), step_us=after))
     return Remedies(unit, tuple(sorted(rows, key=lambda row: -row.alone_us)))
@@ -241,7 +247,8 @@ def whatif_document(answer: WhatIf) -> Document:
         steps=message(f"whatif.count.{answer.unit}", count=answer.steps),
         warm_up=warm_up,
     )
-    scale = say("whatif.scale", length=1000 * max(answer.recorded_us, answer.step_after_us * answer.steps))
+    predicted_us = answer.replayed_us - answer.gain_us * answer.steps
+    scale = say("whatif.scale", length=1000 * max(answer.recorded_us, predicted_us))
     changes = _changes("changes", answer.changes, answer.unit, ordered=True)
     blocks: list[Block] = [Paragraph((replayed,)), changes, Paragraph((scale,)), *map(_stream, answer.timeline)]
     return Document(_head(answer), blocks)

@@ -66,6 +66,14 @@ def test_warm_up_that_is_left_out_leads_the_sentence() -> None:
     assert verdict.startswith(f"Steps {first}–{first + 1} of {first}–{last} are left out as warm-up (")
     assert "operator compiles; the others take " in verdict
     assert HEALTHY in verdict
+    answer = whatif(found, ["no sync", "kernel MatMulV2 x0.5"])
+    assert (answer.steps, answer.warm_up) == (len(facts.steps), 2)
+    assert answer.step_us == pytest.approx(facts.step_ns / 1000, rel=0.001)
+    computed = facts.time_by_type["MatMulV2"] / facts.count / 1000
+    assert sum(row.gain_us for row in answer.changes) < answer.step_us, (
+        "what is compiled in warm-up is no gain of a step"
+    )
+    assert answer.changes[1].alone_us == pytest.approx(computed / 2, rel=0.1)
 
 
 def test_a_gain_has_its_unit_and_how_many_were_measured(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from troubled import TROUBLED
 from npu_tui.analysis.ranges import range_sums
 from npu_tui.analysis.what_if import UnknownChangeError, parse_question
 from npu_tui.cli.main import main
+from npu_tui.output.report import report
 from npu_tui.output.whatif import whatif, whatif_document
 
 if TYPE_CHECKING:
@@ -121,3 +122,15 @@ def test_kernels_have_the_types_of_their_rows(tmp_path: Path) -> None:
     sums = range_sums(profile.trace, 0, profile.trace.end, None, "type", profile.compute, profile.types_of)
     assert next(row.count for row in sums if row.label == "FusedMatMul") == found.changes[0].matches
     assert "MatMulV2" not in {row.label for row in sums}
+
+
+@pytest.mark.parametrize("stalled", [{}, {"steps": 5, "stalled_step": 0, "stall_ns": 80_000_000}])
+def test_a_late_rank_gains_what_its_finding_says(stalled: dict) -> None:
+    profile = measured(replace(TROUBLED["straggler"], seed=6, paired=True, **stalled))
+    (facts,) = profile.facts
+    assert bool(facts.warm_up) == bool(stalled)
+    finding = next(row for row in report(profile).findings if row.id == "COMM.STRAGGLER")
+    found = whatif(profile, ["rank 2 in time"])
+    assert (found.unit, found.steps) == (finding.gain_unit, finding.gain_count)
+    assert found.gain_us == pytest.approx(finding.gain_us, rel=0.01)
+    assert found.step_us == pytest.approx(facts.step_ns / 1000, rel=0.02)
