@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable
 from pathlib import PurePath as Path
 
@@ -313,16 +315,23 @@ def fold_to_fit(scene: Scene, folds: Folds, height: int, heads: bool, leaf_rows:
             return
         folds.lanes.add((index, lane))
         over += depth + 1
-    turns = {
-        (index, layer.index): turn
-        for index, trace in enumerate(scene.traces)
-        for layer in trace.layers
-        if (turn := _turn(scene, index, layer)) is not None
-    }
-    for turn in sorted(set(turns.values())):
-        if missing() <= 0:
-            return
-        folds.layers |= {layer for layer, turn_of_layer in turns.items() if turn_of_layer == turn}
+    turns = sorted({turn for trace in scene.traces for turn in _turns(trace).values()})
+    always = frozenset(folds.layers)
+
+    def fits(count: int) -> bool:
+        """Whether everything fits after the first ``count`` turns, which are left folded."""
+        last = turns[count - 1]
+        folds.layers = set(always) | {
+            (index, layer)
+            for index, trace in enumerate(scene.traces)
+            for layer, turn in _turns(trace).items()
+            if turn <= last
+        }
+        return missing() <= 0
+
+    # A turn only takes rows away: a trace of 2,000 devices has as many turns, and each count builds the outline.
+    if turns and missing() > 0:
+        fits(bisect_left(range(1, len(turns)), True, key=fits) + 1)
 
 
 def _open_what_fits(scene: Scene, folds: Folds, spare: int) -> None:
@@ -342,15 +351,21 @@ def _open_what_fits(scene: Scene, folds: Folds, spare: int) -> None:
                 spare -= len(layer.series)
 
 
-def _turn(scene: Scene, index: int, layer: Layer) -> tuple[int, int] | None:
-    """The turn in which a layer folds, lowest first; None if it never does."""
-    if not layer.lanes:
-        return None
-    if layer.kind in ("other", "cann", "python"):
-        return 0, ("other", "cann", "python").index(layer.kind)
-    layers = [other for other in scene.traces[index].layers if other.kind == layer.kind and other.lanes]
-    place = layers.index(layer)
-    if layer.kind == "overlap":
-        return (2, -place) if place else None
-    # Further devices in turn 1, overlap layers of further devices in turn 2, the first device last.
-    return 3 if not place else 1, ("communication", "hardware", "counter").index(layer.kind) - 3 * place
+def _turns(trace: Trace) -> dict[int, tuple[int, int]]:
+    """The turn in which each layer of ``trace`` folds, by its index, lowest first; without those that never do."""
+    turns: dict[int, tuple[int, int]] = {}
+    places: Counter[str] = Counter()
+    for layer in trace.layers:
+        if not layer.lanes:
+            continue
+        place = places[layer.kind]
+        places[layer.kind] += 1
+        if layer.kind in ("other", "cann", "python"):
+            turns[layer.index] = 0, ("other", "cann", "python").index(layer.kind)
+        elif layer.kind != "overlap":
+            # Further devices in turn 1, overlap layers of further devices in turn 2, the first device last.
+            order = ("communication", "hardware", "counter").index(layer.kind) - 3 * place
+            turns[layer.index] = 3 if not place else 1, order
+        elif place:
+            turns[layer.index] = 2, -place
+    return turns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from shapes import SHAPES, write_shape
@@ -14,6 +15,8 @@ from npu_tui.output.timeline import timeline_files
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.message import message
 from npu_tui.trace.model import MOST_DEVICES
+from npu_tui.view import outline
+from npu_tui.view.scene import LinkClasses, Scene, ScreenRow
 
 SIZES = {"crossing": 20_000, "collectives": 20_000, "devices": 200, "nested_args": 500}
 """Shapes that were quadratic once have a size that was felt; the others are small."""
@@ -40,3 +43,25 @@ def test_more_devices_than_any_machine_has_are_shown_and_the_first_analysed(tmp_
     assert len({layer.device for layer in trace.layers}) > 100
     assert len(profile.devices) == MOST_DEVICES
     assert message("odd.devices", count=101, most=MOST_DEVICES) in profile.health.warnings
+
+
+def test_folding_many_devices_to_fit_builds_the_outline_a_few_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = load(write_shape(tmp_path / "trace_view.json", "devices", 100))
+    scene = Scene([trace], [LinkClasses.plain(len(trace.links))])
+    built: list[int] = []
+    build = outline.outline
+
+    def counted(*args: Any) -> list[ScreenRow]:
+        rows = build(*args)
+        built.append(len(rows))
+        return rows
+
+    monkeypatch.setattr(outline, "outline", counted)
+    for height, rows in ((10, 103), (150, 150), (190, 190), (250, 204)):
+        built.clear()
+        folds = outline.default_folds(scene)
+        outline.fold_to_fit(scene, folds, height, True, lambda index, lanes: scene.traces[index].rows)
+        assert len(built) <= 10
+        assert len(build(scene, folds, lambda index, lanes: scene.traces[index].rows)) == rows
