@@ -20,6 +20,7 @@ import orjson
 import polars as pl
 
 from npu_tui.jobs.columns import I32, I64, Names
+from npu_tui.jobs.footer import values_in
 from npu_tui.jobs.model import (
     Busy,
     Calls,
@@ -73,6 +74,10 @@ _SPANS = (("call_start", "call_end"), _BUSY)
 _NULLABLE = frozenset({"broken", "boot", "counter", "level", "layout", "begun", *_BUSY, *_WORK})
 _LONG = ("kinds", "call_name", "notifies", "seen")
 """Columns whose lists are long, and hold more than numbers."""
+
+_MOST_VALUES = 1_000_000
+_MOST_PER_BYTE = 16
+"""Values of a summary, and more for each of its bytes: times take a byte at least, and columns of one value none."""
 
 _LAYOUT = 4
 _MOST_RANKS = 1 << 20
@@ -193,7 +198,12 @@ def read_summaries(paths: Sequence[Path]) -> tuple[list[RankProfile], list[Messa
 
 
 def _read(paths: list[Path]) -> pl.DataFrame:
-    """The rows of all ``paths``. Raises ``ValueError`` where their columns are those of another version."""
+    """The rows of all ``paths``.
+
+    Raises ``ValueError`` where their columns are those of another version, or unpack to far more than a rank holds.
+    """
+    if any(values_in(path) > _MOST_VALUES + _MOST_PER_BYTE * path.stat().st_size for path in paths):
+        raise ValueError
     frame = pl.read_parquet(paths).rechunk()
     if dict(frame.schema) != dict(pl.Schema(SCHEMA)):
         raise ValueError

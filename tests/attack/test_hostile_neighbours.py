@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from npu_tui.cli.main import main
+from npu_tui.jobs.footer import values_in
 from npu_tui.jobs.model import RankProfile
 from npu_tui.jobs.opening import SUFFIX, open_job
 from npu_tui.jobs.summary import SCHEMA, read_summaries, write_summary
@@ -135,6 +136,31 @@ def test_one_summary_that_cannot_be_used(change: dict[str, object], summary: Pat
     path = summary / f"0-a{SUFFIX}"
     row = pl.read_parquet(path).to_dicts()[0] | change
     pl.DataFrame([row], schema=SCHEMA, orient="row", strict=False).write_parquet(path)
+    profiles, said = read_summaries(sorted(summary.iterdir()))
+    assert [profile.rank for profile in profiles] == [1]
+    assert [message.code for message in said] == ["job.no_summary"]
+
+
+def test_a_small_summary_that_unpacks_to_millions(summary: Path) -> None:
+    path = summary / f"0-a{SUFFIX}"
+    zeros = pl.Series([pl.zeros(1_000_000, dtype=pl.Int64, eager=True)])
+    frame = pl.read_parquet(path).with_columns(zeros.alias("busy_start"), zeros.alias("busy_end"))
+    frame.write_parquet(path)
+    assert path.stat().st_size < 50_000
+    assert 2_000_000 <= values_in(path) < 2_000_200
+    profiles, said = read_summaries(sorted(summary.iterdir()))
+    assert [profile.rank for profile in profiles] == [1]
+    assert [message.args["path"] for message in said] == [str(path)]
+
+
+@pytest.mark.parametrize(
+    "footer", [b"", b"\x15", b"\x19\xfc\xff\xff\xff\xff\x0f", b"\x1c" * 5_000, b"\x15" + b"\xff" * 20]
+)
+def test_a_summary_whose_footer_is_none(footer: bytes, summary: Path) -> None:
+    path = summary / f"0-a{SUFFIX}"
+    path.write_bytes(b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+    with pytest.raises(ValueError, match="no footer"):
+        values_in(path)
     profiles, said = read_summaries(sorted(summary.iterdir()))
     assert [profile.rank for profile in profiles] == [1]
     assert [message.code for message in said] == ["job.no_summary"]
