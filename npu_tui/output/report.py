@@ -40,6 +40,7 @@ from npu_tui.profile.table import us
 from npu_tui.profile.trace_tables import LAYERS, LINK_CATEGORIES, OPERATIONS, distinct_events
 from npu_tui.profile.work_tables import APIS, KERNEL_GROUPS, OPERATORS, OVERLAP, STEPS
 from npu_tui.rules.facts import Facts
+from npu_tui.rules.inputs import length_of
 from npu_tui.strings import say, words
 from npu_tui.trace.kineto import left_out
 from npu_tui.trace.model import Trace
@@ -54,10 +55,20 @@ def overlap_part(part: Profile) -> OverlapPart:
     total: dict[str, float | None] = dict.fromkeys(_SUMS)
     if rows:
         total = {name: None if None in (values := [row[name] for row in rows]) else sum(values) for name in _SUMS}
+    unasked = {facts.part.device: length_of(facts.unasked) for facts in part.facts}
+    said = structs.replace(overlap_object(total), free_unasked_us=_unasked(sum(unasked.values())))
     if len(rows) < 2:
-        return overlap_object(total)
-    devices = [overlap_object(row, device) for device, row in zip(sheet.values("device"), rows, strict=True)]
-    return structs.replace(overlap_object(total), devices=devices)
+        return said
+    devices = [
+        structs.replace(overlap_object(row, device), free_unasked_us=_unasked(unasked.get(device, 0)))
+        for device, row in zip(sheet.values("device"), rows, strict=True)
+    ]
+    return structs.replace(said, devices=devices)
+
+
+def _unasked(time: float) -> float | UnsetType | None:
+    """``time`` ns of waiting for requests; left out without any."""
+    return us(time) if time else UNSET
 
 
 _SUMS = (
@@ -111,6 +122,7 @@ def _dispatch_object(part: Profile, facts: Facts, launches: Dispatch) -> Dispatc
         queued=int(np.count_nonzero(launches.queued)),
         starved=int(np.count_nonzero(launches.starved)),
         lost_us=us(launches.lost.sum()),
+        lost_unasked_us=_unasked(facts.lost_unasked.sum()),
         ranges=RANGES.records(part, facts=facts),
         code_lines=CODE_LINES.records(part, devices=[facts]),
         drains=DRAINS.records(part, facts=facts),

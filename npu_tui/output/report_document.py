@@ -207,7 +207,13 @@ def _dispatches(dispatches: list[DispatchPart]) -> Iterator[Block]:
 
 
 def _dispatch(dispatch: DispatchPart) -> Iterator[str]:
-    yield say("report.dispatch.lost", lost=time_text(dispatch.lost_us), starved=dispatch.starved, links=dispatch.links)
+    lost, starved, unasked = time_text(dispatch.lost_us), dispatch.starved, dispatch.lost_unasked_us
+    if isinstance(unasked, float):
+        yield say(
+            "report.dispatch.lost_unasked", lost=lost, starved=starved, links=dispatch.links, unasked=unasked * 1000
+        )
+    else:
+        yield say("report.dispatch.lost", lost=lost, starved=starved, links=dispatch.links)
     yield say(
         "report.dispatch.classes",
         near=dispatch.near_vertical,

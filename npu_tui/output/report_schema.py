@@ -96,8 +96,10 @@ class OverlapPart(Struct, frozen=True, kw_only=True):
     """How the devices spent their time, in sum; ratios are over ``total_us``. All None without a device.
 
     ``free_host_late_us``, ``free_device_side_us`` and ``free_unlinked_us`` split Free; None without launches.
-    ``exposed_copies_us`` and ``busy_us``, the total without Free, are there for GPUs, where Free holds no copies. Where
-    there are several devices, ``devices`` has the same of each with its ``device``; both are left out elsewhere.
+    Of ``free_us``, ``free_unasked_us`` is waiting for requests, which findings leave out; it is there if there are such
+    waits. ``exposed_copies_us`` and ``busy_us``, the total without Free, are there for GPUs, where Free holds no
+    copies. Where there are several devices, ``devices`` has the same of each with its ``device``; both are left out
+    elsewhere.
     """
 
     device: int | UnsetType | None = UNSET
@@ -113,6 +115,7 @@ class OverlapPart(Struct, frozen=True, kw_only=True):
     free_host_late_us: float | None
     free_device_side_us: float | None
     free_unlinked_us: float | None
+    free_unasked_us: float | UnsetType | None = UNSET
     exposed_copies_us: float | UnsetType | None = UNSET
     busy_us: float | UnsetType | None = UNSET
     devices: list[OverlapPart] | UnsetType = UNSET
@@ -133,7 +136,8 @@ class DispatchPart(Struct, frozen=True, kw_only=True):
     """The launches of one device; all but ``links`` None without any.
 
     ``clock_floor_us`` is None where several host processes have their own; ``slow_stage`` and ``dequeue_idle_ratio``
-    are None where nothing tells, the latter left out without launches.
+    are None where nothing tells, the latter left out without launches. Of ``lost_us``, ``lost_unasked_us`` is waiting
+    for requests, which findings and ``code_lines`` leave out; it is there if there are such waits.
     """
 
     device: int | None
@@ -147,6 +151,7 @@ class DispatchPart(Struct, frozen=True, kw_only=True):
     queued: int | None = None
     starved: int | None = None
     lost_us: float | None = None
+    lost_unasked_us: float | UnsetType | None = UNSET
     ranges: list[RangeRow] = []
     code_lines: list[CodeLineRow] = []
     drains: list[DrainRow] = []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from statistics import median
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from npu_tui.analysis.steps import FEWEST_STEPS
@@ -135,16 +135,17 @@ def overlap_table(report: Report) -> Table | None:
         ("copies", overlap.exposed_copies_us),
         ("free", overlap.free_us),
     ]
-    split = [
+    split: list[tuple[str, float | UnsetType | None]] = [
         ("late", overlap.free_host_late_us),
         ("side", overlap.free_device_side_us),
         ("unlinked", overlap.free_unlinked_us),
+        ("unasked", overlap.free_unasked_us),
     ]
     rows = [(say(f"report.overlap.{name}"), time) for name, time in parts if time is not UNSET]
     rows += [
         (f"{say('report.overlap.free')}: {say(f'report.free.{name}')}", time)
         for name, time in split
-        if time is not None
+        if time is not None and time is not UNSET
     ]
     total = overlap.total_us
     rows.append((say("table.total"), total))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import LineLoss, losing_launches
@@ -23,11 +24,13 @@ from npu_tui.analysis.steps import Step, warm_up_steps
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.inputs import I64, NOTHING, Bools, Input, Inputs, Span, TraceSlices, both, length_of, without
 from npu_tui.trace.arrays import distinct
-from npu_tui.trace.intervals import clipped, union
+from npu_tui.trace.intervals import clipped, covered_before, union
 from npu_tui.trace.kineto import is_kineto, launch_links, left_out
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import LayerKind
 from npu_tui.trace.once import ValueCache, of_trace, once
+
+F64 = npt.NDArray[np.float64]
 
 PEAK_TFLOPS = Threshold("peak_tflops", 0.0)
 
@@ -348,7 +351,20 @@ class Facts(TraceSlices):
     @once
     def losing(self) -> list[tuple[LineLoss, I64]]:
         """Lost time by line of code, with the positions in ``launches`` of the launches that lost it."""
-        return [] if self.launches is None else losing_launches(self.trace, self.launches)
+        launches = self.launches
+        if launches is None:
+            return []
+        return losing_launches(self.trace, replace(launches, lost=launches.lost - self.lost_unasked))
+
+    @once
+    def lost_unasked(self) -> F64:
+        """For how much of the lost time of each launch the host waited for a request, ns; (launches,)."""
+        launches = self.launches
+        if launches is None or not len(self.unasked[0]):
+            return np.zeros(0 if launches is None else len(launches.lost))
+        ready = launches.ready.astype(np.float64)
+        waited = covered_before(*self.unasked, ready + launches.lost) - covered_before(*self.unasked, ready)
+        return np.where(launches.lost > 0, waited, 0.0)
 
     @property
     def lines(self) -> list[LineLoss]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.analysis.device import named_in
+from npu_tui.analysis.outlying import bulk_of
 from npu_tui.rules.blame import COMPILE
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import inside, length_of
@@ -19,6 +20,9 @@ def left_out(facts: Facts) -> list[Message]:
     if len(facts.unasked[0]):
         time = length_of(facts.unasked)
         parts.append(message("finding.left_out.unasked", time=time, total=time + facts.total))
+    bulk = bulk_of(facts.trace)
+    if bulk is not None:
+        parts.append(message("finding.left_out.far", count=bulk.far, hours=bulk.gap / 3.6e12))
     silent = [step.number for step in facts.inputs.steps if step.number is not None and step.window is None]
     if silent and facts.whole_steps and facts.inputs.step is None and facts.steps:
         parts.append(message("finding.left_out.silent", count=len(silent), first=min(silent)))

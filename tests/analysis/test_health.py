@@ -11,6 +11,7 @@ from measured import profile_at
 
 from npu_tui.analysis.health import TraceHealth, trace_health
 from npu_tui.load.load import load
+from npu_tui.strings import words
 from npu_tui.trace.model import Trace
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -94,3 +95,5 @@ def test_what_is_far_away_is_not_judged(tmp_path: Path) -> None:
     assert strayed.overlaps == usual.overlaps
     assert [round(one.dispatch[0].lost.sum() / 1e4) for one in found] == [2135, 2135]
     assert [finding.id for finding in strayed.findings.findings] == [finding.id for finding in usual.findings.findings]
+    assert words(strayed.findings.verdict[0]).startswith("3 slices are left out: by a wrong clock ")
+    assert not words(usual.findings.verdict[0]).startswith("3 slices")

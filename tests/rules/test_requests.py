@@ -8,6 +8,10 @@ import pytest
 from jobs import by_id
 from test_repetitions import Writer
 
+from npu_tui.output.formats import written
+from npu_tui.output.report import report
+from npu_tui.output.report_document import report_document
+from npu_tui.output.text import ALL
 from npu_tui.strings import words
 
 TOKENS, REQUESTS, GAP = 6, 5, 30_000
@@ -52,6 +56,11 @@ def test_a_server_that_nobody_asks_is_idle(tmp_path: Path, frame: str) -> None:
         assert row.severity == "info" or row.cls != "dispatch" or (row.gain_ns or 0) < 100_000, row.id
         assert "TASK_QUEUE_ENABLE" not in " ".join(map(words, row.advice)) or row.severity in ("info", "low")
     assert facts.share(facts.sums.computing) > 0.9
+    said = report(profile)
+    assert said.overlap.free_unasked_us == pytest.approx(said.dispatch.lost_unasked_us, rel=0.02)
+    assert said.dispatch.lost_us - said.dispatch.lost_unasked_us < 0.1 * said.dispatch.lost_us
+    assert sum(line.lost_us for line in said.dispatch.code_lines) < 0.1 * said.dispatch.lost_us
+    assert "waiting for requests" in written(report_document(said), "text", ALL)
 
 
 def test_requests_of_uneven_length(tmp_path: Path) -> None:
