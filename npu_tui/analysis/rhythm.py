@@ -16,6 +16,7 @@ from npu_tui.trace.arrays import distinct
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 _FEWEST = 4
 """Fewer repetitions are not a rhythm."""
@@ -27,6 +28,10 @@ _EVEN = 0.02
 """Share by which a distance may differ from the usual one and still counts as even."""
 _MOSTLY = 0.8
 """Share of the distances that must be even."""
+_SAME = 0.95
+"""Share of the kernels of a training run that must come again after one period."""
+_PERIODS = 256
+"""Periods that are tried."""
 _COVERED = 0.6
 """Share of all kernels that the repetitions must span together."""
 _BACKWARD = re.compile(r"Grad|Backward|Optimizer|ApplyAdam|ApplyMomentum", re.IGNORECASE)
@@ -77,7 +82,8 @@ def rhythm(trace: Trace, kernels: I64, link: I64) -> Rhythm | None:
 
     A run without marked steps is divided by the calls of its engine; else by the values that the host reads back, such
     as a sampled token, if about the same number of kernels lies between any two of them; else by the launches of
-    graphs; else by the rarest kernel that recurs at even distances. That may be a layer.
+    graphs; else, in training, by the length after which all kernels come again; else by the rarest kernel that recurs
+    at even distances. That may be a layer.
     """
     if len(kernels) < _FEWEST:
         return None
@@ -99,7 +105,9 @@ def rhythm(trace: Trace, kernels: I64, link: I64) -> Rhythm | None:
         if len(kernels) - int(at[0]) >= _COVERED * len(kernels):
             return None  # one call of the engine, or one graph: what repeats in it are layers
     else:
-        at = _by_names(names)
+        at = _by_period(names, _backward_among(trace, names)) if trained else None
+        if at is None:
+            at = _by_names(names)
         if at is None:
             return None
         # An even rhythm of kernels alone may be that of the layers.
@@ -177,6 +185,33 @@ def _by_graphs(trace: Trace, names: I64, link: I64) -> I64 | None:
         return first
     at = _by_names(graph)
     return None if at is None else first[at]
+
+
+def _backward_among(trace: Trace, names: I64) -> Bools:
+    """Which of the kernels called ``names`` are of a backward pass or an optimizer; (n,)."""
+    among: Bools = np.array([_BACKWARD.search(name) is not None for name in trace.names] + [False])[names]
+    return among
+
+
+def _by_period(names: I64, backward: Bools) -> I64 | None:
+    """The position at which all kernels of a training run begin to come again, each time; None where they do not.
+
+    Its layers run forward and ``backward``, so that no less than an iteration comes again.
+    """
+    counts = np.bincount(names)
+    used = np.flatnonzero(counts >= _FEWEST_CALLS)
+    if not len(used):
+        return None
+    rarest = np.flatnonzero(names == used[np.argmin(counts[used])])
+    for period in (rarest[1 : _PERIODS + 1] - rarest[0]).tolist():
+        if len(names) < round(_FEWEST_CALLS * period * _MOSTLY):
+            return None
+        same = names[period:] == names[:-period]
+        there = backward[:period]
+        if there.any() and not there.all() and same[: 4 * period].mean() >= _SAME and same.mean() >= _SAME:
+            starts: I64 = np.arange(round(len(names) / period), dtype=np.int64) * period
+            return starts
+    return None
 
 
 def _by_names(names: I64) -> I64 | None:
