@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 
 import numpy as np
+import numpy.typing as npt
 
 from npu_tui.analysis.collectives import Collective, TrafficColumns
 from npu_tui.analysis.communication import ON_CHIP
@@ -19,7 +20,7 @@ from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import I64, NOTHING, Bools, Span, both, largest, length_of, without
+from npu_tui.rules.inputs import I64, NOTHING, Bools, Span, both, inside, largest, length_of, without
 from npu_tui.rules.late_ranks import (
     STRAGGLER_MS,
     Late,
@@ -309,7 +310,7 @@ def link(facts: Facts) -> Draft | None:
     problems: list[tuple[Severity, Message, Message, list[int]]] = []
     unaligned, share = _unaligned(facts)
     if unaligned:
-        matters = _matters(facts, np.array(unaligned))
+        matters = _slows(facts, np.array(unaligned))
         severity: Severity = "info" if not matters else "low" if share < 0.2 else "medium"
         text = message("finding.link.unaligned", count=len(unaligned), bytes=limits[ALIGNMENT_BYTES], share=share)
         problems.append((severity, text, message("finding.advice.align", bytes=limits[ALIGNMENT_BYTES]), unaligned))
@@ -317,7 +318,7 @@ def link(facts: Facts) -> Draft | None:
         carried = planes.over(partial(_is_on, kind)) & (planes.size > 0)
         small = carried & (planes.size < most * 1e6)
         many = carried.any() and small.sum() > limits[SMALL_PACKET_SHARE] * carried.sum()
-        if many and _matters(facts, planes.item[small]):
+        if many and _slows(facts, planes.item[small]):
             text = message("finding.link.small", kind=kind, share=float(small.sum() / carried.sum()), most=most)
             items = planes.item[small].tolist()
             problems.append(("low", text, message("finding.advice.larger_packets"), items))
@@ -368,6 +369,21 @@ def _matters(facts: Facts, items: I64) -> bool:
     return facts.share(length_of(both(slow, facts.span_of(items)))) >= facts.limits[SEVERITY_MEDIUM]
 
 
+def _slows(facts: Facts, items: I64) -> bool:
+    """Whether these transfers matter and are slow: fast ones gain nothing by other sizes."""
+    slow = facts.collectives.item[~(_sdma_speeds(facts) >= facts.limits[CONTENTION_GB_S])]
+    starts = facts.trace.slices.start[items]
+    return _matters(facts, items[inside(facts.span_of(slow), starts)])
+
+
+def _sdma_speeds(facts: Facts) -> npt.NDArray[np.float64]:
+    """What each collective moves over SDMA in a nanosecond, GB/s; not-a-number where that is nothing; (n,)."""
+    moved = facts.collectives.moved
+    size, time = moved.sums(len(facts.collectives), _carried_by("SDMA", moved) & (moved.transfer != 0))
+    speeds: npt.NDArray[np.float64] = np.where(time != 0, size / np.where(time, time, 1), np.nan)
+    return speeds
+
+
 def _unaligned(facts: Facts) -> tuple[list[int], float]:
     """Collectives with transfers off the alignment, and their share of the time of all transfers."""
     planes = facts.inputs.planes()
@@ -407,10 +423,7 @@ def _contended(facts: Facts) -> list[int]:
     wanted = np.array(["matmul" in name.lower() for name in types] + [False])
     products: I64 = facts.kernels[wanted[code]] if len(facts.kernels) else facts.kernels
     start, end = facts.trace.slices.start[products], facts.trace.slices.end[products]
-    moved = facts.collectives.moved
-    size, time = moved.sums(len(facts.collectives), _carried_by("SDMA", moved) & (moved.transfer != 0))
-    slow = (time != 0) & (size / np.where(time, time, 1) < facts.limits[CONTENTION_GB_S])
-    items = facts.collectives.item[slow]
+    items = facts.collectives.item[_sdma_speeds(facts) < facts.limits[CONTENTION_GB_S]]
     low, high = facts.trace.slices.start[items], facts.trace.slices.end[items]
     contended: list[int] = items[touches(start, end, low.astype(np.float64), high.astype(np.float64))].tolist()
     return contended

@@ -159,7 +159,7 @@ def test_what_moves_the_data_over_a_link(link_type: str, transport: str | None) 
 @pytest.mark.parametrize(
     ("link_type", "limits", "said"),
     [
-        ("HCCS", {"small_packet_sdma_mb": 1e6}, "SDMA packets"),
+        ("HCCS", {"small_packet_sdma_mb": 1e6, "contention_gb_s": 1e6}, "SDMA packets"),
         ("ROCE", {"small_packet_rdma_mb": 1e6}, "RDMA packets"),
         ("ROCE", {"retransmission_ms": 1e-3}, "RDMA"),
     ],

@@ -42,7 +42,6 @@ SPEAKS = {
     "COMM.STRAGGLER": ("straggler", "transfers", {"straggler_ms": 1e6}),
     "COMM.EXPOSED": ("transfers", "healthy", {"exposed_share": 1.0}),
     "COMM.LONGOP": ("two_late", "healthy", {"long_op_share": 2.0, "long_op_factor": 1e6}),
-    "COMM.LINK": ("transfers", "healthy", {"alignment_bytes": 1}),
     "OP.DOMINANT": ("ai_cpu", "healthy", {"dominant_share": 1.0}),
     "KERNEL.BOUND": ("ai_cpu", "healthy", {"ai_cpu_us": 1e9}),
     "OP.AFFINITY_KERNEL": ("ai_cpu", "healthy", {"affinity_share": 1.0}),
@@ -67,6 +66,14 @@ def test_speaks_and_stays_silent(wanted: str) -> None:
     if limits:
         assert set(limits) <= {each.name for each in rule(wanted).thresholds}
         assert severity(wanted, trouble, **limits) in (None, "info")
+
+
+def test_sizes_of_transfers_matter_where_these_are_slow() -> None:
+    assert severity("COMM.LINK", "transfers") == "info"
+    slow = {"contention_gb_s": 1e6}
+    assert severity("COMM.LINK", "transfers", **slow) == "medium"
+    assert severity("COMM.LINK", "healthy", **slow) in (None, "info")
+    assert severity("COMM.LINK", "transfers", alignment_bytes=1) in (None, "info")
 
 
 def test_every_threshold_belongs_to_a_rule_and_is_explained() -> None:

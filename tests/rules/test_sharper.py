@@ -145,7 +145,7 @@ def test_the_mte2_ratio_of_older_chips_has_no_prefix() -> None:
 
 def test_link_types_are_carried_by_their_transport() -> None:
     found = job("transfers")
-    draft = check("COMM.LINK", facts_of(found, thresholds=Thresholds(small_packet_sdma_mb=1e6)))
+    draft = check("COMM.LINK", facts_of(found, thresholds=Thresholds(small_packet_sdma_mb=1e6, contention_gb_s=1e6)))
     assert isinstance(draft, Draft)
     assert "SDMA packets" in words(draft.detail)
 
