@@ -76,6 +76,13 @@ def _figures(part: Profile, said: Report) -> Iterator[str]:
     (unit, count) = said.findings[0].gain_unit, said.findings[0].gain_count
     if (answer.unit, answer.steps) != (unit, count):
         yield f"what-if: {answer.steps} {answer.unit}; report: {count} {unit}"
+    late = by_id.get("COMM.STRAGGLER")
+    if late is not None and late.gain_us:
+        in_time = whatif(part, ["ranks in time"])
+        if late.gain_us > 1.01 * in_time.gain_us:
+            yield f"late ranks gain {late.gain_us} us, by what-if {in_time.gain_us} us per {in_time.unit}"
+        if in_time.gain_us > in_time.step_us:
+            yield f"{in_time.unit} of {in_time.step_us} us gains {in_time.gain_us} us"
 
 
 def _surfaces(said: Report) -> Iterator[str]:
