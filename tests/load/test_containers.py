@@ -62,6 +62,8 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 8706
         ("notes.csv", b"Name,Type\n", r"a table, not a trace; give the folder of its profile: \S"),
         ("a.pftrace", b"\x0a\x10", r"a Perfetto trace in binary form; .*traceconv json"),
     ],
+    # Packed bytes hold the time of their packing, so they may not name a case: all processes need the same names.
+    ids=lambda value: "" if isinstance(value, bytes) else value[:40],
 )
 def test_what_is_no_trace_is_named_with_what_to_do(tmp_path: Path, name: str, content: bytes, said: str) -> None:
     (tmp_path / name).write_bytes(content)
