@@ -257,7 +257,7 @@ def _encoded(trace: Trace, folded: dict[int, Rows]) -> tuple[bytes, list[tuple[i
     def place(value: Any) -> tuple[str, int, int]:
         nonlocal size
         if not isinstance(value, np.ndarray):
-            raise NotImplementedError
+            raise NotImplementedError  # what msgspec asks of a hook for a value that is none of its own
         columns.append((size, np.ascontiguousarray(value)))
         offset, size = size, _aligned(size + value.nbytes)
         return value.dtype.str, offset, len(value)
