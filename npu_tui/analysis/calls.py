@@ -9,11 +9,11 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.device import Window
-from npu_tui.analysis.launches import Around
+from npu_tui.analysis.launches import Around, operation_pairs
 from npu_tui.trace.arrays import distinct
 from npu_tui.trace.classes import step_number
 from npu_tui.trace.intervals import clipped
-from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, Lane, Trace
+from npu_tui.trace.model import FORWARD_BACKWARD, Lane, Trace
 
 I64 = npt.NDArray[np.int64]
 
@@ -235,10 +235,8 @@ def _backward_time(trace: Trace, item: I64, device_total: I64) -> I64:
 
 
 def _launched_time(trace: Trace, item: I64) -> I64:
-    """The device time that each of the ascending ``item`` launched, by ``async_npu`` links, ns; (n,)."""
-    links = trace.links
-    launches = trace.bound_links_of(ASYNC_NPU)
-    source, target = links.source_slice[launches].astype(np.int64), links.target_slice[launches]
+    """The device time that each of the ascending ``item`` launched, ns; (n,)."""
+    source, target = operation_pairs(trace)
     time = np.zeros(len(item), np.int64)
     if not len(item):
         return time

@@ -10,8 +10,9 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.launches import operation_of
 from npu_tui.trace.kineto import launch_links
-from npu_tui.trace.model import ASYNC_NPU, TASK_QUEUE, Trace
+from npu_tui.trace.model import TASK_QUEUE, Trace
 
 StageName = Literal["op", "enqueue", "queue", "dequeue", "launch", "wait", "run"]
 
@@ -65,10 +66,10 @@ def chain_of(trace: Trace, item: int) -> Chain | None:
     kernel, launch, point = int(links.target_slice[link]), int(links.source_slice[link]), int(links.source_time[link])
     dequeue = _dequeue_around(trace, launch, point)
     enqueue = _source_of(trace, dequeue, TASK_QUEUE) if dequeue >= 0 else -1
-    op = _source_of(trace, kernel, ASYNC_NPU)
+    op = int(operation_of(trace, np.array([kernel]))[0])
     stages: list[Stage] = []
     begin: int | None = None
-    if op >= 0:
+    if op >= 0 and op != launch:
         begin = int(slices.start[op])
         following = enqueue if enqueue >= 0 else dequeue if dequeue >= 0 else launch
         until = int(slices.start[following]) if following >= 0 else point

@@ -5,7 +5,6 @@ Call stacks are recorded with ``with_stack=True``. A kernel has the stack of the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,14 +13,11 @@ from msgspec import Struct
 
 from npu_tui.analysis.launches import Around, Dispatch, operation_of
 from npu_tui.trace.arrays import BySlice
+from npu_tui.trace.frames import FRAME, is_of_user
 from npu_tui.trace.model import FORWARD_BACKWARD, Trace
 from npu_tui.trace.once import of_trace
 
 I64 = npt.NDArray[np.int64]
-
-_FRAME = re.compile(r"(?P<file>.*)\((?P<line>\d{1,9})\): ?(?P<function>.*)", re.DOTALL)
-_LIBRARIES = frozenset({"site-packages", "dist-packages", "torch", "torch_npu"})
-_STANDARD_LIBRARY = re.compile(r"(?:^|[/\\])lib[/\\]python3\.[^/\\]*[/\\]")
 
 
 class CodeLine(Struct, frozen=True):
@@ -52,16 +48,9 @@ def user_lines(stack: str) -> list[CodeLine]:
 
 def _user_frames(stack: str) -> Iterator[CodeLine]:
     for frame in stack.split(";"):
-        match = _FRAME.fullmatch(frame.strip())
-        if match is not None and _is_user(match["file"]):
+        match = FRAME.fullmatch(frame.strip())
+        if match is not None and is_of_user(match["file"]):
             yield CodeLine(match["file"], int(match["line"]), match["function"])
-
-
-def _is_user(file: str) -> bool:
-    # "<string>" is code that dataclasses and namedtuples generate.
-    if file == "<string>" or _STANDARD_LIBRARY.search(file):
-        return False
-    return _LIBRARIES.isdisjoint(re.split(r"[/\\]", file))
 
 
 def losing_launches(trace: Trace, launches: Dispatch) -> list[tuple[LineLoss, I64]]:

@@ -37,6 +37,8 @@ _TRUST_SPREAD_NS = 20_000
 _TRUST_SHARE = 0.05
 _UNTRUSTED_FLOOR_NS = 30_000.0
 _FEW_LINKS = 50
+_OPERATION = "cpu_op"
+"""The category of operations in traces of Kineto."""
 """See ``clock_floor``."""
 
 
@@ -349,11 +351,29 @@ def _enqueues(trace: Trace) -> tuple[I64, I64]:
 
 
 def operation_of(trace: Trace, target: I64) -> I64:
-    """The operation at the source of the ``async_npu`` link into each slice ``target``, -1 without one; (n,)."""
+    """The operation at the source of the ``async_npu`` link into each slice ``target``, -1 without one; (n,).
+
+    On a GPU it is the innermost operation around the call that launched it, or that call.
+    """
     return _operations(trace).of(target)
 
 
 @of_trace
 def _operations(trace: Trace) -> BySlice:
-    launches = trace.bound_links_of(ASYNC_NPU)
-    return BySlice(trace.links.target_slice[launches], trace.links.source_slice[launches])
+    operation, launched = operation_pairs(trace)
+    return BySlice(launched, operation)
+
+
+@of_trace
+def operation_pairs(trace: Trace) -> tuple[I64, I64]:
+    """The operations that launched something, and what each of them launched, as slices; (n,) each."""
+    links, slices = trace.links, trace.slices
+    if not is_kineto(trace):
+        link = trace.bound_links_of(ASYNC_NPU)
+        return links.source_slice[link].astype(np.int64), links.target_slice[link].astype(np.int64)
+    link = launch_links(trace)
+    link = link[links.source_slice[link] >= 0]
+    call = links.source_slice[link].astype(np.int64)
+    code = trace.categories.index(_OPERATION) if _OPERATION in trace.categories else len(trace.categories)
+    around = Around(trace, slices.category == code).find(slices.lane[call], slices.start[call], slices.end[call])
+    return np.where(around >= 0, around, call), links.target_slice[link].astype(np.int64)

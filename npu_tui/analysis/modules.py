@@ -19,9 +19,9 @@ from npu_tui.analysis.calls import tree_paths
 from npu_tui.analysis.code_lines import forward_of
 from npu_tui.analysis.device import DeviceSlices, Window
 from npu_tui.analysis.kernels import KernelTable, is_half, matrix_flops
-from npu_tui.analysis.launches import Around, Dispatch, operation_of
+from npu_tui.analysis.launches import Around, Dispatch, operation_of, operation_pairs
 from npu_tui.trace.arrays import BySlice
-from npu_tui.trace.model import ASYNC_NPU, Trace
+from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
@@ -153,7 +153,7 @@ def _summed(node: I64, values: npt.NDArray[np.generic], count: int) -> F64:
 
 def _launched(trace: Trace, window: Window, around: Around, works: Bools) -> _Launched:
     slices = trace.slices
-    item = np.unique(trace.links.target_slice[trace.bound_links_of(ASYNC_NPU)].astype(np.int64))
+    item = np.unique(operation_pairs(trace)[1])
     item = item[works[item] & window.holds(slices.start[item])]
     operation = operation_of(trace, item)
     call = around.find(slices.lane[operation], slices.start[operation], slices.end[operation])

@@ -260,7 +260,7 @@ class Side:
 
     @property
     def names_lines(self) -> bool:
-        """Whether launches are known with their code lines, which Kineto does not record."""
+        """Whether launches are known with their code lines, of which Kineto records the functions only."""
         return bool(self.profile.dispatch) and not is_kineto(self.trace)
 
     @once

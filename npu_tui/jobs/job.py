@@ -15,7 +15,7 @@ from npu_tui.jobs.clock import Clock, clocks
 from npu_tui.jobs.columns import Bools
 from npu_tui.jobs.links import Link, judged_links, placed_links
 from npu_tui.jobs.meetings import Meetings, Unpaired, meetings
-from npu_tui.jobs.model import CallTable, Layout, RankProfile, call_table, is_message
+from npu_tui.jobs.model import KINETO, CallTable, Layout, RankProfile, call_table, is_message
 from npu_tui.jobs.peers import placed
 from npu_tui.jobs.slowness import (
     ByStep,
@@ -92,6 +92,16 @@ class Job:
                 for profile in ranks
             ]
         return Job(self.path, ranks, self.broken, Only(group, step))
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the ranks are GPUs."""
+        return bool(self.ranks) and all(profile.kind == KINETO for profile in self.ranks)
+
+    @property
+    def no_links(self) -> str:
+        """The text for a job that tells nothing of its links."""
+        return "job.no_links.gpu" if self.on_gpu else "job.no_links"
 
     @once
     def layout(self) -> Layout | None:

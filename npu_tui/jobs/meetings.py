@@ -99,6 +99,12 @@ def meetings(table: CallTable) -> tuple[Meetings, list[Unpaired]]:
     # the profiler counted can say so, such as where a rank was stopped in the middle of a step.
     even = fits & (members.least == members.most)
     slot, paired_calls = number.copy(), even[kind] if len(kind) else np.zeros(0, np.bool_)
+    for exact in np.flatnonzero(even).tolist() if table.exact else ():
+        low, high = np.searchsorted(kind, [exact, exact + 1])
+        ordinals = table.ordinal[call[low:high]]
+        paired = _by_ordinal(ordinals, rank[low:high])
+        if paired.any() and not paired.all():  # as many calls, but a rank was recorded a moment later than another
+            paired_calls[low:high], slot[low:high] = paired, ordinals
     unpaired = []
     for uneven in np.flatnonzero(fits & ~even).tolist():
         low, high = np.searchsorted(kind, [uneven, uneven + 1])

@@ -332,6 +332,9 @@ class Layout(Struct, frozen=True):
 CLUSTER = "cluster"
 """The kind of a rank that only the output of a cluster analysis tells of."""
 
+KINETO = "kineto"
+"""The kind of a rank on a GPU; the ordinals of its calls count those of the group in the job, not in the profile."""
+
 
 class RankProfile(Struct, frozen=True):
     """One rank: where it lies and what it recorded. Rows that are no columns yet become columns.
@@ -380,7 +383,7 @@ class CallTable(Struct, frozen=True, eq=False):
     """Every call, by rank and start; (n,) each but ``kinds``, which ``kind`` indexes, and ``first`` (ranks + 1,).
 
     ``rank`` is the place of the rank among ``ranks``, whose calls begin at ``first[place]``. Times are ns since
-    1970 on the rank's own clock.
+    1970 on the rank's own clock. Equal ordinals mean one call where they are ``exact``.
     """
 
     ranks: tuple[int, ...]
@@ -393,6 +396,7 @@ class CallTable(Struct, frozen=True, eq=False):
     start: I64
     end: I64
     pair: I64
+    exact: bool = False
 
     def call(self, number: int) -> Call:
         """Row ``number`` as an object."""
@@ -425,4 +429,5 @@ def call_table(ranks: Sequence[RankProfile]) -> CallTable:
         np.concatenate([nothing, *(own.start for own in calls)]),
         np.concatenate([nothing, *(own.end for own in calls)]),
         np.concatenate([nothing, *(own.pair for own in calls)]),
+        all(profile.kind == KINETO for profile in ranks),
     )

@@ -17,7 +17,9 @@ from npu_tui.analysis.outlying import bulk_of
 from npu_tui.analysis.overlap import DevicePart
 from npu_tui.analysis.steps import Step
 from npu_tui.jobs.columns import I64
+from npu_tui.jobs.gpu_calls import gpu_calls
 from npu_tui.jobs.model import (
+    KINETO,
     Busy,
     Call,
     Calls,
@@ -67,6 +69,8 @@ def with_trace(profile: RankProfile, source: Source) -> RankProfile:
         steps=profile.steps or tuple(_steps_of(measured)),
         lines=_lines_of(measured),
         findings=_findings_of(measured),
+        groups=profile.groups or measured.setup.groups,
+        kind=KINETO if is_kineto(measured.trace) else profile.kind,
         begun=_first_step_begun(measured),
         problems=(*profile.problems, *_losses_in(measured, profile.rank), *_far_away(measured, profile.rank)),
     )
@@ -210,21 +214,20 @@ def calls_of(profile: Profile) -> list[Call]:
     """Every collective of the trace, ns since 1970.
 
     It is of the step in whose window on the device it starts; before the first kernel, of the one that it starts in on
-    the host. Kernels of a GPU do not tell which collectives of the ranks meet.
+    the host.
     """
     trace = profile.trace
-    if is_kineto(trace):
-        return []
     numbered = [(str(step.number), step) for step in profile.steps if step.number is not None]
     windows = [(name, step.window.start, step.window.end) for name, step in numbered if step.window is not None]
     windows += [(name, *_on_device(profile, step)) for name, step in numbered]
-    calls = []
-    for collective in _judged(profile):
-        name = trace.names[trace.slices.name[collective.item]]
-        start, end = int(trace.slices.start[collective.item]), int(trace.slices.end[collective.item])
-        kind, suffix, ordinal = call_name(name)
-        step = next((name for name, low, high in windows if low <= start < high), "")
-        calls.append(Call(suffix, kind, name, step, ordinal, trace.start_ns + start, trace.start_ns + end))
+    calls, item = [], _judged(profile).item
+    names = [trace.names[code] for code in trace.slices.name[item].tolist()]
+    kernels = gpu_calls(trace, item) if is_kineto(trace) else []
+    known = [(call.type, call.group, call.ordinal) for call in kernels] or [call_name(name) for name in names]
+    times = zip(trace.slices.start[item].tolist(), trace.slices.end[item].tolist(), strict=True)
+    for name, (kind, group, ordinal), (start, end) in zip(names, known, times, strict=True):
+        step = next((number for number, low, high in windows if low <= start < high), "")
+        calls.append(Call(group, kind, name, step, ordinal, trace.start_ns + start, trace.start_ns + end))
     return calls
 
 

@@ -28,7 +28,7 @@ from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.side_file import open_regular
 
-FORMAT = 10
+FORMAT = 11
 LEAST_BYTES = 24 << 20
 """Smaller traces are loaded as fast as they would be found."""
 

@@ -1,4 +1,4 @@
-"""What stands in a trace of Kineto besides its events: the rank, and links that it leaves out.
+"""What stands in a trace of Kineto besides its events: the rank, and links and call stacks that it leaves out.
 
 From the launch of a graph to the kernels that it replays ROCm writes no link, but both have equal args ``correlation``.
 """
@@ -17,9 +17,13 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.load.errors import InputError
+from npu_tui.trace.frames import BETWEEN, FRAME, is_of_user
 from npu_tui.trace.kineto import DEVICE_CATEGORIES, LAUNCH, is_kineto
 from npu_tui.trace.model import Trace
 
+_FRAMES = "python_function"
+_DEEPEST = 64
+"""Frames of user code around each other, beyond which a stack begins anew: a recursion would make long texts."""
 _GRAPH_LAUNCH = re.compile(r"(?:cuda|hip)GraphLaunch\w*")
 
 
@@ -51,9 +55,47 @@ def link_graphs(trace: Trace) -> None:
     trace.add_links(LAUNCH, source, target, order[at[hit]])
 
 
+def add_stacks(trace: Trace) -> None:
+    """Give the frames of user code in ``trace`` their call stacks, where nothing else has any.
+
+    Kineto writes no ``Call stack`` but a slice for every call of a function; what happens inside one takes its stack.
+    The line of such a frame is that where its function begins.
+    """
+    slices = trace.slices
+    if trace.stacks or _FRAMES not in trace.categories:
+        return
+    frames = np.array([*map(_is_frame_of_user, trace.names), False])[slices.name]
+    frames &= slices.category == trace.categories.index(_FRAMES)
+    stacks: dict[str, int] = {}
+    around: list[tuple[int, str]] = []  # the ends and stacks of the frames that a time lies in
+    lane = -1
+    for item in np.flatnonzero(frames).tolist():
+        if slices.lane[item] != lane:
+            lane, around = int(slices.lane[item]), []
+        while around and around[-1][0] <= slices.start[item]:
+            around.pop()
+        outer = around[-1][1] if len(around) < _DEEPEST and around else ""
+        stack = trace.names[slices.name[item]] + (BETWEEN + outer if outer else "")
+        around.append((int(slices.end[item]), stack))
+        slices.stack[item] = stacks.setdefault(stack, len(stacks))
+    trace.stacks += stacks
+
+
+def _is_frame_of_user(name: str) -> bool:
+    match = FRAME.fullmatch(name)
+    return match is not None and is_of_user(match["file"])
+
+
 GZIP = b"\x1f\x8b"
 _LONGEST_HEAD = 4 << 20
 _INFO = re.compile(rb'"distributedInfo"\s*:\s*')
+
+
+_KINDS = {
+    "TENSOR_MODEL_PARALLEL": "tp", "PIPELINE_MODEL_PARALLEL": "pp", "DATA_PARALLEL": "dp", "CONTEXT_PARALLEL": "cp",
+    "EXPERT_MODEL_PARALLEL": "ep",
+}  # fmt: skip
+"""Megatron's names of groups; ``mesh_tp`` is that of a DeviceMesh."""
 
 
 class Distributed(Struct, frozen=True):
@@ -91,5 +133,7 @@ def _distributed_in(value: Any) -> Distributed:
     for group in listed if isinstance(listed := value.get("pg_config"), list) else ():
         ranks = group.get("ranks") if isinstance(group, dict) else None
         if isinstance(ranks, list) and ranks and all(type(one) is int and one >= 0 for one in ranks):
-            groups[str(group.get("pg_desc") or group.get("pg_name"))] = tuple(ranks)
+            name, kind = str(group.get("pg_name")), str(group.get("pg_desc") or group.get("pg_name"))
+            kind = _KINDS.get(kind.removesuffix("_GROUP"), kind.removeprefix("mesh_"))
+            groups[kind if kind not in groups else name] = tuple(ranks)
     return Distributed(rank if type(rank) is int and 0 <= rank < 1 << 31 else None, groups)

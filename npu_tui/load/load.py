@@ -27,7 +27,7 @@ from npu_tui.load.find import PIPE, PIPED, Form, Source, find_source, form_of, h
 from npu_tui.load.graph_dump import link_events
 from npu_tui.load.json_chunks import BOM, CHUNK, LONGEST, array_start
 from npu_tui.load.json_reader import WholeColumns, read_tolerantly
-from npu_tui.load.kineto import distributed, link_graphs
+from npu_tui.load.kineto import add_stacks, distributed, link_graphs
 from npu_tui.load.unpack import Unpacking, open_plain, scratch_folder, spooled
 from npu_tui.native.library import library
 from npu_tui.trace.kineto import DEVICE_CATEGORIES
@@ -134,6 +134,7 @@ class _TextLoading(Struct):
             raise InputError(message("input.no_time", path=str(source.path), count=timeless))
         if on_gpu:
             link_graphs(trace)
+            add_stacks(trace)
         link_events(trace)
         return trace
 

@@ -136,19 +136,21 @@ def _unexplained(job: Job) -> Message | None:
 def not_checked(job: Job) -> list[Message]:
     """What could not be known, and why."""
     reasons, cluster = list(job.broken), any(profile.kind == CLUSTER for profile in job.ranks)
+    here = ".cluster" if cluster else ".gpu" if job.on_gpu else ""
     reasons += [problem for profile in job.ranks for problem in profile.problems]
     if len(job.ranks) < 2:
         reasons.append(message("job.one_rank"))
     elif not len(job.meetings):
-        reasons.append(message("job.no_meetings.cluster" if cluster else "job.no_meetings"))
+        reasons.append(message(f"job.no_meetings{here}"))
     if cluster:
         reasons.append(message("job.cluster"))
     if job.layout is None and len(job.ranks) > 1:
         stages = any(job.stage(profile.rank) is not None for profile in job.ranks)
-        reasons.append(message("job.no_layout.stages" if cluster and stages else "job.no_layout"))
+        known = stages and (cluster or job.on_gpu)
+        reasons.append(message(f"job.no_layout{'.stages' if known else '.gpu' if job.on_gpu else ''}"))
     levels = {profile.level for profile in job.ranks if profile.level is not None}
     if len(levels) > 1:
         reasons.append(message("job.levels", levels=[str(level) for level in sorted(levels)]))
     if not job.links:
-        reasons.append(message("job.no_links"))
+        reasons.append(message(job.no_links))
     return reasons

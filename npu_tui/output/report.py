@@ -131,7 +131,7 @@ def _dispatch_object(part: Profile, facts: Facts, launches: Dispatch) -> Dispatc
     )
 
 
-_NEVER_ON_GPU = ("dispatch.code_lines", "dispatch.slow_stage", "apis", "operators.core", "source.profiler_level")
+_NEVER_ON_GPU = ("dispatch.slow_stage", "apis", "operators.core", "source.profiler_level")
 """What PyTorch's own profiler never records."""
 
 
@@ -170,6 +170,7 @@ def not_checked(profile: Profile, report: Report) -> list[NotChecked]:
         "dispatch.clock_floor": any(not floor.trusted for dispatch in launches for floor in dispatch.floors),
         "dispatch.clock_floors": any(len(dispatch.floors) > 1 for dispatch in launches),
         "dispatch.code_lines": bool(launches) and not bool((trace.slices.stack >= 0).any()),
+        "dispatch.call_lines": on_gpu and bool(launches) and bool(trace.stacks),
         "dispatch.slow_stage": bool(launches) and any(part.slow_stage is None for part in report.dispatches),
         "dispatch.drains.cause": not on_gpu and bool(launches) and "cann" not in layers,
         "apis": not report.apis,

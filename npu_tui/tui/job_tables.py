@@ -123,7 +123,7 @@ def _links(view: Overview) -> Table:
         "z": lambda row, value: f"{value:+.1f}",
         "verdict": lambda row, value: Text(say(f"ranks.link.{value}"), "" if value == "as_others" else f"bold {ALERT}"),
     }
-    note = "" if sheet.rows else say("job.no_links")
+    note = "" if sheet.rows else say(view.job.no_links)
     return _table(LINKS, sheet, order, lambda row: {"rank": source[row]}, cells, note)
 
 

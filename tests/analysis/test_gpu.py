@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from measured import profile_at
 
+from npu_tui.analysis.code_lines import CodeLine, line_of
+from npu_tui.analysis.launches import operation_of
 from npu_tui.output.report import report
 from npu_tui.strings import words
 from npu_tui.trace.kineto import left_out
@@ -112,3 +114,33 @@ def test_a_trace_of_the_device_alone(tmp_path: Path) -> None:
     assert [words(text) for text in finding.advice] == [
         "Record the launches: ProfilerActivity.CPU among the activities of the profiler."
     ]
+
+
+def _frame(name: str, start: float, length: float) -> dict[str, Any]:
+    return _slice("python_function", name, 70, 70, start, length)
+
+
+def test_frames_are_code_lines(tmp_path: Path) -> None:
+    events = [
+        _frame("train.py(9): main", 0, 900),
+        _frame("torch/nn/modules/module.py(1743): _call_impl", 40, 700),
+        _frame("nn.Module: Block_0", 41, 690),
+        _frame("net/block.py(18): forward", 45, 600),
+        _frame("enum.py(1266): __hash__", 47, 90),
+        _slice("cpu_op", "aten::linear", 70, 70, 46, 100),
+        _slice("cpu_op", "aten::addmm", 70, 70, 48, 90),
+        *_launched("cudaLaunchKernel", 50, 1, ("kernel", "gemm", 60, 20)),
+        *_launched("cudaLaunchKernel", 400, 2, ("kernel", "gemm", 420, 30)),
+        *_launched("cudaLaunchKernel", 800, 3, ("kernel", "gemm", 820, 10)),
+    ]
+    path = tmp_path / "h_1.1.pt.trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    found = profile_at(path)
+    trace, outer = found.trace, "train.py(9): main"
+    assert trace.stacks == [outer, f"net/block.py(18): forward;\r\n{outer}"]
+    kernels = np.flatnonzero(found.compute)
+    operation = operation_of(trace, kernels)
+    assert [trace.name_of(item) for item in operation] == ["aten::addmm", "cudaLaunchKernel", "cudaLaunchKernel"]
+    lines = [line_of(trace, item) for item in kernels.tolist()]
+    assert lines == [CodeLine("net/block.py", 18, "forward")] * 2 + [CodeLine("train.py", 9, "main")]
+    assert "dispatch.call_lines" in {row.id for row in report(found).not_checked}

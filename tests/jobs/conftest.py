@@ -1,6 +1,6 @@
-"""Makes this folder importable."""
+"""Makes this folder and the writers of fixtures importable."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2] / "fixtures")]

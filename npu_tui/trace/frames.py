@@ -1,0 +1,27 @@
+"""Frames of Python: ``train.py(160): main``, and whose code they are."""
+
+from __future__ import annotations
+
+import re
+
+FRAME = re.compile(r"(?P<file>.*)\((?P<line>\d{1,9})\): ?(?P<function>.*)", re.DOTALL)
+BETWEEN = ";\r\n"
+"""What stands between the frames of a call stack, the innermost of which comes first."""
+
+_LIBRARIES = frozenset({"site-packages", "dist-packages", "torch", "torch_npu"})
+_STANDARD_LIBRARY = re.compile(r"(?:^|[/\\])lib[/\\]python3\.[^/\\]*[/\\]")
+_MODULES = re.compile(
+    r"(?:abc|argparse|asyncio|collections|concurrent|contextlib|copy|copyreg|dataclasses|enum|functools|heapq|importlib"
+    r"|inspect|json|logging|multiprocessing|pickle|posixpath|queue|re|runpy|selectors|socket|subprocess|threading|typing"
+    r"|types|uuid|warnings|weakref|_collections_abc|_weakrefset)(?:\.py)?"
+)
+"""Modules of the standard library, whose folder Kineto leaves out: ``enum.py(1266): __hash__``."""
+
+
+def is_of_user(file: str) -> bool:
+    """Whether ``file`` is neither of a library nor of Python itself."""
+    # "<string>" is code that dataclasses and namedtuples generate.
+    if file.startswith("<") or _STANDARD_LIBRARY.search(file):
+        return False
+    parts = re.split(r"[/\\]", file)
+    return _MODULES.fullmatch(parts[0]) is None and _LIBRARIES.isdisjoint(parts)
