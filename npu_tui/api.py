@@ -9,6 +9,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from npu_tui.load.polars_door import watch_polars
 from npu_tui.strings import say, words
 from npu_tui.trace.once import once
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from npu_tui.profile.profile import Profile as Measured
     from npu_tui.profile.profile import Profile as MeasuredProfile
     from npu_tui.query.frames import ProfileTables
+
+
+watch_polars()
 
 
 class Error(Exception):

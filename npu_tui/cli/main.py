@@ -24,7 +24,9 @@ from npu_tui.cli.streams import (
     refuse,
     settle_stderr,
 )
+from npu_tui.load.polars_door import watch_polars
 from npu_tui.strings import ENGLISH, language, say, speak, speaking
+from npu_tui.trace.memory import is_limited
 from npu_tui.trace.text import printable
 
 _YOUNG = 250_000
@@ -41,6 +43,7 @@ def main(argv: list[str] | None = None) -> int:
         gc.set_threshold(_YOUNG)
     # NumPy starts a thread per core for matrices, of which there are none here.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    watch_polars()
     command, rest, lang, config = given(words)
     speak(choose_language(lang, config))
     if own and "_ARGCOMPLETE" in os.environ:  # the script of a shell asks for words
@@ -81,7 +84,7 @@ def guarded_main(run: Callable[[], int]) -> int:
             drop_output()
         return refuse(error)
     except MemoryError:
-        return refuse(say("cli.no_memory"))
+        return refuse(say("cli.memory_limit" if is_limited() else "cli.no_memory"))
     except Exception as error:
         return INTERRUPTED if is_given_up() else refuse(*_refusal(error))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from npu_tui.trace.memory import is_limited
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import printable
@@ -40,7 +41,7 @@ def walled(path: str | Path) -> Iterator[None]:
     except (InputError, Cancelled):
         raise
     except MemoryError as error:
-        raise InputError(message("input.memory", path=str(path))) from error
+        raise out_of_memory(path) from error
     except OSError as error:
         raise InputError(message("input.unreadable", path=str(path), why=error.strerror or str(error))) from error
     except BaseException as error:
@@ -48,6 +49,11 @@ def walled(path: str | Path) -> Iterator[None]:
             raise
         why = f"{type(error).__name__}: {error}"[:_MOST_SAID]
         raise InputError(message("input.unexpected", path=str(path), why=why)) from error
+
+
+def out_of_memory(path: str | Path) -> InputError:
+    """What a ``MemoryError`` while the profile at ``path`` is read becomes."""
+    return InputError(message("input.memory_limit" if is_limited() else "input.memory", path=str(path)))
 
 
 _PANIC = "PanicException"

@@ -21,7 +21,7 @@ from npu_tui.load import copy as copies
 from npu_tui.load.args import json_args
 from npu_tui.load.build import build_trace
 from npu_tui.load.containers import foreign, piped
-from npu_tui.load.errors import UNWATCHED, InputError, Watcher
+from npu_tui.load.errors import UNWATCHED, InputError, Watcher, out_of_memory
 from npu_tui.load.fast_reader import read_scanned
 from npu_tui.load.find import PIPE, PIPED, Form, Source, find_source, form_of, has_tables
 from npu_tui.load.graph_dump import link_events
@@ -77,7 +77,7 @@ def load(
         except OSError as error:
             raise InputError(refusal(source.path, error)) from error
         except MemoryError as error:
-            raise InputError(message("input.memory", path=str(source.path))) from error
+            raise out_of_memory(source.path) from error
     finally:
         if collecting:
             gc.enable()

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from npu_tui.trace.memory import free_addresses, free_memory, resident
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
 
@@ -156,31 +157,14 @@ class TooLarge(Exception):  # noqa: N818 - said as a QueryError
 
 def collected(answer: pl.LazyFrame) -> pl.DataFrame:
     """``answer``, computed in pieces. Raises ``TooLarge`` where it takes half of the memory that is free, or 4 GB."""
-    begun = _resident()
-    allowed = min(_MOST_GROWTH, _available() // 2)
+    begun = resident()
+    allowed = min(_MOST_GROWTH, free_memory() // 2, free_addresses() // 2)
     running = answer.collect(engine="streaming", background=True)
     waited = 0.001
     while (frame := running.fetch()) is None:
-        if begun and _resident() - begun > allowed:
+        if begun and resident() - begun > allowed:
             running.cancel()
             raise TooLarge
         time.sleep(waited)
         waited = min(waited * 2, _TICK_SECONDS)
     return frame
-
-
-def _resident() -> int:
-    """Bytes of memory that this process takes; 0 where the system does not tell."""
-    try:
-        with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[1]) * 4096
-    except (OSError, ValueError, IndexError):
-        return 0
-
-
-def _available() -> int:
-    try:
-        with open("/proc/meminfo", "rb") as file:
-            return next(int(line.split()[1]) << 10 for line in file if line.startswith(b"MemAvailable"))
-    except (OSError, ValueError, StopIteration):
-        return _MOST_GROWTH * 2

@@ -1,0 +1,74 @@
+"""How much memory this process takes, and how much more it may take under its limits and those of its container."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+UNLIMITED = 1 << 62
+
+_CONTROL_GROUPS = {
+    "": ("", "memory.max", "memory.current", "file"),
+    "memory": ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache"),
+}
+"""Of each version: the folder, the files of limit and use, and what of the use the system gives back when asked."""
+
+
+def free_addresses() -> int:
+    """Bytes that the process may still map under its limits (``ulimit -v`` and ``-d``)."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return UNLIMITED
+    taken = _figures(Path("/proc/self/status"), ("VmSize:", "VmData:"))
+    limits = {"VmSize:": resource.RLIMIT_AS, "VmData:": resource.RLIMIT_DATA}
+    soft = {name: resource.getrlimit(limit)[0] for name, limit in limits.items()}
+    return min((most - taken[name] for name, most in soft.items() if most >= 0 and name in taken), default=UNLIMITED)
+
+
+def is_limited() -> bool:
+    """Whether a limit of the process, not the memory of the machine, may be why there was not enough."""
+    return free_addresses() != UNLIMITED
+
+
+def free_memory() -> int:
+    """Bytes of memory that the machine and the container still have for this process."""
+    machine = _figures(Path("/proc/meminfo"), ("MemAvailable:",)).get("MemAvailable:", UNLIMITED)
+    return min([machine, *_left_in_groups(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))])
+
+
+def resident() -> int:
+    """Bytes of memory that this process takes; 0 where the system does not tell."""
+    return _figures(Path("/proc/self/status"), ("VmRSS:",)).get("VmRSS:", 0)
+
+
+def _left_in_groups(listing: Path, top: Path) -> Iterator[int]:
+    """What the control group of the process, and each around it, has left; what holds copies of files is free."""
+    for line in _lines(listing):
+        controllers, _, path = line.partition(":")[2].partition(":")
+        name = "memory" if "memory" in controllers.split(",") else controllers
+        if name not in _CONTROL_GROUPS:
+            continue
+        folder, limit, use, cache = _CONTROL_GROUPS[name]
+        group = top / folder / path.strip("/")
+        for place in (group, *group.parents):
+            if place == top.parent:
+                break
+            try:
+                most, taken = int((place / limit).read_text()), int((place / use).read_text())
+            except (OSError, ValueError):  # no limit ("max"), or the container does not show the group
+                continue
+            yield most - taken + _figures(place / "memory.stat", (cache,), unit=1).get(cache, 0)
+
+
+def _figures(path: Path, names: Sequence[str], unit: int = 1024) -> dict[str, int]:
+    """Bytes by the names that lines of ``path`` begin with."""
+    parts = (line.split() for line in _lines(path))
+    return {part[0]: int(part[1]) * unit for part in parts if len(part) > 1 and part[0] in names}
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(errors="replace").splitlines()
+    except OSError:
+        return []
