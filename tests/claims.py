@@ -24,7 +24,7 @@ from npu_tui.output.report import report  # noqa: E402
 from npu_tui.output.report_document import finding_block, report_document, worth_work  # noqa: E402
 from npu_tui.output.report_schema import Report  # noqa: E402
 from npu_tui.output.text import ALL  # noqa: E402
-from npu_tui.output.whatif import NoReplayError, whatif  # noqa: E402
+from npu_tui.output.whatif import whatif  # noqa: E402
 from npu_tui.profile.parts import Selection  # noqa: E402
 from npu_tui.profile.profile import Profile  # noqa: E402
 from npu_tui.rules.model import MUCH_LOST  # noqa: E402
@@ -69,20 +69,33 @@ def _figures(part: Profile, said: Report) -> Iterator[str]:
             yield f"{finding.id} shows in steps that are not there: {finding.steps}"
     if part is not part.whole or not said.findings or len(part.devices) > 1:
         return
-    try:
-        answer = whatif(part, ["no sync"])
-    except (NoReplayError, ValueError):
-        return
-    (unit, count) = said.findings[0].gain_unit, said.findings[0].gain_count
-    if (answer.unit, answer.steps) != (unit, count):
-        yield f"what-if: {answer.steps} {answer.unit}; report: {count} {unit}"
+    yield from _replayed(part, said)
     late = by_id.get("COMM.STRAGGLER")
-    if late is not None and late.gain_us:
+    if late is not None and late.gain_us and late.whatif:
         in_time = whatif(part, ["ranks in time"])
         if late.gain_us > 1.01 * in_time.gain_us:
             yield f"late ranks gain {late.gain_us} us, by what-if {in_time.gain_us} us per {in_time.unit}"
         if in_time.gain_us > in_time.step_us:
             yield f"{in_time.unit} of {in_time.step_us} us gains {in_time.gain_us} us"
+
+
+def _replayed(part: Profile, said: Report) -> Iterator[str]:
+    """What findings gain against the answers of what-if to their remedies: alone, and in the order of work."""
+    asked = [finding for finding in said.findings if finding.whatif]
+    if not asked:
+        return
+    ladder = [finding for finding in asked if finding.part_of is None and finding.step_after_us is not None]
+    answers = [(whatif(part, [finding.whatif]), finding) for finding in asked]
+    for answer, finding in answers:
+        if abs(answer.changes[0].alone_us - finding.gain_alone_us) > _ROUNDING_US:
+            yield f"{finding.id} gains {finding.gain_alone_us} us alone, by what-if {answer.changes[0].alone_us} us"
+        if (answer.unit, answer.steps) != (finding.gain_unit, finding.gain_count):
+            yield f"what-if: {answer.steps} {answer.unit}; {finding.id}: {finding.gain_count} {finding.gain_unit}"
+    rows = whatif(part, [finding.whatif for finding in ladder]).changes if ladder else ()
+    for row, finding in zip(rows, ladder, strict=True):
+        if max(abs(row.gain_us - finding.gain_us), abs(row.step_us - finding.step_after_us)) > _ROUNDING_US:
+            figures = f"{finding.gain_us} us to {finding.step_after_us} us"
+            yield f"{finding.id} gains {figures} in its place, by what-if {row.gain_us} us to {row.step_us} us"
 
 
 def _surfaces(said: Report) -> Iterator[str]:

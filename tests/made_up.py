@@ -19,6 +19,8 @@ def finding(id: str, severity: str, **values: Any) -> dict[str, Any]:
         "gain_unit": "step",
         "gain_count": 3,
         "step_after_us": None,
+        "gain_alone_us": None,
+        "whatif": None,
         "part_of": None,
         "steps": [],
         "hidden": False,

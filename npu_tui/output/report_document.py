@@ -98,6 +98,9 @@ def finding_block(number: int, finding: FindingRow) -> Finding:
     notes = [say("page.confidence", confidence=say(f"confidence.{finding.confidence}"))]
     if finding.sources:
         notes.append(say("page.sources", sources="; ".join(finding.sources)))
+    if finding.whatif and (finding.gain_us or finding.gain_alone_us):
+        alone = time_text(finding.gain_alone_us) if finding.gain_alone_us else say("page.no_gain")
+        notes.append(say("page.whatif", change=finding.whatif, gain=alone))
     if finding.id in _WITH_CODE:
         notes.append(say("page.code", id=finding.id))
     return Finding(

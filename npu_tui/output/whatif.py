@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
@@ -11,13 +12,14 @@ from msgspec import Struct
 from npu_tui.analysis.lateness import UNKNOWN, place_of
 from npu_tui.analysis.replay import NO_CHANGE, Change, Replay, Run
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
-from npu_tui.analysis.what_if import Question, UnknownChangeError, parse_question
+from npu_tui.analysis.what_if import UnknownChangeError, parse_question
 from npu_tui.output.document import Block, Cell, Document, Paragraph, Table
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import us
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.host_work import costly_work
 from npu_tui.rules.judged import within
+from npu_tui.rules.model import Remedy
 from npu_tui.strings import say
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.kineto import is_kineto
@@ -86,17 +88,15 @@ def whatif(profile: Profile, texts: Sequence[str], cells: int = _CELLS) -> WhatI
     """
     device, replay = replay_of(profile)
     rows: list[Row] = []
-    change = NO_CHANGE
+    change, total = NO_CHANGE, 0
     facts = _facts(profile, device)
-    count, not_judged = facts.count, _not_judged(facts, replay)
-    for question in (parse_question(replay.model, text, profile.types_of) for text in texts):
-        new = within(facts, question.change)
-        alone, after = replay.gain(new), replay.length(change | new)
-        gain = replay.length(change) - after
-        change = change | new
-        rows.append(_row(question, alone / count, gain / count, (after - not_judged) / count))
+    count = facts.count
+    for asked in _all_asked(profile, facts, replay, texts):
+        change = change | asked.change
+        gain = asked.limited(replay.gain(change) - total)
+        total += gain
+        rows.append(_row(asked, asked.alone(replay) / count, gain / count, facts.step_ns - total / count))
     run = replay.run(change)
-    after = replay.length(change)
     return WhatIf(
         schema_version=SCHEMA_VERSION,
         kind="whatif",
@@ -108,9 +108,9 @@ def whatif(profile: Profile, texts: Sequence[str], cells: int = _CELLS) -> WhatI
         recorded_us=us(replay.recorded),
         replayed_us=us(replay.replayed),
         error=round(replay.error, 6),
-        step_us=us((replay.replayed - not_judged) / count),
-        step_after_us=us((after - not_judged) / count),
-        gain_us=us((replay.replayed - after) / count),
+        step_us=us(facts.step_ns),
+        step_after_us=us(facts.step_ns - total / count),
+        gain_us=us(total / count),
         changes=tuple(rows),
         timeline=_timeline(replay, run, change, cells),
     )
@@ -119,14 +119,55 @@ def whatif(profile: Profile, texts: Sequence[str], cells: int = _CELLS) -> WhatI
 def predicted(profile: Profile, texts: Sequence[str]) -> Run:
     """The run of that device with all of ``texts`` changed; raises what ``whatif`` does."""
     device, replay = replay_of(profile)
-    facts, change = _facts(profile, device), NO_CHANGE
-    for text in texts:
-        change = change | within(facts, parse_question(replay.model, text, profile.types_of).change)
+    change = NO_CHANGE
+    for asked in _all_asked(profile, _facts(profile, device), replay, texts):
+        change = change | asked.change
     return replay.run(change)
 
 
-def _row(answer: Question, alone: float, gain: float, after: float) -> Row:
-    return Row(text=answer.text, matches=answer.matches, alone_us=us(alone), gain_us=us(gain), step_us=us(after))
+class _Asked(Struct, frozen=True):
+    """A change of the run: its text, how many slices or ranks it concerns, and the finding's ``remedy`` that it is."""
+
+    text: str
+    change: Change
+    matches: int
+    remedy: Remedy | None = None
+
+    def alone(self, replay: Replay) -> int:
+        """By how much the run gets shorter with this change alone, ns."""
+        return self.limited(replay.gain(self.change))
+
+    def limited(self, gain: int) -> int:
+        """What of ``gain`` ns is due to this change."""
+        return gain if self.remedy is None else self.remedy.limited(gain)
+
+
+_FIX = re.compile(r"fix\s+(?P<id>\S+)", re.IGNORECASE)
+
+
+def _all_asked(profile: Profile, facts: Facts, replay: Replay, texts: Sequence[str]) -> list[_Asked]:
+    return [_asked(profile, facts, replay, text) for text in texts]
+
+
+def _asked(profile: Profile, facts: Facts, replay: Replay, text: str) -> _Asked:
+    """What ``text`` changes: one of the questions of ``parse_question``, or ``fix ID``, the remedy of a finding."""
+    words = " ".join(text.split())
+    match = _FIX.fullmatch(words)
+    if match is None:
+        question = parse_question(replay.model, text, profile.types_of)
+        return _Asked(question.text, within(facts, question.change), question.matches)
+    remedies = {finding.id: finding.remedy for finding in profile.findings.findings if finding.remedy is not None}
+    name = match["id"].upper()
+    if name not in remedies:
+        raise UnknownChangeError(message("whatif.no_fix", id=match["id"], ids=list(remedies)))
+    change = remedies[name].change
+    spans = sum(len(cut.span[0]) for cut in change.host)
+    matches = spans + sum(len(cut.items) for cut in change.tasks) + len(change.waits) + len(change.in_time)
+    return _Asked(f"fix {name}", change, matches, remedies[name])
+
+
+def _row(asked: _Asked, alone: float, gain: float, after: float) -> Row:
+    return Row(text=asked.text, matches=asked.matches, alone_us=us(alone), gain_us=us(gain), step_us=us(after))
 
 
 def replay_of(profile: Profile) -> tuple[int | None, Replay]:
@@ -171,12 +212,7 @@ def _facts(profile: Profile, device: int | None) -> Facts:
     return next(facts for facts in profile.facts if facts.part.device == device)
 
 
-def _not_judged(facts: Facts, replay: Replay) -> float:
-    """How much of the run is in no step that the findings judge: warm-up, waits for requests, ns."""
-    return replay.recorded - facts.step_ns * facts.count
-
-
-_LINES, _KERNELS, _RANKS = 4, 3, 3
+_LINES, _KERNELS, _RANKS, _FIXES = 4, 3, 3, 4
 
 
 class Remedies(Struct, frozen=True):
@@ -189,27 +225,26 @@ class Remedies(Struct, frozen=True):
 def remedies(profile: Profile) -> Remedies:
     """Changes of the first device of ``profile`` that can be replayed, the one that shortens its step most first.
 
-    Lines of code that lose time or work without launching, the waits of the host, late ranks, and kernels that take
-    long. Raises ``NoReplayError``, and ``InputError`` if the file has changed.
+    Lines of code that lose time or work without launching, the waits of the host, late ranks, kernels that take long,
+    and the remedies of findings. Raises ``NoReplayError``, and ``InputError`` if the file has changed.
     """
     device, replay = replay_of(profile)
     facts = _facts(profile, device)
-    rows = []
-    count, unit = facts.count, facts.unit_name
-    length = replay.replayed - _not_judged(facts, replay)
-    for text in _texts(facts, replay):
+    count = facts.count
+    rows: dict[object, Row] = {}
+    for text in _texts(profile, facts, replay):
         try:
-            answer = parse_question(replay.model, text, profile.types_of)
+            asked = _asked(profile, facts, replay, text)
         except UnknownChangeError:
             continue
-        gain = replay.gain(within(facts, answer.change)) / count
-        after = us(length / count - gain)
+        gain = asked.alone(replay) / count
         if gain > 0:
-            rows.append(Row(text=text, matches=answer.matches, alone_us=us(gain), gain_us=us(gain), step_us=after))
-    return Remedies(unit, tuple(sorted(rows, key=lambda row: -row.alone_us)))
+            # Of several words for one change the first are the plainest.
+            rows.setdefault(asked.change.key, _row(asked, gain, gain, facts.step_ns - gain))
+    return Remedies(facts.unit_name, tuple(sorted(rows.values(), key=lambda row: -row.alone_us)))
 
 
-def _texts(facts: Facts, replay: Replay) -> Iterator[str]:
+def _texts(profile: Profile, facts: Facts, replay: Replay) -> Iterator[str]:
     works = costly_work(facts)[:_LINES]
     lines = [work.code for work in works] + [loss.code for loss in facts.lines[:_LINES]]
     for code in dict.fromkeys(code for code in lines if code is not None):
@@ -222,6 +257,8 @@ def _texts(facts: Facts, replay: Replay) -> Iterator[str]:
     if len(late) != 1:
         yield "ranks in time"
     yield from (f"kernel {name} x0.5" for name in list(facts.time_by_type)[:_KERNELS])
+    known = [finding for finding in profile.findings.findings if finding.part_of is None and finding.gain_ns]
+    yield from [finding.whatif for finding in known if finding.whatif is not None][:_FIXES]
 
 
 def _number(replay: Replay, peer: int) -> str:

@@ -76,11 +76,13 @@ def findings(profile: Profile, known: Sequence[Finding] | None = None) -> Sheet:
             "number": numbers(np.arange(1, len(known) + 1)),
             **attributes(
                 known,
-                "id class=cls severity gain=gain_ns gain_unit=unit gain_count=count step_after=step_after_ns part_of "
-                "confidence hidden gain_after",
+                "id class=cls severity gain=gain_ns gain_unit=unit gain_count=count "
+                "step_after=step_after_ns part_of confidence hidden gain_after",
                 _OWN,
                 title=lambda finding: words(finding.title),
                 detail=lambda finding: words(finding.detail),
+                gain_alone=lambda finding: None if finding.remedy is None else finding.remedy.gain,
+                whatif=lambda finding: finding.whatif,
             ),
             "evidence": Rows(lambda: list(map(proofs, known))),
             "advice": Rows(lambda: [list(map(words, finding.advice)) for finding in known]),
@@ -107,10 +109,11 @@ def findings(profile: Profile, known: Sequence[Finding] | None = None) -> Sheet:
 FINDINGS = table(
     "findings",
     findings,
-    sql="rank number id class severity title detail gain gain_unit gain_count step_after part_of confidence hidden "
+    sql="rank number id class severity title detail gain gain_unit gain_count step_after gain_alone whatif part_of "
+    "confidence hidden "
     "slice start end duration start_ns",
     json="id cls=class severity title detail evidence advice gain? gain_unit gain_count gain_after step_after? "
-    "part_of? steps hidden confidence code_lines sources",
+    "gain_alone? whatif? part_of? steps hidden confidence code_lines sources",
     panel="number class=severity gain line=place what=title",
     row="FindingRow",
     about="""A finding; ``gain_us`` is what the step would lose in length, None where it cannot be told.
@@ -120,6 +123,7 @@ FINDINGS = table(
 
     ``step_after_us`` is None for what is no step of the ladder, ``part_of`` for what no other finding contains.
     ``gain_after`` is how many findings above must be fixed first for the gain, as they take as long at the same time.
+    ``whatif`` is the change that replays the run without it, None where none does; ``gain_alone_us`` is its gain.
     ``steps`` are the numbers of the steps it shows in.
     """,
     own=_OWN.values(),

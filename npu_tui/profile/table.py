@@ -103,7 +103,8 @@ COLUMNS: dict[str, Column] = {
         "whole", "ns", "time",
         "duration total shortest longest latency wait transit synchronization idle longest_wait after computing "
         "not_overlapped overlapped communication free stage bubble preparing host_duration length host_self host_total "
-        "copies device_self device_total backward device_idle idle_after gain step_after span exposed last_after",
+        "copies device_self device_total backward device_idle idle_after gain gain_alone step_after span exposed "
+        "last_after",
     ),
     **_columns(
         "whole", "ns", "moment",
@@ -131,7 +132,7 @@ COLUMNS: dict[str, Column] = {
     ),
     **_columns(
         "label", "", "word",
-        "cause kind amount id title detail part_of confidence note shape tells setting where",
+        "cause kind amount id title detail part_of whatif confidence note shape tells setting where",
     ),
     "state": Column("state", "label", "", "word", "summary.state"),
     "class": Column("class", "label", "", "word", "finding.kind"),

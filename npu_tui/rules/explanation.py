@@ -7,6 +7,7 @@ import re
 from msgspec import Struct
 
 from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.rules.ladder import SUMMING_UP
 from npu_tui.rules.model import Kind
 from npu_tui.rules.pages import Page
 from npu_tui.rules.rule import Rule
@@ -17,7 +18,7 @@ class Explanation(Struct, frozen=True):
     """A finding in words; ``thresholds`` are name, value and meaning, ``change`` the lines of a diff.
 
     ``subject`` is the class of the finding, or that it is about a comparison or a job. ``documents`` are what the rule
-    is taken from.
+    is taken from, ``whatif`` is what ``npu-tui whatif`` is asked for its gain, empty where no run is replayed for it.
     """
 
     id: str
@@ -29,6 +30,7 @@ class Explanation(Struct, frozen=True):
     change: tuple[str, ...]
     thresholds: tuple[tuple[str, float, str], ...] = ()
     documents: tuple[str, ...] = ()
+    whatif: str = ""
 
     @property
     def summary(self) -> str:
@@ -63,6 +65,7 @@ def explanation(kind: Kind, limits: Thresholds | None = None) -> Explanation:
         change,
         tuple((limit.name, values[limit], say(f"threshold.{limit.name}")) for limit in kind.thresholds),
         tuple(map(document_title, kind.sources)),
+        "" if kind.of_profiler or kind.id in SUMMING_UP else f"fix {kind.id}",
     )
 
 

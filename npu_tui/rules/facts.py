@@ -60,11 +60,16 @@ class Facts(TraceSlices):
         self.whole_steps = inputs.step is not None or inputs.window == EVERYTHING
         self.window = inputs.window
         self.warm_up: list[Step] = []
-        if inputs.window == EVERYTHING and inputs.step is None:
+        if self.is_whole:
             steps = self._steps_on_device
             self.warm_up = steps[: warm_up_steps(self.length(np.array([step.item for step in steps], np.int64)))]
             if self.warm_up:
                 self.window = Window(_window_of(self.warm_up[-1]).end, EVERYTHING.end, whole=True)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the trace is judged, except for a warm-up."""
+        return self.inputs.window == EVERYTHING and self.inputs.step is None
 
     # What the profile has.
 

@@ -41,7 +41,8 @@ def find(devices: Sequence[Facts], threads: int = 1) -> Findings:
         leaders = tuple(finding for finding in only.findings if finding.id in only.lines)[:2]
         lines = _in_order([only.lines[finding.id] for finding in leaders]) or only.otherwise
         return Findings(only.findings, only.not_checked, _without(devices[0], lines), leaders)
-    named = [_named(one_device, facts) for one_device, facts in zip(judged, devices, strict=True)]
+    replayed = next((facts for facts in devices if facts.replay is not None), None)
+    named = [_named(one_device, facts, facts is replayed) for one_device, facts in zip(judged, devices, strict=True)]
     best: dict[str, Finding] = {}
     for finding in sorted((candidate for row in named for candidate in row.findings), key=_importance):
         best.setdefault(finding.id, finding)
@@ -184,14 +185,17 @@ def _nothing_to_do(facts: Facts, drafts: dict[str, Draft]) -> tuple[Message, ...
     return (sentences(lost, why), *unread[:1])
 
 
-def _named(judged: _Judged, facts: Facts) -> _Judged:
-    """The findings and the lines with their device."""
+def _named(judged: _Judged, facts: Facts, replayed: bool) -> _Judged:
+    """The findings and the lines with their device; what-if is asked of the one that is ``replayed``."""
 
     def labelled(text: Message) -> Message:
         return message("finding.device", device=facts.part.device, text=text)
 
     return _Judged(
-        tuple(replace(finding, title=labelled(finding.title)) for finding in judged.findings),
+        tuple(
+            replace(finding, title=labelled(finding.title), remedy=finding.remedy if replayed else None)
+            for finding in judged.findings
+        ),
         judged.not_checked,
         {name: labelled(line) for name, line in judged.lines.items()},
         (labelled(judged.otherwise[0]), *judged.otherwise[1:]),

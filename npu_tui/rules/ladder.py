@@ -18,7 +18,7 @@ from npu_tui.analysis.replay import NO_CHANGE, Change, Replay
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import NOTHING, Span, both, length_of, together, without
-from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding
+from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Remedy
 from npu_tui.rules.rule import Draft, Rule, advise, sentences
 from npu_tui.trace.intervals import covered_before, union
 from npu_tui.trace.message import Message, message
@@ -189,7 +189,8 @@ def climb(candidates: list[Candidate], facts: Facts, threads: int = 1) -> tuple[
         for candidate, counts in ((candidate, _counts(candidate, facts)) for candidate in others)
     ]
     findings = [
-        _finding(rung, facts, above, following.get(id(rung))) for above, rung in enumerate((*steps, *parts, *rest))
+        _remedied(_finding(rung, facts, above, following.get(id(rung))), rung, facts, scale)
+        for above, rung in enumerate((*steps, *parts, *rest))
     ]
     return _none_low_ahead_of_high(findings, len(steps)), len(steps)
 
@@ -419,6 +420,18 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
         facts.unit_name,
         facts.count,
     )
+
+
+def _remedied(finding: Finding, rung: Rung, facts: Facts, scale: Scale) -> Finding:
+    """``finding`` with its remedy, where its gain is that of a replayed run."""
+    candidate = rung.candidate
+    if not isinstance(scale, ReplayScale) or candidate.rule.of_profiler or not facts.is_whole or rung.gain is None:
+        return finding
+    alone = _own_gain(candidate, scale)
+    if alone is None:
+        return finding
+    change = scale.change_of(candidate.draft)
+    return replace(finding, remedy=Remedy(change, candidate.draft.most, round(alone / facts.count)))
 
 
 def _measured_over(title: Message, facts: Facts) -> Message:

@@ -11,6 +11,7 @@ from npu_tui.trace.message import Message, Said
 
 if TYPE_CHECKING:  # findings of a job and of a comparison are a Kind without code lines
     from npu_tui.analysis.code_lines import CodeLine
+    from npu_tui.analysis.replay import Change
 
 FindingClass = Literal["dispatch", "compute", "communication", "memory", "config", "data"]
 Severity = Literal["high", "medium", "low", "info"]
@@ -55,6 +56,28 @@ class Evidence(Struct, frozen=True):
     slice: int | None = None
 
 
+class Remedy(Struct, frozen=True, eq=False):
+    """The change of the replayed run that is without a finding; at ``most`` so many ns of all steps are its gain.
+
+    Alone it makes a step ``gain`` ns shorter.
+    """
+
+    change: Change
+    most: int | None
+    gain: int
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, Remedy) and (self.most, self.gain) == (other.most, other.gain)
+        return same and isinstance(other, Remedy) and self.change.key == other.change.key
+
+    def __hash__(self) -> int:
+        return hash((self.most, self.gain))
+
+    def limited(self, gain: int) -> int:
+        """What of ``gain`` ns is due to it: a finding saves nothing at worst."""
+        return max(gain, 0) if self.most is None else min(max(gain, 0), self.most)
+
+
 class Finding(Struct, frozen=True):
     """One verdict.
 
@@ -64,7 +87,8 @@ class Finding(Struct, frozen=True):
     long at the same time (0: none). ``steps`` are the numbers of the steps it shows in, ``sources`` the documents that
     the rule is taken from. A ``hidden`` finding is true but not worth the work yet: the device computes too little. One
     that ``leads`` is a loss that nothing else explains: what it gains is unknown. A gain is that of one ``unit`` (step,
-    token, iteration, repetition, run or range), of which ``count`` were measured.
+    token, iteration, repetition, run or range), of which ``count`` were measured. With a ``remedy`` the gain is
+    that of a run that is replayed.
     """
 
     id: str
@@ -86,6 +110,12 @@ class Finding(Struct, frozen=True):
     leads: bool = False
     unit: str = "step"
     count: int = 1
+    remedy: Remedy | None = None
+
+    @property
+    def whatif(self) -> str | None:
+        """What ``npu-tui whatif`` is asked for the run without it; None where nothing can be replayed."""
+        return None if self.remedy is None else f"fix {self.id}"
 
 
 class Findings(Struct, frozen=True):

@@ -124,6 +124,23 @@ def test_kernels_have_the_types_of_their_rows(tmp_path: Path) -> None:
     assert "MatMulV2" not in {row.label for row in sums}
 
 
+@pytest.mark.parametrize("trouble", ["metrics", "straggler", "loader"])
+def test_every_finding_gains_what_its_remedy_does(trouble: str) -> None:
+    profile = measured(TROUBLED[trouble])
+    findings = report(profile).findings
+    asked = [row for row in findings if row.whatif is not None]
+    assert [row.whatif for row in asked] == [f"fix {row.id}" for row in asked]
+    assert {row.id for row in findings if row.gain_us} <= {row.id for row in asked} | {"PROFILER.OVERHEAD"}
+    alone = [whatif(profile, [row.whatif]).changes[0].alone_us for row in asked]
+    assert alone == pytest.approx([row.gain_alone_us for row in asked], abs=0.0011)
+    ladder = [row for row in asked if row.part_of is None and row.step_after_us is not None]
+    answer = whatif(profile, [row.whatif for row in ladder])
+    assert [row.gain_us for row in answer.changes] == pytest.approx([row.gain_us for row in ladder], abs=0.0011)
+    assert [row.step_us for row in answer.changes] == pytest.approx([row.step_after_us for row in ladder], abs=0.0011)
+    with pytest.raises(UnknownChangeError):
+        whatif(profile, ["fix UTIL"])
+
+
 @pytest.mark.parametrize("stalled", [{}, {"steps": 5, "stalled_step": 0, "stall_ns": 80_000_000}])
 def test_a_late_rank_gains_what_its_finding_says(stalled: dict) -> None:
     profile = measured(replace(TROUBLED["straggler"], seed=6, paired=True, **stalled))
