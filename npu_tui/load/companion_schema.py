@@ -391,7 +391,7 @@ class Reading(Struct, frozen=True):
 
     ``headings`` are the columns that the file has, by their names in the frame; ``not_numbers`` counts, by column, the
     cells that should be numbers and are none (null in the frame). ``why`` is what the system or the parser says of an
-    unreadable file.
+    unreadable file. ``short`` counts rows that were left out, as they are many and lack most cells.
     """
 
     name: str
@@ -400,6 +400,7 @@ class Reading(Struct, frozen=True):
     headings: tuple[str, ...] = ()
     not_numbers: dict[str, int] | None = None
     why: str = ""
+    short: int = 0
 
     @property
     def messages(self) -> list[Message]:
@@ -411,6 +412,8 @@ class Reading(Struct, frozen=True):
             messages.append(message("companion.unreadable", name=self.name, why=self.why))
         elif self.state != "read":
             messages.append(message(f"companion.{self.state}", name=self.name))
+        if self.short:
+            messages.append(message("companion.short", name=self.name, count=self.short))
         for column, count in (self.not_numbers or {}).items():
             messages.append(message("companion.not_numbers", name=self.name, column=column, count=count))
         return messages

@@ -7,7 +7,9 @@ quotes over several lines; rows are too short, too long or cut off; some are GBK
 from __future__ import annotations
 
 import csv
+import errno
 import io
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +28,10 @@ if TYPE_CHECKING:
 BLOCK = 4 << 20
 """Bytes read at a time."""
 
-_LONGEST_ROW = 64 << 20
+_LONGEST_ROW = 1 << 20
+_MOST_COLUMNS = 1_000
+"""Of a header; with all PMU counters kernel_details.csv has about 100."""
+
 _BOM = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\n\0"
 
@@ -35,13 +40,15 @@ class Blocks:
     """Iterates over the rows of ``path`` as UTF-8, some megabytes at a time; the header is no row.
 
     Afterwards ``cut_off`` says whether the file ends within a row: that row is left out if cells are missing, else its
-    last cell is, as it may be shorter than it was. Raises ``OSError`` if the file cannot be read.
+    last cell is, as it may be shorter than it was. ``short`` counts rows left out of blocks with less than half a byte
+    a cell: each cell would take memory for nothing. Raises ``OSError`` if the file cannot be read or has no header.
     """
 
     def __init__(self, path: Path) -> None:
         self.header: list[str] = []
         self.cut_off = False
         self.is_blank = False
+        self.short = 0
         self._stream = io.BufferedReader(open_regular(path))
         self._rest = b""
         self._chinese = False
@@ -49,16 +56,28 @@ class Blocks:
         first = first.removeprefix(_BOM)
         self.is_blank = not first.strip(_BLANK)
         end = _row_end(first)
+        if end > _LONGEST_ROW or (columns := first.count(b",", 0, end) + 1) > _MOST_COLUMNS:
+            what = f"its first row has {end:,} bytes" if end > _LONGEST_ROW else f"{columns:,} columns"
+            self._stream.close()
+            raise OSError(errno.EFBIG, what, str(path))
         self.header = next(iter(parsed_rows(self._text(first[:end]))), [])
         self._first = first[end:]
 
     def __iter__(self) -> Iterator[bytes]:
         with self._stream:
-            if self._first.strip(_BLANK):
-                yield self._text(self._first)
-            for block in self._whole_rows():
+            for block in itertools.chain((self._first,), self._whole_rows()):
+                block = self._filled(block)
                 if block.strip(_BLANK):
                     yield self._text(block)
+
+    def _filled(self, data: bytes) -> bytes:
+        """``data`` without its short rows, if there are so many of them: each cell costs memory, whatever is in it."""
+        if data.count(b"\n") * len(self.header) <= 2 * len(data):
+            return data
+        rows = data.split(b"\n")
+        kept = [row for row in rows if len(row) + 1 >= len(self.header)]
+        self.short += sum(map(bool, map(bytes.strip, rows))) - len(kept)
+        return b"".join(row + b"\n" for row in kept)
 
     def _whole_rows(self) -> Iterator[bytes]:
         """The bytes of whole rows."""
@@ -69,11 +88,11 @@ class Blocks:
             if end:
                 yield data[:end]
             elif len(data) > _LONGEST_ROW:
-                self.cut_off = True  # a quote without a partner makes one cell of all that follows
-                self._rest = b""
-                return
+                break
         last, self._rest = self._rest, b""
-        if last.strip(_BLANK):
+        if len(last) > _LONGEST_ROW:
+            self.cut_off = True  # a quote without a partner makes one cell of all that follows
+        elif last.strip(_BLANK):
             yield self._last_rows(last)
 
     def _last_rows(self, data: bytes) -> bytes:
@@ -164,7 +183,7 @@ def read_table(folder: Path, schema: Schema) -> Reading:
             typed.add(_cells(block, blocks.header))
     except OSError as error:
         return Reading(name, "unreadable", empty_frame(schema), why=reason(error))
-    return typed.reading(name, blocks.cut_off)
+    return typed.reading(name, blocks.cut_off, blocks.short)
 
 
 def table_of_columns(schema: Schema, name: str, columns: Mapping[str, pl.Series]) -> Reading:
@@ -285,18 +304,18 @@ class _Typed:
             self._lost[column.name] = self._lost.get(column.name, 0) + lost
         return values
 
-    def reading(self, name: str, cut_off: bool) -> Reading:
+    def reading(self, name: str, cut_off: bool, short: int) -> Reading:
         """All of it."""
         import polars as pl
 
         if not self._frames:
-            return Reading(name, "cut_off" if cut_off else "empty", empty_frame(self._schema))
+            return Reading(name, "cut_off" if cut_off else "empty", empty_frame(self._schema), short=short)
         # Not copied into one piece, which would take as much memory again.
         frame = _completed(pl.concat(self._frames), self._schema)
         if self._schema.measured:
             frame = frame.with_columns(self._measured(frame))
         headings = tuple(column.name for column in self._columns)
-        return Reading(name, "cut_off" if cut_off else "read", frame, headings, self._lost or None)
+        return Reading(name, "cut_off" if cut_off else "read", frame, headings, self._lost or None, short=short)
 
     def _measured(self, frame: pl.DataFrame) -> list[pl.Series]:
         """The columns that are not of the schema and hold numbers only."""
