@@ -269,10 +269,19 @@ SITUATIONS: dict[str, Pipeline] = {
     "gathered, slow last": replace(_CASE, gathered=True, slow=((3, 900_000, 900_000),)),
     "gathered, slow first": replace(_CASE, gathered=True, rank=2, slow=((0, 900_000, 900_000),)),
     "many passes": replace(_CASE, micro=16, slow=((3, 700_000, 500_000),)),
+    "six stages, slow second seen from the fifth": replace(
+        _CASE, stages=6, rank=4, micro=9, slow=((1, 500_000, 900_000),)
+    ),
+    "slow backward only, seen from the last": replace(_CASE, rank=3, micro=12, slow=((0, 0, 1_500_000),)),
+    "gathered, eight stages, slow last": replace(
+        _CASE, gathered=True, stages=8, rank=1, micro=12, slow=((7, 700_000, 700_000),)
+    ),
     "even": replace(_CASE, slow=()),
     "even, seen from the last": replace(_CASE, slow=(), rank=3),
     "even, seen from the first": replace(_CASE, slow=(), rank=0, micro=8),
     "even, gathered": replace(_CASE, slow=(), gathered=True),
+    "even, uneven passes": replace(_CASE, slow=(), noise=0.2, micro=12),
+    "even, gathered, seen from the last": replace(_CASE, slow=(), gathered=True, rank=3, noise=0.1),
     "even, eight stages": replace(_CASE, stages=8, rank=3, micro=16, slow=()),
 }
 

@@ -26,6 +26,10 @@ _OF_A_MESSAGE = 1.5
 """Even stages wait for each other for about as many times as long as a message takes."""
 _LEAST = 0.25
 """Of the waits in its rhythm the one that a pass which fills or drains the pipeline holds as well."""
+_UNSEEN = 0.5
+"""Share of what a slow stage costs that may be hidden in filling and draining; with more nobody is known to be late."""
+_JITTER = 0.75
+"""Even stages whose passes differ take longer by up to this share of how much passes differ."""
 _HIDDEN = 1 / 3
 """Share of a pass before the first stage has anything to send."""
 
@@ -74,9 +78,28 @@ def pipeline_fills(trace: Trace, collectives: Collectives, steps: int) -> dict[i
             # As long as an even pipeline would take, nobody is late in this one.
             even = (micro + stages - 1) * (work + (2 if stages > 2 else 1) * moving)
             left = max(end - begin + (work * _HIDDEN if first_stage else 0) - even, 0)
-            late = {item: time * min(left / total, 1.0) for item, time in late.items()}
+            if left < _JITTER * _spread(every) * even:
+                left = 0.0
+            beyond, idle = left - total, sum(event.wait for event in every) - total
+            if beyond <= 0:
+                late = {item: time * left / total for item, time in late.items()}
+            elif beyond <= _UNSEEN * left and idle > 0:
+                # A stage far away holds up fills and drains too, where its waits look like those of even stages.
+                share = min(beyond / idle, 1.0)
+                late = {event.item: late[event.item] + share * (event.wait - late[event.item]) for event in every}
         fills |= {event.item: event.wait - round(late[event.item]) for event in every}
     return {item: time for item, time in fills.items() if time > 0}
+
+
+def _spread(every: Sequence[_Event]) -> float:
+    """The standard deviation of what this stage works after its receives of a lane, as a share of the mean."""
+    work: dict[int, list[int]] = {}
+    order = sorted(every, key=lambda event: event.start)
+    for event, after in pairwise(order):
+        if event.kind == "receive":
+            work.setdefault(event.lane, []).append(after.start - event.end)
+    spread = [float(np.std(times)) / max(float(np.mean(times)), 1.0) for times in work.values() if len(times) > 1]
+    return median(spread) if spread else 0.0
 
 
 def _slack(messages: Sequence[_Event], work: float, moving: float, place: int | None, stages: int) -> dict[int, float]:

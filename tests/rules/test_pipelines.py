@@ -14,7 +14,14 @@ from npu_tui.strings import words
 
 @pytest.mark.parametrize(
     "name",
-    ["slow third of four", "slow first, seen from the second", "slow last, seen from the first", "gathered, slow last"],
+    [
+        "slow third of four",
+        "slow first, seen from the second",
+        "slow first, seen from the last",
+        "slow last, seen from the first",
+        "slow backward only, seen from the last",
+        "gathered, slow first",
+    ],
 )
 def test_a_slow_stage_gains_what_even_stages_would(name: str) -> None:
     pipeline = SITUATIONS[name]
@@ -29,7 +36,7 @@ def test_a_slow_stage_gains_what_even_stages_would(name: str) -> None:
     assert "move layers" in words(lead.advice[0])
 
 
-@pytest.mark.parametrize("name", ["even", "even, seen from the last", "even, gathered"])
+@pytest.mark.parametrize("name", ["even", "even, seen from the last", "even, gathered", "even, uneven passes"])
 def test_filling_and_draining_blame_nobody(name: str) -> None:
     found, _ = measured(SITUATIONS[name])
     assert not [each for each in found.findings.findings if each.id == "COMM.STRAGGLER"]
