@@ -244,3 +244,50 @@ def _launched_time(trace: Trace, item: I64) -> I64:
     launching = item[at] == source
     np.add.at(time, at[launching], (trace.slices.end[target] - trace.slices.start[target])[launching])
     return time
+
+
+class Passes(Struct, frozen=True):
+    """The slice ``forward`` of the host and the ``backward`` operations that its ``fwdbwd`` links lead to, by start."""
+
+    forward: int
+    backward: tuple[int, ...]
+
+
+def passes_of(trace: Trace, item: int) -> Passes | None:
+    """The two passes of slice ``item`` of the host, which lies in either of them; None without a ``fwdbwd`` link.
+
+    A slice counts as what is inside: ``aten::conv2d`` has the link of the ``aten::convolution`` it calls. An operation
+    without a link inside belongs to the innermost one around it that has one.
+    """
+    slices, passes = trace.slices, trace.bound_links_of(FORWARD_BACKWARD)
+    source, target = (getattr(trace.links, end)[passes].astype(np.int64) for end in ("source_slice", "target_slice"))
+    if len(inside := _inside(trace, source, item)):
+        return Passes(item, _by_start(trace, target[inside]))
+    if len(inside := _inside(trace, target, item)):
+        return Passes(int(source[inside[0]]), _by_start(trace, target[inside]))
+    where = slices.lane[[item]], slices.start[[item]], slices.end[[item]]
+    for ends in (source, target):
+        outer = int(Around(trace, np.unique(ends)).find(*where)[0]) if len(ends) else -1
+        if outer >= 0:
+            return passes_of(trace, outer)
+    return None
+
+
+def _inside(trace: Trace, items: I64, item: int) -> I64:
+    """The positions in ``items`` of the slices that lie in slice ``item`` of their lane, itself included."""
+    slices = trace.slices
+    start, end = int(slices.start[item]), int(slices.end[item])
+    same = slices.lane[items] == slices.lane[item]
+    inside: I64 = np.flatnonzero(same & (slices.start[items] >= start) & (slices.end[items] <= end))
+    return inside
+
+
+def _by_start(trace: Trace, items: I64) -> tuple[int, ...]:
+    items = np.unique(items)
+    return tuple(items[np.argsort(trace.slices.start[items], kind="stable")].tolist())
+
+
+def launched_in(trace: Trace, item: int) -> I64 | None:
+    """The device slices that slice ``item`` of the host or an operation inside it launched; None where no link tells."""
+    operation, launched = operation_pairs(trace)
+    return np.unique(launched[_inside(trace, operation, item)]) if len(operation) else None

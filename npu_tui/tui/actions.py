@@ -138,6 +138,7 @@ ACTIONS: tuple[Command, ...] = (
     _command("sibling_previous", "links", ("left_parenthesis",), lambda screen: screen.walk.sibling(-1)),
     _command("sibling_next", "links", ("right_parenthesis",), lambda screen: screen.walk.sibling(1)),
     _command("chain", "links", ("c",), lambda screen: screen.walk.chain()),
+    _command("passes", "links", ("percent_sign",), lambda screen: screen.show_passes()),
     _command("link_mode", "links", ("t",), lambda screen: say(f"mode.{screen.explorer.cycle_links()}")),
     _command("range_selection", "range", ("m",), lambda screen: screen.walk.mark_selection()),
     _command("range_clear", "range", ("M",), lambda screen: screen.explorer.clear_range()),

@@ -179,7 +179,7 @@ def why_not(session: Session, explorer: Explorer, hits: int, flags: int, has_tab
         ),
         (not hits, "hit.none", "hit_next hit_previous hits_only"),
         (state.range is None, "range.zoom_none", "range_zoom range_clear"),
-        (state.selection is None, "fit.none", "fit chain range_selection"),
+        (state.selection is None, "fit.none", "fit chain passes range_selection"),
         (not explorer.history.past, "undo.none", "undo"),
         (not explorer.history.future, "redo.none", "redo"),
         (not explorer.folds.hidden, "rows.shown_none", "show_hidden"),

@@ -333,6 +333,14 @@ class MainScreen(PanelScreen[Timeline]):
         late = self.ranks.late()
         return self.walk.follow(True) if late is None else self.ranks.follow(late)
 
+    def show_passes(self) -> str:
+        """Show the forward and backward operation of the row under the cursor of the table, else of the selection."""
+        if self.panel.has_focus_within and self.panel.rows:
+            row = self.panel.rows[self.panel.table.cursor_row]
+            if row.places and self.explorer.state.selection not in row.places:
+                self.visit(row)
+        return self.walk.passes()
+
     def open_code(self) -> str:
         """Open the line of code that the row under the cursor or the selected slice names in the user's editor."""
         code = code_at(self.session, self.explorer, self.panel)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu_tui.analysis.calls import launched_in, passes_of
 from npu_tui.analysis.chain import chain_of
 from npu_tui.analysis.ranges import namesakes
 from npu_tui.analysis.replay_device import is_of_event
@@ -14,6 +15,7 @@ from npu_tui.trace.text import brief, duration_text, exact_text, printable, sign
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.contents import Contents
 from npu_tui.tui.session import Session
+from npu_tui.tui.tabs.details import pass_times
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.moves import back, forward, gap_beside, link_span, next_in_time, siblings, task_beside
 from npu_tui.view.outline import rank_name
@@ -211,6 +213,41 @@ class Walk:
         self._explorer.show(start, end, _CHAIN_MARGIN)
         self._contents.open_tab("details")
         return None if found.holds(selected.item) else say("chain.first")
+
+    def passes(self) -> str:
+        """Show the forward and the backward operation of the selection with their kernels, and nothing else.
+
+        Again: to the other one of the two.
+        """
+        selected = self._selected()
+        if selected is None:
+            return say("select.none")
+        trace, operation = self._scene.traces[selected.trace], -1
+        if self._session.profiles:
+            operation = self._session.profiles[selected.trace].operation_of(selected.item)
+        item = operation if operation >= 0 else selected.item  # a kernel stands for what launched it
+        found = passes_of(trace, item)
+        if found is None:
+            missing = say("passes.none", name=_name(trace, item))
+            return missing if self._session.whole else say("loading.links")
+        hosts = found.forward, *found.backward
+        if self._explorer.list.only is not None and selected.item in hosts:
+            item = found.backward[0] if selected.item == found.forward else found.forward
+        elif item not in hosts:  # it lies inside of one of them, or around it
+            lane, start, end = trace.slices.lane, trace.slices.start, trace.slices.end
+            beside = (host for host in hosts if lane[host] == lane[item] and start[host] < end[item])
+            item = next((host for host in beside if start[item] < end[host]), found.forward)
+        launched = [items for host in hosts if (items := launched_in(trace, host)) is not None]
+        shown = np.concatenate((hosts, *launched))
+        self._explorer.select(Selected(selected.trace, item))
+        self._explorer.show_alone(Selected(selected.trace, int(each)) for each in shown)
+        low, high = int(trace.slices.start[shown].min()), int(trace.slices.end[shown].max())
+        start, end = (self._scene.to_scene(selected.trace, when) for when in (low, high))
+        self._explorer.show(start, end, _CHAIN_MARGIN)
+        self._contents.open_tab("details")
+        forward, backward = pass_times(trace, hosts[:1]), pass_times(trace, hosts[1:])
+        name = brief(trace.name_of(found.backward[0]), _LONGEST_NAME)
+        return say("passes.of", forward=forward, backward=backward, name=name)
 
     def sibling(self, direction: int) -> str:
         """To a kernel of the same launch."""

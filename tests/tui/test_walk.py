@@ -14,9 +14,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 from launch_groups import COMPILED, COMPILED_CALL, GRAPH, GRAPH_CALL, launch_groups
 from measured import session_of
 
+from npu_tui.analysis.calls import host_operators, launched_in
 from npu_tui.analysis.overlap import free_slices
 from npu_tui.analysis.ranges import namesakes
 from npu_tui.load.load import load
+from npu_tui.trace.model import FORWARD_BACKWARD
 from npu_tui.trace.text import duration_text
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.footer import StatusLine
@@ -27,6 +29,44 @@ from npu_tui.view.scene import Selected
 
 def status(driver) -> str:
     return str(driver.main.query_one(StatusLine).render())
+
+
+# --- forward and backward
+
+
+async def test_one_key_shows_the_forward_and_the_backward_operation_of_the_selection(session):
+    trace = session.scene.traces[0]
+    operators = host_operators(trace)
+    at = int(np.flatnonzero(operators.backward)[0])
+    forward, times = int(operators.item[at]), (operators.device_total[at], operators.backward[at])
+    assert len(links_of(trace, forward, FORWARD_BACKWARD).out) == 1
+    backward = int(trace.links.target_slice[links_of(trace, forward, FORWARD_BACKWARD).out[0]])
+    lengths = [duration_text(int(trace.slices.end[item] - trace.slices.start[item])) for item in (forward, backward)]
+    words = [f"{length}, device {duration_text(int(time))}" for length, time in zip(lengths, times, strict=True)]
+    async with opened(session) as driver:
+        driver.explorer.select(Selected(0, forward))
+        await driver.press("%")
+        assert status(driver).startswith(f"forward {words[0]}   backward {words[1]}   {trace.name_of(backward)}")
+        for key, item, said in (("forward", forward, words[0]), ("backward", backward, words[1])):
+            parts = key, trace.name_of(item), said
+            assert any(all(part in line for part in parts) for line in driver.text().splitlines())
+        view, rows = driver.state.viewport, driver.explorer.rows
+        assert view.start <= trace.slices.start[forward] and trace.slices.end[backward] <= view.end
+        lanes = {(row.lane, row.depth) for row in rows}
+        assert {(int(trace.slices.lane[item]), int(trace.slices.depth[item])) for item in (forward, backward)} <= lanes
+        await driver.press("%")
+        assert driver.state.selection.item == backward
+        await driver.press("%")
+        assert driver.state.selection.item == forward
+        driver.explorer.select(Selected(0, int(launched_in(trace, backward)[0])))
+        await driver.press("%")
+        assert driver.state.selection.item == backward
+        await driver.press("escape")
+        assert len(driver.explorer.rows) > len(rows)
+        step = next(item for item in range(len(trace.slices)) if trace.name_of(item).startswith("Optimizer.step"))
+        driver.explorer.select(Selected(0, step))
+        await driver.press("%")
+        assert status(driver).startswith(f"no fwd→bwd link starts or ends in {trace.name_of(step)}")
 
 
 # --- slices of the same name, siblings, bubbles, steps

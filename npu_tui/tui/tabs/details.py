@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from npu_tui.analysis.calls import I64, launched_in, passes_of
 from npu_tui.analysis.chain import Chain, chain_of
 from npu_tui.analysis.code_lines import CodeLine, line_of
 from npu_tui.analysis.device import Window
@@ -167,7 +168,7 @@ def details(now: Context) -> Content:
     trace = now.selection.trace
     profile = now.session.profiles[trace]
     item = now.selection.item
-    kernel: Sequence[RenderableType] = event_lines(profile, item)
+    kernel: Sequence[RenderableType] = [*event_lines(profile, item), *pass_lines(profile.trace, item)]
     if profile.compute[item]:
         kernel = kernel_facts(profile.kernel_table, item)
     classes, offset = scene.link_classes[trace], scene.offsets[trace]
@@ -295,6 +296,30 @@ def event_lines(profile: Profile, item: int) -> Sequence[RenderableType]:
             words = say("details.event", name=trace.name_of(each), lane=lane, at=exact_text(end))
             found.append(labelled(say(f"details.{key}"), printable(words)))
     return found or [Text(say("details.event_unknown"), style="dim")]
+
+
+def pass_lines(trace: Trace, item: int) -> Iterator[Text]:
+    """The forward operation of slice ``item`` and its backward ones: how long on the host, and what they launched."""
+    found = passes_of(trace, item)
+    if found is None:
+        return
+    for key, hosts in (("phase.forward", (found.forward,)), ("phase.backward", found.backward)):
+        name, start = printable(trace.name_of(hosts[0])), exact_text(int(trace.slices.start[hosts[0]]))
+        more = say("passes.more", count=len(hosts) - 1) if len(hosts) > 1 else ""
+        yield labelled(say(key), say("passes.line", name=f"{name}{more}", start=start, times=pass_times(trace, hosts)))
+
+
+def pass_times(trace: Trace, hosts: Sequence[int]) -> str:
+    """The time of the operations ``hosts`` on the host and that of what they launched, where links tell."""
+    kernels = [items for host in hosts if (items := launched_in(trace, host)) is not None]
+    host = duration_text(_length(trace, np.array(hosts)))
+    if not kernels:
+        return host
+    return say("passes.times", host=host, device=duration_text(_length(trace, np.unique(np.concatenate(kernels)))))
+
+
+def _length(trace: Trace, items: I64) -> int:
+    return int((trace.slices.end[items] - trace.slices.start[items]).sum())
 
 
 def _code(code: CodeLine) -> Text:
