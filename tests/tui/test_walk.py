@@ -51,7 +51,8 @@ async def test_one_key_shows_the_forward_and_the_backward_operation_of_the_selec
             parts = key, trace.name_of(item), said
             assert any(all(part in line for part in parts) for line in driver.text().splitlines())
         view, rows = driver.state.viewport, driver.explorer.rows
-        assert view.start <= trace.slices.start[forward] and trace.slices.end[backward] <= view.end
+        assert view.start <= trace.slices.start[forward]
+        assert trace.slices.end[backward] <= view.end
         lanes = {(row.lane, row.depth) for row in rows}
         assert {(int(trace.slices.lane[item]), int(trace.slices.depth[item])) for item in (forward, backward)} <= lanes
         await driver.press("%")
