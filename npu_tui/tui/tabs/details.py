@@ -305,8 +305,8 @@ def pass_lines(trace: Trace, item: int) -> Iterator[Text]:
         return
     for key, hosts in (("phase.forward", (found.forward,)), ("phase.backward", found.backward)):
         name, start = printable(trace.name_of(hosts[0])), exact_text(int(trace.slices.start[hosts[0]]))
-        more = say("passes.more", count=len(hosts) - 1) if len(hosts) > 1 else ""
-        yield labelled(say(key), say("passes.line", name=f"{name}{more}", start=start, times=pass_times(trace, hosts)))
+        name = say("passes.more", name=name, count=len(hosts) - 1) if len(hosts) > 1 else name
+        yield labelled(say(key), say("passes.line", name=name, start=start, times=pass_times(trace, hosts)))
 
 
 def pass_times(trace: Trace, hosts: Sequence[int]) -> str:
