@@ -308,24 +308,18 @@ class Profile(Tables):
 
     def _part(self, span: Span | None, step: int | None) -> Measured:
         from npu_tui.analysis.device import EVERYTHING, Window
-        from npu_tui.profile.parts import WHOLE_TRACE, Selection, parse_range, select_step
+        from npu_tui.profile.parts import NoPartError, Selection, part_of
 
-        selection: Selection | None = WHOLE_TRACE
-        if span is not None and step is not None:
-            raise Error(say("query.both"))
-        if isinstance(span, str):
-            selection = parse_range(span)
-        elif span is not None:
-            start, end = (bound if given is None else int(given)
-                          for given, bound in zip(span, (EVERYTHING.start, EVERYTHING.end), strict=True))  # fmt: skip
-            selection = Selection(Window(start, end)) if start < end else None
-        if selection is None:
+        if span is None or isinstance(span, str) or step is not None:
+            try:
+                return part_of(self.measured, None if span is None else str(span), step)
+            except NoPartError as error:
+                raise Error(words(error.message)) from None
+        start, end = (bound if given is None else int(given)
+                      for given, bound in zip(span, (EVERYTHING.start, EVERYTHING.end), strict=True))  # fmt: skip
+        if start >= end:
             raise Error(say("cli.bad_range"))
-        if step is not None:
-            selection = select_step(self.measured.steps, step)
-            if selection is None:
-                raise Error(say("cli.no_step", step=step))
-        return self.measured.part(selection)
+        return self.measured.part(Selection(Window(start, end)))
 
     def __repr__(self) -> str:
         trace = self.measured.trace

@@ -23,6 +23,8 @@ from npu_tui.load.json_events import Event, decode_events, strict_json
 from npu_tui.load.json_reader import mark_pairs
 from npu_tui.load.times import INVALID, parse_time
 from npu_tui.load.unpack import plain_path
+from npu_tui.profile.profile import Profile
+from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import HOST_TO_DEVICE, TASK_QUEUE, Trace
 from npu_tui.trace.transfers import groups_of
 
@@ -40,6 +42,51 @@ class Wanted(Struct, frozen=True):
     lanes: frozenset[int] | None = None
     names: tuple[str, ...] = ()
     clip: bool = False
+
+
+class NoCropError(ValueError):
+    """A crop that cannot be made; ``message`` is one line that says why."""
+
+    def __init__(self, message: Message) -> None:
+        super().__init__(message.code)
+        self.message = message
+
+
+class Cropped(Struct, frozen=True):
+    """What a crop keeps of how many slices and links, how many events it writes, and the ``bytes`` of its file."""
+
+    path: str
+    slices: int
+    of_slices: int
+    links: int
+    of_links: int
+    events: int
+    bytes: int
+
+
+def crop(
+    part: Profile, path: Path, lanes: Sequence[str] = (), names: Sequence[str] = (), clip: bool = False
+) -> Cropped:
+    """Write the range of ``part`` to the file ``path``: lanes and slices with one of these texts in their names.
+
+    Raises ``NoCropError``, ``InputError`` if the file of the trace is gone or has changed, ``OSError``.
+    """
+    trace, window = part.trace, part.window
+    if not str(path).endswith((".json", ".json.gz")):
+        raise NoCropError(message("crop.bad_output"))
+    if not isinstance(trace.args, JsonArgs) or not len(trace.slices):
+        code = "crop.database" if part.kind == "database" else "crop.no_text"
+        raise NoCropError(message(code, path=part.path))
+    on = lanes_named(trace, lanes) if lanes else None
+    if on is not None and not on:
+        layers = ", ".join(dict.fromkeys(layer.name for layer in trace.layers if layer.lanes))
+        raise NoCropError(message("crop.no_lane", name=", ".join(lanes), names=layers))
+    kept = chosen(trace, Wanted(Window(window.start, window.end), on, tuple(names), clip))
+    slices, links = int(kept.slices.sum()), int(kept.links.sum())
+    if not slices:
+        raise NoCropError(message("crop.nothing"))
+    events = write_events(path, kept_events(trace, trace.args, kept), frame_of(trace))
+    return Cropped(str(path), slices, len(trace.slices), links, len(trace.links), events, path.stat().st_size)
 
 
 class Chosen(Struct, frozen=True):

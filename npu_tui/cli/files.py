@@ -126,36 +126,17 @@ def run_crop(parser: Parser, options: argparse.Namespace) -> int:
 
     Raises ``InputError`` for a trace that cannot be read, ``SettingsError``, ``OSError`` of the file.
     """
-    if not options.output.endswith((".json", ".json.gz")):
+    if not options.output.endswith((".json", ".json.gz")):  # known before the trace is read
         parser.error(say("crop.bad_output"))
-    from npu_tui.analysis.device import Window
-    from npu_tui.crop import Wanted, chosen, frame_of, kept_events, lanes_named, write_events
-    from npu_tui.load.args import JsonArgs
-    from npu_tui.load.database_args import DatabaseArgs
-    from npu_tui.trace.text import count_text
+    from npu_tui.crop import NoCropError, crop
 
-    part = part_of(parser, options)
-    trace, window = part.trace, part.window
-    if isinstance(trace.args, DatabaseArgs):
-        parser.error(say("crop.database", path=options.path))
-    if not isinstance(trace.args, JsonArgs) or not len(trace.slices):
-        parser.error(say("crop.no_text", path=options.path))
-    lanes = lanes_named(trace, options.lanes) if options.lanes else None
-    if lanes is not None and not lanes:
-        names = ", ".join(dict.fromkeys(layer.name for layer in trace.layers if layer.lanes))
-        parser.error(say("crop.no_lane", name=", ".join(options.lanes), names=names))
-    found = chosen(trace, Wanted(Window(window.start, window.end), lanes, tuple(options.slices), options.clip))
-    slices, links = int(found.slices.sum()), int(found.links.sum())
-    if not slices:
-        parser.error(say("crop.nothing"))
-    path = Path(options.output)
-    events = write_events(path, kept_events(trace, trace.args, found), frame_of(trace))
-    told = (slices, len(trace.slices), links, len(trace.links), events)
-    kept, whole, kept_links, all_links, written = map(count_text, told)
-    size = path.stat().st_size / 1e6
+    try:
+        made = crop(part_of(parser, options), Path(options.output), options.lanes, options.slices, options.clip)
+    except NoCropError as error:
+        parser.error(words(error.message))
     print(
-        say("crop.done", path=path, slices=kept, all=whole, links=kept_links, all_links=all_links, events=written,
-            size=f"{size:.3f}"),
+        say("crop.done", path=made.path, slices=f"{made.slices:,}", all=f"{made.of_slices:,}", links=f"{made.links:,}",
+            all_links=f"{made.of_links:,}", events=f"{made.events:,}", size=f"{made.bytes / 1e6:.3f}"),
         file=sys.stderr,
     )  # fmt: skip
     return DONE

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from npu_tui.cli.streams import refuse
 from npu_tui.settings import GLYPHS
-from npu_tui.strings import say
+from npu_tui.strings import say, words
 
 if TYPE_CHECKING:
     from npu_tui.analysis.evidence import Evidence
@@ -231,22 +231,16 @@ def part_of(parser: argparse.ArgumentParser, options: argparse.Namespace, ahead:
     for a part that the profile does not have.
     """
     thresholds = thresholds_of(options.config)
-    from npu_tui.profile.parts import WHOLE_TRACE, parse_range, select_step
-    from npu_tui.trace.text import exact_text
+    from npu_tui.profile import parts
 
-    selection = WHOLE_TRACE if options.range is None else parse_range(options.range)
-    if selection is None:
+    if options.range is not None and parts.parse_range(options.range) is None:  # known before the trace is read
         parser.error(say("cli.bad_range"))
     refuse_terminal(parser, options.path)
     profile = opened_profile(options.path, not options.no_cache, thresholds, options.source, ahead)
-    trace = profile.trace
-    if selection.window.start > trace.end or selection.window.end < 0:
-        parser.error(say("cli.outside", end=exact_text(trace.end)))
-    if options.step is not None:
-        selection = select_step(profile.steps, options.step)
-        if selection is None:
-            parser.error(say("cli.no_step", step=options.step))
-    return profile.part(selection)
+    try:
+        return parts.part_of(profile, options.range, options.step)
+    except parts.NoPartError as error:
+        parser.error(words(error.message))
 
 
 def allowed_loss(parser: argparse.ArgumentParser, options: argparse.Namespace) -> float:

@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -117,12 +118,43 @@ def name_keys(key_of: Callable[[str], str]) -> None:
     _PRESS.key_of = key_of
 
 
+class _Ours(str):
+    """A text whose names are labels already."""
+
+    __slots__ = ()
+
+
+_LABELS: ContextVar[Callable[[str], str] | None] = ContextVar("labels", default=None)
+_MEASURE = re.compile(r"[-+−±–…\d\s.,:;<>%]*(?:ns|µs|us|ms|s|min|h|[kMG]?B|[KMG]iB|GB/s|[kMGTP]?FLOP)?")
+
+
+@contextmanager
+def labelling(label_of: Callable[[str], str]) -> Iterator[None]:
+    """Inside, texts hold ``label_of(name)`` in place of each name that is not ours, such as that of a kernel.
+
+    Who reads the texts as instructions, a model for example, then reads nothing that a trace says. Measures stay.
+    """
+    before = _LABELS.set(label_of)
+    try:
+        yield
+    finally:
+        _LABELS.reset(before)
+
+
+def _named(text: str) -> str:
+    """``text`` as it stands in a sentence."""
+    label_of = _LABELS.get()
+    return text if label_of is None or isinstance(text, _Ours) or _MEASURE.fullmatch(text) else label_of(text)
+
+
 def say(key: str, /, **values: object) -> str:
     """The text for ``key`` with ``values`` filled in, and the keys that it names.
 
     A placeholder may name the kind of its value, such as ``{lost:time}`` (``KINDS``). A value may be a ``Message``.
     """
-    return texts_of(_SPOKEN.language)[key].format(press=_PRESS, **{name: _Value(each) for name, each in values.items()})
+    text = texts_of(_SPOKEN.language)[key]
+    text = text.format(press=_PRESS, **{name: _Value(each) for name, each in values.items()})
+    return text if _LABELS.get() is None else _Ours(text)
 
 
 def words(message: Message | str) -> str:
@@ -133,7 +165,7 @@ def words(message: Message | str) -> str:
 def _and(values: Iterable[object]) -> str:
     """``0, 1 and 2``."""
     *first, last = [str(_Value(each)) for each in values] or [""]
-    return say("list.and", first=say("list.comma").join(first), last=last) if first else last
+    return say("list.and", first=_Ours(say("list.comma").join(first)), last=_Ours(last)) if first else last
 
 
 def _list(values: Iterable[object]) -> str:
@@ -181,11 +213,13 @@ class _Value:
         self.value = value
 
     def __str__(self) -> str:
-        if isinstance(self.value, (str, int, float)):
+        if isinstance(self.value, str):
+            return _named(self.value)
+        if isinstance(self.value, (int, float)):
             return str(self.value)
         from npu_tui.trace.message import Message  # which costs more than all of --help
 
-        return words(self.value) if isinstance(self.value, Message) else str(self.value)
+        return words(self.value) if isinstance(self.value, Message) else _named(str(self.value))
 
     def _counted(self, spec: str) -> str:
         """A number, already in words or not, with what is counted; as wide as a width ahead of that says."""
@@ -198,7 +232,7 @@ class _Value:
         if not spec:
             return str(self)
         if spec == "count" and isinstance(self.value, str):  # one that is written already
-            return self.value
+            return str(self)
         kind = KINDS.get(spec)
         if kind is not None:
             return say("report.unknown") if self.value is None else kind(self.value)
