@@ -308,7 +308,8 @@ class Profile(Tables):
 
     def _part(self, span: Span | None, step: int | None) -> Measured:
         from npu_tui.analysis.device import EVERYTHING, Window
-        from npu_tui.profile.parts import NoPartError, Selection, part_of
+        from npu_tui.profile.parts import Selection
+        from npu_tui.profile.selection import NoPartError, part_of
 
         if span is None or isinstance(span, str) or step is not None:
             try:

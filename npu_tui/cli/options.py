@@ -231,15 +231,16 @@ def part_of(parser: argparse.ArgumentParser, options: argparse.Namespace, ahead:
     for a part that the profile does not have.
     """
     thresholds = thresholds_of(options.config)
-    from npu_tui.profile import parts
+    from npu_tui.profile import selection
+    from npu_tui.profile.parts import parse_range
 
-    if options.range is not None and parts.parse_range(options.range) is None:  # known before the trace is read
+    if options.range is not None and parse_range(options.range) is None:  # known before the trace is read
         parser.error(say("cli.bad_range"))
     refuse_terminal(parser, options.path)
     profile = opened_profile(options.path, not options.no_cache, thresholds, options.source, ahead)
     try:
-        return parts.part_of(profile, options.range, options.step)
-    except parts.NoPartError as error:
+        return selection.part_of(profile, options.range, options.step)
+    except selection.NoPartError as error:
         parser.error(words(error.message))
 
 

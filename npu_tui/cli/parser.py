@@ -41,6 +41,7 @@ _COMMANDS = {
     "whatif": Command("look", "report", "whatif.description", "whatif.epilog"),
     "screenshot": Command("look", "explore", "cli.screenshot"),
     "watch": Command("look", "watch", "watch.description", "watch.epilog"),
+    "mcp": Command("look", "mcp", "mcp.description", "mcp.epilog"),
     "check": Command("gate", "check", "gate.description", "gate.epilog"),
     "index": Command("files", "files", "cli.index"),
     "cache": Command("files", "files", "cache.help"),

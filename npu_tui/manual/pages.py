@@ -9,9 +9,12 @@ TUTORIALS = ("first", "launches", "idle", "operators", "slow-rank", "peak", "cha
 
 TOPICS = (
     *TUTORIALS, "screen", "keys", "search", "report", "ranks", "compare", "query", "python", "crop", "ci", "settings",
-    "formats", "speed", "terminals", "browser", "agents",
+    "formats", "speed", "terminals", "browser", "agents", "skill",
 )  # fmt: skip
 """All topics, from the first minutes to what scripts need."""
+
+_FILES = {"skill": "SKILL"}
+"""Pages whose file has a name of its own: a skill is a ``SKILL.md`` with a head in YAML, as agents read it."""
 
 _WIDEST = 110
 _BREAK_BEHIND_WIDE = re.compile(r"(?<=[\u3000-\u9fff\uff00-\uffef])\n {0,3}(?=[^\s*|#\d-])")
@@ -21,12 +24,12 @@ def page(topic: str, language: str) -> str:
     """The Markdown of ``topic``, one of ``TOPICS``, in ``language``."""
     from importlib.resources import files
 
-    return (files(__package__) / language / f"{topic}.md").read_text(encoding="utf-8")
+    return (files(__package__) / language / f"{_FILES.get(topic, topic)}.md").read_text(encoding="utf-8")
 
 
 def title(topic: str, language: str) -> str:
     """What the page about ``topic`` is called in ``language``."""
-    return page(topic, language).partition("\n")[0].lstrip("# ")
+    return next(line for line in page(topic, language).splitlines() if line.startswith("# ")).lstrip("# ")
 
 
 def drawn(text: str, columns: int) -> str:

@@ -38,7 +38,7 @@ _LEFT_OUT = 4
 
 def compare_document(report: schema.Compared, pair: Pair | None = None) -> Document:
     """What ``report`` says; with the ``pair`` of profiles as on the screen, a picture of both timelines too."""
-    verdict, *rest = _verdicts(report)
+    verdict, *rest = verdicts(report)
     blocks: list[Block] = [Paragraph(tuple(_sides(report)), "faint"), Paragraph(tuple(rest))]
     parts = _parts(report)
     blocks += [parts] if parts.rows else []
@@ -89,8 +89,8 @@ def _sides(report: schema.Compared) -> Iterator[str]:
             yield say("compare.left_out", steps=say("list.comma").join(left))
 
 
-def _verdicts(report: schema.Compared) -> Iterator[str]:
-    """The verdict on the step, and what it rests on."""
+def verdicts(report: schema.Compared) -> Iterator[str]:
+    """The verdict on the step, and what it rests on, in lines."""
     step = report.step
     yield _verdict("compare.verdict", step)
     base = sum(step.base_us) / len(step.base_us)

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from msgspec import Struct
 
 from npu_tui.analysis.device import EVERYTHING, Window
-from npu_tui.trace.message import Message, message
 from npu_tui.trace.once import once
-from npu_tui.trace.text import exact_text, parse_duration
+from npu_tui.trace.text import parse_duration
 
 if TYPE_CHECKING:
     from npu_tui.analysis.steps import Step
-    from npu_tui.profile.profile import Profile
 
 T = TypeVar("T")
 
@@ -63,30 +61,3 @@ def select_step(steps: Sequence[Step], number: int) -> Selection | None:
     """The time on the device of ``ProfilerStep#number``; None without that step, or if it launched nothing."""
     window = next((step.window for step in steps if step.number == number), None)
     return None if window is None else Selection(window, number)
-
-
-class NoPartError(ValueError):
-    """A part that a profile does not have; ``message`` is one line that says so."""
-
-    def __init__(self, message: Message) -> None:
-        super().__init__(message.code)
-        self.message = message
-
-
-def part_of(profile: Profile, span: str | None = None, step: int | None = None) -> Profile:
-    """The part of ``profile`` in the range ``span`` such as ``12ms..14ms``, or of ``ProfilerStep#step``; else all.
-
-    Raises ``NoPartError`` for both at once, a text that is no range, and what the profile does not have.
-    """
-    if span is not None and step is not None:
-        raise NoPartError(message("query.both"))
-    selection = WHOLE_TRACE if span is None else parse_range(span)
-    if selection is None:
-        raise NoPartError(message("cli.bad_range"))
-    if selection.window.start > profile.trace.end or selection.window.end < 0:
-        raise NoPartError(message("cli.outside", end=exact_text(profile.trace.end)))
-    if step is not None:
-        selection = select_step(profile.steps, step)
-        if selection is None:
-            raise NoPartError(message("cli.no_step", step=step))
-    return profile.part(selection)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from npu_tui.analysis.thresholds import Thresholds
     from npu_tui.jobs.job import Job
+    from npu_tui.jobs.opening import Progress
     from npu_tui.load.find import Form
     from npu_tui.profile.profile import Profile
 
@@ -48,8 +49,10 @@ def opened_tables(
     return ProfileTables(lambda: [profile])
 
 
-def job_tables(path: Path, thresholds: Thresholds, cached: bool = True) -> ProfileTables:
-    """The tables of all ranks in the folder ``path``, read when a query needs them."""
+def job_tables(
+    path: Path, thresholds: Thresholds, cached: bool = True, progress: Progress | None = None
+) -> ProfileTables:
+    """The tables of all ranks in the folder ``path``, read when a query needs them; ``progress`` as for the job."""
 
     def profiles() -> list[Profile]:
         from npu_tui.jobs.opening import is_kept
@@ -66,7 +69,7 @@ def job_tables(path: Path, thresholds: Thresholds, cached: bool = True) -> Profi
     def job() -> Job:
         from npu_tui.jobs.opening import open_job
 
-        return open_job(path)
+        return open_job(path, progress=progress)
 
     return ProfileTables(profiles, job)
 

@@ -19,7 +19,7 @@ from npu_tui.tui.commands import find_key
 from npu_tui.tui.job_screen import JobScreen
 from npu_tui.tui.session import make_session
 from npu_tui.tui.terminal.internals import strips_of
-from npu_tui.tui.terminal.terminal import Terminal
+from npu_tui.tui.terminal.terminal import Terminal, glyphs_named
 from npu_tui.view.ansi import Rgb
 from npu_tui.view.grid import Attr
 from npu_tui.view.palette import Ink
@@ -83,6 +83,21 @@ def frames(
     """The screens of one walk over ``profiles``: the first one, then one after each group of ``keys``."""
     app = NpuTui(session=make_session(profiles), terminal=Terminal())
     return asyncio.run(_frames(app, columns, rows, [[], *keys]))
+
+
+def screen(
+    shown: Profile | Path, columns: int, rows: int, keys: list[str], start: Start | None = None
+) -> list[list[Piece]]:
+    """The rows of the screen of a profile, or of the overview of the job at a path, in characters of ASCII.
+
+    Raises ``InputError`` if nothing of the job can be read.
+    """
+    terminal = Terminal(glyphs=glyphs_named("ascii"))
+    if isinstance(shown, Path):
+        app = NpuTui(job=JobScreen(shown, terminal, None), terminal=terminal)
+    else:
+        app = NpuTui(session=make_session([shown]), terminal=terminal, start=start)
+    return asyncio.run(_frames(app, columns, rows, [keys]))[-1]
 
 
 def text_frame(app: NpuTui, columns: int, rows: int, keys: Sequence[str]) -> list[str]:

@@ -1,0 +1,111 @@
+"""What is read beside the tools: resources about findings, pages, schemas and pictures, and the prompts of users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import mcp_types as types
+import orjson
+from mcp.shared.exceptions import MCPError
+
+from npu_tui.manual.pages import TOPICS, page, title
+from npu_tui.mcp.session import Session
+from npu_tui.output.schemas import REPORTS, report_schema
+from npu_tui.strings import ENGLISH, say
+from npu_tui.trace.text import brief
+
+_SCHEME = "npu-tui://"
+
+PROMPTS = {"why-slow": ("path",), "change-helped": ("base", "new"), "which-rank": ("path",)}
+"""Every prompt with its arguments; the text is ``mcp.prompt.<name>``."""
+
+
+def instructions() -> str:
+    """What a client tells its model about the server: the skill without its head."""
+    return page("skill", ENGLISH).split("---", 2)[-1].strip()
+
+
+def resources() -> list[types.Resource]:
+    """The pages of the manual, the schemas, and what every finding means."""
+    from npu_tui.output.explain import KINDS
+
+    pages = [(f"manual/{topic}", title(topic, ENGLISH), "text/markdown") for topic in TOPICS]
+    schemas = [(f"schema/{name}", f"JSON Schema of {name}", "application/json") for name in REPORTS]
+    findings = [(f"finding/{kind.id}", f"What {kind.id} means", "text/markdown") for kind in KINDS]
+    return [
+        types.Resource(uri=_SCHEME + place, name=place, title=about, mime_type=form)
+        for place, about, form in (*pages, *schemas, *findings)
+    ]
+
+
+def templates() -> list[types.ResourceTemplate]:
+    """Addresses with a name to fill in."""
+    places = ("manual/{topic}", "schema/{name}", "finding/{id}", "picture/{number}")
+    return [types.ResourceTemplate(uri_template=_SCHEME + place, name=place.partition("/")[0]) for place in places]
+
+
+def resource(session: Session, address: str) -> types.ReadResourceResult:
+    """What is at ``address``. Raises ``MCPError`` for what is not there."""
+    kind, _, name = address.removeprefix(_SCHEME).partition("/")
+    read = _READERS.get(kind)
+    found = read(session, name) if read is not None and address.startswith(_SCHEME) else None
+    if found is None:
+        raise MCPError(types.INVALID_PARAMS, say("mcp.no_resource", places=", ".join(_READERS)))
+    text, form = found
+    return types.ReadResourceResult(
+        contents=[types.TextResourceContents(uri=address, text=text, mime_type=form)], ttl_ms=0, cache_scope="private"
+    )
+
+
+_Read = Callable[[Session, str], tuple[str, str] | None]
+
+
+def _page(session: Session, topic: str) -> tuple[str, str] | None:
+    return (page(topic, ENGLISH), "text/markdown") if topic in TOPICS else None
+
+
+def _schema(session: Session, name: str) -> tuple[str, str] | None:
+    return (orjson.dumps(report_schema(name)).decode(), "application/json") if name in REPORTS else None
+
+
+def _finding(session: Session, id: str) -> tuple[str, str] | None:
+    from npu_tui.output.explain import explain_document, kind_of
+    from npu_tui.output.formats import written
+
+    kind = kind_of(id)
+    return None if kind is None else (written(explain_document(kind, session.thresholds), "markdown"), "text/markdown")
+
+
+def _picture(session: Session, number: str) -> tuple[str, str] | None:
+    svg = session.pictures.get(number)
+    return None if svg is None else (svg, "image/svg+xml")
+
+
+_READERS: dict[str, _Read] = {"manual": _page, "schema": _schema, "finding": _finding, "picture": _picture}
+
+
+def prompts() -> list[types.Prompt]:
+    """What users ask most."""
+    argument = partial(types.PromptArgument, required=True)
+    return [
+        types.Prompt(
+            name=name, description=say(f"mcp.prompt.{name}.title"), arguments=[argument(name=word) for word in words]
+        )
+        for name, words in PROMPTS.items()
+    ]
+
+
+_LONGEST = 1_000
+
+
+def prompt(name: str, arguments: dict[str, str]) -> types.GetPromptResult:
+    """The text of a prompt. Raises ``MCPError`` for one that is not there, or without its arguments."""
+    if name not in PROMPTS or any(not arguments.get(word) for word in PROMPTS[name]):
+        told = "; ".join(f"{known} ({', '.join(words)})" for known, words in PROMPTS.items())
+        raise MCPError(types.INVALID_PARAMS, say("mcp.no_prompt", prompts=told))
+    text = say(f"mcp.prompt.{name}", **{word: brief(arguments[word], _LONGEST) for word in PROMPTS[name]})
+    content = types.TextContent(type="text", text=text)
+    return types.GetPromptResult(
+        description=say(f"mcp.prompt.{name}.title"), messages=[types.PromptMessage(role="user", content=content)]
+    )

@@ -1,0 +1,203 @@
+"""The protocol: the tools, resources and prompts of a session for the clients of the official SDK (``mcp`` 2.x).
+
+https://modelcontextprotocol.io/specification
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from difflib import get_close_matches
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import mcp_types as types
+import msgspec
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel.server import Server
+from mcp.server.stdio import stdio_server
+
+from npu_tui import __version__
+from npu_tui.analysis.what_if import UnknownChangeError
+from npu_tui.load.errors import Cancelled, InputError
+from npu_tui.mcp import guide
+from npu_tui.mcp.answers import Answer, dumped, written
+from npu_tui.mcp.session import Call, Refusal, Session
+from npu_tui.mcp.tools import TOOLS, Tool
+from npu_tui.output.whatif import NoReplayError
+from npu_tui.profile.selection import NoPartError
+from npu_tui.query.query import QueryError
+from npu_tui.strings import labelling, say, words
+from npu_tui.trace.message import Message, message
+
+Context = ServerRequestContext[Any, Any]
+
+_TICK_SECONDS = 0.2
+"""How often progress is told."""
+
+
+def input_schema(tool: Tool) -> dict[str, Any]:
+    """The JSON Schema of the arguments of ``tool``."""
+    schema = msgspec.json.schema(tool.arguments)
+    found: dict[str, Any] = schema["$defs"][tool.arguments.__name__]
+    return {key: found[key] for key in ("type", "properties", "required", "additionalProperties") if key in found}
+
+
+_ANSWER = {
+    "type": "object",
+    "properties": {
+        "verdict": {"type": "array", "items": {"type": "string"}},
+        "error": {"type": "string"},
+        "about": {"type": "string"},
+        "next": {"type": "array", "items": {"type": "object"}},
+        "more": {"type": "object"},
+        "data": {
+            "type": "object",
+            "description": "Fields of the document: resource npu-tui://schema/report and others",
+        },
+    },
+    "required": ["data"],
+}
+
+
+def listed_tools() -> list[types.Tool]:
+    """Every tool with its schemas."""
+    return [
+        types.Tool(
+            name=name,
+            description=inspect.getdoc(tool.arguments),
+            input_schema=input_schema(tool),
+            output_schema=_ANSWER,
+            annotations=types.ToolAnnotations(
+                read_only_hint=not tool.writes, destructive_hint=False, open_world_hint=False
+            ),
+        )
+        for name, tool in TOOLS.items()
+    ]
+
+
+def answered(session: Session, call: Call, name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The answer of the tool ``name`` as an object, and addresses of pictures; with ``error`` where there is none.
+
+    Raises ``Cancelled`` where the caller has given up.
+    """
+    with labelling(session.label_of):
+        try:
+            answer = _run(session, call, name, arguments)
+            return written(answer, session.names), list(answer.links)
+        except Cancelled:
+            raise
+        except Exception as error:
+            refused = written(Answer(verdict=[_said(error)], data={}), session.names)
+            return {"error": refused.pop("verdict")[0], **refused}, []
+
+
+def _run(session: Session, call: Call, name: str, arguments: dict[str, Any]) -> Answer:
+    tool = TOOLS.get(name)
+    if tool is None:
+        raise Refusal(message("mcp.no_tool", name=name, names=list(TOOLS)))
+    try:
+        given = msgspec.convert(arguments, tool.arguments, strict=False)
+    except msgspec.ValidationError as error:
+        names = [field.encode_name for field in msgspec.structs.fields(tool.arguments)]
+        raise Refusal(message("mcp.arguments", why=_plain_why(str(error), names), tool=name, names=names)) from None
+    answer = tool.run(session, call, given)
+    answer.limit, answer.cursor, answer.tokens = given.limit, given.cursor, given.tokens
+    return answer
+
+
+def _plain_why(why: str, names: list[str]) -> str:
+    """What msgspec says is wrong, with the argument that may be meant."""
+    unknown = why.split("`")[1] if "unknown field" in why else ""
+    near = get_close_matches(unknown, names, 1) if unknown else []
+    return f"{why} ({near[0]}?)" if near else why
+
+
+def _said(error: Exception) -> str:
+    """``error`` in one line that says what to do."""
+    said = getattr(error, "message", None) or getattr(error, "said", None)
+    if isinstance(error, (Refusal, InputError, QueryError, NoPartError, UnknownChangeError, NoReplayError)):
+        return words(said) if isinstance(said, Message) else say("mcp.said", text=str(said))
+    if isinstance(error, OSError):
+        return say("mcp.file", path=str(error.filename), why=error.strerror or str(error))
+    if isinstance(error, MemoryError):
+        return say("cli.no_memory")
+    if isinstance(said, Message):
+        return words(said)
+    return say("mcp.internal", error=f"{type(error).__name__}: {error}")
+
+
+def make_server(session: Session) -> Server[Any]:
+    """The server of ``session``, for any transport."""
+
+    async def list_tools(ctx: Context, params: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=listed_tools())
+
+    async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        call = Call()
+        work = partial(answered, session, call, params.name, params.arguments or {})
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(_tell, ctx, call)
+                found, links = await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+                group.cancel_scope.cancel()
+        finally:
+            call.given_up.set()
+        content: list[types.ContentBlock] = [types.TextContent(type="text", text=dumped(found))]
+        content += [
+            types.ResourceLink(type="resource_link", uri=link, name="screen", mime_type="image/svg+xml")
+            for link in links
+        ]
+        return types.CallToolResult(content=content, structured_content=found, is_error="error" in found)
+
+    async def list_resources(ctx: Context, params: Any) -> types.ListResourcesResult:
+        return types.ListResourcesResult(resources=guide.resources())
+
+    async def list_templates(ctx: Context, params: Any) -> types.ListResourceTemplatesResult:
+        return types.ListResourceTemplatesResult(resource_templates=guide.templates())
+
+    async def read_resource(ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        return await anyio.to_thread.run_sync(guide.resource, session, str(params.uri))
+
+    async def list_prompts(ctx: Context, params: Any) -> types.ListPromptsResult:
+        return types.ListPromptsResult(prompts=guide.prompts())
+
+    async def get_prompt(ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        return guide.prompt(params.name, dict(params.arguments or {}))
+
+    return Server(
+        "npu-tui",
+        version=__version__,
+        instructions=guide.instructions(),
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_list_resource_templates=list_templates,
+        on_read_resource=read_resource,
+        on_list_prompts=list_prompts,
+        on_get_prompt=get_prompt,
+    )
+
+
+async def _tell(ctx: Context, call: Call) -> None:
+    """Tell how much is read, as long as the call lasts; nothing where the client did not ask."""
+    told = 0
+    while True:
+        await anyio.sleep(_TICK_SECONDS)
+        if call.done > told:
+            told = call.done
+            await ctx.session.report_progress(told, call.total or None)
+
+
+def serve(session: Session) -> None:
+    """Answer on standard input and output until the client closes them."""
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)  # what a client does wrong it is told in the answer
+
+    async def run() -> None:
+        server = make_server(session)
+        async with stdio_server() as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+
+    anyio.run(run)

@@ -1,0 +1,281 @@
+"""What one server keeps between calls: profiles that are open, within the folders that it may read."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from threading import Event, Lock, RLock
+from typing import TYPE_CHECKING, Any
+
+from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.load.errors import Cancelled, InputError, SeveralError, Watcher
+from npu_tui.load.find import Source, find_source, find_sources
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.once import once
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from npu_tui.compare.comparison import Comparison
+    from npu_tui.jobs.job import Job
+    from npu_tui.profile.profile import Profile
+    from npu_tui.query.frames import ProfileTables
+
+_MOST_OPEN = 8
+_MOST_BYTES = 6 << 30
+"""Profiles that stay open, and bytes of their files; the one asked for last always does."""
+_MOST_LOOKED_AT = 50_000
+"""Files of a folder that are looked at for links out of the roots."""
+_MOST_MADE = 16
+"""Answers of one profile that are kept to be read on."""
+
+
+class Refusal(Exception):  # noqa: N818 - said to the caller, nothing is broken
+    """A call that is not answered; ``message`` is one line that says why and what to do."""
+
+    def __init__(self, said: Message) -> None:
+        super().__init__(said.code)
+        self.message = said
+
+
+class Call:
+    """One call while it is answered: how far it is, and whether the caller has given it up."""
+
+    def __init__(self) -> None:
+        self.given_up = Event()
+        self.done, self.total = 0, 0
+
+    def tell(self, done: int, total: int, events: int = 0) -> bool:
+        """Note that ``done`` of ``total`` bytes or ranks are read; False to stop."""
+        self.done, self.total = done, total
+        return not self.given_up.is_set()
+
+    def go_on(self) -> None:
+        """Raise ``Cancelled`` where the caller has given the call up."""
+        if self.given_up.is_set():
+            raise Cancelled
+
+
+class Roots:
+    """The folders that are read, and in which files may be written that the caller names."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self.folders = [Path(os.path.realpath(folder)) for folder in folders]
+
+    def place(self, path: str) -> Path:
+        """Where ``path`` really lies, a relative one in the first root that has it. Raises ``Refusal`` outside."""
+        try:
+            places = [Path(os.path.realpath(root / path)) for root in self.folders]
+            place = next((place for place in places if place.exists()), places[0])
+        except (ValueError, OSError):  # no path at all: a null byte, or too long
+            raise Refusal(message("mcp.no_path", path=path[:200])) from None
+        if not self.hold(place):
+            raise Refusal(message("mcp.outside", path=path, roots=[str(root) for root in self.folders]))
+        return place
+
+    def hold(self, place: Path) -> bool:
+        """Whether the real path ``place`` lies in a root."""
+        return any(place.is_relative_to(root) for root in self.folders)
+
+    def check(self, place: Path) -> None:
+        """Raise ``Refusal`` where a link in the profile or job at ``place`` leads out of the roots."""
+        looked_at = 0
+        for folder, folders, files in os.walk(place if place.is_dir() else place.parent):
+            for name in (*folders, *files):
+                entry = os.path.join(folder, name)
+                if os.path.islink(entry) and not self.hold(Path(os.path.realpath(entry))):
+                    raise Refusal(message("mcp.link", path=entry))
+            if place.is_file():
+                return  # what lies deeper does not belong to the file
+            looked_at += len(folders) + len(files)
+            if looked_at > _MOST_LOOKED_AT:
+                raise Refusal(message("mcp.too_many", path=str(place), most=_MOST_LOOKED_AT))
+
+    def new_file(self, path: str) -> Path:
+        """Where a file ``path`` may be written. Raises ``Refusal`` outside of the roots, and for one that exists."""
+        place = self.place(path)
+        if os.path.lexists(place):
+            raise Refusal(message("mcp.exists", path=path))
+        if not place.parent.is_dir():
+            raise Refusal(message("mcp.no_folder", path=str(place.parent)))
+        return place
+
+
+class Opened:
+    """A profile or a job that stays open, with all that was computed of it.
+
+    ``name`` is what the caller may call it instead of its path, such as ``#1``. ``made`` are answers by what was asked.
+    """
+
+    def __init__(self, name: str, place: Path, stamp: object, size: int) -> None:
+        self.name, self.place, self.stamp, self.size = name, place, stamp, size
+        self.profile: Profile | None = None
+        self.tables: ProfileTables
+        self._made: OrderedDict[object, Any] = OrderedDict()
+        self._lock = RLock()
+
+    @property
+    def job(self) -> Job:
+        """The job; ``KeyError`` for one profile alone."""
+        return self.tables.job
+
+    def kept(self, key: object, make: Callable[[], Any]) -> Any:
+        """What ``make`` gives, once for ``key`` as long as it is among the last that were asked for."""
+        with self._lock:
+            if key not in self._made:
+                self._made[key] = make()
+            self._made.move_to_end(key)
+            while len(self._made) > _MOST_MADE:
+                self._made.popitem(last=False)
+            return self._made[key]
+
+
+class Session:
+    """The profiles that are open, the last used at the end, and the labels of their names."""
+
+    def __init__(self, roots: Sequence[Path], thresholds: Thresholds | None = None, threads: int = 1) -> None:
+        self.roots = Roots(roots)
+        self.thresholds = thresholds or Thresholds()
+        self.names: dict[str, str] = {}
+        self.pictures: OrderedDict[str, str] = OrderedDict()
+        self._threads = threads
+        self._opened: OrderedDict[Path, Opened] = OrderedDict()
+        self._places: list[Path] = []
+        self._labels: dict[str, str] = {}
+        self._lock = Lock()
+        self._locks: dict[Path, RLock] = {}
+
+    @once
+    def _ours(self) -> frozenset[str]:
+        """Words that stand in sentences though they are filled in: they are ours, whoever writes them."""
+        from npu_tui.output.explain import finding_ids
+        from npu_tui.profile.table import COLUMNS
+        from npu_tui.query.frames import TABLES
+
+        return frozenset({"NPU", "GPU", *finding_ids(), *COLUMNS, *TABLES})
+
+    def label_of(self, name: str) -> str:
+        """What stands for ``name`` in sentences: ``[n1]``. The caller finds it in ``names``."""
+        if name in self._ours:
+            return name
+        with self._lock:
+            label = self._labels.setdefault(name, f"[n{len(self._labels) + 1}]")
+            self.names[label[1:-1]] = name
+            return label
+
+    def place_of(self, path: str) -> Path:
+        """The place of what is called ``path``: a path within the roots, or ``#1``. Raises ``Refusal``."""
+        if path[:1] == "#" and path[1:].isdecimal() and 0 < int(path[1:6]) <= len(self._places):
+            return self._places[int(path[1:6]) - 1]
+        return self.roots.place(path)
+
+    def opened(self, path: str, call: Call) -> Opened:
+        """The profile or job at ``path``, read again if its files have changed. Raises ``Refusal``, ``InputError``."""
+        place = self.place_of(path)
+        with self._lock:
+            lock = self._locks.setdefault(place, RLock())
+        with lock:  # of several calls one reads it, the others wait
+            call.go_on()
+            known = self._opened.get(place)
+            stamp, size = _stamp(place)
+            if known is None or known.stamp != stamp:
+                self.roots.check(place)
+                known = self._open(place, stamp, size, call)
+            with self._lock:
+                self._opened[place] = known
+                self._opened.move_to_end(place)
+                while len(self._opened) > 1 and (
+                    len(self._opened) > _MOST_OPEN or sum(entry.size for entry in self._opened.values()) > _MOST_BYTES
+                ):
+                    self._opened.popitem(last=False)
+            return known
+
+    def _open(self, place: Path, stamp: object, size: int, call: Call) -> Opened:
+        from npu_tui.jobs.opening import is_kept
+        from npu_tui.load.load import Opening
+        from npu_tui.nearby import refuse_several
+        from npu_tui.profile.profile import Profile
+        from npu_tui.query.frames import tables_of
+        from npu_tui.query.query import job_tables
+
+        with self._lock:
+            if place not in self._places:
+                self._places.append(place)
+            opened = Opened(f"#{self._places.index(place) + 1}", place, stamp, size)
+        opening = Opening(place)
+        try:
+            if is_kept(place):
+                raise SeveralError(message("input.nothing", path=str(place), folder=""))
+            source = opening.source
+        except SeveralError:
+            refuse_several(place)
+
+            def told(done: int, count: int) -> None:
+                call.tell(done, count)
+                call.go_on()
+
+            opened.tables = job_tables(place, self.thresholds, progress=told)
+            opened.job  # noqa: B018 - read while the caller waits for it
+            return opened
+        profile = Profile(opening.trace(Watcher(call.tell)), source, self.thresholds, self._threads)
+        opened.profile, opened.tables = profile, tables_of(profile)
+        return opened
+
+    def comparison(self, base: Opened, new: Opened) -> Comparison:
+        """``new`` against ``base``, measured once. Raises ``Refusal`` for a job."""
+        from npu_tui.compare.comparison import Comparison
+        from npu_tui.compare.measured import Side
+
+        def make() -> Comparison:
+            return Comparison(Side(one_profile(base)), Side(one_profile(new)))
+
+        comparison: Comparison = new.kept(("compare", base.place, base.stamp), make)
+        return comparison
+
+    def keep_picture(self, svg: str) -> str:
+        """The address of the picture ``svg``, one of the last that were drawn."""
+        with self._lock:
+            number = int(next(reversed(self.pictures), "0")) + 1
+            self.pictures[str(number)] = svg
+            while len(self.pictures) > _MOST_OPEN:
+                self.pictures.popitem(last=False)
+        return f"npu-tui://picture/{number}"
+
+
+def one_profile(opened: Opened) -> Profile:
+    """The profile that is open. Raises ``Refusal`` for a job, with what is there."""
+    if opened.profile is None:
+        raise Refusal(message("mcp.is_job", path=str(opened.place)))
+    return opened.profile
+
+
+def frame_of(opened: Opened, sql: str, most: int) -> pl.DataFrame:
+    """The answer to ``sql``, at most ``most`` rows of it. Raises ``QueryError``, ``InputError``."""
+    from npu_tui.query.query import query
+
+    frame: pl.DataFrame = opened.kept(("sql", sql), lambda: query(opened.tables, sql, most))
+    return frame
+
+
+def _stamp(place: Path) -> tuple[object, int]:
+    """What tells whether the profile or job at ``place`` has changed, and the bytes of its traces."""
+    from npu_tui.jobs.opening import is_kept
+
+    try:
+        if is_kept(place):
+            sources: list[Source] = []
+        else:
+            try:
+                sources = [find_source(place)]
+            except SeveralError:
+                sources = find_sources(place)
+        folders = {source.folder for source in sources if source.folder is not None} or {place}
+        files = {entry for folder in folders if folder.is_dir() for entry in os.scandir(folder) if entry.is_file()}
+        marks = sorted((entry.path, status.st_size, status.st_mtime_ns) for entry in files if (status := entry.stat()))
+        size = sum(file.stat().st_size for source in sources for file in source.files)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise InputError(message("input.unreadable_place", path=str(place), why=why)) from error
+    return tuple(marks), size

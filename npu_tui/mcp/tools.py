@@ -1,0 +1,425 @@
+"""The tools: what each is called with, in which words it is described, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from functools import partial
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from msgspec import Meta, Struct
+
+from npu_tui.mcp.answers import MOST_TOKENS, ROWS, TOKENS, Answer, Next
+from npu_tui.mcp.session import Call, Refusal, Session, frame_of, one_profile
+from npu_tui.profile.selection import part_of
+from npu_tui.strings import say
+from npu_tui.trace.message import message
+from npu_tui.trace.text import printable
+
+Path = Annotated[str, Meta(description="A profile or folder of ranks below a root, or #1 as open names it")]
+Texts = list[str] | str
+
+
+class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a tool is called with."""
+
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="Most rows of a list")] = ROWS
+    cursor: Annotated[int, Meta(ge=0, description="First row of a list")] = 0
+    tokens: Annotated[int, Meta(ge=300, le=MOST_TOKENS, description="Most tokens of the answer")] = TOKENS
+
+
+class Open(Arguments, frozen=True, kw_only=True):
+    """Read a profile or a job (once; later calls are fast) and say what is wrong. Without path: what there is."""
+
+    path: Path = "."
+
+
+class Report(Arguments, frozen=True, kw_only=True):
+    """Verdict, where the step's time goes, and findings in the order of work: gain_us is what a step gets shorter."""
+
+    path: Path
+    finding: Annotated[str, Meta(description="Only this finding, with all its evidence, lines and advice")] = ""
+    fields: Annotated[Texts, Meta(description="Only these fields, e.g. operators or findings.id")] = []
+    range: Annotated[str | None, Meta(description="Only this time, e.g. 12ms..14ms")] = None
+    step: Annotated[int | None, Meta(description="Only ProfilerStep#N")] = None
+
+
+class Explain(Arguments, frozen=True, kw_only=True):
+    """What a finding or word means, its rule and thresholds, what to change in the code. Without id: all ids."""
+
+    id: Annotated[str, Meta(description="E.g. DISPATCH.VERTICAL, or a word")] = ""
+
+
+class Tables(Arguments, frozen=True, kw_only=True):
+    """The tables that query reads; with table its columns, their units and meaning."""
+
+    path: Path
+    table: str = ""
+
+
+class Query(Arguments, frozen=True, kw_only=True):
+    """SQL (polars, read-only) over the tables of a profile or job. Times are in ns, null is unknown."""
+
+    path: Path
+    sql: str
+
+
+class WhatIf(Arguments, frozen=True, kw_only=True):
+    """The step with changes applied, replayed. Without changes: which would gain most."""
+
+    path: Path
+    changes: Annotated[
+        Texts,
+        Meta(description="E.g. line train.py:12 x0, kernel MatMulV2 x0.5, op NAME x0, no .item(), rank 3 in time"),
+    ] = []
+
+
+class Compare(Arguments, frozen=True, kw_only=True):
+    """Did the change help: verdict on the step with its interval, and what changed. unsure is no gain."""
+
+    base: Path
+    new: Path
+    fields: Annotated[Texts, Meta(description="Only these fields, e.g. groups, lines, collectives")] = []
+
+
+class Ranks(Arguments, frozen=True, kw_only=True):
+    """A job: which rank holds the others up, why, and what it costs them."""
+
+    path: Path
+    fields: Annotated[Texts, Meta(description="Only these fields, e.g. rank_table, links, collectives")] = []
+    group: str | None = None
+    step: str | None = None
+
+
+class Screenshot(Arguments, frozen=True, kw_only=True):
+    """The explorer's screen as text, and as a picture (an address, or an .svg file)."""
+
+    path: Path
+    range: Annotated[str | None, Meta(description="Show and mark this time, e.g. 12ms..14ms")] = None
+    finding: Annotated[str, Meta(description="Show the evidence of this finding")] = ""
+    select: Annotated[str, Meta(description="Select the slice of this name")] = ""
+    columns: Annotated[int, Meta(ge=40, le=240)] = 100
+    rows: Annotated[int, Meta(ge=10, le=100)] = 28
+    keys: Annotated[str, Meta(description="Keys to press first, e.g. x Enter")] = ""
+    output: Annotated[str, Meta(description="Write the picture to this new .svg file")] = ""
+
+
+class Crop(Arguments, frozen=True, kw_only=True):
+    """Write a smaller trace, which every viewer opens, to a new file."""
+
+    path: Path
+    output: Annotated[str, Meta(description="A new .json or .json.gz file below a root")]
+    range: Annotated[str | None, Meta(description="Only this time, e.g. 12ms..14ms")] = None
+    step: int | None = None
+    lanes: Annotated[Texts, Meta(description="Only lanes or layers with this in their names")] = []
+    slices: Annotated[Texts, Meta(description="Only slices with this in their names")] = []
+    clip: bool = False
+
+
+def listed(texts: Texts) -> list[str]:
+    """Several texts, also where the caller gives one, separated by commas."""
+    return [text.strip() for text in texts.split(",") if text.strip()] if isinstance(texts, str) else texts
+
+
+def plain(value: Any) -> Any:
+    """A document, as JSON has it."""
+    return msgspec.to_builtins(value, enc_hook=lambda text: str.__str__(text))
+
+
+def open_tool(session: Session, call: Call, given: Open) -> Answer:
+    """What is at a path, read and measured."""
+    place = session.place_of(given.path)
+    if place.is_dir() and (below := _several(place)):
+        count = sum(not entry["is_job"] for entry in below)
+        roots = [str(root) for root in session.roots.folders]
+        again = Next("open", {"path": given.path}) if given.path in (".", "#1") else None
+        return Answer(verdict=[say("mcp.several", count=count)], data={"profiles": below, "roots": roots}, again=again)
+    opened = session.opened(given.path, call)
+    if opened.profile is None:
+        answer = ranks_tool(session, call, Ranks(path=opened.name))
+        answer.data = {"name": opened.name, "kind": "ranks", **{k: answer.data[k] for k in ("source", "findings")}}
+    else:
+        answer = report_tool(session, call, Report(path=opened.name))
+        keep = ("source", "trace", "health", "findings")
+        answer.data = {"name": opened.name, "kind": "profile", **{key: answer.data[key] for key in keep}}
+        answer.data["findings"] = [_gist(row) for row in answer.data["findings"]]
+    answer.overview, answer.again = False, None
+    return answer
+
+
+def _gist(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: row[key] for key in ("id", "severity", "gain_us", "gain_unit")}
+
+
+def _several(folder: Any) -> list[dict[str, Any]]:
+    """The profiles below ``folder``, the newest first, each job before its ranks; none where it is one itself."""
+    from npu_tui.load.errors import InputError, SeveralError
+    from npu_tui.load.find import find_source
+    from npu_tui.nearby import holds_several, nearby
+
+    try:
+        find_source(folder)
+        return []
+    except SeveralError:
+        if not holds_several(folder):
+            return []
+    except InputError:
+        pass
+    return [
+        {"path": printable(str(entry.path)), "is_job": entry.is_job, "rank": entry.rank, "bytes": entry.bytes}
+        for entry in nearby(folder)
+    ]
+
+
+def report_tool(session: Session, call: Call, given: Report) -> Answer:
+    """The report about a profile, or about a job."""
+    from npu_tui.output.explain import kind_of, unknown
+    from npu_tui.output.report import report
+
+    opened = session.opened(given.path, call)
+    if opened.profile is None:
+        return ranks_tool(session, call, Ranks(path=given.path, fields=given.fields))
+    part = part_of(one_profile(opened), given.range, given.step)
+    data: dict[str, Any] = opened.kept(("report", part.selection), lambda: plain(report(part)))
+    named: dict[str, Any] = {"path": opened.name}
+    named |= {key: value for key in ("range", "step") if (value := getattr(given, key)) is not None}
+    lead = [row["id"] for row in data["findings"] if row["gain_us"] and row["part_of"] is None][:1]
+    follow = [Next("report", named | {"finding": id}) for id in lead if not given.finding]
+    follow += [Next("explain", {"id": id}) for id in lead if given.finding]
+    if lead and not part.selection.step and given.range is None:
+        follow.append(Next("whatif", {"path": opened.name}))
+    if given.finding:
+        kind = kind_of(given.finding)
+        rows = [row for row in data["findings"] if kind is not None and row["id"] == kind.id]
+        if kind is None:
+            raise Refusal(message("mcp.said", text=unknown(given.finding)))
+        if not rows:
+            ids = [row["id"] for row in data["findings"]]
+            raise Refusal(message("mcp.no_finding", id=kind.id, ids=ids))
+        told = [row["title"] for row in rows]
+        return Answer(
+            verdict=told, data={"findings": rows}, next=follow, again=Next("report", named | {"finding": kind.id})
+        )
+    return _document(data, data["verdict"], listed(given.fields), follow, Next("report", named))
+
+
+def _document(
+    data: dict[str, Any], verdict: Sequence[str], fields: list[str], follow: list[Next], again: Next
+) -> Answer:
+    """The answer that is ``data``, or ``fields`` of it."""
+    if not fields:
+        return Answer(verdict=verdict, data=data, next=follow, again=again, overview=True)
+    chosen = _chosen(data, fields)
+    return Answer(verdict=verdict, data=chosen, again=Next(again.tool, again.arguments | {"fields": fields}))
+
+
+def _chosen(data: dict[str, Any], fields: list[str]) -> dict[str, Any]:
+    """``fields`` of ``data``: ``operators``, ``overlap.free_us``, ``findings.id``."""
+    chosen: dict[str, Any] = {}
+    for field in fields:
+        name, _, inner = field.partition(".")
+        if name not in data:
+            raise Refusal(message("mcp.no_field", name=field, near=", ".join(get_close_matches(name, data, 1) or data)))
+        rows = data[name] if isinstance(data[name], list) else [data[name]]
+        if inner and not all(isinstance(row, dict) and (inner in row) for row in rows):
+            keys = ", ".join(rows[0]) if rows and isinstance(rows[0], dict) else name
+            raise Refusal(message("mcp.no_field", name=field, near=keys))
+        if not inner:
+            chosen[name] = data[name]
+        elif isinstance(data[name], list):
+            before = chosen.get(name) or [{} for _ in rows]
+            chosen[name] = [part | {inner: row[inner]} for part, row in zip(before, rows, strict=True)]
+        else:
+            chosen[name] = chosen.get(name, {}) | {inner: data[name][inner]}
+    return chosen
+
+
+def explain_tool(session: Session, call: Call, given: Explain) -> Answer:
+    """What a finding or a word means."""
+    from npu_tui.output.explain import KINDS, explained, kind_of, meant, unknown
+    from npu_tui.rules.explanation import explanation
+
+    if not given.id:
+        rows = [{"id": kind.id, "summary": explanation(kind).summary} for kind in KINDS]
+        return Answer(verdict=[], data={"findings": rows}, again=Next("explain", {}))
+    kind = kind_of(given.id)
+    if kind is not None:
+        about = plain(explained([kind], [], session.thresholds))["findings"][0]
+        return Answer(verdict=[about["summary"]], data=about)
+    known = meant(given.id)
+    if not (known.words or known.kinds):
+        raise Refusal(message("mcp.said", text=unknown(given.id)))
+    rows = [{"id": kind.id, "summary": explanation(kind).summary} for kind in known.kinds]
+    word_rows = plain(explained([], known.words))["words"]
+    return Answer(verdict=[word.meaning for word in known.words[:1]], data={"words": word_rows, "findings": rows})
+
+
+def tables_tool(session: Session, call: Call, given: Tables) -> Answer:
+    """Tables, or the columns of one."""
+    from npu_tui.profile.table import NAMES
+    from npu_tui.query.frames import TABLES
+    from npu_tui.query.query import about, no_table
+
+    tables = session.opened(given.path, call).tables
+    if not given.table:
+        rows = [{"table": name, "about": about(name)} for name in tables.names]
+        return Answer(verdict=[], data={"tables": rows}, again=Next("tables", {"path": given.path}))
+    if given.table not in tables.names:
+        raise no_table(given.table, tables)
+    known = {column.id: column for column in TABLES[given.table].sql}
+    columns = [
+        {"name": printable(name), "type": NAMES[kind], "unit": known[name].unit, "about": say(known[name].about)}
+        if name in known
+        else {"name": printable(name), "type": NAMES[kind], "unit": "", "about": say("query.from_file")}
+        for name, kind in tables.columns(given.table).items()
+    ]
+    return Answer(verdict=[about(given.table)], data={"rows_of_table": tables.rows(given.table), "columns": columns})
+
+
+_MOST_ROWS = 10_000
+_DIGITS = 3
+
+
+def query_tool(session: Session, call: Call, given: Query) -> Answer:
+    """Rows of SQL."""
+    opened = session.opened(given.path, call)
+    frame = frame_of(opened, given.sql, _MOST_ROWS)
+    rows = [[_cell(value) for value in row] for row in frame.slice(given.cursor, given.limit).iter_rows()]
+    data: dict[str, Any] = {
+        "columns": [printable(name) for name in frame.columns],
+        "rows": [None] * given.cursor + rows,
+    }
+    data["rows"] += [None] * (len(frame) - len(data["rows"]))
+    again = Next("query", {"path": opened.name, "sql": given.sql})
+    return Answer(verdict=[], data=data, again=again)
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, float):
+        return round(value, _DIGITS) if value == value and abs(value) < 1e300 else None
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    return [_cell(inner) for inner in value] if isinstance(value, list) else printable(str(value))
+
+
+def whatif_tool(session: Session, call: Call, given: WhatIf) -> Answer:
+    """What changes would gain."""
+    from npu_tui.output.whatif import remedies, remedies_document, whatif, whatif_document
+
+    opened = session.opened(given.path, call)
+    profile, changes = one_profile(opened), listed(given.changes)
+    again = Next("whatif", {"path": opened.name})
+    if not changes:
+        told = opened.kept("remedies", partial(remedies, profile))
+        return Answer(verdict=[remedies_document(told).title], data=plain(told), again=again)
+    found = whatif(profile, changes)
+    data = {key: value for key, value in plain(found).items() if key not in ("timeline", "path")}
+    return Answer(verdict=[whatif_document(found).title], data=data)
+
+
+def compare_tool(session: Session, call: Call, given: Compare) -> Answer:
+    """A profile against a base."""
+    from npu_tui.output.compare_document import verdicts
+    from npu_tui.output.compare_report import compared
+
+    base, new = session.opened(given.base, call), session.opened(given.new, call)
+    report = new.kept(("compared", base.place, base.stamp), lambda: compared(session.comparison(base, new)))
+    again = Next("compare", {"base": base.name, "new": new.name})
+    return _document(plain(report), list(verdicts(report)), listed(given.fields), [], again)
+
+
+def ranks_tool(session: Session, call: Call, given: Ranks) -> Answer:
+    """The report about a job."""
+    from npu_tui.output.job_report import job_report
+
+    opened = session.opened(given.path, call)
+    if opened.profile is not None:
+        raise Refusal(message("mcp.one_rank", path=str(opened.place)))
+    job = opened.job
+    if given.group is not None and not any(given.group in (group.name, group.kind) for group in job.groups):
+        there = sorted({group.kind or group.name for group in job.groups})
+        raise Refusal(message("job.no_group", group=given.group, there=there))
+    if given.step is not None and given.step not in job.steps:
+        raise Refusal(message("job.no_step", step=given.step, there=job.steps))
+    narrow = given.group is not None or given.step is not None
+
+    def make() -> Any:
+        return plain(job_report(job.narrowed(given.group, given.step) if narrow else job))
+
+    data = opened.kept(("ranks", given.group, given.step), make)
+    named: dict[str, Any] = {"path": opened.name}
+    named |= {key: value for key in ("group", "step") if (value := getattr(given, key)) is not None}
+    follow = [Next("explain", {"id": row["id"]}) for row in data["findings"][:1]]
+    return _document(data, [data["verdict"]], listed(given.fields), follow, Next("ranks", named))
+
+
+def screenshot_tool(session: Session, call: Call, given: Screenshot) -> Answer:
+    """The screen, as text and as a picture."""
+    from npu_tui.output.explain import kind_of, unknown
+    from npu_tui.output.svg import svg
+    from npu_tui.tui.picture import screen, unknown_keys
+    from npu_tui.view.start import Start, parse_span
+    from npu_tui.whole_file import write_file
+
+    output = session.roots.new_file(given.output) if given.output else None
+    if output is not None and output.suffix != ".svg":
+        raise Refusal(message("cli.bad_output"))
+    span = None if given.range is None else parse_span(given.range)
+    if given.range is not None and span is None:
+        raise Refusal(message("cli.bad_range"))
+    if given.finding and kind_of(given.finding) is None:
+        raise Refusal(message("mcp.said", text=unknown(given.finding)))
+    if wrong := unknown_keys(given.keys.split()):
+        raise Refusal(message("cli.bad_keys", keys=" ".join(wrong)))
+    opened = session.opened(given.path, call)
+    start = Start(view=span, range=span, select=given.select, finding=given.finding.upper())
+    shown = opened.profile or opened.place
+    rows = screen(shown, given.columns, given.rows, given.keys.split(), start)
+    frame = ["".join(piece[0] for piece in row).rstrip() for row in rows]
+    picture = svg(rows, f"npu-tui {opened.name}")
+    data: dict[str, Any] = {"frame": frame, "picture": session.keep_picture(picture)}
+    if output is not None:
+        write_file(output, picture.encode())
+        data["written"] = printable(str(output))
+    return Answer(verdict=[], data=data, links=[data["picture"]])
+
+
+def crop_tool(session: Session, call: Call, given: Crop) -> Answer:
+    """A smaller trace."""
+    from npu_tui.crop import crop
+
+    output = session.roots.new_file(given.output)
+    opened = session.opened(given.path, call)
+    part = part_of(one_profile(opened), given.range, given.step)
+    made = crop(part, output, listed(given.lanes), listed(given.slices), given.clip)
+    told = say(
+        "crop.done", path=made.path, slices=f"{made.slices:,}", all=f"{made.of_slices:,}", links=f"{made.links:,}",
+        all_links=f"{made.of_links:,}", events=f"{made.events:,}", size=f"{made.bytes / 1e6:.3f}",
+    )  # fmt: skip
+    return Answer(verdict=[told], data=plain(made))
+
+
+class Tool(NamedTuple):
+    """A tool: the type of its arguments, what it does, and whether it may write a file that the caller names."""
+
+    arguments: type[Arguments]
+    run: Callable[[Session, Call, Any], Answer]
+    writes: bool = False
+
+
+TOOLS: dict[str, Tool] = {
+    "open": Tool(Open, open_tool),
+    "report": Tool(Report, report_tool),
+    "explain": Tool(Explain, explain_tool),
+    "tables": Tool(Tables, tables_tool),
+    "query": Tool(Query, query_tool),
+    "whatif": Tool(WhatIf, whatif_tool),
+    "compare": Tool(Compare, compare_tool),
+    "ranks": Tool(Ranks, ranks_tool),
+    "screenshot": Tool(Screenshot, screenshot_tool, writes=True),
+    "crop": Tool(Crop, crop_tool, writes=True),
+}
+"""Every tool by name, in the order in which they are used."""
