@@ -201,12 +201,14 @@ def opened_profile(
 
     Raises ``InputError`` if it cannot be read.
     """
+    from npu_tui.load.errors import walled
     from npu_tui.load.load import opening_of
     from npu_tui.profile.profile import Profile
 
-    opening = opening_of(path, cached, form)
-    _import_ahead(ahead)
-    return Profile(opening.trace(), opening.source, thresholds, threads=min(os.cpu_count() or 1, _THREADS))
+    with walled(path):
+        opening = opening_of(path, cached, form)
+        _import_ahead(ahead)
+        return Profile(opening.trace(), opening.source, thresholds, threads=min(os.cpu_count() or 1, _THREADS))
 
 
 def _import_ahead(modules: Sequence[str]) -> None:

@@ -70,6 +70,8 @@ def _answer(options: argparse.Namespace, sql: str | None, form: str, limit: int 
             frame = _interruptible(lambda: query(tables, sql, most if shown is None else shown + 1))
     except QueryError as error:
         return refuse(error, USAGE)
+    for lacking in tables.left_out:
+        print(words(lacking), file=sys.stderr)
     if limit is None and shown is None:
         shown = most_rows(frame.width)
     if why := unwritable(frame, form):

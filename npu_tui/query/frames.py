@@ -23,6 +23,7 @@ from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Array, Column, Kind, Labels, Numbers, Sheet, Table
 from npu_tui.profile.trace_tables import COUNTERS, HOST_OPERATORS, LINKS, OVERVIEW, SLICES
 from npu_tui.profile.work_tables import APIS, KERNELS, OPERATORS, STEPS
+from npu_tui.trace.message import Message
 from npu_tui.trace.once import once
 from npu_tui.trace.text import printable
 
@@ -267,11 +268,18 @@ class ProfileTables:
     """The tables of ``profiles``, which are opened when a query needs them; ``job`` is that of several ranks.
 
     A table has the rows of all profiles one below the other; ``rank`` tells them apart. ``ranks`` is there with ``job``
-    only. Where a table needs args and the file of the trace is gone, asking for it raises ``InputError``.
+    only. Where a table needs args and the file of the trace is gone, asking for it raises ``InputError``. ``left_out``
+    says which profiles have no rows, as they could not be read; it is complete once ``profiles`` are opened.
     """
 
-    def __init__(self, profiles: Callable[[], Sequence[Profile]], job: Callable[[], Job] | None = None) -> None:
+    def __init__(
+        self,
+        profiles: Callable[[], Sequence[Profile]],
+        job: Callable[[], Job] | None = None,
+        left_out: Sequence[Message] = (),
+    ) -> None:
         self._profiles = profiles
+        self.left_out = left_out
         self._made_job = job
         self._scans: dict[str, Scan] = {}
         self._lock = Lock()

@@ -52,18 +52,32 @@ def opened_tables(
 def job_tables(
     path: Path, thresholds: Thresholds, cached: bool = True, progress: Progress | None = None
 ) -> ProfileTables:
-    """The tables of all ranks in the folder ``path``, read when a query needs them; ``progress`` as for the job."""
+    """The tables of all ranks in the folder ``path``, read when a query needs them; ``progress`` as for the job.
+
+    Ranks that break are left out.
+    """
+    left_out: list[Message] = []
 
     def profiles() -> list[Profile]:
         from npu_tui.jobs.opening import is_kept
+        from npu_tui.load.errors import InputError, walled
         from npu_tui.load.find import find_sources
         from npu_tui.load.load import opening_of
         from npu_tui.profile.profile import Profile
 
         if is_kept(path):  # no profile is here
             return []
-        openings = [opening_of(source.path, cached) for source in find_sources(path)]
-        ranks = [Profile(opening.trace(), opening.source, thresholds) for opening in openings]
+        ranks, broken = [], []
+        for source in find_sources(path):
+            try:
+                with walled(source.path):
+                    opening = opening_of(source.path, cached)
+                    ranks.append(Profile(opening.trace(), opening.source, thresholds))
+            except InputError as error:
+                broken.append(error)
+        if broken and not ranks:
+            raise broken[0]
+        left_out.extend(message("query.left_out", why=error.message) for error in broken)
         return sorted(ranks, key=lambda rank: (rank.trace.rank is None, rank.trace.rank or 0, rank.path))
 
     def job() -> Job:
@@ -71,7 +85,7 @@ def job_tables(
 
         return open_job(path, progress=progress)
 
-    return ProfileTables(profiles, job)
+    return ProfileTables(profiles, job, left_out)
 
 
 _NO_TABLE = re.compile(r"relation '(.+?)' was not found", re.DOTALL)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from npu_tui.cli.main import main
+from npu_tui.load.load import Opening, opening_of
 from npu_tui.profile.profile import Profile
 from npu_tui.query.bounds import refused
 from npu_tui.query.frames import ProfileTables
@@ -118,3 +122,35 @@ def test_a_join_of_all_with_all_takes_no_memory(tables: ProfileTables) -> None:
     assert len(query(tables, "SELECT a.name FROM slices a CROSS JOIN slices b", 101)) == 101
     count = query(tables, "SELECT count(*) AS n FROM slices a JOIN slices b ON a.rank = b.rank")
     assert count["n"].to_list() == [len(tables.profiles[0].trace.slices) ** 2]
+
+
+@pytest.mark.parametrize("damage", [b"broken", None])
+def test_a_rank_that_breaks_is_left_out_and_named(
+    tables: ProfileTables,
+    damage: bytes | None,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for rank in range(3):
+        shutil.copytree(FIXTURES / "dispatch_bound", tmp_path / f"rank{rank}_ascend_pt")
+    file = tmp_path / "rank1_ascend_pt" / "ASCEND_PROFILER_OUTPUT" / "trace_view.json"
+    if damage:
+        file.write_bytes(damage)
+    else:  # an error of ours, or of another version of a writer
+        monkeypatch.setattr("npu_tui.load.load.opening_of", _failing_at(file))
+    sql = "SELECT count(*) AS n FROM slices"
+    assert main(["query", str(tmp_path), sql, "--format", "csv", "--no-cache"]) == 0
+    out, told = capfd.readouterr()
+    assert out.split() == ["n", str(2 * tables.rows("slices"))]
+    assert len(told.splitlines()) == 1
+    assert str(file.parent.parent) in told
+
+
+def _failing_at(file: Path) -> Callable[..., Opening]:
+    def opened(path: Path, *args: Any) -> Opening:
+        if Path(path) in (file, file.parent, file.parent.parent):
+            raise ZeroDivisionError
+        return opening_of(path, *args)
+
+    return opened
