@@ -395,9 +395,11 @@ class Panel(Vertical):
         if not isinstance(self._content, Table) or not self.is_attached:
             return
         left, right = self.table.beyond() if self.table.ordered_columns else (0, 0)
-        columns = say("panel.columns", count=left + right) if left + right else ""
-        beyond = GAP.join(part for part in (self._content.again, columns) if part)
-        width = self.app.size.width - 2
+        width, beyond = self.app.size.width - 2, self._content.again
+        if left + right:
+            hints = [say(f"panel.columns{size}", count=left + right) for size in ("", ".short")]
+            fitting = [GAP.join(part for part in (self._content.again, hint) if part) for hint in hints]
+            beyond = fitting[cell_len(self._told) + 2 + cell_len(fitting[0]) > width]
         room = width - (cell_len(beyond) + 2 if beyond else 0)
         most = 1 if self.size.height < _TALL else max(self.size.height // 4, 1)
         lines = [printable(line) for line in _broken(self._told, room, most)]

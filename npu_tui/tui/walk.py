@@ -15,6 +15,7 @@ from npu_tui.trace.text import brief, duration_text, exact_text, printable, sign
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.contents import Contents
 from npu_tui.tui.session import Session
+from npu_tui.tui.tabs.bubbles import idle_at
 from npu_tui.tui.tabs.details import pass_times
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.moves import back, forward, gap_beside, link_span, next_in_time, siblings, task_beside
@@ -338,7 +339,11 @@ class Walk:
         return self._range()
 
     def mark_gap(self) -> str | None:
-        """Let the gap before the selected slice be the range; again: the one behind it."""
+        """Let the gap before the selected slice be the range; again: the one behind it; with none, the bubble here."""
+        bubble = self._bubble_here()
+        if bubble is not None:
+            self._explorer.set_range(*bubble)
+            return self._range()
         selected = self._selected()
         if selected is None:
             return say("select.none")
@@ -359,6 +364,17 @@ class Walk:
         first, second = (beyond, selected.item) if gap is before else (selected.item, beyond)
         names = {"first": _name(trace, first), "second": _name(trace, second)}
         return say("range.marked_between", length=duration_text(end - start), **names)
+
+    def _bubble_here(self) -> tuple[int, int] | None:
+        """The free time of a device that the cursor stands in, on the scene's clock, where nothing is selected."""
+        state, index = self._explorer.state, self._explorer.trace
+        if state.selection is not None or index >= len(self._session.profiles):
+            return None
+        found = idle_at(self._session.profiles[index], self._scene.to_trace(index, state.cursor))
+        if found is None:
+            return None
+        idles, at = found
+        return self._seen(index, (int(idles.start[at]), int(idles.end[at]), -1))
 
     def _seen(self, trace: int, gap: tuple[int, int, int]) -> tuple[int, int]:
         """Start and end of a gap on the scene's clock."""

@@ -297,6 +297,18 @@ async def test_the_gap_before_a_slice_and_behind_it_is_one_key(session):
         assert driver.state.range == (start, end)
 
 
+async def test_without_a_selection_the_bubble_at_the_cursor_is_the_gap(session):
+    idles = session.profiles[0].idles[0]
+    at = int((idles.end - idles.start).argmax())
+    start, end = int(idles.start[at]), int(idles.end[at])
+    async with opened(session, (80, 24)) as driver:
+        driver.explorer.go_to((start + end) // 2)
+        driver.state.selection = None
+        await driver.press("V")
+        assert driver.state.range == (start, end)
+        assert driver.state.selection is None
+
+
 async def test_what_lanes_asked_back_is_not_taken_again(session):
     async with opened(session, (120, 40)) as driver:
         panel = driver.panel
