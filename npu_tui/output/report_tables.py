@@ -153,7 +153,10 @@ def overlap_table(report: Report) -> Table | None:
         [Cell(name), Cell(time_text(time), time), Cell(share_text(ratio(time, total)), ratio(time, total))]
         for name, time in rows
     ]
-    return made_table("overlap", "part time# share#", cells, overlap_title(overlap))
+    title, times = overlap_title(overlap), report.step_times
+    if times is not None and times.warm_up and report.selection is None:
+        title = say("report.overlap.warm_up", title=title, count=times.warm_up)
+    return made_table("overlap", "part time# share#", cells, title)
 
 
 def data_tables(report: Report) -> list[Table]:

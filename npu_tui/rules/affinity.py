@@ -17,8 +17,9 @@ from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import I64, Bools, Span, together
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.parallelism import is_for, product_before, serial, trains
-from npu_tui.rules.rule import Draft, Rule, line_of, sentences
+from npu_tui.rules.rule import SEVERITY_HIGH, Draft, Rule, line_of, sentences
 from npu_tui.rules.sequences import (
+    ADDMM,
     ATEN,
     BETWEEN_ATEN,
     BETWEEN_KERNELS,
@@ -38,7 +39,6 @@ _BACKWARD = re.compile(r"^autograd::|Backward\d*$")
 _LINEAR = ("aten::linear", "aten::addmm")
 _ALL_REDUCE = "hcom_allReduce_"
 _MATMUL_ALL_REDUCE = "torch_npu.npu_mm_all_reduce_base (MatmulAllReduce)"
-_ADDMM = "torch.addmm(bias, input, weight.t())"
 _DOT = "elementwise multiplication and sum, or merged axes"
 _SINGLE = re.compile(r"(?:^|,)1,1$")
 _MOST_PLACES = 5
@@ -167,14 +167,15 @@ def _in_one_piece(facts: Facts, matched: Matches, items: I64) -> Matches:
 
 def _without_linear(facts: Facts, matched: Matches, kernels: I64) -> Matches:
     """``matched`` among the kernels ``own``: where a linear launched the run of one only its bias is added apart."""
-    linear = np.array([run.linear for run in matched.runs])[matched.run]
-    if not linear.any():
+    linear, bias = (np.array([getattr(run, kind) for run in matched.runs])[matched.run] for kind in ("linear", "bias"))
+    if not (linear | bias).any():
         return matched
     launched = np.append(0, np.cumsum(_in_linear(facts)[kernels]))
-    linear &= launched[matched.last] > launched[matched.first]
-    apart = [replace(run, api=_ADDMM, exact=False) for run in matched.runs]
-    number = matched.run + np.where(linear, len(apart), 0)
-    return Matches((*matched.runs, *apart), number, matched.first, matched.last)
+    inside = launched[matched.last] - launched[matched.first]
+    apart = [replace(run, api=ADDMM, exact=False) for run in matched.runs]
+    number = matched.run + np.where(linear & (inside > 0), len(apart), 0)
+    kept = ~bias | (inside == matched.last - matched.first)
+    return Matches((*matched.runs, *apart), number[kept], matched.first[kept], matched.last[kept])
 
 
 @once_per_device
@@ -283,6 +284,17 @@ def _draft(facts: Facts, savings: dict[str, Saving], kind: str, lines: tuple[Cod
     saves = sum(saving.saves for saving in exact)
     time, computing = sum(saving.time for _, saving in timed), facts.sums.computing
     severity: Severity = "low" if facts.share(saves) >= facts.limits[AFFINITY_SHARE] else "info"
+    title = message(
+        "finding.affinity.title",
+        api=rows[0][0],
+        more=message("finding.affinity.more", count=len(rows) - 1) if len(rows) > 1 else "",
+    )
+    weight = float(saves)
+    if _DOT in savings and facts.share(savings[_DOT].time) >= facts.limits[SEVERITY_HIGH]:
+        # The cube multiplies blocks of which one number counts: nearly all of that time is for nothing.
+        severity, weight = "medium", weight + savings[_DOT].time
+        words = {"share": facts.share(savings[_DOT].time), "count": savings[_DOT].count, "api": _DOT}
+        title = message("finding.affinity.dots", **words)
     runs = [
         message(
             "finding.affinity.run",
@@ -304,17 +316,16 @@ def _draft(facts: Facts, savings: dict[str, Saving], kind: str, lines: tuple[Cod
         for api, saving in rows[:4]
         for first, last, words in saving.places[:3]
     ]  # fmt: skip
-    more = message("finding.affinity.more", count=len(rows) - 1) if len(rows) > 1 else ""
     return Draft(
         severity,
-        message("finding.affinity.title", api=rows[0][0], more=more),
+        title,
         sentences(*parts),
         tuple(evidence),
         (
             *(message("finding.advice.use", api=api) for api, _ in rows[:4]),
             message("finding.advice.check_numbers", share=min(time / computing, 1.0) if computing else 0.0),
         ),
-        weight=float(saves),
+        weight=weight,
         confidence="medium" if exact else "low",
         code_lines=lines,
         shown=together(*(span for _, saving in rows for span in saving.spans)),
@@ -346,7 +357,7 @@ RULES: tuple[Rule, ...] = (
         cls="compute",
         inputs=("device", "overlap"),
         check=affinity_kernel,
-        thresholds=(AFFINITY_SHARE,),
+        thresholds=(AFFINITY_SHARE, SEVERITY_HIGH),
         advice=("replace",),
         pages=(*pages.AFFINITY, pages.FUSED, pages.ATTENTION, pages.ROTARY),
         change="""\

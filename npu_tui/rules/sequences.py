@@ -26,9 +26,9 @@ class Run(Struct, frozen=True):
     """Members that follow each other and the API that does their work at once.
 
     ``exact`` replacements compute the same; others are approximations or need a look at the model first. A run of a
-    ``linear`` is already fused where a linear operation launched it. A ``whole`` run is replaced by something that
-    takes hardly any time; otherwise the replacement takes as long as the longest member. ``training`` is what does the
-    work where weights are trained, if that is something else.
+    ``linear`` is already fused where a linear operation launched it, one of a ``bias`` is none elsewhere. A ``whole``
+    run is replaced by something that takes hardly any time; otherwise the replacement takes as long as the longest
+    member. ``training`` is what does the work where weights are trained, if that is something else.
     """
 
     members: str
@@ -36,6 +36,7 @@ class Run(Struct, frozen=True):
     source: str
     exact: bool = True
     linear: bool = False
+    bias: bool = False
     whole: bool = False
     training: str = ""
 
@@ -46,6 +47,8 @@ _BATCHED = "BatchMatMul|BatchMatMulV2|BatchMatMulV3"
 _PRODUCT = "MatMul|MatMulV2|MatMulV3"
 _ACTIVATION = "Relu|Relu6|Gelu|GeluV2|Swish|Sigmoid|Tanh"
 _BREAKER = "the reshape or transpose moved out from between: it keeps the two from being fused"
+
+ADDMM = "torch.addmm(bias, input, weight.t())"
 
 IN_PLACE = "the activation in place (relu_, sigmoid_, tanh_)"
 """What saves memory and no time."""
@@ -128,6 +131,7 @@ KERNEL: tuple[Run, ...] = (
         exact=False,
     ),
     Run(f"{_PRODUCT} Add {_ACTIVATION}", "torch.nn.functional.linear (bias inside MatMul)", DOCUMENT_A, linear=True),
+    Run(f"{_PRODUCT} Add", ADDMM, DOCUMENT_D, exact=False, bias=True),
     Run(f"{_PRODUCT}|{_BATCHED} SoftmaxV2", "torch_npu.npu_fusion_attention, or a fused softmax", DOCUMENT_A),
     Run(f"{_PRODUCT}|{_BATCHED} Transpose|Reshape {_ACTIVATION}|Add|SoftmaxV2", _BREAKER, DOCUMENT_A, exact=False),
     Run("OneHot ReduceSum", "torch.zeros(…).scatter_(…)", DOCUMENT_D),

@@ -294,7 +294,13 @@ def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]
     devices = profile.dispatch
     rank = say("header.no_rank") if len(devices) < 2 else say("header.devices", count=len(devices))
     parts = [[Text(rank if shown.rank is None else say("header.rank", rank=shown.rank), style="bold")]]
-    parts += [_dispatch(device, len(devices) > 1, shown.end) for device in devices]
+    # Waits for requests are no loss; they are known once the rules have looked for them.
+    unasked = (
+        {facts.part.device: facts.lost_unasked.sum() for facts in profile.facts} if trace in session.findings else {}
+    )
+    parts += [
+        _dispatch(device, len(devices) > 1, shown.end, float(unasked.get(device.device, 0))) for device in devices
+    ]
     if session.is_tables:
         parts.append([Text(say("header.only_memory" if session.scene.end else "header.no_timeline"))])
     elif not devices:
@@ -320,9 +326,9 @@ def _name(device: int | None) -> str:
     return say("header.of_device", device=device, words="") if device is not None else ""
 
 
-def _dispatch(device: Dispatch, named: bool, end: int) -> list[Text]:
-    """What the launches of ``device`` cost; red where that is a share of the trace worth a look."""
-    lost = float(device.lost.sum())
+def _dispatch(device: Dispatch, named: bool, end: int, unasked: float) -> list[Text]:
+    """What the launches of ``device`` cost but for ``unasked`` ns; red where that is a notable share of the trace."""
+    lost = float(device.lost.sum()) - unasked
     prefix = _name(device.device) if named else ""
     near = say("header.near", near=int(device.near_vertical.sum()), links=len(device.link))
     cost = say("header.lost", starved=int(device.starved.sum()), lost=lost)

@@ -88,6 +88,15 @@ def test_products_of_single_numbers() -> None:
     single = typed("healthy", ["BatchMatMulV2"], outputs="4,8,1,1")
     assert "[…,1,1]" not in kernel_runs(several)
     assert "[…,1,1]" in kernel_runs(single)
+    draft = check("OP.AFFINITY_KERNEL", single)
+    assert isinstance(draft, Draft)
+    assert draft.severity == "info"  # one kernel of a step
+    every = typed("healthy", ["BatchMatMulV2"] * len(single.kernels), outputs="4,8,1,1")
+    draft = check("OP.AFFINITY_KERNEL", every)
+    assert isinstance(draft, Draft)
+    assert draft.severity == "medium"
+    assert draft.weight >= every.sums.computing / 2
+    assert "BatchMatMuls have results of shape […,1,1] and take" in words(draft.title)
 
 
 def test_nothing_runs_across_streams() -> None:
@@ -109,6 +118,15 @@ def test_a_linear_is_no_news_to_a_linear(monkeypatch: pytest.MonkeyPatch) -> Non
         launched = np.full(len(facts.trace.slices), inside)
         monkeypatch.setattr(affinity, "_in_linear", lambda facts, launched=launched: launched)
         assert api in kernel_runs(facts)
+
+
+def test_a_bias_is_added_in_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    for inside, said in ((True, True), (False, False)):  # elsewhere the Add may be a residual
+        facts = typed("healthy", ["MatMulV2", "Add", "Mul"])
+        launched = np.full(len(facts.trace.slices), inside)
+        monkeypatch.setattr(affinity, "_in_linear", lambda facts, launched=launched: launched)
+        assert ("MatMulV2 → Add" in kernel_runs(facts)) == said
+        assert ("torch.addmm" in kernel_runs(facts)) == said
 
 
 @pytest.mark.parametrize("trouble", TROUBLED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from causes import ALL
@@ -10,10 +11,14 @@ from jobs import measured, profile_at
 from test_repetitions import Writer
 
 from npu_tui.analysis.device import Window
+from npu_tui.output.report import report
+from npu_tui.output.report_tables import overlap_table
 from npu_tui.output.whatif import whatif, whatif_document
 from npu_tui.profile.parts import Selection
 from npu_tui.rules.model import MUCH_LOST
 from npu_tui.strings import words
+from npu_tui.trace.text import duration_text
+from npu_tui.tui.head import headline
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 HEALTHY = "No significant bottleneck"
@@ -66,6 +71,9 @@ def test_warm_up_that_is_left_out_leads_the_sentence() -> None:
     assert verdict.startswith(f"Steps {first}–{first + 1} of {first}–{last} are left out as warm-up (")
     assert "operator compiles; the others take " in verdict
     assert HEALTHY in verdict
+    device = overlap_table(report(found))
+    assert device is not None
+    assert device.title == "Device time, with 2 warm-up steps that findings leave out"
     answer = whatif(found, ["no sync", "kernel MatMulV2 x0.5"])
     assert (answer.steps, answer.warm_up) == (len(facts.steps), 2)
     assert answer.step_us == pytest.approx(facts.step_ns / 1000, rel=0.001)
@@ -74,6 +82,17 @@ def test_warm_up_that_is_left_out_leads_the_sentence() -> None:
         "what is compiled in warm-up is no gain of a step"
     )
     assert answer.changes[1].alone_us == pytest.approx(computed / 2, rel=0.1)
+
+
+def test_the_header_leaves_out_waits_for_requests() -> None:
+    found = measured(ALL["nothing: a server without requests"].job)
+    (facts,) = found.facts
+    assert facts.lost_unasked.sum() > 0
+    times = float(facts.launches.lost.sum()), float((facts.launches.lost - facts.lost_unasked).sum())
+    every, lost = map(duration_text, times)
+    for findings, said in (({}, every), ({0: found.findings}, lost)):
+        session = SimpleNamespace(profiles=[found], findings=findings, is_tables=False, whole=True)
+        assert f"{said} lost" in headline(session, 0, False)[1][0].plain
 
 
 def test_a_gain_has_its_unit_and_how_many_were_measured(tmp_path: Path) -> None:
