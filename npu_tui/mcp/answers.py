@@ -103,7 +103,7 @@ def written(answer: Answer, names: Mapping[str, str]) -> dict[str, Any]:
         "data": {},
     }
     room = answer.tokens - tokens_of(dumped(_plain(document))) - 2 * _RESERVE
-    for key in (*(key for key in data if not isinstance(data[key], list)), *_lists(data)):
+    for key in _ordered(data, room // 3, names):
         value = data[key]
         if isinstance(value, list):
             rows, room = _fitting(value[answer.cursor : answer.cursor + answer.limit], room, names)
@@ -134,9 +134,14 @@ _RESERVE = 60
 _ALWAYS = ("schema_version", "verdict")
 
 
-def _lists(data: Mapping[str, Any]) -> Iterable[str]:
-    """The lists of ``data``, findings first."""
-    return sorted((key for key, value in data.items() if isinstance(value, list)), key=lambda key: key != "findings")
+def _ordered(data: Mapping[str, Any], small: int, names: Mapping[str, str]) -> Iterable[str]:
+    """The fields of ``data``: objects, lists that take no more than ``small`` tokens, then findings and the others."""
+
+    def rank(key: str) -> tuple[int, bool]:
+        is_list = isinstance(data[key], list)
+        return is_list + (is_list and _cost(data[key], names) > small), key != "findings"
+
+    return sorted(data, key=rank)
 
 
 def _fitting(rows: Sequence[Any], room: int, names: Mapping[str, str]) -> tuple[list[Any], int]:

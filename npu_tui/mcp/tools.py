@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial
 from typing import Annotated, Any, NamedTuple
@@ -129,6 +130,8 @@ def plain(value: Any) -> Any:
 
 def open_tool(session: Session, call: Call, given: Open) -> Answer:
     """What is at a path, read and measured."""
+    from npu_tui.output.whatif import NoReplayError, remedies
+
     place = session.place_of(given.path)
     if place.is_dir() and (below := _several(place)):
         count = sum(not entry["is_job"] for entry in below)
@@ -141,6 +144,8 @@ def open_tool(session: Session, call: Call, given: Open) -> Answer:
         answer.data = {"name": opened.name, "kind": "ranks", **{k: answer.data[k] for k in ("source", "findings")}}
     else:
         answer = report_tool(session, call, Report(path=opened.name))
+        with suppress(NoReplayError):  # what is asked next; it takes a second where the trace is large
+            opened.kept("remedies", partial(remedies, opened.profile))
         keep = ("source", "trace", "health", "findings")
         answer.data = {"name": opened.name, "kind": "profile", **{key: answer.data[key] for key in keep}}
         answer.data["findings"] = [_gist(row) for row in answer.data["findings"]]
@@ -188,7 +193,7 @@ def report_tool(session: Session, call: Call, given: Report) -> Answer:
     follow = [Next("report", named | {"finding": id}) for id in lead if not given.finding]
     follow += [Next("explain", {"id": id}) for id in lead if given.finding]
     if lead and not part.selection.step and given.range is None:
-        follow.append(Next("whatif", {"path": opened.name}))
+        follow.append(Next("whatif", {"path": opened.name, "changes": [f"fix {lead[0]}"]}))
     if given.finding:
         kind = kind_of(given.finding)
         rows = [row for row in data["findings"] if kind is not None and row["id"] == kind.id]
@@ -205,13 +210,13 @@ def report_tool(session: Session, call: Call, given: Report) -> Answer:
 
 
 def _document(
-    data: dict[str, Any], verdict: Sequence[str], fields: list[str], follow: list[Next], again: Next
+    data: dict[str, Any], verdict: Sequence[str], fields: list[str], follow: list[Next], again: Next | None
 ) -> Answer:
     """The answer that is ``data``, or ``fields`` of it."""
     if not fields:
         return Answer(verdict=verdict, data=data, next=follow, again=again, overview=True)
-    chosen = _chosen(data, fields)
-    return Answer(verdict=verdict, data=chosen, again=Next(again.tool, again.arguments | {"fields": fields}))
+    more = None if again is None else Next(again.tool, again.arguments | {"fields": fields})
+    return Answer(verdict=verdict, data=_chosen(data, fields), again=more)
 
 
 def _chosen(data: dict[str, Any], fields: list[str]) -> dict[str, Any]:
@@ -246,7 +251,7 @@ def explain_tool(session: Session, call: Call, given: Explain) -> Answer:
     kind = kind_of(given.id)
     if kind is not None:
         about = plain(explained([kind], [], session.thresholds))["findings"][0]
-        return Answer(verdict=[about["summary"]], data=about)
+        return Answer(verdict=[explanation(kind).summary], data=about)
     known = meant(given.id)
     if not (known.words or known.kinds):
         raise Refusal(message("mcp.said", text=unknown(given.id)))
@@ -291,8 +296,7 @@ def query_tool(session: Session, call: Call, given: Query) -> Answer:
         "rows": [None] * given.cursor + rows,
     }
     data["rows"] += [None] * (len(frame) - len(data["rows"]))
-    again = Next("query", {"path": opened.name, "sql": given.sql})
-    return Answer(verdict=[], data=data, again=again)
+    return Answer(verdict=[], data=data)  # a call that reads on would repeat SQL, with what it has of the trace
 
 
 def _cell(value: Any) -> Any:
@@ -350,10 +354,10 @@ def ranks_tool(session: Session, call: Call, given: Ranks) -> Answer:
         return plain(job_report(job.narrowed(given.group, given.step) if narrow else job))
 
     data = opened.kept(("ranks", given.group, given.step), make)
-    named: dict[str, Any] = {"path": opened.name}
-    named |= {key: value for key in ("group", "step") if (value := getattr(given, key)) is not None}
     follow = [Next("explain", {"id": row["id"]}) for row in data["findings"][:1]]
-    return _document(data, [data["verdict"]], listed(given.fields), follow, Next("ranks", named))
+    return _document(
+        data, [data["verdict"]], listed(given.fields), follow, None if narrow else Next("ranks", {"path": opened.name})
+    )
 
 
 def screenshot_tool(session: Session, call: Call, given: Screenshot) -> Answer:

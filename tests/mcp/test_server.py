@@ -1,0 +1,134 @@
+"""The protocol: a real process on standard input and output, two clients, progress, cancel, resources and prompts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from threading import Event
+
+import anyio
+import pytest
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from npu_tui.cli.main import main
+from npu_tui.manual.pages import TOPICS
+from npu_tui.mcp import server, tools
+from npu_tui.mcp.answers import tokens_of
+from npu_tui.mcp.server import make_server
+from npu_tui.mcp.session import Call, Session
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+
+
+def test_a_process_answers_on_standard_input_and_output_and_ends_with_it() -> None:
+    words = ["-m", "npu_tui", "mcp", "--root", str(FIXTURES)]
+    parameters = StdioServerParameters(command=sys.executable, args=words)
+
+    async def run() -> None:
+        async with Client(stdio_client(parameters), mode="legacy") as client:
+            assert [tool.name for tool in (await client.list_tools()).tools] == [*tools.TOOLS]
+            answer = await client.call_tool("open", {"path": "healthy"})
+            assert not answer.is_error
+            assert json.loads(answer.content[0].text)["data"]["trace"]["slices"]
+            assert (await client.call_tool("report", {"path": "/etc"})).is_error
+
+    asyncio.run(run())
+
+
+def test_the_list_of_tools_is_small_and_its_schemas_hold() -> None:
+    listed = server.listed_tools()
+    assert [tool.name for tool in listed] == [
+        "open", "report", "explain", "tables", "query", "whatif", "compare", "ranks", "screenshot", "crop",
+    ]  # fmt: skip
+    assert tokens_of(json.dumps([tool.input_schema for tool in listed])) < 3_500
+    writes = [tool.name for tool in listed if tool.annotations and not tool.annotations.read_only_hint]
+    assert writes == ["screenshot", "crop"]
+    assert all(tool.description and tool.input_schema["type"] == "object" for tool in listed)
+
+
+def test_two_clients_share_what_is_open() -> None:
+    session = Session([FIXTURES])
+
+    async def run() -> None:
+        shared = make_server(session)
+        async with Client(shared) as one, Client(shared) as two:
+            answers = {}
+
+            async def ask(client: Client, name: str) -> None:
+                answers[name] = await client.call_tool("open", {"path": "dispatch_bound"})
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(ask, one, "one")
+                group.start_soon(ask, two, "two")
+            assert answers["one"].structured_content == answers["two"].structured_content
+
+    asyncio.run(run())
+    assert len(session._opened) == 1
+
+
+def test_a_call_that_is_given_up_stops_and_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, ended = Event(), Event()
+
+    def slow(session: Session, call: Call, given: tools.Explain) -> tools.Answer:
+        call.tell(1, 2)
+        begun.set()
+        call.given_up.wait(20)
+        ended.set()
+        call.go_on()
+        raise AssertionError
+
+    monkeypatch.setitem(tools.TOOLS, "explain", tools.Tool(tools.Explain, slow))
+
+    async def run() -> None:
+        told = []
+
+        async def progress(done: float, total: float | None, message: str | None) -> None:
+            told.append((done, total))
+
+        async with Client(make_server(Session([FIXTURES]))) as client:
+            with anyio.move_on_after(30) as scope:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(lambda: client.call_tool("explain", {}, progress_callback=progress))
+                    while not told:
+                        await anyio.sleep(0.01)
+                    group.cancel_scope.cancel()
+            assert not scope.cancelled_caught
+            await anyio.to_thread.run_sync(ended.wait, 10)
+            assert told == [(1, 2)]
+            assert not (await client.call_tool("open", {"path": "healthy"})).is_error
+
+    asyncio.run(run())
+    assert ended.is_set()
+
+
+def test_resources_and_prompts() -> None:
+    async def run() -> None:
+        async with Client(make_server(Session([FIXTURES]))) as client:
+            addresses = [str(resource.uri) for resource in (await client.list_resources()).resources]
+            assert {f"npu-tui://manual/{topic}" for topic in TOPICS} < set(addresses)
+            for address in ("npu-tui://finding/DISPATCH.VERTICAL", "npu-tui://manual/idle", "npu-tui://schema/compare"):
+                assert address in addresses
+                assert (await client.read_resource(address)).contents[0].text
+            for address in ("npu-tui://manual/../en/idle", "npu-tui://nothing/x", "file:///etc/passwd"):
+                with pytest.raises(MCPError, match="no such resource"):
+                    await client.read_resource(address)
+            names = [prompt.name for prompt in (await client.list_prompts()).prompts]
+            assert names == ["why-slow", "change-helped", "which-rank"]
+            given = await client.get_prompt("change-helped", {"base": "a", "new": "b"})
+            assert "base a and new b" in given.messages[0].content.text
+            with pytest.raises(MCPError, match="an argument is missing"):
+                await client.get_prompt("change-helped", {"base": "a"})
+
+    asyncio.run(run())
+
+
+def test_wrong_usage(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SystemExit):
+        main(["mcp", "--root", "/nowhere"])
+    assert "there is no such folder" in capsys.readouterr().err
+    monkeypatch.setattr("npu_tui.cli.mcp.find_spec", lambda name: None)
+    assert main(["mcp"]) == 2
+    assert "pip install 'npu-tui[mcp]'" in capsys.readouterr().err
