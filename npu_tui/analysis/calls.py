@@ -11,7 +11,7 @@ from msgspec import Struct
 from npu_tui.analysis.device import Window
 from npu_tui.analysis.launches import Around, operation_pairs
 from npu_tui.trace.arrays import distinct
-from npu_tui.trace.classes import step_number
+from npu_tui.trace.classes import names_step
 from npu_tui.trace.intervals import clipped
 from npu_tui.trace.model import FORWARD_BACKWARD, Lane, Trace
 
@@ -192,7 +192,7 @@ def host_operators(trace: Trace) -> HostOperators:
     slices = trace.slices
     item = np.zeros(0, np.int64)
     if "cpu_op" in trace.categories:
-        other = np.array([step_number(name) is None for name in trace.names] + [True])
+        other = np.array([not names_step(name) for name in trace.names] + [True])
         item = np.flatnonzero(slices.category == trace.categories.index("cpu_op"))
         chosen = other[slices.name[item]]
         item = item if chosen.all() else item[chosen]

@@ -281,6 +281,17 @@ def _graph_calls(trace: Trace) -> Around:
     return Around(trace, named_on(trace, ("python", "cann", "other"), lambda name: _GRAPH.search(name) is not None))
 
 
+def graph_calls(trace: Trace) -> I64:
+    """When each captured graph is launched on the host, ns, ascending; a call within another one is the same launch."""
+    slices, items = trace.slices, _graph_calls(trace).items
+    items = items[np.lexsort((-slices.end[items], slices.start[items]))]
+    start, end = slices.start[items], slices.end[items]
+    launched: I64 = start[:1]
+    if len(items):
+        launched = start[np.append(True, start[1:] >= np.maximum.accumulate(end)[:-1])]
+    return launched
+
+
 def enqueue_slices(trace: Trace) -> I64:
     """The Enqueue slices of the task queue, ascending."""
     return _queue_slices(trace)["enqueue"]

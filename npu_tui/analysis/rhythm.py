@@ -14,6 +14,7 @@ from npu_tui.analysis.device import named_on
 from npu_tui.analysis.launches import graph_launches
 from npu_tui.trace.arrays import distinct
 from npu_tui.trace.model import Trace
+from npu_tui.trace.once import of_trace
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -60,16 +61,20 @@ _ONCE_A_TOKEN = re.compile(r"argmax|top_?k|multinomial|sampl|embedding|gatherv\d
 """Kernels that choose a token, or look up its embedding: no layer has them."""
 
 Unit = Literal["token", "iteration", "repetition"]
+Basis = Literal["annotations", "graphs", "rhythm", "profiler"]
+"""What tells where the steps of an engine begin: its own names, launches of graphs, kernels, ``ProfilerStep#N``."""
 
 
 class Rhythm(Struct, frozen=True):
     """The ``starts`` of the repetitions, ns on the device's clock; (count,).
 
-    With training the unit is an iteration. It is a token only where something decodes, else a repetition.
+    With training the unit is an iteration. It is a token only where something decodes, else a repetition. They were
+    told ``by`` calls of an engine, by launches of graphs, or by what else comes again.
     """
 
     starts: I64
     unit: Unit
+    by: Basis = "rhythm"
 
     @property
     def count(self) -> int:
@@ -93,11 +98,15 @@ def rhythm(trace: Trace, kernels: I64, link: I64) -> Rhythm | None:
     used = np.unique(names).tolist()
     trained = any(_BACKWARD.search(trace.names[code]) for code in used if code < len(trace.names))
     trained = trained or any(name.startswith("autograd::engine") for name in trace.names)
-    decodes = not trained and any(_SERVES.search(name) for name in trace.names)
+    decodes = not trained and is_serving(trace)
     reads = _by_reads(trace, launched)
     if reads is not None and decodes:
         reads = _by_choices(trace, names, reads)
-    for at in (_by_calls(trace, launched), reads, _by_graphs(trace, names, link)):
+    ways: tuple[tuple[Basis, I64 | None], ...] = (
+        ("annotations", _by_calls(trace, launched)), ("rhythm", reads), ("graphs", _by_graphs(trace, names, link)),
+    )  # fmt: skip
+    for way in ways:
+        by, at = way
         if at is None:
             continue
         if len(at) >= _FEWEST_CALLS:
@@ -105,6 +114,7 @@ def rhythm(trace: Trace, kernels: I64, link: I64) -> Rhythm | None:
         if len(kernels) - int(at[0]) >= _COVERED * len(kernels):
             return None  # one call of the engine, or one graph: what repeats in it are layers
     else:
+        by = "rhythm"
         at = _by_period(names, _backward_among(trace, names)) if trained else None
         if at is None:
             at = _by_names(names)
@@ -113,7 +123,15 @@ def rhythm(trace: Trace, kernels: I64, link: I64) -> Rhythm | None:
         # An even rhythm of kernels alone may be that of the layers.
         decodes = decodes and _chooses(trace, names, len(at))
     unit: Unit = "iteration" if trained else "token" if decodes else "repetition"
-    return Rhythm(slices.start[kernels[at]], unit)
+    return Rhythm(slices.start[kernels[at]], unit, by)
+
+
+@of_trace
+def is_serving(trace: Trace) -> bool:
+    """Whether any name is one that only a model has that makes one token after another, and none is of training."""
+    return any(_SERVES.search(name) for name in trace.names) and not any(
+        _BACKWARD.search(name) or name.startswith("autograd::engine") for name in trace.names
+    )
 
 
 def _by_calls(trace: Trace, launched: I64) -> I64 | None:

@@ -7,10 +7,12 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.device import EVERYTHING, Window, named_in
+from npu_tui.analysis.engine_calls import device_windows, engine_calls
 from npu_tui.analysis.launches import dequeued_launches, enqueue_slices
 from npu_tui.analysis.overlap import Overlap, OverlapLanes
 from npu_tui.trace.arrays import among, distinct
 from npu_tui.trace.classes import repeated_number, step_number
+from npu_tui.trace.engine_names import EngineName, engine_name
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
@@ -22,13 +24,15 @@ class Step(Struct, frozen=True):
     """A ``ProfilerStep#N`` slice; ``window`` is its time on the device, None where it launched nothing.
 
     Without any an iteration of a static graph, whose window is its own, or a range of the host such as ``step 3``.
-    A profile without steps has one Step without name, number and slice (-1).
+    A profile without steps has one Step without name, number and slice (-1). Of an inference engine it is one call,
+    of which the name tells more: they are numbered from 1, and the window of one ends where the next one begins.
     """
 
     name: str | None
     number: int | None
     item: int
     window: Window | None
+    engine: EngineName | None = None
 
 
 class StepSums(Struct, frozen=True):
@@ -46,9 +50,12 @@ def steps(trace: Trace) -> list[Step]:
     Numbers repeat where the profiler was started anew. What has the number of a step within that step is the same one
     on another lane.
     """
+    marked = _step_slices(trace)
+    if marked and engine_name(trace.name_of(marked[0])) is not None:
+        return _engine_steps(trace, np.array(marked))
     numbered: list[tuple[int, int]] = []
     reached_by: dict[int, int] = {}
-    for item in _step_slices(trace):
+    for item in marked:
         name = trace.name_of(item)
         number = int(step_number(name) or repeated_number(name) or -1)
         if number >= 0 and int(trace.slices.start[item]) >= reached_by.get(number, -(2**62)):
@@ -73,6 +80,22 @@ def steps(trace: Trace) -> list[Step]:
             reached = window.end
         result.append(Step(trace.name_of(item), number, item, window))
     return result
+
+
+def _engine_steps(trace: Trace, items: I64) -> list[Step]:
+    """The calls of an inference engine, whose slices ``items`` are by start."""
+    windows: list[tuple[int, int] | None]
+    start, end = trace.slices.start[items], trace.slices.end[items]
+    if trace.layer_of(int(trace.slices.lane[items[0]])).kind == "hardware":
+        windows = list(zip(start.tolist(), end.tolist(), strict=True))
+    else:
+        windows = device_windows(trace, start)
+    return [
+        Step(trace.name_of(item), number, item, None if window is None else Window(*window, whole=True), call)
+        for number, (item, window, call) in enumerate(
+            zip(items.tolist(), windows, engine_calls(trace, items), strict=True), 1
+        )
+    ]
 
 
 def _step_slices(trace: Trace) -> list[int]:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.launches import Around
 from npu_tui.compare.steps import StepWindow
-from npu_tui.trace.classes import step_number
+from npu_tui.trace.classes import names_step
 from npu_tui.trace.model import FORWARD_BACKWARD, Trace
 
 I64 = npt.NDArray[np.int64]
@@ -207,7 +207,7 @@ def operations(trace: Trace, low: int, high: int) -> Operations:
     chosen = np.zeros(len(trace.slices), np.bool_)
     if _OPERATION in trace.categories:
         start = trace.slices.start
-        named = np.array([step_number(name) is None for name in trace.names] + [False])
+        named = np.array([not names_step(name) for name in trace.names] + [False])
         chosen = (trace.slices.category == trace.categories.index(_OPERATION)) & (start >= low) & (start < high)
         chosen &= named[trace.slices.name]
     around = Around(trace, chosen)
@@ -230,7 +230,7 @@ def _roles(trace: Trace, chosen: npt.NDArray[np.bool_]) -> I64:
     if not lanes:
         return role
     count = np.bincount(slices.lane[chosen], minlength=len(trace.lanes))
-    steps = np.array([step_number(name) is not None for name in trace.names] + [False])
+    steps = np.array([names_step(name) for name in trace.names] + [False])
     holding = np.bincount(slices.lane[steps[slices.name]], minlength=len(trace.lanes))
     ways = trace.links_of(FORWARD_BACKWARD)
     ends = links.target_lane[ways]

@@ -23,6 +23,7 @@ from npu_tui.native.library import library
 from npu_tui.native.rows import first_fit
 from npu_tui.trace.arrays import sort_slices
 from npu_tui.trace.classes import STEP_TRACE, classify, repeated_number, step_number
+from npu_tui.trace.engine_names import engine_name, outermost
 from npu_tui.trace.message import message
 from npu_tui.trace.model import Counters, EventFile, Health, Lane, Layer, Rows, Series, Slices, Trace, make_rows
 from npu_tui.trace.text import brief
@@ -327,12 +328,20 @@ _FEWEST_STEPS = 2
 def _steps(whole: WholeColumns, plans: list[ProcessPlan], lanes: list[Lane], slices: Slices) -> tuple[I64, I32]:
     """The slices that are steps by start, and their rows in the derived lane.
 
-    They are the first of these that there are: ``ProfilerStep#N`` on Python layers, on others of the host or on those
-    of a device (ranges of mstx), the iterations of a static graph, ranges of the host such as ``train_step 3``.
+    They are the first of these that there are: steps of an inference engine, ``ProfilerStep#N`` on Python layers, on
+    others of the host or on those of a device (ranges of mstx), the iterations of a static graph, ranges of the host
+    such as ``train_step 3``. In a training run the calls of an engine are parts of its steps.
     """
     kinds = np.array([plans[lane.layer].kind for lane in lanes], np.str_)
     graph = np.array([lane.name.startswith(STEP_TRACE) for lane in lanes], np.bool_)
     host = np.isin(kinds, ("python", "cann", "other"))
+    served = _named(slices, whole.names, engine_name)
+    if len(served) and not any(name.startswith("autograd::engine") for name in whole.names):
+        on_host = served[host[slices.lane[served]]]
+        served = on_host if len(on_host) else served
+        served = served[np.lexsort((-slices.end[served], slices.start[served]))]
+        served = served[outermost(slices.start[served], slices.end[served])]
+        return served, np.zeros(len(served), np.int32)
     marked = _named(slices, whole.names, step_number)
     steps = marked[:0]
     for places in (kinds == "python", host, ~host):
@@ -346,8 +355,8 @@ def _steps(whole: WholeColumns, plans: list[ProcessPlan], lanes: list[Lane], sli
     return steps, first_fit(np.zeros(len(steps), np.int32), slices.start[steps], slices.end[steps])
 
 
-def _named(slices: Slices, names: dict[str, int], number: Callable[[str], str | None]) -> I64:
-    """The slices to whose name ``number`` gives a number."""
+def _named(slices: Slices, names: dict[str, int], number: Callable[[str], object]) -> I64:
+    """The slices to whose name ``number`` gives anything."""
     codes = [code for name, code in names.items() if number(name) is not None]
     return np.flatnonzero(np.isin(slices.name, codes)) if codes else np.zeros(0, np.int64)
 

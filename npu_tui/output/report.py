@@ -28,6 +28,7 @@ from npu_tui.output.report_schema import (
 )
 from npu_tui.output.values import ratio, text
 from npu_tui.profile.collective_tables import COLLECTIVES
+from npu_tui.profile.engine_tables import ENGINE_STEPS
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.fusion_tables import FUSION
@@ -216,6 +217,8 @@ def report(part: Profile) -> Report:
         modules=MODULES.records(part),
         fusion=FUSION.records(part),
         ports=PORTS.records(part),
+        engine_steps=ENGINE_STEPS.records(part),
+        steps_from=part.engine.basis,
         verdict=[words(sentence) for sentence in part.findings.verdict],
         findings=FINDINGS.records(part),
         not_checked=[],

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, Struct, UnsetType
 
 from npu_tui.analysis.overlap import SlowStage
+from npu_tui.analysis.rhythm import Basis
 from npu_tui.load.find import Writer
 from npu_tui.profile.collective_tables import COLLECTIVES
+from npu_tui.profile.engine_tables import ENGINE_STEPS
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.fusion_tables import FUSION
@@ -25,6 +27,7 @@ if TYPE_CHECKING:  # the type of a row is made of the columns of its table
     CodeLineRow = Record
     CollectiveRow = Record
     CrossCheckRow = Record
+    EngineStepRow = Record
     FileRow = Record
     HostOperatorRow = Record
     KernelGroupRow = Record
@@ -47,6 +50,7 @@ else:
     OperatorRow, PairRow, StepRow, DrainRow, LayerRow, LinkRow, RangeRow, FindingRow = (
         table.row for table in (OPERATORS, LINK_MATRIX, STEPS, DRAINS, LAYERS, LINK_CATEGORIES, RANGES, FINDINGS)
     )
+    EngineStepRow = ENGINE_STEPS.row
     FusionRow = FUSION.row
     ModuleRow = MODULES.row
     PortRow = PORTS.row
@@ -205,7 +209,8 @@ class Report(Struct, frozen=True, kw_only=True):
     """Everything that is said about a profile, or about a range or step of it.
 
     ``source``, ``trace``, ``layers`` and ``health`` are those of the whole file whatever the selection. ``dispatch`` is
-    a list where several devices have launches.
+    a list where several devices have launches. ``steps_from`` says what tells where ``engine_steps`` begin: names of
+    the engine, launches of graphs, the rhythm of kernels or the profiler; None without any.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -230,6 +235,8 @@ class Report(Struct, frozen=True, kw_only=True):
     modules: list[ModuleRow] = []
     fusion: list[FusionRow] = []
     ports: list[PortRow] = []
+    engine_steps: list[EngineStepRow] = []
+    steps_from: Basis | None = None
     verdict: list[str]
     findings: list[FindingRow]
     not_checked: list[NotChecked]

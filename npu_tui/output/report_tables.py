@@ -15,6 +15,7 @@ from npu_tui.output.rendered import finding_cells, made_table, name_cell, render
 from npu_tui.output.report_schema import CodeLineRow, ModuleRow, OverlapPart, RangeRow, Report, StepRow
 from npu_tui.output.values import count_text, ratio, share_text, time_text
 from npu_tui.profile.collective_tables import COLLECTIVES
+from npu_tui.profile.engine_tables import ENGINE_STEPS
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.fusion_tables import FUSION
 from npu_tui.profile.launch_tables import CODE_LINES, RANGES
@@ -174,6 +175,10 @@ def data_tables(report: Report) -> list[Table]:
             weights=tuple(map(step_length, steps)),
             more=partial(shorter_steps, steps),
         ),
+        replace(
+            rendered(ENGINE_STEPS, report.engine_steps, graph=lambda row: Cell(_graph_word(row))),
+            weights=tuple(row.device_span_us or 0.0 for row in report.engine_steps),
+        ),
         rendered(OPERATORS, report.operators),
         rendered(KERNEL_GROUPS, report.kernel_groups if shaped else [], "shapes"),
         rendered(
@@ -211,6 +216,12 @@ def _module_cell(row: ModuleRow) -> Cell:
 
 def _mfu_cell(row: ModuleRow) -> Cell:
     return Cell("" if row.mfu is None else share_text(row.mfu), row.mfu)
+
+
+def _graph_word(row: Record) -> str:
+    """Whether graphs replay a step; empty where launches are unknown."""
+    words: dict[bool | str, str] = {True: "graph", False: "eager"}
+    return "" if row.graph is None else say(f"engine.graph.{words.get(row.graph, row.graph)}")
 
 
 def _route(row: Record) -> str:

@@ -43,6 +43,7 @@ from npu_tui.trace.transfers import communication_args, copies_of
 
 if TYPE_CHECKING:
     from npu_tui.analysis.bubbles import Idles
+    from npu_tui.analysis.engine_steps import EngineSteps
     from npu_tui.analysis.health import TraceHealth
     from npu_tui.analysis.modules import Module
     from npu_tui.analysis.operators import OperatorSum
@@ -305,6 +306,20 @@ class Profile:
         from npu_tui.analysis.steps import steps
 
         return steps(self.trace)
+
+    @shared
+    def engine(self) -> EngineSteps:
+        """The steps of an inference engine in figures; none in training, and where nothing says that it serves."""
+        from npu_tui.profile.engine import engine_of
+
+        return engine_of(
+            self.trace,
+            self.steps,
+            self.device_slices,
+            self.dispatch,
+            self.compute,
+            lambda: next((facts.rhythm for facts in self.facts if facts.is_serving), None),
+        )
 
     @shared
     def sums_by_device(self) -> list[list[StepSums]]:

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from npu_tui.jobs.tables import RANKS
 from npu_tui.profile.collective_tables import ARRIVALS, COLLECTIVES
+from npu_tui.profile.engine_tables import ENGINE_STEPS
 from npu_tui.profile.file_tables import ALLOCATIONS, MEMORY
 from npu_tui.profile.finding_tables import EVIDENCE, FINDINGS
 from npu_tui.profile.fusion_tables import FUSION
@@ -37,7 +38,8 @@ TABLES: dict[str, Table] = {
     table.id: table
     for table in (
         SLICES, LINKS, LAUNCHES, KERNELS, OPERATORS, HOST_OPERATORS, COLLECTIVES, ARRIVALS, COUNTERS, STEPS, FREE,
-        FINDINGS, EVIDENCE, MEMORY, ALLOCATIONS, APIS, CODE_LINES, MODULES, FUSION, NETWORK, OVERVIEW, RANKS,
+        FINDINGS, EVIDENCE, MEMORY, ALLOCATIONS, APIS, CODE_LINES, MODULES, FUSION, ENGINE_STEPS, NETWORK, OVERVIEW,
+        RANKS,
     )
 }  # fmt: skip
 """Every table by name."""

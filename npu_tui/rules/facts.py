@@ -60,7 +60,8 @@ class Facts(TraceSlices):
         self.whole_steps = inputs.step is not None or inputs.window == EVERYTHING
         self.window = inputs.window
         self.warm_up: list[Step] = []
-        if self.is_whole:
+        # The first steps of an engine carry prefill: they are longer, but no warm-up.
+        if self.is_whole and not self.has_engine_steps:
             steps = self._steps_on_device
             self.warm_up = steps[: warm_up_steps(self.length(np.array([step.item for step in steps], np.int64)))]
             if self.warm_up:
@@ -87,6 +88,15 @@ class Facts(TraceSlices):
     def _steps_on_device(self) -> list[Step]:
         """The steps of the trace that have a number and launched anything."""
         return [step for step in self.inputs.steps if step.number is not None and step.window is not None]
+
+    @property
+    def _are_numbered(self) -> bool:
+        return any(step.number is not None for step in self.inputs.steps)
+
+    @property
+    def has_engine_steps(self) -> bool:
+        """Whether the steps are calls of an inference engine, by their names."""
+        return any(step.engine is not None for step in self.inputs.steps)
 
     @once
     def steps(self) -> list[Step]:
@@ -122,9 +132,7 @@ class Facts(TraceSlices):
     @once
     def rhythm(self) -> Rhythm | None:
         """What repeats in a run without steps; None with steps, or of a part of the run."""
-        if self.window != EVERYTHING or self.part.slices is None:
-            return None
-        if any(step.number is not None for step in self.inputs.steps):
+        if self.window != EVERYTHING or self.part.slices is None or self._are_numbered:
             return None
         # A serving process has no ProfilerStep: its kernels and their launches repeat with every token.
         links = self.trace.links
@@ -147,7 +155,7 @@ class Facts(TraceSlices):
     @property
     def is_serving(self) -> bool:
         """Whether the run decodes one token after another."""
-        return self.rhythm is not None and self.rhythm.unit == "token"
+        return self.has_engine_steps or (self.rhythm is not None and self.rhythm.unit == "token")
 
     @property
     def unit(self) -> Message:
@@ -161,7 +169,7 @@ class Facts(TraceSlices):
             return self.rhythm.unit
         if not self.whole_steps:
             return "range"
-        return "step" if self.steps else "run"
+        return ("engine_step" if self.has_engine_steps else "step") if self.steps else "run"
 
     @property
     def repetitions(self) -> I64:
@@ -191,7 +199,10 @@ class Facts(TraceSlices):
             length = self.total if self.replay is None else self.replay.recorded - length_of(self.unasked)
             return length / self.rhythm.count
         if self.replay is not None and self.inputs.step is None and not self.warm_up:
-            return self.replay.recorded / self.count
+            unasked = length_of(self.unasked) if self.has_engine_steps else 0
+            return (self.replay.recorded - unasked) / self.count
+        if self.has_engine_steps:
+            return (sum(_window_of(step).end - _window_of(step).start for step in self.steps)) / self.count
         items = [step.item for step in self.steps]
         on_host = float(np.mean(self.trace.slices.end[items] - self.trace.slices.start[items]))
         return max(on_host, self.total / self.count)
@@ -229,7 +240,7 @@ class Facts(TraceSlices):
 
         They last as long as a token, or what else repeats.
         """
-        if any(step.number is not None for step in self.inputs.steps) or self.part.slices is None:
+        if self.part.slices is None or (not self.has_engine_steps and self._are_numbered):
             return []
         if self.rhythm is not None and self.rhythm.unit == "iteration":
             return []
@@ -237,7 +248,8 @@ class Facts(TraceSlices):
         if self.launches is not None:
             calls = np.append(calls, self.trace.links.source_slice[self.launches.link])
         lanes = np.unique(self.trace.slices.lane[calls[calls >= 0]]).tolist()
-        busy = length_of(self.cut(self.busy)) / self.rhythm.count if self.rhythm is not None else 0
+        known = self.rhythm is not None or self.has_engine_steps
+        busy = length_of(self.cut(self.busy)) / self.count if known else 0
         threads = {self.trace.lanes[number].tid for number in lanes}
         return request_waits(self.trace, threads, max(busy, _LEAST_WAIT_NS))
 

@@ -21,7 +21,7 @@ from npu_tui.analysis.steps import Step
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules.model import Evidence
 from npu_tui.trace.args import Copies, PlaneArgs
-from npu_tui.trace.classes import step_number
+from npu_tui.trace.classes import names_step
 from npu_tui.trace.intervals import covered, difference, intersection, union
 from npu_tui.trace.kineto import launch_links
 from npu_tui.trace.message import Said
@@ -196,7 +196,7 @@ class TraceSlices:
 
     @once
     def _steps_named(self) -> Bools:
-        return self.names_where(lambda name: step_number(name) is not None)
+        return self.names_where(names_step)
 
     def names_where(self, rule: Callable[[str], bool]) -> Bools:
         """Which names of the trace fulfil ``rule``; the last entry, that of no name (-1), is False; (names + 1,)."""

@@ -438,7 +438,7 @@ def _measured_over(title: Message, facts: Facts) -> Message:
     """``title``, with over how many steps its figure is where gains are those of one step."""
     if title.code not in _TOTALS or facts.count < 2:
         return title
-    unit = facts.rhythm.unit if facts.rhythm is not None else "step"
+    unit = facts.unit_name if facts.rhythm is not None or facts.has_engine_steps else "step"
     return message(f"finding.over.{unit}", text=title, count=facts.count)
 
 

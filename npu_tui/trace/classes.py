@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from npu_tui.trace.engine_names import engine_name
 from npu_tui.trace.kineto import ANNOTATION, is_collective
 from npu_tui.trace.model import FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE, Lane, LayerKind, RoleKind, Trace
 
@@ -46,6 +47,11 @@ def step_number(name: str) -> str | None:
     return name.removeprefix(_STEP_PREFIX) if _STEP.fullmatch(name) else None
 
 
+def names_step(name: str) -> bool:
+    """Whether ``name`` is that of a step, of the profiler or of an inference engine."""
+    return step_number(name) is not None or engine_name(name) is not None
+
+
 _REPEATED = re.compile(r"(?:\w+_)?(?:step|iteration|iter)[ _#:=-]*(\d{1,18})", re.IGNORECASE)
 STEP_TRACE = "Step Trace"
 """How the lanes begin on which msprof shows the iterations of a static graph, such as ``Step Trace(Model ID:2)``."""
@@ -75,7 +81,7 @@ def _host_class(category: str, name: str) -> OpClass:
         return OpClass.FRAME
     if category in ("enqueue", "dequeue"):
         return OpClass.QUEUE
-    if _STEP.fullmatch(name):
+    if names_step(name):
         return OpClass.STEP
     if _HOST_WAIT.search(name):
         return OpClass.WAIT

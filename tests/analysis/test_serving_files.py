@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from measured import profile_at
 
 from npu_tui.load.load import load
+from npu_tui.profile.engine_tables import ENGINE_STEPS
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.kineto import LAUNCH
 
@@ -47,3 +49,36 @@ def test_counts_and_times_of_a_step(file: str, events: int, kernels: int, replay
     # Their times keep fractions of a nanosecond, ours are whole.
     assert overlap.computing == pytest.approx(published["computation_time"], abs=kernels)
     assert overlap.total == pytest.approx(published["total_time"], abs=2)
+
+
+@pytest.mark.parametrize(
+    ("file", "told", "host", "span", "kernels", "graph"),
+    [
+        ("vllm_decode_full/graph_execution.json.gz", ("decode", 32, 32, 0), 2408.598, 10743.182, (425, 421, 9), True),
+        (
+            "vllm_prefilldecode_piecewise/graph_execution.json.gz",
+            ("mixed", 46, 8192, 8155),
+            26353.441,
+            156466.416,
+            (413, 361, 10),
+            "mixed",
+        ),
+        (
+            "sglang_decode/sglang_Qwen3-8B_decode.json.gz",
+            ("decode", 32, 32, 0),
+            465716.634,
+            473749.943,
+            (555, 544, 3),
+            True,
+        ),
+    ],
+)
+def test_the_step_of_an_engine(file: str, told: object, host: float, span: float, kernels: object, graph: object):
+    profile = profile_at(_folder() / file)
+    (row,) = ENGINE_STEPS.records(profile)
+    assert profile.engine.basis == "annotations"
+    assert (row.kind, row.requests, row.tokens, row.context_tokens) == told
+    assert row.host_us == host
+    assert row.device_span_us == pytest.approx(span, abs=0.002)
+    assert (row.kernels, row.graph_kernels, row.copies) == kernels
+    assert row.graph == graph

@@ -1,0 +1,117 @@
+"""The steps of an inference engine: what their names tell, what each of them launched, and when that ran."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.analysis.device import named_in
+from npu_tui.analysis.launches import dequeue_of, enqueue_of, graph_launches
+from npu_tui.trace.arrays import BySlice
+from npu_tui.trace.classes import OpClass
+from npu_tui.trace.engine_names import EngineName, engine_name, outermost, with_mode
+from npu_tui.trace.kineto import launch_links
+from npu_tui.trace.model import Trace
+
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_WORK = (OpClass.CUBE, OpClass.VECTOR, OpClass.COMMUNICATION)
+_LATE = 2**62
+
+
+def engine_calls(trace: Trace, items: I64) -> list[EngineName]:
+    """What the names of the step slices ``items`` (by start) tell; the mode is that of a step within one, if any."""
+    slices = trace.slices
+    lanes = {trace.lanes[lane].index for lane in slices.lane[items].tolist()}
+    named = named_in(trace, (trace.lanes[lane] for lane in lanes), lambda name: engine_name(name) is not None)
+    named = named[np.lexsort((-slices.end[named], slices.start[named]))]
+    inner = named[~np.isin(named, items)]
+    inner = inner[outermost(slices.start[inner], slices.end[inner])]
+    at = np.searchsorted(slices.start[inner], slices.start[items], "left")
+    calls = []
+    for item, first in zip(items.tolist(), at.tolist(), strict=True):
+        name, within = engine_name(trace.name_of(item)), None
+        assert name is not None
+        if first < len(inner) and slices.start[inner[first]] < slices.end[item]:
+            within = engine_name(trace.name_of(int(inner[first])))
+        calls.append(with_mode(name, within))
+    return calls
+
+
+class Work(Struct, frozen=True):
+    """The slices ``item`` of devices (ascending), the step that launched each, and whether a graph replays it; (n,).
+
+    A step has all that is launched until the next one begins. -1 is what was launched before the first step.
+    """
+
+    item: I64
+    step: I64
+    graph: Bools
+
+
+def launched_by(trace: Trace, begins: I64) -> Work:
+    """What steps that begin at ``begins`` (n,), ascending on the clock of the host, did on devices.
+
+    A slice without a launch belongs to the step of the last one with a launch on its stream, as the kernels of a graph
+    do; on streams without any launch, to the step that launched the last work elsewhere. Without any launch in the
+    trace the clock decides.
+    """
+    slices, links = trace.slices, trace.links
+    spans = [np.arange(lane.first, lane.last) for lane in trace.file_lanes if _on_device(trace, lane.layer)]
+    item = np.concatenate(spans) if spans else np.zeros(0, np.int64)
+    kinds = (*_WORK, OpClass.MEMORY)
+    item = item[np.isin(slices.op_class[item], kinds)]
+    link = launch_links(trace)
+    link = link[links.target_slice[link] >= 0]
+    if not len(link) or not len(item):
+        return Work(item, np.searchsorted(begins, slices.start[item], "right") - 1, np.zeros(len(item), np.bool_))
+    enqueue = enqueue_of(trace, dequeue_of(trace, link))
+    made = np.where(enqueue >= 0, slices.start[enqueue], links.source_time[link])
+    target = links.target_slice[link]
+    launched = BySlice(target, np.searchsorted(begins, made, "right")).of(item)  # 0: before them
+    graph = BySlice(target, graph_launches(trace, link).astype(np.int64)).of(item)
+    begin = np.append(True, slices.lane[item[1:]] != slices.lane[item[:-1]])
+    at = np.maximum.accumulate(np.where((launched >= 0) | begin, np.arange(len(item)), 0))
+    unknown = np.flatnonzero(launched[at] < 0)
+    known = np.flatnonzero(launched >= 0)
+    if len(unknown) and len(known):
+        known = known[np.argsort(slices.start[item[known]], kind="stable")]
+        before = np.searchsorted(slices.start[item[known]], slices.start[item[unknown]], "right") - 1
+        at[unknown] = known[np.maximum(before, 0)]
+    return Work(item, launched[at] - 1, graph[at] > 0)
+
+
+def _on_device(trace: Trace, layer: int) -> bool:
+    return trace.layers[layer].kind == "hardware"
+
+
+def device_windows(trace: Trace, begins: I64) -> list[tuple[int, int] | None]:
+    """When each step works on the device: from its first work to that of the next step, of the last one to its end.
+
+    Work that runs while kernels of an earlier step still do, such as the copy of the next inputs, starts no step. None
+    for a step that launched nothing.
+    """
+    slices, count = trace.slices, len(begins)
+    work = launched_by(trace, begins)
+    of_step = work.step >= 0
+    item, step = work.item[of_step], work.step[of_step]
+    start, end = slices.start[item], slices.end[item]
+    first, last, kernels = np.full(count, _LATE), np.full(count, -_LATE), np.full(count, -_LATE)
+    np.minimum.at(first, step, start)
+    np.maximum.at(last, step, end)
+    computing = np.isin(slices.op_class[item], _WORK)
+    np.maximum.at(kernels, step[computing], end[computing])
+    reached = np.append(-_LATE, np.maximum.accumulate(kernels)[:-1]) if count else kernels
+    after = start >= reached[step]
+    begun = np.full(count, _LATE)
+    np.minimum.at(begun, step[after], start[after])
+    begun = np.where(begun < _LATE, begun, np.maximum(first, reached))
+    working = np.flatnonzero(first < _LATE)
+    begun = np.maximum.accumulate(begun[working])
+    until = np.append(begun[1:], np.maximum(last[working][-1:], begun[-1:]))
+    windows: list[tuple[int, int] | None] = [None] * count
+    for place, low, high in zip(working.tolist(), begun.tolist(), until.tolist(), strict=True):
+        windows[place] = low, high
+    return windows

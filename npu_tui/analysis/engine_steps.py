@@ -1,0 +1,214 @@
+"""The steps of an inference engine in figures: kind, requests, tokens, graph or eager, phases of the host, time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.analysis.device import DeviceSlices, Window, named_on
+from npu_tui.analysis.engine_calls import launched_by
+from npu_tui.analysis.launches import Dispatch, graph_calls
+from npu_tui.analysis.rhythm import Basis
+from npu_tui.analysis.steps import Step
+from npu_tui.trace.arrays import BySlice
+from npu_tui.trace.engine_names import PHASES, EngineName, phase_of
+from npu_tui.trace.intervals import covered_within, union
+from npu_tui.trace.model import LayerKind, Trace
+
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+Captured = Literal["graph", "mixed", "eager"]
+"""Whether graphs replay the kernels of a step, some of them, or none."""
+
+_ALL_REPLAYED = 0.95
+_MOSTLY_REPLAYED = 0.5
+"""A step whose only launch of a graph replays this share of its kernels is a replayed one; the rest is sampling."""
+_HOST: tuple[LayerKind, ...] = ("python", "cann", "other")
+
+
+class EngineStep(Struct, frozen=True):
+    """One step; times in ns, None where the trace does not tell.
+
+    ``window`` is its time on the device, until the next step begins there; ``start`` and ``host`` are start and length
+    of its slice ``item`` (-1: none). In ``window`` devices are ``busy``; in the ``bubble`` at its end they are not.
+    ``replayed`` of its ``kernels`` are of graphs. ``phases`` are ranges of the host until the next step begins there.
+    """
+
+    number: int
+    name: str | None
+    call: EngineName
+    item: int
+    window: Window | None
+    start: int
+    host: int | None
+    busy: int | None
+    bubble: int | None
+    lost: int | None
+    kernels: int
+    replayed: int
+    copies: int
+    graphs: int
+    captured: Captured | None
+    phases: dict[str, int]
+
+    @property
+    def kind(self) -> str:
+        """What the step does, ``unknown`` where nothing tells."""
+        return self.call.kind
+
+    @property
+    def span(self) -> int | None:
+        """The length of ``window``."""
+        return None if self.window is None else self.window.end - self.window.start
+
+    @property
+    def is_replayed(self) -> bool | Literal["mixed"] | None:
+        """As JSON says it: whether graphs replay the step."""
+        return None if self.captured is None else "mixed" if self.captured == "mixed" else self.captured == "graph"
+
+
+class EngineSteps(Struct, frozen=True):
+    """The steps of a run by start, and what tells where they begin (None without any)."""
+
+    steps: list[EngineStep] = []
+    basis: Basis | None = None
+
+
+def engine_steps(
+    trace: Trace, steps: Sequence[Step], basis: Basis, devices: Sequence[DeviceSlices], launches: Sequence[Dispatch]
+) -> EngineSteps:
+    """The figures of ``steps``, each with a window or None; those without a slice (-1) are told by the device alone."""
+    count = len(steps)
+    windows = [step.window or Window(0, 0) for step in steps]
+    low, high = (np.array([getattr(window, end) for window in windows], np.int64) for end in ("start", "end"))
+    items = np.array([step.item for step in steps], np.int64)
+    on_host = bool((items >= 0).all()) and count > 0
+    begins = trace.slices.start[items] if on_host else low
+    ends = np.append(begins[1:], max(int(trace.end), int(begins.max(initial=0)))) if count else begins
+    kernel, copy, busy = _masks(trace, devices)
+    of_kernel, of_copy, replayed = _shares(trace, begins, (low, high), on_host, kernel, copy)
+    covered = union(trace.slices.start[busy], trace.slices.end[busy])
+    working = covered_within(*covered, low, high)
+    last = np.searchsorted(covered[0], high, "left") - 1
+    reached = np.where(last >= 0, np.append(covered[1], 0)[last], low)
+    bubble = np.maximum(high - np.maximum(reached, low), 0)
+    lost = _lost(trace, launches, low, high)
+    graphs = np.zeros(count, np.int64)
+    called = graph_calls(trace)
+    at = np.searchsorted(begins, called, "right") - 1
+    np.add.at(graphs, at[at >= 0], 1)
+    phases = _phases(trace, begins, ends) if on_host else {}
+    known = bool(len(launches)) or bool(len(called))
+    rows = []
+    for k, step in enumerate(steps):
+        there = step.window is not None
+        kernels, graph_kernels, launched = int(of_kernel[k]), int(replayed[k]), int(graphs[k])
+        rows.append(
+            EngineStep(
+                step.number or k + 1,
+                step.name,
+                step.engine or EngineName("unknown"),
+                step.item,
+                step.window,
+                int(begins[k]),
+                int(trace.slices.end[step.item] - trace.slices.start[step.item]) if step.item >= 0 else None,
+                int(working[k]) if there else None,
+                int(bubble[k]) if there else None,
+                int(lost[k]) if there and launches else None,
+                kernels,
+                graph_kernels,
+                int(of_copy[k]),
+                launched,
+                _captured(kernels, graph_kernels, launched) if known and (there or launched) else None,
+                {name: int(times[k]) for name, times in phases.items() if times[k]},
+            )
+        )
+    return EngineSteps(rows, basis)
+
+
+def _captured(kernels: int, replayed: int, launched: int) -> Captured:
+    if not launched and not replayed:
+        return "eager"
+    if not kernels or replayed >= _ALL_REPLAYED * kernels:
+        return "graph"
+    return "graph" if launched == 1 and replayed >= _MOSTLY_REPLAYED * kernels else "mixed"
+
+
+def _masks(trace: Trace, devices: Sequence[DeviceSlices]) -> tuple[I64, I64, I64]:
+    """The kernels, the copies and all busy slices of all devices."""
+    none = np.zeros(len(trace.slices), np.bool_)
+    kernel = np.logical_or.reduce([none, *(device.compute | device.collective for device in devices)])
+    copy = np.logical_or.reduce([none, *(device.copy for device in devices)])
+    return np.flatnonzero(kernel), np.flatnonzero(copy), np.flatnonzero(kernel | copy)
+
+
+def _shares(
+    trace: Trace, begins: I64, windows: tuple[I64, I64], on_host: bool, kernel: I64, copy: I64
+) -> tuple[I64, I64, I64]:
+    """How many kernels, copies and replayed kernels each step has; (steps,) each."""
+    low, high = windows
+    work = launched_by(trace, begins if on_host else low)
+    step_of, replays = BySlice(work.item, work.step + 1), BySlice(work.item, work.graph.astype(np.int64))
+    order = np.flatnonzero(high > low)
+
+    def steps_of(items: I64) -> I64:
+        step = step_of.of(items) - 1 if on_host else np.full(len(items), -2)
+        # What has no place among the launches, such as the collectives of a group, is where the clock puts it.
+        untold = np.flatnonzero(step < -1)
+        if len(untold) and len(order):
+            start = trace.slices.start[items[untold]]
+            at = np.searchsorted(low[order], start, "right") - 1
+            step[untold] = np.where((at >= 0) & (start < high[order][np.maximum(at, 0)]), order[np.maximum(at, 0)], -1)
+        return step
+
+    def count_of(items: I64) -> I64:
+        step = steps_of(items)
+        return np.bincount(step[step >= 0], minlength=len(begins))
+
+    return count_of(kernel), count_of(copy), count_of(kernel[replays.of(kernel) > 0])
+
+
+def _lost(trace: Trace, launches: Sequence[Dispatch], low: I64, high: I64) -> I64:
+    """How long an idle device waited for the launches of each window, ns; (windows,)."""
+    lost = np.zeros(len(low))
+    for device in launches:
+        start = trace.links.target_time[device.link]
+        before = np.append(0.0, np.cumsum(device.lost))
+        lost += before[np.searchsorted(start, high, "left")] - before[np.searchsorted(start, low, "left")]
+    return lost.astype(np.int64)
+
+
+def _phases(trace: Trace, begins: I64, ends: I64) -> dict[str, I64]:
+    """How long each phase of the host takes in each step, ns, by its name in the order of a step's work."""
+    items = named_on(trace, _HOST, lambda name: phase_of(name) is not None)
+    phase = np.array([phase_of(trace.name_of(item)) for item in items.tolist()], np.str_)
+    times = {}
+    for name in PHASES:
+        of_phase = items[phase == name] if len(items) else items
+        if len(of_phase):
+            spans = union(trace.slices.start[of_phase], trace.slices.end[of_phase])
+            times[name] = covered_within(*spans, begins, ends)
+    return times
+
+
+_PREFILL = re.compile(r"flash_?attention_?unpad|prompt_?flash|ring_?mla|varlen|fmha_?prefill|unpad_flash", re.I)
+_DECODE = re.compile(r"paged_?attention|incre_?flash", re.I)
+
+
+def kinds_by_kernels(trace: Trace, kernels: I64, windows: Sequence[Window]) -> list[EngineName]:
+    """What the names of attention kernels tell of the kind of each step, ``unknown`` where they do not."""
+    slices = trace.slices
+    marks = []
+    low, high = (np.array([getattr(window, end) for window in windows], np.int64) for end in ("start", "end"))
+    for rule in (_PREFILL, _DECODE):
+        named = np.array([rule.search(name) is not None for name in trace.names] + [False])
+        start = np.sort(slices.start[kernels[named[slices.name[kernels]]]])
+        marks.append(np.searchsorted(start, high, "left") > np.searchsorted(start, low, "left"))
+    words = {(True, False): "prefill", (False, True): "decode", (True, True): "mixed"}
+    return [EngineName(words.get(pair, "unknown")) for pair in zip(*(mark.tolist() for mark in marks), strict=True)]

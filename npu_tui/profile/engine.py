@@ -1,0 +1,50 @@
+"""The steps of an inference engine of a profile: by annotations, else by launches of graphs, else by the rhythm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from msgspec.structs import replace
+
+from npu_tui.analysis.device import DeviceSlices, Window
+from npu_tui.analysis.engine_steps import EngineSteps, engine_steps, kinds_by_kernels
+from npu_tui.analysis.launches import Dispatch
+from npu_tui.analysis.rhythm import Basis, Rhythm, is_serving
+from npu_tui.analysis.steps import Step
+from npu_tui.trace.model import Trace
+
+
+def engine_of(
+    trace: Trace,
+    steps: Sequence[Step],
+    devices: Sequence[DeviceSlices],
+    launches: Sequence[Dispatch],
+    compute: npt.NDArray[np.bool_],
+    rhythm_of: Callable[[], Rhythm | None],
+) -> EngineSteps:
+    """The steps of an engine in ``trace`` and what tells where they begin; none where no engine works.
+
+    ``rhythm_of`` gives the tokens of a run without ``steps`` of its own, ``compute`` are the kernels.
+    """
+    annotated = [step for step in steps if step.engine is not None]
+    if annotated:
+        return engine_steps(trace, annotated, "annotations", devices, launches)
+    known = [step for step in steps if step.number is not None]
+    basis: Basis = "profiler"
+    if known and not is_serving(trace):
+        return EngineSteps()
+    if not known:
+        rhythm = rhythm_of()
+        if rhythm is None:
+            return EngineSteps()
+        basis = rhythm.by
+        ends = np.append(rhythm.starts[1:], trace.end).tolist()
+        known = [
+            Step(None, number, -1, Window(start, end, whole=True))
+            for number, (start, end) in enumerate(zip(rhythm.starts.tolist(), ends, strict=True), 1)
+        ]
+    calls = kinds_by_kernels(trace, np.flatnonzero(compute), [step.window or Window(0, 0) for step in known])
+    known = [replace(step, engine=call) for step, call in zip(known, calls, strict=True)]
+    return engine_steps(trace, known, basis, devices, launches)

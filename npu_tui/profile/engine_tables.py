@@ -1,0 +1,98 @@
+"""The tables of an inference engine: its steps, and what they take by kind and number of tokens."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu_tui.analysis.engine_steps import EngineStep
+from npu_tui.profile.columns import rank_of
+from npu_tui.profile.profile import Profile
+from npu_tui.profile.table import Column, Rows, Sheet, Span, attributes, numbers, table, us
+from npu_tui.strings import say
+
+_OWN = {
+    column.id: column
+    for column in (
+        *(Column(id_, "whole", "", "id") for id_ in ("ordinal",)),
+        *(
+            Column(id_, "whole", "", "count")
+            for id_ in ("requests", "tokens", "context_tokens", "kv_tokens", "padded", "kernels", "graph_kernels")
+        ),
+        Column("graphs", "whole", "", "count"),
+        Column("copies_count", "whole", "", "count"),
+        Column("kind", "label", "", "word"),
+        Column("graph", "label", "", "word", "engine.graph"),
+        *(Column(id_, "whole", "ns", "moment") for id_ in ("host_start", "device_start")),
+        *(Column(id_, "whole", "ns", "time") for id_ in ("host", "device_span", "device_busy", "bubble", "lost_time")),
+        Column("phases", "rows", "", "word"),
+    )
+}
+
+
+def engine_steps(profile: Profile) -> Sheet:
+    """The steps of an engine that touch the part, by start."""
+    rows = [step for step in profile.engine.steps if _touches(profile, step)]
+    trace = profile.trace
+
+    def place(row: int) -> list[Span]:
+        step = rows[row]
+        if step.item >= 0:
+            return [Span(step.start, step.start + (step.host or 0), words=step.name or "")]
+        window = step.window
+        return [] if window is None else [Span(window.start, window.end, words=say("engine.step", step=step.number))]
+
+    return Sheet(
+        len(rows),
+        {
+            "rank": rank_of(profile),
+            **attributes(
+                rows,
+                "ordinal=number kernels graph_kernels=replayed graphs copies_count=copies host_start=start host "
+                "device_span=span device_busy=busy bubble lost_time=lost kind",
+                _OWN,
+                **{
+                    field: lambda step, field=field: getattr(step.call, field)
+                    for field in ("requests", "tokens", "context_tokens", "kv_tokens", "padded")
+                },
+                name=lambda step: step.name,
+                slice=lambda step: step.item if step.item >= 0 else None,
+                device_start=lambda step: None if step.window is None else step.window.start,
+                graph=lambda step: step.captured,
+            ),
+            "is_graph": Rows(lambda: [step.is_replayed for step in rows]),
+            "phases": Rows(lambda: [{name: us(time) for name, time in step.phases.items()} for step in rows]),
+            "start_ns": numbers(np.array([step.start + trace.start_ns for step in rows], np.int64)),
+        },
+        place=place,
+    )
+
+
+def _touches(profile: Profile, step: EngineStep) -> bool:
+    if profile.step is not None and profile.step != step.number:
+        return False
+    window = step.window
+    if window is None:
+        return profile.window.start <= step.start < profile.window.end
+    return window.end > profile.window.start and window.start < profile.window.end
+
+
+ENGINE_STEPS = table(
+    "engine_steps",
+    engine_steps,
+    sql="rank ordinal name kind requests tokens context_tokens kv_tokens padded graph graphs slice host_start host "
+    "start_ns device_start device_span device_busy bubble lost_time kernels graph_kernels copies_count",
+    json="ordinal name? kind requests? tokens? context_tokens? kv_tokens? padded? graph=is_graph? "
+    "graph_launches=graphs start=host_start host? device_start? device_span? device_busy? bubble? lost=lost_time? "
+    "kernels graph_kernels copies=copies_count phases",
+    page="ordinal kind requests tokens graph host device_span device_busy kernels",
+    row="EngineStepRow",
+    about="""A step of an inference engine; ``kind`` is prefill, decode, mixed, dummy, capture, diffusion or as written.
+
+    ``start_us`` and ``host_us`` are its slice; ``device_span_us`` lasts from its first work on the device to that of
+    the next step, of the last one to its end, and ends with ``bubble_us`` in which devices do nothing. ``graph`` is
+    True where graphs replay it, "mixed" where they replay a part, None where launches are unknown. ``phases`` are
+    ranges of the host, in \u00b5s by name.
+    """,
+    own=[*_OWN.values(), Column("is_graph", "rows", "", "word")],
+    types={"is_graph": bool | str, "phases": dict[str, float]},
+)
