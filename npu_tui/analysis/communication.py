@@ -17,7 +17,7 @@ from npu_tui.trace.args import CommunicationArgs, PlaneArgs
 from npu_tui.trace.arrays import distinct
 from npu_tui.trace.intervals import difference, union
 from npu_tui.trace.kineto import is_kineto
-from npu_tui.trace.model import Lane, Trace
+from npu_tui.trace.model import UNFINISHED, Lane, Trace
 from npu_tui.trace.transfers import groups_of
 
 I64 = npt.NDArray[np.int64]
@@ -39,6 +39,9 @@ def collectives(trace: Trace, args: CommunicationArgs, window: Window = EVERYTHI
     items_of_groups = [
         group.first + np.flatnonzero(window.holds(slices.start[group.first : group.last])) for group, _ in groups
     ]
+    if UNFINISHED in trace.categories:
+        code = trace.categories.index(UNFINISHED)
+        items_of_groups = [items[slices.category[items] != code] for items in items_of_groups]
     if is_kineto(trace):  # collectives are kernels: they have no lanes of their own, and no tasks
         known = args.collectives.item
         items_of_groups = [known[window.holds(slices.start[known])]]

@@ -14,7 +14,7 @@ from msgspec import Struct
 from npu_tui.analysis.outlying import bulk_of
 from npu_tui.trace.intervals import clipped
 from npu_tui.trace.kineto import device_work, is_kineto
-from npu_tui.trace.model import HOST_TO_DEVICE, MOST_DEVICES, Lane, Layer, LayerKind, Trace
+from npu_tui.trace.model import HOST_TO_DEVICE, MOST_DEVICES, UNFINISHED, Lane, Layer, LayerKind, Trace
 from npu_tui.trace.once import of_trace
 from npu_tui.trace.transfers import collective_streams, copy_marks, is_group_lane
 
@@ -102,11 +102,13 @@ def device_slices(trace: Trace) -> list[DeviceSlices]:
 
 
 def _judged(trace: Trace, device: DeviceSlices) -> DeviceSlices:
-    """``device`` without the slices that a wrong clock puts far away."""
+    """``device`` without what a wrong clock puts far away, and without what never ended: its length is unknown."""
     bulk = bulk_of(trace)
-    if bulk is None:
+    if bulk is None and UNFINISHED not in trace.categories:
         return device
-    near = bulk.holds(trace.slices.start, trace.slices.end)
+    near = np.ones(len(trace.slices), np.bool_) if bulk is None else bulk.holds(trace.slices.start, trace.slices.end)
+    if UNFINISHED in trace.categories:
+        near = near & (trace.slices.category != trace.categories.index(UNFINISHED))
     return DeviceSlices(device.device, device.compute & near, device.collective & near, device.copy & near)
 
 

@@ -7,7 +7,7 @@ A family is a module with ``RULES``; its thresholds are beside the check that co
 from __future__ import annotations
 
 FAMILIES = (
-    "dispatch", "waits", "launching", "late_ranks", "communication", "compute", "affinity", "outliers", "pauses",
-    "host_work", "data", "kernels", "transfers", "memory", "config",
+    "unended", "dispatch", "waits", "launching", "late_ranks", "communication", "compute", "affinity", "outliers",
+    "pauses", "host_work", "data", "kernels", "transfers", "memory", "config",
 )  # fmt: skip
 """The modules with rules, in the order in which findings that could not be checked are listed; ``find`` reads them."""

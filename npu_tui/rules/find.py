@@ -15,7 +15,7 @@ from npu_tui.rules.ladder import COMPUTE_HIDDEN, SUMMING_UP, Candidate, climb
 from npu_tui.rules.left_out import left_out
 from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Findings
 from npu_tui.rules.rule import Draft, Rule, Skipped, advise, sentences
-from npu_tui.rules.unended import unended
+from npu_tui.rules.unended import UNENDED
 from npu_tui.trace.message import Message, Said, message
 
 RULES: tuple[Rule, ...] = tuple(rule for family in FAMILIES for rule in import_module(f"npu_tui.rules.{family}").RULES)
@@ -57,9 +57,8 @@ def find(devices: Sequence[Facts], threads: int = 1) -> Findings:
 
 
 def _without(facts: Facts, lines: tuple[Message, ...]) -> tuple[Message, ...]:
-    """``lines`` behind what never ended and what is left out of their figures."""
-    stuck = unended(facts.trace)
-    left = [*([stuck] if stuck is not None else []), *left_out(facts)]
+    """``lines`` behind what is left out of their figures."""
+    left = left_out(facts)
     return (sentences(*left, lines[0]), *lines[1:]) if left else lines
 
 
@@ -206,6 +205,7 @@ def _importance(finding: Finding) -> tuple[object, ...]:
     """Sorts the findings of several devices as one device's ladder does."""
     outside = finding.step_after_ns is None
     return (
+        finding.id != UNENDED,
         not finding.leads,
         finding.id in SUMMING_UP,
         finding.hidden,

@@ -20,6 +20,7 @@ from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import NOTHING, Span, both, length_of, together, without
 from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Remedy
 from npu_tui.rules.rule import Draft, Rule, advise, sentences
+from npu_tui.rules.unended import UNENDED
 from npu_tui.trace.intervals import covered_before, union
 from npu_tui.trace.message import Message, message
 
@@ -181,6 +182,9 @@ def climb(candidates: list[Candidate], facts: Facts, threads: int = 1) -> tuple[
     others = [candidate for candidate in others if candidate not in untold]
     untold.sort(key=lambda candidate: (-_NEARNESS[candidate.rule.reach], -length_of(candidate.span)))
     steps += [Rung(candidate, None, None, None, untold=True) for candidate in untold]
+    stuck = [candidate for candidate in others if candidate.rule.id == UNENDED]
+    others = [candidate for candidate in others if candidate not in stuck]
+    steps = [*(Rung(candidate, None, None, None) for candidate in stuck), *steps]
     following = dict(zip((id(rung) for rung in steps), steps[1:], strict=False))
     parts = [rung for rung in rungs if rung.part_of is not None]
     # A finding that counts and gains nothing says so (0); one that does not count has no gain (None).

@@ -3,30 +3,42 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
-from npu_tui.trace.message import Message, message
+from npu_tui.rules.facts import Facts
+from npu_tui.rules.model import Evidence
+from npu_tui.rules.rule import Draft, Rule
+from npu_tui.trace.message import message
 from npu_tui.trace.model import UNFINISHED, Trace
 from npu_tui.trace.text import brief
 
+UNENDED = "RUN.UNENDED"
 _NAMED = 3
 
 
-def unended(trace: Trace) -> Message | None:
-    """The innermost operation of each lane that never ended after the last task of the device began; None without any.
+def _stuck(trace: Trace) -> list[int]:
+    """The innermost slice of each lane that never ended, after the last task of the device began; collectives first.
 
-    Collectives come first: the host waits for them.
+    The host waits for them.
     """
     if UNFINISHED not in trace.categories:
-        return None
+        return []
     slices = trace.slices
     is_open = slices.category == trace.categories.index(UNFINISHED)
     kinds = np.array([trace.layers[lane.layer].kind for lane in trace.lanes])
-    done = slices.start[~is_open & (kinds[slices.lane] == "hardware")]
+    on_device: npt.NDArray[np.bool_] = kinds[slices.lane] == "hardware"
+    done = slices.start[~is_open & on_device]
     if not len(done):
-        return None
+        return []
     stuck = np.flatnonzero(is_open & (slices.start >= done.max()))
     innermost = {int(slices.lane[item]): int(item) for item in stuck[np.argsort(slices.start[stuck], kind="stable")]}
-    items = sorted(innermost.values(), key=lambda item: (kinds[slices.lane[item]] != "communication", item))
+    return sorted(innermost.values(), key=lambda item: (kinds[slices.lane[item]] != "communication", item))
+
+
+def unended(facts: Facts) -> Draft | None:
+    """What never ended; what the device did before says nothing of it, so it gains nothing."""
+    trace, slices = facts.trace, facts.trace.slices
+    items = _stuck(trace)
     if not items:
         return None
     names = [
@@ -35,4 +47,35 @@ def unended(trace: Trace) -> Message | None:
     ]
     if len(items) > _NAMED:
         names.append(message("finding.unended.more", count=len(items) - _NAMED))
-    return message("finding.unended", names=names)
+    places = tuple(
+        Evidence(
+            int(slices.start[item]),
+            int(slices.end[item]),
+            int(slices.lane[item]),
+            brief(trace.name_of(item)),
+            message("finding.unended.place"),
+            item,
+        )
+        for item in items
+    )
+    first, others = brief(trace.name_of(items[0])), len(items) - 1
+    return Draft(
+        "high",
+        message("finding.unended.titles" if others else "finding.unended.title", name=first, count=others),
+        message("finding.unended.detail"),
+        places,
+        verdict=message("finding.unended", names=names),
+    )
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        UNENDED,
+        cls="dispatch",
+        inputs=("device",),
+        check=unended,
+        advice=("unended",),
+        gpu=("unended_gpu",),
+        sources=("Trace Event Format: a beginning (B) without an end is open when the recording stops",),
+    ),
+)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from npu_tui.trace.args import ABSENT, ArgColumn, CollectiveArgs, CommunicationArgs, Copies, PlaneArgs, as_number
 from npu_tui.trace.kineto import device_work, is_kineto
-from npu_tui.trace.model import HOST_TO_DEVICE, Lane, Trace
+from npu_tui.trace.model import HOST_TO_DEVICE, UNFINISHED, Lane, Trace
 from npu_tui.trace.once import of_trace
 
 I32 = npt.NDArray[np.int32]
@@ -75,7 +75,15 @@ def group_slices(trace: Trace) -> I64:
     """The collectives: all slices on the group lanes of communication layers, or kernels of a GPU; ascending."""
     if is_kineto(trace):
         return np.flatnonzero(device_work(trace)["collective"])
-    return _slices_on([group for group, _ in groups_of(trace)])
+    return _ended(trace, _slices_on([group for group, _ in groups_of(trace)]))
+
+
+def _ended(trace: Trace, items: I64) -> I64:
+    """Those of ``items`` whose end is known."""
+    if UNFINISHED not in trace.categories:
+        return items
+    ended: Bools = trace.slices.category[items] != trace.categories.index(UNFINISHED)
+    return items[ended]
 
 
 def _slices_on(lanes: Sequence[Lane]) -> I64:

@@ -229,7 +229,14 @@ def test_what_hangs_is_named_first(tmp_path: Path) -> None:
         {"ph": "B", "name": "hcom_allReduce__1_9_1", "pid": COMMUNICATION, "tid": 8, "ts": 2400},
     ]
     trace = traced(tmp_path, *NAMED, layer(COMMUNICATION, "Communication"), *overlapped(), *begun)
-    verdict = words(profile_of(trace).findings.verdict[0])
+    profile = profile_of(trace)
+    verdict = words(profile.findings.verdict[0])
+    first = profile.findings.findings[0]
+    assert (first.id, first.severity, first.gain_ns) == ("RUN.UNENDED", "high", None)
+    assert [trace.name_of(place.slice or 0) for place in first.evidence] == [
+        "hcom_allReduce__1_9_1",
+        "torch.npu.synchronize",
+    ]
     start = "NEVER ENDED: hcom_allReduce__1_9_1 (since 2.405 ms) and torch.npu.synchronize (since 2.505 ms). No task"
     assert verdict.startswith(start)
 
@@ -237,7 +244,19 @@ def test_what_hangs_is_named_first(tmp_path: Path) -> None:
 def test_what_was_open_while_the_device_went_on_hangs_nowhere(tmp_path: Path) -> None:
     begun: Event = {"ph": "B", "name": "main.py(1): main", "pid": PYTHON, "tid": 1, "ts": 0}
     trace = traced(tmp_path, *NAMED, *overlapped(), begun)
-    assert "NEVER ENDED" not in words(profile_of(trace).findings.verdict[0])
+    profile = profile_of(trace)
+    assert "NEVER ENDED" not in words(profile.findings.verdict[0])
+    assert "RUN.UNENDED" not in {finding.id for finding in profile.findings.findings}
+
+
+def test_what_never_ended_counts_in_no_sum(tmp_path: Path) -> None:
+    """The device went on for 2 ms after a collective began that never ended."""
+    ended: Event = {"ph": "X", "name": "hcom_allReduce__1_8_1", "pid": COMMUNICATION, "tid": 8, "ts": 100, "dur": 50}
+    begun: Event = {"ph": "B", "name": "hcom_allReduce__1_9_1", "pid": COMMUNICATION, "tid": 8, "ts": 400}
+    profile = profile_of(traced(tmp_path, *NAMED, layer(COMMUNICATION, "Communication"), *overlapped(), ended, begun))
+    assert profile.collectives.elapsed.tolist() == [50_000]
+    (device,) = profile.device_slices
+    assert int(device.collective.sum()) == 1
 
 
 @pytest.mark.parametrize(("source", "target"), [(0, 250), (250, 250), (0, -250), (250, 0)])
