@@ -45,13 +45,21 @@ def slices_of(trace: Trace) -> dict[tuple[object, object], list[tuple[object, ..
                 int(slices.stream[i]),
                 int(slices.connection[i]),
                 int(slices.correlation[i]),
-                trace.stacks[slices.stack[i]] if slices.stack[i] >= 0 else None,
+                _recorded_stack(trace, i),
                 int(slices.event[i]),
             )
             for i in range(lane.first, lane.last)
         ]
         assert (slices.lane[lane.first : lane.last] == lane.index).all()
     return found
+
+
+def _recorded_stack(trace: Trace, item: int) -> str | None:
+    """The call stack of a slice; that of a frame of Python follows from the frames around it."""
+    stack = int(trace.slices.stack[item])
+    if stack < 0 or trace.stacks[stack].partition(";")[0] == trace.name_of(item):
+        return None
+    return trace.stacks[stack]
 
 
 def expected_slices(lane: list[Slice]) -> list[tuple[object, ...]]:
