@@ -112,7 +112,7 @@ def test_a_job_has_tables_of_all_ranks() -> None:
         (lambda p: p.table("kernel"), "there is no table kernel; did you mean kernels?"),
         (lambda p: p.report(range="4ms..2ms"), "a range is two times, such as 12ms..14ms"),
         (lambda p: p.report(range=(5, 5)), "a range is two times, such as 12ms..14ms"),
-        (lambda p: p.report(step=99), "ProfilerStep#99 does not exist or launched nothing"),
+        (lambda p: p.report(step=99), "step 99 does not exist or launched nothing"),
         (lambda p: p.timeline(range="1ms..2ms", step=1), "give a range or a step, not both"),
     ],
 )

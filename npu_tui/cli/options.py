@@ -172,12 +172,17 @@ _PIPE = "-"
 _THREADS = 4
 
 
+def _step(text: str) -> int | str:
+    """The number of a step, or the kind of steps of an inference engine, such as ``decode``."""
+    return int(text) if text.isdecimal() else text
+
+
 def add_profile(parser: argparse.ArgumentParser) -> None:
     """The options that every command has that answers about a trace."""
     parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("cli.path"))
     part = parser.add_mutually_exclusive_group()
     part.add_argument("--range", metavar="A..B", help=say("cli.range"))
-    part.add_argument("--step", type=int, metavar="N", help=say("cli.step"))
+    part.add_argument("--step", type=_step, metavar="N", help=say("cli.step"))
     parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
     add_opening(parser)
 

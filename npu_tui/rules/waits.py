@@ -275,6 +275,8 @@ STEP_START_SHARE_HIGH = Threshold("step_start_share_high", 0.1)
 
 def step_start(facts: Facts) -> Draft | None:
     """The time from the start of a step to its first kernel, in which the device has nothing to do."""
+    if facts.has_engine_steps:
+        return None  # an engine fetches no batch, and its host begins a step while the device is in the one before it
     limits = facts.limits
     gaps = before_first_kernels(facts)
     if not facts.whole_steps:
