@@ -5,7 +5,8 @@ Call stacks are recorded with ``with_stack=True``. A kernel has the stack of the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,11 @@ from npu_tui.trace.once import of_trace
 I64 = npt.NDArray[np.int64]
 
 
+_MODEL_CODE = re.compile(r"(?:^|[/\\])(?:models|layers|attention|model_executor)[/\\]")
+"""Where engines such as vLLM and SGLang keep the code of models, below whatever folder they are installed in."""
+_GENERATED = re.compile(r"<|.*(?:^|[/\\])(?:torch|torch_npu|triton|torchinductor\w*|torch_compile_cache)[/\\]")
+
+
 class CodeLine(Struct, frozen=True):
     """A frame of user code: the line of the call."""
 
@@ -29,11 +35,15 @@ class CodeLine(Struct, frozen=True):
 
 
 class LineLoss(Struct, frozen=True):
-    """The lost time of the launches of one line, ns; ``code`` is None for launches without a call stack."""
+    """The lost time of the launches of one line, ns; ``code`` is None for launches without a call stack.
+
+    It may be ``borrowed`` from another profile, for the first kernel that a launch of a graph replays.
+    """
 
     code: CodeLine | None
     lost: float
     launches: int
+    borrowed: bool = False
 
 
 def user_line(stack: str) -> CodeLine | None:
@@ -51,6 +61,24 @@ def _user_frames(stack: str) -> Iterator[CodeLine]:
         match = FRAME.fullmatch(frame.strip())
         if match is not None and is_of_user(match["file"]):
             yield CodeLine(match["file"], int(match["line"]), match["function"])
+
+
+def model_line(frames: Iterable[str]) -> CodeLine | None:
+    """The innermost of ``frames`` (innermost first) in the code of a model, else of user code; None without either.
+
+    The innermost user frame alone is often a wrapper, such as Triton's driver, or compiled code.
+    """
+    user: CodeLine | None = None
+    for frame in frames:
+        match = FRAME.fullmatch(frame.strip())
+        if match is None or _GENERATED.match(match["file"]):
+            continue
+        line = CodeLine(match["file"], int(match["line"]), match["function"])
+        if _MODEL_CODE.search(line.file):
+            return line
+        if user is None and is_of_user(line.file):
+            user = line
+    return user
 
 
 def losing_launches(trace: Trace, launches: Dispatch) -> list[tuple[LineLoss, I64]]:

@@ -30,7 +30,8 @@ Bools = npt.NDArray[np.bool_]
 ShapesOf = Callable[[I64], Sequence[object]]
 """From operations (n,) to their ``Input Dims``, None where those are not known."""
 
-_PREFIX = "nn.Module: "
+MODULE = "nn.Module: "
+"""What the name of a slice of a module begins with."""
 _MATRIX = re.compile(r"matmul|gmm|conv[23]d|attention", re.IGNORECASE)
 """Types of kernels whose FLOP count; those of all others are too few to."""
 _CONVOLUTION = re.compile(r"conv[23]d", re.IGNORECASE)
@@ -48,11 +49,14 @@ class Module(Struct, frozen=True):
     forward pass ``device_total`` of them, in the backward pass ``backward``. ``device_self`` is of both. ``lost``
     is not-a-number without launches, ``flops`` where a kernel of matrices has unknown FLOP; ``half`` says whether all
     of those compute in 16 bits. ``items`` are the calls by start.
+
+    Of a ``borrowed`` one another profile tells which kernels it launched: its calls and operations are not known, and
+    ``items`` are its kernels.
     """
 
     path: tuple[str, ...] | None
-    calls: int
-    operations: int
+    calls: int | None
+    operations: int | None
     kernels: int
     device_self: int
     device_total: int
@@ -61,6 +65,7 @@ class Module(Struct, frozen=True):
     flops: float
     half: bool
     items: I64
+    borrowed: bool = False
 
     @property
     def total(self) -> int:
@@ -90,7 +95,7 @@ def modules(
     Collectives are left out, as they wait. Empty where the trace has no slices of modules. ``kernels`` tell shapes,
     ``launches`` lost time.
     """
-    named = np.array([name.startswith(_PREFIX) for name in trace.names] + [False])
+    named = np.array([name.startswith(MODULE) for name in trace.names] + [False])
     around = Around(trace, named[trace.slices.name])
     if not len(around.items):
         return []
@@ -103,7 +108,7 @@ def modules(
     count = len(names)
     node = np.where(path >= 0, path, count)  # what is in no module comes last
     length = trace.slices.end[launched.item] - trace.slices.start[launched.item]
-    lost = _lost(trace, launches).of(launched.item)
+    lost = lost_of(trace, launches).of(launched.item)
     flops, wide = _flops(trace, launched, kernels, shapes_of)
     first_of_operation = np.zeros(len(node), np.bool_)
     first_of_operation[np.unique(launched.operation, return_index=True)[1]] = True
@@ -163,7 +168,7 @@ def _launched(trace: Trace, window: Window, around: Around, works: Bools) -> _La
     return _Launched(item, operation, np.where(backward, found, call), backward & (found >= 0))
 
 
-def _lost(trace: Trace, launches: Sequence[Dispatch]) -> BySlice:
+def lost_of(trace: Trace, launches: Sequence[Dispatch]) -> BySlice:
     """How long the idle device waited for the launch of each slice, ns."""
     target = [trace.links.target_slice[device.link].astype(np.int64) for device in launches]
     lost = [np.rint(device.lost).astype(np.int64) for device in launches]
@@ -180,7 +185,7 @@ def _in_order(trace: Trace, above: Sequence[int], names: Sequence[int], time: F6
     stack: list[tuple[int, tuple[str, ...]]] = [(k, ()) for k in reversed(below.get(-1, []))]
     while stack:
         k, outer = stack.pop()
-        path = (*outer, trace.names[names[k]].removeprefix(_PREFIX))
+        path = (*outer, trace.names[names[k]].removeprefix(MODULE))
         ordered.append((k, path))
         stack += [(inner, path) for inner in reversed(below.get(k, []))]
     return ordered

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.analysis.alignment import matched
 from npu_tui.analysis.code_lines import CodeLine
-from npu_tui.compare.operations import matched
 
 I64 = npt.NDArray[np.int64]
 

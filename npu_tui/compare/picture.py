@@ -8,11 +8,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.analysis.alignment import matched
 from npu_tui.compare.collectives import Exchanged, collective_changes
 from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.differences import Difference, Place, SideName, differences, places_of
 from npu_tui.compare.measured import Side
-from npu_tui.compare.operations import OperationMatch, lag, matched
+from npu_tui.compare.operations import OperationMatch, lag
 from npu_tui.compare.steps import StepWindow
 from npu_tui.profile.scene import make_scene
 from npu_tui.trace.once import once

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.joins import rows_of_tasks
 from npu_tui.analysis.kernels import RATIOS, Coded, KernelTable, from_trace, waits, with_details
+from npu_tui.analysis.modules import ShapesOf
 from npu_tui.analysis.operators import kernel_types
 from npu_tui.load.companion_schema import COLLECTIVE_CORES, KERNELS, L2_CACHE, SOC_PMU
 from npu_tui.load.errors import InputError
@@ -158,6 +159,19 @@ def cores_of(table: KernelTable, tables: Tables) -> dict[int, str | None] | None
     if not tables.has(KERNELS.stem) or not len(tables.table(KERNELS.stem).frame):
         return None
     return {item: table.core.at(k) for k, item in enumerate(table.item.tolist()) if item >= 0}
+
+
+def shapes_in(trace: Trace) -> ShapesOf:
+    """What tells the ``Input Dims`` of operations of ``trace``."""
+
+    def shapes_of(operations: I64) -> list[object]:
+        try:
+            (shapes,) = trace.args.many(trace.slices.event[operations], ("Input Dims",))
+        except InputError:  # the file of the trace is gone
+            return [None] * len(operations)
+        return list(shapes)
+
+    return shapes_of
 
 
 def types_of(trace: Trace, items: I64, compute: Bools, table: Callable[[], KernelTable]) -> tuple[list[str], I64]:

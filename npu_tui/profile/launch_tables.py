@@ -10,10 +10,12 @@ from npu_tui.analysis.bubbles import sync_sums
 from npu_tui.analysis.code_lines import launches_by_line, line_of
 from npu_tui.analysis.drains import Cause, host_lead
 from npu_tui.analysis.launches import dequeue_of, enqueue_of, operation_of
+from npu_tui.profile.borrowed_tables import borrowed_lines
 from npu_tui.profile.columns import UNKNOWN, names_of, rank_of, steps_at, times
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
     Array,
+    Column,
     Labels,
     Numbers,
     Sheet,
@@ -166,7 +168,12 @@ LAUNCHES = table(
 def code_lines(profile: Profile, devices: Sequence[Facts] | None = None) -> Sheet:
     """Lost time by line of code, of all devices or of some; a row leads to its launches, the worst first."""
     facts = [device for device in (profile.facts if devices is None else devices) if device.launches is not None]
-    rows = [(device, *losing) for device in facts for losing in device.losing]
+    rows = []
+    for device in facts:
+        for loss, launches in device.losing:
+            lost = device.launches.lost[launches] - device.lost_unasked[launches] if device.launches else launches
+            parts = borrowed_lines(profile, loss, device.target[launches], lost)
+            rows += [(device, of_line, launches[at]) for of_line, at in parts]
     losses = [loss for _, loss, _ in rows]
     total = sum(device.lost for device in losses)
 
@@ -181,7 +188,8 @@ def code_lines(profile: Profile, devices: Sequence[Facts] | None = None) -> Shee
             "device": optional([device.part.device for device, _, _ in rows]),
             **attributes(
                 losses,
-                "lost launches",
+                "lost launches borrowed",
+                _OWN,
                 file=lambda device: device.code and device.code.file,
                 line=lambda device: device.code and device.code.line,
                 function=lambda device: device.code and device.code.function,
@@ -193,15 +201,21 @@ def code_lines(profile: Profile, devices: Sequence[Facts] | None = None) -> Shee
     )
 
 
+_OWN = {"borrowed": Column("borrowed", "flag", "", "word")}
+
 CODE_LINES = table(
     "code_lines",
     code_lines,
-    sql="rank device file line function lost launches",
-    json="file? line? function? lost launches",
+    sql="rank device file line function lost launches borrowed",
+    json="file? line? function? lost launches borrowed",
     page="lost launches place",
     panel="lost share launches line=place function",
     row="CodeLineRow",
-    about="Lost time by line of user code; place None where no call stack leads to one.",
+    about="""Lost time by line of user code; place None where no call stack leads to one.
+
+    ``borrowed``: by another profile (``--eager``), for the first kernel that the launch of a graph replays.
+    """,
+    own=_OWN.values(),
 )
 
 

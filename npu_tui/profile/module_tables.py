@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from npu_tui.analysis.modules import Module
+from npu_tui.profile.borrowed_tables import borrowed_modules
 from npu_tui.profile.columns import rank_of, slowest
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Array, Column, Sheet, attributes, table
@@ -14,13 +15,14 @@ _OWN = {
         Column("kernels", "whole", "", "count"),
         Column("flops", "real", "", "flops"),
         Column("mfu", "real", "0..1", "share"),
+        Column("borrowed", "flag", "", "word"),
     )
 }
 
 
 def modules(profile: Profile) -> Sheet:
     """The modules of the part as a tree, each before those in it; the last row, without a name, is in no module."""
-    rows = profile.modules
+    rows = [*profile.modules, *borrowed_modules(profile)]
     total = sum(row.total for row in rows if row.path is None or len(row.path) == 1)
     facts = profile.facts
     peak = facts[0].peak_tflops * 1e3 if facts else 0.0  # FLOP per ns
@@ -39,7 +41,7 @@ def modules(profile: Profile) -> Sheet:
             "rank": rank_of(profile),
             **attributes(
                 rows,
-                "calls operations kernels device_self total lost flops",
+                "calls operations kernels device_self total lost flops borrowed",
                 _OWN,
                 name=lambda row: row.path and row.path[-1],
                 path=lambda row: row.path and "/".join(row.path),
@@ -57,9 +59,9 @@ def modules(profile: Profile) -> Sheet:
 MODULES = table(
     "modules",
     modules,
-    sql="rank name path depth calls operations kernels device_self device_total backward total lost flops mfu",
-    json="name? path? depth? count=calls operations kernels device_self forward=device_total? backward? total lost? "
-    "flops? mfu?",
+    sql="rank name path depth calls operations kernels device_self device_total backward total lost flops mfu borrowed",
+    json="name? path? depth? count=calls? operations? kernels device_self forward=device_total? backward? total lost? "
+    "flops? mfu? borrowed",
     page="module=name count=calls kernels forward=device_total its_backward=backward total lost flops mfu",
     panel="module=name total share forward=device_total its_backward=backward device_self lost flops mfu kernels "
     "operations count=calls",
@@ -67,7 +69,8 @@ MODULES = table(
     about="""What an ``nn.Module`` launched with those in it (``device_self``: without); ``name`` None: in no module.
 
     Collectives are left out. ``flops`` counts products, convolutions and no others, None where a kernel of matrices,
-    such as attention, has unknown FLOP. ``mfu`` is over the time of its kernels, None without a peak of the chip.
+    such as attention, has unknown FLOP. ``mfu`` is over the time of its kernels, None without a peak of the chip. A
+    ``borrowed`` row is of replayed kernels, whose module another profile tells (``--eager``): it has no calls.
     """,
     own=_OWN.values(),
 )

@@ -42,6 +42,7 @@ from npu_tui.trace.once import ValueCache, once
 from npu_tui.trace.transfers import communication_args, copies_of
 
 if TYPE_CHECKING:
+    from npu_tui.analysis.borrowed import Borrowed
     from npu_tui.analysis.bubbles import Idles
     from npu_tui.analysis.engine_steps import EngineSteps
     from npu_tui.analysis.health import TraceHealth
@@ -91,6 +92,7 @@ class Profile:
         self.threads = threads
         self.selection = WHOLE_TRACE
         self.known = ValueCache()
+        self.borrowed: Borrowed | None = None  # of the whole profile: code of another one, as ``borrowing`` found it
         self._whole: Profile | None = None  # a reference to itself would keep a large trace until the next collection
         self._parts: OrderedDict[Selection, Profile] = OrderedDict()
         self._parts_lock = Lock()
@@ -411,15 +413,9 @@ class Profile:
     def modules(self) -> list[Module]:
         """What each ``nn.Module`` launched in the selection."""
         from npu_tui.analysis.modules import modules
-        from npu_tui.load.errors import InputError
+        from npu_tui.profile.kernels import shapes_in
 
-        def shapes_of(items: I64) -> list[object]:
-            try:
-                (shapes,) = self.trace.args.many(self.trace.slices.event[items], ("Input Dims",))
-            except InputError:  # the file of the trace is gone
-                return [None] * len(items)
-            return shapes
-
+        shapes_of = shapes_in(self.trace)
         return modules(self.trace, self.window, self.device_slices, self.dispatch, self.all_kernels, shapes_of)
 
     @once

@@ -14,6 +14,7 @@ from npu_tui.analysis.kernels import RATIOS, Coded
 from npu_tui.analysis.operators import By, kernel_groups
 from npu_tui.analysis.steps import Step, StepSums
 from npu_tui.load.companion_schema import API_CALLS, COLLECTIVE_CORES, OPERATOR_TYPES
+from npu_tui.profile.borrowed_tables import borrowed_of
 from npu_tui.profile.columns import UNKNOWN, devices_of, rank_of, slowest, steps_at, times
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
@@ -39,7 +40,7 @@ _MOST_SPANS = 2000
 
 
 def kernels(profile: Profile) -> Sheet:
-    """Every kernel with its row of kernel_details.csv; the columns of that file that the table lacks come last."""
+    """Every kernel with its row of kernel_details.csv; what is borrowed and other columns of that file come last."""
     table, trace = profile.kernel_table, profile.trace
     rows, item = len(table), table.item
     known = bool(len(trace.slices))
@@ -68,6 +69,8 @@ def kernels(profile: Profile) -> Sheet:
         "hit_rate": numbers(table.hit_rate),
         "outlier": Numbers(lambda first, last: table.outliers()[first:last]),
     }
+    if profile.whole.borrowed is not None:
+        data |= {name: _texts(column) for name, column in borrowed_of(profile.whole.borrowed, item).items()}
     for name, column in table.details.items():
         if name not in data:
             values = table.measured(name)

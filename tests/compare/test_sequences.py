@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npu_tui.compare.operations import Operations, match_operations, matched, refined
+from npu_tui.analysis.alignment import matched
+from npu_tui.compare.operations import Operations, match_operations, refined
 
 
 def lcs(base, new):
