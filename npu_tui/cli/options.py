@@ -193,6 +193,29 @@ def add_opening(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-cache", action="store_true", help=say("cli.no_cache"))
 
 
+def add_eager(parser: argparse.ArgumentParser) -> None:
+    """The option that names the profile from which replayed kernels get their code."""
+    parser.add_argument("--eager", metavar="PATH", help=say("borrow.option"))
+
+
+def borrow_from(profile: Profile, options: argparse.Namespace) -> None:
+    """Give the replayed kernels of ``profile`` the code of those that ``--eager`` names, if it does.
+
+    Raises ``InputError`` where that cannot be read or has none.
+    """
+    if options.eager is None:
+        return
+    from npu_tui.analysis.borrowed import BorrowError
+    from npu_tui.load.errors import InputError
+    from npu_tui.profile.borrowed_tables import borrow
+
+    eager = opened_profile(options.eager, not options.no_cache, profile.thresholds)
+    try:
+        borrow(profile, eager)
+    except BorrowError as error:
+        raise InputError(error.said) from error
+
+
 def refuse_terminal(parser: argparse.ArgumentParser, path: str) -> None:
     """Nobody types a trace: ``-`` needs a pipe or a file on standard input."""
     if path == _PIPE and sys.stdin is not None and sys.stdin.isatty():

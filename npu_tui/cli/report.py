@@ -7,7 +7,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npu_tui.cli.options import REPORTING, add_profile, opened_profile, part_of, refuse_terminal, thresholds_of
+from npu_tui.cli.options import (
+    REPORTING,
+    add_eager,
+    add_profile,
+    borrow_from,
+    opened_profile,
+    part_of,
+    refuse_terminal,
+    thresholds_of,
+)
 from npu_tui.cli.parser import Parser
 from npu_tui.cli.streams import (
     DONE,
@@ -31,6 +40,7 @@ def report_options(parser: Parser) -> None:
     add_profile(parser)
     add_format(parser, say("cli.format"))
     parser.add_argument("--fields", metavar="NAMES", help=say("cli.fields"))
+    add_eager(parser)
 
 
 def run_report(parser: Parser, options: argparse.Namespace) -> int:
@@ -48,8 +58,9 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
         return write_job(Path(options.path), form, output=options.output)
     try:
         part = part_of(parser, options, (*REPORTING, *_writers(form)))
+        borrow_from(part, options)
     except SeveralError:
-        of_one = options.range, options.step, options.fields
+        of_one = options.range, options.step, options.fields, options.eager
         if any(option is not None for option in of_one):
             raise
         return write_job(Path(options.path), form, output=options.output)

@@ -13,6 +13,7 @@ from npu_tui.analysis.launches import Dispatch
 from npu_tui.analysis.overlap import slow_stage
 from npu_tui.analysis.steps import FEWEST_STEPS, step_spread
 from npu_tui.output.report_schema import (
+    BorrowedPart,
     DispatchPart,
     HealthPart,
     MemoryPart,
@@ -27,6 +28,7 @@ from npu_tui.output.report_schema import (
     TracePart,
 )
 from npu_tui.output.values import ratio, text
+from npu_tui.profile.borrowed_tables import REPLAYED_CODE
 from npu_tui.profile.collective_tables import COLLECTIVES
 from npu_tui.profile.engine_tables import ENGINE_STEPS
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
@@ -215,6 +217,7 @@ def report(part: Profile) -> Report:
         apis=APIS.records(part),
         host_operators=OPERATIONS.records(part),
         modules=MODULES.records(part),
+        borrowed=_borrowed(part),
         fusion=FUSION.records(part),
         ports=PORTS.records(part),
         engine_steps=ENGINE_STEPS.records(part),
@@ -275,6 +278,34 @@ def _counter_events(trace: Trace) -> int:
         key = series.layer, series.name, series.instance
         most[key] = max(most.get(key, 0), count)
     return sum(most.values())
+
+
+def _borrowed(part: Profile) -> BorrowedPart | None:
+    """None unless something was borrowed."""
+    found = part.whole.borrowed
+    if found is None:
+        return None
+    slices, kernels = part.trace.slices, part.all_kernels
+    lengths = slices.end[found.item] - slices.start[found.item]
+    outside = found.of(kernels.item) < 0
+    return BorrowedPart(
+        path=text(found.path),
+        sequences=list(map(text, found.sequences)),
+        fits=bool(found.fits.any()),
+        kernels=len(found.item),
+        total_us=us(int(lengths.sum())),
+        placed=int(found.placed.sum()),
+        placed_us=us(int(lengths[found.placed].sum())),
+        unique=int(found.unique.sum()),
+        unique_us=us(int(lengths[found.unique].sum())),
+        with_module=int((found.module.code >= 0).sum()),
+        covered_here=round(found.covered_here, 6),
+        covered_there=round(found.covered_there, 6),
+        eager_kernels=int(outside.sum()),
+        eager_us=us(int(kernels.duration[outside].sum())),
+        unplaced=list(map(text, found.unplaced)),
+        code=REPLAYED_CODE.records(part),
+    )
 
 
 def _memory(part: Profile) -> MemoryPart | None:

@@ -21,6 +21,7 @@ from npu_tui.output.document import (
     Tip,
 )
 from npu_tui.output.report_schema import (
+    BorrowedPart,
     DispatchPart,
     FindingRow,
     MemoryPart,
@@ -72,6 +73,8 @@ def report_document(report: Report, part: Profile | None = None) -> Document:
         blocks += [table] if table.rows else []
         if table.id == "steps":
             blocks += _step_times(report.step_times)
+        elif table.id == "replayed_code" and report.borrowed is not None:
+            blocks.append(Items(tuple(_borrowed(report.borrowed))))
         elif table.id == "memory":
             blocks += _memory(report.memory)
         elif table.id == "files":
@@ -247,6 +250,20 @@ def _step_times(times: StepTimes | None) -> Iterator[Block]:
         warm = say("report.steps.warm", count=times.warm_up) if times.warm_up else ""
         ns = {name: getattr(times, f"{name}_us") * 1000 for name in ("p50", "p90", "p99")}
         yield Items((say("report.steps.times", **ns, warm=warm, rate=times.steps_per_s),))
+
+
+def _borrowed(found: BorrowedPart) -> Iterator[str]:
+    """What share of the replayed kernels was placed, and how sure that is."""
+    shares = {name: getattr(found, name) for name in ("covered_here", "covered_there")}
+    times = {name: getattr(found, f"{name}_us") * 1000 for name in ("total", "placed", "unique", "eager")}
+    if found.fits:
+        yield say("borrow.from", path=found.path, names=found.sequences)
+    else:
+        yield say("borrow.other", path=found.path, **shares)
+    counts = {f"{name}_count": getattr(found, name) for name in ("placed", "unique", "with_module")}
+    yield say("borrow.placed", kernels=found.kernels, eager_kernels=found.eager_kernels, **counts, **shares, **times)
+    if found.unplaced:
+        yield say("borrow.missing", names=found.unplaced, more=found.kernels - found.placed - len(found.unplaced))
 
 
 def _memory(memory: MemoryPart | None) -> Iterator[Block]:

@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 from npu_tui.analysis.overlap import SlowStage
 from npu_tui.analysis.rhythm import Basis
 from npu_tui.load.find import Writer
+from npu_tui.profile.borrowed_tables import REPLAYED_CODE
 from npu_tui.profile.collective_tables import COLLECTIVES
 from npu_tui.profile.engine_tables import ENGINE_STEPS
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
@@ -43,6 +44,7 @@ if TYPE_CHECKING:  # the type of a row is made of the columns of its table
     ModuleRow = Record
     PortRow = Record
     RangeRow = Record
+    ReplayedCodeRow = Record
 else:
     ApiRow, CodeLineRow, CollectiveRow, CrossCheckRow, FileRow, HostOperatorRow, KernelGroupRow, MemoryPeakRow = (
         table.row for table in (APIS, CODE_LINES, COLLECTIVES, CHECKS, FILES, OPERATIONS, KERNEL_GROUPS, MEMORY_PEAKS)
@@ -54,6 +56,7 @@ else:
     FusionRow = FUSION.row
     ModuleRow = MODULES.row
     PortRow = PORTS.row
+    ReplayedCodeRow = REPLAYED_CODE.row
 
 SCHEMA_VERSION = 1
 
@@ -94,6 +97,34 @@ class TracePart(Struct, frozen=True, kw_only=True):
     links: int
     counters: int
     lanes: int
+
+
+class BorrowedPart(Struct, frozen=True, kw_only=True):
+    """The code of replayed kernels by the profile ``path`` (``--eager``).
+
+    ``kernels`` count and ``total_us`` adds up those in graphs, of all of them ``placed`` have a place in the
+    ``sequences`` of the other profile, ``unique`` a single one; of ``with_module`` the module is known too.
+    ``covered_here`` and ``covered_there`` are the shares of both sides that are placed. Where one is below 0.8, ``fits``
+    is false and only operations are borrowed. ``eager_kernels`` are outside of graphs. ``unplaced`` names the first
+    kernels without a place.
+    """
+
+    path: str
+    sequences: list[str]
+    fits: bool
+    kernels: int
+    total_us: float
+    placed: int
+    placed_us: float
+    unique: int
+    unique_us: float
+    with_module: int
+    covered_here: float
+    covered_there: float
+    eager_kernels: int
+    eager_us: float
+    unplaced: list[str]
+    code: list[ReplayedCodeRow]
 
 
 class OverlapPart(Struct, frozen=True, kw_only=True):
@@ -233,6 +264,7 @@ class Report(Struct, frozen=True, kw_only=True):
     apis: list[ApiRow]
     host_operators: list[HostOperatorRow]
     modules: list[ModuleRow] = []
+    borrowed: BorrowedPart | None = None
     fusion: list[FusionRow] = []
     ports: list[PortRow] = []
     engine_steps: list[EngineStepRow] = []

@@ -14,6 +14,7 @@ from npu_tui.output.document import Cell, Table
 from npu_tui.output.rendered import finding_cells, made_table, name_cell, rendered
 from npu_tui.output.report_schema import CodeLineRow, ModuleRow, OverlapPart, RangeRow, Report, StepRow
 from npu_tui.output.values import count_text, ratio, share_text, time_text
+from npu_tui.profile.borrowed_tables import REPLAYED_CODE
 from npu_tui.profile.collective_tables import COLLECTIVES
 from npu_tui.profile.engine_tables import ENGINE_STEPS
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
@@ -44,7 +45,8 @@ def line_place(line: CodeLineRow) -> str:
     """Where a line of code stands, or that no call stack tells."""
     if line.file is None:
         return say("report.lines.none")
-    return say("report.lines.place", file=line.file, line=line.line, function=line.function)
+    place = say("report.lines.place", file=line.file, line=line.line, function=line.function)
+    return say("borrow.mark", name=place) if getattr(line, "borrowed", False) else place
 
 
 def gain_words(gain: str, after: int) -> str:
@@ -185,8 +187,17 @@ def data_tables(report: Report) -> list[Table]:
             FUSION, report.fusion, use=lambda row: Cell("" if row.use is None else row.use, name=row.use is not None)
         ),
         replace(
-            rendered(MODULES, report.modules, module=_module_cell, mfu=_mfu_cell),
+            rendered(MODULES, report.modules, module=_module_cell, mfu=_mfu_cell, count=_count_cell),
             weights=tuple(row.total_us for row in report.modules),
+            sortable=False,
+        ),
+        replace(
+            rendered(
+                REPLAYED_CODE,
+                [] if report.borrowed is None else report.borrowed.code,
+                operation=lambda row: name_cell(row.operation, "borrow.unplaced"),
+                place=lambda line: Cell(line_place(line), name=line.file is not None),
+            ),
             sortable=False,
         ),
         rendered(MEMORY_PEAKS, peaks, "memory"),
@@ -211,7 +222,15 @@ def _rows_of(file: Record) -> Cell:
 
 def _module_cell(row: ModuleRow) -> Cell:
     """The name of a module, further in the deeper it is."""
-    return name_cell(None if row.name is None else "  " * row.depth + row.name, "report.modules.none")
+    if row.name is None:
+        return name_cell(None, "report.modules.none")
+    name = "  " * row.depth + row.name
+    return name_cell(say("borrow.mark", name=name) if row.borrowed else name)
+
+
+def _count_cell(row: ModuleRow) -> Cell:
+    """How often a module was called; of a borrowed one nobody knows."""
+    return Cell("" if row.count is None else count_text(row.count), row.count)
 
 
 def _mfu_cell(row: ModuleRow) -> Cell:

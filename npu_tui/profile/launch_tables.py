@@ -170,9 +170,9 @@ def code_lines(profile: Profile, devices: Sequence[Facts] | None = None) -> Shee
     facts = [device for device in (profile.facts if devices is None else devices) if device.launches is not None]
     rows = []
     for device in facts:
+        lost = np.zeros(0) if device.launches is None else device.launches.lost - device.lost_unasked
         for loss, launches in device.losing:
-            lost = device.launches.lost[launches] - device.lost_unasked[launches] if device.launches else launches
-            parts = borrowed_lines(profile, loss, device.target[launches], lost)
+            parts = borrowed_lines(profile, loss, device.target[launches], lost[launches])
             rows += [(device, of_line, launches[at]) for of_line, at in parts]
     losses = [loss for _, loss, _ in rows]
     total = sum(device.lost for device in losses)
