@@ -51,7 +51,7 @@ from npu_tui.rules.ladder import SUMMING_UP
 from npu_tui.rules.model import Finding as FoundByRule
 from npu_tui.strings import say
 from npu_tui.trace.message import message
-from npu_tui.trace.text import printable
+from npu_tui.trace.text import brief, printable
 
 _BAR_WIDTH, _BAR_HEIGHT = 1200, 20
 
@@ -263,7 +263,7 @@ def _borrowed(found: BorrowedPart) -> Iterator[str]:
     counts = {f"{name}_count": getattr(found, name) for name in ("placed", "unique", "with_module")}
     yield say("borrow.placed", kernels=found.kernels, eager_kernels=found.eager_kernels, **counts, **shares, **times)
     if found.unplaced:
-        yield say("borrow.missing", names=found.unplaced, more=found.kernels - found.placed - len(found.unplaced))
+        yield say("borrow.missing", names=[brief(name, 60) for name in found.unplaced], more=found.kernels - found.placed - len(found.unplaced))
 
 
 def _memory(memory: MemoryPart | None) -> Iterator[Block]:

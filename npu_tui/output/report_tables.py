@@ -196,7 +196,7 @@ def data_tables(report: Report) -> list[Table]:
                 REPLAYED_CODE,
                 [] if report.borrowed is None else report.borrowed.code,
                 operation=lambda row: name_cell(row.operation, "borrow.unplaced"),
-                place=lambda line: Cell(line_place(line), name=line.file is not None),
+                place=lambda line: name_cell(None if line.file is None else line_place(line), "borrow.unplaced"),
             ),
             sortable=False,
         ),
