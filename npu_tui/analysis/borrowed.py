@@ -255,7 +255,8 @@ def _sequence(trace: Trace, name: str, item: I64, launch: I64, keys: tuple[Keys,
 def _keys(side: Side, item: I64) -> tuple[Keys, ...]:
     """What the kernels ``item`` are called: by name on a GPU, else by type, data types and shapes, then by type alone.
 
-    An eager kernel and a compiled one of the same operator have other names.
+    An eager kernel and a compiled one of the same operator have other names: without kernel_details.csv the type is the
+    last word of ``graph_MatMulCommon_MatMulV2``.
     """
     if is_kineto(side.trace):
         return ([(side.trace.name_of(each),) for each in item.tolist()],)
@@ -263,7 +264,7 @@ def _keys(side: Side, item: I64) -> tuple[Keys, ...]:
     shapes = Coded([_without_tokens(text) for text in table.shapes.values], table.shapes.code)
     types = [table.type.at(k) for k in range(len(item))]
     fine: Keys = [(kind, table.dtypes.at(k), shapes.at(k)) for k, kind in enumerate(types)]
-    return fine, [(kind,) for kind in types]
+    return fine, [(kind and kind.rpartition("_")[2],) for kind in types]
 
 
 def _without_tokens(shapes: str) -> str:

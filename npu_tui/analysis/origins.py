@@ -16,6 +16,8 @@ from npu_tui.analysis.code_lines import CodeLine, model_line, stack_of
 from npu_tui.analysis.kernels import Coded
 from npu_tui.analysis.launches import Around
 from npu_tui.analysis.modules import MODULE, ShapesOf
+from npu_tui.trace.frames import BETWEEN
+from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
@@ -43,16 +45,21 @@ class Origins(Struct, frozen=True):
 
 def origins(trace: Trace, launches: I64, shapes_of: ShapesOf) -> Origins:
     """Where the slices ``launches`` come from: operations that launch kernels, or calls of the runtime."""
-    slices = trace.slices
-    operation = _around(trace, launches, _of_category(trace, _OPERATION))
+    called = _of_category(trace, _OPERATION)
+    operation = _around(trace, launches, called)
+    if not is_kineto(trace):  # ``aclnnAddmm`` launches for ``aten::addmm``
+        outer = _around(
+            trace, launches, called & np.array(["::" in name for name in trace.names] + [False])[trace.slices.name]
+        )
+        operation = np.where(outer >= 0, outer, operation)
     names = [trace.name_of(item) if item >= 0 else None for item in operation.tolist()]
-    modules = _Chains(trace, np.array([name.startswith(MODULE) for name in trace.names] + [False])[slices.name])
+    named = np.array([name.startswith(MODULE) for name in trace.names] + [False])[trace.slices.name]
     lines: dict[CodeLine, int] = {}
-    line = [-1 if code is None else lines.setdefault(code, len(lines)) for code in _lines(trace, launches, operation)]
+    line = [-1 if code is None else lines.setdefault(code, len(lines)) for code in _lines(trace, launches)]
     return Origins(
         Coded.of(names),
         Coded.of(_shapes(operation, shapes_of)),
-        Coded.of("/".join(chain[::-1]) or None for chain in modules.of(launches, MODULE)),
+        Coded.of("/".join(reversed(chain)).replace(MODULE, "") or None for chain in _chains(trace, launches, named)),
         np.array(line, np.int64),
         list(lines),
     )
@@ -81,38 +88,29 @@ def _shapes(operation: I64, shapes_of: ShapesOf) -> Iterator[str | None]:
         yield shapes if isinstance(shapes, str) and shapes else None
 
 
-def _lines(trace: Trace, launches: I64, operation: I64) -> Iterator[CodeLine | None]:
-    stack = stack_of(trace, np.where(operation >= 0, operation, launches))
-    if not (stack >= 0).any():
-        yield from map(model_line, _Chains(trace, _of_category(trace, _FRAME)).of(launches))
+def _lines(trace: Trace, launches: I64) -> Iterator[CodeLine | None]:
+    if is_kineto(trace):  # its stacks are of user frames and end where a recursion is too deep
+        yield from map(model_line, _chains(trace, launches, _of_category(trace, _FRAME)))
         return
+    stack = stack_of(trace, launches)
     known: dict[int, CodeLine | None] = {-1: None}
     for code in stack.tolist():
         if code not in known:
-            known[code] = model_line(trace.stacks[code].split(";"))
+            known[code] = model_line(trace.stacks[code].split(BETWEEN[0]))
         yield known[code]
 
 
-class _Chains:
-    """The ``chosen`` slices around others, one in the other."""
-
-    def __init__(self, trace: Trace, chosen: npt.NDArray[np.bool_]) -> None:
-        self._trace = trace
-        self._around = Around(trace, chosen)
-        self._parents = self._around.parents()
-        self._known: dict[int, tuple[str, ...]] = {-1: ()}
-
-    def of(self, items: I64, prefix: str = "") -> Iterator[tuple[str, ...]]:
-        """The names around each of ``items`` without ``prefix``, the innermost first."""
-        slices = self._trace.slices
-        inner = self._around.find(slices.lane[items], slices.start[items], slices.end[items])
-        place = np.where(inner >= 0, np.searchsorted(self._around.items, inner), -1)
-        for at in place.tolist():
-            open_ = []
-            while at not in self._known:
-                open_.append(at)
-                at = int(self._parents[at])
-            for at in reversed(open_):
-                name = self._trace.name_of(int(self._around.items[at])).removeprefix(prefix)
-                self._known[at] = (name, *self._known[int(self._parents[at])])
-            yield self._known[at]
+def _chains(trace: Trace, items: I64, chosen: npt.NDArray[np.bool_]) -> Iterator[tuple[str, ...]]:
+    """The names of the ``chosen`` slices around each of ``items``, the innermost first."""
+    slices, around = trace.slices, Around(trace, chosen)
+    parents = around.parents()
+    inner = around.find(slices.lane[items], slices.start[items], slices.end[items])
+    known: dict[int, tuple[str, ...]] = {-1: ()}
+    for at in np.where(inner >= 0, np.searchsorted(around.items, inner), -1).tolist():
+        open_ = []
+        while at not in known:
+            open_.append(at)
+            at = int(parents[at])
+        for at in reversed(open_):
+            known[at] = (trace.name_of(int(around.items[at])), *known[int(parents[at])])
+        yield known[at]

@@ -257,13 +257,14 @@ def _borrowed(found: BorrowedPart) -> Iterator[str]:
     shares = {name: getattr(found, name) for name in ("covered_here", "covered_there")}
     times = {name: getattr(found, f"{name}_us") * 1000 for name in ("total", "placed", "unique", "eager")}
     if found.fits:
-        yield say("borrow.from", path=found.path, names=found.sequences)
+        yield say("borrow.from", path=found.path, names=f" ({', '.join(found.sequences)})" if found.sequences else "")
     else:
         yield say("borrow.other", path=found.path, **shares)
     counts = {f"{name}_count": getattr(found, name) for name in ("placed", "unique", "with_module")}
     yield say("borrow.placed", kernels=found.kernels, eager_kernels=found.eager_kernels, **counts, **shares, **times)
     if found.unplaced:
-        yield say("borrow.missing", names=[brief(name, 60) for name in found.unplaced], more=found.kernels - found.placed - len(found.unplaced))
+        names = [brief(name, 60) for name in found.unplaced]
+        yield say("borrow.missing", names=names, more=found.kernels - found.placed - len(names))
 
 
 def _memory(memory: MemoryPart | None) -> Iterator[Block]:

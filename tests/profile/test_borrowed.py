@@ -1,0 +1,102 @@
+"""Code of replayed kernels: simulated replays with eager runs of their model, and captures of real engines."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cause_jobs import CALM
+from measured import profile_at
+
+from fixtures.generate import build
+from npu_tui.analysis.borrowed import BorrowError
+from npu_tui.output.report import report
+from npu_tui.profile.borrowed_tables import borrow, code_of
+from npu_tui.profile.profile import Profile
+from npu_tui.query.frames import tables_of
+
+DECODE = replace(
+    CALM, decode=True, training=False, item_sync=True, step_end_sync=False, steps=5, losses=0, embedding=False, layers=4
+)
+
+
+def written(folder: Path, **changes: Any) -> Path:
+    for name, content in build(replace(DECODE, **changes)).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Profile, Profile]:
+    folder = tmp_path_factory.mktemp("pair")
+    replay, eager = written(folder / "replay", graph=True, kernel_ns=190_000), written(folder / "eager")
+    return profile_at(replay), profile_at(eager)
+
+
+def test_every_kernel_of_a_replay_gets_the_operation_of_the_eager_run(pair: tuple[Profile, Profile]) -> None:
+    replay, eager = pair
+    found = borrow(replay, eager)
+    assert len(found.item) == 5 * 4 * 5
+    assert found.unique.all()
+    assert found.fits.all()
+    assert found.covered_there == 1.0
+    step = [found.operation.at(k) for k in range(5)]
+    fused = "npu::npu_fused_infer_attention_score"
+    assert step == ["aten::linear", fused, "aten::layer_norm", "aten::linear", "aten::gelu"]
+    assert found.module.at(9).endswith("GELU_1") or found.module.is_known
+    said = report(replay)
+    assert said.borrowed is not None
+    assert said.borrowed.unique == said.borrowed.kernels == 100
+    assert sum(row.count for row in said.borrowed.code) == 100
+    assert sum(row.total_us for row in said.borrowed.code) == pytest.approx(said.borrowed.total_us)
+    lines = [line for device in said.dispatches for line in device.code_lines]
+    assert all(line.borrowed and line.file for line in lines)
+    assert lines
+    assert sum(line.lost_us for line in lines) == pytest.approx(sum(part.lost_us or 0 for part in said.dispatches))
+    assert code_of(replay, int(found.item[0])) == found.line_of(0)
+    frame = tables_of(replay).lazy("kernels").collect()
+    assert set(frame["borrowed"]) == {"unique"}
+    assert set(frame["operation"][:5]) == set(step)
+
+
+def test_another_model_lends_nothing_but_operations(pair: tuple[Profile, Profile], tmp_path: Path) -> None:
+    replay, _ = pair
+    found = borrow(replay, profile_at(written(tmp_path / "other", layers=2)))
+    assert not found.fits.any()
+    assert (found.line < 0).all()
+    assert not found.module.is_known
+    assert found.covered_there == 1.0
+    assert found.covered_here == 0.5
+    with pytest.raises(BorrowError, match="no_graph"):
+        borrow(pair[1], replay)
+
+
+REAL = {
+    "vllm_decode_full": (421, 24),
+    "vllm_prefilldecode_piecewise": (361, 24),
+    "sglang_decode": (544, 36),
+}
+
+
+@pytest.mark.skipif("NPU_TUI_TRACES" not in os.environ, reason="NPU_TUI_TRACES is not set")
+@pytest.mark.parametrize("engine", REAL)
+def test_kernels_of_real_graphs_are_the_launches_of_their_capture(engine: str) -> None:
+    folder = Path(os.environ["NPU_TUI_TRACES"]) / "inference" / engine
+    replay, capture = (next(where.glob("*.json.gz")) for where in (folder, folder / "capture_traces"))
+    profile = profile_at(replay)
+    found = borrow(profile, profile_at(capture))
+    kernels, layers = REAL[engine]
+    assert len(found.item) == kernels == found.placed.sum() == found.unique.sum()
+    assert found.covered_here == found.covered_there == 1.0
+    assert (found.line >= 0).all()
+    assert (found.operation.code >= 0).all()
+    assert (found.module.code >= 0).all()
+    rotary = np.array([found.operation.at(k).endswith("rotary_embedding") for k in range(kernels)])
+    assert rotary.sum() == layers
+    if engine == "sglang_decode":
+        assert len({found.module.at(k) for k in np.flatnonzero(rotary).tolist()}) == layers
