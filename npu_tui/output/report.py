@@ -28,7 +28,7 @@ from npu_tui.output.report_schema import (
     TracePart,
 )
 from npu_tui.output.values import ratio, text
-from npu_tui.profile.borrowed_tables import REPLAYED_CODE
+from npu_tui.profile.borrowed_tables import BORROWED_CODE
 from npu_tui.profile.collective_tables import COLLECTIVES
 from npu_tui.profile.engine_tables import ENGINE_STEPS
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
@@ -304,7 +304,7 @@ def _borrowed(part: Profile) -> BorrowedPart | None:
         eager_kernels=int(outside.sum()),
         eager_us=us(int(kernels.duration[outside].sum())),
         unplaced=list(map(text, found.unplaced)),
-        code=REPLAYED_CODE.records(part),
+        code=BORROWED_CODE.records(part),
     )
 
 

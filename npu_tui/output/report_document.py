@@ -73,7 +73,7 @@ def report_document(report: Report, part: Profile | None = None) -> Document:
         blocks += [table] if table.rows else []
         if table.id == "steps":
             blocks += _step_times(report.step_times)
-        elif table.id == "replayed_code" and report.borrowed is not None:
+        elif table.id == "borrowed_code" and report.borrowed is not None:
             blocks.append(Items(tuple(_borrowed(report.borrowed))))
         elif table.id == "memory":
             blocks += _memory(report.memory)

@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 from npu_tui.analysis.overlap import SlowStage
 from npu_tui.analysis.rhythm import Basis
 from npu_tui.load.find import Writer
-from npu_tui.profile.borrowed_tables import REPLAYED_CODE
+from npu_tui.profile.borrowed_tables import BORROWED_CODE
 from npu_tui.profile.collective_tables import COLLECTIVES
 from npu_tui.profile.engine_tables import ENGINE_STEPS
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
@@ -44,7 +44,7 @@ if TYPE_CHECKING:  # the type of a row is made of the columns of its table
     ModuleRow = Record
     PortRow = Record
     RangeRow = Record
-    ReplayedCodeRow = Record
+    BorrowedCodeRow = Record
 else:
     ApiRow, CodeLineRow, CollectiveRow, CrossCheckRow, FileRow, HostOperatorRow, KernelGroupRow, MemoryPeakRow = (
         table.row for table in (APIS, CODE_LINES, COLLECTIVES, CHECKS, FILES, OPERATIONS, KERNEL_GROUPS, MEMORY_PEAKS)
@@ -56,7 +56,7 @@ else:
     FusionRow = FUSION.row
     ModuleRow = MODULES.row
     PortRow = PORTS.row
-    ReplayedCodeRow = REPLAYED_CODE.row
+    BorrowedCodeRow = BORROWED_CODE.row
 
 SCHEMA_VERSION = 1
 
@@ -124,7 +124,7 @@ class BorrowedPart(Struct, frozen=True, kw_only=True):
     eager_kernels: int
     eager_us: float
     unplaced: list[str]
-    code: list[ReplayedCodeRow]
+    code: list[BorrowedCodeRow]
 
 
 class OverlapPart(Struct, frozen=True, kw_only=True):

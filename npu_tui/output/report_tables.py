@@ -14,7 +14,7 @@ from npu_tui.output.document import Cell, Table
 from npu_tui.output.rendered import finding_cells, made_table, name_cell, rendered
 from npu_tui.output.report_schema import CodeLineRow, ModuleRow, OverlapPart, RangeRow, Report, StepRow
 from npu_tui.output.values import count_text, ratio, share_text, time_text
-from npu_tui.profile.borrowed_tables import REPLAYED_CODE
+from npu_tui.profile.borrowed_tables import BORROWED_CODE
 from npu_tui.profile.collective_tables import COLLECTIVES
 from npu_tui.profile.engine_tables import ENGINE_STEPS
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
@@ -193,7 +193,7 @@ def data_tables(report: Report) -> list[Table]:
         ),
         replace(
             rendered(
-                REPLAYED_CODE,
+                BORROWED_CODE,
                 [] if report.borrowed is None else report.borrowed.code,
                 operation=lambda row: name_cell(row.operation, "borrow.unplaced"),
                 place=lambda line: name_cell(None if line.file is None else line_place(line), "borrow.unplaced"),

@@ -167,7 +167,7 @@ def rows_of(profile: Profile) -> list[_Row]:
     return sorted(rows, key=lambda row: (row.operation is None and row.code is None, -row.total))
 
 
-def replayed_code(profile: Profile) -> Sheet:
+def borrowed_code(profile: Profile) -> Sheet:
     """The code of replayed kernels; the last row, without an operation, is of those that are not placed."""
     rows = rows_of(profile)
     total = sum(row.total for row in rows)
@@ -197,14 +197,14 @@ def replayed_code(profile: Profile) -> Sheet:
     )
 
 
-REPLAYED_CODE = table(
-    "replayed_code",
-    replayed_code,
+BORROWED_CODE = table(
+    "borrowed_code",
+    borrowed_code,
     sql="rank operation module file line function calls unique total share wait lost",
     json="operation? module? file? line? function? count=calls unique total share? wait lost",
     page="total share count=calls unique its_wait=wait lost operation module place",
     panel="total share count=calls unique its_wait=wait lost operation module line=place",
-    row="ReplayedCodeRow",
+    row="BorrowedCodeRow",
     about="""Kernels that graphs replay, by the operation, class of module and line that were borrowed for them.
 
     ``unique`` counts those with a single place in the other profile, the others have what all their places share.

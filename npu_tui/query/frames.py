@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.jobs.tables import RANKS
-from npu_tui.profile.borrowed_tables import REPLAYED_CODE
+from npu_tui.profile.borrowed_tables import BORROWED_CODE
 from npu_tui.profile.collective_tables import ARRIVALS, COLLECTIVES
 from npu_tui.profile.engine_tables import ENGINE_STEPS
 from npu_tui.profile.file_tables import ALLOCATIONS, MEMORY
@@ -39,7 +39,7 @@ TABLES: dict[str, Table] = {
     table.id: table
     for table in (
         SLICES, LINKS, LAUNCHES, KERNELS, OPERATORS, HOST_OPERATORS, COLLECTIVES, ARRIVALS, COUNTERS, STEPS, FREE,
-        FINDINGS, EVIDENCE, MEMORY, ALLOCATIONS, APIS, CODE_LINES, MODULES, REPLAYED_CODE, FUSION, ENGINE_STEPS,
+        FINDINGS, EVIDENCE, MEMORY, ALLOCATIONS, APIS, CODE_LINES, MODULES, BORROWED_CODE, FUSION, ENGINE_STEPS,
         NETWORK, OVERVIEW, RANKS,
     )
 }  # fmt: skip

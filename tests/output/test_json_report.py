@@ -64,7 +64,7 @@ SCHEMA = {
 }
 INNER = {
     "ranges": "start_us end_us links near_vertical idle_ratio lost_us",
-    "code_lines": "file line function lost_us launches",
+    "code_lines": "file line function lost_us launches borrowed",
     "drains": "start_us end_us cause peak_backlog interrupted before after",
 }
 DISPATCH = {
