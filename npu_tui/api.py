@@ -116,13 +116,9 @@ class Tables:
     apis = _TableProperty("Calls of CANN by level and name, as in api_statistic.csv; 9 columns.")
     code_lines = _TableProperty("Lost time by line of user code; 8 columns.")
     network = _TableProperty("Every sample of the network cards, of nic.csv and roce.csv; 13 columns.")
-<<<<<<< HEAD
-    modules = _TableProperty("What each ``nn.Module`` launched, as a tree; 14 columns.")
-    engine_steps = _TableProperty("Every step of an inference engine; 22 columns.")
-=======
     modules = _TableProperty("What each ``nn.Module`` launched, as a tree; 15 columns.")
     borrowed_code = _TableProperty("Kernels that graphs replay by their code in another profile; 12 columns.")
->>>>>>> 8648c559 (Borrowed code: its table in SQL and Python)
+    engine_steps = _TableProperty("Every step of an inference engine; 22 columns.")
     fusion = _TableProperty("Fused operators, and runs that one could replace; 6 columns.")
 
 
