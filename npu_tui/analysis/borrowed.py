@@ -175,7 +175,7 @@ def _unlinked(trace: Trace, device: DevicePart) -> tuple[I64, I64]:
     pairs = device.pairs
     if pairs is None or device.slices is None:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    calls = np.unique(trace.slices.start[graph_calls(trace).items])
+    calls = graph_calls(trace)
     lanes = np.unique(trace.slices.lane[device.slices.collective])
     graph, item = pairs.graph, pairs.unlinked
     chosen = (graph >= 0) | (np.ones(len(item), np.bool_) if len(calls) or not len(pairs.link) else False)

@@ -271,14 +271,13 @@ _GRAPH = re.compile(
 
 def graph_launches(trace: Trace, link: I64) -> npt.NDArray[np.bool_]:
     """Which of the launches ``link`` are of a captured graph; (n,)."""
-    around = graph_calls(trace)
+    around = _graph_calls(trace)
     lane, time = trace.links.source_lane[link], trace.links.source_time[link]
     return np.asarray(around.find(lane, time, time) >= 0)
 
 
 @of_trace
-def graph_calls(trace: Trace) -> Around:
-    """The calls that launch a captured graph, to be looked for around launches."""
+def _graph_calls(trace: Trace) -> Around:
     return Around(trace, named_on(trace, ("python", "cann", "other"), lambda name: _GRAPH.search(name) is not None))
 
 
