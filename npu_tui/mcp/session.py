@@ -223,6 +223,11 @@ class Session:
         opened.profile, opened.tables = profile, tables_of(profile)
         return opened
 
+    def last(self) -> list[Opened]:
+        """What is open, the last used at the end."""
+        with self._lock:
+            return list(self._opened.values())
+
     def comparison(self, base: Opened, new: Opened) -> Comparison:
         """``new`` against ``base``, measured once. Raises ``Refusal`` for a job."""
         from npu_tui.compare.comparison import Comparison
