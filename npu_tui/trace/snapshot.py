@@ -1,0 +1,178 @@
+"""A memory snapshot of PyTorch as columns: what the allocator did, what it holds, and who asked for it.
+
+``torch.npu.memory._dump_snapshot`` and ``torch.cuda.memory._dump_snapshot`` write it:
+https://pytorch.org/docs/stable/torch_cuda_memory.html. All sizes are bytes. Time is the number of the event where the
+writer gives none, as that of torch_npu does.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.trace.message import Message
+from npu_tui.trace.once import once
+
+I8 = npt.NDArray[np.int8]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+
+ACTIONS = (
+    "alloc", "free_requested", "free_completed", "segment_alloc", "segment_map", "segment_free", "segment_unmap",
+    "oom", "snapshot", "workspace_snapshot",
+)  # fmt: skip
+"""What the allocator can do; ``Events.action`` numbers them."""
+ALLOC, FREE_REQUESTED, FREE_COMPLETED, SEGMENT_ALLOC, SEGMENT_MAP, SEGMENT_FREE, SEGMENT_UNMAP, OOM = range(8)
+
+STATES = "active_allocated", "active_pending_free", "inactive"
+"""The states of a block; ``Blocks.state`` numbers them."""
+ACTIVE, PENDING, INACTIVE = range(3)
+
+BEFORE = -1
+"""The event that began what is older than the history."""
+NEVER = 2**62
+"""The event that ended what is still there."""
+
+
+class Events(Struct, eq=False):
+    """What the allocator did, in order; (n,) each. ``size`` is what was requested, of segments what was reserved.
+
+    ``stack`` indexes ``MemorySnapshot.stacks``, -1 without one; ``time`` is in ns since 1970, None where the writer
+    gives none. The address of ``oom`` is the free memory of the device then.
+    """
+
+    action: I8
+    address: I64
+    size: I64
+    stream: I64
+    stack: I32
+    time: I64 | None = None
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+
+class Segments(Struct, eq=False):
+    """What the allocator has taken from the device, at the end; (n,) each. ``pool`` numbers the pools of all devices."""
+
+    address: I64
+    size: I64
+    stream: I64
+    pool: I32
+    small: npt.NDArray[np.bool_]
+    expandable: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.address)
+
+
+class Blocks(Struct, eq=False):
+    """How the segments are divided at the end; (n,) each, ``segment`` indexes those of the device."""
+
+    segment: I32
+    address: I64
+    size: I64
+    requested: I64
+    state: I8
+    stack: I32
+
+    def __len__(self) -> int:
+        return len(self.address)
+
+
+class Lives(Struct, eq=False):
+    """Every block that was ever allocated, by the event that began it; (n,) each.
+
+    ``start`` is that event, ``BEFORE`` for those older than the history; ``end`` the one that gave it back and ``gone``
+    the one after which its memory could be used again, ``NEVER`` without one. ``size`` is what was requested, ``taken``
+    what the allocator set aside for it, -1 where that is not known: only blocks that are there at the end tell.
+    """
+
+    start: I64
+    end: I64
+    gone: I64
+    address: I64
+    size: I64
+    taken: I64
+    stream: I64
+    stack: I32
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def alive(self, event: int) -> npt.NDArray[np.int64]:
+        """The positions of the blocks that are allocated after ``event``."""
+        return np.flatnonzero((self.start <= event) & (self.end > event))
+
+
+class DeviceMemory(Struct, dict=True, eq=False):
+    """The allocator of one device: its history and its state at the end of it."""
+
+    device: int
+    events: Events
+    segments: Segments
+    blocks: Blocks
+    lives: Lives
+
+    @once
+    def requested(self) -> I64:
+        """Bytes that are requested and not given back, after each event; (events,)."""
+        return _held(self.lives, self.lives.end, len(self.events))
+
+    @once
+    def active(self) -> I64:
+        """The same with blocks that are given back and that another stream may still use; (events,)."""
+        return _held(self.lives, self.lives.gone, len(self.events))
+
+    @once
+    def reserved(self) -> I64:
+        """Bytes taken from the device, after each event; (events,). It is reckoned back from the segments."""
+        events = self.events
+        more = np.isin(events.action, (SEGMENT_ALLOC, SEGMENT_MAP))
+        less = np.isin(events.action, (SEGMENT_FREE, SEGMENT_UNMAP))
+        change = np.where(more, events.size, 0) - np.where(less, events.size, 0)
+        return int(self.segments.size.sum()) - (change.sum() - np.cumsum(change))
+
+    @property
+    def before(self) -> int:
+        """Bytes that were allocated before the history begins."""
+        return int(self.lives.size[self.lives.start == BEFORE].sum())
+
+    @once
+    def peak(self) -> tuple[int, int]:
+        """The event after which most was requested, the first one, and the bytes; ``BEFORE`` without any event."""
+        if not len(self.events):
+            return BEFORE, self.before
+        at = int(self.requested.argmax())
+        return (at, int(self.requested[at])) if self.requested[at] >= self.before else (BEFORE, self.before)
+
+    @once
+    def fullest(self) -> tuple[int, int]:
+        """The event after which most was reserved, the first one, and the bytes; ``BEFORE`` without any event."""
+        if not len(self.events):
+            return BEFORE, int(self.segments.size.sum())
+        at = int(self.reserved.argmax())
+        return at, int(self.reserved[at])
+
+
+def _held(lives: Lives, end: I64, count: int) -> I64:
+    """The sum of the sizes of ``lives`` that end at ``end``, after each of ``count`` events."""
+    change = np.zeros(count + 1, np.int64)
+    np.add.at(change, np.maximum(lives.start, 0), lives.size)
+    ended = end < count
+    np.subtract.at(change, np.maximum(end[ended], 0), lives.size[ended])
+    return np.cumsum(change)[:count]
+
+
+class MemorySnapshot(Struct, eq=False):
+    """The snapshot at ``path`` of ``size`` bytes; ``devices`` are those with any history or segment.
+
+    ``stacks`` are call stacks, innermost frame first, a line each. ``odd`` counts what could not be used.
+    """
+
+    path: str
+    size: int
+    devices: list[DeviceMemory]
+    stacks: list[str]
+    odd: dict[Message, int]
