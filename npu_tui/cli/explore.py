@@ -21,7 +21,7 @@ from npu_tui.cli.options import (
     thresholds_of,
 )
 from npu_tui.cli.parser import Parser
-from npu_tui.cli.report import write_job
+from npu_tui.cli.report import write_job, write_snapshot
 from npu_tui.cli.streams import DONE, USAGE, end_process, refuse, write, write_list
 from npu_tui.strings import say
 from npu_tui.trace.text import whole_number
@@ -85,7 +85,10 @@ def explore(
     if sys.stdout.isatty():
         gc.disable()  # until the trace is there: a collection during imports walks what stays
     from npu_tui.load.load import opening_of
+    from npu_tui.load.snapshot import is_snapshot
 
+    if len(paths) == 1 and not sys.stdout.isatty() and is_snapshot(paths[0]):
+        return write_snapshot(paths[0])
     start = place_of(parser, options)
     openings = [opening_of(path, cached, getattr(options, "source", None)) for path in paths]
     if not on_terminal():  # from here on the keys are where something may have been piped

@@ -53,9 +53,12 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
         parser.error(say("cli.fields_of"))
     from npu_tui.jobs.opening import is_kept
     from npu_tui.load.errors import SeveralError
+    from npu_tui.load.snapshot import is_snapshot
 
     if is_kept(Path(options.path)):
         return write_job(Path(options.path), form, output=options.output)
+    if is_snapshot(Path(options.path)):
+        return write_snapshot(Path(options.path), form, options.output)
     try:
         part = part_of(parser, options, (*REPORTING, *_writers(form)))
         borrow_from(part, options)
@@ -78,6 +81,27 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
         from npu_tui.output.report_document import report_document
 
         hand_over(written(report_document(found, part if form == "html" else None), form), options.output)
+    return DONE
+
+
+def write_snapshot(path: Path, form: str = "text", output: str | None = None) -> int:
+    """Write the report about the memory snapshot at ``path`` in one of ``FORMATS``; returns the exit code.
+
+    Raises ``InputError`` where it cannot be read, ``OSError`` of what is written.
+    """
+    from npu_tui.load.snapshot import load_snapshot
+    from npu_tui.output.memory_report import memory_report
+
+    found = memory_report(load_snapshot(path))
+    if form == "json":
+        from npu_tui.output.formats import json_report
+
+        hand_over(json_report(found), output)
+    else:
+        from npu_tui.output.formats import written
+        from npu_tui.output.memory_document import memory_document
+
+        hand_over(written(memory_document(found), form), output)
     return DONE
 
 

@@ -43,7 +43,7 @@ _POINTER = b"version https://git-lfs.github.com/spec/"
 _POINTER_SIZE = re.compile(rb"^size (\d{1,18})$", re.MULTILINE)
 _PAGE = re.compile(rb"\s*<(?:!doctype html|html)\b", re.IGNORECASE)
 _OTHERS = (
-    (re.compile(rb"\x80[\x02-\x05]"), "input.pickle"),
+    (re.compile(rb"\x80[\x02-\x05]"), "input.snapshot_only"),
     (re.compile(rb"# tracer: "), "input.ftrace"),
     (re.compile(rb"PAR1"), "input.parquet"),
 )

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.trace.snapshot import (
-    ACTIVE,
     ALLOC,
     BEFORE,
     FREE_COMPLETED,
@@ -93,9 +92,3 @@ def lives_of(events: Events, segments: Segments, blocks: Blocks) -> Lives:
     )
     order = np.argsort(joined.start, kind="stable")
     return Lives(*(getattr(joined, name)[order] for name in Lives.__struct_fields__))
-
-
-def live_bytes(blocks: Blocks) -> tuple[int, int, int]:
-    """How many blocks are allocated at the end, what was requested of them and what they take, bytes."""
-    live = blocks.state == ACTIVE
-    return int(live.sum()), int(blocks.requested[live].sum()), int(blocks.size[live].sum())

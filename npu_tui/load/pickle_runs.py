@@ -59,13 +59,14 @@ class Run(Struct):
     room: int
 
     def __len__(self) -> int:
-        return self.value.shape[1]
+        return int(self.value.shape[1])
 
 
 class _Shape(Struct):
     """What entries look like: the texts of their keys and the opcodes that refer to these.
 
-    ``window`` bytes are tried at once, ``largest`` were lately; after ``misses`` in a row the next ``wait`` entries are not tried.
+    ``window`` bytes are tried at once, ``largest`` were lately; after ``misses`` in a row the next ``wait`` entries are
+    not tried.
     """
 
     names: tuple[str, ...]
@@ -86,7 +87,7 @@ class Runs:
         self._words: U64 = np.ndarray((max(len(data) - 7, 0),), "<u8", data, 0, (1,))
         self._shapes: dict[bytes, _Shape] = {}
         self._index: dict[int, int] = {}
-        self._composed: dict[tuple[int, int], int] = {}
+        self._composed: dict[tuple[int, ...], int] = {}
         self.objects: list[Any] = []
 
     def learn(self, entry: dict[str, Any], known: dict[str, int]) -> None:
@@ -136,7 +137,7 @@ class Runs:
             self.objects.append(value)
         return known
 
-    def composed(self, key: tuple[int, int], make: Callable[[], Any]) -> int:
+    def composed(self, key: tuple[int, ...], make: Callable[[], Any]) -> int:
         """The index of the object that ``key`` stands for, which ``make`` makes the first time."""
         known = self._composed.get(key)
         if known is None:
@@ -231,7 +232,7 @@ class _Entries:
         self.place[column] = np.where(self.puts > before, before, -1)
 
     def _list(self, column: int, rows: I64, value: I64) -> None:
-        """Pass the lists of references of ``rows``: ``value`` becomes a digest of the references, ``extra`` the start."""
+        """Pass the lists of references of ``rows``: ``value`` becomes a digest of them, ``extra`` where they begin."""
         at = self.at[rows] + 1
         self.extra[column, rows] = at
         digest = np.ones(len(rows), np.uint64)
@@ -286,16 +287,13 @@ class _Entries:
                 here = kind[column] == code
                 if here.any():
                     value[column, here] = runs.number(plain)
-            for code, make in ((_PAIR, self._pair), (_LIST, self._listed)):
+            for code in (_PAIR, _LIST):
                 here = np.flatnonzero(kind[column] == code)
                 if not len(here):
                     continue
                 parts = (value[column, here], self.extra[column, here] if code == _PAIR else here * 0)
                 _, example, where = np.unique(np.stack(parts), axis=1, return_index=True, return_inverse=True)
-                objects = [
-                    runs.composed((code, *(int(part[row]) for part in parts)), lambda row=row: make(column, here[row], memo))
-                    for row in example.tolist()
-                ]
+                objects = [self._composed(code, column, row, memo) for row in here[example].tolist()]
                 value[column, here] = np.array(objects, np.int64)[where.ravel()]
                 placed = here[self.place[column, here] >= 0]
                 added[before[placed] + self.place[column, placed] - self._base] = value[column, placed]
@@ -311,12 +309,16 @@ class _Entries:
         memo.extend(map(runs.objects.__getitem__, added.tolist()))
         return value, (kind != _SIGNED) & (kind != _UNSIGNED)
 
-    def _pair(self, column: int, row: int, memo: list[Any]) -> tuple[int, int]:
-        return int(self.value[column, row]), int(self.extra[column, row])
+    def _composed(self, code: int, column: int, row: int, memo: list[Any]) -> int:
+        """The index of the pair or list that is the value of ``column`` in entry ``row``."""
+        first, second = int(self.value[column, row]), int(self.extra[column, row])
+        if code == _PAIR:
+            return self._runs.composed((code, first, second), lambda: (first, second))
+        return self._runs.composed((code, first), lambda: self._listed(second, memo))
 
-    def _listed(self, column: int, row: int, memo: list[Any]) -> list[Any]:
-        """The list of references that begins in entry ``row``."""
-        at, data = int(self.extra[column, row]), self._runs._data
+    def _listed(self, at: int, memo: list[Any]) -> list[Any]:
+        """The list of references that begins at byte ``at``, 0 for an empty one."""
+        data = self._runs._data
         items: list[Any] = []
         while at and data[at] != _APPENDS:
             length = 1 if data[at] == ord("h") else 4

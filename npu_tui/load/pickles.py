@@ -28,6 +28,7 @@ _DEEPEST = 32
 _INTEGER = 9
 """Bytes of the longest integer: 64 bits and a sign."""
 
+
 class PickleError(Exception):
     """Not a pickle of plain containers: ``code`` (of the texts) says why, at byte ``at``."""
 
@@ -41,6 +42,8 @@ class _Mark:
 
 
 _MARK = _Mark()
+
+
 class Unpickler:
     """Reads the pickle in ``data``, which may be a mapped file; ``progress`` hears how many bytes are read."""
 

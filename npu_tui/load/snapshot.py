@@ -93,7 +93,7 @@ class _Reading:
         action = entries.coded("action", _ACTIONS, "odd.memory_action")
         size, sized = entries.numbers("size", 0)
         address, placed = entries.numbers("addr", -1)
-        free, freed = entries.numbers("device_free", -1)
+        free, _ = entries.numbers("device_free", -1)
         is_oom = action == OOM
         address, placed = np.where(is_oom, free, address), np.where(is_oom, True, placed)
         is_note = action > OOM  # snapshots are notes of the whole: no address is asked of them
@@ -119,7 +119,9 @@ class _Reading:
         at = np.flatnonzero(kept).tolist()
         pools = [self._pools.setdefault(_plain(entries[row].get("segment_pool_id")), len(self._pools)) for row in at]
         taken = [self._blocks(lists[row], number) for number, row in enumerate(at)]
-        columns = [np.concatenate([part[name] for part in taken]) if taken else np.zeros(0, np.int64) for name in range(6)]
+        columns = [
+            np.concatenate([part[name] for part in taken]) if taken else np.zeros(0, np.int64) for name in range(6)
+        ]
         found = Segments(
             address=address[kept],
             size=size[kept],
@@ -192,7 +194,7 @@ class _Entries:
         self._parts: list[Run | list[dict[str, Any]]] = []
         plain: list[dict[str, Any]] = []
         for entry in entries:
-            if type(entry) is Run:
+            if isinstance(entry, Run):
                 if plain:
                     self._parts.append(plain)
                 self._parts.append(entry)
@@ -206,7 +208,7 @@ class _Entries:
         """The values of a field and what each is: 1 a number, 2 the number of an object, 0 missing."""
         values, kinds = [np.zeros(0, np.int64)], [np.zeros(0, np.int8)]
         for part in self._parts:
-            if type(part) is Run:
+            if isinstance(part, Run):
                 if name in part.keys:
                     row = part.keys.index(name)
                     values.append(part.value[row])
@@ -249,7 +251,9 @@ class _Entries:
     def _by_object(self, value: I64, kind: npt.NDArray[np.int8], code: Callable[[Any], int], odd: str) -> I64:
         found = np.full(len(value), -1, np.int64)
         known, where = np.unique(value[kind == 2], return_inverse=True)
-        found[kind == 2] = np.array([code(self._reading._objects[number]) for number in known.tolist()], np.int64)[where]
+        found[kind == 2] = np.array([code(self._reading._objects[number]) for number in known.tolist()], np.int64)[
+            where
+        ]
         self._reading.count(message(odd), int(np.count_nonzero(found < 0)))
         return found
 
@@ -257,7 +261,7 @@ class _Entries:
         """Entry ``row`` as a dict."""
         for part in self._parts:
             if row < len(part):
-                if type(part) is not Run:
+                if not isinstance(part, Run):
                     return part[row]
                 objects = self._reading._objects
                 columns = zip(part.keys, part.value[:, row].tolist(), part.is_object[:, row].tolist(), strict=True)

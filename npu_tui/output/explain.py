@@ -16,12 +16,13 @@ from npu_tui.rules.explanation import Explanation, explanation, first_sentence
 from npu_tui.rules.find import RULES
 from npu_tui.rules.glossary import WORDS, Word, plain, words_called
 from npu_tui.rules.model import FindingClass, Kind
+from npu_tui.rules.snapshot import SNAPSHOT_FINDINGS
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 
 _ALIKE = 0.75
 
-KINDS: tuple[Kind, ...] = (*RULES, *DIFFERENCES, *JOB_FINDINGS)
+KINDS: tuple[Kind, ...] = (*RULES, *DIFFERENCES, *JOB_FINDINGS, *SNAPSHOT_FINDINGS)
 """Everything that can be explained."""
 
 

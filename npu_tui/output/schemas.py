@@ -11,7 +11,10 @@ if TYPE_CHECKING:  # the program describes its commands without msgspec
     import msgspec
     from msgspec import inspect
 
-REPORTS = {"report": "report_schema:Report", "compare": "compare_report:Compared", "ranks": "job_report:JobReport"}
+REPORTS = {
+    "report": "report_schema:Report", "compare": "compare_report:Compared", "ranks": "job_report:JobReport",
+    "memory": "memory_report:MemoryReport",
+}  # fmt: skip
 """Where in ``npu_tui.output`` the type of each JSON document is."""
 
 _DIALECT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}

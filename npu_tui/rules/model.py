@@ -17,8 +17,8 @@ FindingClass = Literal["dispatch", "compute", "communication", "memory", "config
 Severity = Literal["high", "medium", "low", "info"]
 Confidence = Literal["high", "medium", "low"]
 
-Scope = Literal["profile", "compare", "job"]
-"""What a finding is about: one profile, two compared ones, all ranks of a job."""
+Scope = Literal["profile", "compare", "job", "snapshot"]
+"""What a finding is about: one profile, two compared ones, all ranks of a job, a memory snapshot."""
 
 SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low", "info")
 """The severities, the gravest first."""

@@ -54,7 +54,7 @@ class Events(Struct, eq=False):
 
 
 class Segments(Struct, eq=False):
-    """What the allocator has taken from the device, at the end; (n,) each. ``pool`` numbers the pools of all devices."""
+    """What the allocator has taken from the device, at the end; (n,) each. ``pool`` numbers those of all devices."""
 
     address: I64
     size: I64
@@ -132,7 +132,8 @@ class DeviceMemory(Struct, dict=True, eq=False):
         more = np.isin(events.action, (SEGMENT_ALLOC, SEGMENT_MAP))
         less = np.isin(events.action, (SEGMENT_FREE, SEGMENT_UNMAP))
         change = np.where(more, events.size, 0) - np.where(less, events.size, 0)
-        return int(self.segments.size.sum()) - (change.sum() - np.cumsum(change))
+        held: I64 = int(self.segments.size.sum()) - (change.sum() - np.cumsum(change))
+        return held
 
     @property
     def before(self) -> int:
@@ -162,7 +163,8 @@ def _held(lives: Lives, end: I64, count: int) -> I64:
     np.add.at(change, np.maximum(lives.start, 0), lives.size)
     ended = end < count
     np.subtract.at(change, np.maximum(end[ended], 0), lives.size[ended])
-    return np.cumsum(change)[:count]
+    held: I64 = np.cumsum(change)[:count]
+    return held
 
 
 class MemorySnapshot(Struct, eq=False):

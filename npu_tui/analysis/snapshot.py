@@ -1,0 +1,215 @@
+"""What a memory snapshot tells: who held memory at a moment, what grew from step to step, what lies in pieces."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.analysis.code_lines import CodeLine, user_line
+from npu_tui.trace.snapshot import ACTIVE, ALLOC, BEFORE, INACTIVE, NEVER, OOM, DeviceMemory, MemorySnapshot
+
+I64 = npt.NDArray[np.int64]
+
+_FRAME = re.compile(r"(?P<file>.*)\((?P<line>\d+)\): (?P<function>.*);")
+_FEWEST_STEPS = 3
+_EVEN = 1.5
+"""The longest step may be so many times the shortest one: what recurs less evenly is no step."""
+_COVERED = 0.5
+
+
+class Owner(Struct, frozen=True):
+    """The blocks ``members`` of one owner: the innermost user frame of a stack, else its innermost frame.
+
+    ``code`` is None for blocks whose thread had no Python frames, as those that autograd allocates.
+    """
+
+    code: CodeLine | None
+    size: int
+    members: I64
+
+
+def owner_of(stack: str) -> CodeLine | None:
+    """The innermost user frame of ``stack``, else its innermost frame; None without any."""
+    line = user_line(stack.replace("\n", ""))
+    if line is not None or not stack:
+        return line
+    match = _FRAME.fullmatch(stack.partition("\n")[0])
+    return None if match is None else CodeLine(match["file"], int(match["line"]), match["function"])
+
+
+def owners(snapshot: MemorySnapshot, device: DeviceMemory, members: I64) -> list[Owner]:
+    """The blocks ``members`` (positions in ``lives``) by owner, most bytes first, then by name."""
+    lives, known = device.lives, dict[CodeLine | None, int]()
+    stacks, where = np.unique(lives.stack[members], return_inverse=True)
+    numbers = [
+        known.setdefault(owner_of(snapshot.stacks[stack]) if stack >= 0 else None, len(known))
+        for stack in stacks.tolist()
+    ]
+    group = np.array(numbers, np.int64)[where]
+    rows = [
+        Owner(code, int(lives.size[mine].sum()), mine)
+        for code, number in known.items()
+        if len(mine := members[group == number])
+    ]
+    return sorted(
+        rows,
+        key=lambda row: (
+            -row.size,
+            row.code is None,
+            row.code.file if row.code else "",
+            row.code.line if row.code else 0,
+        ),
+    )
+
+
+def at_peak(device: DeviceMemory) -> tuple[I64, I64]:
+    """The blocks that are allocated at the peak: those of the history, and those older than it."""
+    alive = device.lives.alive(device.peak[0])
+    older = device.lives.start[alive] == BEFORE
+    return alive[~older], alive[older]
+
+
+def step_starts(device: DeviceMemory) -> I64:
+    """The events that begin a step, by what recurs once a step; empty without at least three steps.
+
+    The writer marks no steps. Allocations of one size by one stack that come back evenly over most of the history do:
+    the count that most of these share is that of the steps, and the one that comes first begins them.
+    """
+    events = device.events
+    at = np.flatnonzero((events.action == ALLOC) & (events.stack >= 0))
+    if not len(at):
+        return at
+    order = np.lexsort((at, events.size[at], events.stack[at]))
+    stack, size, at = events.stack[at][order], events.size[at][order], at[order]
+    begins = np.flatnonzero(np.append(True, (stack[1:] != stack[:-1]) | (size[1:] != size[:-1])))
+    counts = np.diff(np.append(begins, len(at)))
+    even: list[tuple[int, int]] = []
+    for begin, count in zip(begins.tolist(), counts.tolist(), strict=True):
+        if count < _FEWEST_STEPS:
+            continue
+        gaps = np.diff(at[begin : begin + count])
+        if int(gaps.sum()) >= _COVERED * len(events) and int(gaps.max()) <= _EVEN * int(gaps.min()):
+            even.append((count, begin))
+    if not even:
+        return at[:0]
+    steps = max(Counter(count for count, _ in even).items(), key=lambda pair: (pair[1], -pair[0]))[0]
+    first = min((int(at[begin]), begin) for count, begin in even if count == steps)[1]
+    return at[first : first + steps]
+
+
+class Growth(Struct, frozen=True):
+    """``starts`` are events that begin a step, ``live`` the bytes before each and, where it ended, after the last one.
+
+    ``leaks`` are owners that hold more from step to step: the bytes by which one grew in each step but the first.
+    """
+
+    starts: I64
+    live: I64
+    leaks: list[tuple[Owner, I64]]
+
+    @property
+    def per_step(self) -> int | None:
+        """What a step adds after the first one, the median, bytes; None where it cannot be told."""
+        more = np.diff(self.live[: len(self.starts)])[1:]
+        return int(np.median(more)) if len(more) else None
+
+
+def growth(snapshot: MemorySnapshot, device: DeviceMemory) -> Growth | None:
+    """How what is allocated grows from step to step; None without steps.
+
+    What is born in the first step and stays, such as the state of an optimizer, is no leak: a leak grows in every later
+    step, and in two at least. A last step that is as long as the others counts up to the end of the history.
+    """
+    starts = step_starts(device)
+    if not len(starts):
+        return None
+    lives = device.lives
+    moments = starts - 1
+    if len(device.events) - starts[-1] >= 0.8 * np.diff(starts).min():
+        moments = np.append(moments, len(device.events) - 1)
+    before = device.before
+    live = np.array([int(device.requested[at]) if at >= 0 else before for at in moments.tolist()], np.int64)
+    # Only blocks that live into a later step can grow; most bytes are of short lives.
+    long = np.flatnonzero(
+        (lives.start != BEFORE) & (lives.end > np.append(moments, NEVER)[np.searchsorted(moments, lives.start)])
+    )
+    leaks = []
+    for owner in owners(snapshot, device, long):
+        held = [int(lives.size[owner.members][_alive(device, owner.members, at)].sum()) for at in moments.tolist()]
+        more = np.diff(held)[1:]
+        if len(more) >= 2 and (more > 0).all():
+            kept = owner.members[lives.end[owner.members] == NEVER]
+            leaks.append((Owner(owner.code, owner.size, kept if len(kept) else owner.members), more))
+    return Growth(starts, live, sorted(leaks, key=lambda leak: -int(leak[1].sum())))
+
+
+def _alive(device: DeviceMemory, members: I64, event: int) -> npt.NDArray[np.bool_]:
+    return (device.lives.start[members] <= event) & (device.lives.end[members] > event)
+
+
+class Pieces(Struct, frozen=True):
+    """The memory that is reserved and not used at the end, bytes.
+
+    ``inactive`` of ``blocks`` in all, ``largest`` of one, ``free_segments`` in segments that hold nothing,
+    ``split`` in segments that hold something; ``expandable`` tells whether any segment can grow.
+    """
+
+    inactive: int
+    blocks: int
+    largest: int
+    free_segments: int
+    split: int
+    expandable: bool
+
+
+def pieces(device: DeviceMemory) -> Pieces:
+    """What the allocator holds and nobody uses, at the end of the history."""
+    blocks, segments = device.blocks, device.segments
+    free = blocks.state == INACTIVE
+    used = np.zeros(len(segments), np.bool_)
+    used[blocks.segment[~free]] = True
+    size = blocks.size[free]
+    split = int(size[used[blocks.segment[free]]].sum())
+    return Pieces(
+        inactive=int(size.sum()), blocks=int(free.sum()), largest=int(size.max(initial=0)),
+        free_segments=int(segments.size[~used].sum()), split=split, expandable=bool(segments.expandable.any()),
+    )  # fmt: skip
+
+
+class Failure(Struct, frozen=True):
+    """The allocation that failed at ``event``: what was requested, bytes, what was reserved and allocated then.
+
+    ``device_free`` is what the device still had, -1 where it is not known.
+    """
+
+    event: int
+    request: int
+    reserved: int
+    allocated: int
+    device_free: int
+
+
+def failures(device: DeviceMemory) -> list[Failure]:
+    """The allocations that failed, in order."""
+    events = device.events
+    return [
+        Failure(
+            event,
+            int(events.size[event]),
+            int(device.reserved[event]),
+            int(device.requested[event]),
+            int(events.address[event]),
+        )
+        for event in np.flatnonzero(events.action == OOM).tolist()
+    ]
+
+
+def live_bytes(device: DeviceMemory) -> tuple[int, int, int]:
+    """How many blocks are allocated at the end, what was requested of them and what they take, bytes."""
+    blocks = device.blocks
+    live = blocks.state == ACTIVE
+    return int(live.sum()), int(blocks.requested[live].sum()), int(blocks.size[live].sum())

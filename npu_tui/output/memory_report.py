@@ -1,0 +1,206 @@
+"""The report of a memory snapshot: its JSON document, kind ``memory``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from npu_tui import __version__
+from npu_tui.analysis.snapshot import Owner, live_bytes
+from npu_tui.output.report_schema import NotChecked
+from npu_tui.rules.snapshot import SNAPSHOT_FINDINGS, Judged, SnapshotFinding, judge
+from npu_tui.strings import say, words
+from npu_tui.trace.snapshot import BEFORE, MemorySnapshot
+from npu_tui.trace.text import printable
+
+
+class MemorySource(Struct, frozen=True, kw_only=True):
+    """The file that was read."""
+
+    path: str
+    kind: str = "memory_snapshot"
+    bytes: int
+    tool_version: str = __version__
+
+
+class HolderRow(Struct, frozen=True, kw_only=True):
+    """What one line of code holds: ``where`` its file, ``function`` its function; null where no stack was recorded."""
+
+    where: str | None
+    line: int | None
+    function: str | None
+    bytes: int
+    blocks: int
+
+
+class StepRow(Struct, frozen=True, kw_only=True):
+    """A step that begins at ``event`` with ``live_bytes`` allocated, and what it added (null: it does not end)."""
+
+    event: int
+    live_bytes: int
+    growth_bytes: int | None
+
+
+class DeviceRow(Struct, frozen=True, kw_only=True):
+    """The allocator of one device; bytes are those requested unless named otherwise. Null is unknown."""
+
+    device: int
+    events: int
+    segments: int
+    reserved_end_bytes: int
+    allocated_end_bytes: int
+    requested_end_bytes: int
+    blocks_end: int
+    peak_requested_bytes: int
+    peak_event: int | None
+    reserved_at_peak_bytes: int | None
+    peak_reserved_bytes: int
+    peak_reserved_event: int | None
+    before_history_bytes: int
+    stacks_at_peak: list[HolderRow]
+    steps: list[StepRow]
+    growth_bytes_per_step: int | None
+    inactive_blocks: int
+    inactive_bytes: int
+    largest_inactive_bytes: int
+    free_segments_bytes: int
+    expandable: bool
+
+
+class EventProof(Struct, frozen=True, kw_only=True):
+    """Where a finding shows: an event of the history."""
+
+    event: int
+
+
+class MemoryFinding(Struct, frozen=True, kw_only=True, rename={"cls": "class"}):
+    """One finding of a snapshot; what it would gain in time is not known."""
+
+    id: str
+    cls: str = "memory"
+    severity: str
+    device: int
+    title: str
+    detail: str
+    evidence: list[EventProof]
+    advice: list[str]
+    gain_us: None = None
+    confidence: str = "high"
+    where: HolderRow | None = None
+
+
+class SkippedEntries(Struct, frozen=True, kw_only=True):
+    """What was left out of the file, by reason."""
+
+    reason: str
+    count: int
+
+
+class MemoryHealth(Struct, frozen=True, kw_only=True):
+    """What could not be used of the file."""
+
+    events: int
+    skipped: list[SkippedEntries]
+
+
+class MemoryReport(Struct, frozen=True, kw_only=True):
+    """All that is said of a memory snapshot, schema 1."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["memory"] = "memory"
+    source: MemorySource
+    verdict: list[str]
+    devices: list[DeviceRow]
+    findings: list[MemoryFinding]
+    not_checked: list[NotChecked]
+    health: MemoryHealth
+
+
+def memory_report(snapshot: MemorySnapshot) -> MemoryReport:
+    """All that is said of ``snapshot``."""
+    judged = judge(snapshot)
+    findings = [finding for one in judged for finding in one.findings]
+    order = ("high", "medium", "low", "info")
+    findings.sort(key=lambda finding: order.index(finding.severity))
+    without = [
+        ("time", all(device.events.time is None for device in snapshot.devices)),
+        ("steps", all(one.growth is None for one in judged)),
+        ("history", all(not len(device.events) for device in snapshot.devices)),
+        ("before", any(device.before for device in snapshot.devices)),
+    ]
+    return MemoryReport(
+        source=MemorySource(path=printable(snapshot.path), bytes=snapshot.size),
+        verdict=[words(finding.title) for finding in findings[:3]] or [say("snapshot.nothing")],
+        devices=[_device(snapshot, one) for one in judged],
+        findings=[_finding(finding) for finding in findings],
+        not_checked=[NotChecked(id=id_, reason=say(f"snapshot.without.{id_}")) for id_, holds in without if holds],
+        health=MemoryHealth(
+            events=sum(len(device.events) for device in snapshot.devices),
+            skipped=[SkippedEntries(reason=words(said), count=count) for said, count in snapshot.odd.items()],
+        ),
+    )
+
+
+def _event(event: int) -> int | None:
+    return None if event == BEFORE else event
+
+
+def _device(snapshot: MemorySnapshot, judged: Judged) -> DeviceRow:
+    device, unused, grown = judged.device, judged.pieces, judged.growth
+    blocks, requested, allocated = live_bytes(device)
+    peak, peak_bytes = device.peak
+    full, full_bytes = device.fullest
+    steps = []
+    if grown is not None:
+        more = [*(grown.live[1:] - grown.live[:-1]).tolist(), None]
+        rows = zip(grown.starts.tolist(), grown.live.tolist(), more, strict=False)
+        steps = [StepRow(event=event, live_bytes=live, growth_bytes=growth) for event, live, growth in rows]
+    return DeviceRow(
+        device=device.device,
+        events=len(device.events),
+        segments=len(device.segments),
+        reserved_end_bytes=int(device.segments.size.sum()),
+        allocated_end_bytes=allocated,
+        requested_end_bytes=requested,
+        blocks_end=blocks,
+        peak_requested_bytes=peak_bytes,
+        peak_event=_event(peak),
+        reserved_at_peak_bytes=None if peak == BEFORE else int(device.reserved[peak]),
+        peak_reserved_bytes=full_bytes,
+        peak_reserved_event=_event(full),
+        before_history_bytes=device.before,
+        stacks_at_peak=[_holder(owner) for owner in judged.owners],
+        steps=steps,
+        growth_bytes_per_step=None if grown is None else grown.per_step,
+        inactive_blocks=unused.blocks,
+        inactive_bytes=unused.inactive,
+        largest_inactive_bytes=unused.largest,
+        free_segments_bytes=unused.free_segments,
+        expandable=unused.expandable,
+    )
+
+
+def _holder(owner: Owner) -> HolderRow:
+    code = owner.code
+    return HolderRow(
+        where=None if code is None else printable(code.file),
+        line=None if code is None else code.line,
+        function=None if code is None else printable(code.function),
+        bytes=owner.size,
+        blocks=len(owner.members),
+    )
+
+
+def _finding(finding: SnapshotFinding) -> MemoryFinding:
+    kind = next(kind for kind in SNAPSHOT_FINDINGS if kind.id == finding.id)
+    return MemoryFinding(
+        id=finding.id,
+        severity=finding.severity,
+        device=finding.device,
+        title=words(finding.title),
+        detail=words(finding.detail),
+        evidence=[EventProof(event=event) for event in finding.events],
+        advice=[say(f"finding.advice.{word}") for word in kind.advice or (kind.id,)],
+        where=None if finding.owner is None else _holder(finding.owner),
+    )

@@ -1,0 +1,189 @@
+"""Findings about a memory snapshot: what failed, what grows, what lies in pieces, who holds most."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from msgspec import Struct
+
+from npu_tui.analysis.snapshot import Growth, Owner, Pieces, at_peak, failures, growth, owners, pieces
+from npu_tui.rules import pages
+from npu_tui.rules.model import Kind
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.snapshot import NEVER, SEGMENT_ALLOC, SEGMENT_FREE, DeviceMemory, MemorySnapshot
+from npu_tui.trace.text import brief
+
+Severity = Literal["high", "medium", "low", "info"]
+
+SNAPSHOT_FINDINGS = (
+    Kind("SNAPSHOT.OOM", "snapshot", advice=("smaller_batch", "checkpointing"), pages=(pages.ALLOCATOR,)),
+    Kind("SNAPSHOT.LEAK", "snapshot", advice=("leak", "leak_detach")),
+    Kind("SNAPSHOT.PIECES", "snapshot", advice=("expandable",), pages=(pages.ALLOCATOR,)),
+    Kind("SNAPSHOT.RETURNED", "snapshot", advice=("empty_cache",), pages=(pages.ALLOCATOR,)),
+    Kind("SNAPSHOT.CACHED", "snapshot"),
+    Kind("SNAPSHOT.PEAK", "snapshot", advice=("checkpointing", "smaller_batch"), pages=(pages.CHECKPOINT,)),
+)
+"""Every finding about a memory snapshot."""
+
+_PIECES = 0.2
+"""The share of reserved memory that lies unused when most is reserved, from which on it is told."""
+_WORTH = 16 << 20
+"""Bytes below which nothing is told: a pool of a few segments is never full."""
+_RETURNED = 0.5
+_LISTED = 5
+
+
+class SnapshotFinding(Struct, frozen=True):
+    """One thing that is wrong on ``device``, or who holds most; ``events`` are where it shows."""
+
+    id: str
+    severity: Severity
+    device: int
+    title: Message
+    detail: Message
+    events: tuple[int, ...] = ()
+    owner: Owner | None = None
+
+
+class Judged(Struct, frozen=True):
+    """What was found on one device: its blocks at the peak by owner, its growth, its unused memory."""
+
+    device: DeviceMemory
+    owners: list[Owner]
+    growth: Growth | None
+    pieces: Pieces
+    findings: list[SnapshotFinding]
+
+
+def judge(snapshot: MemorySnapshot) -> list[Judged]:
+    """Every device of ``snapshot``, what is most urgent first."""
+    judged = []
+    for device in snapshot.devices:
+        held = owners(snapshot, device, at_peak(device)[0])
+        grown, unused = growth(snapshot, device), pieces(device)
+        found = [
+            *_failed(device), *_leaks(device, grown), *_pieces(device), *_returned(device), *_cached(device, unused),
+            *_peak(device, held),
+        ]  # fmt: skip
+        judged.append(Judged(device, held, grown, unused, found))
+    return judged
+
+
+def place_of(owner: Owner) -> Message:
+    """The line of an owner, or that there is none."""
+    code = owner.code
+    if code is None:
+        return message("snapshot.no_stack")
+    return message(
+        "snapshot.line", file=brief(code.file.rpartition("/")[2]), line=code.line, function=brief(code.function)
+    )
+
+
+def _failed(device: DeviceMemory) -> list[SnapshotFinding]:
+    failed = failures(device)
+    if not failed:
+        return []
+    first = failed[0]
+    unused = first.reserved - first.allocated
+    in_pieces = unused >= first.request
+    words = {
+        "request": first.request, "reserved": first.reserved, "allocated": first.allocated, "unused": unused,
+        "event": first.event, "count": len(failed), "free": None if first.device_free < 0 else first.device_free,
+    }  # fmt: skip
+    detail = message("finding.snapshot.oom_pieces" if in_pieces else "finding.snapshot.oom_full", **words)
+    events = tuple(failure.event for failure in failed)
+    return [
+        SnapshotFinding("SNAPSHOT.OOM", "high", device.device, message("finding.snapshot.oom", **words), detail, events)
+    ]
+
+
+def _leaks(device: DeviceMemory, grown: Growth | None) -> list[SnapshotFinding]:
+    found = []
+    for owner, more in [] if grown is None else grown.leaks[:_LISTED]:
+        size, steps = int(more.sum()), len(more)
+        if size < max(1 << 20, device.peak[1] // 1000):
+            continue
+        words = {
+            "place": place_of(owner),
+            "size": size // steps,
+            "steps": steps,
+            "blocks": len(owner.members),
+            "sum": owner.size,
+        }
+        found.append(
+            SnapshotFinding(
+                "SNAPSHOT.LEAK", "high", device.device, message("finding.snapshot.leak", **words),
+                message("finding.snapshot.leak_detail", **words),
+                tuple(np.sort(device.lives.start[owner.members])[:_LISTED].tolist()), owner,
+            )
+        )  # fmt: skip
+    return found
+
+
+def _pieces(device: DeviceMemory) -> list[SnapshotFinding]:
+    """Memory was unused, and enough of it, when the allocator took still more from the device."""
+    event, reserved = device.fullest
+    if event < 0:
+        return []
+    allocated = int(device.active[event])
+    unused = reserved - allocated
+    grown = int(device.events.size[event])
+    if unused - grown < max(_PIECES * reserved, _WORTH, grown):
+        return []
+    words = {"reserved": reserved, "allocated": allocated, "unused": unused - grown, "event": event, "grown": grown}
+    expandable = bool(device.segments.expandable.any())
+    detail = message("finding.snapshot.pieces_expandable" if expandable else "finding.snapshot.pieces_detail", **words)
+    share = message("finding.snapshot.pieces", share=(unused - grown) / reserved, **words)
+    return [SnapshotFinding("SNAPSHOT.PIECES", "medium", device.device, share, detail, (event,))]
+
+
+def _returned(device: DeviceMemory) -> list[SnapshotFinding]:
+    """Segments are given back to the device and taken again."""
+    events = device.events
+    back = np.flatnonzero(events.action == SEGMENT_FREE)
+    if not len(back):
+        return []
+    again = np.flatnonzero(events.action == SEGMENT_ALLOC)
+    again = again[again > back[0]]
+    size, retaken = int(events.size[back].sum()), int(events.size[again].sum())
+    if min(size, retaken) < max(_RETURNED * device.fullest[1], _WORTH):
+        return []
+    words = {"size": size, "count": len(back), "again": retaken, "segments": len(again)}
+    return [
+        SnapshotFinding(
+            "SNAPSHOT.RETURNED", "low", device.device, message("finding.snapshot.returned", **words),
+            message("finding.snapshot.returned_detail", **words), tuple(back[:_LISTED].tolist()),
+        )
+    ]  # fmt: skip
+
+
+def _cached(device: DeviceMemory, unused: Pieces) -> list[SnapshotFinding]:
+    reserved = int(device.segments.size.sum())
+    if unused.free_segments < max(_PIECES * reserved, _WORTH):
+        return []
+    words = {"size": unused.free_segments, "reserved": reserved}
+    return [
+        SnapshotFinding(
+            "SNAPSHOT.CACHED", "info", device.device, message("finding.snapshot.cached", **words),
+            message("finding.snapshot.cached_detail", **words),
+        )
+    ]  # fmt: skip
+
+
+def _peak(device: DeviceMemory, held: list[Owner]) -> list[SnapshotFinding]:
+    event, size = device.peak
+    if event < 0 or not held:
+        return []
+    lives, first = device.lives, held[0]
+    released = int(lives.size[first.members][lives.end[first.members] < NEVER].sum())
+    words = {
+        "size": size, "event": event, "place": place_of(first), "held": first.size, "share": first.size / max(size, 1),
+        "blocks": len(first.members), "released": released, "before": device.before,
+    }  # fmt: skip
+    detail = message("finding.snapshot.peak_released" if released else "finding.snapshot.peak_kept", **words)
+    return [
+        SnapshotFinding(
+            "SNAPSHOT.PEAK", "info", device.device, message("finding.snapshot.peak", **words), detail, (event,), first
+        )
+    ]

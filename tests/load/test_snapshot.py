@@ -1,0 +1,211 @@
+"""Memory snapshots: what the safe reader makes of pickles, against pickle itself; hostile ones; real files."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from npu_tui.analysis.snapshot import at_peak, growth, live_bytes, owners, pieces
+from npu_tui.cli.main import main
+from npu_tui.load.pickle_runs import Run
+from npu_tui.load.pickles import PickleError, Unpickler
+from npu_tui.load.snapshot import load_snapshot
+from npu_tui.output.memory_report import memory_report
+from tests.conftest import WITHOUT_TRACES
+
+MB = 1 << 20
+MODEL = [{"name": "main", "filename": "/home/me/train.py", "line": 5}]
+LOSS = [{"name": "step", "filename": "/home/me/train.py", "line": 8}]
+LEAK = [{"name": "step", "filename": "/home/me/train.py", "line": 9}]
+INNER = {"name": "forward", "filename": "/usr/lib/python3.11/site-packages/torch/nn/linear.py", "line": 3}
+STEP = [INNER, {"name": "step", "filename": "/home/me/train.py", "line": 7}]
+
+
+def simulated(steps: int = 4, leak: int = 0, extra: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A run of ``steps``: weights of 64 MiB before them, 200 activations of 1 MiB in each, a state of 32 MiB.
+
+    With ``leak`` so many bytes of each step stay.
+    """
+    events: list[dict[str, Any]] = []
+    live: dict[int, tuple[int, list[Any]]] = {}
+
+    def entry(action: str, address: int, size: int, frames: list[Any]) -> None:
+        events.append({"action": action, "addr": address, "size": size, "stream": 0, "frames": frames, **(extra or {})})
+
+    def take(address: int, size: int, frames: list[Any]) -> None:
+        entry("alloc", address, size, frames)
+        live[address] = size, frames
+
+    base = 1 << 44
+    entry("segment_alloc", base, 512 * MB, MODEL)
+    take(base, 64 * MB, MODEL)
+    for step in range(steps):
+        entry("alloc", base + 90 * MB, 40, LOSS)
+        entry("free_completed", base + 90 * MB, 40, LOSS)
+        for number in range(200):
+            take(base + (100 + number) * MB, MB, list(STEP) if number else [])
+        if not step:
+            take(base + 64 * MB, 32 * MB, STEP[1:])
+        if leak:
+            take(base + 400 * MB + step * leak, leak, LEAK)
+        for number in range(200):
+            size, frames = live.pop(base + (100 + number) * MB)
+            for action in ("free_requested", "free_completed"):
+                entry(action, base + (100 + number) * MB, size, frames)
+    blocks = [
+        {"address": at, "size": size + 512, "requested_size": size, "state": "active_allocated", "frames": frames}
+        for at, (size, frames) in live.items()
+    ]
+    blocks.append({"address": base + 500 * MB, "size": 8 * MB, "requested_size": 3, "state": "inactive", "frames": []})
+    segment = {
+        "device": 0, "address": base, "total_size": 512 * MB, "stream": 0, "segment_pool_id": (0, 0),
+        "segment_type": "large", "is_expandable": False, "blocks": blocks,
+    }  # fmt: skip
+    return {"segments": [segment], "device_traces": [events, []]}
+
+
+def written(folder: Path, content: Any, protocol: int = 4) -> Path:
+    path = folder / "snapshot.pkl"
+    path.write_bytes(pickle.dumps(content, protocol))
+    return path
+
+
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+@pytest.mark.parametrize("extra", [{}, {"pool_id": (0, 0)}, {"time_us": 1 << 50, "note": None, "flag": True}], ids=str)
+def test_runs_of_entries_are_what_pickle_reads(protocol: int, extra: dict[str, Any]):
+    plain = simulated(leak=MB, extra=extra)
+    unpickler = Unpickler(pickle.dumps(plain, protocol))
+    entries: list[Any] = []
+    for entry in unpickler.load()["device_traces"][0]:
+        if isinstance(entry, Run):
+            rows = zip(entry.value.T.tolist(), entry.is_object.T.tolist(), strict=True)
+            entries += [
+                {
+                    key: unpickler.objects[value] if is_object else value
+                    for key, value, is_object in zip(entry.keys, values, objects, strict=True)
+                }
+                for values, objects in rows
+            ]
+        else:
+            entries.append(entry)
+    assert entries == plain["device_traces"][0]
+
+
+def test_figures_of_a_simulated_run(tmp_path: Path):
+    snapshot = load_snapshot(written(tmp_path, simulated()))
+    (device,) = snapshot.devices
+    assert device.peak == (204, (64 + 200 + 32) * MB)
+    assert device.before == 0
+    assert device.fullest == (0, 512 * MB)
+    assert live_bytes(device) == (2, 96 * MB, 96 * MB + 1024)
+    assert pieces(device).largest == 8 * MB
+    first = owners(snapshot, device, at_peak(device)[0])[0]
+    assert (first.code.line if first.code else None, first.size, len(first.members)) == (7, (199 + 32) * MB, 200)
+    grown = growth(snapshot, device)
+    assert grown is not None
+    assert grown.per_step == 0
+    assert not grown.leaks
+    assert not snapshot.odd
+
+
+def test_a_leak_is_told_by_its_line_and_the_state_of_an_optimizer_is_none(tmp_path: Path):
+    report = memory_report(load_snapshot(written(tmp_path, simulated(leak=4 * MB))))
+    (leak,) = [finding for finding in report.findings if finding.id == "SNAPSHOT.LEAK"]
+    assert leak.where is not None
+    assert (leak.where.line, leak.where.bytes, leak.where.blocks) == (9, 16 * MB, 4)
+    assert leak.title == "train.py:9 step keeps 4.0 MiB more in every step"
+    assert report.devices[0].growth_bytes_per_step == 4 * MB
+    assert not [
+        row for row in memory_report(load_snapshot(written(tmp_path, simulated()))).findings if row.id == leak.id
+    ]
+
+
+def test_damaged_entries_are_counted_and_nothing_else_is_lost(tmp_path: Path):
+    content = simulated()
+    content["device_traces"][0][5] = {"action": "alloc", "addr": "x", "size": -3, "frames": 7}
+    content["device_traces"][0].append("nonsense")
+    content["segments"][0]["blocks"].append({"address": 1, "state": "gone"})
+    content["segments"].append(3)
+    report = memory_report(load_snapshot(written(tmp_path, content)))
+    assert {row.count for row in report.health.skipped} == {1}
+    assert report.health.events == len(content["device_traces"][0]) - 2
+
+
+class _Evil:
+    def __reduce__(self) -> Any:
+        return os.system, ("touch /tmp/never",)
+
+
+HOSTILE = {
+    "code": pickle.dumps(_Evil()),
+    "cut": pickle.dumps(simulated())[:5000],
+    "protocol only": b"\x80\x04",
+    "huge number": b"\x80\x04\x8a\xff" + b"\x01" * 255 + b".",
+    "long4": b"\x80\x04\x8b\xff\xff\xff\x7f",
+    "memo": b"\x80\x04}r\xff\xff\xff\xff.",
+    "text": b"\x80\x04X\xff\xff\xff\xffabc.",
+    "deep marks": b"\x80\x04" + b"(" * 100000 + b".",
+    "lists": b"\x80\x04" + b"]" * 2_000_000 + b".",
+    "no text as key": b"\x80\x04}(K\x01K\x02u.",
+    "other": pickle.dumps({"weights": [1, 2]}),
+    "list": pickle.dumps([1]),
+    "underflow": b"\x80\x04aaaa.",
+    "unset": b"\x80\x04hh.",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_pickles_are_refused_in_one_line(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "snapshot.pkl"
+    path.write_bytes(HOSTILE[name])
+    assert main(["report", str(path)]) == 3
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "Traceback" not in said
+
+
+def test_every_cut_is_refused_or_read():
+    whole = pickle.dumps(simulated(steps=1))
+    for end in range(2, len(whole), 397):
+        with pytest.raises(PickleError):
+            Unpickler(whole[:end]).load()
+
+
+def test_report_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = written(tmp_path, simulated(leak=4 * MB))
+    assert main(["report", str(path)]) == 0
+    assert "keeps 4.0 MiB more in every step" in capsys.readouterr().out
+    for form in ("markdown", "html"):
+        assert main(["report", str(path), "--format", form]) == 0
+        assert "train.py" in capsys.readouterr().out
+
+
+FIGURES = {
+    "snapshot_1768383987920985470": (9700, 52, 551550976, 0, 0, 471498368, 2599, 517996544, 551550976, 5141, 0, 0),
+    "snapshot_expandable": (
+        8092, 2, 643825664, 408384288, 408698880, 597327488, 7430, 643825664, 643825664, 7388, 94326992, 41943040,
+    ),
+    "snapshot_with_empty_cache": (
+        8180, 34, 509607936, 408384288, 416417792, 597327488, 7498, 662700032, 662700032, 7453, 94326992, 41943040,
+    ),
+}  # fmt: skip
+"""Events, segments, reserved, requested and allocated at the end; the peaks with their events; before; per step."""
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figures_of_real_snapshots(name: str):
+    folder = os.environ.get("NPU_TUI_TRACES")
+    path = Path(folder or "") / "memory" / f"{name}.pkl"
+    if not folder or not path.exists():
+        pytest.skip(reason=WITHOUT_TRACES)
+    row = memory_report(load_snapshot(path)).devices[0]
+    assert FIGURES[name] == (
+        row.events, row.segments, row.reserved_end_bytes, row.requested_end_bytes, row.allocated_end_bytes,
+        row.peak_requested_bytes, row.peak_event, row.reserved_at_peak_bytes, row.peak_reserved_bytes,
+        row.peak_reserved_event, row.before_history_bytes, row.growth_bytes_per_step,
+    )  # fmt: skip
+    assert (row.stacks_at_peak[0].bytes, row.stacks_at_peak[0].blocks) == (282342776, 484)
