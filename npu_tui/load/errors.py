@@ -45,7 +45,7 @@ def walled(path: str | Path) -> Iterator[None]:
     except OSError as error:
         raise InputError(message("input.unreadable", path=str(path), why=error.strerror or str(error))) from error
     except BaseException as error:
-        if not isinstance(error, Exception) and type(error).__name__ != _PANIC:
+        if not isinstance(error, Exception) and not is_panic(error):
             raise
         why = f"{type(error).__name__}: {error}"[:_MOST_SAID]
         raise InputError(message("input.unexpected", path=str(path), why=why)) from error
@@ -56,8 +56,10 @@ def out_of_memory(path: str | Path) -> InputError:
     return InputError(message("input.memory_limit" if is_limited() else "input.memory", path=str(path)))
 
 
-_PANIC = "PanicException"
-"""What polars raises where it gives up; no ``Exception``."""
+def is_panic(error: BaseException) -> bool:
+    """Whether polars has given up, which is no ``Exception``."""
+    return type(error).__name__ == "PanicException"
+
 
 _MOST_SAID = 200
 

@@ -21,7 +21,7 @@ from mcp.server.stdio import stdio_server
 
 from npu_tui import __version__
 from npu_tui.analysis.what_if import UnknownChangeError
-from npu_tui.load.errors import Cancelled, InputError
+from npu_tui.load.errors import Cancelled, InputError, is_panic
 from npu_tui.mcp import guide
 from npu_tui.mcp.answers import Answer, dumped, written
 from npu_tui.mcp.session import Call, Refusal, Session
@@ -89,7 +89,9 @@ def answered(session: Session, call: Call, name: str, arguments: dict[str, Any])
             return written(answer, session.names), list(answer.links)
         except Cancelled:
             raise
-        except Exception as error:
+        except BaseException as error:
+            if not isinstance(error, Exception) and not is_panic(error):
+                raise
             refused = written(Answer(verdict=[_said(error)], data={}), session.names)
             return {"error": refused.pop("verdict")[0], **refused}, []
 
@@ -115,7 +117,7 @@ def _plain_why(why: str, names: list[str]) -> str:
     return f"{why} ({near[0]}?)" if near else why
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     """``error`` in one line that says what to do."""
     said = getattr(error, "message", None) or getattr(error, "said", None)
     if isinstance(error, (Refusal, InputError, QueryError, NoPartError, UnknownChangeError, NoReplayError)):

@@ -102,7 +102,7 @@ class Screenshot(Arguments, frozen=True, kw_only=True):
     select: Annotated[str, Meta(description="Select the slice of this name")] = ""
     columns: Annotated[int, Meta(ge=40, le=240)] = 100
     rows: Annotated[int, Meta(ge=10, le=100)] = 28
-    keys: Annotated[str, Meta(description="Keys to press first, e.g. x Enter")] = ""
+    keys: Annotated[str, Meta(max_length=1_000, description="Keys to press first, e.g. x Enter")] = ""
     output: Annotated[str, Meta(description="Write the picture to this new .svg file")] = ""
 
 
@@ -283,6 +283,7 @@ def tables_tool(session: Session, call: Call, given: Tables) -> Answer:
 
 
 _MOST_ROWS = 10_000
+_MOST_COLUMNS = ROWS
 _DIGITS = 3
 
 
@@ -290,11 +291,15 @@ def query_tool(session: Session, call: Call, given: Query) -> Answer:
     """Rows of SQL."""
     opened = session.opened(given.path, call)
     frame = frame_of(opened, given.sql, _MOST_ROWS)
-    rows = [[_cell(value) for value in row] for row in frame.slice(given.cursor, given.limit).iter_rows()]
+    first, lacking = min(given.cursor, len(frame)), max(frame.width - _MOST_COLUMNS, 0)
+    frame = frame.select(frame.columns[:_MOST_COLUMNS])
+    rows = [[_cell(value) for value in row] for row in frame.slice(first, given.limit).iter_rows()]
     data: dict[str, Any] = {
         "columns": [printable(name) for name in frame.columns],
-        "rows": [None] * given.cursor + rows,
+        "rows": [None] * first + rows,
     }
+    if lacking:
+        data["columns_left_out"] = lacking
     data["rows"] += [None] * (len(frame) - len(data["rows"]))
     return Answer(verdict=[], data=data)  # a call that reads on would repeat SQL, with what it has of the trace
 
@@ -309,12 +314,17 @@ def _cell(value: Any) -> Any:
     return [_cell(inner) for inner in value] if isinstance(value, list) else printable(str(value))
 
 
+_MOST_CHANGES = 100
+
+
 def whatif_tool(session: Session, call: Call, given: WhatIf) -> Answer:
     """What changes would gain."""
     from npu_tui.output.whatif import remedies, remedies_document, whatif, whatif_document
 
     opened = session.opened(given.path, call)
     profile, changes = one_profile(opened), listed(given.changes)
+    if len(changes) > _MOST_CHANGES:
+        raise Refusal(message("mcp.too_many_changes", count=len(changes), most=_MOST_CHANGES))
     again = Next("whatif", {"path": opened.name})
     if not changes:
         told = opened.kept("remedies", partial(remedies, profile))
