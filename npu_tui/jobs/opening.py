@@ -13,7 +13,7 @@ from npu_tui.jobs.model import RankProfile
 from npu_tui.jobs.rank_files import companion_rank
 from npu_tui.load.companions import Companions
 from npu_tui.load.errors import InputError, walled
-from npu_tui.load.find import Source, cluster_folder, find_sources, sources_below
+from npu_tui.load.find import Source, cluster_folder, find_sources, sources_below, unparsed_in
 from npu_tui.trace.message import Message, message
 
 SUFFIX = ".rank.parquet"
@@ -95,6 +95,8 @@ def open_job(
     if not ranks:
         raise broken[0][1]
     unread = [message("job.broken", path=str(source.opened), why=error.message) for source, error in broken]
+    if (unparsed := unparsed_in(path, sources)) is not None:
+        unread.append(unparsed)
     return job_of(path, ranks, unread)
 
 
@@ -149,6 +151,10 @@ def read_rank(source: Source, traces: bool, beside_only: bool = False) -> RankPr
     """
     rank = UNKNOWN if source.rank is None else source.rank
     profile = companion_rank(source, _companions(source), rank)
+    if source.kind == "companions" and not profile.steps:
+        from npu_tui.jobs.rank_trace import with_kernels  # few ranks have kernels only
+
+        return with_kernels(profile, source)
     if source.kind == "companions" or beside_only or not (traces or not profile.calls):
         return profile
     from npu_tui.jobs.rank_trace import with_trace  # most of a large job is read without traces

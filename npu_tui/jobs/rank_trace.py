@@ -89,6 +89,15 @@ def with_trace(profile: RankProfile, source: Source) -> RankProfile:
     return of_rank
 
 
+def with_kernels(profile: RankProfile, source: Source) -> RankProfile:
+    """``profile`` with the time that the device spent by kernel_details.csv, where no other file tells it."""
+    spent = Profile(load(source), source).tables.sums[1]
+    if not spent.total:
+        return profile
+    step = StepTime("", spent.computing, spent.not_overlapped, spent.free, spent.total)
+    return replace(profile, steps=(step,))
+
+
 def _steps_of(profile: Profile) -> Iterator[StepTime]:
     """The steps of the trace by its first device, as step_trace_time.csv has them; a run without steps is one.
 

@@ -205,6 +205,16 @@ def find_sources(path: Path) -> list[Source]:
     return sorted(sources, key=lambda source: source.path)
 
 
+def unparsed_in(path: Path, sources: Sequence[Source]) -> Message | None:
+    """What is said of profiles in ``path`` that were never parsed, beside the ``sources`` that were; None of none."""
+    if not path.is_dir():
+        return None
+    parsed = {source.opened for source in sources}
+    children = [child for child in folders_in(path) if child not in parsed and not sources_in(child)]
+    below = [(child, writer) for child in children if (writer := raw.writer_of(child)) is not None]
+    return raw.refusal(path, below) if below else None
+
+
 def sources_in(profile: Path) -> list[Source]:
     """What the profile at ``profile`` holds; nothing where it may not be read."""
     try:

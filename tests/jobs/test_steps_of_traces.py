@@ -18,6 +18,7 @@ from npu_tui.load.load import load
 from npu_tui.output.job_document import job_document
 from npu_tui.output.job_report import job_report
 from npu_tui.profile.profile import Profile
+from npu_tui.strings import words
 
 _JOB = Path(__file__).parents[2] / "fixtures" / "two_ranks"
 
@@ -111,3 +112,33 @@ def test_a_collective_that_a_wrong_clock_puts_far_away_is_told_and_not_judged(tm
     assert any(
         "1 slice lies 720.0 h away from all others: not judged" in line for line in job_report(job).not_checked
     ), job_report(job).not_checked
+
+
+_KERNELS = """Device_id,Name,Type,Accelerator Core,Start Time(us),Duration(us)
+0,mm,MatMul,AI_CORE,1000.000,300.000
+0,add,Add,AI_VECTOR_CORE,1400.000,100.000
+0,hcom_allReduce__1_0_1,hcom_allReduce_,HCCL,1450.000,250.000
+"""
+
+
+def test_kernels_alone_tell_the_time_of_the_device(tmp_path):
+    for rank in (0, 1):
+        folder = tmp_path / f"r{rank}_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
+        folder.mkdir(parents=True)
+        (folder / "kernel_details.csv").write_text(_KERNELS)
+        (folder.parent / f"profiler_info_{rank}.json").write_text("{}")
+    for rank in open_job(tmp_path).ranks:
+        (step,) = rank.steps
+        assert (step.computing, step.exposed, step.free, step.total) == (400_000, 200_000, 100_000, 700_000)
+
+
+def test_profiles_that_were_never_parsed_are_named_beside_those_that_were(tmp_path):
+    shutil.copytree(_JOB, tmp_path / "job")
+    raw = tmp_path / "job" / "node7_9_ascend_pt"
+    (raw / "FRAMEWORK").mkdir(parents=True)
+    (raw / "FRAMEWORK" / "torch.op_range").write_bytes(b"")
+    job = open_job(tmp_path / "job")
+    assert len(job.ranks) == 2
+    (unread,) = [words(reason) for reason in job.broken]
+    assert "1 raw profile, never parsed" in unread
+    assert "node7_9_ascend_pt" in unread
