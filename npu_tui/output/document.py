@@ -141,7 +141,7 @@ class Findings(Struct, frozen=True):
 
 Rgb = tuple[int, int, int]
 Paint = int | Rgb | str
-"""An ink of the palette, a colour, or the name of a class that the page colours, such as ``computing``."""
+"""An ink of the palette, a colour, or the name of a class that the page colours, such as ``free``."""
 
 
 class Box(NamedTuple):

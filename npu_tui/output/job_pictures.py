@@ -12,7 +12,9 @@ from npu_tui.jobs.timelines import Bar, Waterfall, waterfall
 from npu_tui.output.document import Block, Box, Paragraph, Picture, Shape, Tip
 from npu_tui.output.svg import CELL_HEIGHT, CELL_WIDTH, row_shapes
 from npu_tui.strings import say
+from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import cell_count, drawable, duration_text, padded
+from npu_tui.view import palette
 
 _MOST_ROWS = 64
 _MOST_COLUMNS = 60
@@ -100,11 +102,12 @@ def _bar(fall: Waterfall, bar: Bar, top: float) -> Iterator[Shape]:
     begin = bar.come if bar.begin is None else bar.begin
     more = max(bar.come - bar.own, begin)
     before = 0
-    stops = (("", begin), ("computing", more), ("excess", bar.come), ("free", fall.come), ("exposed", bar.end))
-    for kind, stop in stops:
+    work, transfer = palette.bar(OpClass.CUBE), palette.bar(OpClass.COMMUNICATION)
+    stops = (("", begin), (work, more), ("excess", bar.come), ("free", fall.come), (transfer, bar.end))
+    for paint, stop in stops:
         if stop > before:
             place = before / fall.length * _BAR, top, (stop - before) / fall.length * _BAR, CELL_HEIGHT
-            if kind:
-                yield Box(*place, kind)
+            if paint != "":
+                yield Box(*place, paint)
                 yield Tip(*place, duration_text(stop - before))
             before = stop

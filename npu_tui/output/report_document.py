@@ -50,8 +50,10 @@ from npu_tui.rules.find import RULES
 from npu_tui.rules.ladder import SUMMING_UP
 from npu_tui.rules.model import Finding as FoundByRule
 from npu_tui.strings import say
+from npu_tui.trace.classes import OpClass
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief, printable
+from npu_tui.view.palette import bar
 
 _BAR_WIDTH, _BAR_HEIGHT = 1200, 20
 
@@ -186,14 +188,14 @@ def _shares(overlap: OverlapPart) -> Picture:
     """How the time of the device was spent, as a bar."""
     shapes: list[Box | Tip] = []
     left = 0.0
-    for name, share in (
-        ("computing", overlap.computing_ratio),
-        ("exposed", overlap.communication_not_overlapped_ratio),
-        ("free", overlap.free_ratio),
+    for name, paint, share in (
+        ("computing", bar(OpClass.CUBE), overlap.computing_ratio),
+        ("exposed", bar(OpClass.COMMUNICATION), overlap.communication_not_overlapped_ratio),
+        ("free", "free", overlap.free_ratio),
     ):
         if share:
             place = left, 0, share * _BAR_WIDTH, _BAR_HEIGHT
-            shapes += [Box(*place, name), Tip(*place, f"{say(f'report.overlap.{name}')} {share_text(share)}")]
+            shapes += [Box(*place, paint), Tip(*place, f"{say(f'report.overlap.{name}')} {share_text(share)}")]
             left += share * _BAR_WIDTH
     return Picture(say("report.overlap"), _BAR_WIDTH, _BAR_HEIGHT, shapes)
 

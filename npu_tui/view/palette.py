@@ -3,8 +3,9 @@
 A theme or a poorer terminal is another table over the same numbers. Each ink has a truecolor value, one of the 240
 fixed colours of a 256-colour terminal, and one of the 16 that a terminal names itself. The smallest OKLab distance
 between classes that share a lane, and between each class and the alert, is the worst of what normal, protan, deutan
-and tritan eyes see (Machado, Oliveira and Fernandes 2009): 0.09 for ``DARK``, 0.13 for ``LIGHT``, 0.14 for the other
-two. The 256-colour values are not rounded, as that turns dark greys into teal. Red belongs to starved launches.
+and tritan eyes see (Machado, Oliveira and Fernandes 2009): 0.09 for ``DARK``, 0.13 for ``BLIND``, 0.12 for the
+light two. A class keeps its hue in every table, so that a picture, a page and a screen can be compared; lightness
+differs. The 256-colour values are not rounded, as that turns dark greys into teal. Red belongs to starved launches.
 """
 
 from __future__ import annotations
@@ -116,45 +117,45 @@ _DARK_BARS: _Bars = {
 }
 
 _LIGHT_BARS: _Bars = {
-    OpClass.FRAME: (("91778c", 96), ("9f849a", 138), ("81677c", 96)),
-    OpClass.OP: (("507ce6", 63), ("5d8af5", 69), ("416bd3", 62)),
-    OpClass.QUEUE: (("c7bdfb", 183), ("d5cdff", 189), ("b6abe9", 147)),
-    OpClass.CANN: (("5cc294", 78), ("6bd0a1", 79), ("4ab183", 72)),
-    OpClass.CUBE: (("e08010", 172), ("ef8e2a", 208), ("c8720c", 166)),
-    OpClass.VECTOR: (("458b86", 30), ("539993", 66), ("347b75", 30)),
-    OpClass.COMMUNICATION: (("b981df", 141), ("c88fee", 177), ("a870cd", 134)),
-    OpClass.MEMORY: (("f9ba39", 215), ("ffcb6e", 222), ("e6a81c", 178)),
+    OpClass.FRAME: (("8f9ba6", 247), ("9ca9b4", 248), ("7e8a95", 102)),
+    OpClass.OP: (("4f7cc2", 32), ("5c8ad0", 68), ("3f6cb0", 61)),
+    OpClass.QUEUE: (("dd8afe", 213), ("ec99ff", 213), ("ca79eb", 177)),
+    OpClass.CANN: (("77d4b6", 79), ("86e3c5", 115), ("65c2a5", 79)),
+    OpClass.CUBE: (("feb54b", 216), ("ffc45c", 221), ("eca436", 179)),
+    OpClass.VECTOR: (("4e907c", 66), ("5c9e89", 72), ("3d7f6c", 30)),
+    OpClass.COMMUNICATION: (("e567ce", 206), ("f575dd", 206), ("d255bd", 169)),
+    OpClass.MEMORY: (("a59812", 106), ("b3a62b", 142), ("948700", 100)),
     OpClass.WAIT: (("77738a", 243), ("77738a", 243), ("5f5b70", 60)),
-    OpClass.OTHER: (("a2c4b0", 116), ("b0d2be", 151), ("91b29f", 109)),
-    OpClass.STEP: (("dca8bc", 181), ("ebb6ca", 218), ("ca97ab", 175)),
+    OpClass.OTHER: (("bac7b4", 152), ("c9d6c2", 187), ("a9b5a3", 145)),
+    OpClass.STEP: (("aeb8dc", 146), ("bcc6ea", 153), ("9ca6c9", 146)),
 }
 
 _BLIND_BARS: _Bars = {
-    OpClass.FRAME: (("60867b", 66), ("50756b", 242), ("70968c", 245)),
-    OpClass.OP: (("a0bdc1", 249), ("90acaf", 109), ("b2cfd2", 152)),
-    OpClass.QUEUE: (("bb74e2", 134), ("a963cf", 134), ("cd85f4", 177)),
-    OpClass.CANN: (("9bfcbb", 157), ("89e9a9", 115), ("dbffe5", 194)),
-    OpClass.CUBE: (("f6a916", 214), ("df9a18", 172), ("febf61", 215)),
-    OpClass.VECTOR: (("258f76", 66), ("027e66", 29), ("3ba087", 36)),
-    OpClass.COMMUNICATION: (("ad72e3", 134), ("9c61d0", 134), ("be83f5", 141)),
-    OpClass.MEMORY: (("f5e4af", 223), ("e3d29d", 187), ("fff6dc", 230)),
+    OpClass.FRAME: (("707a84", 243), ("606a74", 242), ("818b96", 245)),
+    OpClass.OP: (("488ffd", 69), ("377dea", 33), ("5ba2ff", 75)),
+    OpClass.QUEUE: (("bfb1e7", 146), ("aea0d5", 146), ("d2c4fb", 189)),
+    OpClass.CANN: (("91f5d5", 122), ("7fe3c3", 115), ("a5ffe8", 158)),
+    OpClass.CUBE: (("fda932", 214), ("ea9712", 208), ("ffbc4b", 214)),
+    OpClass.VECTOR: (("2d8c6e", 29), ("147b5e", 29), ("429e7f", 36)),
+    OpClass.COMMUNICATION: (("c95cd0", 170), ("b64abe", 134), ("dd6fe4", 170)),
+    OpClass.MEMORY: (("fae8a8", 229), ("e8d596", 186), ("fffaba", 229)),
     OpClass.WAIT: (("68647a", 60), ("68647a", 60), ("7c788f", 103)),
-    OpClass.OTHER: (("a8bccd", 249), ("97abbb", 109), ("bacedf", 152)),
-    OpClass.STEP: (("b7a1a4", 248), ("a59193", 246), ("c8b3b5", 181)),
+    OpClass.OTHER: (("b3bdae", 250), ("a2ab9d", 248), ("c6d0c1", 252)),
+    OpClass.STEP: (("859cbe", 110), ("748bad", 103), ("97afd2", 110)),
 }
 
 _BLIND_LIGHT_BARS: _Bars = {
-    OpClass.FRAME: (("a6967c", 137), ("b4a489", 144), ("95866c", 101)),
-    OpClass.OP: (("70b2f9", 75), ("86c0ff", 111), ("5fa1e6", 75)),
-    OpClass.QUEUE: (("587fc6", 61), ("648cd5", 68), ("486eb4", 61)),
-    OpClass.CANN: (("c1cfb9", 150), ("cfddc8", 187), ("b0bda8", 250)),
-    OpClass.CUBE: (("e57c19", 172), ("f58a2f", 208), ("d06d00", 166)),
-    OpClass.VECTOR: (("5f858d", 30), ("6c929a", 66), ("50757c", 242)),
-    OpClass.COMMUNICATION: (("be7ff0", 141), ("cc8dff", 177), ("ac6edd", 134)),
-    OpClass.MEMORY: (("f6c425", 215), ("fed462", 221), ("e2b312", 178)),
+    OpClass.FRAME: (("757b87", 243), ("828895", 102), ("656b77", 242)),
+    OpClass.OP: (("2991f6", 33), ("3ba0ff", 39), ("0980e3", 32)),
+    OpClass.QUEUE: (("c4b3ff", 147), ("d3c2ff", 183), ("b3a2ec", 147)),
+    OpClass.CANN: (("2edba0", 43), ("46eaae", 79), ("00c98f", 42)),
+    OpClass.CUBE: (("feb636", 214), ("ffc549", 221), ("eba517", 178)),
+    OpClass.VECTOR: (("478c7b", 30), ("559989", 66), ("367b6b", 30)),
+    OpClass.COMMUNICATION: (("df63d1", 170), ("ee72e0", 206), ("cc51bf", 170)),
+    OpClass.MEMORY: (("9e9820", 100), ("aba634", 142), ("8d8700", 100)),
     OpClass.WAIT: (("77738a", 243), ("77738a", 243), ("5f5b70", 60)),
-    OpClass.OTHER: (("9cc7c8", 116), ("aad5d6", 152), ("8bb5b6", 109)),
-    OpClass.STEP: (("e4bda2", 180), ("f2cbb0", 223), ("d2ab91", 180)),
+    OpClass.OTHER: (("b3c5b0", 250), ("c2d4be", 187), ("a2b49f", 144)),
+    OpClass.STEP: (("888cae", 103), ("959abd", 247), ("787b9d", 67)),
 }
 
 _DARK_INKS: _Inks = {
@@ -189,7 +190,7 @@ _DARK_INKS: _Inks = {
     Ink.LINK: ("93a4b5", 109),
     Ink.LINK_SELECTED: ("ffffff", 231),
     Ink.COUNTER: ("5b93a0", 67),
-    Ink.EXPOSED: ("be71a7", 133),
+    Ink.EXPOSED: _DARK_BARS[OpClass.COMMUNICATION][0],
     Ink.COUNTER_LOW: ("34535c", 23),
 }
 
@@ -224,7 +225,7 @@ _LIGHT_INKS: _Inks = {
     Ink.LINK: ("65768a", 66),
     Ink.LINK_SELECTED: ("000000", 16),
     Ink.COUNTER: ("3f7f8e", 30),
-    Ink.EXPOSED: ("b981df", 141),
+    Ink.EXPOSED: _LIGHT_BARS[OpClass.COMMUNICATION][0],
     Ink.COUNTER_LOW: ("a9c6cd", 152),
 }
 
@@ -250,7 +251,7 @@ _DARK_BARS_16 = {
     OpClass.MEMORY: 11,
     OpClass.WAIT: 8,
     OpClass.OTHER: 7,
-    OpClass.STEP: 14,
+    OpClass.STEP: 12,
 }
 _LIGHT_BARS_16 = {
     OpClass.FRAME: 8,
@@ -263,7 +264,7 @@ _LIGHT_BARS_16 = {
     OpClass.MEMORY: 11,
     OpClass.WAIT: 8,
     OpClass.OTHER: 8,
-    OpClass.STEP: 10,
+    OpClass.STEP: 12,
 }
 _DARK_LIT_16, _LIGHT_LIT_16 = 15, 8
 _DARK_INKS_16 = {

@@ -36,9 +36,9 @@ PAIRS = [
 ] + [(bar(kind), int(Ink.ALERT)) for kind in OpClass if kind != OpClass.WAIT]
 LEAST = {
     "dark": (0.09, 0.065),
-    "light": (0.13, 0.1),
-    "colour-blind": (0.14, 0.115),
-    "colour-blind-light": (0.14, 0.1),
+    "light": (0.12, 0.1),
+    "colour-blind": (0.135, 0.115),
+    "colour-blind-light": (0.126, 0.1),
 }
 """The smallest distance in true colours and in 256 colours."""
 
@@ -98,6 +98,19 @@ def test_colours_that_share_a_lane_can_be_told_apart(palette: Palette, eyes: str
     true, few = LEAST[palette.name]
     assert distances(palette.rgb, eyes).min() >= true
     assert distances(xterm_table(palette), eyes).min() >= few
+
+
+@pytest.mark.parametrize("palette", PALETTES.values(), ids=PALETTES)
+def test_a_class_keeps_its_hue_in_every_theme(palette: Palette) -> None:
+    for kind in OpClass:
+        seen = oklab(linear(np.array([table.rgb[bar(kind)] for table in (DARK, palette)], np.float64)))
+        hues, chroma = np.degrees(np.arctan2(seen[:, 2], seen[:, 1])), np.hypot(seen[:, 1], seen[:, 2])
+        apart = abs((hues[1] - hues[0] + 180) % 360 - 180)
+        assert apart <= 22 or chroma.max() < 0.04, kind  # below that a colour is grey
+        assert palette.ansi[bar(kind)] == DARK.ansi[bar(kind)] or kind == OpClass.OTHER, kind
+        # A grey class stays grey, a coloured one is never faded to it.
+        assert (chroma[0] < 0.04) == (chroma[1] < 0.04), kind
+    assert palette.ansi[bar(OpClass.OTHER)] in (7, 8)
 
 
 @pytest.mark.parametrize("palette", PALETTES.values(), ids=PALETTES)
