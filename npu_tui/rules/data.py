@@ -13,6 +13,7 @@ from npu_tui.rules import pages
 from npu_tui.rules.blame import (
     LOADER_LEAST_MS,
     SYNC_SHARE,
+    before_first_kernels,
     cache_drops,
     fetches,
     memory_calls,
@@ -73,9 +74,15 @@ def loader(facts: Facts) -> Draft | None:
     )
 
 
+_COPIES = frozenset({"aten::copy_", "aten::_to_copy"})
+"""Operations that end with their copy where it blocks; calls of CANN that wait are not recorded at level 0."""
+
+
 def _waited_for(facts: Facts, items: I64) -> int:
     """How many of the copies ``items`` a call of the host waits for: one that ends as they do, and began before."""
-    start, end = facts.on_device(facts.span_of(sync_calls(facts)))
+    called = facts.named(("python", "cann"), _COPIES.__contains__)
+    called = called[facts.length(called) > 2 * _WOKEN_NS]  # a short one may end with its copy by chance
+    start, end = facts.on_device(facts.span_of(np.concatenate((sync_calls(facts), called))))
     done = np.sort(facts.trace.slices.end[items])
     last = np.searchsorted(done, end, "right") - 1
     ended = done[np.maximum(last, 0)]
@@ -97,6 +104,7 @@ def copies(facts: Facts) -> Draft | None:
     if share <= limits[COPY_SHARE]:
         return None
     blocking = _waited_for(facts, items)
+    at_starts = both(removes, before_first_kernels(facts))
     severity: Severity = "high" if share > limits[COPY_SHARE_HIGH] else "medium"
     moved = _moved(facts)
     return Draft(
@@ -110,7 +118,12 @@ def copies(facts: Facts) -> Draft | None:
         facts.longest(items, lambda item: message("finding.copy.place")),
         removes=removes,
         change=Change(tasks=(TaskCut(items),)),
+        # A batch that is fetched ahead is there when the step starts, however it is copied.
+        reach="broad" if min(blocking / len(items), length_of(at_starts) / length_of(removes)) >= _MOSTLY else None,
     )
+
+
+_MOSTLY = 0.9
 
 
 def _moved(facts: Facts) -> tuple[Message, ...]:

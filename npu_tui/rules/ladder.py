@@ -19,7 +19,7 @@ from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import NOTHING, Span, both, length_of, together, without
 from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Remedy
-from npu_tui.rules.rule import Draft, Rule, advise, sentences
+from npu_tui.rules.rule import Draft, Reach, Rule, advise, sentences
 from npu_tui.rules.unended import UNENDED
 from npu_tui.trace.intervals import covered_before, union
 from npu_tui.trace.message import Message, message
@@ -63,6 +63,11 @@ class Candidate(Struct, frozen=True, eq=False):
 
     rule: Rule
     draft: Draft
+
+    @property
+    def reach(self) -> Reach:
+        """How near it comes to what must be changed."""
+        return self.draft.reach or self.rule.reach
 
     @property
     def span(self) -> Span:
@@ -180,7 +185,7 @@ def climb(candidates: list[Candidate], facts: Facts, threads: int = 1) -> tuple[
     steps += [Rung(candidate, None, None, None) for candidate in weighed]
     untold = [candidate for candidate in others if _counts(candidate, facts) and _is_untold(candidate, facts)]
     others = [candidate for candidate in others if candidate not in untold]
-    untold.sort(key=lambda candidate: (-_NEARNESS[candidate.rule.reach], -length_of(candidate.span)))
+    untold.sort(key=lambda candidate: (-_NEARNESS[candidate.reach], -length_of(candidate.span)))
     steps += [Rung(candidate, None, None, None, untold=True) for candidate in untold]
     stuck = [candidate for candidate in others if candidate.rule.id == UNENDED]
     others = [candidate for candidate in others if candidate not in stuck]
@@ -226,7 +231,7 @@ def _unexplained(
     ]
     return max(
         covering,
-        key=lambda candidate: (_NEARNESS[candidate.rule.reach], candidate is not loss, length_of(candidate.span)),
+        key=lambda candidate: (_NEARNESS[candidate.reach], candidate is not loss, length_of(candidate.span)),
         default=None,
     )
 
@@ -315,7 +320,7 @@ def _ladder(candidates: list[Candidate], scale: Scale, least: int) -> list[Rung]
             break
         top = max(rest[candidate] for candidate in fresh)
         alike = [candidate for candidate in fresh if rest[candidate] >= _EQUAL_GAINS * top]
-        best = max(alike, key=lambda candidate: (_NEARNESS[candidate.rule.reach], rest[candidate]))
+        best = max(alike, key=lambda candidate: (_NEARNESS[candidate.reach], rest[candidate]))
         best = _nearer(best, fresh, rest, above, scale)
         # Causes that explain something together are taken one after the other.
         explaining = [candidate for candidate in explaining if candidate in fresh] or _causes_of(
@@ -326,7 +331,7 @@ def _ladder(candidates: list[Candidate], scale: Scale, least: int) -> list[Rung]
         taken.append(best)
         rungs.append(Rung(best, rest[best], total, None, most[best], alone[best]))
         left = [candidate for candidate in left if candidate is not best]
-    parts.sort(key=lambda candidate: (-_NEARNESS[candidate.rule.reach], -most[candidate]))
+    parts.sort(key=lambda candidate: (-_NEARNESS[candidate.reach], -most[candidate]))
     return rungs + [_part(candidate, most[candidate], total, shares[candidate]) for candidate in parts]
 
 
@@ -359,8 +364,8 @@ def _nearer(
     total = scale.removed(*above)
     while True:
         gain_of_best = rest[best]
-        covers = _CAUSE_COVERS if best.rule.reach == "place" else _NEARER_COVERS
-        nearer = [candidate for candidate in fresh if _NEARNESS[candidate.rule.reach] > _NEARNESS[best.rule.reach]]
+        covers = _CAUSE_COVERS if best.reach == "place" else _NEARER_COVERS
+        nearer = [candidate for candidate in fresh if _NEARNESS[candidate.reach] > _NEARNESS[best.reach]]
         with_best = scale.removed_by_each([(*above, candidate.draft, best.draft) for candidate in nearer])
         nearer = [
             candidate
@@ -383,15 +388,14 @@ def _causes_of(
     nearer = [
         candidate
         for candidate in fresh
-        if _NEARNESS[candidate.rule.reach] > _NEARNESS[best.rule.reach]
-        and rest[candidate] >= _NOTABLE_SHARE * gain_of_best
+        if _NEARNESS[candidate.reach] > _NEARNESS[best.reach] and rest[candidate] >= _NOTABLE_SHARE * gain_of_best
     ]
     if len(nearer) < 2:
         return []
     drafts = [candidate.draft for candidate in nearer]
     without, with_best = scale.removed_by_each([(*above, *drafts), (*above, *drafts, best.draft)])
     explained = without + gain_of_best - with_best
-    covers = _CAUSE_COVERS if best.rule.reach == "place" else _NEARER_COVERS
+    covers = _CAUSE_COVERS if best.reach == "place" else _NEARER_COVERS
     return sorted(nearer, key=lambda candidate: -rest[candidate]) if explained >= covers * gain_of_best else []
 
 

@@ -48,7 +48,8 @@ class Draft(Struct, frozen=True):
     steps (None: whatever the run gains); what the run gains beyond that belongs to other findings. ``advice`` is given
     where it holds figures or depends on them, otherwise the rule's own advice counts. ``shown`` is every place where it
     shows if it removes nothing and the ``evidence`` has only the first of them. A draft of a loss
-    says with ``unexplained`` what holds where no other finding explains it.
+    says with ``unexplained`` what holds where no other finding explains it. ``reach`` is given where it differs from
+    that of the rule.
     """
 
     severity: Severity
@@ -66,6 +67,7 @@ class Draft(Struct, frozen=True):
     most: int | None = None
     shown: Span | None = None
     unexplained: Unexplained | None = None
+    reach: Reach | None = None
 
 
 class Skipped(Struct, frozen=True):

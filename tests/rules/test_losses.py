@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from causes import ALL
 from jobs import measured, profile_at
-from test_repetitions import Writer
+from test_repetitions import DEVICE, Writer
 
 from npu_tui.analysis.device import Window
 from npu_tui.output.report import report
@@ -104,3 +104,26 @@ def test_a_gain_has_its_unit_and_how_many_were_measured(tmp_path: Path) -> None:
     assert whatif_document(answer).title.startswith("token ")
     part = profile_at(FIXTURES / "dispatch_bound").part(Selection(Window(10_000_000, 20_000_000)))
     assert {(row.unit, row.count) for row in part.findings.findings} == {("range", 1)}
+
+
+@pytest.mark.parametrize(("blocking", "lead"), [(True, "STEP.START"), (False, "DATA.COPY")])
+def test_a_step_start_leads_a_copy_that_blocks_it(tmp_path: Path, blocking: bool, lead: str) -> None:
+    """At level 0 no call of CANN waits: aten::copy_ that ends with its copy has waited for it."""
+    writer = Writer()
+    for step in range(4):
+        begun = 9_200 * step
+        writer.host(f"ProfilerStep#{step}", begun, 9_190)
+        writer.host("aten::copy_", begun + 20, 4_015 if blocking else 30)
+        writer.launch("Node@launch", begun + 25, begun + 35)
+        writer.slice("MEMCPY_ASYNC", DEVICE, 2, begun + 35, 3_990, args={"Task Type": "MEMCPY_ASYNC"})
+        at = begun + 4_060
+        for k in range(20):
+            writer.host("aten::mm", (at if blocking else begun + 80) + 12 * k, 10)
+            writer.launch("Node@launch", (at if blocking else begun + 80) + 12 * k + 2, at + 30 + 250 * k)
+            writer.kernel("MatMulV2", at + 30 + 250 * k, 249)
+        asked = at + 300 if blocking else begun + 400
+        writer.host("aten::item", asked, at + 30 + 5_010 - asked)
+    found = writer.profile(tmp_path).findings.findings
+    assert found[0].id == lead
+    copies = next(row for row in found if row.id == "DATA.COPY")
+    assert ("The host waits for 4 copies to end" in words(copies.detail)) == blocking
