@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.analysis.attention import attention_flops
 from npu_tui.trace.arrays import distinct
 from npu_tui.trace.model import Trace
 
@@ -348,14 +349,15 @@ def _number(text: str) -> float:
 
 
 def matrix_flops(table: KernelTable) -> F64:
-    """Floating-point operations of each matrix product, not-a-number for other kernels and unknown shapes; (n,)."""
+    """FLOP of each matrix product and fused attention, not-a-number for other kernels and unknown shapes; (n,)."""
     flops = np.full(len(table), np.nan)
-    known: dict[tuple[int, int], float] = {}
-    products = np.flatnonzero(table.type.where(lambda kind: "matmul" in kind.lower()))
+    known: dict[tuple[int, int, int], float] = {}
+    products = np.flatnonzero(table.type.where(lambda kind: "matmul" in kind.lower() or "attention" in kind.lower()))
     for row in products.tolist():
-        key = int(table.shapes.code[row]), int(table.outputs.code[row])
+        key = int(table.type.code[row]), int(table.shapes.code[row]), int(table.outputs.code[row])
         if key not in known:
-            known[key] = product_flops(table.shapes.at(row), table.outputs.at(row))
+            shapes, kind = (table.shapes.at(row), table.outputs.at(row)), table.type.at(row) or ""
+            known[key] = product_flops(*shapes) if "matmul" in kind.lower() else attention_flops(kind, *shapes)
         flops[row] = known[key]
     return flops
 

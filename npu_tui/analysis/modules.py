@@ -21,6 +21,7 @@ from npu_tui.analysis.device import DeviceSlices, Window
 from npu_tui.analysis.kernels import KernelTable, is_half, matrix_flops
 from npu_tui.analysis.launches import Around, Dispatch, operation_of, operation_pairs
 from npu_tui.trace.arrays import BySlice
+from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
@@ -198,6 +199,8 @@ def _flops(trace: Trace, launched: _Launched, kernels: KernelTable, shapes_of: S
     matrix, convolution, backward = (_matching(kernels, pattern, row) for pattern in (_MATRIX, _CONVOLUTION, _BACKWARD))
     products = matrix_flops(kernels)
     flops = np.where(matrix, np.where(known, products[row] if len(products) else np.nan, np.nan), 0.0)
+    if is_kineto(trace):  # kernels of a GPU have no shapes, and their names do not tell which are of matrices
+        flops = np.full(len(row), np.nan)
     wide = np.zeros(len(row), np.bool_)
     for k in np.flatnonzero(matrix).tolist():
         wide[k] = not is_half(kernels.dtypes, int(row[k]))
