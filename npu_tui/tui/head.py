@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -16,15 +16,17 @@ from textual.widgets import Static
 from npu_tui.analysis.launches import Dispatch
 from npu_tui.analysis.overlap import Overlap
 from npu_tui.analysis.steps import Step, StepSums
+from npu_tui.load.errors import InputError
 from npu_tui.load.find import Source
 from npu_tui.profile.profile import Profile
+from npu_tui.rules.model import Findings
 from npu_tui.strings import say, words
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.message import Said
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief, cell_count, duration_text, printable, shortened
 from npu_tui.tui.first_picture import BARS_FROM, verdict_lines, verdict_rows
-from npu_tui.tui.session import Session
+from npu_tui.tui.session import Session, kept
 from npu_tui.tui.terminal.colours import ALERT, class_colour
 from npu_tui.view.explorer import Explorer
 
@@ -188,6 +190,21 @@ def measure(profile: Profile) -> Times:
     """The times that the lines show."""
     sums = zip(profile.overlaps, profile.sums_by_device, strict=True)
     return Times(profile.steps, [DeviceTimes(overlap.device, overlap, steps) for overlap, steps in sums])
+
+
+def examined(session: Session) -> Iterator[tuple[int, Times | Findings | None]]:
+    """What takes long of each profile, with its number: times, then findings; None once its memory is read."""
+    for index, profile in enumerate(session.profiles):
+        yield index, measure(profile)
+        try:
+            with kept():
+                findings = profile.findings
+        except InputError as error:
+            findings = Findings((), (), (words(error.message),))
+        yield index, findings
+    for index, profile in enumerate(session.profiles):
+        if profile.memory.is_known:
+            yield index, None
 
 
 def nearest_step(trace: Trace, times: Times, when: int) -> int:

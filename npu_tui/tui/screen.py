@@ -14,10 +14,9 @@ from textual.timer import Timer
 from textual.worker import get_current_worker
 
 from npu_tui.jobs.blame import Blamed
-from npu_tui.load.errors import InputError
 from npu_tui.output.report_tables import health_lines
 from npu_tui.rules.model import Findings
-from npu_tui.strings import say, words
+from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.tui.commands import Where
 from npu_tui.tui.contents import Contents
@@ -25,7 +24,7 @@ from npu_tui.tui.finder import Finder
 from npu_tui.tui.first_picture import PANEL_FROM
 from npu_tui.tui.flags import Choice, FlagMarks, Flags, FlagSheet
 from npu_tui.tui.footer import FirstRun, Place
-from npu_tui.tui.head import Head, Times, measure
+from npu_tui.tui.head import Head, Times, examined
 from npu_tui.tui.keymap import words_at_start
 from npu_tui.tui.palette import Entry, why_not
 from npu_tui.tui.panel import Panel, TabLine
@@ -34,7 +33,7 @@ from npu_tui.tui.prompt import Kind, Prompt
 from npu_tui.tui.prompts import Asking, Candidate, Querying, Supposed, Supposing
 from npu_tui.tui.ranks import ComparedHead, Ranks, Sides, apart_words
 from npu_tui.tui.selected import selection_line
-from npu_tui.tui.session import Hits, Session, collect_at_rest, kept
+from npu_tui.tui.session import Hits, Session, collect_at_rest
 from npu_tui.tui.sheets import Focus, Sheet
 from npu_tui.tui.shell import code_at, command_here, is_piped, open_line, text_at
 from npu_tui.tui.tabs.table import Row, Table
@@ -209,21 +208,19 @@ class MainScreen(PanelScreen[Timeline]):
     def _examine(self, session: Session) -> None:
         """Compute in a thread what takes long of ``session``: times, findings, then curves of memory."""
         worker = get_current_worker()
-        for index, profile in enumerate(session.profiles):
+        for index, made in examined(session):
             if worker.is_cancelled:
                 return
-            self.call_later(self.learn_times, session, index, measure(profile))
-            try:
-                with kept():
-                    findings = profile.findings
-            except InputError as error:
-                findings = Findings((), (), (words(error.message),))
-            self.call_later(self.learn_findings, session, index, findings)
-        for index, profile in enumerate(session.profiles):
-            if worker.is_cancelled:
-                return
-            if profile.memory.is_known:
-                self.call_later(self.learn_memory, session, index)
+            self.call_later(self.learn, session, index, made)
+
+    def learn(self, session: Session, index: int, made: Times | Findings | None) -> None:
+        """Take what was ``made`` of trace number ``index`` of ``session``; None: its memory has been read."""
+        if isinstance(made, Times):
+            self.learn_times(session, index, made)
+        elif made is None:
+            self.learn_memory(session, index)
+        else:
+            self.learn_findings(session, index, made)
 
     def learn_times(self, session: Session, index: int, times: Times) -> None:
         """Show the times of trace number ``index`` in bars."""
