@@ -117,6 +117,7 @@ class Tables:
     code_lines = _TableProperty("Lost time by line of user code; 8 columns.")
     network = _TableProperty("Every sample of the network cards, of nic.csv and roce.csv; 13 columns.")
     modules = _TableProperty("What each ``nn.Module`` launched, as a tree; 15 columns.")
+    engine_kinds = _TableProperty("Steps of an inference engine by kind and number of tokens; 22 columns.")
     borrowed_code = _TableProperty("Kernels that graphs replay by their code in another profile; 12 columns.")
     engine_steps = _TableProperty("Every step of an inference engine; 22 columns.")
     fusion = _TableProperty("Fused operators, and runs that one could replace; 6 columns.")

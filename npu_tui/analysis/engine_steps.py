@@ -212,3 +212,54 @@ def kinds_by_kernels(trace: Trace, kernels: I64, windows: Sequence[Window]) -> l
         marks.append(np.searchsorted(start, high, "left") > np.searchsorted(start, low, "left"))
     words = {(True, False): "prefill", (False, True): "decode", (True, True): "mixed"}
     return [EngineName(words.get(pair, "unknown")) for pair in zip(*(mark.tolist() for mark in marks), strict=True)]
+
+
+class EngineKind(Struct, frozen=True):
+    """The steps of one kind with up to ``bucket`` tokens and more than half of that (None: unknown), times in ns.
+
+    ``spans`` are their lengths on the device, ``tokens`` of all of them (None where one does not tell). ``phases`` are
+    the time on the host by phase.
+    """
+
+    kind: str
+    bucket: int | None
+    steps: list[EngineStep]
+    spans: I64
+    tokens: int | None
+    busy: int
+    lost: int | None
+    phases: dict[str, int]
+
+    def count(self, captured: Captured) -> int:
+        """How many of them are replayed, partly replayed or eager."""
+        return sum(step.captured == captured for step in self.steps)
+
+
+def engine_kinds(steps: Sequence[EngineStep]) -> list[EngineKind]:
+    """``steps`` that worked on the device by kind and number of tokens, most time first."""
+    groups: dict[tuple[str, int | None], list[EngineStep]] = {}
+    for step in steps:
+        if step.window is not None:
+            tokens = step.call.tokens if step.call.tokens is not None else step.call.requests
+            bucket = None if tokens is None else 1 << max(tokens - 1, 0).bit_length()
+            groups.setdefault((step.kind, bucket), []).append(step)
+    kinds = []
+    for (kind, bucket), rows in groups.items():
+        counts = [row.call.tokens for row in rows if row.call.tokens is not None]
+        times: dict[str, int] = {}
+        for row in rows:
+            for name, time in row.phases.items():
+                times[name] = times.get(name, 0) + time
+        kinds.append(
+            EngineKind(
+                kind,
+                bucket,
+                rows,
+                np.array([row.span or 0 for row in rows], np.int64),
+                sum(counts) if len(counts) == len(rows) else None,
+                sum(row.busy or 0 for row in rows),
+                None if any(row.lost is None for row in rows) else sum(row.lost or 0 for row in rows),
+                {name: times[name] for name in PHASES if name in times},
+            )
+        )
+    return sorted(kinds, key=lambda row: -int(row.spans.sum()))

@@ -30,7 +30,7 @@ from npu_tui.output.report_schema import (
 from npu_tui.output.values import ratio, text
 from npu_tui.profile.borrowed_tables import BORROWED_CODE
 from npu_tui.profile.collective_tables import COLLECTIVES
-from npu_tui.profile.engine_tables import ENGINE_STEPS
+from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.fusion_tables import FUSION
@@ -221,6 +221,7 @@ def report(part: Profile) -> Report:
         fusion=FUSION.records(part),
         ports=PORTS.records(part),
         engine_steps=ENGINE_STEPS.records(part),
+        engine_kinds=ENGINE_KINDS.records(part),
         steps_from=part.engine.basis,
         verdict=[words(sentence) for sentence in part.findings.verdict],
         findings=FINDINGS.records(part),

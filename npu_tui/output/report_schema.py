@@ -11,7 +11,7 @@ from npu_tui.analysis.rhythm import Basis
 from npu_tui.load.find import Writer
 from npu_tui.profile.borrowed_tables import BORROWED_CODE
 from npu_tui.profile.collective_tables import COLLECTIVES
-from npu_tui.profile.engine_tables import ENGINE_STEPS
+from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.fusion_tables import FUSION
@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # the type of a row is made of the columns of its table
     CodeLineRow = Record
     CollectiveRow = Record
     CrossCheckRow = Record
+    EngineKindRow = Record
     EngineStepRow = Record
     FileRow = Record
     HostOperatorRow = Record
@@ -52,6 +53,7 @@ else:
     OperatorRow, PairRow, StepRow, DrainRow, LayerRow, LinkRow, RangeRow, FindingRow = (
         table.row for table in (OPERATORS, LINK_MATRIX, STEPS, DRAINS, LAYERS, LINK_CATEGORIES, RANGES, FINDINGS)
     )
+    EngineKindRow = ENGINE_KINDS.row
     EngineStepRow = ENGINE_STEPS.row
     FusionRow = FUSION.row
     ModuleRow = MODULES.row
@@ -268,6 +270,7 @@ class Report(Struct, frozen=True, kw_only=True):
     fusion: list[FusionRow] = []
     ports: list[PortRow] = []
     engine_steps: list[EngineStepRow] = []
+    engine_kinds: list[EngineKindRow] = []
     steps_from: Basis | None = None
     verdict: list[str]
     findings: list[FindingRow]

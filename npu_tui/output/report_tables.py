@@ -16,7 +16,7 @@ from npu_tui.output.report_schema import CodeLineRow, ModuleRow, OverlapPart, Ra
 from npu_tui.output.values import count_text, ratio, share_text, time_text
 from npu_tui.profile.borrowed_tables import BORROWED_CODE
 from npu_tui.profile.collective_tables import COLLECTIVES
-from npu_tui.profile.engine_tables import ENGINE_STEPS
+from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.fusion_tables import FUSION
 from npu_tui.profile.launch_tables import CODE_LINES, RANGES
@@ -177,6 +177,7 @@ def data_tables(report: Report) -> list[Table]:
             weights=tuple(map(step_length, steps)),
             more=partial(shorter_steps, steps),
         ),
+        rendered(ENGINE_KINDS, report.engine_kinds),
         replace(
             rendered(ENGINE_STEPS, report.engine_steps, graph=lambda row: Cell(_graph_word(row))),
             weights=tuple(row.device_span_us or 0.0 for row in report.engine_steps),

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from npu_tui.analysis.engine_steps import EngineStep
+from npu_tui.analysis.engine_steps import EngineKind, EngineStep
+from npu_tui.analysis.engine_steps import engine_kinds as kinds_of
 from npu_tui.profile.columns import rank_of
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Column, Rows, Sheet, Span, attributes, numbers, table, us
 from npu_tui.strings import say
+from npu_tui.trace.engine_names import PHASES
 
 _OWN = {
     column.id: column
@@ -25,6 +29,10 @@ _OWN = {
         *(Column(id_, "whole", "ns", "moment") for id_ in ("host_start", "device_start")),
         *(Column(id_, "whole", "ns", "time") for id_ in ("host", "device_span", "device_busy", "bubble", "lost_time")),
         Column("phases", "rows", "", "word"),
+        *(Column(id_, "whole", "", "count") for id_ in ("bucket", "graph_steps", "mixed_steps", "eager_steps")),
+        *(Column(id_, "whole", "ns", "time") for id_ in ("p50", "p90", "p99")),
+        Column("tokens_per_s", "real", "", "mean_count"),
+        *(Column(id_, "real", "0..1", "share") for id_ in ("busy_share", *(f"{name}_share" for name in PHASES))),
     )
 }
 
@@ -95,4 +103,66 @@ ENGINE_STEPS = table(
     """,
     own=[*_OWN.values(), Column("is_graph", "rows", "", "word")],
     types={"is_graph": bool | str, "phases": dict[str, float]},
+)
+
+
+def engine_kinds(profile: Profile) -> Sheet:
+    """The steps of an engine that touch the part by kind and number of tokens, most time first."""
+    rows = kinds_of([step for step in profile.engine.steps if _touches(profile, step)])
+
+    def percentile(rank: int) -> Callable[[EngineKind], int]:
+        return lambda row: round(float(np.percentile(row.spans, rank)))
+
+    def phase(name: str) -> Callable[[EngineKind], float | None]:
+        return lambda row: row.phases[name] / total if name in row.phases and (total := int(row.spans.sum())) else None
+
+    def place(row: int) -> list[Span]:
+        step = max(rows[row].steps, key=lambda step: step.span or 0)
+        return [Span(step.start, step.start + (step.host or step.span or 0), words=step.name or "")]
+
+    return Sheet(
+        len(rows),
+        {
+            "rank": rank_of(profile),
+            **attributes(
+                rows,
+                "kind bucket tokens lost_time=lost",
+                _OWN,
+                calls=lambda row: len(row.steps),
+                p50=percentile(50),
+                p90=percentile(90),
+                p99=percentile(99),
+                tokens_per_s=lambda row: (
+                    None if row.tokens is None else row.tokens / max(int(row.spans.sum()), 1) * 1e9
+                ),
+                busy_share=lambda row: row.busy / max(int(row.spans.sum()), 1),
+                graph_steps=lambda row: row.count("graph"),
+                mixed_steps=lambda row: row.count("mixed"),
+                eager_steps=lambda row: row.count("eager"),
+                **{f"{name}_share": phase(name) for name in PHASES},
+            ),
+        },
+        place=place,
+        lengths=lambda row: rows[row].spans,
+    )
+
+
+_SHARES = " ".join(f"{name}_share" for name in PHASES)
+
+ENGINE_KINDS = table(
+    "engine_kinds",
+    engine_kinds,
+    sql="rank kind bucket calls tokens p50 p90 p99 tokens_per_s busy_share lost_time graph_steps mixed_steps "
+    f"eager_steps {_SHARES}",
+    json="kind bucket? count=calls tokens? p50 p90 p99 tokens_per_s? busy_share lost=lost_time? graph_steps "
+    "mixed_steps eager_steps " + " ".join(f"{name}?" for name in _SHARES.split()),
+    page="kind bucket count=calls p50 p90 p99 tokens_per_s busy_share lost=lost_time graph_steps mixed_steps "
+    "eager_steps",
+    row="EngineKindRow",
+    about="""The steps of an engine of one ``kind`` with up to ``bucket`` tokens and more than half of that.
+
+    Percentiles (numpy's ``linear``) and shares are of their time on the device, the shares of phases too: what the host
+    does in a phase may overlap with the device.
+    """,
+    own=_OWN.values(),
 )

@@ -14,7 +14,7 @@ from msgspec import Struct
 from npu_tui.jobs.tables import RANKS
 from npu_tui.profile.borrowed_tables import BORROWED_CODE
 from npu_tui.profile.collective_tables import ARRIVALS, COLLECTIVES
-from npu_tui.profile.engine_tables import ENGINE_STEPS
+from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
 from npu_tui.profile.file_tables import ALLOCATIONS, MEMORY
 from npu_tui.profile.finding_tables import EVIDENCE, FINDINGS
 from npu_tui.profile.fusion_tables import FUSION
@@ -40,7 +40,7 @@ TABLES: dict[str, Table] = {
     for table in (
         SLICES, LINKS, LAUNCHES, KERNELS, OPERATORS, HOST_OPERATORS, COLLECTIVES, ARRIVALS, COUNTERS, STEPS, FREE,
         FINDINGS, EVIDENCE, MEMORY, ALLOCATIONS, APIS, CODE_LINES, MODULES, BORROWED_CODE, FUSION, ENGINE_STEPS,
-        NETWORK, OVERVIEW, RANKS,
+        ENGINE_KINDS, NETWORK, OVERVIEW, RANKS,
     )
 }  # fmt: skip
 """Every table by name."""

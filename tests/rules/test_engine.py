@@ -1,0 +1,90 @@
+"""Steps of an engine on an NPU: what they launched, also where the host runs ahead, replays a graph or is eager."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_repetitions import CANN, DEVICE, NO_MODEL, Writer
+
+from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
+from npu_tui.profile.selection import NoPartError, part_of
+
+LAYER = ("RmsNorm", "MatMulV2", "FusedInferAttentionScore")
+KERNELS = 4 * len(LAYER)
+
+
+def served(sizes: tuple[int, ...], eager: tuple[int, ...] = (), launch: float = 60, kernel: float = 20) -> Writer:
+    """Steps that decode `sizes` requests, the first of them a prefill; those of `eager` sizes launch each kernel.
+
+    A graph is launched once and sampling after it, each step after the copy of its inputs. Times in µs.
+    """
+    writer, host, free = Writer(), 1_000.0, 0.0
+    for place, size in enumerate(sizes):
+        name = f"execute_context_0(0)_generation_{size}({size})" if place else "execute_context_1(900)_generation_0(0)"
+        begun = host
+        writer.host("prepare input", host + 2, 20)
+        copied(writer, host + 25)
+        at = max(host + 60, free)
+        alone = size in eager or not place
+        for k, kind in enumerate(LAYER * (KERNELS // len(LAYER))):
+            if alone or not k:
+                at = max(at, host + 60)
+                writer.launch("Node@launch" if alone else "AscendCL@aclmdlRIExecuteAsync", host + 40, at)
+                host += launch if alone else 40
+            writer.kernel(kind, at, kernel)
+            at += kernel + 1
+        at = max(at, host + 30)
+        writer.launch("Node@launch", host + 10, at)
+        writer.kernel("ArgMaxV2", at, 15)
+        free = at + 15
+        writer.host("sample_token", host + 5, 40)
+        host += 50
+        writer.host(name, begun, host - begun)
+        host += 15
+    return writer
+
+
+def copied(writer: Writer, at: float) -> None:
+    """A copy to the device on a stream of its own."""
+    writer.links += 1
+    link = {"name": "HostToDevice", "cat": "HostToDevice", "id": str(writer.links << 32)}
+    writer.slice("AscendCL@aclrtMemcpyAsync", CANN, 1, at, 4)
+    writer.slice("MEMCPY_ASYNC", DEVICE, 3, at + 10, 3, args={"Task Type": "PCIE_DMA_SQE", "Model Id": NO_MODEL})
+    writer.events += [
+        link | {"ph": "s", "pid": CANN, "tid": 1, "ts": at + 1},
+        link | {"ph": "f", "bp": "e", "pid": DEVICE, "tid": 3, "ts": at + 10},
+    ]
+
+
+def test_what_each_step_did(tmp_path: Path) -> None:
+    rows = ENGINE_STEPS.records(served((1, 4, 4, 9, 4), eager=(9,)).profile(tmp_path))
+    assert [(row.kind, row.requests, row.tokens, row.graph) for row in rows] == [
+        ("prefill", 1, 900, False), ("decode", 4, 4, True), ("decode", 4, 4, True), ("decode", 9, 9, False),
+        ("decode", 4, 4, True),
+    ]  # fmt: skip
+    # The next inputs are copied while kernels of the step before run: the copy starts no step.
+    graph = KERNELS + 1, KERNELS, 1
+    alone = KERNELS + 1, 0, 1
+    assert [(row.kernels, row.graph_kernels, row.copies) for row in rows] == [alone, graph, graph, alone, graph]
+    starts = np.array([row.device_start_us for row in rows])
+    assert np.diff(starts) == pytest.approx([row.device_span_us for row in rows[:-1]])
+    assert all(row.phases == {"prepare": 20.0, "sample": 40.0} for row in rows)
+
+
+def test_kinds_and_the_step_of_a_kind(tmp_path: Path) -> None:
+    profile = served((1, 4, 4, 9, 4), eager=(9,)).profile(tmp_path)
+    steps = ENGINE_STEPS.records(profile)
+    rows = {(row.kind, row.bucket): row for row in ENGINE_KINDS.records(profile)}
+    assert rows.keys() == {("prefill", 1024), ("decode", 4), ("decode", 16)}
+    four, spans = rows["decode", 4], [row.device_span_us for row in steps if row.requests == 4]
+    assert (four.count, four.tokens, four.graph_steps, four.eager_steps) == (3, 12, 3, 0)
+    assert four.p50_us == pytest.approx(np.median(spans))
+    assert four.tokens_per_s == pytest.approx(12 / sum(spans) * 1e6)
+    assert four.sample_share == pytest.approx(120 / sum(spans), rel=1e-4)
+    decoding = sorted((row for row in steps if row.kind == "decode"), key=lambda row: row.device_span_us)
+    assert part_of(profile, step="decode").step == decoding[2].ordinal
+    assert part_of(profile, step=4).window == profile.steps[3].window
+    with pytest.raises(NoPartError):
+        part_of(profile, step="mixed")
