@@ -19,8 +19,8 @@ ROWS = 100
 """Rows of a list unless the caller gives a ``limit``; the tokens allow fewer mostly."""
 
 _FIRST = (
-    "kind", "source", "selection", "overlap", "step_times", "steps_from", "comparability", "step", "computing", "parts",
-    "devices", "findings",
+    "name", "kind", "source", "selection", "overlap", "step_times", "steps_from", "comparability", "step", "computing",
+    "parts", "devices", "findings",
 )  # fmt: skip
 """The fields of a document that are told unless the caller names some; of the others the answer says how many."""
 _LEFT_OUT = ("detail", "sources", "hidden", "steps", "gain_count", "arrivals")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from npu_tui.compare.comparison import Comparison
     from npu_tui.jobs.job import Job
+    from npu_tui.output.memory_report import MemoryReport
     from npu_tui.profile.profile import Profile
     from npu_tui.query.frames import ProfileTables
 
@@ -83,7 +84,7 @@ class Roots:
         """Raise ``Refusal`` where a link in the profile or job at ``place`` leads out of the roots."""
         looked_at = 0
         for folder, folders, files in os.walk(place if place.is_dir() else place.parent):
-            for name in (*folders, *files):
+            for name in files if place.is_file() else (*folders, *files):
                 entry = os.path.join(folder, name)
                 if os.path.islink(entry) and not self.hold(Path(os.path.realpath(entry))):
                     raise Refusal(message("mcp.link", path=entry))
@@ -112,9 +113,21 @@ class Opened:
     def __init__(self, name: str, place: Path, stamp: object, size: int) -> None:
         self.name, self.place, self.stamp, self.size = name, place, stamp, size
         self.profile: Profile | None = None
-        self.tables: ProfileTables
+        self.snapshot: MemoryReport | None = None
+        self._tables: ProfileTables | None = None
         self._made: OrderedDict[object, Any] = OrderedDict()
         self._lock = RLock()
+
+    @property
+    def tables(self) -> ProfileTables:
+        """The tables. Raises ``Refusal`` for a memory snapshot, which has none."""
+        if self._tables is None:
+            raise Refusal(message("mcp.is_snapshot", path=str(self.place)))
+        return self._tables
+
+    @tables.setter
+    def tables(self, tables: ProfileTables) -> None:
+        self._tables = tables
 
     @property
     def job(self) -> Job:
@@ -195,6 +208,7 @@ class Session:
     def _open(self, place: Path, stamp: object, size: int, call: Call) -> Opened:
         from npu_tui.jobs.opening import is_kept
         from npu_tui.load.load import Opening
+        from npu_tui.load.snapshot import is_snapshot, load_snapshot
         from npu_tui.nearby import refuse_several
         from npu_tui.profile.profile import Profile
         from npu_tui.query.frames import tables_of
@@ -204,6 +218,11 @@ class Session:
             if place not in self._places:
                 self._places.append(place)
             opened = Opened(f"#{self._places.index(place) + 1}", place, stamp, size)
+        if is_snapshot(place):
+            from npu_tui.output.memory_report import memory_report
+
+            opened.snapshot = memory_report(load_snapshot(place, Watcher(call.tell)))
+            return opened
         opening = Opening(place)
         try:
             if is_kept(place):
@@ -250,8 +269,9 @@ class Session:
 
 
 def one_profile(opened: Opened) -> Profile:
-    """The profile that is open. Raises ``Refusal`` for a job, with what is there."""
+    """The profile that is open. Raises ``Refusal`` for a job or a snapshot, with what is there."""
     if opened.profile is None:
+        opened.tables  # noqa: B018 - a snapshot has none and says so
         raise Refusal(message("mcp.is_job", path=str(opened.place)))
     return opened.profile
 

@@ -43,7 +43,7 @@ class Report(Arguments, frozen=True, kw_only=True):
     finding: Annotated[str, Meta(description="Only this finding, with all its evidence, lines and advice")] = ""
     fields: Annotated[Texts, Meta(description="Only these fields, e.g. operators or findings.id")] = []
     range: Annotated[str | None, Meta(description="Only this time, e.g. 12ms..14ms")] = None
-    step: Annotated[int | None, Meta(description="Only ProfilerStep#N")] = None
+    step: Annotated[int | str | None, Meta(description="Only ProfilerStep#N, or a kind: decode")] = None
 
 
 class Explain(Arguments, frozen=True, kw_only=True):
@@ -139,6 +139,10 @@ def open_tool(session: Session, call: Call, given: Open) -> Answer:
         again = Next("open", {"path": given.path}) if given.path in (".", "#1") else None
         return Answer(verdict=[say("mcp.several", count=count)], data={"profiles": below, "roots": roots}, again=again)
     opened = session.opened(given.path, call)
+    if opened.snapshot is not None:
+        answer = report_tool(session, call, Report(path=opened.name))
+        answer.data = {"name": opened.name, **answer.data}
+        return answer
     if opened.profile is None:
         answer = ranks_tool(session, call, Ranks(path=opened.name))
         answer.data = {"name": opened.name, "kind": "ranks", **{k: answer.data[k] for k in ("source", "findings")}}
@@ -183,6 +187,10 @@ def report_tool(session: Session, call: Call, given: Report) -> Answer:
     from npu_tui.output.report import report
 
     opened = session.opened(given.path, call)
+    if opened.snapshot is not None:
+        data = opened.kept("memory", partial(plain, opened.snapshot))
+        again = Next("report", {"path": opened.name})
+        return _document(data, data["verdict"], listed(given.fields), [], again)
     if opened.profile is None:
         return ranks_tool(session, call, Ranks(path=given.path, fields=given.fields))
     part = part_of(one_profile(opened), given.range, given.step)

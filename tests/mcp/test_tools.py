@@ -189,3 +189,21 @@ def test_whatif_compare_ranks_tables_and_pictures() -> None:
     assert asked("query", path="two_ranks", sql="SELECT rank FROM ranks ORDER BY job_waits DESC")["data"]["rows"][
         0
     ] == [1]
+
+
+def test_a_memory_snapshot_is_opened_and_reported(tmp_path: Path) -> None:
+    import pickle
+
+    block = {"address": 0, "size": 512, "requested_size": 500, "state": "active_allocated", "frames": []}
+    segment = {
+        "device": 0, "address": 0, "total_size": 2_097_152, "allocated_size": 512, "active_size": 512, "stream": 0,
+        "requested_size": 500, "segment_type": "small", "is_expandable": False, "blocks": [block], "frames": [],
+    }  # fmt: skip
+    (tmp_path / "snap.pkl").write_bytes(pickle.dumps({"segments": [segment], "device_traces": [[]]}, 4))
+    session = Session([tmp_path])
+    answer = asked("open", session, path="snap.pkl")
+    assert answer["data"]["devices"][0]["reserved_end_bytes"] == 2_097_152
+    assert answer["data"]["name"] == "#1"
+    for name in ("query", "whatif", "tables", "ranks"):
+        more = {"sql": "SELECT 1"} if name == "query" else {}
+        assert "memory snapshot" in asked(name, session, path="#1", **more)["error"]
