@@ -41,9 +41,9 @@ def _side(profile: Profile) -> Side:
 
 
 def code_of(profile: Profile, item: int) -> CodeLine | None:
-    """The line of the slice ``item`` or of what launched it; of a replayed kernel the borrowed one."""
-    known, found = line_of(profile.trace, item), profile.whole.borrowed
-    return found.line_at(item) if known is None and found is not None else known
+    """The line of the slice ``item`` or of what launched it; of a replayed kernel the borrowed one, if there is."""
+    found = profile.whole.borrowed
+    return (None if found is None else found.line_at(item)) or line_of(profile.trace, item)
 
 
 def borrowed_of(found: Borrowed, items: I64) -> dict[str, Coded]:

@@ -274,6 +274,8 @@ _MARGIN = 0.05
 """A range that is typed is shown with this share of its length on either side."""
 _SUPPOSE = "whatif "
 """What begins a change to replay."""
+_EAGER = "eager "
+"""What begins the path of a profile that lends replayed kernels its code."""
 _QUERY = "sql "
 """What begins a query over the tables of the profile."""
 
@@ -281,7 +283,8 @@ _QUERY = "sql "
 class Asking:
     """Commands, times, flags, lanes and names of slices typed in ``prompt``; ``run_command`` runs a command.
 
-    ``suppose`` replays the run with what follows ``whatif``, ``querying`` answers what follows ``sql``.
+    ``suppose`` replays the run with what follows ``whatif``, ``querying`` answers what follows ``sql``, ``borrow``
+    reads the profile that follows ``eager``.
     """
 
     def __init__(
@@ -292,9 +295,11 @@ class Asking:
         run_command: Callable[[str], object],
         suppose: Callable[[str], object],
         querying: Querying,
+        borrow: Callable[[str], object],
     ) -> None:
         self._prompt = prompt
         self._explorer = explorer
+        self._borrow = borrow
         self._marks = marks
         self._run_command = run_command
         self._suppose = suppose
@@ -369,6 +374,8 @@ class Asking:
             return [Candidate("command", "quit", partial(self._run_command, "quit"))], []
         if lowered.startswith(_SUPPOSE):
             return [Candidate("command", text, partial(self._suppose, text[len(_SUPPOSE) :]))], []
+        if lowered.startswith(_EAGER):
+            return [Candidate("command", text, partial(self._borrow, text[len(_EAGER) :]))], []
         if lowered.startswith(_QUERY):
             return [Candidate("command", text, partial(self._querying.ask, text[len(_QUERY) :]))], []
         span = parse_span(text)

@@ -18,6 +18,7 @@ from npu_tui.output.report_tables import health_lines
 from npu_tui.rules.model import Findings
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
+from npu_tui.tui.borrowing import Borrowing
 from npu_tui.tui.commands import Where
 from npu_tui.tui.contents import Contents
 from npu_tui.tui.finder import Finder
@@ -119,7 +120,9 @@ class MainScreen(PanelScreen[Timeline]):
             lambda: self.app.size.width,
         )
         self.querying = Querying(prompt, self._ask)
-        self.asking = Asking(prompt, explorer, self.marks, self.run_command, self.supposing.begin, self.querying)
+        borrowing = Borrowing(session, explorer, self._work, partial(self.call_later, self._show_borrowed))
+        supposed = self.supposing.begin
+        self.asking = Asking(prompt, explorer, self.marks, self.run_command, supposed, self.querying, borrowing.begin)
 
     @property
     def hits(self) -> Hits:
@@ -396,6 +399,12 @@ class MainScreen(PanelScreen[Timeline]):
             self.drawing.changed()
         if answer.title:
             self.app.push_screen(Sheet(answer.title, Text("\n".join(answer.lines))))
+
+    def _show_borrowed(self, told: str) -> None:
+        """Say what was borrowed, and show it where it belongs."""
+        self.tell(told)
+        self.contents.forget()
+        self.contents.fill()
 
     def _ask(self, sql: str) -> None:
         """Show the answer to a query, with the focus on its rows."""

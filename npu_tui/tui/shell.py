@@ -12,8 +12,9 @@ from typing import Any
 
 from textual.app import App, SuspendNotSupported
 
-from npu_tui.analysis.code_lines import CodeLine, line_of
+from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.load.find import PIPED
+from npu_tui.profile.borrowed_tables import code_of
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
 from npu_tui.tui.panel import Panel
@@ -28,7 +29,7 @@ def code_at(session: Session, explorer: Explorer, panel: Panel) -> CodeLine | No
     row, selected = panel.row_at_cursor(), explorer.state.selection
     code = row.code if row is not None and (panel.table.has_focus or selected is None) else None
     if code is None and selected is not None:
-        code = line_of(session.scene.traces[selected.trace], selected.item)
+        code = code_of(session.profiles[selected.trace], selected.item)
     return row.code if code is None and row is not None else code
 
 

@@ -20,6 +20,7 @@ from npu_tui.analysis.launches import Dispatch
 from npu_tui.analysis.ranges import namesakes, self_time
 from npu_tui.analysis.replay_device import is_of_event
 from npu_tui.load.errors import InputError
+from npu_tui.profile.borrowed_tables import borrowed_of
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
@@ -175,7 +176,8 @@ def details(now: Context) -> Content:
     told = _slice_facts(profile.trace, classes, profile.dispatch, item, offset, kernel)
     free = _of_free(now, trace, item)
     # A range is newer than the selection: going to a finding marks one, and what it says answers first.
-    return Group(*ranged, *free, *told.renderables[1 if free else 0 :])
+    parts = [*told.renderables[:2], *borrowed_lines(profile, item), *told.renderables[2:]]
+    return Group(*ranged, *free, *parts[1 if free else 0 :])
 
 
 def _of_range(now: Context) -> list[RenderableType]:
@@ -280,6 +282,18 @@ def _slice_facts(
         return Group(*parts)
     parts += _args(args)
     return Group(*parts)
+
+
+def borrowed_lines(profile: Profile, item: int) -> list[RenderableType]:
+    """From where the code of the replayed kernel ``item`` is, what it is and how sure; nothing of any other slice."""
+    found = profile.whole.borrowed
+    if found is None or (at := int(found.of(np.array([item]))[0])) < 0:
+        return []
+    cells = {name: column.at(0) for name, column in borrowed_of(found, np.array([item])).items()}
+    parts = [part for part in (cells["operation"], cells["module"], cells["code"]) if part is not None]
+    state = cells["borrowed"] or "none"
+    sure = say(f"borrow.sure.{state}", count=int(found.choices[at]), kind=found.kind.at(at) or "")
+    return [labelled(say("borrow.details"), printable(f"{' · '.join(parts)} ({sure})" if parts else sure))]
 
 
 def event_lines(profile: Profile, item: int) -> Sequence[RenderableType]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -10,14 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 from cause_jobs import CALM
+from generate import build
 from measured import profile_at
+from rich.console import Console, Group
 
-from fixtures.generate import build
 from npu_tui.analysis.borrowed import BorrowError
 from npu_tui.output.report import report
 from npu_tui.profile.borrowed_tables import borrow, code_of
 from npu_tui.profile.profile import Profile
 from npu_tui.query.frames import tables_of
+from npu_tui.tui.tabs.details import borrowed_lines
 
 DECODE = replace(
     CALM, decode=True, training=False, item_sync=True, step_end_sync=False, steps=5, losses=0, embedding=False, layers=4
@@ -62,6 +65,18 @@ def test_every_kernel_of_a_replay_gets_the_operation_of_the_eager_run(pair: tupl
     frame = tables_of(replay).lazy("kernels").collect()
     assert set(frame["borrowed"]) == {"unique"}
     assert set(frame["operation"][:5]) == set(step)
+
+
+def test_details_say_what_is_borrowed(pair: tuple[Profile, Profile]) -> None:
+    replay, eager = pair
+    item = int(borrow(replay, eager).item[0])
+    console = Console(file=io.StringIO(), width=200)
+    console.print(Group(*borrowed_lines(replay, item)))
+    assert isinstance(console.file, io.StringIO)
+    said = console.file.getvalue()
+    assert "aten::linear · Block_0/" in said
+    assert ":58 forward (unique)" in said
+    assert borrowed_lines(replay, item - 1) == []
 
 
 def test_another_model_lends_nothing_but_operations(pair: tuple[Profile, Profile], tmp_path: Path) -> None:
