@@ -210,7 +210,8 @@ class Tab:
 
     def depends_on(self, now: Context) -> object:
         """A value that is equal as long as the contents stay the same."""
-        return language(), now.turn, *now.session.scene.offsets, self._depends_on(now)
+        lent = (id(profile.borrowed) for profile in now.session.profiles)
+        return language(), now.turn, *now.session.scene.offsets, *lent, self._depends_on(now)
 
     def is_ready(self, now: Context) -> bool:
         """Whether the contents are there at once, without keeping the user waiting."""
