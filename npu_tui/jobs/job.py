@@ -184,7 +184,7 @@ class Job:
         hosts: list[tuple[RankProfile, list[int]]] = []
         near: dict[object, list[int]] = defaultdict(list)  # the hosts that a profile with this boot may be of
         for profile in self.ranks:
-            keys: list[object] = [profile.host_name]
+            keys: list[object] = [profile.host_name] if profile.host_name else []  # without a name it is with nobody
             if profile.boot is not None:
                 keys = [profile.boot // _SAME_BOOT + side for side in (-1, 0, 1)]
             candidates = sorted({number for key in keys for number in near[key]})
