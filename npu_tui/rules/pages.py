@@ -65,6 +65,7 @@ PROFILER = (
     f"{_HIASCEND}/zh/canncommercial/700/devtools/auxiliarydevtool/atlasprofiling_16_0007.html",
 )
 ASYNC = ("MindIE asynchronous scheduling", f"{_HIASCEND}/en/mindie/230/LLMframe/llmdev/mindie_llm0535.html")
+MINDIE = ("MindIE LLM", f"{_HIASCEND}/zh/mindie/10RC2/mindiellm/llmdev/mindie_llm0000.html")
 ATB = ("MindIE LLM and ATB variables", f"{_HIASCEND}/en/mindie/230/LLMframe/llmdev/mindie_llm0416.html")
 DATA = ("torch.utils.data", f"{_PYTORCH}/data.html")
 AMP = ("torch.amp", f"{_PYTORCH}/amp.html")
@@ -79,6 +80,10 @@ NPU_SMI = (
 )
 AIPP = ("AIPP", f"{_HIASCEND}/en/canncommercial/800/devaids/atc/atctool_0016.html")
 INSIGHT = ("MindStudio Insight", "https://www.hiascend.com/document/redirect/MindStudioInsight")
+INSIGHT_INSTALL = (
+    "Installing MindStudio Insight",
+    f"{_HIASCEND}/en/mindstudio/830/GUI_baseddevelopmenttool/MindStudioInsight/Insight_userguide_0006.html",
+)
 INSIGHT_TIMELINE = (
     "MindStudio Insight: Timeline",
     "https://www.hiascend.com/doc_center/source/zh/mindstudio/70RC3/msinsightug/msascendinsightug/"
