@@ -188,9 +188,9 @@ def report_tool(session: Session, call: Call, given: Report) -> Answer:
 
     opened = session.opened(given.path, call)
     if opened.snapshot is not None:
-        data = opened.kept("memory", partial(plain, opened.snapshot))
+        memory = opened.kept("memory", partial(plain, opened.snapshot))
         again = Next("report", {"path": opened.name})
-        return _document(data, data["verdict"], listed(given.fields), [], again)
+        return _document(memory, memory["verdict"], listed(given.fields), [], again)
     if opened.profile is None:
         return ranks_tool(session, call, Ranks(path=given.path, fields=given.fields))
     part = part_of(one_profile(opened), given.range, given.step)
