@@ -10,12 +10,14 @@ from driving import opened
 from measured import profile_at
 
 from npu_tui.analysis.collectives import pair_sums
+from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import HOST_TO_DEVICE
 from npu_tui.tui.session import NO_HITS, make_session
 from npu_tui.tui.tabs.declared import bar, spark
 from npu_tui.tui.tabs.device import link_table
 from npu_tui.tui.tabs.summary import summary
 from npu_tui.tui.tabs.table import Context, Table
+from npu_tui.tui.terminal.colours import class_colour
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "load" / "database"))
 
@@ -68,6 +70,10 @@ def test_the_summary_shows_every_step_with_its_split_and_a_line_over_all():
     own = [row for row in found.rows if str(row.cells[1]).startswith("ProfilerStep#")]
     assert sorted(str(row.cells[1]) for row in own) == sorted(steps)
     assert all("compute" in str(row.cells[2]) and row.places for row in own)
+    value = own[0].cells[2]
+    hues = {value.plain[span.start]: span.style for span in value.spans if span.start < span.end}
+    assert hues["█"] == class_colour(OpClass.CUBE)
+    assert hues.get("▒", class_colour(OpClass.COMMUNICATION)) == class_colour(OpClass.COMMUNICATION)
 
 
 async def test_a_session_leaves_the_folder_of_a_database_as_it_was(tmp_path):

@@ -17,11 +17,15 @@ from npu_tui.profile.network_tables import PORTS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.work_tables import STEPS
 from npu_tui.strings import knows, say, words
+from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import brief, duration_text, memory_text, share_text
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.declared import bar, places_of, spark
 from npu_tui.tui.tabs.table import GAP, Content, Context, Place, Row, Table
+from npu_tui.tui.terminal.colours import class_colour
 
+_FILLS = ("█", OpClass.CUBE), ("▒", OpClass.COMMUNICATION), ("╱", OpClass.WAIT)
+"""How the parts of a step are drawn: as above the lanes."""
 _BAR = 12
 _MOST_STEPS = 400
 _LONGEST = 90
@@ -102,8 +106,9 @@ def _split(name: str, times: Sequence[int], length: int, places: Sequence[Place]
     """A step with a bar of how it was spent; ``length`` (ns) is that on the host, else the time of the device."""
     shares = [time / sum(times) for time in times]
     compute, exposed, free = map(share_text, shares)
-    bars = "".join(glyph * round(_BAR * share) for glyph, share in zip("█▒░", shares, strict=True))
-    value = Text(f"{duration_text(length):>9} {bars}")
+    value = Text(f"{duration_text(length):>9} ")
+    for (glyph, kind), share in zip(_FILLS, shares, strict=True):
+        value.append(glyph * round(_BAR * share), style=class_colour(kind))
     return _line("steps", name, value, say("summary.split", compute=compute, exposed=exposed, free=free), places)
 
 
