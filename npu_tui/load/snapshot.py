@@ -19,6 +19,7 @@ from npu_tui.load.lives import lives_of
 from npu_tui.load.pickle_runs import Run
 from npu_tui.load.pickles import PickleError, Unpickler
 from npu_tui.trace.message import Message, message
+from npu_tui.trace.side_file import open_regular
 from npu_tui.trace.snapshot import ACTIONS, OOM, STATES, Blocks, DeviceMemory, Events, MemorySnapshot, Segments
 
 I64 = npt.NDArray[np.int64]
@@ -28,6 +29,10 @@ _ACTIONS = {name: number for number, name in enumerate(ACTIONS)}
 _STATES = {name: number for number, name in enumerate(STATES)} | {"active_awaiting_free": 1}
 _LONGEST_STACK = 400
 """Frames of one stack."""
+_LEAST_ENTRIES, _ENTRY_BYTES = 10_000, 8
+"""A list of events or blocks that is referred to again holds its entries again: a file has bounds for all of them."""
+_LEAST_TEXT, _TEXT_TIMES = 64 << 20, 3
+"""Letters of all stacks: those of a small file, and how many times the size of a large one."""
 _MOST = 1 << 50
 """Bytes of one block that no device has."""
 
@@ -35,7 +40,7 @@ _MOST = 1 << 50
 def is_snapshot(path: Path) -> bool:
     """Whether the file at ``path`` begins as a pickle does."""
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             head = stream.read(2)
     except OSError:
         return False
@@ -44,7 +49,7 @@ def is_snapshot(path: Path) -> bool:
 
 def load_snapshot(path: Path, watcher: Watcher = UNWATCHED) -> MemorySnapshot:
     """The snapshot at ``path``. Raises ``InputError`` where it is none, ``OSError`` where it cannot be read."""
-    with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    with open_regular(path) as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         size = len(data)
         unpickler = Unpickler(data, lambda done: watcher.report(done, size))
         try:
@@ -55,14 +60,23 @@ def load_snapshot(path: Path, watcher: Watcher = UNWATCHED) -> MemorySnapshot:
             raise InputError(message("input.pickle_deep", path=str(path), byte=0, what="")) from None
     if type(root) is not dict or not (type(root.get("segments")) is list or type(root.get("device_traces")) is list):
         raise InputError(message("input.pickle_other", path=str(path)))
-    return _Reading(unpickler.objects).snapshot(str(path), size, root)
+    try:
+        return _Reading(unpickler.objects, size).snapshot(str(path), size, root)
+    except _Bomb:
+        raise InputError(message("input.pickle_bomb", path=str(path), byte=0, what="")) from None
+
+
+class _Bomb(Exception):  # noqa: N818 - said as an InputError
+    """The same lists and texts stand in the snapshot again and again: it means far more than its size."""
 
 
 class _Reading:
     """One reading; ``objects`` are what the entries of runs refer to."""
 
-    def __init__(self, objects: list[Any]) -> None:
+    def __init__(self, objects: list[Any], size: int) -> None:
         self._objects = objects
+        self._entries_left = _LEAST_ENTRIES + size // _ENTRY_BYTES
+        self._text_left = _LEAST_TEXT + _TEXT_TIMES * size
         self._index = {id(value): number for number, value in enumerate(objects)}
         self._stack_of: dict[int, int] = {}
         self._frames: dict[int, str] = {}
@@ -149,6 +163,12 @@ class _Reading:
         numbers = np.full(len(state), segment, np.int64)
         return [column[kept] for column in (numbers, address, size, requested, state, blocks.stacks())]
 
+    def take_entries(self, count: int) -> None:
+        """Note that ``count`` entries are read. Raises ``_Bomb`` for more than the file can hold."""
+        self._entries_left -= count
+        if self._entries_left < 0:
+            raise _Bomb
+
     def count(self, said: Message, count: int) -> None:
         """Note ``count`` things that could not be used."""
         self._odd[said] = self._odd.get(said, 0) + count
@@ -167,6 +187,9 @@ class _Reading:
         if known is None:
             frames = self._objects[number]
             texts = [self._frame(frame) for frame in frames[:_LONGEST_STACK]] if type(frames) is list else []
+            self._text_left -= sum(map(len, texts))
+            if self._text_left < 0:
+                raise _Bomb
             text = "\n".join(filter(None, texts))
             known = self._stack_of[number] = self._stacks.setdefault(text, len(self._stacks)) if text else -1
         return known
@@ -203,6 +226,7 @@ class _Entries:
                 plain.append(entry if type(entry) is dict else {})
         if plain:
             self._parts.append(plain)
+        reading.take_entries(sum(map(len, self._parts)) + 1)
 
     def _field(self, name: str) -> tuple[I64, npt.NDArray[np.int8]]:
         """The values of a field and what each is: 1 a number, 2 the number of an object, 0 missing."""
