@@ -500,6 +500,7 @@ class Profile:
             table_sums=lambda: self.tables.sums,
             floor_of=self.floor_of,
             replay_of=self.replay_of,
+            engine=lambda: self.engine,
         )
 
     @once

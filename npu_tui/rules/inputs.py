@@ -12,6 +12,7 @@ from msgspec import Struct
 from npu_tui.analysis.calls import HostOperators
 from npu_tui.analysis.collectives import Collectives, Preprocessing, Transfer
 from npu_tui.analysis.device import Window
+from npu_tui.analysis.engine_steps import EngineSteps
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import dequeue_slices, enqueue_of
 from npu_tui.analysis.memory import Memory
@@ -60,6 +61,7 @@ class Inputs(Struct, frozen=True):
     (kernel_details.csv), memory, what collectives moved (communication.json), the rows of data_preprocess.csv and the
     sums of step_trace_time.csv; all but the collectives are of the whole trace. ``floor_of`` a device is its clock
     minus the host's, ``replay_of`` the model of its run and its host, None where no launch leads to it.
+    ``engine`` gives the steps of an inference engine in figures.
 
     ``planes``, ``copies`` and ``collectives`` raise ``InputError`` if the file is gone.
     """
@@ -81,6 +83,7 @@ class Inputs(Struct, frozen=True):
     table_sums: Callable[[], tuple[str, Overlap]]
     floor_of: Callable[[DevicePart], int]
     replay_of: Callable[[DevicePart], Replay | None]
+    engine: Callable[[], EngineSteps] = EngineSteps
 
 
 I64 = npt.NDArray[np.int64]

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from jobs import by_id
 from test_repetitions import CANN, DEVICE, NO_MODEL, Writer
 
 from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
 from npu_tui.profile.selection import NoPartError, part_of
+from npu_tui.strings import words
 
 LAYER = ("RmsNorm", "MatMulV2", "FusedInferAttentionScore")
 KERNELS = 4 * len(LAYER)
@@ -88,3 +90,18 @@ def test_kinds_and_the_step_of_a_kind(tmp_path: Path) -> None:
     assert part_of(profile, step=4).window == profile.steps[3].window
     with pytest.raises(NoPartError):
         part_of(profile, step="mixed")
+
+
+def test_steps_that_fall_out_of_graph_capture(tmp_path: Path) -> None:
+    profile = served((1, *[4, 4, 9, 4] * 5), eager=(9,), launch=120).profile(tmp_path)
+    found = by_id(profile.findings)["ENGINE.EAGER"]
+    assert found.steps == (4, 8, 12, 16, 20)
+    assert [place.slice for place in found.evidence] == [profile.steps[number - 1].item for number in found.steps]
+    assert "Requests in their batches: 9. The largest batch that a graph replays has 4 requests." in words(found.detail)
+    assert found.unit == "engine_step"
+
+
+@pytest.mark.parametrize("sizes", [(1, *[4] * 20), (1, *[9] * 20)])
+def test_all_in_graphs_or_none_is_no_fall(tmp_path: Path, sizes: tuple[int, ...]) -> None:
+    profile = served(sizes, eager=(9,)).profile(tmp_path)
+    assert "ENGINE.EAGER" not in by_id(profile.findings)
