@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.analysis.device import named_in
-from npu_tui.analysis.outlying import bulk_of
+from npu_tui.analysis.outlying import Bulk, bulk_of
 from npu_tui.rules.blame import COMPILE
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import inside, length_of
+from npu_tui.rules.rule import runs_of
+from npu_tui.trace.classes import step_number
 from npu_tui.trace.message import Message, Said, message
 
 
@@ -22,11 +24,22 @@ def left_out(facts: Facts) -> list[Message]:
         parts.append(message("finding.left_out.unasked", time=time, total=time + facts.total))
     bulk = bulk_of(facts.trace)
     if bulk is not None:
-        parts.append(message("finding.left_out.far", count=bulk.far, hours=bulk.gap / 3.6e12))
+        far = _steps_beyond(facts, bulk)
+        steps: Said = message("finding.left_out.far_steps", steps=runs_of(far)) if far else ""
+        parts.append(message("finding.left_out.far", count=bulk.far, hours=bulk.gap / 3.6e12, steps=steps))
     silent = [step.number for step in facts.inputs.steps if step.number is not None and step.window is None]
     if silent and facts.whole_steps and facts.inputs.step is None and facts.steps:
         parts.append(message("finding.left_out.silent", count=len(silent), first=min(silent)))
     return parts
+
+
+def _steps_beyond(facts: Facts, bulk: Bulk) -> list[int]:
+    """The numbers of the steps whose slice lies beyond ``bulk``."""
+    slices = facts.trace.slices
+    lanes = [lane for lane in facts.trace.lanes if not lane.derived]
+    items = named_in(facts.trace, lanes, lambda name: step_number(name) is not None)
+    items = items[~bulk.holds(slices.start[items], slices.end[items])]
+    return sorted({int(step_number(facts.trace.name_of(item)) or 0) for item in items.tolist()})
 
 
 def _warm_up(facts: Facts) -> Message:

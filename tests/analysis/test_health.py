@@ -96,4 +96,12 @@ def test_what_is_far_away_is_not_judged(tmp_path: Path) -> None:
     assert [round(one.dispatch[0].lost.sum() / 1e4) for one in found] == [2135, 2135]
     assert [finding.id for finding in strayed.findings.findings] == [finding.id for finding in usual.findings.findings]
     assert words(strayed.findings.verdict[0]).startswith("3 slices are left out: by a wrong clock ")
+    assert "among them" not in words(strayed.findings.verdict[0])
+    step = next(e for e in events if str(e.get("name", "")).startswith("ProfilerStep#") and e["ph"] == "X")
+    number = int(step["name"].removeprefix("ProfilerStep#"))
+    moved = [e | {"ts": f"{begin + days:.3f}"} if e is step else e for e in events]
+    (tmp_path / "step").mkdir()
+    (tmp_path / "step" / "trace_view.json").write_text(json.dumps(moved))
+    said = words(profile_at(tmp_path / "step").findings.verdict[0])
+    assert f"h away from all others, the slice of step {number} among them." in said
     assert not words(usual.findings.verdict[0]).startswith("3 slices")
