@@ -84,10 +84,10 @@ def explore(
     """
     if sys.stdout.isatty():
         gc.disable()  # until the trace is there: a collection during imports walks what stays
+    from npu_tui.load.find import is_pickle
     from npu_tui.load.load import opening_of
-    from npu_tui.load.snapshot import is_snapshot
 
-    if len(paths) == 1 and not sys.stdout.isatty() and is_snapshot(paths[0]):
+    if len(paths) == 1 and not sys.stdout.isatty() and is_pickle(paths[0]):
         return write_snapshot(paths[0])
     start = place_of(parser, options)
     openings = [opening_of(path, cached, getattr(options, "source", None)) for path in paths]

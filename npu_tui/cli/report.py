@@ -53,11 +53,11 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
         parser.error(say("cli.fields_of"))
     from npu_tui.jobs.opening import is_kept
     from npu_tui.load.errors import SeveralError
-    from npu_tui.load.snapshot import is_snapshot
+    from npu_tui.load.find import is_pickle
 
     if is_kept(Path(options.path)):
         return write_job(Path(options.path), form, output=options.output)
-    if is_snapshot(Path(options.path)):
+    if is_pickle(Path(options.path)):
         return write_snapshot(Path(options.path), form, options.output)
     try:
         part = part_of(parser, options, (*REPORTING, *_writers(form)))

@@ -43,11 +43,10 @@ _POINTER = b"version https://git-lfs.github.com/spec/"
 _POINTER_SIZE = re.compile(rb"^size (\d{1,18})$", re.MULTILINE)
 _PAGE = re.compile(rb"\s*<(?:!doctype html|html)\b", re.IGNORECASE)
 _OTHERS = (
-    (re.compile(rb"\x80[\x02-\x05]"), "input.snapshot_only"),
     (re.compile(rb"# tracer: "), "input.ftrace"),
     (re.compile(rb"PAR1"), "input.parquet"),
 )
-"""How files of other tools begin that lie near profiles: a memory snapshot, scheduler events, a table of columns."""
+"""how files of other tools begin that lie near profiles: scheduler events, a table of columns."""
 _EXECUTION_TRACE = re.compile(rb'\s*\{\s*"schema"\s*:\s*"\d+\.\d+\.\d+-')
 """How the file of PyTorch's ExecutionTraceObserver begins: https://github.com/facebookresearch/param (et_replay)."""
 _TABLES = (".csv", ".xlsx", ".xls", ".tsv")

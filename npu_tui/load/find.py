@@ -106,7 +106,7 @@ def cluster_folder(path: Path) -> Path | None:
         return None
 
 
-Kind = Literal["trace_view_json", "msprof_json", "json", "database", "companions", "pipe"]
+Kind = Literal["trace_view_json", "msprof_json", "json", "database", "companions", "pipe", "memory"]
 """What the files of a source are, as their names tell; ``json`` are events under any other name.
 
 ``companions`` are tables without a trace: there are no files of events, and ``path`` is their folder.
@@ -263,6 +263,16 @@ def form_of(file: Path) -> Form:
         return "db" if stream.read(len(SQLITE)) == SQLITE else "text"
 
 
+def is_pickle(file: Path) -> bool:
+    """Whether ``file`` begins as a pickle does, such as a memory snapshot."""
+    try:
+        with open_regular(file) as stream:
+            head = stream.read(2)
+    except OSError:
+        return False
+    return len(head) == 2 and head[0] == 0x80 and 2 <= head[1] <= 5
+
+
 def _beside(path: Path, form: Form) -> Source:
     """The trace in ``form`` that lies beside the file ``path``."""
     traces = _traces_in(path.parent, form)
@@ -275,6 +285,8 @@ def _source(opened: Path, path: Path, files: tuple[Path, ...]) -> Source:
     kind: Kind
     if form_of(path) == "db":
         kind = "database"
+    elif is_pickle(path):
+        return Source(opened, path, files, None, "memory")
     elif path.name.startswith("msprof"):
         kind = "msprof_json"
     else:

@@ -63,6 +63,10 @@ def load(
             if source.kind == "companions":
                 health = Health(warnings=[message("odd.no_trace", path=str(source.path))])
                 return build_trace(WholeColumns(), str(source.path), (), source.rank, health)
+            if source.kind == "memory":
+                from npu_tui.load.snapshot_trace import snapshot_trace  # most traces are JSON
+
+                return snapshot_trace(source.path, watcher)
             if source.kind == "database":
                 from npu_tui.load.database import load_database  # most traces are JSON
 
@@ -243,7 +247,8 @@ class Opening(Struct, dict=True, eq=False):
     @once
     def _key(self) -> str | None:
         """The name of its copy, None where it has none."""
-        return copies.key_of(self.source) if self.cached and self.piped is None else None
+        kept = self.cached and self.piped is None and self.source.kind != "memory"
+        return copies.key_of(self.source) if kept else None
 
     @property
     def has_copy(self) -> bool:

@@ -37,16 +37,6 @@ _MOST = 1 << 50
 """Bytes of one block that no device has."""
 
 
-def is_snapshot(path: Path) -> bool:
-    """Whether the file at ``path`` begins as a pickle does."""
-    try:
-        with open_regular(path) as stream:
-            head = stream.read(2)
-    except OSError:
-        return False
-    return len(head) == 2 and head[0] == 0x80 and 2 <= head[1] <= 5
-
-
 def load_snapshot(path: Path, watcher: Watcher = UNWATCHED) -> MemorySnapshot:
     """The snapshot at ``path``. Raises ``InputError`` where it is none, ``OSError`` where it cannot be read."""
     with open_regular(path) as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:

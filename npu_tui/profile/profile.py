@@ -61,7 +61,9 @@ I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 T = TypeVar("T")
 
-SourceKind = Literal["trace_view_json", "msprof_json", "profile_directory", "database", "kineto", "chrome_trace"]
+SourceKind = Literal[
+    "trace_view_json", "msprof_json", "profile_directory", "database", "kineto", "chrome_trace", "memory"
+]
 
 _MOST_PARTS = 8
 """Ranges that a user marks come and go; the last ones stay measured."""
@@ -141,6 +143,8 @@ class Profile:
         """What the user opened, or the database that was found there: by discovery, else by the layers."""
         if self.source is not None and self.source.kind == "database":
             return "database"
+        if self.trace.snapshot is not None:
+            return "memory"
         if is_kineto(self.trace):
             return "kineto"
         if self.source is not None and (self.source.is_directory or self.source.kind == "companions"):
@@ -525,6 +529,10 @@ class Profile:
         """The findings of all devices that did anything. Raises ``InputError`` as ``collectives`` does."""
         from npu_tui.rules.find import find
 
+        if self.trace.snapshot is not None:
+            from npu_tui.rules.snapshot import snapshot_findings
+
+            return snapshot_findings(self.trace)
         self.compute_ahead()
         return find(self._judged, self.threads if len(self.trace.slices) >= _LARGE else 1)
 

@@ -9,8 +9,9 @@ from msgspec import Struct
 
 from npu_tui.analysis.snapshot import Growth, Owner, Pieces, at_peak, failures, growth, owners, pieces
 from npu_tui.rules import pages
-from npu_tui.rules.model import Kind
+from npu_tui.rules.model import SEVERITIES, Evidence, Finding, Findings, Kind
 from npu_tui.trace.message import Message, message
+from npu_tui.trace.model import Trace
 from npu_tui.trace.snapshot import NEVER, SEGMENT_ALLOC, SEGMENT_FREE, DeviceMemory, MemorySnapshot
 from npu_tui.trace.text import brief
 
@@ -68,6 +69,41 @@ def judge(snapshot: MemorySnapshot) -> list[Judged]:
         ]  # fmt: skip
         judged.append(Judged(device, held, grown, unused, found))
     return judged
+
+
+def snapshot_findings(trace: Trace) -> Findings:
+    """The findings of the snapshot that ``trace`` was made of, as the explorer shows them."""
+    found: list[Finding] = []
+    first = 0
+    for one in judge(trace.snapshot) if trace.snapshot is not None else []:
+        found += [_finding(trace, one.device, finding, first) for finding in one.findings]
+        first += len(one.device.lives)
+    found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
+    leaders = tuple(found[:3])
+    return Findings(tuple(found), (), tuple(finding.title for finding in leaders), leaders)
+
+
+def _finding(trace: Trace, device: DeviceMemory, finding: SnapshotFinding, first: int) -> Finding:
+    """``finding`` at its places: the largest blocks of its owner, else the moments of its events."""
+    kind = next(kind for kind in SNAPSHOT_FINDINGS if kind.id == finding.id)
+    evidence = []
+    if finding.owner is not None:
+        members = finding.owner.members
+        largest = members[np.argsort(-device.lives.size[members], kind="stable")][:_LISTED]
+        for item in np.flatnonzero(np.isin(trace.slices.event, first + largest)).tolist():
+            start, end = int(trace.slices.start[item]), int(trace.slices.end[item])
+            lane = int(trace.slices.lane[item])
+            evidence.append(Evidence(start, end, lane, brief(trace.name_of(item)), place_of(finding.owner), item))
+    else:
+        for event in finding.events[:_LISTED]:
+            at = int(device.moments[event]) - trace.start_ns
+            evidence.append(Evidence(at, at + 1, None, message("snapshot.at", event=event), ""))
+    code = None if finding.owner is None else finding.owner.code
+    return Finding(
+        kind.id, "memory", finding.severity, finding.title, finding.detail, tuple(evidence),
+        tuple(message(f"finding.advice.{word}") for word in kind.advice or (kind.id,)), None, "high", (),
+        () if code is None else (code,),
+    )  # fmt: skip
 
 
 def place_of(owner: Owner) -> Message:

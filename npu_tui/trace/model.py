@@ -12,6 +12,7 @@ from msgspec import Struct
 from npu_tui.trace.args import ArgReader, CommunicationArgs, Copies
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import ValueCache
+from npu_tui.trace.snapshot import MemorySnapshot
 
 I8 = npt.NDArray[np.int8]
 I32 = npt.NDArray[np.int32]
@@ -246,6 +247,8 @@ class Trace:
     """The role of every lane, where a parsed copy has it; else empty, and ``lane_roles`` computes it."""
     communication: CommunicationArgs | None = field(default=None, init=False, repr=False, compare=False)
     """The args of communication layers, where a parsed copy has them."""
+    snapshot: MemorySnapshot | None = field(default=None, init=False, repr=False, compare=False)
+    """The memory snapshot that the trace was made of, if it was."""
     copies: Copies | None = field(default=None, init=False, repr=False, compare=False)
     """The copies with a known size, where a parsed copy of the trace has them."""
 

@@ -34,6 +34,9 @@ BEFORE = -1
 NEVER = 2**62
 """The event that ended what is still there."""
 
+EVENT_NS = 1000
+"""The time that one event stands for where none is recorded, ns."""
+
 
 class Events(Struct, eq=False):
     """What the allocator did, in order; (n,) each. ``size`` is what was requested, of segments what was reserved.
@@ -114,6 +117,14 @@ class DeviceMemory(Struct, dict=True, eq=False):
     segments: Segments
     blocks: Blocks
     lives: Lives
+
+    @once
+    def moments(self) -> I64:
+        """The time of every event and of the end, ns; (events + 1,)."""
+        if self.events.time is None:
+            return np.arange(len(self.events) + 1) * EVENT_NS
+        time = np.maximum.accumulate(self.events.time)
+        return np.append(time, time[-1:] + EVENT_NS) if len(time) else np.zeros(1, np.int64)
 
     @once
     def requested(self) -> I64:

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from npu_tui.analysis.snapshot import at_peak, growth, live_bytes, owners, pieces
+from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.cli.main import main
+from npu_tui.cli.options import opened_profile
 from npu_tui.load.pickle_runs import Run
 from npu_tui.load.pickles import PickleError, Unpickler
 from npu_tui.load.snapshot import load_snapshot
@@ -209,3 +211,27 @@ def test_figures_of_real_snapshots(name: str):
         row.peak_reserved_event, row.before_history_bytes, row.growth_bytes_per_step,
     )  # fmt: skip
     assert (row.stacks_at_peak[0].bytes, row.stacks_at_peak[0].blocks) == (282342776, 484)
+
+
+def test_the_explorer_has_blocks_in_segments_curves_and_findings(tmp_path: Path):
+    profile = opened_profile(str(written(tmp_path, simulated(leak=4 * MB))), True, Thresholds())
+    trace = profile.trace
+    assert [lane.name for lane in trace.lanes] == ["history", "0x100000000000 512.0 MiB large"]
+    assert int((trace.slices.category == trace.categories.index("block")).sum()) == 1 + 4 * 202 + 1
+    assert [series.key for series in trace.counters.series] == ["requested", "active", "reserved"]
+    leak = profile.findings.findings[0]
+    assert leak.id == "SNAPSHOT.LEAK"
+    item = leak.evidence[0].slice
+    assert item is not None
+    assert trace.name_of(item) == "4.0 MiB step"
+    assert "/home/me/train.py(9): step;" in trace.stacks[int(trace.slices.stack[item])]
+    args = trace.args.one(int(trace.slices.event[item]))
+    assert args["requested bytes"] == 4 * MB
+    assert trace.slices.start[item] == args["allocated at event"] * 1000  # an event is 1 us of the axis
+
+
+@pytest.mark.parametrize("command", [["check", "--fail-on", "high"], ["whatif"], ["ranks"]])
+def test_other_commands_say_one_line(command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = written(tmp_path, simulated())
+    main([command[0], str(path), *command[1:]])
+    assert "Traceback" not in capsys.readouterr().err
