@@ -208,7 +208,8 @@ class Session:
     def _open(self, place: Path, stamp: object, size: int, call: Call) -> Opened:
         from npu_tui.jobs.opening import is_kept
         from npu_tui.load.load import Opening
-        from npu_tui.load.snapshot import is_snapshot, load_snapshot
+        from npu_tui.load.find import is_pickle
+        from npu_tui.load.snapshot import load_snapshot
         from npu_tui.nearby import refuse_several
         from npu_tui.profile.profile import Profile
         from npu_tui.query.frames import tables_of
@@ -218,7 +219,7 @@ class Session:
             if place not in self._places:
                 self._places.append(place)
             opened = Opened(f"#{self._places.index(place) + 1}", place, stamp, size)
-        if is_snapshot(place):
+        if is_pickle(place):
             from npu_tui.output.memory_report import memory_report
 
             opened.snapshot = memory_report(load_snapshot(place, Watcher(call.tell)))
