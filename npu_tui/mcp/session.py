@@ -207,8 +207,8 @@ class Session:
 
     def _open(self, place: Path, stamp: object, size: int, call: Call) -> Opened:
         from npu_tui.jobs.opening import is_kept
-        from npu_tui.load.load import Opening
         from npu_tui.load.find import is_pickle
+        from npu_tui.load.load import Opening
         from npu_tui.load.snapshot import load_snapshot
         from npu_tui.nearby import refuse_several
         from npu_tui.profile.profile import Profile
