@@ -78,10 +78,10 @@ def placed_links(ranks: Sequence[RankProfile]) -> list[LinkUse]:
 
 
 def judged_links(uses: Iterable[LinkUse]) -> list[Link]:
-    """Every link by source and target, each in the kind it was used in."""
+    """Every link by source and target, each in the kind it was used in; uses without a size and a speed do not count."""
     kinds: dict[tuple[str, str, int], list[LinkUse]] = defaultdict(list)
     for use in uses:
-        if use.size_mb >= _LARGE_MB:
+        if _LARGE_MB <= use.size_mb < math.inf and 0 < use.speed < math.inf:
             kinds[use.transport, use.type, round(math.log2(use.size_mb))].append(use)
     links = [link for same in kinds.values() for link in _of_kind(same)]
     return sorted(links, key=lambda link: (link.source, link.target, link.transport, link.type, link.size_mb))
