@@ -78,7 +78,7 @@ def placed_links(ranks: Sequence[RankProfile]) -> list[LinkUse]:
 
 
 def judged_links(uses: Iterable[LinkUse]) -> list[Link]:
-    """Every link by source and target, each in the kind it was used in; uses without a size and a speed do not count."""
+    """Every link by source and target, each in the kind it was used in; uses without size or speed do not count."""
     kinds: dict[tuple[str, str, int], list[LinkUse]] = defaultdict(list)
     for use in uses:
         if _LARGE_MB <= use.size_mb < math.inf and 0 < use.speed < math.inf:
