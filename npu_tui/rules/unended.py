@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.rule import Draft, Rule
@@ -76,6 +77,7 @@ RULES: tuple[Rule, ...] = (
         check=unended,
         advice=("unended",),
         gpu=("unended_gpu",),
+        pages=(pages.HCCL_TIMEOUT,),
         sources=("Trace Event Format: a beginning (B) without an end is open when the recording stops",),
     ),
 )
