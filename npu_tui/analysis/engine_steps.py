@@ -37,6 +37,7 @@ class EngineStep(Struct, frozen=True):
 
     ``window`` is its time on the device, until the next step begins there; ``start`` and ``host`` are start and length
     of its slice ``item`` (-1: none). In ``window`` devices are ``busy``; in the ``bubble`` at its end they are not.
+    Of the ``unasked`` time nobody has a request: it is part of ``window`` only.
     ``replayed`` of its ``kernels`` are of graphs. ``phases`` are ranges of the host until the next step begins there.
     """
 
@@ -49,6 +50,7 @@ class EngineStep(Struct, frozen=True):
     host: int | None
     busy: int | None
     bubble: int | None
+    unasked: int
     lost: int | None
     kernels: int
     replayed: int
@@ -64,8 +66,8 @@ class EngineStep(Struct, frozen=True):
 
     @property
     def span(self) -> int | None:
-        """The length of ``window``."""
-        return None if self.window is None else self.window.end - self.window.start
+        """The length of ``window`` but for ``unasked`` time."""
+        return None if self.window is None else self.window.end - self.window.start - self.unasked
 
     @property
     def is_replayed(self) -> bool | Literal["mixed"] | None:
@@ -81,9 +83,17 @@ class EngineSteps(Struct, frozen=True):
 
 
 def engine_steps(
-    trace: Trace, steps: Sequence[Step], basis: Basis, devices: Sequence[DeviceSlices], launches: Sequence[Dispatch]
+    trace: Trace,
+    steps: Sequence[Step],
+    basis: Basis,
+    devices: Sequence[DeviceSlices],
+    launches: Sequence[Dispatch],
+    unasked: tuple[I64, I64],
 ) -> EngineSteps:
-    """The figures of ``steps``, each with a window or None; those without a slice (-1) are told by the device alone."""
+    """The figures of ``steps``, each with a window or None; those without a slice (-1) are told by the device alone.
+
+    ``unasked`` is when devices idle as nobody has a request.
+    """
     count = len(steps)
     windows = [step.window or Window(0, 0) for step in steps]
     low, high = (np.array([getattr(window, end) for window in windows], np.int64) for end in ("start", "end"))
@@ -97,7 +107,9 @@ def engine_steps(
     working = covered_within(*covered, low, high)
     last = np.searchsorted(covered[0], high, "left") - 1
     reached = np.where(last >= 0, np.append(covered[1], 0)[last], low)
-    bubble = np.maximum(high - np.maximum(reached, low), 0)
+    idle_from = np.minimum(np.maximum(reached, low), high)
+    bubble = high - idle_from - covered_within(*unasked, idle_from, high)
+    idle = covered_within(*unasked, low, high)
     lost = _lost(trace, launches, low, high)
     graphs = np.zeros(count, np.int64)
     called = graph_calls(trace)
@@ -120,6 +132,7 @@ def engine_steps(
                 int(trace.slices.end[step.item] - trace.slices.start[step.item]) if step.item >= 0 else None,
                 int(working[k]) if there else None,
                 int(bubble[k]) if there else None,
+                int(idle[k]),
                 int(lost[k]) if there and launches else None,
                 kernels,
                 graph_kernels,

@@ -1,14 +1,15 @@
-"""When a server has nothing to do: the thread that launches waits for a request."""
+"""When a server has nothing to do: the thread that launches waits for a request, or its engine is not called."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from npu_tui.analysis.device import named_in
+from npu_tui.analysis.steps import Step
 from npu_tui.trace.intervals import union
 from npu_tui.trace.model import Trace
 
@@ -24,6 +25,8 @@ _WAITS = re.compile(
 """Frames of Python that wait for input: a socket, a queue, a pipe, an event loop with nothing to do."""
 _OF_DATA = re.compile(r"dataloader|torch/utils/data", re.IGNORECASE)
 """Frames below which such waits are for a batch."""
+_FAR_LONGER = 10
+"""Pauses of a server without requests exceed the usual one between two steps so many times."""
 
 
 def request_waits(trace: Trace, threads: Iterable[int], least: float) -> list[tuple[int, int, int]]:
@@ -48,3 +51,28 @@ def request_waits(trace: Trace, threads: Iterable[int], least: float) -> list[tu
         if at < 0 or below[1][at] < end:
             waits.append((start, end, item))
     return waits[::-1]
+
+
+def request_pauses(
+    trace: Trace, steps: Sequence[Step], least: float, calls: Callable[[int, int], bool]
+) -> list[tuple[int, int]]:
+    """Pauses between ``steps`` of an engine in which it may have no request: start and end (the clock of the host).
+
+    They are far longer than usual and ``least`` ns at least. A prefill follows on other work: a request that is being
+    served would go on. Nothing runs meanwhile, by ``calls`` of a time.
+    """
+    called = [step for step in steps if step.engine is not None and step.item >= 0]
+    items = np.array([step.item for step in called], np.int64)
+    start, end = trace.slices.start[items], trace.slices.end[items]
+    if len(items) < 2:
+        return []
+    gaps = start[1:] - np.maximum.accumulate(end)[:-1]
+    long = np.flatnonzero(gaps >= max(least, _FAR_LONGER * float(np.median(gaps))))
+    pauses = []
+    for k in long.tolist():
+        before, after = called[k].engine, called[k + 1].engine
+        low, high = int(start[k + 1] - gaps[k]), int(start[k + 1])
+        new = before is not None and after is not None and before.kind != "prefill" and after.kind == "prefill"
+        if new and not calls(low, high):
+            pauses.append((low, high))
+    return pauses

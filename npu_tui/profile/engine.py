@@ -23,14 +23,16 @@ def engine_of(
     launches: Sequence[Dispatch],
     compute: npt.NDArray[np.bool_],
     rhythm_of: Callable[[], Rhythm | None],
+    unasked_of: Callable[[], tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]],
 ) -> EngineSteps:
     """The steps of an engine in ``trace`` and what tells where they begin; none where no engine works.
 
-    ``rhythm_of`` gives the tokens of a run without ``steps`` of its own, ``compute`` are the kernels.
+    ``rhythm_of`` gives the tokens of a run without ``steps`` of its own, ``compute`` are the kernels, ``unasked_of``
+    gives when no device works as nobody has a request.
     """
     annotated = [step for step in steps if step.engine is not None]
     if annotated:
-        return engine_steps(trace, annotated, "annotations", devices, launches)
+        return engine_steps(trace, annotated, "annotations", devices, launches, unasked_of())
     known = [step for step in steps if step.number is not None]
     basis: Basis = "profiler"
     if known and not is_serving(trace):
@@ -47,4 +49,4 @@ def engine_of(
         ]
     calls = kinds_by_kernels(trace, np.flatnonzero(compute), [step.window or Window(0, 0) for step in known])
     known = [replace(step, engine=call) for step, call in zip(known, calls, strict=True)]
-    return engine_steps(trace, known, basis, devices, launches)
+    return engine_steps(trace, known, basis, devices, launches, unasked_of())

@@ -97,7 +97,8 @@ ENGINE_STEPS = table(
     about="""A step of an inference engine; ``kind`` is prefill, decode, mixed, dummy, capture, diffusion or as written.
 
     ``start_us`` and ``host_us`` are its slice; ``device_span_us`` lasts from its first work on the device to that of
-    the next step, of the last one to its end, and ends with ``bubble_us`` in which devices do nothing. ``graph`` is
+    the next step, of the last one to its end, without time in which nobody has a request (SERVE.IDLE). It ends with
+    ``bubble_us`` in which devices do nothing. ``graph`` is
     True where graphs replay it, "mixed" where they replay a part, None where launches are unknown. ``phases`` are
     ranges of the host, in \u00b5s by name.
     """,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from contextlib import suppress
-from functools import partial
+from functools import partial, reduce
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -35,6 +35,7 @@ from npu_tui.analysis.replay_model import clock_floor
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.find import Source, Writer, writer_of
 from npu_tui.profile.parts import WHOLE_TRACE, Selection, shared
+from npu_tui.trace.intervals import intersection
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import EVENTS, Trace
@@ -324,7 +325,8 @@ class Profile:
             self.device_slices,
             self.dispatch,
             self.compute,
-            lambda: next((facts.rhythm for facts in self.facts if facts.is_serving), None),
+            lambda: next((facts.rhythm for facts in self.whole.facts if facts.is_serving), None),
+            lambda: reduce(lambda span, other: intersection(*span, *other), [row.unasked for row in self.whole.facts]),
         )
 
     @shared

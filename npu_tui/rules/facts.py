@@ -18,7 +18,7 @@ from npu_tui.analysis.operators import kernel_types
 from npu_tui.analysis.overlap import DevicePart, Overlap, dequeue_idle_ratio
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, Replay
 from npu_tui.analysis.replay_device import KERNEL, DeviceTasks
-from npu_tui.analysis.requests import request_waits
+from npu_tui.analysis.requests import request_pauses, request_waits
 from npu_tui.analysis.rhythm import Rhythm, rhythm
 from npu_tui.analysis.steps import Step, warm_up_steps
 from npu_tui.analysis.thresholds import Threshold
@@ -202,7 +202,8 @@ class Facts(TraceSlices):
             unasked = length_of(self.unasked) if self.has_engine_steps else 0
             return (self.replay.recorded - unasked) / self.count
         if self.has_engine_steps:
-            return (sum(_window_of(step).end - _window_of(step).start for step in self.steps)) / self.count
+            length = sum(_window_of(step).end - _window_of(step).start for step in self.steps)
+            return (length - length_of(self.unasked)) / self.count
         items = [step.item for step in self.steps]
         on_host = float(np.mean(self.trace.slices.end[items] - self.trace.slices.start[items]))
         return max(on_host, self.total / self.count)
@@ -236,9 +237,10 @@ class Facts(TraceSlices):
 
     @once
     def waits_for_requests(self) -> list[tuple[int, int, int]]:
-        """Waits of the launching threads for a request, in a run without steps: start, end (host clock) and slice.
+        """Waits of the launching threads for a request, but between training steps: start, end (host clock) and slice.
 
-        They last as long as a token, or what else repeats.
+        They last as long as a token, or what else repeats. Without a frame that waits, those between steps of an engine
+        have no slice (-1).
         """
         if self.part.slices is None or (not self.has_engine_steps and self._are_numbered):
             return []
@@ -251,7 +253,16 @@ class Facts(TraceSlices):
         known = self.rhythm is not None or self.has_engine_steps
         busy = length_of(self.cut(self.busy)) / self.count if known else 0
         threads = {self.trace.lanes[number].tid for number in lanes}
-        return request_waits(self.trace, threads, max(busy, _LEAST_WAIT_NS))
+        least = max(busy, _LEAST_WAIT_NS)
+        waits = request_waits(self.trace, threads, least)
+        if waits or not self.has_engine_steps:
+            return waits
+        return [(*pause, -1) for pause in request_pauses(self.trace, self.inputs.steps, least, self._calls_within)]
+
+    def _calls_within(self, low: int, high: int) -> bool:
+        """Whether the host begins anything in the middle of ``[low, high)`` of its clock."""
+        margin = (high - low) // 20
+        return bool(len(self.host_calls(low + margin, high - margin, after=low)))
 
     @once
     def unasked(self) -> Span:

@@ -207,9 +207,18 @@ def unasked(facts: Facts) -> Draft | None:
     time = length_of(facts.unasked)
     if not time:
         return None
-    items = np.array([item for *_, item in waits], np.int64)
-    name = facts.name_of(int(items[np.argmax(facts.length(items))]), 60)
     share = time / (time + facts.total)
+    items = np.array([item for *_, item in waits if item >= 0], np.int64)
+    if not len(items):
+        pauses = sorted(sorted(waits, key=lambda wait: wait[0] - wait[1])[:10])
+        note = message("finding.unasked.between")
+        return Draft(
+            "info",
+            message("finding.unasked.title_may", time=time, share=share),
+            message("finding.unasked.detail_may", count=len(waits), time=time),
+            tuple(Evidence(low + facts.floor, high + facts.floor, None, "", note) for low, high, _ in pauses),
+        )
+    name = facts.name_of(int(items[np.argmax(facts.length(items))]), 60)
     return Draft(
         "info",
         message("finding.unasked.title", time=time, share=share),

@@ -17,19 +17,33 @@ LAYER = ("RmsNorm", "MatMulV2", "FusedInferAttentionScore")
 KERNELS = 4 * len(LAYER)
 
 
-def served(sizes: tuple[int, ...], eager: tuple[int, ...] = (), launch: float = 60, kernel: float = 20) -> Writer:
-    """Steps that decode `sizes` requests, the first of them a prefill; those of `eager` sizes launch each kernel.
+def served(
+    sizes: tuple[int, ...],
+    eager: tuple[int, ...] = (),
+    launch: float = 60,
+    kernel: float = 20,
+    pause: float = 0,
+    frame: str = "",
+) -> Writer:
+    """Steps that decode `sizes` requests; the first, and those of size 0, are a prefill; `eager` ones launch kernels.
 
-    A graph is launched once and sampling after it, each step after the copy of its inputs. Times in µs.
+    A graph is launched once and sampling after it, each step after the copy of its inputs. `pause` lasts until the next
+    prefill, in a `frame` of Python if it has a name. Times in µs.
     """
     writer, host, free = Writer(), 1_000.0, 0.0
     for place, size in enumerate(sizes):
-        name = f"execute_context_0(0)_generation_{size}({size})" if place else "execute_context_1(900)_generation_0(0)"
+        size *= place > 0
+        name = f"execute_context_0(0)_generation_{size}({size})" if size else "execute_context_1(900)_generation_0(0)"
+        if place and not size:
+            asked = max(host, free) + pause if pause else host
+            if frame:
+                writer.host(frame, host + 5, asked - host - 10, "python_function")
+            host = asked
         begun = host
         writer.host("prepare input", host + 2, 20)
         copied(writer, host + 25)
         at = max(host + 60, free)
-        alone = size in eager or not place
+        alone = size in eager or not size
         for k, kind in enumerate(LAYER * (KERNELS // len(LAYER))):
             if alone or not k:
                 at = max(at, host + 60)
@@ -105,3 +119,34 @@ def test_steps_that_fall_out_of_graph_capture(tmp_path: Path) -> None:
 def test_all_in_graphs_or_none_is_no_fall(tmp_path: Path, sizes: tuple[int, ...]) -> None:
     profile = served(sizes, eager=(9,)).profile(tmp_path)
     assert "ENGINE.EAGER" not in by_id(profile.findings)
+
+
+@pytest.mark.parametrize("frame", ["", "zmq/sugar/socket.py(12): recv"])
+def test_pauses_without_requests_are_in_no_step_time(tmp_path: Path, frame: str) -> None:
+    sizes = (1, *[4] * 6, 0, *[4] * 6, 0, *[4] * 6)
+    asked, paused = (served(sizes, pause=pause, frame=frame if pause else "") for pause in (0, 30_000))
+    (tmp_path / "paused").mkdir()
+    without, profile = asked.profile(tmp_path), paused.profile(tmp_path / "paused")
+    rows, wanted = ({row.kind: row for row in ENGINE_KINDS.records(part)} for part in (profile, without))
+    for kind in ("prefill", "decode"):
+        assert rows[kind].p99_us == pytest.approx(wanted[kind].p99_us, rel=0.15)
+    # A prefill after a pause finds the device dry, as the very first one does.
+    assert rows["decode"].tokens_per_s == pytest.approx(wanted["decode"].tokens_per_s, rel=0.05)
+    assert max(row.bubble_us for row in ENGINE_STEPS.records(profile)) < 200
+    found = by_id(profile.findings)
+    assert found["SERVE.IDLE"].severity == "info"
+    assert words(found["SERVE.IDLE"].title).startswith("No request for 60." if frame else "Perhaps no request for 60.")
+    assert {row.id for row in profile.findings.findings if row.severity != "info"} <= {
+        row.id for row in without.findings.findings
+    }
+
+
+def test_a_pause_before_a_decode_is_no_wait_for_requests(tmp_path: Path) -> None:
+    """Requests that are being served would go on: the host is late."""
+    writer = served((1, *[4] * 6, 0, *[4] * 6), pause=30_000)
+    for event in writer.events:
+        if event["name"] == "execute_context_1(900)_generation_0(0)" and event["ts"] > 2_000:
+            event["name"] = "execute_context_0(0)_generation_1(1)"
+    found = by_id(writer.profile(tmp_path).findings)
+    assert "SERVE.IDLE" not in found
+    assert max(row.gain_ns or 0 for row in found.values()) > 1_000_000
