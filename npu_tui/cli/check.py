@@ -36,14 +36,13 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
 
     limits = []
     for option in LIMITS:
-        text = getattr(options, option)
-        if text is None:
-            continue
-        limit = parse_limit(option, text)
-        if limit is None:
-            key = "gate.bad_share" if option in SHARED else "gate.bad_time"
-            parser.error(say(key, option=f"--{option.replace('_', '-')}", text=text))
-        limits.append(limit)
+        given = getattr(options, option)
+        for text in given if isinstance(given, list) else [given] if given is not None else []:
+            limit = parse_limit(option, text)
+            if limit is None:
+                key = "gate.bad_share" if option in SHARED else "gate.bad_time"
+                parser.error(say(key, option=f"--{option.replace('_', '-')}", text=text))
+            limits.append(limit)
     tolerances = _tolerances(parser, options.tolerance, options.against is not None)
     only, ignore = _ids(parser, options.only), _ids(parser, options.ignore)
     severity, verdicts = _failing(parser, options)
@@ -140,7 +139,7 @@ def check_options(parser: Parser) -> None:
     parser.add_argument("--max-host-late", metavar="LIMIT", help=say("gate.max_host_late"))
     parser.add_argument("--max-lost", metavar="LIMIT", help=say("gate.max_lost"))
     parser.add_argument("--max-exposed-communication", metavar="LIMIT", help=say("gate.max_exposed_communication"))
-    parser.add_argument("--max-step", metavar="TIME", help=say("gate.max_step"))
+    parser.add_argument("--max-step", action="append", metavar="TIME", help=say("gate.max_step"))
     parser.add_argument("--max-rank-wait", metavar="LIMIT", help=say("gate.max_rank_wait"))
     parser.add_argument("--max-own-excess", metavar="LIMIT", help=say("gate.max_own_excess"))
     parser.add_argument("--fail-on", metavar="WHAT", help=say("gate.fail_on"))

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from npu_tui.cli.parser import choose_language, given, meant, parser_of, runner_of
+from npu_tui.cli.parser import choose_language, given, joined, meant, parser_of, runner_of
 from npu_tui.cli.streams import (
     DEBUG,
     DONE,
@@ -113,7 +113,7 @@ def _run(command: str, words: list[str], own: bool) -> int:
         give_up()
     with speaking(language()):  # JSON is English, what goes wrong with it is told in the language of the user
         parser = parser_of(command)
-        options = parser.parse_args(words)
+        options = parser.parse_args(joined(words))
         if getattr(options, "format", None) in ("json", "ndjson"):
             speak(ENGLISH)
         return run(parser, options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -66,6 +67,9 @@ _FLAGS = ("--no-cache",)
 _VALUED = ("--config", "--theme", "--glyphs", "--source", "--lang")
 """Options that may stand before a command, without a value and with one."""
 
+_MAX_STEP = "--max-step"
+_KIND = re.compile(r"[^\s:]+:(p\d+|max)")
+
 _ALIKE = 0.7
 
 
@@ -107,6 +111,19 @@ def given(words: list[str]) -> Given:
         leads = leads and (taken[0] in _FLAGS or name in _VALUED)
         rest += taken
     return Given(command, rest, lang, config)
+
+
+def joined(words: list[str]) -> list[str]:
+    """``words`` with the time in ``--max-step decode:p99 9ms`` as a part of the word before it."""
+    one: list[str] = []
+    for word in words:
+        option, sign, value = one[-1].partition("=") if one else ("", "", "")
+        limit = value if sign and option == _MAX_STEP else one[-1] if one[-2:-1] == [_MAX_STEP] else ""
+        if _KIND.fullmatch(limit):
+            one[-1] += f":{word}"
+        else:
+            one.append(word)
+    return one
 
 
 def meant(word: str) -> str:

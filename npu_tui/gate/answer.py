@@ -92,6 +92,11 @@ def _compared(check: Check) -> str:
 _ORDER = ("fail", "not_measured", "pass")
 
 
+def _name(measure: str) -> str:
+    kind, colon, percentile = measure.partition(":")
+    return say(f"gate.of_kind.{percentile}", kind=kind) if colon else say(f"gate.measure.{measure}")
+
+
 def _line(check: Check) -> str:
     if check.kind in ("finding", "trace"):
         if check.severity is None:
@@ -100,7 +105,7 @@ def _line(check: Check) -> str:
         return say("gate.finding", id=check.id, severity=say(f"severity.{check.severity}"), title=check.text, gain=gain)
     if check.kind == "compared":
         return _compared(check)
-    name = say(f"gate.measure.{check.id}")
+    name = _name(check.id)
     if check.status == "not_measured":
         why = check.text or say("report.unknown")
         return say("gate.unknown.baseline" if check.kind == "baseline" else "gate.unknown", name=name, why=why)

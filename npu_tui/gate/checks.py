@@ -86,10 +86,14 @@ def limit_checks(measured: Measures, limits: list[Limit]) -> list[Check]:
     """One check for each limit; a limit is kept where the value is not above it."""
     checks = []
     for limit in limits:
-        value, most = measured.times[limit.measure], allowed(limit, measured)
+        value, most = measured.times.get(limit.measure), allowed(limit, measured)
         share = value / measured.total if value is not None and measured.total else None
         if value is None or most is None:
             why = measured.reasons.get(limit.measure) or measured.reasons.get("device", "")
+            kind, colon, _ = limit.measure.partition(":")
+            if colon and not why:
+                there = sorted({name.partition(":")[0] for name in measured.times if ":" in name})
+                why = say("gate.no_kind", kind=kind, there=there) if there else say("gate.no_engine")
             checks.append(Check("limit", limit.measure, "not_measured", value, text=why))
             continue
         status = _PASSES[value <= most + _ROUNDING_US]

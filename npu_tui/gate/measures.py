@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -56,8 +57,9 @@ class Measures(Struct, frozen=True):
 def measures(report: Report, incomplete: Mapping[Evidence, Message] = NOTHING_LOST) -> Measures:
     """The measures of ``report``; what rests on ``incomplete`` evidence is not measured, nor is a device without time.
 
-    Step lengths are those of the ``ProfilerStep#N`` slices on the host, percentiles as numpy's ``linear``; the other
-    times are those of ``overlap`` and ``dispatch``, summed over devices.
+    Step lengths are those of the ``ProfilerStep#N`` slices on the host, percentiles as numpy's ``linear``; those of the
+    engine steps of each kind (``decode:p99``) are on the device. The other times are those of ``overlap`` and
+    ``dispatch``, summed over devices.
     """
     overlap = report.overlap
     lengths = [step.duration_us for step in report.steps if step.duration_us is not None]
@@ -72,6 +74,11 @@ def measures(report: Report, incomplete: Mapping[Evidence, Message] = NOTHING_LO
         "host_late": overlap.free_host_late_us,
         "lost": None if None in lost else round(sum(time_lost or 0.0 for time_lost in lost), 3),
     }
+    spans: dict[str, list[float]] = {}
+    for step in report.engine_steps:
+        if step.device_span_us is not None:
+            spans.setdefault(step.kind.lower(), []).append(step.device_span_us)
+    times |= {f"{kind}:{name}": _percentile(spans[kind], rank) for kind in spans for name, rank in PERCENTILES.items()}
     why = {row.id: row.reason for row in report.not_checked}
     lost_evidence = {
         name: words(why)
@@ -106,8 +113,15 @@ SHARED = ("max_free", "max_host_late", "max_lost", "max_exposed_communication")
 """The options that take a share too; a step is not a share of anything."""
 
 
+PERCENTILES = {"p50": 50, "p90": 90, "p99": 99, "max": 100}
+_OF_KIND = re.compile(rf"([^\s:]+):({'|'.join(PERCENTILES)})(?:\s*:\s*|\s+)(\S.*)")
+
+
 class Limit(Struct, frozen=True):
-    """The most that ``measure`` may be: ``share`` of the device time (0..1), or ``time`` in µs."""
+    """The most that ``measure`` may be: ``share`` of the device time (0..1), or ``time`` in µs.
+
+    A measure such as ``decode:p99`` is of the engine steps of one kind.
+    """
 
     measure: str
     share: float | None = None
@@ -128,8 +142,14 @@ def parse_share(text: str) -> float | None:
 
 
 def parse_limit(option: str, text: str) -> Limit | None:
-    """The limit in the value of ``option``; None if it is none. A number without a unit is none: it may mean either."""
+    """The limit in the value of ``option``; None if it is none. A number without a unit is none: it may mean either.
+
+    ``max_step`` takes ``decode:p99:9ms`` or ``decode:p99 9ms`` for the engine steps of a kind, too.
+    """
     measure, share = LIMITS[option], parse_share(text)
+    of_kind = _OF_KIND.fullmatch(text.strip()) if option == "max_step" else None
+    if of_kind is not None:
+        measure, text = f"{of_kind[1].lower()}:{of_kind[2]}", of_kind[3]
     if share is not None:
         return Limit(measure, share=share) if option in SHARED else None
     time = parse_duration(text) if text.strip()[-1:].isalpha() else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from jobs import by_id
 from test_repetitions import CANN, DEVICE, NO_MODEL, Writer
 
+from npu_tui.cli.main import main
 from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
 from npu_tui.profile.selection import NoPartError, part_of
 from npu_tui.strings import words
@@ -104,6 +106,21 @@ def test_kinds_and_the_step_of_a_kind(tmp_path: Path) -> None:
     assert part_of(profile, step=4).window == profile.steps[3].window
     with pytest.raises(NoPartError):
         part_of(profile, step="mixed")
+
+
+def test_limits_on_the_steps_of_a_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    profile = served((1, 4, 4, 9, 4), eager=(9,)).profile(tmp_path)
+    spans = [row.device_span_us for row in ENGINE_STEPS.records(profile) if row.kind == "decode"]
+    path, longest = str(tmp_path / "trace_view.json"), max(spans)
+    assert main(["check", path, "--max-step", f"decode:max:{longest}us", "--max-step", "decode:p50 1us"]) == 1
+    said = capsys.readouterr().out
+    assert "1 of 2 checks" in said
+    assert "decode step, median" in said
+    assert main(["check", "--max-step", "decode:p99", f"{longest}us", path, "--format", "json"]) == 0
+    (check,) = json.loads(capsys.readouterr().out)["checks"]
+    assert (check["id"], check["value_us"]) == ("decode:p99", pytest.approx(np.percentile(spans, 99), abs=0.001))
+    assert main(["check", path, "--max-step", "mixed:p90:1s"]) == 1
+    assert "no engine step on the device is of the kind mixed; there are: decode and prefill" in capsys.readouterr().out
 
 
 def test_steps_that_fall_out_of_graph_capture(tmp_path: Path) -> None:
