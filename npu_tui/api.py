@@ -286,9 +286,10 @@ class Profile(Tables):
         with errors_of_api():
             return "\n".join(words(line) for line in self.measured.findings.verdict)
 
-    def report(self, range: Span | None = None, step: int | None = None) -> Report:
+    def report(self, range: Span | None = None, step: int | str | None = None) -> Report:
         """The report about all of it, about a ``range`` of time, or about ``ProfilerStep#step`` on the device.
 
+        ``step`` may be a kind of engine steps such as ``decode``: the one of median length.
         Raises ``Error`` for a range or step that is not there.
         """
         with errors_of_api():
@@ -302,14 +303,14 @@ class Profile(Tables):
         with errors_of_api():
             return Comparison(Compare(Side(self.measured), Side(other.measured)))
 
-    def timeline(self, range: Span | None = None, step: int | None = None, dark: bool = False) -> Timeline:
+    def timeline(self, range: Span | None = None, step: int | str | None = None, dark: bool = False) -> Timeline:
         """The lanes as a picture: a ``range`` of time, ``ProfilerStep#step``, or the first step; at most 60 rows."""
         from npu_tui.output.timeline import timeline_files
 
         with errors_of_api():
             return Timeline(timeline_files(self._part(range, step))[dark])
 
-    def _part(self, span: Span | None, step: int | None) -> Measured:
+    def _part(self, span: Span | None, step: int | str | None) -> Measured:
         from npu_tui.analysis.device import EVERYTHING, Window
         from npu_tui.profile.parts import Selection
         from npu_tui.profile.selection import NoPartError, part_of

@@ -112,7 +112,7 @@ class Crop(Arguments, frozen=True, kw_only=True):
     path: Path
     output: Annotated[str, Meta(description="A new .json or .json.gz file below a root")]
     range: Annotated[str | None, Meta(description="Only this time, e.g. 12ms..14ms")] = None
-    step: int | None = None
+    step: int | str | None = None
     lanes: Annotated[Texts, Meta(description="Only lanes or layers with this in their names")] = []
     slices: Annotated[Texts, Meta(description="Only slices with this in their names")] = []
     clip: bool = False

@@ -10,6 +10,7 @@ import pytest
 from jobs import by_id
 from test_repetitions import CANN, DEVICE, NO_MODEL, Writer
 
+import npu_tui
 from npu_tui.cli.main import main
 from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
 from npu_tui.profile.selection import NoPartError, part_of
@@ -106,6 +107,8 @@ def test_kinds_and_the_step_of_a_kind(tmp_path: Path) -> None:
     assert part_of(profile, step=4).window == profile.steps[3].window
     with pytest.raises(NoPartError):
         part_of(profile, step="mixed")
+    report = npu_tui.open(tmp_path / "trace_view.json").report(step="decode")
+    assert report.data.selection.step == decoding[2].ordinal
 
 
 def test_limits_on_the_steps_of_a_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
