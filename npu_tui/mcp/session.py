@@ -114,24 +114,15 @@ class Opened:
         self.name, self.place, self.stamp, self.size = name, place, stamp, size
         self.profile: Profile | None = None
         self.snapshot: MemoryReport | None = None
-        self._tables: ProfileTables | None = None
+        self.tables: ProfileTables
         self._made: OrderedDict[object, Any] = OrderedDict()
         self._lock = RLock()
 
     @property
-    def tables(self) -> ProfileTables:
-        """The tables. Raises ``Refusal`` for a memory snapshot, which has none."""
-        if self._tables is None:
-            raise Refusal(message("mcp.is_snapshot", path=str(self.place)))
-        return self._tables
-
-    @tables.setter
-    def tables(self, tables: ProfileTables) -> None:
-        self._tables = tables
-
-    @property
     def job(self) -> Job:
-        """The job; ``KeyError`` for one profile alone."""
+        """The job; ``KeyError`` for one profile alone. Raises ``Refusal`` for a memory snapshot."""
+        if self.snapshot is not None:
+            raise Refusal(message("mcp.is_snapshot", path=str(self.place)))
         return self.tables.job
 
     def kept(self, key: object, make: Callable[[], Any]) -> Any:
@@ -209,7 +200,7 @@ class Session:
         from npu_tui.jobs.opening import is_kept
         from npu_tui.load.find import is_pickle
         from npu_tui.load.load import Opening
-        from npu_tui.load.snapshot import load_snapshot
+        from npu_tui.load.snapshot_trace import snapshot_trace
         from npu_tui.nearby import refuse_several
         from npu_tui.profile.profile import Profile
         from npu_tui.query.frames import tables_of
@@ -222,7 +213,10 @@ class Session:
         if is_pickle(place):
             from npu_tui.output.memory_report import memory_report
 
-            opened.snapshot = memory_report(load_snapshot(place, Watcher(call.tell)))
+            trace = snapshot_trace(place, Watcher(call.tell))
+            assert trace.snapshot is not None
+            opened.snapshot = memory_report(trace.snapshot)
+            opened.tables = tables_of(Profile(trace, None, self.thresholds, self._threads))
             return opened
         opening = Opening(place)
         try:
@@ -272,7 +266,8 @@ class Session:
 def one_profile(opened: Opened) -> Profile:
     """The profile that is open. Raises ``Refusal`` for a job or a snapshot, with what is there."""
     if opened.profile is None:
-        opened.tables  # noqa: B018 - a snapshot has none and says so
+        if opened.snapshot is not None:
+            raise Refusal(message("mcp.is_snapshot", path=str(opened.place)))
         raise Refusal(message("mcp.is_job", path=str(opened.place)))
     return opened.profile
 

@@ -22,6 +22,7 @@ from npu_tui.profile.launch_tables import CODE_LINES, FREE, LAUNCHES
 from npu_tui.profile.module_tables import MODULES
 from npu_tui.profile.network_tables import NETWORK
 from npu_tui.profile.profile import Profile
+from npu_tui.profile.snapshot_tables import BLOCKS, EVENTS, SEGMENTS, STACKS
 from npu_tui.profile.table import Array, Column, Kind, Labels, Numbers, Sheet, Table
 from npu_tui.profile.trace_tables import COUNTERS, HOST_OPERATORS, LINKS, OVERVIEW, SLICES
 from npu_tui.profile.work_tables import APIS, KERNELS, OPERATORS, STEPS
@@ -40,7 +41,7 @@ TABLES: dict[str, Table] = {
     for table in (
         SLICES, LINKS, LAUNCHES, KERNELS, OPERATORS, HOST_OPERATORS, COLLECTIVES, ARRIVALS, COUNTERS, STEPS, FREE,
         FINDINGS, EVIDENCE, MEMORY, ALLOCATIONS, APIS, CODE_LINES, MODULES, BORROWED_CODE, FUSION, ENGINE_STEPS,
-        ENGINE_KINDS, NETWORK, OVERVIEW, RANKS,
+        ENGINE_KINDS, NETWORK, BLOCKS, EVENTS, SEGMENTS, STACKS, OVERVIEW, RANKS,
     )
 }  # fmt: skip
 """Every table by name."""

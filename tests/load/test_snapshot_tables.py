@@ -1,0 +1,72 @@
+"""The tables of memory snapshots: sums of a simulated run, and of real files by other programs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import npu_tui
+from tests.conftest import WITHOUT_TRACES
+from tests.load.test_snapshot import MB, simulated, written
+
+STACKS = "SELECT sum(peak_bytes) p, sum(peak_blocks) b, sum(end_bytes) e, sum(blocks) n FROM stacks"
+STATES = "SELECT state, count(*) n, sum(size) s, sum(taken) t FROM blocks GROUP BY state ORDER BY state"
+ACTIONS = "SELECT action, count(*) n FROM events WHERE action <> 'x' GROUP BY action ORDER BY action"
+SEGMENTS = "SELECT count(*) n, sum(size) s, sum(unused) u FROM segments"
+
+
+def asked(path: Path, sql: str) -> list[Any]:
+    return [tuple(row) for row in npu_tui.open(path).sql(sql).rows()]
+
+
+def test_tables_of_a_simulated_run(tmp_path: Path):
+    path = written(tmp_path, simulated(leak=4 * MB))
+    assert asked(path, STACKS) == [((64 + 200 + 32 + 4 * 4) * MB, 206, (64 + 32 + 16) * MB, 1 + 1 + 4 * 202)]
+    assert asked(path, STATES) == [
+        ("active_allocated", 6, 112 * MB, 112 * MB + 6 * 512), ("freed", 804, 800 * MB + 160, None),
+        ("inactive", 1, None, 8 * MB),
+    ]  # fmt: skip
+    assert asked(path, SEGMENTS) == [(1, 512 * MB, 8 * MB)]
+    assert asked(path, "SELECT file, line, end_bytes FROM stacks WHERE line = 9") == [("/home/me/train.py", 9, 16 * MB)]
+    # The stack of a block says who allocated it, its event when.
+    joined = "FROM blocks b JOIN events e ON b.allocated_at = e.event JOIN stacks s ON b.stack = s.stack"
+    assert asked(path, f"SELECT e.event, s.line {joined} WHERE b.size = {32 * MB}") == [(204, 7)]
+
+
+REAL = {
+    "snapshot_1768383987920985470": (471498368, 968, 0, 3216, {"freed": 3216}, 551550976, 551550976),
+    "snapshot_expandable": (
+        597327488,
+        971,
+        408384288,
+        3219,
+        {"active_allocated": 645, "freed": 2574},
+        643825664,
+        235126784,
+    ),
+    "snapshot_with_empty_cache": (
+        597327488,
+        971,
+        408384288,
+        3219,
+        {"active_allocated": 645, "freed": 2574},
+        509607936,
+        93190144,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_tables_of_real_snapshots(name: str):
+    folder = os.environ.get("NPU_TUI_TRACES")
+    path = Path(folder or "", "memory", f"{name}.pkl")
+    if not folder or not path.exists():
+        pytest.skip(reason=WITHOUT_TRACES)
+    *held, states, reserved, unused = REAL[name]
+    assert asked(path, STACKS) == [tuple(held)]
+    assert {state: count for state, count, *_ in asked(path, STATES) if state != "inactive"} == states
+    assert [row[1:] for row in asked(path, SEGMENTS)] == [(reserved, unused)]
+    assert dict(asked(path, ACTIONS))["alloc"] == held[3] - (0 if held[2] == 0 else 320)
