@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from npu_tui.analysis.evidence import Evidence
     from npu_tui.gate.answer import Answer
     from npu_tui.gate.checks import Check
+    from npu_tui.gate.memory import MemoryLimit
     from npu_tui.profile.profile import Profile
     from npu_tui.trace.message import Message
 
@@ -43,13 +44,18 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
                 key = "gate.bad_share" if option in SHARED else "gate.bad_time"
                 parser.error(say(key, option=f"--{option.replace('_', '-')}", text=text))
             limits.append(limit)
+    memory_limits = _memory_limits(parser, options)
     tolerances = _tolerances(parser, options.tolerance, options.against is not None)
     only, ignore = _ids(parser, options.only), _ids(parser, options.ignore)
     severity, verdicts = _failing(parser, options)
     _refuse_useless(parser, options, severity)
-    if not (limits or severity or options.baseline or options.write_baseline or options.against):
+    if not (limits or memory_limits or severity or options.baseline or options.write_baseline or options.against):
         parser.error(say("gate.nothing"))
 
+    from npu_tui.load.find import is_pickle
+
+    if is_pickle(Path(options.path)):
+        return _check_snapshot(parser, options, memory_limits, [limit.measure for limit in limits], severity)
     from npu_tui.gate.measures import baseline, read_baseline, write_baseline
 
     base = read_baseline(Path(options.baseline)) if options.baseline else None
@@ -57,12 +63,14 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
     from npu_tui.gate.answer import Answer
     from npu_tui.gate.checks import baseline_checks, differences, finding_checks, limit_checks, trace_checks
     from npu_tui.gate.measures import measures
+    from npu_tui.gate.memory import unmeasured
     from npu_tui.output.report import report
 
     allowed = allowed_loss(parser, options)
     found, lost = report(part), lost_in(part, allowed)
     measured = measures(found, lost)
     checks = limit_checks(measured, limits) + finding_checks(found, severity, only, ignore, lost)
+    checks += unmeasured([limit.measure for limit in memory_limits], say("gate.memory.no_snapshot"))
     losses: list[Mapping[Evidence, Message]] = [lost]
     if options.against:
         compared, of_base = _against(part.whole, options, tolerances, verdicts, lost, allowed)
@@ -105,6 +113,42 @@ def _told(answer: Answer, form: str) -> int:
     return PASSED if answer.passed else FAILED
 
 
+def _memory_limits(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[MemoryLimit]:
+    """The limits on memory that ``options`` give."""
+    from npu_tui.gate.memory import MEMORY_LIMITS, parse_memory_limit
+
+    limits = []
+    for option in MEMORY_LIMITS:
+        text = getattr(options, option)
+        limit = None if text is None else parse_memory_limit(option, text)
+        if text is not None and limit is None:
+            parser.error(say(f"gate.memory.bad_{option}", text=text))
+        if limit is not None:
+            limits.append(limit)
+    return limits
+
+
+def _check_snapshot(
+    parser: Parser, options: argparse.Namespace, limits: list[MemoryLimit], times: list[str], severity: str | None
+) -> int:
+    """Answer ``limits`` on a memory snapshot and findings of ``severity``; limits on ``times`` are not measured."""
+    from npu_tui.gate.answer import Answer
+    from npu_tui.gate.memory import memory_checks, memory_finding_checks, memory_notes, unmeasured
+    from npu_tui.load.snapshot import load_snapshot
+
+    for option in ("against", "baseline", "write_baseline", "range", "step"):
+        if getattr(options, option) is not None:
+            parser.error(say("gate.memory.alone", option=f"--{option.replace('_', '-')}"))
+    only, ignore = _ids(parser, options.only), _ids(parser, options.ignore)
+    snapshot, allowed = load_snapshot(Path(options.path)), allowed_loss(parser, options)
+    checks = [
+        *memory_checks(snapshot, limits, allowed),
+        *unmeasured(times, say("gate.memory.no_times")),
+        *memory_finding_checks(snapshot, severity, only, ignore, allowed),
+    ]
+    return _told(Answer(options.path, checks, memory_notes(snapshot, limits), options.allow_unmeasured), options.format)
+
+
 def _check_job(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     """Answer the limits on a job; those on one profile do not go with them."""
     from npu_tui.gate.answer import Answer
@@ -112,7 +156,7 @@ def _check_job(parser: argparse.ArgumentParser, options: argparse.Namespace) -> 
     from npu_tui.jobs.opening import open_job
 
     others = ("max_free", "max_host_late", "max_lost", "max_exposed_communication", "max_step", "fail_on", "against",
-              "baseline", "write_baseline", "range", "step")  # fmt: skip
+              "max_peak", "max_fragmentation", "baseline", "write_baseline", "range", "step")  # fmt: skip
     for option in others:
         if getattr(options, option) is not None:
             parser.error(say("gate.job.alone", option=f"--{option.replace('_', '-')}"))
@@ -142,6 +186,8 @@ def check_options(parser: Parser) -> None:
     parser.add_argument("--max-step", action="append", metavar="TIME", help=say("gate.max_step"))
     parser.add_argument("--max-rank-wait", metavar="LIMIT", help=say("gate.max_rank_wait"))
     parser.add_argument("--max-own-excess", metavar="LIMIT", help=say("gate.max_own_excess"))
+    parser.add_argument("--max-peak", metavar="SIZE", help=say("gate.max_peak"))
+    parser.add_argument("--max-fragmentation", metavar="SHARE", help=say("gate.max_fragmentation"))
     parser.add_argument("--fail-on", metavar="WHAT", help=say("gate.fail_on"))
     parser.add_argument("--against", metavar="BASE", help=say("gate.against"))
     parser.add_argument("--only", action="append", default=[], metavar="IDS", help=say("gate.only"))
@@ -233,8 +279,9 @@ def _ids(parser: argparse.ArgumentParser, texts: list[str]) -> list[str]:
     if not texts:
         return []
     from npu_tui.rules.find import RULES
+    from npu_tui.rules.snapshot import SNAPSHOT_FINDINGS
 
-    known = tuple(rule.id for rule in RULES)
+    known = tuple(kind.id for kind in (*RULES, *SNAPSHOT_FINDINGS))
     found = [id_.strip().upper() for text in texts for id_ in text.split(",") if id_.strip()]
     for id_ in found:
         if id_ not in known:

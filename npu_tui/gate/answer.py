@@ -10,7 +10,7 @@ from npu_tui.gate.checks import Check
 from npu_tui.output.document import Block, Cell, Document, Paragraph, Table
 from npu_tui.output.values import share_text, time_text
 from npu_tui.strings import say
-from npu_tui.trace.text import printable
+from npu_tui.trace.text import memory_text, printable
 
 SCHEMA_VERSION = 1
 
@@ -34,7 +34,10 @@ class Answer(Struct, frozen=True):
 
 
 def answer_object(answer: Answer) -> dict[str, Any]:
-    """The JSON of an answer, schema 1: times in µs, shares 0..1, null for what does not apply or is not known."""
+    """The JSON of an answer, schema 1: times in µs, memory in bytes, shares 0..1.
+
+    What does not apply or is not known is null.
+    """
     return {
         "schema_version": SCHEMA_VERSION,
         "path": printable(answer.path),
@@ -55,6 +58,8 @@ def answer_object(answer: Answer) -> dict[str, Any]:
                 "tolerance": check.tolerance,
                 "severity": check.severity,
                 "text": printable(check.text),
+                "value_bytes": check.value_bytes,
+                "allowed_bytes": check.allowed_bytes,
             }
             for check in answer.checks
         ],
@@ -109,6 +114,8 @@ def _line(check: Check) -> str:
     if check.status == "not_measured":
         why = check.text or say("report.unknown")
         return say("gate.unknown.baseline" if check.kind == "baseline" else "gate.unknown", name=name, why=why)
+    if check.value_bytes is not None and check.allowed_bytes is not None:
+        return _memory(check, name, check.value_bytes, check.allowed_bytes)
     value, most, over = check.value_us, check.allowed_us, check.over_us
     assert value is not None
     assert most is not None
@@ -132,4 +139,16 @@ def _line(check: Check) -> str:
         limit=share_text(check.allowed_share),
         most=time_text(most),
         distance=distance,
+    )
+
+
+def _memory(check: Check, name: str, value: int, most: int) -> str:
+    over = value - most
+    distance = say("gate.memory.above" if over > 0 else "gate.below", over=memory_text(abs(over)))
+    key, shares = "gate.memory", {}
+    if check.share is not None:
+        key = "gate.memory.share"
+        shares = {"share": share_text(check.share), "limit": share_text(check.allowed_share or 0.0)}
+    return say(
+        key, name=name, where=check.text, value=memory_text(value), most=memory_text(most), distance=distance, **shares
     )

@@ -38,7 +38,9 @@ _PASSES: dict[bool, Status] = {True: "pass", False: "fail"}
 
 
 class Check(Struct, frozen=True):
-    """One answer. Times are µs, shares are of the device time; what does not apply or is not known is None.
+    """One answer. Times are µs, shares are of the device time, of memory of what is reserved.
+
+    What does not apply or is not known is None.
 
     ``id`` is the measure or the finding. Against a baseline ``allowed_us`` includes tolerance and noise.
     """
@@ -54,6 +56,8 @@ class Check(Struct, frozen=True):
     tolerance: float | None = None
     severity: str | None = None
     text: str = ""
+    value_bytes: int | None = None
+    allowed_bytes: int | None = None
 
     @property
     def over_us(self) -> float | None:
@@ -154,6 +158,8 @@ def finding_checks(
     if why is not None:
         checks.append(Check("finding", _ALL, "not_measured", text=why))
     for wanted in sorted(set(only) - set(ignore) - {check.id for check in checks}):
+        if wanted.startswith("SNAPSHOT."):
+            unknown[wanted] = say("gate.memory.no_snapshot")
         status = "not_measured" if wanted in unknown else "pass"
         checks.append(Check("finding", wanted, status, text=unknown.get(wanted, say("gate.finding.absent"))))
     return checks if fail_on else []

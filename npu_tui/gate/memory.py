@@ -1,0 +1,144 @@
+"""A memory snapshot held against limits and findings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from msgspec import Struct
+
+from npu_tui.analysis.snapshot import pieces
+from npu_tui.gate.checks import SEVERITIES, Check, Status
+from npu_tui.gate.measures import parse_share
+from npu_tui.rules.snapshot import judge
+from npu_tui.strings import say, words
+from npu_tui.trace.snapshot import BEFORE, MemorySnapshot
+
+MEMORY_LIMITS = {"max_peak": "peak", "max_fragmentation": "fragmentation"}
+"""The measure that each option limits."""
+
+_SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)\s*([kmgt]?)(i?)b", re.IGNORECASE)
+_POWERS = ("", "k", "m", "g", "t")
+_NO_BYTES = ("odd.memory_frame",)
+"""What could not be used of a snapshot and changes no figure in bytes."""
+
+
+class MemoryLimit(Struct, frozen=True):
+    """The most that ``measure`` may be: ``size`` in bytes, or ``share`` of what is reserved (0..1)."""
+
+    measure: str
+    size: int | None = None
+    share: float | None = None
+
+
+def parse_size(text: str) -> int | None:
+    """The bytes in ``56GB`` (56e9), ``52.5 GiB`` or ``800MB``; None if it is no size. A number alone is none."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        return None
+    factor: int = (1024 if match[3] else 1000) ** _POWERS.index(match[2].lower())
+    return round(float(match[1]) * factor)
+
+
+def parse_memory_limit(option: str, text: str) -> MemoryLimit | None:
+    """The limit in the value of ``option``; None if it is none."""
+    measure = MEMORY_LIMITS[option]
+    if measure == "peak":
+        size = parse_size(text)
+        return None if size is None else MemoryLimit(measure, size=size)
+    share = parse_share(text)
+    return None if share is None else MemoryLimit(measure, share=share)
+
+
+def memory_checks(snapshot: MemorySnapshot, limits: Collection[MemoryLimit], allowed_loss: float = 0.0) -> list[Check]:
+    """One check for each limit, of the device where the value is highest.
+
+    The peak is the most bytes requested at a time in the history, fragmentation the share of reserved memory that lies
+    in inactive blocks at the end. A snapshot that has lost more than ``allowed_loss`` of its entries measures nothing.
+    """
+    lost = snapshot_loss(snapshot, allowed_loss)
+    if lost is not None:
+        return [Check("limit", limit.measure, "not_measured", text=lost) for limit in limits]
+    return [_peak(snapshot, limit) if limit.measure == "peak" else _fragmentation(snapshot, limit) for limit in limits]
+
+
+def _peak(snapshot: MemorySnapshot, limit: MemoryLimit) -> Check:
+    if not snapshot.devices:
+        return Check("limit", limit.measure, "not_measured", text=say("snapshot.nothing"))
+    device = max(snapshot.devices, key=lambda device: device.peak[1])
+    value, most = device.peak[1], limit.size or 0
+    # What is allocated in the end is the least that the peak can have been.
+    if value <= most and any(not len(device.events) for device in snapshot.devices):
+        return Check("limit", limit.measure, "not_measured", text=say("gate.memory.no_history"))
+    status: Status = "pass" if value <= most else "fail"
+    where = say("gate.memory.device", device=device.device)
+    if device.peak[0] != BEFORE:
+        where = say("gate.memory.event", device=device.device, event=device.peak[0])
+    return Check("limit", limit.measure, status, text=where, value_bytes=value, allowed_bytes=most)
+
+
+def _fragmentation(snapshot: MemorySnapshot, limit: MemoryLimit) -> Check:
+    rows = []
+    for device in snapshot.devices:
+        reserved, inactive = int(device.segments.size.sum()), pieces(device).inactive
+        if reserved:
+            rows.append((inactive / reserved, inactive, reserved, device.device))
+    if not rows:
+        return Check("limit", limit.measure, "not_measured", text=say("gate.memory.no_segments"))
+    share, inactive, reserved, number = max(rows)
+    most = limit.share or 0.0
+    status: Status = "pass" if share <= most + _ROUNDING else "fail"
+    where = say("gate.memory.device", device=number)
+    return Check(
+        "limit", limit.measure, status, share=share, allowed_share=most, text=where,
+        value_bytes=inactive, allowed_bytes=int(most * reserved),
+    )  # fmt: skip
+
+
+_ROUNDING = 1e-9
+
+
+def snapshot_loss(snapshot: MemorySnapshot, allowed: float = 0.0) -> str | None:
+    """Why the figures of ``snapshot`` do not count: more than ``allowed`` of its entries could not be used."""
+    lost = {said: count for said, count in snapshot.odd.items() if count and said.code not in _NO_BYTES}
+    rows = sum(len(device.events) + len(device.segments) + len(device.blocks) for device in snapshot.devices)
+    missing = sum(lost.values())
+    if missing <= allowed * (rows + missing):
+        return None
+    return say("gate.memory.lost", count=missing, what=words(max(lost, key=lambda said: lost[said])))
+
+
+def memory_finding_checks(
+    snapshot: MemorySnapshot, fail_on: str | None, only: Collection[str], ignore: Collection[str], allowed: float = 0.0
+) -> list[Check]:
+    """One check for each finding that counts; those at ``fail_on`` or graver fail.
+
+    Findings of a profile in ``only`` are not measured, and none is where entries of the snapshot are lost.
+    """
+    if fail_on is None:
+        return []
+    failing = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
+    checks = []
+    for finding in [finding for one in judge(snapshot) for finding in one.findings]:
+        if finding.id not in ignore and (not only or finding.id in only):
+            status: Status = "fail" if finding.severity in failing else "pass"
+            checks.append(Check("finding", finding.id, status, severity=finding.severity, text=words(finding.title)))
+    lost = snapshot_loss(snapshot, allowed)
+    if lost is not None:
+        checks.append(Check("finding", "findings", "not_measured", text=lost))
+    for wanted in sorted(set(only) - set(ignore) - {check.id for check in checks}):
+        of_memory = wanted.startswith("SNAPSHOT.")
+        why = say("gate.finding.absent" if of_memory else "gate.memory.of_profile")
+        checks.append(Check("finding", wanted, "pass" if of_memory else "not_measured", text=why))
+    return checks
+
+
+def unmeasured(measures: Collection[str], why: str) -> list[Check]:
+    """A check for each of ``measures`` that does not apply, because ``why``."""
+    return [Check("limit", measure, "not_measured", text=why) for measure in measures]
+
+
+def memory_notes(snapshot: MemorySnapshot, limits: Collection[MemoryLimit]) -> list[str]:
+    """That the history begins with memory in use: a higher peak before it would not show."""
+    started = [device for device in snapshot.devices if len(device.events) and device.before]
+    return [say("gate.memory.before")] if started and any(limit.measure == "peak" for limit in limits) else []
