@@ -63,6 +63,8 @@ def launched_by(trace: Trace, begins: I64) -> Work:
     item = np.concatenate(spans) if spans else np.zeros(0, np.int64)
     kinds = (*_WORK, OpClass.MEMORY)
     item = item[np.isin(slices.op_class[item], kinds)]
+    typed = slices.task_type[item] >= 0
+    item = item[typed] if typed.any() else item  # ranges of mstx on the device are no tasks
     link = launch_links(trace)
     link = link[links.target_slice[link] >= 0]
     if not len(link) or not len(item):

@@ -12,12 +12,13 @@ from msgspec import Struct
 
 from npu_tui.analysis.device import DeviceSlices, Window, named_on
 from npu_tui.analysis.engine_calls import launched_by
-from npu_tui.analysis.launches import Dispatch, graph_calls
+from npu_tui.analysis.launches import Dispatch, graph_calls, graph_launches
 from npu_tui.analysis.rhythm import Basis
 from npu_tui.analysis.steps import Step
-from npu_tui.trace.arrays import BySlice
+from npu_tui.trace.arrays import BySlice, distinct
 from npu_tui.trace.engine_names import PHASES, EngineName, phase_of
 from npu_tui.trace.intervals import covered_within, union
+from npu_tui.trace.kineto import launch_links
 from npu_tui.trace.model import LayerKind, Trace
 
 I64 = npt.NDArray[np.int64]
@@ -111,10 +112,8 @@ def engine_steps(
     bubble = high - idle_from - covered_within(*unasked, idle_from, high)
     idle = covered_within(*unasked, low, high)
     lost = _lost(trace, launches, low, high)
-    graphs = np.zeros(count, np.int64)
     called = graph_calls(trace)
-    at = np.searchsorted(begins, called, "right") - 1
-    np.add.at(graphs, at[at >= 0], 1)
+    graphs = _counted(called if on_host else _graph_starts(trace), begins)
     phases = _phases(trace, begins, ends) if on_host else {}
     known = bool(len(launches)) or bool(len(called))
     rows = []
@@ -143,6 +142,23 @@ def engine_steps(
             )
         )
     return EngineSteps(rows, basis)
+
+
+def _counted(times: I64, begins: I64) -> I64:
+    """How many of ``times`` lie in each step; (steps,)."""
+    at = np.searchsorted(begins, times, "right") - 1
+    return np.bincount(at[at >= 0], minlength=len(begins))
+
+
+def _graph_starts(trace: Trace) -> I64:
+    """When the first kernel of each launched graph starts, ns."""
+    links, link = trace.links, launch_links(trace)
+    link = link[links.target_slice[link] >= 0]
+    link = link[graph_launches(trace, link)]
+    launch, of_link = distinct(links.source_event[link].astype(np.int64))
+    start = np.full(len(launch), 2**62)
+    np.minimum.at(start, of_link, trace.slices.start[links.target_slice[link]])
+    return start
 
 
 def _captured(kernels: int, replayed: int, launched: int) -> Captured:

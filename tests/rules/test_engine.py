@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+import sys
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 from jobs import by_id
+from measured import profile_at
 from test_repetitions import CANN, DEVICE, NO_MODEL, Writer
 
 import npu_tui
 from npu_tui.cli.main import main
+from npu_tui.output.report import report
 from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
 from npu_tui.profile.selection import NoPartError, part_of
 from npu_tui.strings import words
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "load" / "database"))
+
+from small import LAUNCHES, small_database
 
 LAYER = ("RmsNorm", "MatMulV2", "FusedInferAttentionScore")
 KERNELS = 4 * len(LAYER)
@@ -90,6 +100,56 @@ def test_what_each_step_did(tmp_path: Path) -> None:
     starts = np.array([row.device_start_us for row in rows])
     assert np.diff(starts) == pytest.approx([row.device_span_us for row in rows[:-1]])
     assert all(row.phases == {"prepare": 20.0, "sample": 40.0} for row in rows)
+
+
+def renamed(writer: Writer, name: Callable[[int], str]) -> Writer:
+    """The steps of `writer` under other names, by their numbers."""
+    steps = [event for event in writer.events if event["name"].startswith("execute_")]
+    for number, event in enumerate(steps, 1):
+        event["name"] = name(number)
+    return writer
+
+
+@pytest.mark.parametrize(
+    ("name", "eager", "basis", "told"),
+    [
+        ("aten::empty", (), "graphs", ["graph"] * 6),
+        ("aten::empty", (4,), "rhythm", ["eager"] * 6),
+        ("execute_model", (), "annotations", ["eager", *["graph"] * 6]),
+        ("ProfilerStep#{}", (), "profiler", ["eager", *["graph"] * 6]),
+    ],
+)
+def test_steps_without_names(tmp_path: Path, name: str, eager: tuple[int, ...], basis: str, told: list[str]) -> None:
+    """Launches of graphs, else the rhythm of kernels; the eager prefill before the first graph is in no step then."""
+    profile = renamed(served((1, *[4] * 6), eager), name.format).profile(tmp_path)
+    steps = ENGINE_STEPS.records(profile)[: len(told)]
+    assert (profile.engine.basis, report(profile).steps_from) == (basis, basis)
+    assert [(row.kind, row.graph, row.kernels) for row in steps] == [
+        ("unknown", graph == "graph", KERNELS + 1) for graph in told
+    ]
+    assert steps[-1].device_span_us == pytest.approx(785 if told[-1] == "eager" else 267)
+
+
+def test_ranges_of_mstx_on_host_and_device_are_one_step(tmp_path: Path) -> None:
+    """A range has a twin on the device; the one of the host tells what it launched."""
+    writer = served((1, 4, 4, 9, 4), eager=(9,))
+    wanted = ENGINE_STEPS.records(writer.profile(tmp_path))
+    for event in [event for event in writer.events if event["name"].startswith("execute_")]:
+        event |= {"pid": CANN, "tid": 9, "cat": "mstx"}
+        writer.slice(event["name"], DEVICE, 8, event["ts"] + 70, event["dur"])
+    assert [(row.kind, row.tokens, row.graph, row.device_span_us) for row in wanted] == [
+        (row.kind, row.tokens, row.graph, row.device_span_us) for row in ENGINE_STEPS.records(writer.profile(tmp_path))
+    ]
+
+
+def test_steps_of_a_database(tmp_path: Path) -> None:
+    path = small_database(tmp_path / "ascend_pytorch_profiler_0.db")
+    name = "execute_context_0(0)_generation_4(4)"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("UPDATE STRING_IDS SET value = ? WHERE value = 'ProfilerStep#7'", (name,))
+        database.commit()
+    (row,) = ENGINE_STEPS.records(profile_at(path, None))
+    assert (row.name, row.kind, row.tokens, row.graph, row.kernels) == (name, "decode", 4, False, LAUNCHES + 1)
 
 
 def test_kinds_and_the_step_of_a_kind(tmp_path: Path) -> None:
