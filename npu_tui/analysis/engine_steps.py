@@ -76,6 +76,13 @@ class EngineStep(Struct, frozen=True):
         return None if self.captured is None else "mixed" if self.captured == "mixed" else self.captured == "graph"
 
 
+def fallen_out(steps: Sequence[EngineStep]) -> list[EngineStep]:
+    """The steps that launch every kernel by itself although graphs replay others of their kind."""
+    known = [step for step in steps if step.window is not None and step.captured is not None]
+    replayed_kinds = {step.kind for step in known if step.captured != "eager"}
+    return [step for step in known if step.captured == "eager" and step.kind in replayed_kinds]
+
+
 class EngineSteps(Struct, frozen=True):
     """The steps of a run by start, and what tells where they begin (None without any)."""
 

@@ -45,7 +45,7 @@ def engine_steps(profile: Profile) -> Sheet:
     def place(row: int) -> list[Span]:
         step = rows[row]
         if step.item >= 0:
-            return [Span(step.start, step.start + (step.host or 0), words=step.name or "")]
+            return [Span(step.start, step.start + (step.host or 0), slice=step.item, words=step.name or "")]
         window = step.window
         return [] if window is None else [Span(window.start, window.end, words=say("engine.step", step=step.number))]
 
@@ -93,6 +93,7 @@ ENGINE_STEPS = table(
     "graph_launches=graphs start=host_start host? device_start? device_span? device_busy? bubble? lost=lost_time? "
     "kernels graph_kernels copies=copies_count phases",
     page="ordinal kind requests tokens graph host device_span device_busy kernels",
+    panel="ordinal kind requests tokens graph device_span device_busy bubble lost=lost_time kernels host name",
     row="EngineStepRow",
     about="""A step of an inference engine; ``kind`` is prefill, decode, mixed, dummy, capture, diffusion or as written.
 
@@ -159,6 +160,8 @@ ENGINE_KINDS = table(
     "mixed_steps eager_steps " + " ".join(f"{name}?" for name in _SHARES.split()),
     page="kind bucket count=calls p50 p90 p99 tokens_per_s busy_share lost=lost_time graph_steps mixed_steps "
     "eager_steps",
+    panel="kind bucket count=calls p50 p90 p99 spread tokens_per_s busy_share lost=lost_time graph_steps mixed_steps "
+    f"eager_steps {_SHARES}",
     row="EngineKindRow",
     about="""The steps of an engine of one ``kind`` with up to ``bucket`` tokens and more than half of that.
 

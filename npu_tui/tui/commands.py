@@ -179,7 +179,15 @@ JOB_KEYS = {
 }
 """The tabs of the overview of a job."""
 
-VIEW_KEYS = {"bubbles": ("I",), "syncs": ("T",), "calls": ("C",), "host_ops": ("O",), "modules": ()}
+VIEW_KEYS = {
+    "bubbles": ("I",),
+    "syncs": ("T",),
+    "calls": ("C",),
+    "host_ops": ("O",),
+    "modules": (),
+    "engine_kinds": (),
+    "engine_steps": ("number_sign",),
+}
 """Views of the tab ``lines``, with the keys that lead to them; the key of the tab goes through all of them."""
 
 

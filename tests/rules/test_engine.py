@@ -21,9 +21,12 @@ from npu_tui.output.report import report
 from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
 from npu_tui.profile.selection import NoPartError, part_of
 from npu_tui.strings import words
+from npu_tui.tui.session import make_session
+from npu_tui.view.scene import Selected
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "load" / "database"))
+sys.path += [str(Path(__file__).resolve().parents[1] / folder) for folder in ("load/database", "tui")]
 
+from driving import opened
 from small import LAUNCHES, small_database
 
 LAYER = ("RmsNorm", "MatMulV2", "FusedInferAttentionScore")
@@ -230,3 +233,14 @@ def test_a_pause_before_a_decode_is_no_wait_for_requests(tmp_path: Path) -> None
     found = by_id(writer.profile(tmp_path).findings)
     assert "SERVE.IDLE" not in found
     assert max(row.gain_ns or 0 for row in found.values()) > 1_000_000
+
+
+async def test_the_explorer_leads_to_the_step_that_is_eager(tmp_path: Path) -> None:
+    profile = served((1, 4, 4, 9, 4), eager=(9,)).profile(tmp_path)
+    async with opened(make_session([profile]), (120, 40)) as driver:
+        await driver.press("#")
+        await driver.press("tab")
+        await driver.press("enter")
+        step = profile.engine.steps[3]
+        assert driver.explorer.state.range == (step.start, step.start + (step.host or 0))
+        assert driver.explorer.state.selection == Selected(0, step.item)

@@ -35,6 +35,7 @@ BYTES: dict[str, list[str]] = {
     "right_curly_bracket": ["}", "\x1b[93;2;125u"],
     "left_parenthesis": ["(", "\x1b[57;2;40u"],
     "right_parenthesis": [")", "\x1b[48;2;41u"],
+    "number_sign": ["#", "\x1b[51;2;35u"],
     "percent_sign": ["%", "\x1b[53;2;37u"],
     "ampersand": ["&", "\x1b[55;2;38u"],
     "colon": [":", "\x1b[59;2;58u"],

@@ -18,6 +18,7 @@ from npu_tui.strings import say, words
 from npu_tui.trace.text import brief, duration_text, printable
 from npu_tui.tui.tabs.bubbles import bubbles
 from npu_tui.tui.tabs.declared import shown
+from npu_tui.tui.tabs.engine import engine_kinds, engine_steps
 from npu_tui.tui.tabs.table import (
     GAP,
     Content,
@@ -38,7 +39,8 @@ _SQL = "sql"
 
 _NAMES = {
     _SQL: "query.tab", "bubbles": "bubbles.name", "syncs": "syncs.name", "calls": "calls.name",
-    "host_ops": "hosts.name", "modules": "modules.name",
+    "host_ops": "hosts.name", "modules": "modules.name", "engine_kinds": "engine.kinds.name",
+    "engine_steps": "engine.name",
 }  # fmt: skip
 _LONGEST_NAME = 60
 
@@ -149,6 +151,8 @@ VIEWS: dict[str, Callable[[Context], Content]] = {
     "calls": calls,
     "host_ops": host_ops,
     "modules": modules,
+    "engine_kinds": engine_kinds,
+    "engine_steps": engine_steps,
 }
 """What the tab can show, by the ids of the commands that show it."""
 
