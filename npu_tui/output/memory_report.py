@@ -201,6 +201,6 @@ def _finding(finding: SnapshotFinding) -> MemoryFinding:
         title=words(finding.title),
         detail=words(finding.detail),
         evidence=[EventProof(event=event) for event in finding.events],
-        advice=[say(f"finding.advice.{word}") for word in kind.advice or (kind.id,)],
+        advice=[say(f"finding.advice.{word}") for word in finding.advice or kind.advice or (kind.id,)],
         where=None if finding.owner is None else _holder(finding.owner),
     )

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.free_blocks import free_blocks, request_of
 from npu_tui.analysis.snapshot import Growth, Owner, Pieces, at_peak, failures, growth, owners, pieces
 from npu_tui.rules import pages
 from npu_tui.rules.model import SEVERITIES, Evidence, Finding, Findings, Kind
@@ -18,7 +19,7 @@ from npu_tui.trace.text import brief
 Severity = Literal["high", "medium", "low", "info"]
 
 SNAPSHOT_FINDINGS = (
-    Kind("SNAPSHOT.OOM", "snapshot", advice=("smaller_batch", "checkpointing"), pages=(pages.ALLOCATOR,)),
+    Kind("SNAPSHOT.OOM", "snapshot", advice=("expandable", "smaller_batch", "checkpointing"), pages=(pages.ALLOCATOR,)),
     Kind("SNAPSHOT.LEAK", "snapshot", advice=("leak", "leak_detach")),
     Kind("SNAPSHOT.PIECES", "snapshot", advice=("expandable",), pages=(pages.ALLOCATOR,)),
     Kind("SNAPSHOT.RETURNED", "snapshot", advice=("empty_cache",), pages=(pages.ALLOCATOR,)),
@@ -32,11 +33,16 @@ _PIECES = 0.2
 _WORTH = 16 << 20
 """Bytes below which nothing is told: a pool of a few segments is never full."""
 _RETURNED = 0.5
+_SEGMENT = 20 << 20
+"""What the allocator takes from the device for a request of less, bytes."""
 _LISTED = 5
 
 
 class SnapshotFinding(Struct, frozen=True):
-    """One thing that is wrong on ``device``, or who holds most; ``events`` are where it shows."""
+    """One thing that is wrong on ``device``, or who holds most; ``events`` are where it shows.
+
+    ``advice`` is what helps of that of its kind, empty for all of it.
+    """
 
     id: str
     severity: Severity
@@ -45,6 +51,7 @@ class SnapshotFinding(Struct, frozen=True):
     detail: Message
     events: tuple[int, ...] = ()
     owner: Owner | None = None
+    advice: tuple[str, ...] = ()
 
 
 class Judged(Struct, frozen=True):
@@ -99,9 +106,10 @@ def _finding(trace: Trace, device: DeviceMemory, finding: SnapshotFinding, first
             at = int(device.moments[event]) - trace.start_ns
             evidence.append(Evidence(at, at + 1, None, message("snapshot.at", event=event), ""))
     code = None if finding.owner is None else finding.owner.code
+    advice = tuple(message(f"finding.advice.{word}") for word in finding.advice or kind.advice or (kind.id,))
     return Finding(
         kind.id, "memory", finding.severity, finding.title, finding.detail, tuple(evidence),
-        tuple(message(f"finding.advice.{word}") for word in kind.advice or (kind.id,)), None, "high", (),
+        advice, None, "high", (),
         () if code is None else (code,),
     )  # fmt: skip
 
@@ -121,17 +129,33 @@ def _failed(device: DeviceMemory) -> list[SnapshotFinding]:
     if not failed:
         return []
     first = failed[0]
-    unused = first.reserved - first.allocated
-    in_pieces = unused >= first.request
+    stream = int(device.events.stream[first.event])
+    free = free_blocks(device, first.event, first.request, stream)
+    known = first.device_free >= 0
+    # Free blocks that are large enough, and a device with room, are refused by a limit or belong to a private pool.
+    if free.largest >= first.request:
+        why = "fits"
+    elif free.here >= first.request:
+        why = "pieces"
+    elif free.unused >= first.request:
+        why = "elsewhere"
+    else:
+        why = "limit" if known and first.device_free >= first.request + _SEGMENT else "full"
+    in_pieces = why == "pieces" and not device.segments.expandable.any()
     words = {
-        "request": first.request, "reserved": first.reserved, "allocated": first.allocated, "unused": unused,
-        "event": first.event, "count": len(failed), "free": None if first.device_free < 0 else first.device_free,
+        "request": first.request, "reserved": first.reserved, "allocated": first.allocated, "unused": free.unused,
+        "here": free.here, "largest": free.largest, "event": first.event, "count": len(failed),
+        "free": first.device_free if known else None,
     }  # fmt: skip
-    detail = message("finding.snapshot.oom_pieces" if in_pieces else "finding.snapshot.oom_full", **words)
-    events = tuple(failure.event for failure in failed)
+    left = message("finding.snapshot.oom_left" if known else "finding.snapshot.oom_unknown", **words)
+    detail = message(f"finding.snapshot.oom_{why}", left=left, **words)
     return [
-        SnapshotFinding("SNAPSHOT.OOM", "high", device.device, message("finding.snapshot.oom", **words), detail, events)
-    ]
+        SnapshotFinding(
+            "SNAPSHOT.OOM", "high", device.device, message("finding.snapshot.oom", **words), detail,
+            tuple(failure.event for failure in failed),
+            advice=("expandable",) if in_pieces else ("smaller_batch", "checkpointing"),
+        )
+    ]  # fmt: skip
 
 
 def _leaks(device: DeviceMemory, grown: Growth | None) -> list[SnapshotFinding]:
@@ -167,9 +191,17 @@ def _pieces(device: DeviceMemory) -> list[SnapshotFinding]:
     grown = int(device.events.size[event])
     if unused - grown < max(_PIECES * reserved, _WORTH, grown):
         return []
-    words = {"reserved": reserved, "allocated": allocated, "unused": unused - grown, "event": event, "grown": grown}
+    request = request_of(device, event)
+    free = free_blocks(device, event - 1, request, int(device.events.stream[event]))
+    words = {
+        "reserved": reserved, "allocated": allocated, "unused": unused - grown, "event": event, "grown": grown,
+        "request": request, "here": free.here, "largest": free.largest,
+    }  # fmt: skip
     expandable = bool(device.segments.expandable.any())
-    detail = message("finding.snapshot.pieces_expandable" if expandable else "finding.snapshot.pieces_detail", **words)
+    why = "fits" if free.largest >= request else "detail" if free.here >= request else "elsewhere"
+    if why == "detail" and expandable:
+        why = "expandable"
+    detail = message(f"finding.snapshot.pieces_{why}", **words)
     share = message("finding.snapshot.pieces", share=(unused - grown) / reserved, **words)
     return [SnapshotFinding("SNAPSHOT.PIECES", "medium", device.device, share, detail, (event,))]
 

@@ -1,0 +1,103 @@
+"""Free blocks of the allocator at a moment of its history: what a request could have been served from."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.trace.snapshot import ALLOC, SEGMENT_ALLOC, SEGMENT_FREE, SEGMENT_MAP, SEGMENT_UNMAP, DeviceMemory
+
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+SMALL = 1 << 20
+"""The largest request that the small pool serves, bytes."""
+_SMALL_SEGMENT = 2 << 20
+_ROUND = 512
+
+
+class FreeBlocks(Struct, frozen=True):
+    """Free bytes after an event: ``unused`` in all, ``here`` in the pool and on the stream of a request.
+
+    ``largest`` is the largest free block ``here``; a block that is gone by the end may have taken up to 1 MiB more
+    than is counted, so that ``largest`` is the most it can have been.
+    """
+
+    unused: int
+    here: int
+    largest: int
+
+
+def free_blocks(device: DeviceMemory, event: int, request: int, stream: int) -> FreeBlocks:
+    """The free blocks after ``event`` (``BEFORE``: before the history) for ``request`` bytes on ``stream``.
+
+    The pool is the small one for up to 1 MiB, else the large one; private pools are not told apart.
+    """
+    events, segments, lives = device.events, device.segments, device.lives
+    later = np.flatnonzero(np.isin(events.action, (SEGMENT_ALLOC, SEGMENT_MAP, SEGMENT_FREE, SEGMENT_UNMAP)))
+    later = later[later > event]
+    action, address, size = events.action[later], events.address[later], events.size[later]
+    came = np.isin(action, (SEGMENT_ALLOC, SEGMENT_MAP))
+    small = _is_small(device, address, size)
+    pages = np.isin(action, (SEGMENT_MAP, SEGMENT_UNMAP))
+    starts = np.concatenate((segments.address, address))
+    sizes = np.concatenate((segments.size, size))
+    sign = np.concatenate((np.ones(len(segments), np.int64), np.where(came, -1, 1)))
+    ours = np.concatenate((segments.stream, events.stream[later])) == stream
+    ours &= np.concatenate((segments.small, small)) == (request <= SMALL)
+    fixed = ~np.concatenate((segments.expandable, pages))
+
+    alive = np.flatnonzero((lives.start <= event) & (lives.gone > event))
+    taken = np.where(lives.taken[alive] >= 0, lives.taken[alive], -(-lives.size[alive] // _ROUND) * _ROUND)
+    blocks = lives.address[alive], taken
+    unused = _runs(starts, sizes, sign, fixed, *blocks)
+    here = _runs(starts[ours], sizes[ours], sign[ours], fixed[ours], *blocks)
+    return FreeBlocks(int(unused.sum()), int(here.sum()), int(here.max(initial=0)))
+
+
+def _is_small(device: DeviceMemory, address: I64, size: I64) -> Bools:
+    """Whether segments are of the small pool: as the one at the end that holds the address, else by their size."""
+    segments = device.segments
+    small: Bools = size <= _SMALL_SEGMENT
+    if len(segments):
+        order = np.argsort(segments.address, kind="stable")
+        place = np.maximum(np.searchsorted(segments.address[order], address, "right") - 1, 0)
+        inside = address >= segments.address[order][place]
+        inside &= address < (segments.address + segments.size)[order][place]
+        small = np.where(inside, segments.small[order][place], small)
+    return small
+
+
+def _runs(starts: I64, sizes: I64, sign: I64, fixed: Bools, used: I64, taken: I64) -> I64:
+    """The sizes of the free blocks: ranges that are mapped (``sign`` 1, -1 takes one away) without what is ``used``.
+
+    Free ranges that touch are one block, unless a segment of ``fixed`` size begins or ends between them.
+    """
+    points = np.concatenate((starts, starts + sizes, used, used + taken))
+    edges, where = np.unique(points, return_inverse=True)
+    if len(edges) < 2:
+        return np.zeros(0, np.int64)
+    count, more = len(starts), len(used)
+    mapped, full = np.zeros(len(edges), np.int64), np.zeros(len(edges), np.int64)
+    np.add.at(mapped, where[:count], sign)
+    np.subtract.at(mapped, where[count : 2 * count], sign)
+    np.add.at(full, where[2 * count : 2 * count + more], 1)
+    np.subtract.at(full, where[2 * count + more :], 1)
+    cut = np.zeros(len(edges), np.bool_)
+    cut[where[:count][fixed]] = True
+    cut[where[count : 2 * count][fixed]] = True
+    free = (np.cumsum(mapped) > 0)[:-1] & (np.cumsum(full) == 0)[:-1]
+    lengths = np.diff(edges)[free]
+    begins = (~np.append(False, free[:-1]) | cut[:-1])[free]
+    return np.bincount(np.cumsum(begins) - 1, lengths).astype(np.int64) if len(lengths) else np.zeros(0, np.int64)
+
+
+def request_of(device: DeviceMemory, event: int) -> int:
+    """The bytes of the allocation that took memory from the device at ``event``: the next one on its stream.
+
+    The size of the segment where there is none.
+    """
+    events = device.events
+    following = np.flatnonzero((events.action[event:] == ALLOC) & (events.stream[event:] == events.stream[event]))
+    return int(events.size[event + following[0]] if len(following) else events.size[event])
