@@ -34,6 +34,10 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
         print(_one_path(options.base), file=sys.stderr)
         return USAGE
     form = format_of(parser, options)
+    from npu_tui.load.find import is_pickle
+
+    if any(is_pickle(Path(path)) for path in (options.base, options.new)):
+        return _compare_snapshots(parser, options, form)
     failing = _failing(parser, options.fail_on)
     allowed = allowed_loss(parser, options)
     tolerance = _tolerance(parser, options.tolerance)
@@ -100,6 +104,38 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
         if form != "text" or options.output is not None:
             print(say(f"compare.verdict.{verdict}"), file=sys.stderr)
         return FAILED
+    return DONE
+
+
+def _compare_snapshots(parser: Parser, options: argparse.Namespace, form: str) -> int:
+    """Write the comparison of two memory snapshots; returns the exit code.
+
+    Raises ``InputError`` where one of them is none, or cannot be read; ``OSError`` of what is written.
+    """
+    from npu_tui.load.errors import InputError
+    from npu_tui.load.find import find_source, is_pickle
+    from npu_tui.load.snapshot import load_snapshot
+    from npu_tui.output.memory_compare import compared_memory, compared_memory_document
+    from npu_tui.trace.message import message
+
+    paths = [Path(options.base), Path(options.new)]
+    for path, other in zip(paths, reversed(paths), strict=True):
+        if not is_pickle(path):
+            if not path.exists():
+                find_source(path)  # says so
+            raise InputError(message("compare.memory.mixed", path=str(path), snapshot=str(other)))
+    of_steps = ("step", "rank", "map", "tolerance", "fail_on", "allow_damage", "ignore")
+    if any(getattr(options, name) for name in of_steps):
+        parser.error(say("compare.memory.options"))
+    found = compared_memory(*map(load_snapshot, paths))
+    if form == "json":
+        from npu_tui.output.formats import json_report
+
+        hand_over(json_report(found), options.output)
+    else:
+        from npu_tui.output.formats import written
+
+        hand_over(written(compared_memory_document(found), form), options.output)
     return DONE
 
 

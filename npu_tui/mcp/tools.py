@@ -348,8 +348,14 @@ def compare_tool(session: Session, call: Call, given: Compare) -> Answer:
     from npu_tui.output.compare_report import compared
 
     base, new = session.opened(given.base, call), session.opened(given.new, call)
-    report = new.kept(("compared", base.place, base.stamp), lambda: compared(session.comparison(base, new)))
     again = Next("compare", {"base": base.name, "new": new.name})
+    memory = [profile.trace.snapshot for side in (base, new) if side.snapshot for profile in side.tables.profiles]
+    if len(memory) == 2 and memory[0] is not None and memory[1] is not None:
+        from npu_tui.output.memory_compare import compared_memory
+
+        data = new.kept(("compared", base.place, base.stamp), partial(compared_memory, memory[0], memory[1]))
+        return _document(plain(data), data.verdict, listed(given.fields), [], again)
+    report = new.kept(("compared", base.place, base.stamp), lambda: compared(session.comparison(base, new)))
     return _document(plain(report), list(verdicts(report)), listed(given.fields), [], again)
 
 

@@ -209,3 +209,5 @@ def test_a_memory_snapshot_is_opened_and_reported(tmp_path: Path) -> None:
     blocks = asked("query", session, path="#1", sql="SELECT state, size, taken, stack FROM blocks")
     assert blocks["data"]["rows"] == [["active_allocated", 500, 512, None]]
     assert "segments" in str(asked("tables", session, path="#1")["data"])
+    same = asked("compare", session, base="#1", new="#1")
+    assert same["data"]["devices"][0]["at_end"][0]["new_bytes"] == 500

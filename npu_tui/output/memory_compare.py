@@ -1,0 +1,199 @@
+"""The comparison of two memory snapshots: its JSON document, kind ``compare_memory``, and the document for readers."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from npu_tui.compare.snapshots import Held, Kind, Pair, pairs
+from npu_tui.output.document import Block, Cell, Document, Items, Paragraph, Table
+from npu_tui.output.memory_report import DeviceRow, MemorySource, memory_report
+from npu_tui.strings import say
+from npu_tui.trace.snapshot import MemorySnapshot
+from npu_tui.trace.text import count_text, memory_text, printable
+
+
+class HeldRow(Struct, frozen=True, kw_only=True):
+    """What one owner holds at one moment on both sides.
+
+    ``kind`` is ``line``, ``no_stack``, or ``before``: older than the history. Places are null where a side never
+    allocated there.
+    """
+
+    kind: Kind
+    function: str | None
+    base_where: str | None
+    base_line: int | None
+    new_where: str | None
+    new_line: int | None
+    base_bytes: int
+    new_bytes: int
+    delta_bytes: int
+    base_blocks: int
+    new_blocks: int
+
+
+class DevicePairRow(Struct, frozen=True, kw_only=True):
+    """One device on both sides: the figures of each, and who holds what, the largest difference first."""
+
+    base: DeviceRow
+    new: DeviceRow
+    at_peak: list[HeldRow]
+    at_end: list[HeldRow]
+
+
+class ComparedMemory(Struct, frozen=True, kw_only=True):
+    """What two memory snapshots hold differently, schema 1. Devices that only one side has are not compared."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["compare_memory"] = "compare_memory"
+    base: MemorySource
+    new: MemorySource
+    verdict: list[str]
+    devices: list[DevicePairRow]
+    base_only_devices: list[int]
+    new_only_devices: list[int]
+
+
+def compared_memory(base: MemorySnapshot, new: MemorySnapshot) -> ComparedMemory:
+    """``new`` against ``base``. The only device of each is compared whatever their numbers, others by number."""
+    reports = [memory_report(side) for side in (base, new)]
+    sides = [
+        {row.device: (device, row) for device, row in zip(side.devices, report.devices, strict=True)}
+        for side, report in zip((base, new), reports, strict=True)
+    ]
+    if len(sides[0]) == len(sides[1]) == 1:
+        numbers = [(next(iter(sides[0])), next(iter(sides[1])))]
+    else:
+        numbers = [(number, number) for number in sides[0] if number in sides[1]]
+    devices = []
+    for before, after in numbers:
+        (device, row), (new_device, new_row) = sides[0][before], sides[1][after]
+        found = pairs((base, device), (new, new_device))
+        at_peak, at_end = (_rows(found, at_end) for at_end in (False, True))
+        devices.append(DevicePairRow(base=row, new=new_row, at_peak=at_peak, at_end=at_end))
+    return ComparedMemory(
+        base=reports[0].source,
+        new=reports[1].source,
+        verdict=[line for pair in devices for line in _verdict(pair)] or [say("compare.memory.no_device")],
+        devices=devices,
+        base_only_devices=sorted(set(sides[0]) - {before for before, _ in numbers}),
+        new_only_devices=sorted(set(sides[1]) - {after for _, after in numbers}),
+    )
+
+
+def _rows(found: list[Pair], at_end: bool) -> list[HeldRow]:
+    """Who holds anything at the peak or at the end, the largest difference first."""
+    rows = []
+    for pair in found:
+        base, new = (Held() if side is None else side.end if at_end else side.peak for side in (pair.base, pair.new))
+        if not (base.blocks or new.blocks):
+            continue
+        codes = [None if side is None else side.code for side in (pair.base, pair.new)]
+        known = codes[1] or codes[0]
+        files = [None if code is None else printable(code.file) for code in codes]
+        lines = [None if code is None else code.line for code in codes]
+        rows.append(
+            HeldRow(
+                kind=pair.kind, function=None if known is None else printable(known.function),
+                base_where=files[0], base_line=lines[0], new_where=files[1], new_line=lines[1],
+                base_bytes=base.size, new_bytes=new.size, delta_bytes=new.size - base.size,
+                base_blocks=base.blocks, new_blocks=new.blocks,
+            )
+        )  # fmt: skip
+    return sorted(
+        rows,
+        key=lambda row: (
+            -abs(row.delta_bytes), -row.new_bytes, row.new_where or row.base_where or "", row.new_line or 0
+        ),
+    )  # fmt: skip
+
+
+def _verdict(pair: DevicePairRow) -> list[str]:
+    """What the peak became, and the line that holds most more then, else at the end."""
+    base, new = pair.base.peak_requested_bytes, pair.new.peak_requested_bytes
+    word = "same" if base == new else "more" if new > base else "less"
+    told = [say(f"compare.memory.peak_{word}", device=pair.new.device, base=base, new=new, delta=abs(new - base))]
+    for rows, key in ((pair.at_peak, "compare.memory.lead"), (pair.at_end, "compare.memory.lead_end")):
+        lead = max(rows, key=lambda row: row.delta_bytes, default=None)
+        if lead is not None and lead.delta_bytes > 0:
+            told.append(say(key, place=_place(lead), delta=lead.delta_bytes, base=lead.base_bytes, new=lead.new_bytes))
+            return told
+    return told
+
+
+def _place(row: HeldRow) -> str:
+    if row.kind != "line":
+        return say(f"compare.memory.{row.kind}")
+    file, line = (row.new_where, row.new_line) if row.new_where is not None else (row.base_where, row.base_line)
+    return say("snapshot.line", file=(file or "").rpartition("/")[2], line=line, function=row.function)
+
+
+def compared_memory_document(found: ComparedMemory) -> Document:
+    """What ``found`` says."""
+    about = say("compare.memory.about", base=found.base.path, new=found.new.path)
+    blocks: list[Block] = [Paragraph((about,), "faint"), Paragraph(tuple(found.verdict), "verdict")]
+    for pair in found.devices:
+        blocks.append(_figures(pair))
+        tables = (_held(f"{moment}_{pair.new.device}", say(f"compare.memory.{moment}", device=pair.new.device), rows)
+                  for moment, rows in (("at_peak", pair.at_peak), ("at_end", pair.at_end)))  # fmt: skip
+        blocks += [table for table in tables if table.rows]
+    for side, path, devices in (
+        ("base", found.base.path, found.base_only_devices), ("new", found.new.path, found.new_only_devices),
+    ):  # fmt: skip
+        if devices:
+            blocks.append(Items((say(f"compare.memory.{side}_only", path=path, devices=devices),)))
+    return Document(f"npu-tui: {found.base.path}, {found.new.path}", blocks)
+
+
+def _size(value: int | None) -> Cell:
+    return Cell(say("report.unknown") if value is None else memory_text(value), value)
+
+
+def _delta(value: int | None) -> Cell:
+    if value is None:
+        return Cell("", None)
+    return Cell(f"{'+' if value > 0 else ''}{memory_text(value)}", value)
+
+
+def _figures(pair: DevicePairRow) -> Table:
+    def figures(row: DeviceRow) -> dict[str, int | None]:
+        return {
+            "peak": row.peak_requested_bytes, "reserved_at_peak": row.reserved_at_peak_bytes,
+            "peak_reserved": row.peak_reserved_bytes, "before": row.before_history_bytes,
+            "requested_end": row.requested_end_bytes, "reserved_end": row.reserved_end_bytes,
+            "inactive": row.inactive_bytes, "per_step": row.growth_bytes_per_step,
+        }  # fmt: skip
+
+    base, new = figures(pair.base), figures(pair.new)
+    rows = []
+    for name, before in base.items():
+        after = new[name]
+        delta = None if before is None or after is None else after - before
+        rows.append([Cell(say(f"snapshot.figure.{name}")), _size(before), _size(after), _delta(delta)])
+    heads = "snapshot.figure", "compare.memory.base", "compare.memory.new", "compare.memory.delta"
+    return Table(
+        f"memory_{pair.new.device}", say("snapshot.device", device=pair.new.device),
+        tuple(map(say, heads)), (False, True, True, True), rows, sortable=False,
+    )  # fmt: skip
+
+
+def _held(id_: str, title: str, rows: list[HeldRow]) -> Table:
+    def cells(row: HeldRow) -> list[Cell]:
+        places = [
+            Cell("" if where is None else f"{where}:{line}", name=where is not None)
+            for where, line in ((row.base_where, row.base_line), (row.new_where, row.new_line))
+        ]
+        if row.kind != "line":
+            places = [Cell(say(f"compare.memory.{row.kind}")), Cell("")]
+        return [
+            _delta(row.delta_bytes), _size(row.base_bytes), _size(row.new_bytes),
+            Cell(count_text(row.base_blocks), row.base_blocks), Cell(count_text(row.new_blocks), row.new_blocks),
+            Cell(row.function or "", name=True), *places,
+        ]  # fmt: skip
+
+    heads = ("delta", "base", "new", "base_blocks", "new_blocks")
+    columns = (*(say(f"compare.memory.{head}") for head in heads), say("snapshot.function"),
+               say("compare.memory.base_place"), say("compare.memory.new_place"))  # fmt: skip
+    return Table(id_, title, columns, (True,) * 5 + (False,) * 3, rows, cells=cells)
