@@ -222,15 +222,19 @@ def _lost(trace: Trace, launches: Sequence[Dispatch], low: I64, high: I64) -> I6
 
 def _phases(trace: Trace, begins: I64, ends: I64) -> dict[str, I64]:
     """How long each phase of the host takes in each step, ns, by its name in the order of a step's work."""
+    return {name: covered_within(*span, begins, ends) for name, span in phase_spans(trace).items()}
+
+
+def phase_spans(trace: Trace) -> dict[str, tuple[I64, I64]]:
+    """When the host is in each phase of an engine's steps, ns on its clock, in the order of a step's work."""
     items = named_on(trace, _HOST, lambda name: phase_of(name) is not None)
     phase = np.array([phase_of(trace.name_of(item)) for item in items.tolist()], np.str_)
-    times = {}
+    spans = {}
     for name in PHASES:
         of_phase = items[phase == name] if len(items) else items
         if len(of_phase):
-            spans = union(trace.slices.start[of_phase], trace.slices.end[of_phase])
-            times[name] = covered_within(*spans, begins, ends)
-    return times
+            spans[name] = union(trace.slices.start[of_phase], trace.slices.end[of_phase])
+    return spans
 
 
 _PREFILL = re.compile(r"flash_?attention_?unpad|prompt_?flash|ring_?mla|varlen|fmha_?prefill|unpad_flash", re.I)

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.engine_steps import EngineStep
+from npu_tui.analysis.engine_steps import EngineStep, phase_spans
+from npu_tui.analysis.replay import ANY_THREAD, Change, HostCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
+from npu_tui.rules.blame import sync_calls, sync_operations
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import both, length_of
+from npu_tui.rules.inputs import I64, NOTHING, Span, both, largest, length_of, together, without
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, runs_of, sentences, severity_of
+from npu_tui.trace.intervals import covered_before, union
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
 
 EAGER_SHARE = Threshold("eager_share", 0.01)
+HOST_SHARE = Threshold("engine_host_share", 0.03)
+_WORTH_NAMING = 0.2
+"""Share of the time of all phases from which one is named, and taken to be avoidable."""
 _MOST_SHOWN = 10
 
 
@@ -61,6 +67,83 @@ def eager(facts: Facts) -> Draft | None:
     )
 
 
+def host(facts: Facts) -> Draft | None:
+    """The device waits while the host schedules, prepares or samples, in or between the calls of the engine."""
+    called = [step for step in facts.inputs.engine().steps if step.item >= 0]
+    if not called:
+        return None
+    phases = phase_spans(facts.trace)
+    forward = phases.pop("forward", NOTHING)
+    calls = np.array([(step.start, step.start + (step.host or 0)) for step in called], np.int64)
+    between = (calls[:-1, 1], np.maximum(calls[1:, 0], calls[:-1, 1]))
+    work = {
+        name: without(span, forward)
+        for name, span in (*phases.items(), ("between", without(union(*between), together(*phases.values(), NOTHING))))
+    }
+    waits = facts.span_of(np.concatenate((sync_calls(facts), sync_operations(facts))))
+    work = {name: without(span, waits) for name, span in work.items()}
+    floor = facts.floor
+    idle = {name: both(facts.lost, (low + floor, high + floor)) for name, (low, high) in work.items()}
+    time = length_of(together(*idle.values()))
+    if facts.share(time) < facts.limits[HOST_SHARE]:
+        return None
+    longest = sorted(idle, key=lambda name: -length_of(idle[name]))
+    shown = [name for name in longest if length_of(idle[name]) >= _WORTH_NAMING * time]
+    cut = together(*(work[name] for name in shown))
+    removes = _earlier(facts, cut, waits[1])
+    cost = length_of(removes)
+    share = facts.share(cost)
+    words = {"time": cost, "share": share}
+    return Draft(
+        severity_of(facts, share),
+        message("finding.engine_host.title", **words),
+        sentences(
+            message("finding.engine_host.detail", time=time),
+            *(message(f"finding.engine_host.{name}", time=length_of(idle[name])) for name in shown),
+        ),
+        tuple(
+            Evidence(low, high, None, "", message(f"finding.engine_host.{longest[0]}", time=high - low))
+            for low, high in largest(idle[longest[0]])
+        ),
+        removes=removes,
+        change=Change(host=(HostCut(ANY_THREAD, cut),)),
+        verdict=message("finding.engine_host.verdict", **words),
+    )
+
+
+def _earlier(facts: Facts, cut: Span, waited: I64) -> Span:
+    """The waits of the idle device that end earlier if the host saves the time ``cut``.
+
+    A host that is earlier by more than the device stays so for the next launches, until one of the ends ``waited`` of
+    its waits for the device: that ends earlier only by as long as the device was idle by then.
+    """
+    launches = facts.launches
+    if launches is None:
+        return NOTHING
+    lost = launches.lost - facts.lost_unasked
+    losing = np.flatnonzero(lost > 0)
+    made = facts.trace.links.source_time[launches.link[losing]]
+    losing, made = losing[np.argsort(made, kind="stable")], np.sort(made)
+    at = np.searchsorted(waited, made, "right")
+    ahead = covered_before(*cut, made.astype(np.float64)).tolist()
+    start, end = facts.busy
+    worked = np.append(end, 0)[np.searchsorted(start, waited + facts.floor, "left") - 1]
+    idle = np.maximum(waited + facts.floor - worked, 0)
+    at_wait = np.append(0.0, covered_before(*cut, waited.astype(np.float64)) - idle)[at].tolist()
+    saved = np.zeros(len(losing), np.int64)
+    device, held, place = 0.0, 0.0, 0
+    for k, (host_ahead, before, wait, most) in enumerate(
+        zip(ahead, at_wait, at.tolist(), lost[losing].tolist(), strict=True)
+    ):
+        if wait > place:
+            place, held = wait, max(held, before - device)
+        gain = min(max(host_ahead - held - device, 0.0), most)
+        saved[k] = round(gain)
+        device += gain
+    ready = launches.ready[losing]
+    return union(ready[saved > 0], (ready + saved)[saved > 0])
+
+
 def _begin(step: EngineStep) -> int:
     assert step.window is not None
     return step.window.start
@@ -87,5 +170,22 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("vllm-ascend: batches above the largest captured size run eagerly",),
         reach="cause",
+    ),
+    Rule(
+        "ENGINE.HOST",
+        cls="dispatch",
+        inputs=("device", "overlap", "links"),
+        check=host,
+        thresholds=(HOST_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        advice=("engine_async",),
+        gpu=("engine_async",),
+        pages=(pages.GRAPHS,),
+        change="""\
+-vllm serve MODEL
++vllm serve MODEL --async-scheduling
+""",
+        sources=("vLLM: scheduling of the next step while the device works",),
+        reach="cause",
+        replayed=True,
     ),
 )

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,11 +41,14 @@ def served(
     kernel: float = 20,
     pause: float = 0,
     frame: str = "",
+    schedule: float = 0,
+    sample: float = 40,
+    waits: bool = False,
 ) -> Writer:
     """Steps that decode `sizes` requests; the first, and those of size 0, are a prefill; `eager` ones launch kernels.
 
     A graph is launched once and sampling after it, each step after the copy of its inputs. `pause` lasts until the next
-    prefill, in a `frame` of Python if it has a name. Times in µs.
+    prefill, in a `frame` of Python if it has a name. An engine that `waits` does so for each token. Times in µs.
     """
     writer, host, free = Writer(), 1_000.0, 0.0
     for place, size in enumerate(sizes):
@@ -55,6 +59,9 @@ def served(
             if frame:
                 writer.host(frame, host + 5, asked - host - 10, "python_function")
             host = asked
+        if schedule:
+            writer.host("schedule: allocate_slots", host, schedule)
+            host += schedule
         begun = host
         writer.host("prepare input", host + 2, 20)
         copied(writer, host + 25)
@@ -71,8 +78,11 @@ def served(
         writer.launch("Node@launch", host + 10, at)
         writer.kernel("ArgMaxV2", at, 15)
         free = at + 15
-        writer.host("sample_token", host + 5, 40)
-        host += 50
+        writer.host("sample_token", host + 5, sample)
+        host += 10 + sample
+        if waits:
+            writer.slice("AscendCL@aclrtSynchronizeStream", CANN, 1, host, max(free - host, 0) + 2)
+            host = max(host, free) + 2
         writer.host(name, begun, host - begun)
         host += 15
     return writer
@@ -244,3 +254,34 @@ async def test_the_explorer_leads_to_the_step_that_is_eager(tmp_path: Path) -> N
         step = profile.engine.steps[3]
         assert driver.explorer.state.range == (step.start, step.start + (step.host or 0))
         assert driver.explorer.state.selection == Selected(0, step.item)
+
+
+def length(profile: Any) -> int:
+    """From the first work of the first step to the last one of the last, ns."""
+    windows = [step.window for step in profile.engine.steps]
+    return int(windows[-1].end - windows[0].start)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize(
+    ("phases", "named"),
+    [({"schedule": 300.0}, "Scheduling"), ({"sample": 340.0}, "Sampling")],
+    ids=["schedule", "sample"],
+)
+def test_host_work_around_the_model(tmp_path: Path, phases: dict[str, float], named: str, waits: bool) -> None:
+    sizes = (1, *[4] * 20)
+    (tmp_path / "remedied").mkdir()
+    profile = served(sizes, waits=waits, **phases).profile(tmp_path)
+    remedied = served(sizes, waits=waits).profile(tmp_path / "remedied")
+    found = by_id(profile.findings)["ENGINE.HOST"]
+    gain = (length(profile) - length(remedied)) / len(sizes)
+    step = length(profile) / len(sizes)
+    assert found.gain_ns == pytest.approx(gain, rel=0.1, abs=0.03 * step)
+    assert named in words(found.detail)
+    assert (found.severity, found.unit) == ("high", "engine_step")
+    assert waits or "ENGINE.HOST" not in by_id(remedied.findings)
+
+
+def test_host_work_that_the_device_hides_is_no_finding(tmp_path: Path) -> None:
+    profile = served((1, *[4] * 20), kernel=40, schedule=300).profile(tmp_path)
+    assert "ENGINE.HOST" not in by_id(profile.findings)
