@@ -73,6 +73,30 @@ def at_peak(device: DeviceMemory) -> tuple[I64, I64]:
     return alive[~older], alive[older]
 
 
+SIZES = (1 << 20, 10 << 20, 100 << 20, 1 << 30)
+"""Bounds of the size classes, requested bytes. The allocator parts small and large blocks at 1 MiB and at 10 MiB."""
+
+
+def by_size(device: DeviceMemory) -> list[tuple[int, int, int]]:
+    """Of each size class with blocks at the peak its number among ``SIZES``, requested bytes and blocks."""
+    size = device.lives.size[device.lives.alive(device.peak[0])]
+    return _sums(np.searchsorted(SIZES, size), size)
+
+
+def by_stream(device: DeviceMemory) -> list[tuple[int, int, int]]:
+    """Of each stream with blocks at the peak its number, requested bytes and blocks; most bytes first."""
+    alive = device.lives.alive(device.peak[0])
+    found = _sums(device.lives.stream[alive], device.lives.size[alive])
+    return sorted(found, key=lambda row: -row[1])
+
+
+def _sums(keys: I64, sizes: I64) -> list[tuple[int, int, int]]:
+    known, where, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    sums = np.zeros(len(known), np.int64)
+    np.add.at(sums, where, sizes)
+    return list(zip(known.tolist(), sums.tolist(), counts.tolist(), strict=True))
+
+
 def step_starts(device: DeviceMemory) -> I64:
     """The events that begin a step, by what recurs once a step; empty without at least three steps.
 

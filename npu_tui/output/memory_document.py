@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from npu_tui.output.document import Block, Cell, Code, Document, Finding, Findings, Heading, Items, Paragraph, Table
-from npu_tui.output.memory_report import DeviceRow, HolderRow, MemoryReport, StepRow
+from npu_tui.output.memory_report import DeviceRow, HolderRow, MemoryReport, SizeRow, StepRow, StreamRow
 from npu_tui.output.values import severity_word
 from npu_tui.strings import say
 from npu_tui.trace.text import count_text, memory_text
@@ -26,7 +26,9 @@ def memory_document(report: MemoryReport) -> Document:
         blocks.append(Findings(say("snapshot.findings"), None, found, frozenset(range(1, len(found) + 1))))
     for device in report.devices:
         blocks.append(_figures(device))
-        blocks += [table for table in (_holders(device), _steps(device)) if table.rows]
+        blocks += [
+            table for table in (_holders(device), _sizes(device), _streams(device), _steps(device)) if table.rows
+        ]
     told = [row.reason for row in report.not_checked]
     told += [f"{row.reason}: {count_text(row.count)}" for row in report.health.skipped]
     if told:
@@ -74,6 +76,36 @@ def _holders(device: DeviceRow) -> Table:
         f"holders_{device.device}", say("snapshot.holders", device=device.device),
         (say("snapshot.size"), say("snapshot.blocks"), say("snapshot.function"), say("snapshot.place")),
         (True, True, False, False), device.stacks_at_peak, cells=cells,
+    )  # fmt: skip
+
+
+def _sizes(device: DeviceRow) -> Table:
+    def cells(row: SizeRow) -> list[Cell]:
+        if row.up_to_bytes is None:
+            words = say("snapshot.above", size=row.above_bytes)
+        elif row.above_bytes:
+            words = say("snapshot.between", above=row.above_bytes, size=row.up_to_bytes)
+        else:
+            words = say("snapshot.up_to", size=row.up_to_bytes)
+        return [Cell(words, row.above_bytes), _size(row.bytes), Cell(count_text(row.blocks), row.blocks)]
+
+    return Table(
+        f"sizes_{device.device}", say("snapshot.sizes", device=device.device),
+        (say("snapshot.block"), say("snapshot.size"), say("snapshot.blocks")), (True, True, True),
+        device.sizes_at_peak, cells=cells,
+    )  # fmt: skip
+
+
+def _streams(device: DeviceRow) -> Table:
+    """The streams, where there are several."""
+
+    def cells(row: StreamRow) -> list[Cell]:
+        return [Cell(str(row.stream), row.stream), _size(row.bytes), Cell(count_text(row.blocks), row.blocks)]
+
+    return Table(
+        f"streams_{device.device}", say("snapshot.streams", device=device.device),
+        (say("snapshot.stream"), say("snapshot.size"), say("snapshot.blocks")), (True, True, True),
+        device.streams_at_peak if len(device.streams_at_peak) > 1 else [], cells=cells,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from npu_tui import __version__
-from npu_tui.analysis.snapshot import Owner, live_bytes
+from npu_tui.analysis.snapshot import SIZES, Owner, by_size, by_stream, live_bytes
 from npu_tui.output.report_schema import NotChecked
 from npu_tui.rules.snapshot import SNAPSHOT_FINDINGS, Judged, SnapshotFinding, judge
 from npu_tui.strings import say, words
@@ -30,6 +30,23 @@ class HolderRow(Struct, frozen=True, kw_only=True):
     where: str | None
     line: int | None
     function: str | None
+    bytes: int
+    blocks: int
+
+
+class SizeRow(Struct, frozen=True, kw_only=True):
+    """The blocks at the peak of more than ``above_bytes`` and up to ``up_to_bytes`` each; null is no limit."""
+
+    above_bytes: int
+    up_to_bytes: int | None
+    bytes: int
+    blocks: int
+
+
+class StreamRow(Struct, frozen=True, kw_only=True):
+    """The blocks of one stream that are allocated at the peak; ``stream`` is its number as the writer gives it."""
+
+    stream: int
     bytes: int
     blocks: int
 
@@ -59,6 +76,8 @@ class DeviceRow(Struct, frozen=True, kw_only=True):
     peak_reserved_event: int | None
     before_history_bytes: int
     stacks_at_peak: list[HolderRow]
+    sizes_at_peak: list[SizeRow]
+    streams_at_peak: list[StreamRow]
     steps: list[StepRow]
     growth_bytes_per_step: int | None
     inactive_blocks: int
@@ -171,6 +190,13 @@ def _device(snapshot: MemorySnapshot, judged: Judged) -> DeviceRow:
         peak_reserved_event=_event(full),
         before_history_bytes=device.before,
         stacks_at_peak=[_holder(owner) for owner in judged.owners],
+        sizes_at_peak=[
+            SizeRow(above_bytes=(0, *SIZES)[number], up_to_bytes=(*SIZES, None)[number], bytes=size, blocks=count)
+            for number, size, count in by_size(device)
+        ],
+        streams_at_peak=[
+            StreamRow(stream=stream, bytes=size, blocks=count) for stream, size, count in by_stream(device)
+        ],
         steps=steps,
         growth_bytes_per_step=None if grown is None else grown.per_step,
         inactive_blocks=unused.blocks,

@@ -114,6 +114,17 @@ def test_figures_of_a_simulated_run(tmp_path: Path):
     assert not snapshot.odd
 
 
+def test_the_peak_by_size_of_the_block_and_by_stream(tmp_path: Path):
+    content = simulated()
+    for entry in content["device_traces"][0]:
+        entry["stream"] = 7 if entry["size"] == MB else 0
+    row = memory_report(load_snapshot(written(tmp_path, content))).devices[0]
+    assert [(one.above_bytes, one.up_to_bytes, one.bytes, one.blocks) for one in row.sizes_at_peak] == [
+        (0, MB, 200 * MB, 200), (10 * MB, 100 * MB, 96 * MB, 2),
+    ]  # fmt: skip
+    assert [(one.stream, one.bytes, one.blocks) for one in row.streams_at_peak] == [(7, 200 * MB, 200), (0, 96 * MB, 2)]
+
+
 def test_a_leak_is_told_by_its_line_and_the_state_of_an_optimizer_is_none(tmp_path: Path):
     report = memory_report(load_snapshot(written(tmp_path, simulated(leak=4 * MB))))
     (leak,) = [finding for finding in report.findings if finding.id == "SNAPSHOT.LEAK"]
