@@ -75,7 +75,13 @@ def crop(
     if not str(path).endswith((".json", ".json.gz")):
         raise NoCropError(message("crop.bad_output"))
     if not isinstance(trace.args, JsonArgs) or not len(trace.slices):
-        code = "crop.database" if part.kind == "database" else "crop.no_text"
+        code = (
+            "crop.snapshot"
+            if trace.snapshot is not None
+            else "crop.database"
+            if part.kind == "database"
+            else "crop.no_text"
+        )
         raise NoCropError(message(code, path=part.path))
     on = lanes_named(trace, lanes) if lanes else None
     if on is not None and not on:

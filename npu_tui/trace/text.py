@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from functools import lru_cache
+
+from msgspec import Struct
 
 BOUND = 1 << 62
 """Sums and differences of numbers below it stay in 64 bits, which is what NumPy and JSON can hold."""
@@ -185,11 +188,38 @@ def parse_duration(text: str) -> int | None:
     return whole_number((Decimal(match[1]) * _UNITS[match[2].lower()]).to_integral_value(ROUND_HALF_UP))
 
 
+class EventAxis(Struct, frozen=True):
+    """An axis that counts events instead of time, ``event_ns`` for each: the words of a length and of a moment in them.
+
+    A memory snapshot without times has one: ``4,000 events``, ``event 4,000``.
+    """
+
+    event_ns: int
+    length: Callable[[int], str]
+    moment: Callable[[int], str]
+
+
+class _Axis:
+    events: EventAxis | None = None
+
+
+def event_axis() -> EventAxis | None:
+    """The axis of events that the texts of times are in, None where they are times."""
+    return _Axis.events
+
+
+def read_in(axis: EventAxis | None) -> None:
+    """Write times as events of ``axis`` from now on; None: as times."""
+    _Axis.events = axis
+
+
 def duration_text(ns: float, digits: int = 4, gap: str = " ") -> str:
     """A duration in a fitting unit with about ``digits`` significant digits: ``16.80 µs``, ``173.5 ms``.
 
     ``gap`` separates number and unit.
     """
+    if _Axis.events is not None:
+        return _Axis.events.length(round(ns / _Axis.events.event_ns))
     size = abs(ns)
     for scale, unit in _SCALES:
         if size >= scale * 0.99995:  # 999.96 µs would round to "1000 µs": that is 1.000 ms
@@ -217,6 +247,8 @@ def signed_text(ns: float, digits: int = 4) -> str:
 
 def exact_text(ns: int) -> str:
     """A time in milliseconds with all its digits: ``54.904512 ms``."""
+    if _Axis.events is not None:
+        return _Axis.events.moment(round(ns / _Axis.events.event_ns))
     sign = "-" if ns < 0 else ""
     milliseconds, rest = divmod(abs(ns), 1_000_000)
     return f"{sign}{milliseconds}.{rest:06d} ms"
@@ -224,6 +256,8 @@ def exact_text(ns: int) -> str:
 
 def moment_text(ns: float) -> str:
     """A time since the start of the trace, to the microsecond: ``54.905 ms``."""
+    if _Axis.events is not None:
+        return _Axis.events.moment(round(ns / _Axis.events.event_ns))
     return f"{ns / 1e6:.3f} ms"
 
 

@@ -318,7 +318,11 @@ def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]
     parts += [
         _dispatch(device, len(devices) > 1, shown.end, float(unasked.get(device.device, 0))) for device in devices
     ]
-    if session.is_tables:
+    if shown.snapshot is not None:
+        held = shown.snapshot.devices
+        about = say("snapshot.about", events=sum(len(device.events) for device in held), devices=len(held))
+        parts = [[Text(about, style="bold")]]
+    elif session.is_tables:
         parts.append([Text(say("header.only_memory" if session.scene.end else "header.no_timeline"))])
     elif not devices:
         parts.append([Text(say("header.no_dispatch" if session.whole else "header.loading"), style="dim")])

@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
-from npu_tui.trace.text import printable
+from npu_tui.trace.snapshot import EVENT_NS
+from npu_tui.trace.text import EventAxis, printable, read_in
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.painter import Painter
 from npu_tui.view.scene import Chart, Scene, Selected
@@ -122,6 +123,14 @@ _LONG = 500_000
 _UNSEEN = (160, 60)
 
 
+def _events(count: int) -> str:
+    return say("axis.events", count=count)
+
+
+def _at_event(number: int) -> str:
+    return say("snapshot.at", event=number)
+
+
 class Session(Struct):
     """The scene of ``profiles``.
 
@@ -139,6 +148,16 @@ class Session(Struct):
     goal: Selected | None = None
     _examining: dict[int, str] = {}
     _painter: Painter | None = None
+
+    def __post_init__(self) -> None:
+        """Times read in events where all that is shown are snapshots without times."""
+        devices = [
+            device
+            for profile in self.profiles
+            for device in (profile.trace.snapshot.devices if profile.trace.snapshot is not None else [None])
+        ]
+        untimed = bool(devices) and all(device is not None and device.events.time is None for device in devices)
+        read_in(EventAxis(EVENT_NS, _events, _at_event) if untimed else None)
 
     @property
     def painter(self) -> Painter:

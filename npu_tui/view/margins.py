@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from npu_tui.native.cells import I64
 from npu_tui.strings import say
-from npu_tui.trace.text import cell_count, drawable, duration_text
+from npu_tui.trace.text import cell_count, drawable, duration_text, event_axis
 from npu_tui.view.bars import cut_middle, points
 from npu_tui.view.grid import SPACE, Attr, Grid
 from npu_tui.view.palette import Ink
@@ -117,7 +117,8 @@ def find_ticks(viewport: Viewport) -> Ticks:
     A view of many years in few columns has none: the step would not fit into 64 bits.
     """
     gap = _WIDE_GAP if viewport.width >= _RULER_WIDE else _NARROW_GAP
-    exponent, factor = 0, 1
+    axis = event_axis()
+    exponent, factor = 0 if axis is None else len(str(axis.event_ns)) - 1, 1  # nothing happens between two events
     while True:
         step = factor * 10**exponent
         if step > _LONGEST_STEP:
@@ -146,6 +147,9 @@ def _ticks_at(viewport: Viewport, step: int, exponent: int) -> Ticks:
 
 def _time_text(time: int, end: int, exponent: int) -> str:
     """``time`` with the decimals that a step of 10^``exponent`` ns needs, in a unit that fits the view's ``end``."""
+    axis = event_axis()
+    if axis is not None:
+        return f"{round(time / axis.event_ns):,}"
     power, unit = _UNITS[3] if exponent >= 9 or end >= 10**10 else _UNITS[2] if end >= 10**6 else _UNITS[1]
     decimals = max(power - exponent, 0)
     digits = str(abs(time) // 10 ** (power - decimals)).rjust(decimals + 1, "0")

@@ -17,6 +17,11 @@ from npu_tui.load.pickle_runs import Run
 from npu_tui.load.pickles import PickleError, Unpickler
 from npu_tui.load.snapshot import load_snapshot
 from npu_tui.output.memory_report import memory_report
+from npu_tui.trace.text import duration_text, exact_text, read_in
+from npu_tui.tui.head import headline
+from npu_tui.tui.session import make_session
+from npu_tui.view.margins import find_ticks
+from npu_tui.view.viewport import Viewport
 from tests.conftest import WITHOUT_TRACES
 
 MB = 1 << 20
@@ -246,3 +251,27 @@ def test_other_commands_say_one_line(command: list[str], tmp_path: Path, capsys:
     path = written(tmp_path, simulated())
     main([command[0], str(path), *command[1:]])
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_times_of_a_snapshot_read_in_events(tmp_path: Path):
+    profile = opened_profile(str(written(tmp_path, simulated())), True, Thresholds())
+    try:
+        session = make_session([profile])
+        assert (duration_text(4_000_000), exact_text(4_000_000)) == ("4,000 events", "event 4,000")
+        assert duration_text(1000, gap="") == "1 event"
+        assert find_ticks(Viewport(0, 5000, 100)).labels == ["0", "1", "2", "3", "4"]
+        assert find_ticks(Viewport(0, 2_000_000, 100)).labels[:3] == ["0", "500", "1,000"]
+        head = "".join(part[0].plain for part in headline(session, 0, True))
+        assert head.startswith("memory snapshot: 2,411 events, 1 device")
+        assert "HostToDevice" not in head
+        timed = opened_profile(str(written(tmp_path, simulated(extra={"time_us": 1 << 50}))), False, Thresholds())
+        make_session([timed])
+        assert exact_text(4_000_000) == "4.000000 ms"
+    finally:
+        read_in(None)
+
+
+def test_a_snapshot_cannot_be_cropped(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit, match="2"):
+        main(["crop", str(written(tmp_path, simulated())), "-o", str(tmp_path / "out.json")])
+    assert "is a memory snapshot, which has no JSON events to crop" in capsys.readouterr().err

@@ -74,7 +74,7 @@ class LinesTab(Tab):
 def lines(now: Context) -> Content:
     """The lines of all devices."""
     if not now.profile.dispatch:
-        return say("lines.no_dispatch")
+        return say("lines.no_dispatch" if now.profile.trace.snapshot is None else "lines.snapshot")
     sheet = CODE_LINES.make(now.part)
     if not sheet.rows:
         return nothing(now, say("lines.none"))
