@@ -9,8 +9,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
-
-from msgspec import Struct
+from typing import NamedTuple
 
 BOUND = 1 << 62
 """Sums and differences of numbers below it stay in 64 bits, which is what NumPy and JSON can hold."""
@@ -188,7 +187,7 @@ def parse_duration(text: str) -> int | None:
     return whole_number((Decimal(match[1]) * _UNITS[match[2].lower()]).to_integral_value(ROUND_HALF_UP))
 
 
-class EventAxis(Struct, frozen=True):
+class EventAxis(NamedTuple):
     """An axis that counts events instead of time, ``event_ns`` for each: the words of a length and of a moment in them.
 
     A memory snapshot without times has one: ``4,000 events``, ``event 4,000``.
