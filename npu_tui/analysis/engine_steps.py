@@ -280,9 +280,7 @@ def engine_kinds(steps: Sequence[EngineStep]) -> list[EngineKind]:
     groups: dict[tuple[str, int | None], list[EngineStep]] = {}
     for step in steps:
         if step.window is not None:
-            tokens = step.call.tokens if step.call.tokens is not None else step.call.requests
-            bucket = None if tokens is None else 1 << max(tokens - 1, 0).bit_length()
-            groups.setdefault((step.kind, bucket), []).append(step)
+            groups.setdefault((step.kind, step.call.bucket), []).append(step)
     kinds = []
     for (kind, bucket), rows in groups.items():
         counts = [row.call.tokens for row in rows if row.call.tokens is not None]

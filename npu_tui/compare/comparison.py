@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -15,8 +16,8 @@ from npu_tui.compare.kernels import GroupChange, Kernels, group_changes
 from npu_tui.compare.lines import LineChange, line_changes
 from npu_tui.compare.measured import Side
 from npu_tui.compare.operations import Lag, OperationMatch, Operations, lag, match_operations, refined
-from npu_tui.compare.statistics import Judgement, judge
-from npu_tui.compare.steps import PARTS, Part, one_in_several
+from npu_tui.compare.statistics import Judgement, Verdict, judge
+from npu_tui.compare.steps import PARTS, Part, one_in_several, shared_work, without_kinds
 from npu_tui.trace.once import once
 
 F64 = npt.NDArray[np.float64]
@@ -60,6 +61,9 @@ class Comparison:
         self.tolerance = tolerance or Tolerance()
         if one_in_several(base.sample, new.sample, self.tolerance.step):
             base, new = base.with_outliers(), new.with_outliers()
+        shared = shared_work(base.sample, new.sample)
+        if shared is not None:
+            base, new = base.with_shared(shared), new.with_shared(shared)
         self.base, self.new = base, new
         self._renamed = dict(renamed or {})
 
@@ -208,7 +212,7 @@ class Comparison:
     @once
     def step(self) -> Judgement:
         """How the wall time of the step changed."""
-        judged = judge(self.base.walls, self.new.walls, self.tolerance.step, self.paired)
+        judged = self._judged(self.base.walls, self.new.walls, self.tolerance.step)
         if self.comparability.verdict == "incomparable":
             return Judgement(judged.base, judged.new, judged.delta, judged.shift, judged.visible, "incomparable")
         if not all(side.circumstances.steps for side in self.sides) and judged.verdict != "same":
@@ -222,7 +226,16 @@ class Comparison:
         if not all(parts) or self.comparability.verdict == "incomparable":
             return None
         base, new = (parts_of_side["computing"].astype(np.float64) for parts_of_side in parts)
-        return judge(base, new, self.tolerance.computing, self.paired, few=None)
+        return self._judged(base, new, self.tolerance.computing, few=None)
+
+    def _judged(self, base: F64, new: F64, tolerance: float, few: Verdict | None = "unsure") -> Judgement:
+        """How the times per step changed; steps of an engine are held against those of their kind."""
+        samples = self.base.sample, self.new.sample
+        counts = [Counter(window.work for window in side.compared) for side in samples]
+        if None in counts[0] or counts[0] != counts[1]:
+            return judge(base, new, tolerance, self.paired, few)
+        judged = judge(*without_kinds(*samples, (base, new)), tolerance, self.paired, few)
+        return replace(judged, base=base, new=new)
 
     @property
     def paired(self) -> bool:

@@ -22,6 +22,8 @@ from npu_tui.compare.steps import (
     Part,
     Sample,
     StepWindow,
+    Works,
+    alike,
     claims,
     partitions,
     sample,
@@ -51,14 +53,21 @@ _VERSIONS = ("torch_npu_version", "cann_version", "mindspore_version")
 class Side:
     """One profile of a comparison; ``steps`` are those the user chose, None for all but the first and outliers.
 
-    With ``outliers`` these are compared as well.
+    With ``outliers`` these are compared as well; of engine steps only as many of each kind as ``shared`` says.
     """
 
-    def __init__(self, profile: Profile, steps: Sequence[int] | None = None, outliers: bool = False) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        steps: Sequence[int] | None = None,
+        outliers: bool = False,
+        shared: Works | None = None,
+    ) -> None:
         self.profile = profile
         self.trace = profile.trace
         self._chosen = None if steps is None else frozenset(steps)
         self._outliers = outliers
+        self._shared = shared
         self._operations: dict[StepWindow, Operations] = {}
 
     @once
@@ -75,11 +84,16 @@ class Side:
             windows = step_windows(self.trace, self.profile.steps)
         if self._chosen is not None:
             return sample([window for window in windows if window.number in self._chosen] or windows, everything=True)
-        return sample(windows, outliers=self._outliers)
+        steps = sample(windows, outliers=self._outliers)
+        return steps if self._shared is None else alike(steps, self._shared)
 
     def with_outliers(self) -> Side:
         """The same with the steps that are far longer than the others."""
         return self if self._chosen is not None else Side(self.profile, outliers=True)
+
+    def with_shared(self, shared: Works) -> Side:
+        """The same with as many steps of each kind as ``shared`` says."""
+        return self if self._chosen is not None else Side(self.profile, outliers=self._outliers, shared=shared)
 
     @property
     def windows(self) -> list[StepWindow]:

@@ -6,6 +6,7 @@ ends; before the first and after the last of these; what is left is Free, late h
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Literal, get_args
 
 import numpy as np
@@ -18,6 +19,7 @@ from npu_tui.analysis.steps import Step
 from npu_tui.trace.intervals import covered_within, difference, intersection, union
 from npu_tui.trace.model import Trace
 
+F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 
 Part = Literal[
@@ -91,7 +93,11 @@ def _reach(kinds: tuple[Intervals, ...], low: I64, high: I64) -> tuple[I64, I64]
     return first, last
 
 
-LeftOut = Literal["first", "outlier"]
+Work = tuple[str, int | None]
+Works = Counter[Work]
+"""How many steps there are of each kind and bucket of tokens."""
+
+LeftOut = Literal["first", "outlier", "unlike"]
 
 _OUTLIER = 5.0
 _SEVERAL = 2
@@ -103,7 +109,8 @@ class StepWindow(Struct, frozen=True):
     """The wall time of one step, ns: from its start on the host, or the end of the step before, to its end.
 
     A step ends when both its slice and its work on the device have ended, so that the windows of steps never share a
-    nanosecond. ``name`` is None for a trace without steps.
+    nanosecond. ``name`` is None for a trace without steps. Engine steps with the same ``work``, kind and bucket of
+    tokens, do alike: a prefill is no slow decode.
     """
 
     name: str | None
@@ -111,6 +118,7 @@ class StepWindow(Struct, frozen=True):
     start: int
     end: int
     host_start: int
+    work: Work | None = None
 
     @property
     def wall(self) -> int:
@@ -140,7 +148,8 @@ def step_windows(trace: Trace, steps: list[Step]) -> list[StepWindow]:
         begin, end = int(trace.slices.start[step.item]), int(trace.slices.end[step.item])
         if step.window is not None:
             end = max(end, step.window.end)
-        windows.append(StepWindow(step.name, step.number, max(begin, reached), max(end, begin, reached), begin))
+        work = None if step.engine is None else (step.engine.kind, step.engine.bucket)
+        windows.append(StepWindow(step.name, step.number, max(begin, reached), max(end, begin, reached), begin, work))
         reached = windows[-1].end
     return windows or [StepWindow(None, None, 0, trace.end, 0)]
 
@@ -167,19 +176,44 @@ def table_windows(kernels: KernelTable) -> list[StepWindow]:
 def sample(windows: list[StepWindow], everything: bool = False, outliers: bool = False) -> Sample:
     """The steps that represent the profile: not the first, and none far above the median unless ``outliers`` count.
 
+    The median is that of steps with the same ``work``.
     With ``everything`` none is left out, as where the user named the steps.
     """
     if everything or len(windows) == 1:
         return Sample(windows, [])
     later = windows[1:]
-    walls = np.array([window.wall for window in later])
     left: list[tuple[StepWindow, LeftOut]] = [(windows[0], "first")]
     if outliers:
         return Sample(later, left)
-    centre = float(np.median(walls))
-    spread = max(float(np.median(np.abs(walls - centre))), _LEAST_SPREAD * centre)
-    left += [(window, "outlier") for window in later if window.wall > centre + _OUTLIER * spread]
-    return Sample([window for window in later if window.wall <= centre + _OUTLIER * spread], left)
+    most = {}
+    for work in {window.work for window in later}:
+        walls = np.array([window.wall for window in later if window.work == work])
+        centre = float(np.median(walls))
+        most[work] = centre + _OUTLIER * max(float(np.median(np.abs(walls - centre))), _LEAST_SPREAD * centre)
+    left += [(window, "outlier") for window in later if window.wall > most[window.work]]
+    return Sample([window for window in later if window.wall <= most[window.work]], left)
+
+
+def shared_work(base: Sample, new: Sample) -> Works | None:
+    """How many steps of each ``work`` both sides have; None unless all are steps of an engine that share some."""
+    sides = [[window.work for window in side.compared] for side in (base, new)]
+    counts = [Counter(work for work in side if work is not None) for side in sides]
+    shared = counts[0] & counts[1]
+    known = all(count.total() == len(side) for count, side in zip(counts, sides, strict=True))
+    return shared if known and shared else None
+
+
+def alike(steps: Sample, shared: Works) -> Sample:
+    """The first steps of each ``work``, as many as ``shared`` says: both sides then do the same."""
+    left = shared.copy()
+    compared, unlike = [], []
+    for window in steps.compared:
+        if window.work is not None and left[window.work] > 0:
+            left[window.work] -= 1
+            compared.append(window)
+        else:
+            unlike.append(window)
+    return Sample(compared, [*steps.left_out, *((window, "unlike") for window in unlike)])
 
 
 def one_in_several(base: Sample, new: Sample, tolerance: float) -> bool:
@@ -204,3 +238,18 @@ def within(time: I64, begins: I64, ends: I64) -> npt.NDArray[np.bool_]:
     at = np.searchsorted(begins, time, "right") - 1
     inside: npt.NDArray[np.bool_] = (at >= 0) & (time < ends[np.maximum(at, 0)])
     return inside
+
+
+def without_kinds(base: Sample, new: Sample, times: tuple[F64, F64]) -> tuple[F64, F64]:
+    """``times`` of the compared steps of both sides, each less what its ``work`` takes above the mean of all.
+
+    Where both sides have as many steps of each ``work``, the means stay, and what differs between kinds is no noise.
+    """
+    works = [window.work for side in (base, new) for window in side.compared]
+    together = np.concatenate(times)
+    level = np.zeros(len(together))
+    for work in set(works):
+        of = np.array([other == work for other in works])
+        level[of] = together[of].mean()
+    even = together - level + together.mean()
+    return even[: len(times[0])], even[len(times[0]) :]

@@ -36,6 +36,12 @@ class EngineName(Struct, frozen=True):
     padded: int | None = None
     is_mode: bool = False
 
+    @property
+    def bucket(self) -> int | None:
+        """The least power of two that its tokens, else its requests, do not exceed; None where neither is told."""
+        size = self.requests if self.tokens is None else self.tokens
+        return None if size is None else 1 << max(size - 1, 0).bit_length()
+
 
 _N = r"(\d{1,15})"
 _SUMS = rf"sq{_N}sk{_N}sqsq\d+sqsk\d+"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import sys
+from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +19,8 @@ from test_repetitions import CANN, DEVICE, NO_MODEL, Writer
 
 import npu_tui
 from npu_tui.cli.main import main
+from npu_tui.compare.comparison import Comparison
+from npu_tui.compare.measured import Side
 from npu_tui.output.report import report
 from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
 from npu_tui.profile.selection import NoPartError, part_of
@@ -285,3 +288,19 @@ def test_host_work_around_the_model(tmp_path: Path, phases: dict[str, float], na
 def test_host_work_that_the_device_hides_is_no_finding(tmp_path: Path) -> None:
     profile = served((1, *[4] * 20), kernel=40, schedule=300).profile(tmp_path)
     assert "ENGINE.HOST" not in by_id(profile.findings)
+
+
+def test_steps_are_compared_with_their_kind(tmp_path: Path) -> None:
+    """The new side has fewer large batches, whose steps are long, and its kernels take longer."""
+    base = served((9, 9, *[4] * 12, 9, 9, 9), eager=(9,), launch=200).profile(tmp_path)
+    (tmp_path / "new").mkdir()
+    new = served((9, 9, *[4] * 12), eager=(9,), launch=200, kernel=25).profile(tmp_path / "new")
+    compared = Comparison(Side(base), Side(new))
+    works = [Counter(window.work for window in side.windows) for side in compared.sides]
+    assert works[0] == works[1] == {("decode", 4): 11, ("decode", 16): 1}
+    left = [(window.work, why) for window, why in compared.base.sample.left_out]
+    # The first replay after an eager step starts late: an outlier among decodes, which no step of another size is.
+    assert left == [(("prefill", 1024), "first"), (("decode", 4), "outlier"), *[(("decode", 16), "unlike")] * 3]
+    assert compared.step.verdict == "slower"
+    walls = [side.walls.mean() for side in compared.sides]
+    assert compared.step.delta == pytest.approx(walls[1] - walls[0])
