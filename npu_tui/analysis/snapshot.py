@@ -67,10 +67,21 @@ def owners(snapshot: MemorySnapshot, device: DeviceMemory, members: I64) -> list
 
 
 def at_peak(device: DeviceMemory) -> tuple[I64, I64]:
-    """The blocks that are allocated at the peak: those of the history, and those older than it."""
+    """The blocks that are allocated at the peak: those that say who allocated them, and older ones that do not."""
     alive = device.lives.alive(device.peak[0])
-    older = device.lives.start[alive] == BEFORE
-    return alive[~older], alive[older]
+    unknown = nameless(device)[alive]
+    return alive[~unknown], alive[unknown]
+
+
+def nameless(device: DeviceMemory) -> npt.NDArray[np.bool_]:
+    """Which blocks are older than the history and do not say who allocated them; (blocks,).
+
+    One that is there at the end may have the stack of its allocation, one that was freed at most that of its release.
+    """
+    lives = device.lives
+    freed = (lives.end > BEFORE) & (lives.end < NEVER)
+    unknown: npt.NDArray[np.bool_] = (lives.start == BEFORE) & (freed | (lives.stack < 0))
+    return unknown
 
 
 SIZES = (1 << 20, 10 << 20, 100 << 20, 1 << 30)

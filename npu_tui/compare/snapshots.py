@@ -10,8 +10,8 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.code_lines import CodeLine
-from npu_tui.analysis.snapshot import owners
-from npu_tui.trace.snapshot import BEFORE, NEVER, DeviceMemory, MemorySnapshot
+from npu_tui.analysis.snapshot import nameless, owners
+from npu_tui.trace.snapshot import NEVER, DeviceMemory, MemorySnapshot
 
 I64 = npt.NDArray[np.int64]
 
@@ -42,7 +42,7 @@ Kind = Literal["line", "no_stack", "before"]
 class Pair(Struct, frozen=True):
     """One owner on both sides, None where a side does not have it.
 
-    ``no_stack`` are the blocks without one, ``before`` those older than the history.
+    ``no_stack`` are the blocks without one, ``before`` those older than the history, without a stack.
     """
 
     kind: Kind
@@ -64,10 +64,8 @@ def _holders(snapshot: MemorySnapshot, device: DeviceMemory) -> tuple[list[Holde
             frozenset(np.unique(size).tolist()),
         )
 
-    found = [
-        holder(owner.code, owner.members) for owner in owners(snapshot, device, np.flatnonzero(lives.start != BEFORE))
-    ]
-    older = holder(None, np.flatnonzero(lives.start == BEFORE))
+    found = [holder(owner.code, owner.members) for owner in owners(snapshot, device, np.flatnonzero(~nameless(device)))]
+    older = holder(None, np.flatnonzero(nameless(device)))
     return [one for one in found if one.code is not None], [one for one in found if one.code is None], older
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from npu_tui import __version__
-from npu_tui.analysis.snapshot import SIZES, Owner, by_size, by_stream, live_bytes
+from npu_tui.analysis.snapshot import SIZES, Owner, by_size, by_stream, live_bytes, nameless
 from npu_tui.output.report_schema import NotChecked
 from npu_tui.rules.snapshot import SNAPSHOT_FINDINGS, Judged, SnapshotFinding, judge
 from npu_tui.strings import say, words
@@ -146,7 +146,7 @@ def memory_report(snapshot: MemorySnapshot) -> MemoryReport:
         ("time", all(device.events.time is None for device in snapshot.devices)),
         ("steps", all(one.growth is None for one in judged)),
         ("history", all(not len(device.events) for device in snapshot.devices)),
-        ("before", any(device.before for device in snapshot.devices)),
+        ("before", any(nameless(device).any() for device in snapshot.devices)),
     ]
     return MemoryReport(
         source=MemorySource(path=printable(snapshot.path), bytes=snapshot.size),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npu_tui.analysis.snapshot import owner_of
+from npu_tui.analysis.snapshot import nameless, owner_of
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import MISSING, Array, Column, Data, Sheet, coded, labels, numbers, table
 from npu_tui.trace.snapshot import ACTIONS, BEFORE, INACTIVE, NEVER, STATES, DeviceMemory
@@ -43,6 +43,11 @@ def _known(values: Array, *unknown: int) -> Data:
     return numbers(np.where(np.isin(values, unknown), MISSING, values), MISSING)
 
 
+def _stacks(device: DeviceMemory) -> Array:
+    """The stack that allocated each block, -1 where none is known."""
+    return np.where(nameless(device), -1, device.lives.stack)
+
+
 def blocks(profile: Profile) -> Sheet:
     """Every block that was ever allocated, and what the segments hold unused at the end."""
     devices = _devices(profile)
@@ -58,7 +63,7 @@ def blocks(profile: Profile) -> Sheet:
             "size": (lives.size, nothing),
             "taken": (lives.taken, now.size[unused]),
             "stream": (lives.stream, device.segments.stream[now.segment[unused]]),
-            "stack": (lives.stack, nothing),
+            "stack": (_stacks(device), nothing),
             "allocated_at": (lives.start, nothing),
             "freed_at": (lives.end, nothing),
         }
@@ -146,7 +151,7 @@ def stacks(profile: Profile) -> Sheet:
     columns: dict[str, list[Array]] = {name: [] for name in ("stack", *_HELD)}
     for device in devices:
         lives = device.lives
-        stack, where = np.unique(lives.stack, return_inverse=True)
+        stack, where = np.unique(_stacks(device), return_inverse=True)
         columns["stack"].append(stack)
         everything = np.arange(len(lives))
         alive = everything, lives.alive(device.peak[0]), np.flatnonzero(lives.end == NEVER)

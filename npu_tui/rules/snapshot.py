@@ -241,7 +241,7 @@ def _cached(device: DeviceMemory, unused: Pieces) -> list[SnapshotFinding]:
 
 def _peak(device: DeviceMemory, held: list[Owner]) -> list[SnapshotFinding]:
     event, size = device.peak
-    if event < 0 or not held:
+    if not held or (event < 0 and len(device.events)):
         return []
     lives, first = device.lives, held[0]
     released = int(lives.size[first.members][lives.end[first.members] < NEVER].sum())
@@ -249,6 +249,9 @@ def _peak(device: DeviceMemory, held: list[Owner]) -> list[SnapshotFinding]:
         "size": size, "event": event, "place": place_of(first), "held": first.size, "share": first.size / max(size, 1),
         "blocks": len(first.members), "released": released, "before": device.before,
     }  # fmt: skip
+    if event < 0:  # the state at one moment, without what led to it
+        title, detail = message("finding.snapshot.state", **words), message("finding.snapshot.state_detail", **words)
+        return [SnapshotFinding("SNAPSHOT.PEAK", "info", device.device, title, detail, (), first)]
     detail = message("finding.snapshot.peak_released" if released else "finding.snapshot.peak_kept", **words)
     return [
         SnapshotFinding(

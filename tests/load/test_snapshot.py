@@ -130,6 +130,30 @@ def test_the_peak_by_size_of_the_block_and_by_stream(tmp_path: Path):
     assert [(one.stream, one.bytes, one.blocks) for one in row.streams_at_peak] == [(7, 200 * MB, 200), (0, 96 * MB, 2)]
 
 
+def test_a_state_without_a_history_tells_who_holds_it(tmp_path: Path):
+    content = simulated(leak=4 * MB)
+    content["device_traces"] = [[]]
+    report = memory_report(load_snapshot(written(tmp_path, content)))
+    assert report.verdict == ["112.0 MiB is allocated; train.py:5 main holds most: 64.0 MiB (57.1%)"]
+    assert [(row.line, row.bytes, row.blocks) for row in report.devices[0].stacks_at_peak] == [
+        (5, 64 * MB, 1), (7, 32 * MB, 1), (9, 16 * MB, 4),
+    ]  # fmt: skip
+    assert [row.id for row in report.not_checked] == ["time", "steps", "history"]
+
+
+def test_blocks_older_than_a_ring_have_the_stack_that_they_carry_to_the_end(tmp_path: Path):
+    content = simulated()
+    content["device_traces"][0] = content["device_traces"][0][60:]  # weights, and 56 activations that are freed later
+    snapshot = load_snapshot(written(tmp_path, content))
+    (device,) = snapshot.devices
+    report = memory_report(snapshot)
+    assert [(row.line, row.bytes, row.blocks) for row in report.devices[0].stacks_at_peak] == [
+        (7, (144 + 32) * MB, 145), (5, 64 * MB, 1),
+    ]  # fmt: skip
+    assert len(at_peak(device)[1]) == 56
+    assert "before" in {row.id for row in report.not_checked}
+
+
 def test_a_leak_is_told_by_its_line_and_the_state_of_an_optimizer_is_none(tmp_path: Path):
     report = memory_report(load_snapshot(written(tmp_path, simulated(leak=4 * MB))))
     (leak,) = [finding for finding in report.findings if finding.id == "SNAPSHOT.LEAK"]
