@@ -19,6 +19,7 @@ from npu_tui.trace.text import brief
 
 EAGER_SHARE = Threshold("eager_share", 0.01)
 HOST_SHARE = Threshold("engine_host_share", 0.03)
+PREFILL_RATIO = Threshold("prefill_ratio", 3.0)
 _WORTH_NAMING = 0.2
 """Share of the time of all phases from which one is named, and taken to be avoidable."""
 _MOST_SHOWN = 10
@@ -144,6 +145,69 @@ def _earlier(facts: Facts, cut: Span, waited: I64) -> Span:
     return union(ready[saved > 0], (ready + saved)[saved > 0])
 
 
+def prefill(facts: Facts) -> Draft | None:
+    """Prefills for which requests that already decode have to wait."""
+    low, high = facts.window.start, facts.window.end
+    steps = [step for step in facts.inputs.engine().steps if step.window is not None]
+    decoding = [step.span or 0 for step in steps if step.kind == "decode"]
+    if not decoding:
+        return None
+    usual = float(np.median(decoding))
+    holds = [
+        held
+        for held in _between_decodes(steps)
+        if low <= _begin(held[0]) < high and sum(step.span or 0 for step in held) >= facts.limits[PREFILL_RATIO] * usual
+    ]
+    if not holds:
+        return None
+    lengths = [sum(step.span or 0 for step in held) for held in holds]
+    most = int(np.argmax(lengths))
+    tokens = [step.call.tokens for step in holds[most]]
+    time, longest = sum(lengths), lengths[most]
+    shown = sorted(sorted(holds, key=lambda held: -sum(step.span or 0 for step in held))[:_MOST_SHOWN], key=_begin_of)
+    return Draft(
+        "info",
+        message("finding.engine_prefill.title", count=len(holds), time=longest),
+        sentences(
+            message("finding.engine_prefill.detail", count=len(holds), time=time, usual=round(usual)),
+            message("finding.engine_prefill.tokens", tokens=sum(count or 0 for count in tokens)) if all(tokens) else "",
+        ),
+        tuple(
+            Evidence(
+                _begin_of(held),
+                _begin(held[-1]) + (held[-1].span or 0),
+                None,
+                brief(held[0].name or "", 60),
+                message("finding.engine_prefill.place", count=len(held)),
+                held[0].item if held[0].item >= 0 else None,
+            )
+            for held in shown
+        ),
+        weight=float(time),
+    )
+
+
+def _begin_of(steps: list[EngineStep]) -> int:
+    return _begin(steps[0])
+
+
+def _between_decodes(steps: list[EngineStep]) -> list[list[EngineStep]]:
+    """Prefills, one or several in a row, after a decode and before one with more requests than they bring."""
+    runs: list[list[EngineStep]] = []
+    held: list[EngineStep] = []
+    decoded = False
+    for step in steps:
+        if step.kind == "prefill":
+            held.append(step)
+            continue
+        brought = [one.call.requests for one in held]
+        known = None not in brought and step.kind == "decode"
+        if held and decoded and known and (step.call.requests or 0) > sum(count or 0 for count in brought):
+            runs.append(held)
+        held, decoded = [], step.kind == "decode"
+    return runs
+
+
 def _begin(step: EngineStep) -> int:
     assert step.window is not None
     return step.window.start
@@ -187,5 +251,20 @@ RULES: tuple[Rule, ...] = (
         sources=("vLLM: scheduling of the next step while the device works",),
         reach="cause",
         replayed=True,
+    ),
+    Rule(
+        "ENGINE.PREFILL",
+        cls="dispatch",
+        inputs=("device", "overlap"),
+        check=prefill,
+        thresholds=(PREFILL_RATIO,),
+        advice=("chunked_prefill",),
+        gpu=("chunked_prefill",),
+        change="""\
+-vllm serve MODEL --no-enable-chunked-prefill
++vllm serve MODEL --enable-chunked-prefill --max-num-batched-tokens 2048
+""",
+        sources=("vLLM: prefill in chunks, in one batch with decodes",),
+        reach="cause",
     ),
 )

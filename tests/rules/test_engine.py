@@ -304,3 +304,22 @@ def test_steps_are_compared_with_their_kind(tmp_path: Path) -> None:
     assert compared.step.verdict == "slower"
     walls = [side.walls.mean() for side in compared.sides]
     assert compared.step.delta == pytest.approx(walls[1] - walls[0])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "launch", "held"),
+    [
+        ((1, *[4] * 6, 0, *[5] * 6), 120, True),
+        ((1, *[4] * 6, 0, *[1] * 6), 120, False),  # the earlier requests have ended
+        ((1, *[4] * 6), 120, False),  # nobody decodes before the first one
+        ((1, *[4] * 6, 0, *[5] * 6), 20, False),  # a short one
+    ],
+)
+def test_prefill_that_holds_up_decodes(tmp_path: Path, sizes: tuple[int, ...], launch: float, held: bool) -> None:
+    profile = served(sizes, launch=launch, waits=True).profile(tmp_path)
+    rows = by_id(profile.findings)
+    assert ("ENGINE.PREFILL" in rows) == held
+    if held:
+        found, step = rows["ENGINE.PREFILL"], profile.engine.steps[7]
+        assert (found.severity, found.gain_ns, found.evidence[0].slice) == ("info", None, step.item)
+        assert "The longest wait is for 900 tokens." in words(found.detail)
