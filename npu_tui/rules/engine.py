@@ -243,7 +243,7 @@ RULES: tuple[Rule, ...] = (
         thresholds=(HOST_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
         advice=("engine_async",),
         gpu=("engine_async",),
-        pages=(pages.GRAPHS,),
+        pages=(pages.ASYNC,),
         change="""\
 -vllm serve MODEL
 +vllm serve MODEL --async-scheduling
@@ -260,6 +260,7 @@ RULES: tuple[Rule, ...] = (
         thresholds=(PREFILL_RATIO,),
         advice=("chunked_prefill",),
         gpu=("chunked_prefill",),
+        pages=(pages.MINDIE,),
         change="""\
 -vllm serve MODEL --no-enable-chunked-prefill
 +vllm serve MODEL --enable-chunked-prefill --max-num-batched-tokens 2048
