@@ -18,7 +18,7 @@ from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
 
 EAGER_SHARE = Threshold("eager_share", 0.01)
-HOST_SHARE = Threshold("engine_host_share", 0.03)
+ENGINE_HOST_SHARE = Threshold("engine_host_share", 0.03)
 PREFILL_RATIO = Threshold("prefill_ratio", 3.0)
 _WORTH_NAMING = 0.2
 """Share of the time of all phases from which one is named, and taken to be avoidable."""
@@ -86,7 +86,7 @@ def host(facts: Facts) -> Draft | None:
     floor = facts.floor
     idle = {name: both(facts.lost, (low + floor, high + floor)) for name, (low, high) in work.items()}
     time = length_of(together(*idle.values()))
-    if facts.share(time) < facts.limits[HOST_SHARE]:
+    if facts.share(time) < facts.limits[ENGINE_HOST_SHARE]:
         return None
     longest = sorted(idle, key=lambda name: -length_of(idle[name]))
     shown = [name for name in longest if length_of(idle[name]) >= _WORTH_NAMING * time]
@@ -240,7 +240,7 @@ RULES: tuple[Rule, ...] = (
         cls="dispatch",
         inputs=("device", "overlap", "links"),
         check=host,
-        thresholds=(HOST_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        thresholds=(ENGINE_HOST_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
         advice=("engine_async",),
         gpu=("engine_async",),
         pages=(pages.ASYNC,),
@@ -250,7 +250,6 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("vLLM: scheduling of the next step while the device works",),
         reach="cause",
-        replayed=True,
     ),
     Rule(
         "ENGINE.PREFILL",
