@@ -171,13 +171,20 @@ def _pieces(text: str) -> list[str]:
 
 _UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "μs": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "": 1_000_000}
 _TIME = re.compile(r"\s*([-+]?\d+(?:\.\d*)?|[-+]?\.\d+)\s*(ns|us|µs|μs|ms|s|)\s*", re.IGNORECASE)
+_EVENT = re.compile(r"\s*(?:event|事件)?\s*(\d[\d,]{,20})\s*(?:ev|events?|个?事件)?\s*", re.IGNORECASE)
 _UNITS_LONGEST = 100
 _SCALES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 
 
 def parse_duration(text: str) -> int | None:
-    """A text such as ``12.3ms``, ``40 us`` or ``1.5s`` in ns (a bare number is in ms); None if it is not a duration."""
+    """A text such as ``12.3ms``, ``40 us`` or ``1.5s`` in ns (a bare number is in ms); None if it is not a duration.
+
+    On an axis of events ``4000`` and ``event 4,000`` are events.
+    """
     # The user types it, or it comes in a link: a limit keeps the pattern from long texts.
+    event = _EVENT.fullmatch(text) if _Axis.events is not None and len(text) <= _UNITS_LONGEST else None
+    if event is not None and _Axis.events is not None:
+        return whole_number(int(event[1].replace(",", "")) * _Axis.events.event_ns)
     match = _TIME.fullmatch(text) if len(text) <= _UNITS_LONGEST else None
     if match is None:
         return None
@@ -188,13 +195,15 @@ def parse_duration(text: str) -> int | None:
 
 
 class EventAxis(NamedTuple):
-    """An axis that counts events instead of time, ``event_ns`` for each: the words of a length and of a moment in them.
+    """An axis that counts events instead of time, ``event_ns`` for each.
 
-    A memory snapshot without times has one: ``4,000 events``, ``event 4,000``.
+    It has the words of a length, with and without room, and of a moment.
+    A memory snapshot without times has one: ``4,000 events``, ``4,000ev``, ``event 4,000``.
     """
 
     event_ns: int
     length: Callable[[int], str]
+    short: Callable[[int], str]
     moment: Callable[[int], str]
 
 
@@ -218,7 +227,7 @@ def duration_text(ns: float, digits: int = 4, gap: str = " ") -> str:
     ``gap`` separates number and unit.
     """
     if _Axis.events is not None:
-        return _Axis.events.length(round(ns / _Axis.events.event_ns))
+        return (_Axis.events.length if gap else _Axis.events.short)(round(ns / _Axis.events.event_ns))
     size = abs(ns)
     for scale, unit in _SCALES:
         if size >= scale * 0.99995:  # 999.96 µs would round to "1000 µs": that is 1.000 ms

@@ -127,6 +127,10 @@ def _events(count: int) -> str:
     return say("axis.events", count=count)
 
 
+def _events_short(count: int) -> str:
+    return say("axis.short", count=count)
+
+
 def _at_event(number: int) -> str:
     return say("snapshot.at", event=number)
 
@@ -157,7 +161,7 @@ class Session(Struct):
             for device in (profile.trace.snapshot.devices if profile.trace.snapshot is not None else [None])
         ]
         untimed = bool(devices) and all(device is not None and device.events.time is None for device in devices)
-        read_in(EventAxis(EVENT_NS, _events, _at_event) if untimed else None)
+        read_in(EventAxis(EVENT_NS, _events, _events_short, _at_event) if untimed else None)
 
     @property
     def painter(self) -> Painter:

@@ -17,7 +17,7 @@ from npu_tui.load.pickle_runs import Run
 from npu_tui.load.pickles import PickleError, Unpickler
 from npu_tui.load.snapshot import load_snapshot
 from npu_tui.output.memory_report import memory_report
-from npu_tui.trace.text import duration_text, exact_text, read_in
+from npu_tui.trace.text import duration_text, exact_text, parse_duration, read_in
 from npu_tui.tui.head import headline
 from npu_tui.tui.session import make_session
 from npu_tui.view.margins import find_ticks
@@ -282,7 +282,8 @@ def test_times_of_a_snapshot_read_in_events(tmp_path: Path):
     try:
         session = make_session([profile])
         assert (duration_text(4_000_000), exact_text(4_000_000)) == ("4,000 events", "event 4,000")
-        assert duration_text(1000, gap="") == "1 event"
+        assert (duration_text(1000), duration_text(1000, gap="")) == ("1 event", "1ev")
+        assert {parse_duration(text) for text in ("4000", "event 4,000", "4,000 events", "4ms")} == {4_000_000}
         assert find_ticks(Viewport(0, 5000, 100)).labels == ["0", "1", "2", "3", "4"]
         assert find_ticks(Viewport(0, 2_000_000, 100)).labels[:3] == ["0", "500", "1,000"]
         head = "".join(part[0].plain for part in headline(session, 0, True))
