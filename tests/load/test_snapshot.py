@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from npu_tui.analysis.free_blocks import free_blocks
 from npu_tui.analysis.snapshot import at_peak, growth, live_bytes, owners, pieces
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.cli.main import main
@@ -244,13 +245,16 @@ def test_figures_of_real_snapshots(name: str):
     path = Path(folder or "") / "memory" / f"{name}.pkl"
     if not folder or not path.exists():
         pytest.skip(reason=WITHOUT_TRACES)
-    row = memory_report(load_snapshot(path)).devices[0]
+    snapshot = load_snapshot(path)
+    row, device = memory_report(snapshot).devices[0], snapshot.devices[0]
     assert FIGURES[name] == (
         row.events, row.segments, row.reserved_end_bytes, row.requested_end_bytes, row.allocated_end_bytes,
         row.peak_requested_bytes, row.peak_event, row.reserved_at_peak_bytes, row.peak_reserved_bytes,
         row.peak_reserved_event, row.before_history_bytes, row.growth_bytes_per_step,
     )  # fmt: skip
     assert (row.stacks_at_peak[0].bytes, row.stacks_at_peak[0].blocks) == (282342776, 484)
+    free = free_blocks(device, row.events - 1, 30 * MB, int(device.segments.stream[0]))
+    assert (free.unused, free.largest) == (row.inactive_bytes, row.largest_inactive_bytes)
 
 
 def test_the_explorer_has_blocks_in_segments_curves_and_findings(tmp_path: Path):
