@@ -20,6 +20,7 @@ from npu_tui.trace.text import brief
 EAGER_SHARE = Threshold("eager_share", 0.01)
 ENGINE_HOST_SHARE = Threshold("engine_host_share", 0.03)
 PREFILL_RATIO = Threshold("prefill_ratio", 3.0)
+PADDING_SHARE = Threshold("padding_share", 0.25)
 _WORTH_NAMING = 0.2
 """Share of the time of all phases from which one is named, and taken to be avoidable."""
 _MOST_SHOWN = 10
@@ -208,6 +209,42 @@ def _between_decodes(steps: list[EngineStep]) -> list[list[EngineStep]]:
     return runs
 
 
+def padding(facts: Facts) -> Draft | None:
+    """Batches that are filled up to a captured size."""
+    low, high = facts.window.start, facts.window.end
+    steps = [
+        (step, step.call.requests, step.call.padded)
+        for step in facts.inputs.engine().steps
+        if step.window is not None and low <= _begin(step) < high
+    ]
+    known = [(step, real, size) for step, real, size in steps if real is not None and size is not None and size >= real]
+    every = sum(size for _, _, size in known)
+    added = sum(size - real for _, real, size in known)
+    if not added or added / every < facts.limits[PADDING_SHARE]:
+        return None
+    filled = [(step, real, size) for step, real, size in known if size > real]
+    worst = sorted(sorted(filled, key=lambda row: row[1] - row[2])[:_MOST_SHOWN], key=lambda row: _begin(row[0]))
+    return Draft(
+        "info",
+        message("finding.engine_padding.title", share=added / every, count=len(filled)),
+        message(
+            "finding.engine_padding.detail", added=added, count=every, sizes=runs_of([size for *_, size in filled])
+        ),
+        tuple(
+            Evidence(
+                _begin(step),
+                _begin(step) + (step.span or 0),
+                None,
+                brief(step.name or "", 60),
+                message("finding.engine_padding.place", real=real, size=size),
+                step.item if step.item >= 0 else None,
+            )
+            for step, real, size in worst
+        ),
+        weight=float(sum(step.span or 0 for step, *_ in filled)) * added / every,
+    )
+
+
 def _begin(step: EngineStep) -> int:
     assert step.window is not None
     return step.window.start
@@ -265,6 +302,22 @@ RULES: tuple[Rule, ...] = (
 +vllm serve MODEL --enable-chunked-prefill --max-num-batched-tokens 2048
 """,
         sources=("vLLM: prefill in chunks, in one batch with decodes",),
+        reach="cause",
+    ),
+    Rule(
+        "ENGINE.PADDING",
+        cls="dispatch",
+        inputs=("device", "overlap"),
+        check=padding,
+        thresholds=(PADDING_SHARE,),
+        advice=("padding_sizes",),
+        gpu=("padding_sizes",),
+        pages=(pages.GRAPHS,),
+        change="""\
+-vllm serve MODEL
++vllm serve MODEL --compilation-config '{"cudagraph_capture_sizes": [1, 2, 4, 8, 12, 16, 24, 32]}'
+""",
+        sources=("vllm-ascend: batches are filled up to a captured size",),
         reach="cause",
     ),
 )

@@ -323,3 +323,15 @@ def test_prefill_that_holds_up_decodes(tmp_path: Path, sizes: tuple[int, ...], l
         found, step = rows["ENGINE.PREFILL"], profile.engine.steps[7]
         assert (found.severity, found.gain_ns, found.evidence[0].slice) == ("info", None, step.item)
         assert "The longest wait is for 900 tokens." in words(found.detail)
+
+
+@pytest.mark.parametrize(("real", "padded"), [(5, True), (7, False), (8, False)])
+def test_batches_filled_up_to_a_captured_size(tmp_path: Path, real: int, padded: bool) -> None:
+    name = f"decode[bs={real}/8 tok={real}]"
+    profile = renamed(served((1, *[4] * 6)), lambda number: name).profile(tmp_path)
+    rows = by_id(profile.findings)
+    assert ("ENGINE.PADDING" in rows) == padded
+    if padded:
+        found = rows["ENGINE.PADDING"]
+        assert (found.severity, found.gain_ns, len(found.evidence)) == ("info", None, 7)
+        assert words(found.title) == "37.5% of the places in batches are padding, in 7 steps"
