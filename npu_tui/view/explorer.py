@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -281,8 +282,24 @@ class Explorer:
             self._show(start, start + viewport.span)
 
     def home_bounds(self) -> tuple[int, int]:
-        """The times of the opening view: the first step, or the trace."""
-        return self.scene.step_at(0, 0) or self.scene.whole
+        """The times of the opening view: the first step, or the trace without steps.
+
+        Also the trace where no work of the device begins in that step, such as one call of an inference engine, whose
+        kernels run after it.
+        """
+        step = self.scene.step_at(0, 0)
+        return self.scene.whole if step is None or self._is_idle(step) else step
+
+    def _is_idle(self, times: tuple[int, int]) -> bool:
+        """Whether the first trace has work of a device, but none that begins between ``times``."""
+        trace, offset = self.scene.traces[0], self.scene.offsets[0]
+        starts = []
+        for number, lane in enumerate(trace.lanes):
+            if trace.layers[lane.layer].kind == "hardware":
+                first, last = np.searchsorted(trace.slices.lane, [number, number + 1])
+                starts.append(trace.slices.start[first:last])
+        inside = [np.diff(np.searchsorted(column, np.array(times) - offset))[0] for column in starts]
+        return any(map(len, starts)) and not any(inside)
 
     def home(self) -> None:
         """Fit the step around the cursor; if it is fitted already, the scene."""

@@ -141,3 +141,11 @@ def test_lanes_without_a_slice_in_view_are_left_out() -> None:
     assert "Stream 0" not in [row.name for row in explorer.rows]
     assert not explorer.list.toggle_idle()
     assert "Stream 0" in [row.name for row in explorer.rows]
+
+
+def test_a_step_in_which_the_device_begins_nothing_is_no_opening_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    explorer = explored(load(FIXTURES / "healthy"))
+    start, _ = step = explorer.home_bounds()
+    assert step == explorer.scene.step_at(0)
+    monkeypatch.setattr(type(explorer.scene), "step_at", lambda *_: (start, start + 1))
+    assert explorer.home_bounds() == explorer.scene.whole
