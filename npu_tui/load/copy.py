@@ -43,6 +43,8 @@ _NICE = 10
 """The priority of the thread that writes a copy: while somebody looks at the trace, it takes what they leave."""
 
 _LAST_WAIT_SECONDS = 0.5
+KEEPER = "writes a parsed copy"
+"""The name of the threads that do."""
 
 
 def directory() -> Path:
@@ -265,7 +267,7 @@ class Keeper:
     def __init__(self, trace: Trace, key: str, note: Callable[[Message | str], None] | None = None) -> None:
         self._stopped = threading.Event()
         self._note = note
-        self._thread = threading.Thread(target=self._run, args=(trace, key), daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(trace, key), name=KEEPER, daemon=True)
         self._thread.start()
 
     def _run(self, trace: Trace, key: str) -> None:

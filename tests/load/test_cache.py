@@ -35,8 +35,16 @@ from npu_tui.trace.transfers import communication_args, copies_of
 FIXTURES = ["dispatch_bound", "healthy", "msprof_two_devices", "kineto", "mindspore", "level0"]
 
 
+def wait_for_copies() -> None:
+    """Until no thread writes a copy any more."""
+    for thread in threading.enumerate():
+        if thread.name == cache.KEEPER:
+            thread.join(5)
+
+
 @pytest.fixture(autouse=True)
 def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    wait_for_copies()  # those of other tests would be written into the folder of this one
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(cache, "LEAST_BYTES", 1)
     monkeypatch.setattr(cache, "_LEFT_FREE", 0)
@@ -270,9 +278,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     opening = Opening(path)
     trace = opening.trace(Watcher(note=notes.append))
     assert len(trace.slices) == 50
-    for thread in threading.enumerate():
-        if thread.daemon and thread.name != "MainThread":
-            thread.join(5)
+    wait_for_copies()
     assert notes == [os.strerror(errno.ENOSPC)]
     assert list(cache.directory().iterdir()) == []
 
