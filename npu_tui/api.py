@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from npu_tui.load.find import Form
     from npu_tui.output.compare_report import Compared as ComparedReport
     from npu_tui.output.job_report import JobReport
+    from npu_tui.output.memory_report import MemoryReport
     from npu_tui.output.report_schema import Report as Said
     from npu_tui.profile.profile import Profile as Measured
     from npu_tui.profile.profile import Profile as MeasuredProfile
@@ -131,11 +132,13 @@ class Report:
     """All that is said about a profile, or a range or step of it; printed as text, shown as a page in a notebook."""
 
     def __init__(self, part: MeasuredProfile) -> None:
+        from npu_tui.output.memory_report import memory_report
         from npu_tui.output.report import report
 
         self._part = part
-        self.data: Said = report(part)
-        """The report, schema 1: a struct with the fields of ``npu-tui report --format json``."""
+        snapshot = part.trace.snapshot
+        self.data: Said | MemoryReport = report(part) if snapshot is None else memory_report(snapshot)
+        """A struct with the fields of ``npu-tui report --format json``: schema 1, or of kind ``memory``."""
 
     @property
     def verdict(self) -> list[str]:
@@ -167,8 +170,12 @@ class Report:
 
     def _written(self, form: str) -> str:
         from npu_tui.output.formats import written
+        from npu_tui.output.memory_document import memory_document
+        from npu_tui.output.memory_report import MemoryReport
         from npu_tui.output.report_document import report_document
 
+        if isinstance(self.data, MemoryReport):
+            return written(memory_document(self.data), form)
         return written(report_document(self.data, self._part if form == "html" else None), form)
 
     def __str__(self) -> str:
@@ -300,10 +307,15 @@ class Profile(Tables):
             return Report(self._part(range, step))
 
     def compare(self, other: Profile) -> Comparison:
-        """``other`` against this one as the base: differences are other minus this, per step where both have steps."""
+        """``other`` against this one as the base: differences are other minus this, per step where both have steps.
+
+        Raises ``Error`` for memory snapshots, which ``npu-tui compare`` compares.
+        """
         from npu_tui.compare.comparison import Comparison as Compare
         from npu_tui.compare.measured import Side
 
+        if any(side.measured.trace.snapshot is not None for side in (self, other)):
+            raise Error(say("api.snapshots", base=str(self.measured.path), new=str(other.measured.path)))
         with errors_of_api():
             return Comparison(Compare(Side(self.measured), Side(other.measured)))
 

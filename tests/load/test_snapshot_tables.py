@@ -36,6 +36,17 @@ def test_tables_of_a_simulated_run(tmp_path: Path):
     assert asked(path, f"SELECT e.event, s.line {joined} WHERE b.size = {32 * MB}") == [(204, 7)]
 
 
+def test_the_report_of_the_api_is_that_of_the_command(tmp_path: Path):
+    profile = npu_tui.open(written(tmp_path, simulated(leak=4 * MB)))
+    report = profile.report()
+    assert report.to_dict()["kind"] == "memory"
+    assert report.verdict[0] == "train.py:9 step keeps 4.0 MiB more in every step"
+    assert report.verdict[0] in report.text()
+    assert report.verdict[0] in report.html()
+    with pytest.raises(npu_tui.Error, match="npu-tui compare"):
+        profile.compare(profile)
+
+
 REAL = {
     "snapshot_1768383987920985470": (471498368, 968, 0, 3216, {"freed": 3216}, 551550976, 551550976),
     "snapshot_expandable": (
