@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.engine_steps import EngineStep, phase_spans
+from npu_tui.analysis.engine_steps import EngineStep, fallen_out, phase_spans
 from npu_tui.analysis.replay import ANY_THREAD, Change, HostCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
@@ -29,12 +29,12 @@ _MOST_SHOWN = 10
 def eager(facts: Facts) -> Draft | None:
     """Steps that launch every kernel by itself although graphs replay others of their kind."""
     low, high = facts.window.start, facts.window.end
-    steps = [step for step in facts.inputs.engine().steps if step.window is not None and step.captured is not None]
-    replayed_kinds = {step.kind for step in steps if step.captured != "eager"}
-    alike = [step for step in steps if step.kind in replayed_kinds]
-    alone = [step for step in alike if step.captured == "eager" and low <= _begin(step) < high]
+    steps = facts.inputs.engine().steps
+    alone = [step for step in fallen_out(steps) if low <= _begin(step) < high]
     if not alone:
         return None
+    kinds = {step.kind for step in alone}
+    alike = [step for step in steps if step.window is not None and step.captured is not None and step.kind in kinds]
     windows = np.array([(step.window.start, step.window.end) for step in alone if step.window is not None], np.int64)
     removes = both(facts.lost, (windows[:, 0], windows[:, 1]))
     share = facts.share(length_of(removes))
