@@ -10,13 +10,13 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.analysis.statistics import Judgement, Verdict, judge
 from npu_tui.compare.collectives import CollectiveChange, Exchanged, collective_changes
 from npu_tui.compare.comparability import Comparability, comparability
 from npu_tui.compare.kernels import GroupChange, Kernels, group_changes
 from npu_tui.compare.lines import LineChange, line_changes
 from npu_tui.compare.measured import Side
 from npu_tui.compare.operations import Lag, OperationMatch, Operations, lag, match_operations, refined
-from npu_tui.compare.statistics import Judgement, Verdict, judge
 from npu_tui.compare.steps import PARTS, Part, one_in_several, shared_work, without_kinds
 from npu_tui.trace.once import once
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.compare.statistics import FEWEST, discoveries, rank_sum_p
+from npu_tui.analysis.statistics import FEWEST, discoveries, rank_sum_p
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]

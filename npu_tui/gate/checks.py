@@ -8,8 +8,8 @@ from typing import Any, Literal
 from msgspec import Struct, to_builtins
 
 from npu_tui.analysis.evidence import Evidence, Loss
+from npu_tui.analysis.statistics import Judgement
 from npu_tui.compare.comparison import Comparison, PartChange
-from npu_tui.compare.statistics import Judgement
 from npu_tui.compare.steps import PARTS
 from npu_tui.gate.measures import (
     BASELINE_MEASURES,

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from npu_tui.analysis.statistics import Judgement
 from npu_tui.compare import tables
 from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.differences import Difference, differences
 from npu_tui.compare.measured import Side as MeasuredSide
-from npu_tui.compare.statistics import Judgement
 from npu_tui.compare.steps import StepWindow
 from npu_tui.output.values import text
 from npu_tui.profile.table import Record, us

@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from npu_tui.compare.statistics import (
+from npu_tui.analysis.statistics import (
     discoveries,
     paired_shift,
     rank_sum_p,
@@ -53,7 +53,7 @@ def test_four_a_side_is_the_least_that_can_tell():
 
 def test_interval_ranks_are_those_of_the_tables():
     # Critical values of U at 5 % two-sided: 23 for 10 and 10, 2 for 5 and 5.
-    from npu_tui.compare.statistics import _interval_rank, _signed_interval_rank
+    from npu_tui.analysis.statistics import _interval_rank, _signed_interval_rank
 
     assert _interval_rank(10, 10) == 23
     assert _interval_rank(5, 5) == 2
