@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-Kind = Literal["text", "label", "shapes", "whole", "real", "time", "span"]
-"""``time`` is int64 ns since 1970, ``span`` int64 ns, both from us in the file; ``label`` is one of few texts,
-dictionary-coded; ``shapes`` is text on one line."""
+Kind = Literal["text", "label", "shapes", "whole", "real", "time", "span", "moment", "length"]
+"""``time`` is int64 ns since 1970, ``span`` int64 ns, both from us in the file; ``moment`` is int64 ns since 1970 from
+a date or ms, ``length`` int64 ns from ms; ``label`` is one of few texts, dictionary-coded; ``shapes`` is text on one
+line."""
 
 _NOT_A_WORD = re.compile(r"[^0-9a-z]+")
 
@@ -38,8 +39,8 @@ class Schema(Struct, frozen=True):
     """A kind of companion file: ``stem`` is its name without what msprof appends, ``columns`` are those that we know.
 
     ``others`` are names that other writers give such a file. Other columns are kept under ``column_name`` of their
-    heading, as numbers if ``measured`` (PMU counters) and all of their cells are, else as text. A file without one of
-    the columns ``key`` is not of this kind.
+    heading, as numbers if ``measured`` (PMU counters) and all of their cells are, else as text; with ``only`` they are
+    not read. A file without one of the columns ``key``, or without any that we know, is not of this kind.
     """
 
     stem: str
@@ -47,6 +48,7 @@ class Schema(Struct, frozen=True):
     key: tuple[str, ...]
     measured: bool = False
     others: tuple[str, ...] = ()
+    only: bool = False
 
     def by_heading(self) -> dict[str, Column]:
         """Every heading of every column, as ``column_name`` writes it."""
@@ -58,17 +60,19 @@ def column_name(heading: str) -> str:
     return _NOT_A_WORD.sub("_", heading.strip().lower().replace("%", " percent ")).strip("_")
 
 
-def _schema(stem: str, key: str, columns: str, measured: bool = False, others: tuple[str, ...] = ()) -> Schema:
+def declared(
+    stem: str, key: str, columns: str, measured: bool = False, others: tuple[str, ...] = (), only: bool = False
+) -> Schema:
     """A schema from a line per column: its name, its kind and its headings.
 
     Headings that differ in case or punctuation alone, such as ``Device_id`` and ``Device ID``, are one.
     """
     parts = [line.split(maxsplit=2) for line in columns.strip().splitlines()]
     known = [Column(name, cast(Kind, kind), tuple(headings.split(" | "))) for name, kind, headings in parts]
-    return Schema(stem, tuple(known), tuple(key.split()), measured, others)
+    return Schema(stem, tuple(known), tuple(key.split()), measured, others, only)
 
 
-KERNELS = _schema(
+KERNELS = declared(
     "kernel_details",
     "name duration",
     """
@@ -106,7 +110,7 @@ The PMU columns depend on the setting ``_aic_metrics``, times in us, ratios 0..1
 COLLECTIVE_CORES = ("HCCL", "COMMUNICATION")
 """What stands instead of a core in the rows of collectives."""
 
-OPERATOR_TYPES = _schema(
+OPERATOR_TYPES = declared(
     "op_statistic",
     "type total",
     """
@@ -122,7 +126,7 @@ OPERATOR_TYPES = _schema(
     """,
 )
 
-API_CALLS = _schema(
+API_CALLS = declared(
     "api_statistic",
     "name total",
     """
@@ -139,7 +143,7 @@ API_CALLS = _schema(
 )
 """``device`` is text: newer writers put ``host`` there."""
 
-OPERATORS = _schema(
+OPERATORS = declared(
     "operator_details",
     "name host_total",
     """
@@ -155,7 +159,7 @@ OPERATORS = _schema(
     """,
 )
 
-STEPS = _schema(
+STEPS = declared(
     "step_trace_time",
     "computing free",
     """
@@ -174,7 +178,7 @@ STEPS = _schema(
 )
 """Without marks of steps ``step`` is null."""
 
-MEMORY = _schema(
+MEMORY = declared(
     "memory_record",
     "time reserved",
     """
@@ -189,7 +193,7 @@ MEMORY = _schema(
 )
 """MB of 2**20 bytes; ``APP`` is what the process has reserved on the device."""
 
-ALLOCATIONS = _schema(
+ALLOCATIONS = declared(
     "operator_memory",
     "size allocated_at",
     """
@@ -212,7 +216,7 @@ ALLOCATIONS = _schema(
 )
 """KB of 2**10 bytes; what was not released while profiling has null times of release."""
 
-MODULES = _schema(
+MODULES = declared(
     "npu_module_mem",
     "component time",
     """
@@ -224,7 +228,7 @@ MODULES = _schema(
     """,
 )
 
-STATIC_MEMORY = _schema(
+STATIC_MEMORY = declared(
     "static_op_mem",
     "size",
     """
@@ -238,7 +242,7 @@ STATIC_MEMORY = _schema(
     """,
 )
 
-L2_CACHE = _schema(
+L2_CACHE = declared(
     "l2_cache",
     "stream task",
     """
@@ -251,7 +255,7 @@ L2_CACHE = _schema(
     """,
 )
 
-DATA_PREPROCESS = _schema(
+DATA_PREPROCESS = declared(
     "data_preprocess",
     "name",
     """
@@ -289,10 +293,10 @@ _BUS = """
     most                    real    Max
     mean                    real    Avg | Average
 """
-NIC, ROCE = (_schema(stem, "bandwidth", _NETWORK, measured=True) for stem in ("nic", "roce"))
-PCIE, HCCS = (_schema(stem, "mode", _BUS, measured=True) for stem in ("pcie", "hccs"))
+NIC, ROCE = (declared(stem, "bandwidth", _NETWORK, measured=True) for stem in ("nic", "roce"))
+PCIE, HCCS = (declared(stem, "mode", _BUS, measured=True) for stem in ("pcie", "hccs"))
 
-TASK_TIME = _schema(
+TASK_TIME = declared(
     "task_time",
     "name duration",
     """
@@ -308,7 +312,7 @@ TASK_TIME = _schema(
 )
 """A row per task of the device, also at Level0: kernels, copies, waits and records of events."""
 
-SOC_PMU = _schema(
+SOC_PMU = declared(
     "soc_pmu",
     "stream task tlb_hit_rate",
     """
@@ -322,7 +326,7 @@ SOC_PMU = _schema(
 )
 """Of kernels of a few us the two rates need not add up to 1."""
 
-HOST_CPU = _schema(
+HOST_CPU = declared(
     "host_cpu_usage",
     "total used",
     """
@@ -332,7 +336,7 @@ HOST_CPU = _schema(
     recommended             real    Recommend Cpu Numbers
     """,
 )
-HOST_MEMORY = _schema(
+HOST_MEMORY = declared(
     "host_mem_usage",
     "total used",
     """
@@ -342,7 +346,7 @@ HOST_MEMORY = _schema(
     recommended             real    Recommend Memory(KB)
     """,
 )
-HOST_DISK = _schema(
+HOST_DISK = declared(
     "host_disk_usage",
     "read write",
     """
@@ -353,7 +357,7 @@ HOST_DISK = _schema(
     recommended_write       real    Recommend Disk Write(KB/s)
     """,
 )
-HOST_NETWORK = _schema(
+HOST_NETWORK = declared(
     "host_network_usage",
     "total used",
     """

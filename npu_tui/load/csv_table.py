@@ -10,7 +10,7 @@ import csv
 import errno
 import io
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -157,7 +157,7 @@ def parsed_rows(text: bytes) -> Iterator[list[str]]:
             continue
 
 
-MISSING = ("", "N/A", "NA", "n/a", "None", "null", "-")
+MISSING = ("", "N/A", "NA", "<NA>", "NaN", "nan", "n/a", "None", "null", "-")
 """What writers put where there is no value."""
 
 _USUAL_TIME = r"^-?\d{1,15}\.\d{3}$"
@@ -180,7 +180,7 @@ def read_table(folder: Path, schema: Schema) -> Reading:
         if not typed.is_of_kind:
             return Reading(name, "unreadable", empty_frame(schema), why=typed.odd)
         for block in blocks:
-            typed.add(_cells(block, blocks.header))
+            typed.add(_cells(block, blocks.header, typed.wanted))
     except OSError as error:
         return Reading(name, "unreadable", empty_frame(schema), why=reason(error))
     return typed.reading(name, blocks.cut_off, blocks.short)
@@ -196,8 +196,23 @@ def table_of_columns(schema: Schema, name: str, columns: Mapping[str, pl.Series]
     return Reading(name, "read" if len(frame) else "empty", frame, tuple(columns) if len(frame) else ())
 
 
-def _cells(block: bytes, header: Sequence[str]) -> pl.DataFrame:
-    """The rows of ``block`` as texts."""
+def table_of_cells(
+    schema: Schema, name: str, header: Sequence[str], pieces: Iterable[Sequence[Sequence[str | None]]]
+) -> Reading:
+    """A reading of the texts of ``pieces``, the columns of some rows each, as if they stood in a file."""
+    import polars as pl
+
+    typed = _Typed(schema, header)
+    if not typed.is_of_kind:
+        return Reading(name, "unreadable", empty_frame(schema), why=typed.odd)
+    for columns in pieces:
+        wanted = {f"{number}": pl.Series(columns[number], dtype=pl.String) for number in typed.wanted}
+        typed.add(pl.DataFrame(wanted))
+    return typed.reading(name, cut_off=False, short=0)
+
+
+def _cells(block: bytes, header: Sequence[str], wanted: Sequence[int]) -> pl.DataFrame:
+    """The columns ``wanted``, by their places, of the rows of ``block`` as texts."""
     import polars as pl
 
     names = [f"{number}" for number in range(len(header))]
@@ -205,13 +220,15 @@ def _cells(block: bytes, header: Sequence[str]) -> pl.DataFrame:
         return pl.read_csv(
             block,
             has_header=False,
+            columns=list(wanted),
             schema=dict.fromkeys(names, pl.String),
             infer_schema=False,
             truncate_ragged_lines=True,
         )
     except (pl.exceptions.PolarsError, ValueError):
         rows = [[*row[: len(names)], *[None] * (len(names) - len(row))] for row in parsed_rows(block) if row]
-        return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
+        frame = pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
+        return frame.select(names[number] for number in wanted)
 
 
 def empty_frame(schema: Schema) -> pl.DataFrame:
@@ -246,16 +263,21 @@ class _Typed:
         known = schema.by_heading()
         self._columns: list[Column] = []
         taken: set[str] = set()
+        self.wanted: list[int] = []
+        """The places of the columns that are read."""
         for number, heading in enumerate(header):
             name = column_name(heading)
             column = known.get(name) or Column(name or f"column_{number}", "text", (heading,))
+            if schema.only and (name not in known or column.name in taken):
+                continue
             if column.name in taken:
                 column = Column(f"{column.name}_{number}", column.kind, column.headings)
             taken.add(column.name)
             self._columns.append(column)
+            self.wanted.append(number)
         self._of_schema = {column.name for column in schema.columns}
-        self.is_of_kind = set(schema.key) <= taken
         self._known = taken & self._of_schema
+        self.is_of_kind = set(schema.key) <= taken and bool(self._known)
         self._header = header
 
     @property
@@ -271,11 +293,12 @@ class _Typed:
         """Take in rows of texts, whose columns are those of the header."""
         import polars as pl
 
-        typed = []
-        for column, texts in zip(self._columns, cells.get_columns(), strict=True):
-            text = texts.str.strip_chars()
-            text = text.set(text.is_in(MISSING).fill_null(True), None)
-            typed.append(self._converted(column, text).alias(column.name))
+        text = pl.all().str.strip_chars()
+        cells = cells.select(pl.when(~text.is_in(MISSING)).then(text))  # all columns at once, on all cores
+        typed = [
+            self._converted(column, text).alias(column.name)
+            for column, text in zip(self._columns, cells.get_columns(), strict=True)
+        ]
         frame = pl.DataFrame(typed)
         self._frames.append(frame.filter(~pl.all_horizontal(pl.all().is_null())))
 
@@ -298,6 +321,8 @@ class _Typed:
             values = text.cast(pl.Int64, strict=False)
             if values.null_count() > text.null_count():
                 values = values.fill_null(text.cast(pl.Float64, strict=False).round().cast(pl.Int64, strict=False))
+        elif column.kind in ("moment", "length"):
+            values = moments_of(text) if column.kind == "moment" else milliseconds_of(text)
         else:
             values = nanoseconds_of(text)
         if lost := values.null_count() - text.null_count():
@@ -338,3 +363,49 @@ def nanoseconds_of(text: pl.Series) -> pl.Series:
         good = parsed != INVALID
         values = values.scatter(others[good], parsed[good])
     return values
+
+
+def milliseconds_of(text: pl.Series) -> pl.Series:
+    """Milliseconds as text to whole ns; null where it is no number, or none that fits."""
+    import polars as pl
+
+    # Decimals of ns: what a number has beyond them says nothing. Exponents and the like take the way of floats.
+    values = text.cast(pl.Decimal(38, 6), strict=False)
+    odd = values.is_null() & text.is_not_null()
+    whole: pl.Series = values.set(values.abs() >= _LATEST_MS, None).to_physical().cast(pl.Int64, strict=False)
+    if odd.any():
+        others = text.cast(pl.Float64, strict=False)
+        others = others.set(~(others.abs() < _LATEST_MS).fill_null(False), None)
+        whole = whole.fill_null((others * 1e6).round().cast(pl.Int64, strict=False))
+    return whole
+
+
+_LATEST_MS = 4 * 10**12
+"""In the year 2096; what is larger counts us or ns since 1970."""
+_DATES = "%Y-%m-%d %H:%M:%S%.f", "%Y/%m/%d %H:%M:%S%.f"
+DATED = r"^\d{4}[-/]\d\d[-/]\d\d"
+
+
+def moments_of(text: pl.Series) -> pl.Series:
+    """Dates such as ``2025-11-20 08:53:20:002687``, or ms, us or ns since 1970, as ns since 1970; null for 0.
+
+    A date has no zone: its ns are those of UTC.
+    """
+    import polars as pl
+
+    values = milliseconds_of(text)
+    rest = values.is_null() & text.is_not_null()
+    if rest.any():
+        dated = text.str.contains(DATED).fill_null(False)
+        dates = text.set(~dated, None).str.replace("T", " ", literal=True).str.replace(r":(\d+)$", ".$1")
+        # The seconds are the last after a colon where no fraction follows them: 08:53:20 has become 08:53.20.
+        dates = dates.str.replace(r" (\d\d:\d\d)\.(\d\d)$", " $1:$2")
+        for form in _DATES:
+            moment = dates.str.strptime(pl.Datetime("ns"), form, strict=False).cast(pl.Int64)
+            values = values.fill_null(moment)
+        numbers = text.set(dated, None).cast(pl.Decimal(38, 0), strict=False)
+        for least, times in ((4 * 10**17, 1), (4 * 10**14, 1000)):
+            fits = (numbers >= least).fill_null(False)
+            values = values.fill_null((numbers.set(~fits, None) * times).cast(pl.Int64, strict=False))
+    moments: pl.Series = values.set((values == 0).fill_null(False), None)
+    return moments

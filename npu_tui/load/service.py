@@ -1,0 +1,339 @@
+"""What ``msserviceprofiler`` wrote into a folder, read into columns once: CSV files, else tables of ``profiler.db``.
+
+Files may be missing, of several versions, cut off or damaged: what is readable of each is read, and a line says what is
+not. Spans come from ``chrome_tracing.json`` when its trace is loaded (``service_trace``).
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
+
+from npu_tui.load.companion_schema import Reading, Schema
+from npu_tui.load.csv_table import DATED, empty_frame, moments_of, read_table, table_of_cells
+from npu_tui.load.database_file import as_text, opened
+from npu_tui.load.database_rows import Tables
+from npu_tui.load.errors import UNWATCHED, InputError, Watcher
+from npu_tui.load.service_schema import (
+    BATCHES,
+    FORWARDS,
+    HANDOFFS,
+    KV_BLOCKS,
+    REQUESTS,
+    SERVICE_TABLES,
+    SPEC_DECODES,
+    STATUSES,
+    TRANSFERS,
+)
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.service import (
+    DECODE,
+    DRAFT,
+    DRAFTS,
+    DUMMY,
+    EXECUTE,
+    EXECUTIONS,
+    MIXED,
+    NONE,
+    OTHER,
+    PREFILL,
+    SCHEDULE,
+    SCHEDULES,
+    UNKNOWN,
+    UNUSUAL,
+    Batches,
+    Clock,
+    Forwards,
+    Handoffs,
+    KvBlocks,
+    Members,
+    Requests,
+    Service,
+    Spans,
+    SpecDecodes,
+    Statuses,
+    Transfers,
+    minus,
+    plus,
+)
+
+if TYPE_CHECKING:
+    import polars as pl
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+R = TypeVar("R", bound=Struct)
+
+DATABASES = "profiler.db", "ms_service_parsed.db"
+SPANS = "chrome_tracing.json"
+
+_HOUR = 3_600_000_000_000
+_QUARTER = _HOUR // 4
+_ASSUMED = 8 * _HOUR
+"""New versions write dates of Asia/Shanghai, whatever the zone of the host is."""
+_COMPARED = 1000
+"""Rows with a date and ms that tell the zone of the dates."""
+_ROWS = 100_000
+"""Rows of a database, or batches, that are looked at together."""
+
+
+def read_service(folder: Path, watcher: Watcher = UNWATCHED, zone: int | None = None) -> Service:
+    """What lies in ``folder``. ``zone`` is that of dates without a zone, in ns, where it is known from elsewhere.
+
+    Raises ``Cancelled`` if the watcher says to stop, ``OSError`` if the folder cannot be read.
+    """
+    reading = _Reading(folder, watcher)
+    frames = {schema.stem: reading.frame(schema) for schema in SERVICE_TABLES}
+    clock = _clock(list(frames.values()), zone)
+    codes = _Codes({}, {}, clock.shift)
+    batches, order = codes.filled(Batches, frames[BATCHES.stem], "start")
+    members = frames[BATCHES.stem]["members"]
+    forwards, _ = codes.filled(Forwards, frames[FORWARDS.stem], "start")
+    unknown = np.full(len(forwards), UNKNOWN)
+    batches = replace(
+        batches,
+        kind=codes.kinds(batches.type, batches.prefill_size, batches.decode_size),
+        passes=np.array([*map(_pass_of, codes.texts), NONE], np.int8)[batches.name],
+    )
+    service = Service(
+        path=str(folder),
+        files=reading.files,
+        clock=clock,
+        rids=[],
+        texts=[],
+        requests=codes.filled(Requests, frames[REQUESTS.stem], "start")[0],
+        batches=batches,
+        forwards=replace(forwards, kind=codes.kinds(forwards.type, unknown, unknown)),
+        kv_blocks=codes.filled(KvBlocks, frames[KV_BLOCKS.stem], "time")[0],
+        spec_decodes=codes.filled(SpecDecodes, frames[SPEC_DECODES.stem], "start")[0],
+        transfers=codes.filled(Transfers, frames[TRANSFERS.stem], "start")[0],
+        handoffs=codes.filled(Handoffs, frames[HANDOFFS.stem], "received")[0],
+        statuses=codes.filled(Statuses, frames[STATUSES.stem], "time")[0],
+        spans=no_rows(Spans),
+        odd=reading.odd,
+        read_members=lambda: _members(members, order, codes.rids, service),
+    )
+    for name in ("queue", "first_token"):
+        values = getattr(service.requests, name)
+        values[values <= 0] = UNKNOWN
+    service.rids, service.texts = list(codes.rids), list(codes.texts)
+    return service
+
+
+def no_rows(kind: type[R]) -> R:
+    """A table of ``kind`` without rows."""
+    return kind(*(np.zeros(0, np.float64 if name in _REAL else np.int64) for name in kind.__struct_fields__))
+
+
+_REAL = frozenset({"hit_rate", "usage", "accepted_ratio"})
+
+
+class _Reading:
+    """The tables of ``folder``, each from where most of it can be read."""
+
+    def __init__(self, folder: Path, watcher: Watcher) -> None:
+        self._folder = folder
+        self._watcher = watcher
+        self.files: dict[str, int] = {}
+        self.odd: list[Message] = []
+        self._databases = [folder / name for name in DATABASES if (folder / name).is_file()]
+        for name in (*(f"{schema.stem}.csv" for schema in SERVICE_TABLES), *DATABASES, SPANS):
+            if (folder / name).is_file():
+                self.files[name] = (folder / name).stat().st_size
+        self._total, self._done = sum(self.files.values()), 0
+
+    def frame(self, schema: Schema) -> pl.DataFrame:
+        """The rows of ``schema``, null for what is not there."""
+        reading = read_table(self._folder, schema)
+        self._done += self.files.get(reading.name, 0)
+        self._watcher.report(self._done, self._total)
+        if reading.state != "read":
+            for path in self._databases:
+                other = _table_in(path, schema)
+                if other is not None and len(other.frame) > len(reading.frame):
+                    if reading.state not in ("missing", "empty"):
+                        self.odd += [*reading.messages, message("odd.service_twin", name=reading.name, twin=other.name)]
+                    reading = other
+        if reading.state not in ("missing", "empty") and (said := reading.messages):
+            self.odd += said
+        return reading.frame
+
+
+def _table_in(path: Path, schema: Schema) -> Reading | None:
+    """The table of ``schema`` in the database at ``path``; None where there is none that can be read."""
+    try:
+        with opened(path) as database:
+            tables = Tables(database)
+            table = tables.find(schema.stem)
+            if table is None:
+                return None
+            header = list(table.columns.values())
+            reading = table_of_cells(
+                schema, f"{path.name}: {schema.stem}", header, _pieces(tables.cells(table, *header))
+            )
+    except InputError as error:
+        return Reading(path.name, "unreadable", empty_frame(schema), why=error.message.code)
+    return reading
+
+
+def _pieces(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[list[str | None]]]:
+    """The columns of some ``rows`` at a time, as texts."""
+    while piece := list(itertools.islice(rows, _ROWS)):
+        yield [[None if cell is None else as_text(cell) for cell in column] for column in zip(*piece, strict=True)]
+
+
+def _clock(frames: list[pl.DataFrame], zone: int | None) -> Clock:
+    """How dates become UTC."""
+    dated = False
+    for frame in frames:
+        for name in (column for column in frame.columns if column.endswith("_date")):
+            dates = frame[name]
+            plain = name.removesuffix("_date")
+            if plain in frame.columns:
+                both = frame.lazy().select(plain, name).drop_nulls().head(_COMPARED).collect()
+                apart = (moments_of(both[name]) - both[plain]).drop_nulls().to_numpy()
+                if len(apart):
+                    return Clock(round(float(np.median(apart)) / _QUARTER) * _QUARTER)
+            dated = dated or dates.null_count() < len(dates)
+    if not dated:
+        return Clock()
+    return Clock(_ASSUMED, "assumed") if zone is None else Clock(zone, "device")
+
+
+class _Codes(Struct):
+    """Texts as codes of all tables, and dates as ns since 1970: ``shift`` is taken off."""
+
+    rids: dict[str, int]
+    texts: dict[str, int]
+    shift: int
+
+    def filled(self, kind: type[R], frame: pl.DataFrame, by: str) -> tuple[R, I64]:
+        """The rows of ``frame`` as a table of ``kind``, by the time ``by``, and where in ``frame`` each stands."""
+        columns: dict[str, Any] = {}
+        for name in kind.__struct_fields__:
+            if name in frame.columns and f"{name}_date" in frame.columns:
+                columns[name] = self._moments(frame[name], frame[f"{name}_date"])
+            elif f"{name}_date" in frame.columns:
+                columns[name] = self._moments(None, frame[f"{name}_date"])
+            elif name in ("kind", "passes"):
+                columns[name] = np.zeros(len(frame), np.int8)
+            elif name == "rid":
+                columns[name] = _coded(frame[name], self.rids)
+            elif frame[name].dtype.is_numeric():
+                columns[name] = _numbers(frame[name])
+            else:
+                columns[name] = _coded(frame[name], self.texts)
+        if "duration" in frame.columns:
+            lasting = _numbers(frame["duration"])
+            lasting[lasting < 0] = UNKNOWN
+            columns["end"] = np.where(columns["end"] == UNKNOWN, plus(columns["start"], lasting), columns["end"])
+            columns["start"] = np.where(columns["start"] == UNKNOWN, minus(columns["end"], lasting), columns["start"])
+        order = np.argsort(columns[by], kind="stable")
+        return kind(**{name: column[order] for name, column in columns.items()}), order
+
+    def _moments(self, known: pl.Series | None, dates: pl.Series) -> I64:
+        """Moments from ms since 1970, where they are ``known``, else from ``dates``."""
+        moments = np.full(len(dates), UNKNOWN) if known is None else _numbers(known)
+        missing = np.flatnonzero((moments == UNKNOWN) & dates.is_not_null().to_numpy())
+        if len(missing):
+            texts = dates[missing]
+            of_dates = _numbers(moments_of(texts))
+            zoned = texts.str.contains(DATED).to_numpy() & (of_dates != UNKNOWN)
+            of_dates[zoned] -= self.shift
+            moments[missing] = of_dates
+        return moments
+
+    def kinds(self, type_: I32, prefill: I64, decode: I64) -> npt.NDArray[np.int8]:
+        """What batches of ``type_`` compute, by ``KINDS``; without a type, by how many requests are in which phase."""
+        by_size = np.select(
+            [(prefill > 0) & (decode > 0), prefill > 0, decode > 0], [MIXED, PREFILL, DECODE], NONE
+        ).astype(np.int8)
+        by_type = np.array([*map(_kind_of, self.texts), NONE], np.int8)[type_]
+        return np.where(by_type == NONE, by_size, by_type)
+
+
+def _kind_of(type_: str) -> int:
+    """What a batch of ``type_`` computes: its number in ``KINDS``."""
+    words = set(re.findall(r"[a-z]+|\d+", type_.lower()))
+    prefill, decode = bool(words & {"prefill", "extend", "0"}), bool(words & {"decode", "1"})
+    if "mixed" in words or (prefill and decode):
+        return MIXED
+    return PREFILL if prefill else DECODE if decode else DUMMY if "dummy" in words else UNUSUAL
+
+
+def _pass_of(name: str) -> int:
+    """What an event called ``name`` is of a batch: its number in ``PASSES``."""
+    word = name.lower()
+    return next((code for code, names in _PASSES if word in names), OTHER)
+
+
+_PASSES = (SCHEDULE, SCHEDULES), (EXECUTE, EXECUTIONS), (DRAFT, DRAFTS)
+
+
+def _numbers(values: pl.Series) -> npt.NDArray[Any]:
+    """The numbers of a column, unknown where they are null."""
+    if values.dtype.is_float():
+        return values.fill_null(float("nan")).to_numpy(writable=True)
+    return values.fill_null(UNKNOWN).to_numpy(writable=True)
+
+
+def _coded(values: pl.Series, codes: dict[str, int]) -> I32:
+    """The codes of texts, those that are new included."""
+    import polars as pl
+
+    distinct = values.unique(maintain_order=True).drop_nulls()
+    texts = distinct.cast(pl.String).to_list()
+    numbers = pl.Series([codes.setdefault(text, len(codes)) for text in texts], dtype=pl.Int32)
+    if not texts:
+        return np.full(len(values), NONE, np.int32)
+    coded: pl.Series = values.replace_strict(
+        distinct, pl.Series(numbers, dtype=pl.Int32), default=NONE, return_dtype=pl.Int32
+    )
+    array: I32 = coded.fill_null(NONE).to_numpy(writable=True)
+    return array
+
+
+_MEMBER = r"\{[^{}]*\}"
+_RID = r"""['"]?\b(?:rid|req_id|request_id|id)['"]?\s*[:=]\s*['"]?([^'",{}\[\]]*[^'",{}\[\]\s])"""
+_NUMBERS = {
+    "iter": r"""['"]?\b(?:iter|iter_size)['"]?\s*[:=]\s*['"]?(\d{1,15})""",
+    "type": r"""['"]?\b(?:type|batch_type)['"]?\s*[:=]\s*['"]?(\d{1,15})""",
+    "tokens": r"""['"]?\b(?:num_scheduled_tokens|scheduled_tokens|tokens)['"]?\s*[:=]\s*['"]?(\d{1,15})""",
+}
+_PLAIN = r"""[^\[\]\(\)'",\s]+"""
+"""A request in a list of nothing but their names."""
+
+
+def _members(texts: pl.Series, order: I64, codes: dict[str, int], service: Service) -> Members:
+    """The requests in ``texts``, the lists of a row each, of the batches in ``order``."""
+    import polars as pl
+
+    parts: list[tuple[I64, I32, list[I64]]] = []
+    for first in range(0, len(order), _ROWS):
+        some = texts[order[first : first + _ROWS]].fill_null("")
+        objects = some.str.contains("{", literal=True)
+        lists = some.str.extract_all(_MEMBER)
+        if not objects.all():
+            lists = lists.zip_with(objects, some.str.extract_all(_PLAIN))
+        counts = lists.list.len().to_numpy().astype(np.int64)
+        batch = first + np.repeat(np.arange(len(some)), counts)
+        entries = lists.explode(empty_as_null=False, keep_nulls=False)
+        named = entries.str.contains("{", literal=True)
+        rid = entries.str.extract(_RID)
+        rid = rid if named.all() else rid.zip_with(named, entries)
+        numbers = [_numbers(entries.str.extract(pattern).cast(pl.Int64, strict=False)) for pattern in _NUMBERS.values()]
+        parts.append((batch, _coded(rid, codes), numbers))
+    service.rids[:] = codes
+    batch = np.concatenate([np.zeros(0, np.int64), *(part[0] for part in parts)])
+    offset = np.searchsorted(batch, np.arange(len(order) + 1))
+    rids = np.concatenate([np.zeros(0, np.int32), *(part[1] for part in parts)])
+    numbers = [np.concatenate([np.zeros(0, np.int64), *(part[2][at] for part in parts)]) for at in range(3)]
+    return Members(offset, batch, rids, *numbers)

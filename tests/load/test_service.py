@@ -1,0 +1,171 @@
+"""What msServiceProfiler writes, read into columns: each table, each version, and what is damaged."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from npu_tui.load.service import read_service
+from npu_tui.trace.service import DECODE, DUMMY, EXECUTE, MIXED, NONE, PREFILL, SCHEDULE, UNKNOWN, Service
+
+NEW = {
+    "request.csv": (
+        "http_rid,start_datetime,recv_token_size,reply_token_size,execution_time(ms),queue_wait_time(ms),"
+        "first_token_latency(ms),cache_hit_rate,start_time(ms)\n"
+        "b,2025-11-20 08:53:20:500000,200,3,700,12.5,0,N/A,1763600000500.0\n"
+        "a,2025-11-20 08:53:20:002687,100,8,900,0,55.25,0.5,1763600000002.687256\n"
+    ),
+    "batch.csv": (
+        "name,res_list,start_datetime,end_datetime,during_time(ms),batch_type,prof_id,batch_size,prefill_batch_size,"
+        "decode_batch_size,total_blocks,used_blocks,free_blocks,blocks_allocated,blocks_freed,kvcache_usage_rate,"
+        "dp_rank,start_time(ms),end_time(ms)\n"
+        "batchFrameworkProcessing,\"[{'rid': 'a', 'iter': 0, 'type': 0, 'num_scheduled_tokens': 100}]\","
+        "2025-11-20 08:53:20:010000,2025-11-20 08:53:20:011000,1.0,Prefill,77,1,1,0,64,4,60,4,0,0.0625,<NA>,"
+        "1763600000010.0,1763600000011.0\n"
+        "modelExec,\"[{'rid': 'a', 'iter': 1, 'type': 1}, {'rid': 'b', 'iter': 0, 'type': 0}]\","
+        '2025-11-20 08:53:20:520000,2025-11-20 08:53:20:530000,10.0,"Prefill, Decode",77,2,1,1,64,9,55,5,0,0.140625,'
+        "1,1763600000520.0,1763600000530.0\n"
+        "modelExec,[],2025-11-20 08:53:20:620000,2025-11-20 08:53:20:630000,10.0,Dummy,78,0,,,,,,,,,2,"
+        "1763600000620.0,1763600000630.0\n"
+    ),
+}
+
+
+def folder_of(path: Path, files: dict[str, str]) -> Path:
+    """A folder with ``files``."""
+    path.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (path / name).write_text(text)
+    return path
+
+
+def names(service: Service, codes: np.ndarray) -> list[str]:
+    """The texts of ``codes``."""
+    return [service.text(code) for code in codes.tolist()]
+
+
+def test_requests(tmp_path: Path) -> None:
+    """By start, to the nanosecond; a time to first token or a wait of 0 is unknown."""
+    service = read_service(folder_of(tmp_path / "out", NEW))
+    requests = service.requests
+    assert [service.rids[code] for code in requests.rid] == ["a", "b"]
+    assert requests.start.tolist() == [1_763_600_000_002_687_256, 1_763_600_000_500_000_000]
+    assert requests.end.tolist() == [1_763_600_000_902_687_256, 1_763_600_001_200_000_000]
+    assert requests.queue.tolist() == [UNKNOWN, 12_500_000]
+    assert requests.first_token.tolist() == [55_250_000, UNKNOWN]
+    assert requests.prompt_tokens.tolist() == [100, 200]
+    assert requests.hit_rate[0] == 0.5
+    assert np.isnan(requests.hit_rate[1])
+    assert service.odd == []
+    assert service.clock.basis == "written"
+
+
+def test_batches(tmp_path: Path) -> None:
+    """Passes, kinds and members; what a row does not say is unknown."""
+    service = read_service(folder_of(tmp_path / "out", NEW))
+    batches, members = service.batches, service.members
+    assert batches.passes.tolist() == [SCHEDULE, EXECUTE, EXECUTE]
+    assert batches.kind.tolist() == [PREFILL, MIXED, DUMMY]
+    assert names(service, batches.process) == ["77", "77", "78"]
+    assert batches.dp_rank.tolist() == [UNKNOWN, 1, 2]
+    assert batches.free_blocks.tolist() == [60, 55, UNKNOWN]
+    assert batches.tokens.tolist() == [UNKNOWN] * 3
+    assert (batches.end - batches.start).tolist() == [1_000_000, 10_000_000, 10_000_000]
+    assert members.offset.tolist() == [0, 1, 3, 3]
+    assert [service.rids[code] for code in members.rid] == ["a", "a", "b"]
+    assert members.iter.tolist() == [0, 1, 0]
+    assert members.tokens.tolist() == [100, UNKNOWN, UNKNOWN]
+
+
+def test_versions(tmp_path: Path) -> None:
+    """Old names, dates alone, capitals, and no ``dp_rank``: the dates are those of UTC+8, which is said."""
+    old = {
+        "batch.csv": (
+            "name,res_list,start_time,end_time,during_time(ms),batch_type,Total_batch_size,Prefill_batch_size,"
+            "Decode_batch_size\n"
+            'BatchSchedule,"[{""rid"": 7, ""iter"": 3}, {""rid"": 8, ""iter"": 0}]",2025-11-20 08:53:20:010000,'
+            "2025-11-20 08:53:20:011000,1.0,,2,1,1\n"
+            'modelExec,"[7, 8]",2025-11-20 08:53:20:012000,,2.5,"Decode",2,0,2\n'
+        )
+    }
+    service = read_service(folder_of(tmp_path / "out", old))
+    batches = service.batches
+    assert service.clock.basis == "assumed"
+    assert batches.start[0] == 1_763_600_000_010_000_000
+    assert batches.end[1] == 1_763_600_000_014_500_000
+    assert batches.size.tolist() == [2, 2]
+    assert batches.kind.tolist() == [MIXED, DECODE]
+    assert batches.type.tolist()[0] == NONE
+    assert [service.rids[code] for code in service.members.rid] == ["7", "8", "7", "8"]
+    assert service.members.iter.tolist() == [3, 0, UNKNOWN, UNKNOWN]
+
+
+@pytest.mark.parametrize("name", ["profiler.db", "ms_service_parsed.db"])
+def test_database(tmp_path: Path, name: str) -> None:
+    """The same columns from the tables of the database."""
+    text = read_service(folder_of(tmp_path / "csv", NEW))
+    folder = folder_of(tmp_path / "db", {})
+    with sqlite3.connect(folder / name) as connection:
+        for file, content in NEW.items():
+            header, *rows = csv.reader(io.StringIO(content))
+            stem, columns = file.removesuffix(".csv"), ", ".join(f'"{column}"' for column in header)
+            connection.execute(f"CREATE TABLE {stem} ({columns})")
+            connection.executemany(f"INSERT INTO {stem} VALUES ({', '.join('?' * len(header))})", rows)
+    data = read_service(folder)
+    for table in ("requests", "batches", "members"):
+        one, other = getattr(text, table), getattr(data, table)
+        for column in one.__struct_fields__:
+            np.testing.assert_array_equal(getattr(one, column), getattr(other, column), column)
+
+
+def test_split_tables(tmp_path: Path) -> None:
+    """Hand-offs and pulls between prefill and decode, whose columns ``(ms)`` hold dates; states of the queue."""
+    files = {
+        "pd_split_communication.csv": (
+            "rid,http_req_time(ms),send_request_time(ms),send_request_succ_time(ms),prefill_res_time(ms),"
+            "request_end_time(ms)\na,2025-11-20 08:53:20:002,2025-11-20 08:53:20:004,0,2025-11-20 08:53:20:044,0\n"
+        ),
+        "pd_split_kvcache.csv": (
+            "domain,rank,rid,block_tables,batch_seq_len,during_time(ms),start_datetime(ms),end_datetime(ms),"
+            "start_time(ms),end_time(ms)\nPullKVCache,3,a,\"[1, 2]\",4096,2.5,2025-11-20 08:53:20:046,"
+            "2025-11-20 08:53:20:048,1763600000046.0,1763600000048.5\n"
+        ),
+        "request_status.csv": (
+            "hostuid,pid,start_datetime,relative_timestamp(ms),waiting,running,swapped,timestamp(ms)\n"
+            "h,5,2025-11-20 08:53:20:002000,0.0,4,,,1763600000002.0\n"
+            "h,5,2025-11-20 08:53:20:003000,1.0,,2,,1763600000003.0\n"
+        ),
+    }  # fmt: skip
+    service = read_service(folder_of(tmp_path / "out", files))
+    assert service.handoffs.received.tolist() == [1_763_600_000_002_000_000]
+    assert service.handoffs.acknowledged.tolist() == [UNKNOWN]
+    assert service.transfers.tokens.tolist() == [4096]
+    assert (service.transfers.end - service.transfers.start).tolist() == [2_500_000]
+    assert service.statuses.waiting.tolist() == [4, UNKNOWN]
+    assert service.statuses.running.tolist() == [UNKNOWN, 2]
+
+
+def test_damage(tmp_path: Path) -> None:
+    """A file that is no table, one that is cut off, cells that are no numbers: the rest is read, a line says what."""
+    files = {
+        "request.csv": NEW["request.csv"] + "c,2025-11-20 08:5",
+        "batch.csv": "no such table\n1\n",
+        "kvcache.csv": "name,start_time(ms),free_blocks\nKVCacheStatus,1763600000002.0,many\nFree,x,5\n",
+    }
+    service = read_service(folder_of(tmp_path / "out", files))
+    assert len(service.requests) == 2
+    assert len(service.batches) == 0
+    assert service.kv_blocks.free_blocks.tolist() == [5, UNKNOWN]
+    assert service.kv_blocks.time.tolist() == [UNKNOWN, 1_763_600_000_002_000_000]
+    said = [(odd.code, odd.args["name"]) for odd in service.odd]
+    assert said == [
+        ("companion.cut_off", "request.csv"),
+        ("companion.unreadable", "batch.csv"),
+        ("companion.not_numbers", "kvcache.csv"),
+        ("companion.not_numbers", "kvcache.csv"),
+    ]
