@@ -13,8 +13,9 @@ from msgspec import Struct
 from npu_tui.load import copy as cache
 from npu_tui.load.companions import Companions
 from npu_tui.load.errors import Cancelled, InputError, Watcher, walled
-from npu_tui.load.find import Source, home_of, listed, sources_below
+from npu_tui.load.find import OUTPUTS, Source, home_of, listed, sources_below
 from npu_tui.load.load import Opening
+from npu_tui.load.roles import RolePlaces, role_in, role_of
 from npu_tui.strings import words
 from npu_tui.trace.text import printable
 
@@ -55,17 +56,37 @@ def holds_several(folder: Path) -> bool:
 
     That is so where a rank lies in two folders (two jobs, or a job and a single run), where all profiles are of one
     rank (runs one after the other), or where profiles with and without a known rank lie side by side. A run of a single
-    card has no rank: its profiler_info.json names none.
+    card has no rank: its profiler_info.json names none. Roles of one job have the same ranks, and are no two jobs.
     """
     by_rank: dict[int | None, list[Source]] = defaultdict(list)
     for source in sources_below(folder):
         by_rank[source.rank].append(source)
+    if any(len(sources) > 1 for sources in by_rank.values()) and _is_of_roles(by_rank):
+        return False
     if len(by_rank) == 1:
         rank, sources = by_rank.popitem()
         return len(sources) > 1 and (rank is not None or all(map(_is_single_card, sources)))
     return None in by_rank or any(
         len({home_of(source).parent for source in sources}) > 1 for sources in by_rank.values() if len(sources) > 1
     )
+
+
+def _is_of_roles(by_rank: dict[int | None, list[Source]]) -> bool:
+    """Whether profiles of the same rank are of different roles, or of one role in different steps."""
+    places = RolePlaces()
+    for rank, sources in by_rank.items():
+        homes: dict[tuple[str, str], set[Path]] = defaultdict(set)
+        for source in sources:
+            folder = source.folder or source.path
+            above = folder.parent if folder.name in OUTPUTS else folder
+            place = places.of(folder.absolute())
+            role = role_of(place, role_in(above / "profiler_metadata.json") if len(sources) > 1 else "")
+            if (rank is None and not role) or (len(sources) > 1 and not (role or place.step)):
+                return False
+            homes[role, place.step].add(home_of(source).parent)
+        if any(len(folders) > 1 for folders in homes.values()):
+            return False
+    return True
 
 
 def refuse_several(folder: Path) -> None:

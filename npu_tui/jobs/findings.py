@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.meetings import Unpaired
@@ -48,7 +49,7 @@ class Evidence(Struct, frozen=True):
 
 
 class JobFinding(Struct, frozen=True):
-    """One thing that is wrong; ``gain`` is what the job would save, ns, None where nothing is replayed."""
+    """One thing that is wrong, with the ranks of ``role`` in a job of several; ``gain`` is what the job would save, ns, None where nothing is replayed."""
 
     id: str
     severity: Severity
@@ -57,13 +58,28 @@ class JobFinding(Struct, frozen=True):
     ranks: tuple[int, ...]
     gain: int | None
     evidence: tuple[Evidence, ...] = ()
+    role: str | None = None
 
 
 def job_findings(job: Job) -> list[JobFinding]:
     """All findings, the dearest first; those that only limit the report come last."""
+    if len(job.parts) > 1:
+        return _of_roles(job)
     findings = [*_stages(job), *_slow_ranks(job), *_slow_hosts(job), *_wandering(job), *_links(job)]
     findings.sort(key=lambda finding: -(finding.gain or 0))
     return [*findings, *_missing(job), *_clocks(job), *_sizes(job)]
+
+
+def _of_roles(job: Job) -> list[JobFinding]:
+    """What is wrong within the roles; that nothing ties ranks which never meet is no news there."""
+    findings = []
+    for part in job.parts:
+        for row in job_findings(part):
+            if row.title.code != "job.clock.title":
+                title = message("job.of_role", role=part.role or "–", what=row.title)
+                findings.append(replace(row, title=title, role=part.role))
+    findings.sort(key=lambda finding: (finding.severity == "info", -(finding.gain or 0)))
+    return findings
 
 
 def _severity(share: float) -> Severity:

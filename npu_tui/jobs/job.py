@@ -15,7 +15,7 @@ from npu_tui.jobs.clock import Clock, clocks
 from npu_tui.jobs.columns import Bools
 from npu_tui.jobs.links import Link, judged_links, placed_links
 from npu_tui.jobs.meetings import Meetings, Unpaired, meetings
-from npu_tui.jobs.model import KINETO, CallTable, Layout, RankProfile, call_table, is_message
+from npu_tui.jobs.model import KINETO, CallTable, Layout, RankProfile, call_table, is_message, step_order
 from npu_tui.jobs.peers import placed
 from npu_tui.jobs.slowness import (
     ByStep,
@@ -71,20 +71,37 @@ class Only(Struct, frozen=True):
 class Job:
     """The ``ranks`` found at ``path``, by rank; ``broken`` says what could not be read there.
 
+    A job of several roles has a job of each among its ``parts``, any other one itself. The same rank is then of several
+    roles, and what ranks recorded of each other stands in the parts alone.
+
     ``only`` narrows what is blamed to one group, by its name or kind, or to one step; clocks always rest on all.
     Whatever follows from the ranks is computed once, when it is first asked for.
     """
 
     def __init__(
-        self, path: Path, ranks: Sequence[RankProfile], broken: Sequence[Message] = (), only: Only | None = None
+        self,
+        path: Path,
+        ranks: Sequence[RankProfile],
+        broken: Sequence[Message] = (),
+        only: Only | None = None,
+        parts: Sequence[Job] = (),
     ) -> None:
         self.path = path
         self.ranks = placed(ranks)
         self.broken = list(broken)
         self.only = only or Only()
+        self.parts: tuple[Job, ...] = tuple(parts) or (self,)
+
+    @property
+    def role(self) -> str | None:
+        """The role that all its ranks are of, None where they have none or several."""
+        roles = {profile.role for profile in self.ranks}
+        return (roles.pop() or None) if len(roles) == 1 else None
 
     def narrowed(self, group: str | None, step: str | None) -> Job:
         """This job with only that group and step."""
+        if len(self.parts) > 1:
+            return Job(self.path, self.ranks, self.broken, None, [part.narrowed(group, step) for part in self.parts])
         ranks = self.ranks
         if step is not None:
             ranks = [
@@ -338,7 +355,7 @@ class Job:
         kinds = {self.calls.kinds[kind][2] for kind in np.unique(self.meetings.kind).tolist()}
         steps |= {step for step in kinds if self.only.step in (None, step)}
         steps = steps - {""} or steps
-        return sorted(steps, key=lambda step: (not step.isdecimal(), int(step) if step.isdecimal() else 0, step))
+        return sorted(steps, key=step_order)
 
     @once
     def length(self) -> int:

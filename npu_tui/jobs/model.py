@@ -312,6 +312,25 @@ class Line(Struct, frozen=True):
     lost: int
 
 
+def step_order(step: str) -> tuple[bool, int, str]:
+    """What orders steps: their numbers, then the names of those without."""
+    return not step.isdecimal(), int(step) if step.isdecimal() else 0, step
+
+
+class Stint(Struct, frozen=True):
+    """When a rank worked as ``role`` in ``step``, ns since 1970 on its own clock.
+
+    ``known_by`` the range of mstx around the function, the first and last work of the device, or the span of the calls
+    beside the trace.
+    """
+
+    role: str
+    step: str
+    start: int
+    end: int
+    known_by: str = "range"
+
+
 class Layout(Struct, frozen=True):
     """How the job is divided: sizes of tensor, pipeline and data parallel groups; ``world`` ranks."""
 
@@ -343,7 +362,9 @@ class RankProfile(Struct, frozen=True):
     clock: ranks of one host agree on both. ``groups`` are the ranks of the job in each named group. ``begun`` is when
     its first step began, ns since 1970 on its device's clock, where a trace tells. ``lines`` are those that launched
     late, ``findings`` those of the rank alone that would gain most; both need a trace. ``stage`` is that of the
-    pipeline where a file numbers them.
+    pipeline where a file numbers them. ``role`` is that in a job of several roles, ``in_step`` the step that the folder
+    names, ``process`` the host and process that recorded it, which roles that share a card share; ``stints`` say when
+    it worked, and ``folders`` holds the profiles of other steps (step, path) that were put together with this one.
     """
 
     rank: int
@@ -367,6 +388,15 @@ class RankProfile(Struct, frozen=True):
     busy: Busy | None = None
     begun: int | None = None
     stage: int | None = None
+    role: str = ""
+    in_step: str = ""
+    process: str = ""
+    stints: tuple[Stint, ...] = ()
+    folders: tuple[tuple[str, Path], ...] = ()
+
+    def path_at(self, step: str) -> Path:
+        """Where the profile of ``step`` lies; the first one where they are not told apart."""
+        return dict(self.folders).get(step, self.path)
 
     @property
     def has_trace(self) -> bool:

@@ -11,9 +11,11 @@ from msgspec.structs import replace
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import RankProfile
 from npu_tui.jobs.rank_files import companion_rank
+from npu_tui.jobs.role_steps import apart, steps_joined
 from npu_tui.load.companions import Companions
 from npu_tui.load.errors import InputError, walled
 from npu_tui.load.find import Source, cluster_folder, find_sources, sources_below, unparsed_in
+from npu_tui.load.roles import RolePlaces, empty_roles, holds_roles
 from npu_tui.trace.message import Message, message
 
 SUFFIX = ".rank.parquet"
@@ -84,12 +86,13 @@ def open_job(
         traces = reads_traces(sources)
     ranks: list[RankProfile] = []
     broken = []
+    places = RolePlaces()
     for number, source in enumerate(sources, 1):
         if progress is not None:
             progress(number, len(sources))
         try:
             with walled(source.opened):
-                ranks.append(read_rank(source, traces and not beside_only, beside_only))
+                ranks.append(read_rank(source, traces and not beside_only, beside_only, places))
         except InputError as error:
             broken.append((source, error))
     if not ranks:
@@ -97,12 +100,28 @@ def open_job(
     unread = [message("job.broken", path=str(source.opened), why=error.message) for source, error in broken]
     if (unparsed := unparsed_in(path, sources)) is not None:
         unread.append(unparsed)
+    if path.is_dir() and holds_roles(path):
+        used = [source.path for source in sources]
+        unread += [message("job.role.empty", path=role) for role in empty_roles(path, used)]
     return job_of(path, ranks, unread)
 
 
 def job_of(path: Path, profiles: Sequence[RankProfile], broken: Sequence[Message] = ()) -> Job:
-    """The job of ``profiles``: one of each rank; those whose rank is not known get free numbers."""
-    reasons = list(broken)
+    """The job of ``profiles``, whose ranks are those of each role."""
+    by_role: dict[str, list[RankProfile]] = defaultdict(list)
+    for profile in profiles:
+        by_role[profile.role].append(profile)
+    if len(by_role) < 2:
+        return _job_of_one(path, profiles, broken)
+    parts = [_job_of_one(path, by_role[role]) for role in sorted(by_role)]
+    told = [*broken, *(reason for part in parts for reason in part.broken)]
+    ranks = [apart(profile) for part in parts for profile in part.ranks]
+    return Job(path, ranks, told, parts=parts)
+
+
+def _job_of_one(path: Path, profiles: Sequence[RankProfile], broken: Sequence[Message] = ()) -> Job:
+    """The job of ``profiles`` of one role: one of each rank; those whose rank is not known get free numbers."""
+    profiles, reasons = steps_joined(profiles), list(broken)
     by_rank: dict[int, RankProfile] = {}
     same: dict[int, list[RankProfile]] = defaultdict(list)
     for profile in profiles:
@@ -143,14 +162,16 @@ def reads_traces(sources: Sequence[Source]) -> bool:
         return True
 
 
-def read_rank(source: Source, traces: bool, beside_only: bool = False) -> RankProfile:
+def read_rank(
+    source: Source, traces: bool, beside_only: bool = False, places: RolePlaces | None = None
+) -> RankProfile:
     """What the profile of one rank tells, ``UNKNOWN`` for its rank where it does not tell that.
 
     The trace is read too if ``traces`` says so, or, unless ``beside_only``, if nothing beside it tells its collectives.
     Raises ``InputError``.
     """
     rank = UNKNOWN if source.rank is None else source.rank
-    profile = companion_rank(source, _companions(source), rank)
+    profile = companion_rank(source, _companions(source), rank, places)
     if source.kind == "companions" and not profile.steps:
         from npu_tui.jobs.rank_trace import with_kernels  # few ranks have kernels only
 

@@ -18,6 +18,7 @@ from npu_tui.load.communication import COMMUNICATION, MATRIX
 from npu_tui.load.companion_schema import State
 from npu_tui.load.companions import Companions, communication_links, communication_spans, level_in
 from npu_tui.load.find import Source
+from npu_tui.load.roles import RolePlaces, role_of, told_role
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import read_regular
 
@@ -34,6 +35,7 @@ class _Group(msgspec.Struct):
 class _Metadata(msgspec.Struct):
     args: dict[str, Any] | None = msgspec.field(name="distributed_args", default=None)
     groups: dict[str, _Group] | None = msgspec.field(name="parallel_group_info", default=None)
+    role: str | None = None
 
 
 _metadata = msgspec.json.Decoder(_Metadata)
@@ -49,11 +51,14 @@ def call_name(name: str) -> tuple[str, str, int | None]:
     return match["type"], match["hash"], int(match["ordinal"])
 
 
-def companion_rank(source: Source, companions: Companions, rank: int) -> RankProfile:
+def companion_rank(
+    source: Source, companions: Companions, rank: int, places: RolePlaces | None = None
+) -> RankProfile:
     """``rank`` as the files beside its trace tell it; what is missing there stays empty."""
     problems: list[Message] = []
     info = companions.profiler_info
-    layout, groups = _division(companions)
+    layout, groups, told = _division(companions)
+    place = (places or RolePlaces()).of(companions.folder.absolute())
     boot, counter = _host(info)
     peers: Peers = {}
     links = tuple(_links(companions, rank, problems, peers))
@@ -71,6 +76,9 @@ def companion_rank(source: Source, companions: Companions, rank: int) -> RankPro
         steps=tuple(_steps(companions)),
         links=links,
         problems=tuple(problems),
+        role=role_of(place, told),
+        in_step=place.step,
+        process=place.process,
     )
 
 
@@ -125,8 +133,8 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _division(companions: Companions) -> tuple[Layout | None, dict[str, tuple[int, ...]]]:
-    """How the job is divided, and its groups.
+def _division(companions: Companions) -> tuple[Layout | None, dict[str, tuple[int, ...]], str]:
+    """How the job is divided, its groups, and the role that the profile says it is of.
 
     Of a large job every rank lists all of them: equal lists are decoded once.
     """
@@ -139,11 +147,12 @@ def _division(companions: Companions) -> tuple[Layout | None, dict[str, tuple[in
                 ranks = _ranks_in(bytes(group.ranks))
                 if ranks:
                     _add(named, group.name, key, ranks)
-            return _layout(fast.args), named
+            return _layout(fast.args), named, fast.role or ""
         except (OSError, ValueError, RecursionError):  # missing, or something else
             pass
     metadata = companions.metadata_document().value
-    return _layout(metadata.get("distributed_args") if isinstance(metadata, dict) else None), _groups(metadata)
+    layout = _layout(metadata.get("distributed_args") if isinstance(metadata, dict) else None)
+    return layout, _groups(metadata), told_role(metadata)
 
 
 @lru_cache(maxsize=1 << 14)

@@ -14,6 +14,7 @@ import numpy as np
 from npu_tui.jobs.columns import I64
 from npu_tui.profile.table import (
     Column,
+    Labels,
     Numbers,
     Rows,
     Sheet,
@@ -47,6 +48,7 @@ _OWN: dict[str, Column] = {
             )
         ),
         *(Column(name, "label", "", "word") for name in ("in_step", "reasons", "interval")),
+        Column("role", "label", "", "name"),
         *(Column(name, "whole", "", "count") for name in ("rank_count", "edges", "gain_count")),
         *(Column(name, "whole", "", "id") for name in ("src", "dst", "boot_epoch_ns", "slowest", "ordinal")),
         *(Column(name, "real", "", "speed") for name in ("gb_s", "expected_gb_s")),
@@ -99,7 +101,7 @@ def ranks(job: Job, absent: Sequence[int] = ()) -> Sheet:
         exposed = None if row.exposed is None else us(row.exposed)
         rows.append(
             (
-                profile.rank, _host_of(job, profile.rank), _mean([step.total for step in steps]),
+                profile.rank, job.role, _host_of(job, profile.rank), _mean([step.total for step in steps]),
                 _mean([step.computing for step in steps]), _mean([step.exposed for step in steps]),
                 _mean([step.free for step in steps]), us(row.own), us(row.inherited), row.came_last, row.collectives,
                 us(row.cost), exposed, us(row.gain), shape.get(profile.rank), why,
@@ -116,7 +118,7 @@ def ranks(job: Job, absent: Sequence[int] = ()) -> Sheet:
         exposed = None if seen is None or seen.exposed is None else seen.exposed / 1e3
         rows.append(
             (
-                rank, say("ranks.missing"), *[None] * 6, seen.came_last if seen and known else None,
+                rank, job.role, say("ranks.missing"), *[None] * 6, seen.came_last if seen and known else None,
                 seen.collectives if seen and known else None, seen.cost / 1e3 if seen and known else None, exposed,
                 None, None, [], None, exposed if known else None,
                 seen.came_last / seen.collectives if seen and known else None, note,
@@ -124,7 +126,7 @@ def ranks(job: Job, absent: Sequence[int] = ()) -> Sheet:
         )  # fmt: skip
     return _sheet(
         rows,
-        "rank host step computing communication_not_overlapped free own_excess inherited came_last collectives "
+        "rank role host step computing communication_not_overlapped free own_excess inherited came_last collectives "
         "job_waits job_waits_exposed gain shape why clock_offset waits_exposed last_share reasons",
     )
 
@@ -140,15 +142,15 @@ def _mean(times: list[int]) -> float | None:
 
 
 _RANK_COLUMNS = (
-    "rank host step_time=step computing exposed=communication_not_overlapped free own=own_excess last=last_share "
+    "rank role host step_time=step computing exposed=communication_not_overlapped free own=own_excess last=last_share "
     "waits=job_waits waits_exposed saves=gain why=reasons"
 )
 RANKS = table(
     "ranks",
     ranks,
-    sql="rank host step computing communication_not_overlapped free own_excess inherited came_last collectives "
+    sql="rank role host step computing communication_not_overlapped free own_excess inherited came_last collectives "
     "job_waits gain shape clock_offset",
-    json="rank host step? computing? communication_not_overlapped? free? own_excess inherited came_last collectives "
+    json="rank role? host step? computing? communication_not_overlapped? free? own_excess inherited came_last collectives "
     "job_waits job_waits_exposed? gain? shape? why clock_offset?",
     page=_RANK_COLUMNS,
     panel=_RANK_COLUMNS,
@@ -172,17 +174,17 @@ def hosts(job: Job) -> Sheet:
         least_sure = max(error.get(rank, 0.0) for rank in host.ranks)
         rows.append(
             (
-                printable(host.id), list(host.ranks), host.boot, len(host.ranks), slowest, us(sums[slowest].own), waits,
+                printable(host.id), job.role, list(host.ranks), host.boot, len(host.ranks), slowest, us(sums[slowest].own), waits,
                 least_sure,
             )
         )  # fmt: skip
-    return _sheet(rows, "id ranks boot_epoch_ns rank_count slowest own_excess job_waits error")
+    return _sheet(rows, "id role ranks boot_epoch_ns rank_count slowest own_excess job_waits error")
 
 
 HOSTS = table(
     "hosts",
     hosts,
-    json="id ranks boot_epoch_ns?",
+    json="id role? ranks boot_epoch_ns?",
     panel="host=id ranks=rank_count slowest own=own_excess waits=job_waits error",
     row="HostRow",
     about="Ranks of one host; ``boot_epoch_ns`` is its wall clock at boot.",
@@ -199,18 +201,18 @@ def groups(job: Job) -> Sheet:
         costs[job.calls.kinds[kind][0]].append(cost)
     rows = [
         (
-            printable(group.name), group.kind, list(group.ranks), len(group.ranks), len(costs[group.name]),
+            printable(group.name), job.role, group.kind, list(group.ranks), len(group.ranks), len(costs[group.name]),
             us(sum(costs[group.name])),
         )
         for group in job.groups
     ]  # fmt: skip
-    return _sheet(rows, "name kind ranks rank_count collectives job_waits")
+    return _sheet(rows, "name role kind ranks rank_count collectives job_waits")
 
 
 GROUPS = table(
     "groups",
     groups,
-    json="name kind? ranks",
+    json="name role? kind? ranks",
     panel="kind group=name ranks=rank_count collectives waits=job_waits",
     row="GroupRow",
     about="Ranks that meet in collectives; ``kind`` is tp, pp, dp, ep, cp or mp.",
@@ -223,7 +225,7 @@ def clocks(job: Job) -> Sheet:
     """Every rank's device clock minus the lowest rank's."""
     return _sheet(
         [_clock(job, clock) for clock in job.clocks],
-        "rank offset low high error method drift_us_per_s edges bends host most_off",
+        "rank role offset low high error method drift_us_per_s edges bends host most_off",
     )
 
 
@@ -232,7 +234,7 @@ def _clock(job: Job, clock: Clock) -> Sequence[Any]:
     bends = [ClockBend(after / 1e3, round(gained / 1e3, 3)) for after, gained in clock.bends]
     most = max((abs(bend.gained_us) for bend in bends), default=None)
     return (
-        clock.rank, offset, us(clock.low), us(clock.high), error, clock.method, round(clock.drift * 1e6, 3),
+        clock.rank, job.role, offset, us(clock.low), us(clock.high), error, clock.method, round(clock.drift * 1e6, 3),
         clock.edges, bends, _host_of(job, clock.rank), most,
     )  # fmt: skip
 
@@ -240,8 +242,8 @@ def _clock(job: Job, clock: Clock) -> Sequence[Any]:
 CLOCKS = table(
     "clock",
     clocks,
-    json="rank offset? low? high? error? method drift_us_per_s edges bends",
-    page="rank clock_offset=offset interval known_by=method",
+    json="rank role? offset? low? high? error? method drift_us_per_s edges bends",
+    page="rank role clock_offset=offset interval known_by=method",
     panel="rank host offset error low high drift=drift_us_per_s bends=most_off method",
     row="ClockRow",
     about="That rank's device clock minus the lowest rank's: a point, what is certain, and what it rests on.",
@@ -261,6 +263,7 @@ def heat(job: Job) -> Sheet:
         len(places),
         {
             "rank": numbers(ranks[places]),
+            "role": _role(job, len(places)),
             "in_step": coded(table.steps, steps),
             "own_excess": _microseconds(table.own[places, steps]),
             "late": _microseconds(table.late[places, steps]),
@@ -269,7 +272,7 @@ def heat(job: Job) -> Sheet:
 
 
 HEAT = table(
-    "heat", heat, json="rank step=in_step own_excess late", row="HeatCell", about="A rank in a step.", own=_OWN.values()
+    "heat", heat, json="rank role? step=in_step own_excess late", row="HeatCell", about="A rank in a step.", own=_OWN.values()
 )
 
 
@@ -285,6 +288,7 @@ def collectives(job: Job) -> Sheet:
     return Sheet(
         len(blamed),
         {
+            "role": _role(job, len(blamed)),
             "in_step": coded(step, kind),
             "group_name": coded(group, kind),
             "type": coded(name, kind),
@@ -308,6 +312,11 @@ def _arrivals(blamed: Blame) -> list[list[Any]]:
     return [rows[low:high] for low, high in zip(blamed.first[:-1].tolist(), blamed.first[1:].tolist(), strict=True)]
 
 
+def _role(job: Job, count: int) -> Labels:
+    """The role of ``job`` in so many rows, null where it has none."""
+    return coded([job.role or ""], np.full(count, 0 if job.role else -1, np.int64))
+
+
 def _microseconds(ns: I64) -> Numbers:
     return numbers(ns / 1000)  # the float nearest to it has three decimals at most
 
@@ -315,7 +324,7 @@ def _microseconds(ns: I64) -> Numbers:
 COLLECTIVES = table(
     "job_collectives",
     collectives,
-    json="step=in_step group=group_name type ordinal last_rank? second transfer end_spread arrivals",
+    json="role? step=in_step group=group_name type ordinal last_rank? second transfer end_spread arrivals",
     page="type step=in_step last=last_rank waits=second transfer ends=end_spread",
     panel="type step=in_step number=ordinal group=group_name last=last_rank waits=second transfer ends=end_spread "
     "ranks=rank_count",
@@ -334,6 +343,7 @@ def links(job: Job) -> Sheet:
             job.links,
             "src=source dst=target transport type verdict",
             _OWN,
+            role=lambda link: job.role,
             size_bytes=lambda link: round(link.size_mb * 1e6),
             gb_s=lambda link: round(link.speed, 3),
             expected_gb_s=lambda link: round(link.expected, 3),
@@ -345,7 +355,7 @@ def links(job: Job) -> Sheet:
 LINKS = table(
     "job_links",
     links,
-    json="src dst transport type size_bytes gb_s expected_gb_s z verdict",
+    json="role? src dst transport type size_bytes gb_s expected_gb_s z verdict",
     panel="from=src to=dst transport type size=size_bytes speed=gb_s usual=expected_gb_s score=z verdict",
     row="LinkRow",
     about="From a rank to another in one kind of operation; ``z`` in robust standard deviations.",
@@ -359,7 +369,7 @@ def findings(job: Job, findings: Sequence[JobFinding]) -> Sheet:
         len(findings),
         attributes(
             findings,
-            "id severity",
+            "id role severity",
             _OWN,
             title=lambda finding: words(finding.title),
             detail=lambda finding: words(finding.detail),
@@ -375,7 +385,7 @@ def findings(job: Job, findings: Sequence[JobFinding]) -> Sheet:
 FINDINGS = table(
     "job_findings",
     findings,
-    json="id severity title detail ranks gain? gain_unit gain_count evidence",
+    json="id role? severity title detail ranks gain? gain_unit gain_count evidence",
     panel="finding=id severity saves=gain what=title detail",
     row="JobFindingRow",
     about="What is wrong with the job; ``gain_us`` is that of one ``gain_unit``: the run, which is all of its steps.",

@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from npu_tui.load import raw
 from npu_tui.load.errors import InputError, SeveralError
+from npu_tui.load.roles import holds_roles
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import open_regular
 
@@ -62,6 +63,8 @@ _OLD_TASKS = re.compile(r"task_time(?:_\d+){1,3}\.json(?:\.gz)?")
 _OLD_DEVICE = re.compile(r"device_\d+")
 _TIMELINE = "timeline"
 _KINETO = re.compile(r".*\.pt\.trace\.json(?:\.gz)?")
+_VERL = re.compile(r"(?:.*_)?prof_rank[-_]\d.*\.json(?:\.gz)?")
+"""Traces of the profiler of PyTorch as verl names them, such as ``prof_rank-0_031847.json.gz``."""
 _LOOSE = re.compile(r"(?=.*trace)(?:.*trace_view.*|.*rank[_-]?\d.*)\.json(?:\.gz)?", re.IGNORECASE)
 """Traces that somebody has copied out of their profiles, such as ``trace_view_rank0.json``."""
 _RANK_IN_NAME = re.compile(r"rank[_-]?(\d{1,5})(?!\d)", re.IGNORECASE)
@@ -75,6 +78,8 @@ _LEVELS = 5
 """Levels of folders that are looked through for profiles, as MindStudio Insight does."""
 MOST_FOLDERS = 1000
 """Folders that are looked through for profiles."""
+MOST_OF_ROLES = 100_000
+"""Folders that are looked through where folders of roles tell that all of it is one job."""
 SQLITE = b"SQLite format 3\0"
 """How every database begins (https://www.sqlite.org/fileformat.html)."""
 
@@ -169,6 +174,10 @@ def find_source(path: Path, form: Form | None = None) -> Source:
         if not path.is_dir():
             return _source(path, path, _whole_export(path)) if form in (None, form_of(path)) else _beside(path, form)
         traces = _traces_in(path, form)
+        if not traces and form is None and holds_roles(path):
+            profiles = [source.opened for source in sources_below(path, MOST_OF_ROLES)]
+            if len(profiles) > 1:
+                raise SeveralError(_several(path, profiles))
         if not traces and not (form is None and _is_job_of_tables(path)):
             traces = _traces_below(path, form, several=True)
     except OSError as error:
@@ -195,7 +204,10 @@ def find_sources(path: Path) -> list[Source]:
     try:
         if not path.is_dir():
             return [find_source(path)]
-        sources = [source for folder in (path, *folders_in(path)) for source in sources_in(folder)]
+        if holds_roles(path):
+            sources = list(sources_below(path, MOST_OF_ROLES))
+        else:
+            sources = [source for folder in (path, *folders_in(path)) for source in sources_in(folder)]
         if not sources:
             sources = [_source(files[0], files[0], files) for files in _traces_below(path, None)]
     except OSError as error:
@@ -210,8 +222,11 @@ def unparsed_in(path: Path, sources: Sequence[Source]) -> Message | None:
     if not path.is_dir():
         return None
     parsed = {source.opened for source in sources}
-    children = [child for child in folders_in(path) if child not in parsed and not sources_in(child)]
-    below = [(child, writer) for child in children if (writer := raw.writer_of(child)) is not None]
+    if holds_roles(path):
+        below = [(child, writer) for child, writer in _raw_below(path) if child not in parsed and not sources_in(child)]
+    else:
+        children = [child for child in folders_in(path) if child not in parsed and not sources_in(child)]
+        below = [(child, writer) for child in children if (writer := raw.writer_of(child)) is not None]
     return raw.refusal(path, below) if below else None
 
 
@@ -344,7 +359,7 @@ def _texts_of(folder: Path, names: list[str]) -> list[tuple[Path, ...]]:
     exports = {match[2]: file for file in _files(folder, names, _SLICE) if (match := _SLICE.fullmatch(file.name))}
     if exports:
         return [_whole_export(exports[max(exports)])]
-    for pattern in (_KINETO, _OLD, _OLD_TASKS, _LOOSE):
+    for pattern in (_KINETO, _VERL, _OLD, _OLD_TASKS, _LOOSE):
         if files := _files(folder, names, pattern):
             return [(file,) for file in files if file.suffix != ".gz" or file.with_suffix("") not in files]
     return []
@@ -484,17 +499,17 @@ def _rank_of(file: Path) -> int | None:
     return ranks[0][1] if ranks else None
 
 
-def sources_below(folder: Path) -> Iterator[Source]:
+def sources_below(folder: Path, most: int = MOST_FOLDERS) -> Iterator[Source]:
     """The profiles in ``folder`` and some levels down; one is not searched for others.
 
-    Of a tree of very many folders only the first ones, level by level, are looked into.
+    Of a tree of very many folders only the first ``most``, level by level, are looked into.
     """
     level, looked = [folder], 0
     for _ in range(_LEVELS + 1):  # the folder itself is the first
         deeper: list[Path] = []
         for place in level:
             looked += 1
-            if looked > MOST_FOLDERS:
+            if looked > most:
                 return
             sources = sources_in(place)
             yield from sources

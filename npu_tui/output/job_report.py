@@ -77,21 +77,21 @@ def job_report(job: Job) -> JobReport:
 
 
 def _report(job: Job) -> JobReport:
-    findings = job_findings(job)
+    findings, parts = job_findings(job), job.parts
     kinds = sorted({profile.kind for profile in job.ranks})
     traces = sum(profile.has_trace for profile in job.ranks)
     return JobReport(
         source=JobSource(text(str(job.path)), len(job.ranks), traces, kinds),
-        hosts=HOSTS.records(job),
-        groups=GROUPS.records(job),
+        hosts=[row for part in parts for row in HOSTS.records(part)],
+        groups=[row for part in parts for row in GROUPS.records(part)],
         steps=[text(step) for step in job.steps],
         verdict=words(verdict(job, findings)),
-        clock=CLOCKS.records(job),
-        rank_table=RANKS.records(job),
-        heat=HEAT.records(job),
-        collectives=COLLECTIVES.records(job),
-        links=LINKS.records(job),
-        missing=job.missing,
+        clock=[row for part in parts for row in CLOCKS.records(part)],
+        rank_table=[row for part in parts for row in RANKS.records(part)],
+        heat=[row for part in parts for row in HEAT.records(part)],
+        collectives=[row for part in parts for row in COLLECTIVES.records(part)],
+        links=[row for part in parts for row in LINKS.records(part)],
+        missing=sorted({rank for part in parts for rank in part.missing}),
         findings=FINDINGS.records(job, findings=findings),
         not_checked=[words(reason) for reason in not_checked(job)],
     )
@@ -101,6 +101,8 @@ def verdict(job: Job, findings: list[JobFinding]) -> Message:
     """The dearest cause in a sentence; what was compared, where there is none."""
     if findings and findings[0].severity != "info":
         return findings[0].title
+    if len(job.parts) > 1:
+        return message("job.verdict.roles", roles=len(job.parts), ranks=len(job.ranks), steps=len(job.steps))
     if (loss := _unexplained(job)) is not None:
         return loss
     if not len(job.blamed):
@@ -133,8 +135,23 @@ def _unexplained(job: Job) -> Message | None:
     return message("job.verdict.unexplained", **args, why=message(f"job.unexplained.{why}", bubble=bubble))
 
 
+def _not_checked_of_roles(job: Job) -> list[Message]:
+    """What could not be known of some roles, which are named, or of all."""
+    roles: dict[str, tuple[Message, list[str]]] = {}
+    for part in job.parts:
+        for reason in not_checked(part)[len(part.broken) :]:
+            roles.setdefault(words(reason), (reason, []))[1].append(part.role or "–")
+    reasons = [
+        reason if len(named) == len(job.parts) else message("job.of_roles", roles=named[:8], what=reason)
+        for reason, named in roles.values()
+    ]
+    return [*job.broken, *reasons]
+
+
 def not_checked(job: Job) -> list[Message]:
     """What could not be known, and why."""
+    if len(job.parts) > 1:
+        return _not_checked_of_roles(job)
     reasons, cluster = list(job.broken), any(profile.kind == CLUSTER for profile in job.ranks)
     here = ".cluster" if cluster else ".gpu" if job.on_gpu else ""
     reasons += [problem for profile in job.ranks for problem in profile.problems]

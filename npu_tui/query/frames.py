@@ -327,7 +327,9 @@ class ProfileTables:
 
     def _sheets(self, name: str) -> list[Sheet]:
         table = TABLES[name]
-        return [table.make(self.job)] if table is RANKS else [table.make(profile) for profile in self.profiles]
+        if table is RANKS:
+            return [table.make(part) for part in self.job.parts]
+        return [table.make(profile) for profile in self.profiles]
 
 
 def tables_of(profile: Profile) -> ProfileTables:

@@ -1,0 +1,123 @@
+"""The profiles of one rank of a role, recorded a step at a time, put together; and a rank without its peers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from msgspec.structs import replace
+
+from npu_tui.jobs.columns import I64
+from npu_tui.jobs.model import Busy, Calls, Notifies, RankProfile, Sightings, Stint, StepTime, Work, step_order
+
+
+def apart(profile: RankProfile) -> RankProfile:
+    """``profile`` without what it recorded of its peers, whose ranks are other ones in another role."""
+    nothing = {"calls": Calls.of(()), "notifies": Notifies.of(()), "seen": Sightings.of(())}
+    return replace(profile, **nothing, work=None, busy=None, links=(), groups={}, layout=None)
+
+
+def steps_joined(profiles: Sequence[RankProfile]) -> list[RankProfile]:
+    """One profile for those of a rank that were recorded in different steps; the others stay.
+
+    Where the folders name no steps, those of a rank count as steps in the order of time if every rank has as many and
+    none of them overlap.
+    """
+    by_rank: dict[int, list[RankProfile]] = defaultdict(list)
+    for profile in profiles:
+        if profile.role:
+            by_rank[profile.rank].append(profile)
+    if not by_rank:
+        return list(profiles)
+    joined = [profile for profile in profiles if not profile.role]
+    counts = {len(own) for own in by_rank.values()}
+    for own in by_rank.values():
+        named = {profile.in_step for profile in own}
+        if len(own) > 1 and named == {""} and len(counts) == 1 and _one_after_the_other(own):
+            own = [replace(profile, in_step=str(number)) for number, profile in enumerate(sorted(own, key=_begun), 1)]
+            named = {profile.in_step for profile in own}
+        if named == {""} or len(named) < len(own):
+            joined += [_in_step(profile) for profile in own]
+        else:
+            joined.append(_joined([_in_step(profile) for profile in sorted(own, key=lambda profile: step_order(profile.in_step))]))
+    return joined
+
+
+def _begun(profile: RankProfile) -> int:
+    return min((stint.start for stint in profile.stints), default=0)
+
+
+def _one_after_the_other(profiles: Iterable[RankProfile]) -> bool:
+    """Whether all of them tell when they were recorded, and none before another one had ended."""
+    spans = [[(stint.start, stint.end) for stint in profile.stints] for profile in profiles]
+    if not all(spans):
+        return False
+    spans.sort()
+    return all(before[-1][1] <= after[0][0] for before, after in zip(spans, spans[1:], strict=False))
+
+
+def _in_step(profile: RankProfile) -> RankProfile:
+    """``profile`` with all it holds in the step that its folder names."""
+    step = profile.in_step
+    if not step:
+        return profile
+    kinds = tuple((group, kind, step) for group, kind, _ in profile.calls.kinds)
+    calls = _of_kinds(profile.calls, kinds)
+    times: tuple[StepTime, ...] = ()
+    if profile.steps:
+        sums = [sum(getattr(own, name) for own in profile.steps) for name in ("computing", "exposed", "free", "total")]
+        times = (StepTime(step, *sums),)
+    stints = tuple(replace(stint, step=step) for stint in profile.stints)
+    return replace(profile, calls=calls, steps=times, stints=stints)
+
+
+def _of_kinds(calls: Calls, kinds: tuple[tuple[str, str, str], ...]) -> Calls:
+    """``calls`` of other kinds, several of which may now be the same one."""
+    codes: dict[tuple[str, str, str], int] = {}
+    code = np.array([codes.setdefault(kind, len(codes)) for kind in kinds], np.int64)
+    kind = code[calls.kind] if len(calls) else calls.kind
+    return Calls(tuple(codes), calls.name, kind, calls.ordinal, calls.start, calls.end, calls.pair)
+
+
+def _joined(profiles: list[RankProfile]) -> RankProfile:
+    """The steps of one rank as one profile; arrivals of ranks without files only where their calls are told apart."""
+    first = profiles[0]
+    if len(profiles) == 1:
+        return first
+    names = [name for profile in profiles for name in set(profile.calls.name)]
+    seen = [row for profile in profiles for row in profile.seen] if len(set(names)) == len(names) else []
+    calls = [call for profile in profiles for call in profile.calls]
+    order = np.argsort([call.start for call in calls], kind="stable")
+    return replace(
+        first,
+        calls=Calls.of(calls),
+        notifies=Notifies.of([row for profile in profiles for row in profile.notifies]),
+        seen=Sightings.of(seen),
+        steps=tuple(step for profile in profiles for step in profile.steps),
+        stints=tuple(stint for profile in profiles for stint in profile.stints),
+        links=tuple(link for profile in profiles for link in profile.links),
+        problems=tuple(problem for profile in profiles for problem in profile.problems),
+        lines=tuple(line for profile in profiles for line in profile.lines),
+        findings=tuple(finding for profile in profiles for finding in profile.findings),
+        work=_work([profile.work for profile in profiles], order),
+        busy=_busy([profile.busy for profile in profiles]),
+        folders=tuple((profile.in_step, profile.path) for profile in profiles),
+    )
+
+
+def _work(parts: list[Work | None], order: I64) -> Work | None:
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    names = "kernels", "computing", "lost"
+    return Work(*(np.concatenate([getattr(part, name) for part in known])[order] for name in names))
+
+
+def _busy(parts: list[Busy | None]) -> Busy | None:
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    start, end = (np.concatenate([getattr(part, name) for part in known]) for name in ("start", "end"))
+    order = np.argsort(start, kind="stable")
+    return Busy(start[order], end[order])
