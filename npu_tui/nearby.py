@@ -13,9 +13,9 @@ from msgspec import Struct
 from npu_tui.load import copy as cache
 from npu_tui.load.companions import Companions
 from npu_tui.load.errors import Cancelled, InputError, Watcher, walled
-from npu_tui.load.find import OUTPUTS, Source, home_of, listed, sources_below
+from npu_tui.load.find import Source, home_of, listed, sources_below
 from npu_tui.load.load import Opening
-from npu_tui.load.roles import RolePlaces, role_in, role_of
+from npu_tui.load.roles import RolePlaces
 from npu_tui.strings import words
 from npu_tui.trace.text import printable
 
@@ -77,13 +77,10 @@ def _is_of_roles(by_rank: dict[int | None, list[Source]]) -> bool:
     for rank, sources in by_rank.items():
         homes: dict[tuple[str, str], set[Path]] = defaultdict(set)
         for source in sources:
-            folder = source.folder or source.path
-            above = folder.parent if folder.name in OUTPUTS else folder
-            place = places.of(folder.absolute())
-            role = role_of(place, role_in(above / "profiler_metadata.json") if len(sources) > 1 else "")
-            if (rank is None and not role) or (len(sources) > 1 and not (role or place.step)):
+            place = places.told((source.folder or source.path).absolute())
+            if not place.role and (rank is None or len(sources) > 1):
                 return False
-            homes[role, place.step].add(home_of(source).parent)
+            homes[place.role, place.step].add(home_of(source).parent)
         if any(len(folders) > 1 for folders in homes.values()):
             return False
     return True

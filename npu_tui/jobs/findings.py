@@ -49,7 +49,10 @@ class Evidence(Struct, frozen=True):
 
 
 class JobFinding(Struct, frozen=True):
-    """One thing that is wrong, with the ranks of ``role`` in a job of several; ``gain`` is what the job would save, ns, None where nothing is replayed."""
+    """One thing that is wrong; ``gain`` is what the job would save, ns, None where nothing is replayed.
+
+    ``ranks`` are those of ``role`` in a job of several.
+    """
 
     id: str
     severity: Severity

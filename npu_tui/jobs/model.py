@@ -362,9 +362,11 @@ class RankProfile(Struct, frozen=True):
     clock: ranks of one host agree on both. ``groups`` are the ranks of the job in each named group. ``begun`` is when
     its first step began, ns since 1970 on its device's clock, where a trace tells. ``lines`` are those that launched
     late, ``findings`` those of the rank alone that would gain most; both need a trace. ``stage`` is that of the
-    pipeline where a file numbers them. ``role`` is that in a job of several roles, ``in_step`` the step that the folder
-    names, ``process`` the host and process that recorded it, which roles that share a card share; ``stints`` say when
-    it worked, and ``folders`` holds the profiles of other steps (step, path) that were put together with this one.
+    pipeline where a file numbers them.
+
+    ``role`` is that in a job of several roles, ``in_step`` the step that the folder names, ``process`` the host and
+    process that recorded it, which roles that share a card share; ``stints`` say when it worked, on the ``device`` of
+    its host. ``folders`` are the profiles (step, path) of a rank that recorded each step for itself.
     """
 
     rank: int
@@ -393,6 +395,7 @@ class RankProfile(Struct, frozen=True):
     process: str = ""
     stints: tuple[Stint, ...] = ()
     folders: tuple[tuple[str, Path], ...] = ()
+    device: int | None = None
 
     def path_at(self, step: str) -> Path:
         """Where the profile of ``step`` lies; the first one where they are not told apart."""

@@ -53,6 +53,9 @@ BY_THEMSELVES = 8
 SMALL = 256 << 20
 """Bytes of all traces together up to which that holds."""
 
+_PROBED = 16 << 20
+"""Bytes of the first trace up to which it is asked for roles that no folder tells."""
+
 UNKNOWN = -1
 """Stands for the rank of a profile that does not tell it."""
 
@@ -85,6 +88,7 @@ def open_job(
     if traces is None:
         traces = reads_traces(sources)
     ranks: list[RankProfile] = []
+    light = None if not traces and _bytes_of(sources) <= SMALL else False
     broken = []
     places = RolePlaces()
     for number, source in enumerate(sources, 1):
@@ -92,7 +96,10 @@ def open_job(
             progress(number, len(sources))
         try:
             with walled(source.opened):
-                ranks.append(read_rank(source, traces and not beside_only, beside_only, places))
+                # Whether all stages of a process are in one profile, the first one tells.
+                probed = number == 1 and _bytes_of([source]) <= _PROBED if not ranks else bool(ranks[0].stints)
+                stints = True if light is None and probed else light
+                ranks.append(read_rank(source, traces and not beside_only, beside_only, places, stints))
         except InputError as error:
             broken.append((source, error))
     if not ranks:
@@ -156,18 +163,28 @@ def reads_traces(sources: Sequence[Source]) -> bool:
     """Whether the traces are so few and small that they are read without being asked for."""
     if len(sources) > BY_THEMSELVES:
         return False
+    return _bytes_of(sources) <= SMALL
+
+
+def _bytes_of(sources: Sequence[Source]) -> int:
+    """Bytes of all traces of ``sources``; none where one of them is gone, which is told when it is read."""
     try:
-        return sum(file.stat().st_size for source in sources for file in source.files) <= SMALL
+        return sum(file.stat().st_size for source in sources for file in source.files)
     except OSError:
-        return True
+        return 0
 
 
 def read_rank(
-    source: Source, traces: bool, beside_only: bool = False, places: RolePlaces | None = None
+    source: Source,
+    traces: bool,
+    beside_only: bool = False,
+    places: RolePlaces | None = None,
+    stints: bool | None = None,
 ) -> RankProfile:
     """What the profile of one rank tells, ``UNKNOWN`` for its rank where it does not tell that.
 
     The trace is read too if ``traces`` says so, or, unless ``beside_only``, if nothing beside it tells its collectives.
+    Else it is asked only when the rank worked as which role: with ``stints``, or, where that is None, in a role.
     Raises ``InputError``.
     """
     rank = UNKNOWN if source.rank is None else source.rank
@@ -176,7 +193,13 @@ def read_rank(
         from npu_tui.jobs.rank_trace import with_kernels  # few ranks have kernels only
 
         return with_kernels(profile, source)
-    if source.kind == "companions" or beside_only or not (traces or not profile.calls):
+    if source.kind == "companions" or beside_only:
+        return profile
+    if not traces and profile.calls:
+        if stints or (stints is None and profile.role):
+            from npu_tui.jobs.stints import with_stints  # few jobs have roles
+
+            return with_stints(profile, source)
         return profile
     from npu_tui.jobs.rank_trace import with_trace  # most of a large job is read without traces
 

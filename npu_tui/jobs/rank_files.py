@@ -51,9 +51,7 @@ def call_name(name: str) -> tuple[str, str, int | None]:
     return match["type"], match["hash"], int(match["ordinal"])
 
 
-def companion_rank(
-    source: Source, companions: Companions, rank: int, places: RolePlaces | None = None
-) -> RankProfile:
+def companion_rank(source: Source, companions: Companions, rank: int, places: RolePlaces | None = None) -> RankProfile:
     """``rank`` as the files beside its trace tell it; what is missing there stays empty."""
     problems: list[Message] = []
     info = companions.profiler_info

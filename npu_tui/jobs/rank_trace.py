@@ -36,6 +36,7 @@ from npu_tui.jobs.model import (
     pair_of,
 )
 from npu_tui.jobs.rank_files import call_name
+from npu_tui.jobs.stints import stints_added
 from npu_tui.load.find import Source
 from npu_tui.load.load import load
 from npu_tui.profile.profile import Profile
@@ -65,7 +66,7 @@ def with_trace(profile: RankProfile, source: Source) -> RankProfile:
     """``profile`` with what the trace of ``source`` adds to the files beside it. Raises ``InputError``."""
     measured = Profile(load(source), source)
     of_rank = replace(
-        profile,
+        stints_added(profile, measured.trace),
         steps=profile.steps or tuple(_steps_of(measured)),
         lines=_lines_of(measured),
         findings=_findings_of(measured),

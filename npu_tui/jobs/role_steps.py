@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.jobs.columns import I64
-from npu_tui.jobs.model import Busy, Calls, Notifies, RankProfile, Sightings, Stint, StepTime, Work, step_order
+from npu_tui.jobs.model import Busy, Calls, Notifies, RankProfile, Sightings, StepTime, Work, step_order
 
 
 def apart(profile: RankProfile) -> RankProfile:
@@ -40,7 +41,8 @@ def steps_joined(profiles: Sequence[RankProfile]) -> list[RankProfile]:
         if named == {""} or len(named) < len(own):
             joined += [_in_step(profile) for profile in own]
         else:
-            joined.append(_joined([_in_step(profile) for profile in sorted(own, key=lambda profile: step_order(profile.in_step))]))
+            own.sort(key=lambda profile: step_order(profile.in_step))
+            joined.append(_joined([_in_step(profile) for profile in own]))
     return joined
 
 
@@ -54,7 +56,7 @@ def _one_after_the_other(profiles: Iterable[RankProfile]) -> bool:
     if not all(spans):
         return False
     spans.sort()
-    return all(before[-1][1] <= after[0][0] for before, after in zip(spans, spans[1:], strict=False))
+    return all(before[-1][1] <= after[0][0] for before, after in pairwise(spans))
 
 
 def _in_step(profile: RankProfile) -> RankProfile:

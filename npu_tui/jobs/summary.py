@@ -32,13 +32,14 @@ from npu_tui.jobs.model import (
     RankProfile,
     Sightings,
     StepTime,
+    Stint,
     Work,
 )
 from npu_tui.load.errors import InputError, walled
 from npu_tui.strings import words
 from npu_tui.trace.message import Message, message
 
-FORMAT = 3
+FORMAT = 4
 """Raised whenever a row means something else."""
 
 _INTS = pl.List(pl.Int64)
@@ -48,10 +49,12 @@ _SEEN = pl.Struct({"name": pl.String, "peer": pl.Int64, "after": pl.Int64, "at_m
 _STEP = pl.Struct({"step": pl.String, "computing": pl.Int64, "exposed": pl.Int64, "free": pl.Int64, "total": pl.Int64})
 _LINK = pl.Struct({"source": pl.Int64, "target": pl.Int64, "transport": pl.String, "type": pl.String,
                    "size_mb": pl.Float64, "speed": pl.Float64, "group": pl.String})  # fmt: skip
+_STINT = pl.Struct({"role": pl.String, "step": pl.String, "start": pl.Int64, "end": pl.Int64, "known_by": pl.String})
 _GROUP = pl.Struct({"name": pl.String, "first": pl.Int64, "stride": pl.Int64, "count": pl.Int64, "ranks": _INTS})
 
 SCHEMA: dict[str, Any] = {
     "format": pl.Int64, "rank": pl.Int64, "path": pl.String, "kind": pl.String, "broken": pl.String,
+    "role": pl.String, "in_step": pl.String, "process": pl.String, "device": pl.Int64, "stints": pl.List(_STINT),
     "boot": pl.Int64, "counter": pl.Int64, "host_name": pl.String, "level": pl.Int64, "layout": _INTS,
     "groups": pl.List(_GROUP), "problems": pl.String,
     "kinds": pl.List(pl.Struct({"group": pl.String, "type": pl.String, "step": pl.String})),
@@ -70,8 +73,10 @@ _BUSY = ("busy_start", "busy_end")
 _WORK = ("kernels", "computing", "lost")
 _ALIKE = (_CALLS, _BUSY, _WORK)
 """Columns of lists that are as long as each other."""
+_PLAIN = ("rank", "kind", "boot", "counter", "host_name", "level", "begun", "role", "in_step", "process", "device")
+"""Fields of a rank that are columns as they are."""
 _SPANS = (("call_start", "call_end"), _BUSY)
-_NULLABLE = frozenset({"broken", "boot", "counter", "level", "layout", "begun", *_BUSY, *_WORK})
+_NULLABLE = frozenset({"broken", "device", "boot", "counter", "level", "layout", "begun", *_BUSY, *_WORK})
 _LONG = ("kinds", "call_name", "notifies", "seen")
 """Columns whose lists are long, and hold more than numbers."""
 
@@ -119,12 +124,12 @@ def _write(row: dict[str, Any], path: Path) -> None:
 def _row(profile: RankProfile) -> dict[str, Any]:
     calls, work, busy, layout = profile.calls, profile.work, profile.busy, profile.layout
     rows: dict[str, Sequence[Any]] = {
-        name: getattr(profile, name) for name in ("notifies", "seen", "steps", "links", "lines")
+        name: getattr(profile, name) for name in ("notifies", "seen", "steps", "links", "lines", "stints")
     }
     rows["told"] = profile.findings
     return {
         "format": FORMAT,
-        **{name: getattr(profile, name) for name in ("rank", "kind", "boot", "counter", "host_name", "level", "begun")},
+        **{name: getattr(profile, name) for name in _PLAIN},
         "path": str(profile.path).encode(errors="replace").decode(),
         "broken": None,
         "layout": None if layout is None else [layout.tensor, layout.pipeline, layout.data, layout.world],
@@ -297,10 +302,10 @@ def _profile(row: dict[str, Any], groups: dict[tuple[Any, ...], tuple[int, ...]]
         problems=tuple(_unpacked(orjson.loads(row["problems"]))),
         work=None if row["kernels"] is None else Work(*(row[name] for name in _WORK)),
         lines=tuple(Line(**fields) for fields in row["lines"]),
+        stints=tuple(Stint(**fields) for fields in row["stints"]),
         findings=tuple(RankFinding(**fields) for fields in row["told"]),
         busy=None if row["busy_start"] is None else Busy(*(row[name] for name in _BUSY)),
-        **{name: row[name]
-           for name in ("rank", "kind", "boot", "counter", "host_name", "level", "begun", "notifies", "seen")},
+        **{name: row[name] for name in (*_PLAIN, "notifies", "seen")},
     )  # fmt: skip
 
 
@@ -354,6 +359,7 @@ def _lengths() -> list[pl.Expr]:
 
 def _numbers() -> list[pl.Expr]:
     """Kinds of calls are there, groups can be listed, and no time overflows."""
+    start, end = (pl.element().struct.field(name) for name in ("start", "end"))
     kinds, count = pl.col("call_kind").list, pl.col("groups").list.eval(pl.element().struct.field("count")).list
     times = [
         part
@@ -374,8 +380,15 @@ def _numbers() -> list[pl.Expr]:
         count.min() >= 0,
         count.max() <= _MOST_RANKS,
         pl.col("begun").is_between(-_FARTHEST_NS, _FARTHEST_NS),
+        _of_stints(start).list.min() > -_FARTHEST_NS,
+        _of_stints(end).list.max() < _FARTHEST_NS,
+        _of_stints(end - start).list.min() >= 0,
         *times,
     ]
+
+
+def _of_stints(value: pl.Expr) -> pl.Expr:
+    return pl.col("stints").list.eval(value)
 
 
 def _holds_messages(packed: str, fewest: int = 0) -> bool:

@@ -150,8 +150,8 @@ RANKS = table(
     ranks,
     sql="rank role host step computing communication_not_overlapped free own_excess inherited came_last collectives "
     "job_waits gain shape clock_offset",
-    json="rank role? host step? computing? communication_not_overlapped? free? own_excess inherited came_last collectives "
-    "job_waits job_waits_exposed? gain? shape? why clock_offset?",
+    json="rank role? host step? computing? communication_not_overlapped? free? own_excess inherited came_last "
+    "collectives job_waits job_waits_exposed? gain? shape? why clock_offset?",
     page=_RANK_COLUMNS,
     panel=_RANK_COLUMNS,
     row="RankRow",
@@ -174,8 +174,8 @@ def hosts(job: Job) -> Sheet:
         least_sure = max(error.get(rank, 0.0) for rank in host.ranks)
         rows.append(
             (
-                printable(host.id), job.role, list(host.ranks), host.boot, len(host.ranks), slowest, us(sums[slowest].own), waits,
-                least_sure,
+                printable(host.id), job.role, list(host.ranks), host.boot, len(host.ranks), slowest,
+                us(sums[slowest].own), waits, least_sure,
             )
         )  # fmt: skip
     return _sheet(rows, "id role ranks boot_epoch_ns rank_count slowest own_excess job_waits error")
@@ -272,7 +272,12 @@ def heat(job: Job) -> Sheet:
 
 
 HEAT = table(
-    "heat", heat, json="rank role? step=in_step own_excess late", row="HeatCell", about="A rank in a step.", own=_OWN.values()
+    "heat",
+    heat,
+    json="rank role? step=in_step own_excess late",
+    row="HeatCell",
+    about="A rank in a step.",
+    own=_OWN.values(),
 )
 
 

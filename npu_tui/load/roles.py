@@ -70,9 +70,14 @@ def holds_roles(folder: Path) -> bool:
             names = [child.name for child in children]
             if role_names(names) or any(map(_FLAT.fullmatch, names)):
                 return True
-            deeper += [child for child in children if not (child.name.startswith(".") or _PROFILE.fullmatch(child.name))]
+            deeper += [child for child in children if not _is_closed(child.name)]
         level = deeper
     return False
+
+
+def _is_closed(name: str) -> bool:
+    """Whether no roles lie in a folder of that name."""
+    return name.startswith(".") or name in _PARTS or _PROFILE.fullmatch(name) is not None
 
 
 class RolePlaces:
@@ -101,6 +106,11 @@ class RolePlaces:
                 break
         return RolePlace(role, step, process)
 
+    def told(self, folder: Path) -> RolePlace:
+        """As ``of``, with what the metadata of the profile say."""
+        place, above = self.of(folder), folder.parent if folder.name in _PARTS else folder
+        return RolePlace(role_of(place, _role_in(above / "profiler_metadata.json")), place.step, place.process)
+
     def _beside(self, folder: Path) -> set[str]:
         if folder not in self._roles:
             self._roles[folder] = role_names(child.name for child in _folders(folder))
@@ -111,7 +121,7 @@ class _Told(Struct):
     role: str | None = None
 
 
-def role_in(metadata: Path) -> str:
+def _role_in(metadata: Path) -> str:
     """The role that the file ``metadata`` names, "" where it does not, or cannot be read."""
     with suppress(OSError, ValueError, RecursionError):
         return msgspec.json.decode(read_regular(metadata), type=_Told).role or ""
@@ -140,7 +150,7 @@ def empty_roles(folder: Path, used: Iterable[Path]) -> list[str]:
             for child in children:
                 if _ROLE.fullmatch(child.name):
                     empty += [] if any(file.is_relative_to(child) for file in used) else [str(child)]
-                elif not (child.name.startswith(".") or _PROFILE.fullmatch(child.name) or child.name in _PARTS):
+                elif not _is_closed(child.name):
                     deeper.append(child)
         level = deeper
     return empty

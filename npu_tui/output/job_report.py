@@ -79,7 +79,7 @@ def job_report(job: Job) -> JobReport:
 def _report(job: Job) -> JobReport:
     findings, parts = job_findings(job), job.parts
     kinds = sorted({profile.kind for profile in job.ranks})
-    traces = sum(profile.has_trace for profile in job.ranks)
+    traces = sum(max(len(profile.folders), 1) for profile in job.ranks if profile.has_trace)
     return JobReport(
         source=JobSource(text(str(job.path)), len(job.ranks), traces, kinds),
         hosts=[row for part in parts for row in HOSTS.records(part)],

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.jobs.tables import RANKS
+from npu_tui.load.roles import RolePlaces
 from npu_tui.profile.borrowed_tables import BORROWED_CODE
 from npu_tui.profile.collective_tables import ARRIVALS, COLLECTIVES
 from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
@@ -132,6 +134,10 @@ def _nothing(kind: Kind) -> Labels | Numbers:
     if kind == "label":
         return Labels(lambda: (), partial(_full, np.int64, -1))
     return Numbers(partial(_full, np.float64, np.nan)) if kind == "real" else Numbers(partial(_full, np.int64, -1), -1)
+
+
+def _only(text: str) -> Sequence[str]:
+    return [text]
 
 
 def _full(kind: Any, value: float, first: int, last: int) -> Any:
@@ -322,6 +328,8 @@ class ProfileTables:
             if name not in self._scans:
                 sheets = self._sheets(name)
                 kinds = kinds_of(TABLES[name], sheets)
+                if any("role" in sheet.data for sheet in sheets):
+                    kinds["role"] = "label"
                 self._scans[name] = Scan(name, filled(sheets, kinds), kinds)
             return self._scans[name]
 
@@ -329,7 +337,19 @@ class ProfileTables:
         table = TABLES[name]
         if table is RANKS:
             return [table.make(part) for part in self.job.parts]
-        return [table.make(profile) for profile in self.profiles]
+        sheets = [table.make(profile) for profile in self.profiles]
+        return [replace(sheet, data=sheet.data | {"role": Labels(partial(_only, role), partial(_full, np.int64, 0))})
+                for sheet, role in zip(sheets, self._roles, strict=True)] if self._roles else sheets  # fmt: skip
+
+    @once
+    def _roles(self) -> list[str]:
+        """The role of each profile in a job of several; empty where there are none."""
+        if self._made_job is None:
+            return []
+        places = RolePlaces()
+        folders = [None if profile.source is None else profile.source.folder for profile in self.profiles]
+        roles = ["" if folder is None else places.told(folder.absolute()).role for folder in folders]
+        return roles if len(set(roles)) > 1 else []
 
 
 def tables_of(profile: Profile) -> ProfileTables:
