@@ -127,11 +127,11 @@ class _Writer:
             | ({"cat": "cpu_op"} if pid == _HOST and name.startswith(("aten", "c10d")) else {})
         )
 
-    def launch(self, name: str, pid: int, tid: int, start: int) -> int:
-        """A launch of what starts at ``start``; returns its connection id."""
+    def launch(self, name: str, pid: int, tid: int, start: int, thread: int = _HOST) -> int:
+        """A launch of what starts at ``start`` by a ``thread`` of the host; returns its connection id."""
         self.link += 1
         self.host += 6_000
-        self.slice(_HOST, _HOST, name, self.host, self.host + 5_000)
+        self.slice(_HOST, thread, name, self.host, self.host + 5_000)
         self.slice(_CANN, _HOST, "Node@launch", self.host + 1_000, self.host + 3_000, connection_id=self.link)
         source = f"{_START + (self.host + 2_000) // 1000}.{(self.host + 2_000) % 1000:03d}"
         target = f"{_START + start // 1000}.{start % 1000:03d}"
@@ -145,12 +145,21 @@ class _Writer:
         link = self.launch(launched, _DEVICE, stream, start)
         self.slice(_DEVICE, stream, name, start, end, **{"Task Type": _task_type(name), "connection_id": link})
 
-    def collective(self, kind: str, number: int, group: int, start: int, arrivals: dict[int, int], end: int) -> None:
-        """A collective on the lane of ``group``, with a plane for every peer and what it waits for it."""
+    def flow(self, kind: str, key: int, source: tuple[int, int, int], target: tuple[int, int, int]) -> None:
+        """A link of a ``kind`` between two (process, thread, ns)."""
+        for phase, (pid, tid, at) in (("s", source), ("f", target)):
+            ts = f"{_START + at // 1000}.{at % 1000:03d}"
+            ends = {"cat": kind, "name": kind, "id": str(key), "ts": ts}
+            self.events.append({"ph": phase, "pid": pid, "tid": tid, **ends} | ({"bp": "e"} if phase == "f" else {}))
+
+    def collective(
+        self, kind: str, number: int, group: int, start: int, arrivals: dict[int, int], end: int, named: int = 0
+    ) -> None:
+        """A collective on the lane of ``group``, ``named`` in its name, with a plane for each peer and its wait."""
         lane = 16 * group
         link = self.launch(f"c10d::{kind}", _HCCL, lane, start)
         stream = list(_STREAMS.values())[group]
-        name = f"hcom_{kind}__{501 + group}_{number}_1"
+        name = f"hcom_{kind}__{named or 501 + group}_{number}_1"
         self.slice(
             _HCCL, lane, name, start, end, connection_id=link, alg_type="MESH-RING", count=1024, data_type="FP32"
         )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Literal
 
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.meetings import Unpaired
+from npu_tui.jobs.pipeline import Run
 from npu_tui.rules import pages
 from npu_tui.rules.model import Kind
 from npu_tui.trace.message import Message, message
@@ -22,6 +23,7 @@ Severity = Literal["high", "medium", "low", "info"]
 JOB_FINDINGS = (
     Kind("RANK.SLOW", "job", pages=(pages.SLOW_RANK, pages.SLOW_RANK_CASE, pages.ANALYZE)),
     Kind("RANK.STAGE", "job"),
+    Kind("PIPELINE.TRANSFER", "job", pages=(pages.ANALYZE,)),
     Kind("RANK.HOST", "job", pages=(pages.BINDING,)),
     Kind("RANK.WANDER", "job", pages=(pages.GC,)),
     Kind("RANK.MISSING", "job"),
@@ -68,7 +70,7 @@ def job_findings(job: Job) -> list[JobFinding]:
     """All findings, the dearest first; those that only limit the report come last."""
     if len(job.parts) > 1:
         return _of_roles(job)
-    findings = [*_stages(job), *_slow_ranks(job), *_slow_hosts(job), *_wandering(job), *_links(job)]
+    findings = [*_stages(job), *_transfers(job), *_slow_ranks(job), *_slow_hosts(job), *_wandering(job), *_links(job)]
     findings.sort(key=lambda finding: -(finding.gain or 0))
     return [*findings, *_missing(job), *_clocks(job), *_sizes(job)]
 
@@ -122,6 +124,10 @@ def _slow_ranks(job: Job) -> list[JobFinding]:
         if row.own >= _LOW * job.length
         and (shape.get(row.rank) == "always" or (row.rank in often and shape.get(row.rank) == "once"))
     ]
+    # Two that are each slower than the other are not: of ranks with the same work one must be in time.
+    named = {row.rank for row in always}
+    slower = Counter(job.peers_key(profile.rank) for profile in job.ranks if profile.rank not in named)
+    always = [row for row in always if row.rank not in on_disk or slower[job.peers_key(row.rank)]]
     if len(always) > 1:
         together = _gain(job, [row.rank for row in always])
         alone = max(row.gain or 0 for row in always)
@@ -185,7 +191,9 @@ def _slow_hosts(job: Job) -> list[JobFinding]:
 
 
 def _stages(job: Job) -> list[JobFinding]:
-    """Stages of the pipeline that compute longer than the others."""
+    """Stages of the pipeline that take longer than the others, by their passes where those are known."""
+    if job.pipelines.runs:
+        return list(_slow_passes(job))
     slow = job.slow_stage
     if slow is None:
         return []
@@ -200,6 +208,87 @@ def _stages(job: Job) -> list[JobFinding]:
     share, even = slow.even / job.length if job.length else 0.0, round(slow.even)
     title, detail = message("job.stage.title", **args), message("job.stage.detail", even=even, **args)
     return [JobFinding("RANK.STAGE", _severity(share), title, detail, slow.ranks, even)]
+
+
+_UNEVEN = 1.05
+"""How much longer than on the other stages the passes of a slow one take, in every pipeline."""
+_LATE = 2.0
+"""How much longer than between other ranks messages take that are late."""
+_PLACES = 5
+
+
+def _slow_passes(job: Job) -> Iterator[JobFinding]:
+    """The stage whose passes hold up the other stages the most."""
+    runs = job.pipelines
+    total, length = runs.total(), job.length or runs.total()
+    gains: dict[int, int] = {}
+    for stage in range(min(run.plan.stages for run in runs.runs)):
+        if min(_against_others(run, stage) for run in runs.runs) >= _UNEVEN:
+            gains[stage] = total - runs.total(runs.stage_as_others(stage))
+    stage = max(gains, key=gains.__getitem__, default=-1)
+    if stage < 0 or gains[stage] < _LOW * length:
+        return
+    ranks = tuple(profile.rank for profile in job.ranks if job.stage(profile.rank) == stage)
+    ranks = ranks or tuple(sorted({run.ranks[stage] for run in runs.runs}))
+    micro = sum(run.plan.micro for run in runs.runs)
+    work = sum(int(run.time[run.plan.stage == stage].sum()) for run in runs.runs)
+    others = sum(int(run.time[run.plan.stage != stage].sum()) / (run.plan.stages - 1) for run in runs.runs)
+    args = {
+        "stage": stage, "ranks": list(ranks[:8]), "time": work / micro, "less": others / micro, "gain": gains[stage],
+        "share": gains[stage] / length, "even": total - runs.total(runs.even()), "count": runs.count,
+    }  # fmt: skip
+    title, detail = message("job.passes.title", **args), message("job.passes.detail", **args)
+    places = sorted(
+        ((int(run.time[at]), run, at) for run in runs.runs for at in np.flatnonzero(run.plan.stage == stage).tolist()),
+        key=lambda place: -place[0],
+    )
+    evidence = tuple(_on_device(run, at, int(run.start[at])) for _, run, at in places[:_PLACES])
+    yield JobFinding("RANK.STAGE", _severity(gains[stage] / length), title, detail, ranks, gains[stage], evidence)
+
+
+def _against_others(run: Run, stage: int) -> float:
+    """How much longer the passes of a stage take than those of the others."""
+    own = run.plan.stage == stage
+    return float(run.time[own].sum() * (run.plan.stages - 1) / max(run.time[~own].sum(), 1))
+
+
+def _on_device(run: Run, at: int, since: int) -> Evidence:
+    """From ``since`` to the end of pass ``at``, or to its start where that is later; on the clock of its device."""
+    stage = int(run.plan.stage[at])
+    until = int(run.end[at]) if since >= run.start[at] else int(run.start[at])
+    return Evidence(run.ranks[stage], since + int(run.apart[stage]), until + int(run.apart[stage]))
+
+
+def _transfers(job: Job) -> list[JobFinding]:
+    """Stages between which messages take far longer than between others, and are waited for."""
+    runs, findings = job.pipelines, []
+    usual_of = {pair: float(np.median(times)) for pair, times in runs.transfers().items()}
+    stage_of = {rank: stage for run in runs.runs for stage, rank in enumerate(run.ranks)}
+    between: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+    for pair in sorted(usual_of):
+        low, high = sorted(stage_of[rank] for rank in pair)
+        between[low, high].append(pair)
+    total, length = runs.total(), job.length or runs.total()
+    for pairs in between.values():
+        others = [time for pair, time in usual_of.items() if pair not in pairs]
+        usual = median(others or [usual_of[pair] for pair in pairs])
+        late = [pair for pair in pairs if usual_of[pair] >= _LATE * usual]
+        gain = total - runs.total(runs.pairs_in_time(late, usual)) if late else 0
+        if not late or gain < _LOW * length:
+            continue
+        ranks = tuple(dict.fromkeys(rank for pair in late for rank in pair))
+        args = {
+            "pairs": [message("job.transfer.pair", source=source, target=target) for source, target in late[:_TURNS]],
+            "count": len(late), "time": max(usual_of[pair] for pair in late), "usual": usual, "gain": gain,
+            "share": gain / length,
+        }  # fmt: skip
+        title, detail = message("job.transfer.title", **args), message("job.transfer.detail", **args)
+        places = [(int(run.transfer[at]), run, at) for run in runs.runs for pair in late for at in run.between(*pair)]
+        places.sort(key=lambda place: -place[0])
+        evidence = tuple(_on_device(run, at, int(run.start[at]) - time) for time, run, at in places[:_PLACES])
+        severity = _severity(gain / length)
+        findings.append(JobFinding("PIPELINE.TRANSFER", severity, title, detail, ranks, gain, evidence))
+    return findings
 
 
 def _wandering(job: Job) -> list[JobFinding]:

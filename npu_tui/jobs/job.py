@@ -17,6 +17,7 @@ from npu_tui.jobs.links import Link, judged_links, placed_links
 from npu_tui.jobs.meetings import Meetings, Unpaired, meetings
 from npu_tui.jobs.model import KINETO, CallTable, Layout, RankProfile, call_table, is_message, step_order
 from npu_tui.jobs.peers import placed
+from npu_tui.jobs.pipeline import Pipelines, Staged, pipelines_of
 from npu_tui.jobs.slowness import (
     ByStep,
     Prices,
@@ -364,6 +365,11 @@ class Job:
         if lengths:
             return max(lengths)
         return self.prices.length
+
+    @once
+    def pipelines(self) -> Pipelines:
+        """Which stage of a pipeline ran which micro batch when."""
+        return pipelines_of(Staged(self.ranks, self.meetings, self.clocks, self.stage, self.layout, self.steps))
 
     @once
     def links(self) -> list[Link]:

@@ -297,6 +297,18 @@ class Busy(Struct, frozen=True, eq=False):
         return np.asarray(done[last] - np.where(last > 0, np.maximum(ends[last] - time, 0), 0))
 
 
+class Passes(Struct, frozen=True, eq=False):
+    """The passes of a rank by start, ns since 1970 by the clock of its device; (n,) each.
+
+    ``backward`` ones go the other way; one that is ``tied`` received something before, or sent something after.
+    """
+
+    start: I64
+    end: I64
+    backward: Bools
+    tied: Bools
+
+
 class RankFinding(Struct, frozen=True):
     """A finding of one rank alone: its ``id`` and by how much its step would get shorter, ns."""
 
@@ -362,7 +374,7 @@ class RankProfile(Struct, frozen=True):
     clock: ranks of one host agree on both. ``groups`` are the ranks of the job in each named group. ``begun`` is when
     its first step began, ns since 1970 on its device's clock, where a trace tells. ``lines`` are those that launched
     late, ``findings`` those of the rank alone that would gain most; both need a trace. ``stage`` is that of the
-    pipeline where a file numbers them.
+    pipeline where a file numbers them, ``passes`` are those of that stage where kernels tell them.
 
     ``role`` is that in a job of several roles, ``in_step`` the step that the folder names, ``process`` the host and
     process that recorded it, which roles that share a card share; ``stints`` say when it worked, on the ``device`` of
@@ -396,6 +408,7 @@ class RankProfile(Struct, frozen=True):
     stints: tuple[Stint, ...] = ()
     folders: tuple[tuple[str, Path], ...] = ()
     device: int | None = None
+    passes: Passes | None = None
 
     def path_at(self, step: str) -> Path:
         """Where the profile of ``step`` lies; the first one where they are not told apart."""

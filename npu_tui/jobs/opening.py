@@ -193,6 +193,10 @@ def read_rank(
         from npu_tui.jobs.rank_trace import with_kernels  # few ranks have kernels only
 
         return with_kernels(profile, source)
+    if source.kind == "companions" and traces and not beside_only:
+        from npu_tui.jobs.rank_trace import with_passes  # as above
+
+        return with_passes(profile, source)
     if source.kind == "companions" or beside_only:
         return profile
     if not traces and profile.calls:

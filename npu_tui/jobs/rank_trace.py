@@ -35,6 +35,7 @@ from npu_tui.jobs.model import (
     is_message,
     pair_of,
 )
+from npu_tui.jobs.passes import passes_of
 from npu_tui.jobs.rank_files import call_name
 from npu_tui.jobs.stints import stints_added
 from npu_tui.load.find import Source
@@ -81,7 +82,11 @@ def with_trace(profile: RankProfile, source: Source) -> RankProfile:
     notifies = notifies_of(measured, profile.rank)
     calls = Calls.of(_with_pairs(recorded, notifies))
     of_rank = replace(
-        of_rank, calls=calls, notifies=Notifies.of(fewer(notifies)), seen=Sightings.of(seen_of(recorded, notifies))
+        of_rank,
+        calls=calls,
+        notifies=Notifies.of(fewer(notifies)),
+        seen=Sightings.of(seen_of(recorded, notifies)),
+        passes=passes_of(measured, calls),
     )
     for part in measured.devices:
         if part.slices is not None and part.slices.collective.any():
@@ -97,6 +102,13 @@ def with_kernels(profile: RankProfile, source: Source) -> RankProfile:
         return profile
     step = StepTime("", spent.computing, spent.not_overlapped, spent.free, spent.total)
     return replace(profile, steps=(step,))
+
+
+def with_passes(profile: RankProfile, source: Source) -> RankProfile:
+    """``profile`` with the passes that kernel_details.csv tells, where it sends and receives. Raises ``InputError``."""
+    if not any(is_message(kind) for _, kind, _ in profile.calls.kinds):
+        return profile
+    return replace(profile, passes=passes_of(Profile(load(source), source), profile.calls))
 
 
 def _steps_of(profile: Profile) -> Iterator[StepTime]:

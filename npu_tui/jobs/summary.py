@@ -28,6 +28,7 @@ from npu_tui.jobs.model import (
     Line,
     LinkUse,
     Notifies,
+    Passes,
     RankFinding,
     RankProfile,
     Sightings,
@@ -60,7 +61,8 @@ SCHEMA: dict[str, Any] = {
     "kinds": pl.List(pl.Struct({"group": pl.String, "type": pl.String, "step": pl.String})),
     "call_name": pl.List(pl.String), "call_kind": _INTS, "call_ordinal": _INTS, "call_start": _INTS, "call_end": _INTS,
     "call_pair": _INTS, "busy_start": _INTS, "busy_end": _INTS,
-    "kernels": _INTS, "computing": _INTS, "lost": _INTS, "begun": pl.Int64,
+    "kernels": _INTS, "computing": _INTS, "lost": _INTS, "begun": pl.Int64, "pass_start": _INTS, "pass_end": _INTS,
+    "pass_backward": _INTS, "pass_tied": _INTS,
     "notifies": pl.List(_NOTIFY), "seen": pl.List(_SEEN), "steps": pl.List(_STEP), "links": pl.List(_LINK),
     "lines": pl.List(pl.Struct({"file": pl.String, "line": pl.Int64, "lost": pl.Int64})),
     "told": pl.List(pl.Struct({"id": pl.String, "gain": pl.Int64})),
@@ -71,12 +73,13 @@ be read (then all else is empty), ``told`` are the findings of the rank alone.""
 _CALLS = ("call_name", "call_kind", "call_ordinal", "call_start", "call_end", "call_pair")
 _BUSY = ("busy_start", "busy_end")
 _WORK = ("kernels", "computing", "lost")
-_ALIKE = (_CALLS, _BUSY, _WORK)
+_PASSES = ("pass_start", "pass_end", "pass_backward", "pass_tied")
+_ALIKE = (_CALLS, _BUSY, _WORK, _PASSES)
 """Columns of lists that are as long as each other."""
 _PLAIN = ("rank", "kind", "boot", "counter", "host_name", "level", "begun", "role", "in_step", "process", "device")
 """Fields of a rank that are columns as they are."""
-_SPANS = (("call_start", "call_end"), _BUSY)
-_NULLABLE = frozenset({"broken", "device", "boot", "counter", "level", "layout", "begun", *_BUSY, *_WORK})
+_SPANS = (("call_start", "call_end"), _BUSY, ("pass_start", "pass_end"))
+_NULLABLE = frozenset({"broken", "device", "boot", "counter", "level", "layout", "begun", *_BUSY, *_WORK, *_PASSES})
 _LONG = ("kinds", "call_name", "notifies", "seen")
 """Columns whose lists are long, and hold more than numbers."""
 
@@ -122,7 +125,7 @@ def _write(row: dict[str, Any], path: Path) -> None:
 
 
 def _row(profile: RankProfile) -> dict[str, Any]:
-    calls, work, busy, layout = profile.calls, profile.work, profile.busy, profile.layout
+    calls, work, busy, layout, passes = profile.calls, profile.work, profile.busy, profile.layout, profile.passes
     rows: dict[str, Sequence[Any]] = {
         name: getattr(profile, name) for name in ("notifies", "seen", "steps", "links", "lines", "stints")
     }
@@ -140,6 +143,10 @@ def _row(profile: RankProfile) -> dict[str, Any]:
         **{name: getattr(calls, name.removeprefix("call_")).tolist() for name in _CALLS[1:]},
         **{name: None if busy is None else getattr(busy, name.removeprefix("busy_")).tolist() for name in _BUSY},
         **{name: None if work is None else getattr(work, name).tolist() for name in _WORK},
+        **{
+            name: None if passes is None else getattr(passes, name.removeprefix("pass_")).astype(np.int64).tolist()
+            for name in _PASSES
+        },
         **{name: msgspec.to_builtins(list(structs)) for name, structs in rows.items()},
     }
 
@@ -305,6 +312,9 @@ def _profile(row: dict[str, Any], groups: dict[tuple[Any, ...], tuple[int, ...]]
         stints=tuple(Stint(**fields) for fields in row["stints"]),
         findings=tuple(RankFinding(**fields) for fields in row["told"]),
         busy=None if row["busy_start"] is None else Busy(*(row[name] for name in _BUSY)),
+        passes=None
+        if row["pass_start"] is None
+        else Passes(*(row[name] for name in _PASSES[:2]), *(row[name] != 0 for name in _PASSES[2:])),
         **{name: row[name] for name in (*_PLAIN, "notifies", "seen")},
     )  # fmt: skip
 

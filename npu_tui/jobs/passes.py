@@ -1,0 +1,131 @@
+"""The forward and backward passes of a stage of a pipeline, from the kernels of its rank and its messages.
+
+A kernel is of the backward pass where its operation is (``fwdbwd`` links, threads of autograd). Without operations, as
+in kernel_details.csv, the types tell: what has a twin with ``Grad`` is of the forward pass, and the twin of the other.
+A pass ends where its message is sent, and begins where the message that it needs has come.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from npu_tui.analysis.kernels import KernelTable
+from npu_tui.analysis.ranges import PHASES, phases
+from npu_tui.jobs.columns import I64, Bools, run_begins
+from npu_tui.jobs.model import Calls, Passes, is_message, is_pair, is_receive, is_send
+from npu_tui.profile.profile import Profile
+
+_NEITHER, _FORWARD, _BACKWARD = 0, 1, 2
+_GRAD = ("Grad", "Backward")
+
+
+def passes_of(profile: Profile, calls: Calls) -> Passes | None:
+    """The passes of a rank that makes ``calls``; None where it sends and receives nothing, or no kernel tells."""
+    kinds = [kind for _, kind, _ in calls.kinds]
+    if not any(map(is_message, kinds)):
+        return None
+    table = profile.kernel_table
+    start = table.start + profile.tables.start_ns
+    if not len(start):
+        return None
+    end = np.maximum.accumulate(start + table.duration)
+    sends, receives = (
+        np.array([test(kind) or is_pair(kind) for kind in kinds], np.bool_)[calls.kind]
+        for test in (is_send, is_receive)
+    )
+    sent, come = np.sort(calls.start[sends]), np.sort(calls.end[receives])
+    # What is sent is done: the pass ends with the last kernel before. A wait for a message lies between two kernels.
+    cut = np.zeros(len(start) + 1, np.bool_)
+    cut[np.searchsorted(end, sent, "right")] = True
+    before = np.searchsorted(start, come, "left")
+    waited = (before == 0) | (end[before - 1] <= come)
+    cut[before[waited]] = True
+    stretch: I64 = np.cumsum(cut[:-1], dtype=np.int64)
+    marks = _by_operation(profile, table)
+    if not (marks == _BACKWARD).any():
+        marks = _by_type(table, stretch, start, np.sort(calls.start[~(sends | receives)]))
+    some = np.flatnonzero(marks)
+    if not len(some):
+        return None
+    first = run_begins(stretch[some], marks[some])
+    begin, last = some[first], np.append(some[first[1:] - 1], some[-1])
+    return _between(start[begin], end[last], marks[begin] == _BACKWARD, sent, come, np.sort(calls.start))
+
+
+def _by_operation(profile: Profile, table: KernelTable) -> I64:
+    """Which pass each kernel is of by the operation that launched it, (n,)."""
+    marks = np.zeros(len(table), np.int64)
+    known = np.flatnonzero(table.item >= 0)
+    if len(known):
+        phase = phases(profile.trace, table.item[known])
+        marks[known[phase == PHASES.index("forward")]] = _FORWARD
+        marks[known[phase == PHASES.index("backward")]] = _BACKWARD
+    return marks
+
+
+def _by_type(table: KernelTable, stretch: I64, start: I64, collectives: I64) -> I64:
+    """Which pass each kernel is of by the types of those in its stretch between two messages, (n,).
+
+    A forward pass lasts to the first kernel of a backward one. The optimizer follows a collective.
+    """
+    names = table.type.values
+    twins = {name: name.replace(word, "") for name in names for word in _GRAD if word in name}
+    mark = np.array([_BACKWARD if n in twins else _FORWARD if n in set(twins.values()) else 0 for n in names] + [0])
+    told = mark[table.type.code]
+    marks = np.zeros(len(table), np.int64)
+    bounds = np.append(run_begins(stretch), len(stretch)).tolist()
+    for low, high in pairwise(bounds):
+        some = low + np.flatnonzero(told[low:high])
+        if not len(some):
+            continue
+        first = run_begins(told[some])
+        kinds = _without_again(told[some[first]], np.diff(np.append(first, len(some))))
+        marks[low:high] = np.repeat(kinds, np.diff(np.append([low, *_borders(some, first)], high)))
+        if kinds[-1] == _BACKWARD:
+            over = np.searchsorted(collectives, start[some[-1]], "right")
+            stop = int(np.searchsorted(start, collectives[over])) if over < len(collectives) else int(some[-1]) + 1
+            marks[min(stop, high) : high] = _NEITHER
+    return marks
+
+
+def _borders(some: I64, first: I64) -> list[int]:
+    """Where the second and each later run of the kernels ``some`` begins."""
+    return [int(some[at]) for at in first[1:].tolist()]
+
+
+_TURNS = 3
+"""Runs of kernels between two messages: at most a backward, a forward and a backward pass."""
+
+
+def _without_again(kinds: I64, sizes: I64) -> I64:
+    """The kinds of runs of ``sizes`` kernels where a backward pass computes each layer again; (n,).
+
+    What it computes again is part of it: all but a far longer first run, and a last one that nothing follows.
+    """
+    if len(kinds) <= _TURNS:
+        return kinds
+    again: I64 = kinds.copy()
+    again[:-1] = _BACKWARD
+    if kinds[0] == _FORWARD and sizes[0] > 2 * sizes[2]:
+        again[0] = _FORWARD
+    return again
+
+
+def _between(start: I64, end: I64, backward: Bools, sent: I64, come: I64, called: I64) -> Passes:
+    """Passes from kernel to kernel, ``start`` to ``end`` (n,), up to the messages around them.
+
+    A gap of the host before a message is part of the pass; one without any, of the forward pass before.
+    """
+    before, after = np.append(np.iinfo(np.int64).min, end[:-1]), np.append(start[1:], np.iinfo(np.int64).max)
+    at = np.searchsorted(come, start, "right") - 1
+    received = (at >= 0) & (come[at] > before) if len(come) else np.zeros(len(start), np.bool_)
+    begin = np.where(received, come[at], start) if len(come) else start
+    at = np.minimum(np.searchsorted(called, end), len(called) - 1)
+    calls_next = (called[at] >= end) & (called[at] <= after)
+    follows = ~calls_next & ~backward & np.append(backward[1:], False)
+    until = np.where(calls_next, called[at], np.where(follows, after, end))
+    at = np.minimum(np.searchsorted(sent, end), len(sent) - 1)
+    sends = (sent[at] >= end) & (sent[at] <= after) if len(sent) else np.zeros(len(start), np.bool_)
+    return Passes(begin, until, backward, received | sends)

@@ -1,0 +1,468 @@
+"""The pipelines of a job: which rank ran which micro batch when, what the bubble is made of, what would shorten it.
+
+A bubble is what the stages wait on average between the first pass and the last one. Its parts are differences of
+replays, so that they add up: every pass as long as the mean one of its kind (filling and draining, nobody's fault); as
+long as the mean one of its stage (imbalance); as recorded (variation between micro batches); with the transfers that
+were waited for; and the rest, which is gaps before passes and sends that wait for their receiver.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from npu_tui.jobs.blame import common_times
+from npu_tui.jobs.clock import Clock
+from npu_tui.jobs.columns import F64, I64, Bools
+from npu_tui.jobs.meetings import Meetings
+from npu_tui.jobs.model import Layout, RankProfile, is_message, is_receive
+from npu_tui.jobs.schedules import Plan, plan_of, planned
+from npu_tui.trace.message import Message, message
+
+PARTS = ("compute", "fill", "imbalance", "variation", "transfer", "rest")
+"""What the time from the first pass to the last one is made of; all but the first are the bubble."""
+
+
+class Run(Struct, frozen=True, eq=False):
+    """One step of the pipeline of ``ranks``, by stage; ns on the clock of the job since 1970, (passes of ``plan``,).
+
+    ``transfer`` is how long what a pass needed took to come, from when both ranks were ready for it; it was ``fetched``
+    where that was after the pass before. ``apart`` is what the clock of the rank of each stage is ahead, (stages,).
+    """
+
+    ranks: tuple[int, ...]
+    step: str
+    plan: Plan
+    start: I64
+    end: I64
+    transfer: I64
+    fetched: Bools
+    apart: I64
+
+    @property
+    def time(self) -> I64:
+        """How long each pass took."""
+        return self.end - self.start
+
+    @property
+    def moved(self) -> I64:
+        """The transfers on the way while the stage was busy, and those it fetched; (2, passes)."""
+        return self.transfer * np.stack((~self.fetched, self.fetched))
+
+    @property
+    def length(self) -> int:
+        """From the first pass to the end of the last."""
+        return int(self.end.max() - self.start.min())
+
+    def idle(self, stage: int) -> int:
+        """How long a stage ran no pass."""
+        return self.length - int(self.time[self.plan.stage == stage].sum())
+
+    def between(self, source: int, target: int) -> list[int]:
+        """The passes of rank ``target`` that need one of rank ``source``."""
+        ranks, stage, needs = np.array(self.ranks), self.plan.stage, self.plan.needs
+        told = (needs >= 0) & (ranks[stage] == target) & (ranks[stage[needs]] == source)
+        return list(np.flatnonzero(told).tolist())
+
+
+class Changed(Struct, frozen=True):
+    """A what-if: its ``text``, how many passes it concerns, and the gain of each run, ns."""
+
+    text: str
+    matches: int
+    gains: tuple[float, ...]
+
+
+class Pipelines:
+    """The ``runs`` of all pipelines of a job by step; ``untold`` says what is no pipeline, and why."""
+
+    def __init__(self, runs: Sequence[Run], untold: Sequence[Message] = ()) -> None:
+        self.runs = list(runs)
+        self.untold = list(untold)
+        self._cases: dict[int, tuple[Plan, list[int]]] = {}
+        for number, run in enumerate(runs):
+            self._cases.setdefault(id(run.plan), (run.plan, []))[1].append(number)
+        self.parts = self._parts()
+
+    def _each(self, lengths: Callable[[Plan, I64, I64, list[int]], F64]) -> F64:
+        """What ``lengths`` of a plan, times, transfers and places gives for every run, (runs,)."""
+        found = np.zeros(len(self.runs))
+        for plan, places in self._cases.values():
+            runs = [self.runs[place] for place in places]
+            found[places] = lengths(
+                plan, np.stack([run.time for run in runs]), np.stack([run.moved for run in runs]), places
+            )
+        return found
+
+    def _parts(self) -> I64:
+        """The ``PARTS`` of every run, ns, (runs, parts): a row adds up to the length of its run."""
+        length = np.array([run.length for run in self.runs], np.int64)
+        replays = [
+            self._each(lambda plan, time, _, __: time.sum(axis=1) / plan.stages),
+            self._each(lambda plan, time, _, __: plan.length(_evened(plan, plan.means(time)))),
+            self._each(lambda plan, time, _, __: plan.length(plan.means(time))),
+            self._each(lambda plan, time, _, __: plan.length(time)),
+            self._each(lambda plan, time, moved, _: plan.length(time, moved)),
+        ]
+        rounded = np.stack([*(np.rint(one).astype(np.int64) for one in replays), length], axis=1)
+        return np.diff(rounded, axis=1, prepend=0)
+
+    def replayed(self) -> F64:
+        """How long each run takes by its order, times and transfers alone, (runs,)."""
+        return self._each(lambda plan, time, moved, _: plan.length(time, moved))
+
+    def total(self, gains: Sequence[float] | F64 = ()) -> int:
+        """How long the steps take together with ``gains`` off each run, ns: the slowest pipeline of a step counts."""
+        of_step: dict[tuple[str, int], float] = {}
+        seen: dict[tuple[tuple[int, ...], str], int] = defaultdict(int)
+        for place, run in enumerate(self.runs):
+            turn = seen[run.ranks, run.step]
+            seen[run.ranks, run.step] += 1
+            left = run.length - (float(gains[place]) if len(gains) else 0.0)
+            of_step[run.step, turn] = max(of_step.get((run.step, turn), 0.0), left)
+        return round(sum(of_step.values()))
+
+    @property
+    def count(self) -> int:
+        """Steps, those of several pipelines once."""
+        most: dict[tuple[tuple[int, ...], str], int] = defaultdict(int)
+        for run in self.runs:
+            most[run.ranks, run.step] += 1
+        return sum(max(n for (_, of), n in most.items() if of == step) for step in {run.step for run in self.runs})
+
+    # --- what would shorten it
+
+    def stage_as_others(self, stage: int) -> F64:
+        """What each run gains where the passes of ``stage`` take as long as those of the other stages, (runs,)."""
+
+        def lengths(plan: Plan, time: I64, moved: I64, _: list[int]) -> F64:
+            changed = time.astype(np.float64)
+            kind = _comparable(plan)
+            for one in np.unique(kind).tolist():
+                mine, others = ((kind == one) & ((plan.stage == stage) == own) for own in (True, False))
+                usual = time[:, others].sum(axis=1) / (plan.stages - 1)
+                changed[:, mine] *= (usual / np.maximum(time[:, mine].sum(axis=1), 1))[:, None]
+            return plan.length(changed, moved)
+
+        return self.replayed() - self._each(lengths)
+
+    def even(self) -> F64:
+        """What each run gains where all stages share their work evenly, (runs,)."""
+
+        def lengths(plan: Plan, time: I64, moved: I64, _: list[int]) -> F64:
+            by_stage = np.maximum(plan.means(time), 1)
+            return plan.length(time * _evened(plan, by_stage) / by_stage, moved)
+
+        return self.replayed() - self._each(lengths)
+
+    def pairs_in_time(self, pairs: Sequence[tuple[int, int]], usual: float) -> F64:
+        """What each run gains where transfers of ``pairs`` of ranks, take ``usual`` ns at most, (runs,)."""
+
+        def lengths(plan: Plan, time: I64, moved: I64, places: list[int]) -> F64:
+            moved = moved.copy()
+            for row, place in enumerate(places):
+                for at in (at for pair in pairs for at in self.runs[place].between(*pair)):
+                    moved[row, :, at] = np.minimum(moved[row, :, at], round(usual))
+            return plan.length(time, moved)
+
+        return self.replayed() - self._each(lengths)
+
+    def with_micro(self, micro: int) -> F64 | None:
+        """What each run gains with another number of micro batches of the same size; None where no order is known."""
+        plans = {key: planned(plan.schedule, plan.stages, micro, plan.chunks) for key, (plan, _) in self._cases.items()}
+        if None in plans.values():
+            return None
+
+        def lengths(plan: Plan, time: I64, moved: I64, _: list[int]) -> F64:
+            other = plans[id(plan)]
+            assert other is not None
+            cell, wanted = plan.kind + 4 * plan.stage, other.kind + 4 * other.stage
+            at = [int(np.flatnonzero(cell == one)[0]) for one in wanted.tolist()]
+            mean, late = plan.means(time), _mean_transfers(plan, moved)
+            return other.length(mean[:, at], late[..., at]) - plan.length(mean, late)
+
+        return -self._each(lengths)
+
+    def transfers(self) -> dict[tuple[int, int], F64]:
+        """How long transfers from one rank to another took, ns, those that are known."""
+        times: dict[tuple[int, int], list[I64]] = defaultdict(list)
+        for run in self.runs:
+            ranks = np.array(run.ranks)
+            moved = np.flatnonzero(run.transfer > 0)
+            pairs = np.stack((ranks[run.plan.stage[run.plan.needs[moved]]], ranks[run.plan.stage[moved]]), axis=1)
+            for source, target in np.unique(pairs, axis=0).tolist():
+                times[source, target].append(run.transfer[moved[(pairs == (source, target)).all(axis=1)]])
+        return {pair: np.concatenate(of_pair).astype(np.float64) for pair, of_pair in times.items()}
+
+    def asked(self, text: str) -> Changed | None:
+        """What ``stages even``, ``stage N as others``, ``N micro batches`` changes; None for other words.
+
+        A ``Changed`` without gains is of a number for which no order of passes is known.
+        """
+        words = " ".join(text.lower().split())
+        count = sum(len(run.start) for run in self.runs)
+        if words == "stages even":
+            return Changed(words, count, tuple(self.even().tolist()))
+        if match := re.fullmatch(r"stage (\d{1,5}) as others", words):
+            stage = int(match[1])
+            matches = sum(int((run.plan.stage == stage).sum()) for run in self.runs)
+            return Changed(words, matches, tuple(self.stage_as_others(stage).tolist()) if matches else ())
+        if match := re.fullmatch(r"([1-9]\d{0,3}) micro[- ]?batch(?:es)?", words):
+            gains = self.with_micro(int(match[1]))
+            return Changed(words, count, () if gains is None else tuple(gains.tolist()))
+        return None
+
+
+def _comparable(plan: Plan) -> I64:
+    """What of the passes all stages do equally often, (n,): of zero bubbles only all together, as some merge."""
+    return plan.kind * (plan.schedule != "zero_bubble")
+
+
+def _evened(plan: Plan, time: F64) -> F64:
+    """``time`` as if all stages took as long for what is comparable; (cases, n)."""
+    evened, kind = time.astype(np.float64), _comparable(plan)
+    for one in np.unique(kind).tolist():
+        usual = time[:, kind == one].sum(axis=1) / plan.stages
+        for stage in range(plan.stages):
+            mine = (kind == one) & (plan.stage == stage)
+            evened[:, mine] *= (usual / np.maximum(time[:, mine].sum(axis=1), 1))[:, None]
+    return evened
+
+
+def _mean_transfers(plan: Plan, moved: I64) -> F64:
+    """Transfers as means of each kind on each stage; (cases, 2, n)."""
+    known = plan.needs >= 0
+    return plan.means(moved) / np.maximum(plan.means(known[None, None, :] & (moved >= 0)), 1e-9)
+
+
+# --- Reading a job
+
+
+class Staged(Struct, frozen=True):
+    """What of a job its pipelines are read from; ``stage`` tells that of a rank, None where it is not known."""
+
+    ranks: Sequence[RankProfile]
+    met: Meetings
+    clocks: Sequence[Clock]
+    stage: Callable[[int], int | None]
+    layout: Layout | None
+    steps: Sequence[str]
+
+
+def pipelines_of(job: Staged) -> Pipelines:
+    """The pipelines of ``job``: ranks that send each other what their passes made."""
+    told = [place for place, profile in enumerate(job.ranks) if profile.passes is not None]
+    if not told:
+        return Pipelines([], _without(job))
+    wires = _Wires(job)
+    runs: list[Run] = []
+    untold = _without(job)
+    for chain in _chains(job, wires):
+        named = [job.ranks[place].rank for place in chain]
+        if job.layout is not None and 1 < job.layout.pipeline != len(chain):
+            untold.append(message("job.pipeline.lacks", ranks=named, stages=job.layout.pipeline))
+            continue
+        rows, reason = _runs(job, chain, wires)
+        runs += rows
+        if reason is not None:
+            untold.append(reason)
+    order = {step: number for number, step in enumerate(job.steps)}
+    runs.sort(key=lambda run: (order.get(run.step, -1), int(run.start.min()), run.ranks))
+    return Pipelines(runs, untold)
+
+
+def _without(job: Staged) -> list[Message]:
+    """That ranks exchange messages, and no kernels tell the passes between them."""
+    bare = [
+        profile.rank
+        for profile in job.ranks
+        if profile.passes is None and any(is_message(kind) for _, kind, _ in profile.calls.kinds)
+    ]
+    return [message("job.pipeline.no_kernels", count=len(bare), ranks=bare[:8])] if bare else []
+
+
+class _Wires:
+    """The messages between ranks of ``job``, by (sender, receiver) places: starts, starts there, ends there; (n,)."""
+
+    def __init__(self, job: Staged) -> None:
+        met, table = job.met, job.met.table
+        types = [kind for _, kind, _ in table.kinds]
+        wire = np.array([is_message(kind) for kind in types] + [False])[met.kind] & (np.diff(met.first) == 2)
+        first = met.first[:-1][wire]
+        rows = np.concatenate(
+            (np.stack((met.call[first], met.call[first + 1]), 1), np.stack((met.call[first + 1], met.call[first]), 1))
+        )
+        # Of a send and a receive one direction remains.
+        sends = ~np.array([is_receive(kind) for kind in types] + [False])[table.kind[rows[:, 0]]]
+        rows = rows[sends]
+        rank = table.rank[rows]
+        start, end = (
+            common_times(times[rows.ravel()], rank.ravel(), job.clocks).reshape(-1, 2)
+            for times in (table.start, table.end)
+        )
+        self.between: dict[tuple[int, int], tuple[I64, I64, I64]] = {}
+        for pair in np.unique(rank, axis=0).tolist():
+            own = np.flatnonzero((rank == pair).all(axis=1))
+            own = own[np.argsort(start[own, 0], kind="stable")]
+            self.between[pair[0], pair[1]] = start[own, 0], start[own, 1], end[own, 1]
+
+
+def _chains(job: Staged, wires: _Wires) -> Iterator[tuple[int, ...]]:
+    """The places of the ranks of each pipeline by stage; without numbers of stages by when their first pass began."""
+    passes = {place: profile.passes for place, profile in enumerate(job.ranks) if profile.passes is not None}
+    head = {place: place for place in passes}
+
+    def root(place: int) -> int:
+        while head[place] != place:
+            place = head[place]
+        return place
+
+    for source, target in wires.between:
+        if source in head and target in head:
+            head[root(source)] = root(target)
+    joined: dict[int, list[int]] = defaultdict(list)
+    for place in head:
+        joined[root(place)].append(place)
+    for members in joined.values():
+        stages = [job.stage(job.ranks[place].rank) for place in members]
+        begun = [int(common_times(passes[p].start[:1], np.array([p]), job.clocks)[0]) for p in members]
+        known = None not in stages and len(set(stages)) == len(stages)
+        order = sorted(range(len(members)), key=lambda at: (stages[at] if known else 0, begun[at]))
+        if len(members) > 1:
+            yield tuple(members[at] for at in order)
+
+
+class _Recorded(Struct, frozen=True, eq=False):
+    """The passes of one stage: a letter for each, times on the clock of the job, which is ``apart`` of the device's."""
+
+    letters: str
+    start: I64
+    end: I64
+    apart: I64
+
+
+def _recorded(job: Staged, place: int, last: bool) -> _Recorded:
+    """The passes of a rank; what a backward pass computes again of the forward one is part of it."""
+    passes = job.ranks[place].passes
+    assert passes is not None
+    start, end, back, tied = passes.start, passes.end, passes.backward, passes.tied
+    forward = int((~back).sum())
+    if not last and forward == 2 * (len(back) - forward):
+        again = ~back & np.append(back[1:], False) & (end == np.append(start[1:], -1))
+        kept = ~again
+        start = np.where(np.append(False, again[:-1]), np.append(0, start[:-1]), start)[kept]
+        end, back, tied = end[kept], back[kept], tied[kept]
+        forward = int((~back).sum())
+    letters = np.where(back, "B", "F")
+    if len(back) > 2 * forward == 2 * int((back & tied).sum()):  # weights are neither waited for nor sent
+        letters[back & ~tied] = "W"
+    rank = np.full(len(start), place)
+    common = common_times(start, rank, job.clocks)
+    return _Recorded("".join(letters.tolist()), common, common_times(end, rank, job.clocks), start - common)
+
+
+def _runs(job: Staged, chain: Sequence[int], wires: _Wires) -> tuple[list[Run], Message | None]:
+    """The steps of one pipeline, and why it cannot be divided into them, or into passes of micro batches."""
+    stages = [_recorded(job, place, place == chain[-1]) for place in chain]
+    ranks = tuple(job.ranks[place].rank for place in chain)
+    counts = [{letter: stage.letters.count(letter) for letter in "FBW"} for stage in stages]
+    even = all(count["F"] == count["B"] == counts[0]["F"] for count in counts)
+    if not even or not counts[0]["F"]:
+        told = [
+            message("job.pipeline.count", rank=rank, forward=c["F"], backward=c["B"])
+            for rank, c in zip(ranks, counts, strict=True)
+        ]
+        return [], message("job.pipeline.uneven", ranks=list(ranks), counts=told[:8])
+    wraps = None if len(chain) == 2 else (chain[-1], chain[0]) in wires.between
+    error = max((job.clocks[place].error for place in chain if job.clocks[place].is_tied), default=0.0)
+    runs: list[Run] = []
+    at = [0] * len(stages)
+    for size in _steps(stages[0].letters):
+        spans = []
+        for number, stage in enumerate(stages):
+            low = high = at[number]
+            passed = 0
+            while high < len(stage.letters) and (passed < 2 * size or stage.letters[high] == "W"):
+                passed += stage.letters[high] != "W"
+                high += 1
+            at[number] = high
+            spans.append((low, high))
+        letters = [stage.letters[low:high] for stage, (low, high) in zip(stages, spans, strict=True)]
+        start, end = (
+            np.concatenate([getattr(stage, name)[low:high] for stage, (low, high) in zip(stages, spans, strict=True)])
+            for name in ("start", "end")
+        )
+        slack = 2 * error + 0.05 * float((end - start).mean())
+        plan = next((plan for plan in plan_of(letters, wraps) if _holds(plan, start, end, slack)), None)
+        if plan is None:
+            return [], message("job.pipeline.order", ranks=list(ranks))
+        moved, fetched = _moved(plan, start, end, chain, wires)
+        apart = np.array([stage.apart[low] for stage, (low, _) in zip(stages, spans, strict=True)], np.int64)
+        runs.append(
+            Run(
+                ranks,
+                _step_of(job, chain, start + apart[plan.stage], end + apart[plan.stage]),
+                plan,
+                start,
+                end,
+                moved,
+                fetched,
+                apart,
+            )
+        )
+    return runs, None
+
+
+def _steps(letters: str) -> Iterator[int]:
+    """How many micro batches each step has: at its end the first stage has as many backward passes as forward ones."""
+    open_ = size = 0
+    for letter in letters:
+        open_ += (letter == "F") - (letter == "B")
+        size += letter == "F"
+        if not open_ and letter == "B":
+            yield size
+            size = 0
+
+
+def _holds(plan: Plan, start: I64, end: I64, slack: float) -> bool:
+    """Whether every pass begins after what it needs, by the recorded times."""
+    needs = np.flatnonzero(plan.needs >= 0)
+    return bool((start[needs] >= end[plan.needs[needs]] - slack).all())
+
+
+def _moved(plan: Plan, start: I64, end: I64, chain: Sequence[int], wires: _Wires) -> tuple[I64, Bools]:
+    """How long what each pass needs took to come from when both ranks were ready, ns; 0 where no message tells.
+
+    And whether the stage asked for it after its pass before.
+    """
+    moved, fetched = np.zeros(len(start), np.int64), np.zeros(len(start), np.bool_)
+    free = np.where(plan.before >= 0, end[plan.before], np.iinfo(np.int64).min)
+    source = np.where(plan.needs >= 0, plan.stage[plan.needs], -1)
+    for here, there in {(int(s), int(t)) for s, t in zip(source, plan.stage, strict=True) if s >= 0 and s != t}:
+        if (chain[here], chain[there]) not in wires.between:
+            continue
+        sent, posted, came = wires.between[chain[here], chain[there]]
+        of_pair = np.flatnonzero((source == here) & (plan.stage == there))
+        at = np.searchsorted(sent, end[plan.needs[of_pair]] - 1)
+        of_pair, at = of_pair[at < len(sent)], at[at < len(sent)]
+        in_time = came[at] <= start[of_pair] + 1
+        of_pair, at = of_pair[in_time], at[in_time]
+        moved[of_pair] = np.maximum(came[at] - np.maximum(sent[at], posted[at]), 0)
+        fetched[of_pair] = posted[at] >= free[of_pair]
+    return moved, fetched
+
+
+def _step_of(job: Staged, chain: Sequence[int], start: I64, end: I64) -> str:
+    """The step of the messages in a run; times are those of the devices."""
+    low, high = int(start.min()), int(end.max())
+    for place in chain:
+        calls = job.ranks[place].calls
+        inside = np.flatnonzero((calls.start >= low) & (calls.start <= high))
+        steps: list[str] = [calls.kinds[calls.kind[call]][2] for call in inside.tolist()]
+        if steps:
+            return max(set(steps), key=steps.count)
+    return ""

@@ -1,0 +1,172 @@
+"""In which order the stages of a pipeline run their passes, and how long that takes: max-plus over any times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+from msgspec import Struct
+
+from npu_tui.jobs.columns import F64, I64, Bools
+
+Numbers = I64 | F64 | Bools
+Schedule = Literal["1f1b", "gpipe", "interleaved", "zero_bubble"]
+FORWARD, BACKWARD, WEIGHTS, BOTH = range(4)
+"""Kinds of passes: ``WEIGHTS`` are gradients of weights that a zero bubble schedule computes later; on the first stage,
+which sends none of them on, they stand right behind the gradients of activations, and the pass is of ``BOTH``."""
+
+_Pass = tuple[int, int, int]
+"""Kind, chunk of layers, micro batch."""
+
+
+class Plan(Struct, frozen=True, eq=False):
+    """The passes of ``stages`` stages with ``micro`` micro batches in ``chunks`` chunks a stage; (n,) by stage, order.
+
+    A pass follows the one ``before`` it on its stage and the one that it ``needs`` from another one, -1 without one;
+    ``order`` has every pass behind both.
+    """
+
+    schedule: Schedule
+    stages: int
+    micro: int
+    chunks: int
+    stage: I64
+    kind: I64
+    chunk: I64
+    number: I64
+    before: I64
+    needs: I64
+    order: tuple[int, ...]
+
+    def length(self, time: Numbers, moved: Numbers | None = None) -> F64:
+        """From the first pass to the end of the last one where passes take ``time``, (cases, n); (cases,).
+
+        ``moved`` (cases, 2, n) is how long what a pass needs takes to come: on the way while the stage is busy, or
+        begun once the stage is ready for it.
+        """
+        sent, fetched = np.zeros((2, *time.shape)) if moved is None else (moved[:, 0], moved[:, 1])
+        ends = np.zeros(time.shape)
+        for at in self.order:
+            before, needs = self.before[at], self.needs[at]
+            begin = ends[:, before] if before >= 0 else np.zeros(len(time))
+            if needs >= 0:
+                begin = np.maximum(begin, ends[:, needs] + sent[:, at]) + fetched[:, at]
+            ends[:, at] = begin + time[:, at]
+        return np.asarray(ends.max(axis=1))
+
+    def means(self, values: Numbers) -> F64:
+        """The mean of each kind of pass on each stage, in the place of each pass; (…, n)."""
+        cell = self.kind + 4 * self.stage
+        means = np.zeros(values.shape)
+        for one in np.unique(cell).tolist():
+            means[..., cell == one] = values[..., cell == one].mean(axis=-1, keepdims=True)
+        return means
+
+
+def plan_of(kinds: Sequence[str], wraps: bool | None) -> Iterator[Plan]:
+    """The plans that ``kinds`` may be, the one with most conditions first: of each stage a letter a pass, F, B or W.
+
+    With ``wraps`` the last stage sends to the first one, without it does not; None: nothing tells.
+    """
+    stages, count = len(kinds), kinds[0].count("F")
+    if any("W" in stage for stage in kinds):
+        if (plan := _zero_bubble(tuple(kinds))) is not None:
+            yield plan
+        return
+    names: list[tuple[Schedule, int]] = [
+        ("interleaved", chunks) for chunks in range(2, count + 1) if wraps is not False
+    ]
+    names += [("1f1b", 1), ("gpipe", 1)] if not wraps else []
+    for schedule, chunks in names:
+        if count % chunks == 0 and (chunks == 1 or count // chunks % stages == 0):
+            plan = planned(schedule, stages, count // chunks, chunks)
+            if plan is not None and _letters(plan) == list(kinds):
+                yield plan
+
+
+def _letters(plan: Plan) -> list[str]:
+    return ["".join("FBWB"[kind] for kind in plan.kind[plan.stage == stage].tolist()) for stage in range(plan.stages)]
+
+
+@lru_cache(maxsize=256)
+def _zero_bubble(kinds: tuple[str, ...]) -> Plan | None:
+    """The recorded order, in which every micro batch has its turn."""
+    orders = []
+    for stage, letters in enumerate(kinds):
+        counts = dict.fromkeys("FBW", 0)
+        passes: list[_Pass] = []
+        for letter in letters:
+            kind = BOTH if letter == "B" and not stage and "W" not in letters else "FBW".index(letter)
+            passes.append((kind, 0, counts[letter]))
+            counts[letter] += 1
+        orders.append(passes)
+    return _plan("zero_bubble", orders, kinds[0].count("F"), 1)
+
+
+@lru_cache(maxsize=256)
+def planned(schedule: Schedule, stages: int, micro: int, chunks: int) -> Plan | None:
+    """The plan of a schedule; None where none is known for these numbers."""
+    if schedule == "zero_bubble" or (schedule == "interleaved" and micro % stages):
+        return None
+    count = micro * chunks
+    ahead = [
+        min(
+            count,
+            {"gpipe": count, "1f1b": stages - stage - 1}.get(schedule, _interleaved(stages, stage, micro, chunks)),
+        )
+        for stage in range(stages)
+    ]
+    forward = [(FORWARD, *_place(turn, stages, chunks)) for turn in range(count)]
+    backward = [(BACKWARD, chunks - 1 - chunk, number) for _, chunk, number in forward]
+    orders = []
+    for first in ahead:
+        turns = [each for pair in zip(forward[first:], backward, strict=False) for each in pair]
+        orders.append([*forward[:first], *turns, *backward[count - first :]])
+    return _plan(schedule, orders, micro, chunks)
+
+
+def _interleaved(stages: int, stage: int, micro: int, chunks: int) -> int:
+    """Forward passes before the first pair; source: ``forward_backward_pipelining_with_interleaving`` of Megatron."""
+    return micro * chunks if micro == stages else (stages - stage - 1) * 2 + (chunks - 1) * stages
+
+
+def _place(turn: int, stages: int, chunks: int) -> tuple[int, int]:
+    """The chunk and the micro batch of a turn: chunks take turns of as many micro batches as there are stages."""
+    if chunks == 1:
+        return 0, turn
+    return turn % (stages * chunks) // stages, turn // (stages * chunks) * stages + turn % stages
+
+
+def _plan(schedule: Schedule, orders: Sequence[Sequence[_Pass]], micro: int, chunks: int) -> Plan | None:
+    """The plan of the passes of each stage; None where they wait for each other."""
+    stages, last = len(orders), len(orders) * chunks - 1
+    rows = [(stage, *one) for stage, passes in enumerate(orders) for one in passes]
+    at = {(min(kind, BACKWARD) if kind != WEIGHTS else kind, chunk * stages + stage, number): place
+          for place, (stage, kind, chunk, number) in enumerate(rows)}  # fmt: skip
+    before = [place - 1 if place and rows[place - 1][0] == row[0] else -1 for place, row in enumerate(rows)]
+    needs = []
+    for stage, kind, chunk, number in rows:
+        virtual = chunk * stages + stage
+        if kind in (FORWARD, WEIGHTS):
+            wanted = (kind, virtual - 1 if kind == FORWARD else -1, number)
+        else:
+            wanted = (BACKWARD, virtual + 1, number) if virtual < last else (FORWARD, virtual, number)
+        needs.append(at.get(wanted, -1))
+    order: list[int] = []
+    placed = {-1}
+    left = list(range(len(rows)))
+    while left:
+        ready = []
+        for place in left:
+            if before[place] in placed and needs[place] in placed:
+                placed.add(place)
+                ready.append(place)
+        if not ready:
+            return None
+        order += ready
+        left = [place for place in left if place not in placed]
+    stage, kind, chunk, number = np.array(rows, np.int64).T
+    links = np.array(before, np.int64), np.array(needs, np.int64)
+    return Plan(schedule, stages, micro, chunks, stage, kind, chunk, number, *links, tuple(order))

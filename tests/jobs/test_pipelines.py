@@ -1,0 +1,128 @@
+"""Pipelines from the traces of their ranks; ``pipeline_jobs.py`` has more situations, with 20 seeds each."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pipeline_jobs import SITUATIONS, Spec, healthy, is_right, job_of, what_ifs, write
+
+from npu_tui.jobs.findings import job_findings
+from npu_tui.jobs.job import Job
+from npu_tui.jobs.opening import open_job
+from npu_tui.jobs.pipeline import PARTS
+from npu_tui.jobs.schedules import plan_of, planned
+from npu_tui.jobs.summary import read_summaries, write_summary
+
+_SLOW = "middle stage slow"
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> tuple[Spec, Job]:
+    """Four stages, the third of which takes longer."""
+    spec = SITUATIONS[_SLOW][0]
+    return spec, job_of(spec, tmp_path_factory.mktemp("pipeline"))[0]
+
+
+def test_a_slow_stage_is_named_first_at_its_price(slow: tuple[Spec, Job]):
+    spec, job = slow
+    found = job_findings(job)
+    assert is_right(_SLOW, found)
+    price = write(spec, None) - write(healthy(spec), None)
+    assert found[0].gain is not None
+    assert found[0].gain / spec.steps == pytest.approx(price, rel=0.1)
+    # The evidence is its longest passes, on the clock of its device.
+    start = job.ranks[2].passes.start.tolist()
+    assert {place.rank for place in found[0].evidence} == {2}
+    assert {place.start for place in found[0].evidence} <= set(start)
+
+
+def test_the_parts_of_a_bubble_add_up(slow: tuple[Spec, Job]):
+    spec, job = slow
+    runs = job.pipelines.runs
+    assert [(run.step, run.plan.schedule, run.plan.micro) for run in runs] == [
+        (str(step), "1f1b", spec.micro) for step in (5, 6, 7)
+    ]
+    for run, parts in zip(runs, job.pipelines.parts.tolist(), strict=True):
+        assert sum(parts) == run.length
+        assert sum(run.idle(stage) for stage in range(4)) == pytest.approx(4 * sum(parts[1:]), abs=2)
+        of_part = dict(zip(PARTS, parts, strict=True))
+        assert of_part["fill"] == pytest.approx(3 / spec.micro * of_part["compute"], rel=1e-6)
+        assert of_part["imbalance"] > 0.08 * run.length
+        assert of_part["rest"] < 1e-3 * run.length
+
+
+def test_other_numbers_of_micro_batches(slow: tuple[Spec, Job]):
+    spec, job = slow
+    for _, predicted, simulated in what_ifs(spec, job):
+        assert predicted == pytest.approx(simulated, rel=0.03)
+
+
+def test_a_pipeline_survives_a_summary(slow: tuple[Spec, Job], tmp_path: Path):
+    _, job = slow
+    for profile in job.ranks:
+        write_summary(profile, tmp_path / f"{profile.rank}.rank.parquet")
+    ranks, said = read_summaries(sorted(tmp_path.iterdir()))
+    assert not said
+    again = Job(tmp_path, ranks).pipelines
+    assert (again.parts == job.pipelines.parts).all()
+
+
+@pytest.mark.parametrize("name", ["interleaved, late messages", "zero bubble, third slow"])
+def test_other_schedules(name: str, tmp_path: Path):
+    spec = replace(SITUATIONS[name][0], steps=2)
+    job, step = job_of(spec, tmp_path)
+    found = job_findings(job)
+    assert is_right(name, found)
+    assert found[0].gain is not None
+    assert found[0].gain / spec.steps == pytest.approx(step - write(healthy(spec), None), rel=0.1)
+
+
+def test_healthy_replicas_are_silent(tmp_path: Path):
+    job, _ = job_of(replace(SITUATIONS["even, replicas"][0], steps=2), tmp_path)
+    assert [finding.id for finding in job_findings(job) if finding.severity != "info"] == []
+
+
+@pytest.mark.parametrize(
+    ("kinds", "schedules"),
+    [
+        (["FFBB", "FBFB"], ["1f1b"]),
+        (["FFBB", "FFBB"], ["gpipe"]),
+        (["FBFB", "FFBB"], []),
+        (["FFFFFBFBFBBBBB", "FFFBFBFBFBFBBB"], []),
+    ],
+)
+def test_schedules_are_known_by_their_order(kinds: list[str], schedules: list[str]):
+    assert [plan.schedule for plan in plan_of(kinds, wraps=None)] == schedules
+
+
+def test_an_interleaved_pipeline_fills_faster():
+    """Two chunks a stage: a bubble of half of (stages - 1) passes, as Megatron says."""
+    plain, chunked = planned("1f1b", 4, 8, 1), planned("interleaved", 4, 8, 2)
+    assert plain is not None
+    assert chunked is not None
+    assert plain.length(np.where(plain.kind == 0, 1.0, 2.0)[None]).tolist() == [(8 + 3) * 3]
+    assert chunked.length(np.where(chunked.kind == 0, 0.5, 1.0)[None]).tolist() == [(8 + 3 / 2) * 3]
+
+
+def test_a_real_pipeline_of_two_stages():
+    """The bubble of a recorded job: its parts were computed by hand from communication.json and kernel_details.csv."""
+    folder = os.environ.get("NPU_TUI_TRACES")
+    if not folder:
+        pytest.skip(reason="NPU_TUI_TRACES is not set: it names the folder of the real profiles")
+    job = open_job(Path(folder) / "job4")
+    runs = job.pipelines
+    assert [(run.ranks, run.plan.schedule, run.plan.micro, run.length) for run in runs.runs] == [
+        ((0, 2), "1f1b", 2, 648_008_360)
+    ]
+    parts = dict(zip(PARTS, (runs.parts[0] / 1e6).round(3).tolist(), strict=True))
+    expected = {"compute": 405.046, "fill": 202.523, "imbalance": 35.458, "variation": 3.251, "transfer": 1.731}
+    assert parts == pytest.approx(expected | {"rest": 0}, abs=0.002)
+    passes = (runs.runs[0].time / 1e6).round(3).tolist()
+    assert passes[:4] == [74.105, 80.519, 83.294, 96.212]
+    assert [passes[4] + passes[5], passes[6] + passes[7]] == pytest.approx([238.213, 237.748], abs=0.002)
+    assert [reason.code for reason in runs.untold] == ["job.pipeline.no_kernels"]
+    assert runs.untold[0].args["ranks"] == [1, 3]
