@@ -125,6 +125,7 @@ class Tables:
     engine_kinds = _TableProperty("Steps of an inference engine by kind and number of tokens; 22 columns.")
     borrowed_code = _TableProperty("Kernels that graphs replay by their code in another profile; 12 columns.")
     engine_steps = _TableProperty("Every step of an inference engine; 22 columns.")
+    experts = _TableProperty("The MoE layers of a rank: products of experts and exchanges of tokens; 9 columns.")
     fusion = _TableProperty("Fused operators, and runs that one could replace; 6 columns.")
 
 

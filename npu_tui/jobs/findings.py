@@ -11,11 +11,13 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.jobs.expert_loads import LayerLoad, explained, hot_experts
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.meetings import Unpaired
 from npu_tui.jobs.pipeline import Run
 from npu_tui.rules import pages
 from npu_tui.rules.model import Kind
+from npu_tui.rules.rule import runs_of
 from npu_tui.trace.message import Message, message
 
 Severity = Literal["high", "medium", "low", "info"]
@@ -26,6 +28,7 @@ JOB_FINDINGS = (
     Kind("PIPELINE.TRANSFER", "job", pages=(pages.ANALYZE,)),
     Kind("RANK.HOST", "job", pages=(pages.BINDING,)),
     Kind("RANK.WANDER", "job", pages=(pages.GC,)),
+    Kind("EXPERT.LOAD", "job"),
     Kind("RANK.MISSING", "job"),
     Kind("RANK.CLOCK", "job", pages=(pages.PROFILER,)),
     Kind("LINK.SLOW", "job", pages=(pages.ANALYZE,)),
@@ -70,7 +73,10 @@ def job_findings(job: Job) -> list[JobFinding]:
     """All findings, the dearest first; those that only limit the report come last."""
     if len(job.parts) > 1:
         return _of_roles(job)
-    findings = [*_stages(job), *_transfers(job), *_slow_ranks(job), *_slow_hosts(job), *_wandering(job), *_links(job)]
+    experts = _experts(job)
+    hot = explained(job) if experts else frozenset()
+    findings = [*experts, *_stages(job), *_transfers(job), *_slow_ranks(job, hot)]
+    findings += [*_slow_hosts(job, hot), *_wandering(job, hot), *_links(job)]
     findings.sort(key=lambda finding: -(finding.gain or 0))
     return [*findings, *_missing(job), *_clocks(job), *_sizes(job)]
 
@@ -91,8 +97,42 @@ def _severity(share: float) -> Severity:
     return "high" if share >= _HIGH else "medium" if share >= _MEDIUM else "low"
 
 
-def _slow_ranks(job: Job) -> list[JobFinding]:
-    """Each rank that alone makes the job longer, and those together of which each hides the others."""
+def _experts(job: Job) -> list[JobFinding]:
+    """Experts that get more tokens than others, so that ranks wait for those that hold them."""
+    hot = hot_experts(job)
+    if hot is None or not job.length or hot.gain < _LOW * job.length:
+        return []
+    steps = max(len(job.steps), 1)
+    unit = "run" if job.steps == [""] else "step"
+    per, whole = message(f"job.experts.{unit}"), message(f"job.experts.{unit}.whole")
+    layers = hot.their if hot.kind == "one" else hot.layers
+    ranks = tuple(job.ranks[place].rank for place in hot.ranks)
+    args: dict[str, object] = {
+        "rank": ranks[0], "ranks": list(ranks[:8]), "layers": runs_of([load.layer for load in layers]),
+        "waits": sum(load.cost for load in layers) / steps, "gain": hot.gain / steps, "per": per, "whole": whole,
+        "share": hot.gain / job.length, "uneven": max(load.uneven for load in layers),
+        "most": sum(load.most for load in layers) / steps, "mean": sum(load.mean for load in layers) / steps,
+    }  # fmt: skip
+    title, detail = message(f"job.experts.{hot.kind}", **args), message(f"job.experts.{hot.kind}.detail", **args)
+    evidence = tuple(place for load in sorted(layers, key=lambda load: -load.cost)[:5] for place in _longest(job, load))
+    return [JobFinding("EXPERT.LOAD", _severity(hot.gain / job.length), title, detail, ranks, hot.gain, evidence)]
+
+
+def _longest(job: Job, load: LayerLoad) -> list[Evidence]:
+    """The pass in which the slowest rank of a layer computes longest for its experts."""
+    balance = job.experts
+    if balance is None:
+        return []
+    own = np.flatnonzero((balance.layer == load.layer) & (balance.rank == load.slowest))
+    longest = own[np.argmax(balance.work[own])]
+    return [Evidence(job.ranks[load.slowest].rank, int(balance.start[longest]), int(balance.end[longest]))]
+
+
+def _slow_ranks(job: Job, without: frozenset[int]) -> list[JobFinding]:
+    """Each rank that alone makes the job longer, and those together of which each hides the others.
+
+    Ranks ``without`` are slow by what another finding says of them.
+    """
     findings, shape = [], job.shapes
     on_disk = {profile.rank for profile in job.ranks}
     cells = job.slow_cells.sum(axis=1).tolist()
@@ -100,7 +140,7 @@ def _slow_ranks(job: Job) -> list[JobFinding]:
     for row in job.sums:
         gain = row.gain or 0
         kind: str = shape.get(row.rank, "once") if row.rank in on_disk else "outside"
-        if not job.length or gain < _LOW * job.length or kind in ("wandering", "host"):
+        if not job.length or gain < _LOW * job.length or kind in ("wandering", "host") or row.rank in without:
             continue
         if row.rank in on_disk and row.rank not in shape:
             # In no step it is slower than chance makes ranks: only a sum worth an alarm is told.
@@ -122,6 +162,7 @@ def _slow_ranks(job: Job) -> list[JobFinding]:
         row
         for row in job.sums
         if row.own >= _LOW * job.length
+        and row.rank not in without
         and (shape.get(row.rank) == "always" or (row.rank in often and shape.get(row.rank) == "once"))
     ]
     # Two that are each slower than the other are not: of ranks with the same work one must be in time.
@@ -173,11 +214,11 @@ def _evidence(job: Job, rank: int) -> tuple[Evidence, ...]:
     )
 
 
-def _slow_hosts(job: Job) -> list[JobFinding]:
+def _slow_hosts(job: Job, without: frozenset[int]) -> list[JobFinding]:
     """Hosts whose ranks are slow together."""
     findings, shape = [], job.shapes
     for host in job.hosts:
-        ranks = [rank for rank in host.ranks if shape.get(rank) == "host"]
+        ranks = [rank for rank in host.ranks if shape.get(rank) == "host" and rank not in without]
         gain = _gain(job, ranks) if ranks else 0
         if not ranks or not job.length or gain < _LOW * job.length:
             continue
@@ -291,10 +332,11 @@ def _transfers(job: Job) -> list[JobFinding]:
     return findings
 
 
-def _wandering(job: Job) -> list[JobFinding]:
+def _wandering(job: Job, without: frozenset[int]) -> list[JobFinding]:
     """Ranks that are slow in turns, with what the job would save if none of them were."""
-    places = [number for number, profile in enumerate(job.ranks) if job.shapes.get(profile.rank) == "wandering"]
-    if not places or not job.length:
+    slow = [number for number, profile in enumerate(job.ranks) if job.shapes.get(profile.rank) == "wandering"]
+    places = [number for number in slow if job.ranks[number].rank not in without]
+    if not places or not job.length or len(places) < len(slow) / 2:
         return []
     cells, blame = job.slow_cells, job.blamed
     column = {step: number for number, step in enumerate(job.by_step.steps)}

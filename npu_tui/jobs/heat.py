@@ -14,12 +14,14 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.jobs.columns import F64
+from npu_tui.jobs.expert_loads import excess_of
 from npu_tui.jobs.job import Job
 
-Metric = Literal["own", "cost", "late", "waits", "computing", "exposed", "free"]
+Metric = Literal["own", "cost", "late", "waits", "computing", "exposed", "free", "experts"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
-Axis = Literal["step", "collective", "time"]
-AXES: tuple[Axis, ...] = get_args(Axis)
+Axis = Literal["step", "collective", "time", "layer"]
+AXES: tuple[Axis, ...] = ("step", "collective", "time")
+"""The axes that a user chooses from: only experts are over layers."""
 
 SHADES = (0.003, 0.01, 0.03, 0.10)
 """Shares of a step from which a cell has the next darker shade; the last three are those of findings."""
@@ -29,6 +31,8 @@ def telling_metric(finding: str, ranks: Iterable[int], known: Container[int]) ->
     """The metric that shows what a ``finding`` ("" without one) about ``ranks`` says; ``known`` ranks have files."""
     if finding == "RANK.STAGE":
         return "computing"
+    if finding == "EXPERT.LOAD":
+        return "experts"
     return "own" if not finding or any(rank in known for rank in ranks) else "cost"
 
 
@@ -122,8 +126,10 @@ class HeatSource:
     def heat(self, metric: Metric, axis: Axis, group: str | None = None, step: str | None = None) -> Heat:
         """``metric`` over ``axis``, of the collectives of one ``group`` or one ``step`` where they are named.
 
-        What only steps tell is always over steps.
+        What only steps tell is always over steps, experts are over layers.
         """
+        if metric == "experts":
+            return self._by_layers()
         if metric in _OF_STEPS:
             return self._told_by_steps(metric)
         chosen = [
@@ -175,6 +181,19 @@ class HeatSource:
             for label, collectives in zip(labels, held, strict=True)
         ]
         return columns, dict(zip(chosen, at, strict=True))
+
+    def _by_layers(self) -> Heat:
+        """How much longer than the mean of its group each rank computes in a step for the experts of each layer."""
+        balance = self._job.experts
+        if balance is None:
+            return Heat("experts", "layer", self.ranks, (), np.full((len(self.ranks), 0), np.nan), self.step_length)
+        columns = [
+            Column(str(layer), "", tuple(np.unique(balance.row[balance.layer == layer]).tolist()))
+            for layer in balance.layers
+        ]
+        values = np.full((len(self.ranks), len(columns)), np.nan)
+        values[: len(self._job.ranks)] = excess_of(self._job, balance) / max(len(self._job.steps), 1)
+        return Heat("experts", "layer", self.ranks, tuple(columns), values, self.step_length)
 
     def _told_by_steps(self, metric: Metric) -> Heat:
         """How much more each rank has in a step than the rank with the least."""

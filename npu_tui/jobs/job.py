@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from npu_tui.jobs.blame import Blame, blame, excess
 from npu_tui.jobs.clock import Clock, clocks
 from npu_tui.jobs.columns import Bools
+from npu_tui.jobs.experts import Balance, balance_of
 from npu_tui.jobs.links import Link, judged_links, placed_links
 from npu_tui.jobs.meetings import Meetings, Unpaired, meetings
 from npu_tui.jobs.model import KINETO, CallTable, Layout, RankProfile, call_table, is_message, step_order
@@ -314,6 +315,11 @@ class Job:
         references: dict[int, int] = {}
         island = [references.setdefault(clock.reference, len(references)) for clock in self.clocks]
         return Prices(self.blamed, np.array(island, np.int64))
+
+    @once
+    def experts(self) -> Balance | None:
+        """How evenly the experts are loaded; None where no trace tells of several ranks."""
+        return balance_of(self.ranks, self.blamed)
 
     @once
     def sums(self) -> list[RankSum]:

@@ -10,10 +10,14 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
+from npu_tui.analysis.experts import ExpertPass, Pace
 from npu_tui.jobs.columns import I64, U64, Bools, Columns, Names
 from npu_tui.trace.message import Message
 
-_BARRIERS = frozenset(("allreduce", "allgather", "reducescatter", "alltoall", "alltoallv", "alltoallvc", "barrier"))
+_BARRIERS = frozenset(
+    ("allreduce", "allgather", "reducescatter", "alltoall", "alltoallv", "alltoallvc", "barrier",
+     "moedistributedispatch", "moedistributecombine")
+)  # fmt: skip
 _PAIRS = frozenset(("batchsendrecv",))
 _SENDS, _RECEIVES = frozenset(("send",)), frozenset(("receive", "recv"))
 
@@ -378,7 +382,8 @@ class RankProfile(Struct, frozen=True):
 
     ``role`` is that in a job of several roles, ``in_step`` the step that the folder names, ``process`` the host and
     process that recorded it, which roles that share a card share; ``stints`` say when it worked, on the ``device`` of
-    its host. ``folders`` are the profiles (step, path) of a rank that recorded each step for itself.
+    its host. ``folders`` are the profiles (step, path) of a rank that recorded each step for itself. ``experts`` are what a
+    trace shows of MoE layers, ns since 1970, ``paces`` how long its other kernels take.
     """
 
     rank: int
@@ -409,6 +414,8 @@ class RankProfile(Struct, frozen=True):
     folders: tuple[tuple[str, Path], ...] = ()
     device: int | None = None
     passes: Passes | None = None
+    experts: tuple[ExpertPass, ...] = ()
+    paces: tuple[Pace, ...] = ()
 
     def path_at(self, step: str) -> Path:
         """Where the profile of ``step`` lies; the first one where they are not told apart."""

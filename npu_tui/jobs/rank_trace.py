@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from npu_tui.analysis.code_lines import losing_launches
 from npu_tui.analysis.collectives import Collectives
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.evidence import losses_of
+from npu_tui.analysis.experts import ExpertPass, exchanging, paces
 from npu_tui.analysis.outlying import bulk_of
 from npu_tui.analysis.overlap import DevicePart
 from npu_tui.analysis.steps import Step
@@ -40,6 +41,7 @@ from npu_tui.jobs.rank_files import call_name
 from npu_tui.jobs.stints import stints_added
 from npu_tui.load.find import Source
 from npu_tui.load.load import load
+from npu_tui.profile.expert_tables import passes_of
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.intervals import intersection, union
 from npu_tui.trace.kineto import is_kineto
@@ -59,6 +61,9 @@ _NO_NOTIFY = (1 << 64) - 1
 _MOST_NOTIFIES = 8_192
 """Notifies that are kept of a rank; more of them bound its clock no better."""
 
+_OF_EXPERTS = {"ep", "exp", "expert"}
+"""Words in the names of groups whose ranks share the experts."""
+
 _ALREADY_THERE = 20
 """ns: a wait that is no longer only says that the peer had come before (reference: ranks, section 3)."""
 
@@ -75,8 +80,11 @@ def with_trace(profile: RankProfile, source: Source) -> RankProfile:
         kind=KINETO if is_kineto(measured.trace) else profile.kind,
         begun=_first_step_begun(measured),
         problems=(*profile.problems, *_losses_in(measured, profile.rank), *_far_away(measured, profile.rank)),
+        experts=tuple(_since_1970(measured)),
     )
-    recorded = calls_of(measured)
+    if of_rank.experts:
+        of_rank = replace(of_rank, paces=paces(measured.all_kernels))
+    recorded = [*calls_of(measured), *_exchanges_of(measured, of_rank.groups)]
     if not recorded:
         return of_rank
     notifies = notifies_of(measured, profile.rank)
@@ -149,6 +157,34 @@ def _on_device(profile: Profile, step: Step) -> tuple[int, int]:
     return int(slices.start[step.item]) + apart, int(slices.end[step.item]) + apart
 
 
+_MOST_PASSES = 1 << 15
+"""MoE layers of passes that are kept of a rank: those of 500 tokens of a model with 61 layers."""
+
+
+def _since_1970(profile: Profile) -> Iterator[ExpertPass]:
+    """The MoE layers of the passes of ``profile``, ns since 1970."""
+    begun = profile.trace.start_ns
+    times = ("start", "end", "sent_start", "sent_end", "back_start", "back_end")
+    for row in passes_of(profile)[:_MOST_PASSES]:
+        known = {name: getattr(row, name) for name in times}
+        yield replace(row, **{name: time + begun for name, time in known.items() if time >= 0})
+
+
+def _exchanges_of(profile: Profile, groups: Mapping[str, tuple[int, ...]]) -> Iterator[Call]:
+    """The kernels that exchange tokens (MC2) as calls: no rank leaves one before all have come."""
+    kernels, begun = profile.all_kernels, profile.trace.start_ns
+    places = exchanging(kernels)
+    windows = _windows(profile)
+    # The kernel does not tell its group: it is that of the experts, else all ranks of the job.
+    group = next((ranks for name, ranks in groups.items() if set(name.lower().split("_")) & _OF_EXPERTS), ())
+    for number, (at, word) in enumerate(places.items()):
+        start = int(kernels.start[at])
+        step = next((name for name, low, high in windows if low <= start < high), "")
+        kind, end = f"MoeDistribute{word}", start + int(kernels.duration[at])
+        name = f"{kind} {list(group)}"
+        yield Call(f"experts {list(group)}", kind, f"{name} {number}", step, None, begun + start, begun + end)
+
+
 def _with_pairs(calls: list[Call], notifies: list[Notify]) -> list[Call]:
     """``calls`` with the two places that each message is between, where its notifies tell one peer."""
     pairs: dict[str, set[int]] = defaultdict(set)
@@ -178,7 +214,7 @@ def fewer(notifies: list[Notify]) -> list[Notify]:
 def _busy_in(profile: Profile, device: DeviceSlices, calls: Calls) -> Busy:
     """When the device computed inside ``calls``."""
     slices, begun = profile.trace.slices, profile.trace.start_ns
-    compute = np.flatnonzero(device.compute)
+    compute = _working(profile, device)
     computing = union(slices.start[compute].astype(np.int64), slices.end[compute].astype(np.int64))
     start, end = intersection(*computing, *union(calls.start - begun, calls.end - begun))
     return Busy(start + begun, end + begun)
@@ -192,7 +228,7 @@ def _work_of(profile: Profile, part: DevicePart, device: DeviceSlices, calls: Ca
     trace = profile.trace
     high = calls.start - trace.start_ns
     low = np.concatenate((np.zeros(1, np.int64), high[:-1]))
-    compute = np.flatnonzero(device.compute)
+    compute = _working(profile, device)
     start = trace.slices.start[compute].astype(np.int64)
     durations = (trace.slices.end[compute] - trace.slices.start[compute]).astype(np.int64)
     lost = np.zeros(len(low), np.int64)
@@ -202,6 +238,13 @@ def _work_of(profile: Profile, part: DevicePart, device: DeviceSlices, calls: Ca
         lost = _between(low, high, trace.slices.start[target].astype(np.int64), waited)
     kernels = _between(low, high, start, np.ones(len(start), np.int64))
     return Work(kernels, _between(low, high, start, durations), lost)
+
+
+def _working(profile: Profile, device: DeviceSlices) -> I64:
+    """The kernels of ``device`` that compute: those that exchange tokens wait for other ranks."""
+    kernels = profile.all_kernels
+    items = np.flatnonzero(device.compute)
+    return items[~np.isin(items, kernels.item[list(exchanging(kernels))])]
 
 
 def _between(low: I64, high: I64, at: I64, value: I64) -> I64:
@@ -239,9 +282,7 @@ def calls_of(profile: Profile) -> list[Call]:
     the host.
     """
     trace = profile.trace
-    numbered = [(str(step.number), step) for step in profile.steps if step.number is not None]
-    windows = [(name, step.window.start, step.window.end) for name, step in numbered if step.window is not None]
-    windows += [(name, *_on_device(profile, step)) for name, step in numbered]
+    windows = _windows(profile)
     calls, item = [], _judged(profile).item
     names = [trace.names[code] for code in trace.slices.name[item].tolist()]
     kernels = gpu_calls(trace, item) if is_kineto(trace) else []
@@ -251,6 +292,13 @@ def calls_of(profile: Profile) -> list[Call]:
         step = next((number for number, low, high in windows if low <= start < high), "")
         calls.append(Call(group, kind, name, step, ordinal, trace.start_ns + start, trace.start_ns + end))
     return calls
+
+
+def _windows(profile: Profile) -> list[tuple[str, int, int]]:
+    """Of every numbered step its window on the device, and then where its slice on the host lies."""
+    numbered = [(str(step.number), step) for step in profile.steps if step.number is not None]
+    windows = [(name, step.window.start, step.window.end) for name, step in numbered if step.window is not None]
+    return windows + [(name, *_on_device(profile, step)) for name, step in numbered]
 
 
 def _judged(profile: Profile) -> Collectives:

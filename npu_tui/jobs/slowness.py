@@ -133,9 +133,13 @@ class Prices:
         more = np.where(
             blame.outside, np.where(blame.rank == blame.last[blame.row], blame.cost[blame.row], 0), blame.own
         )
-        if not cases:
+        return self.saved([np.where(named, more, 0) for named in cases])
+
+    def saved(self, less: Sequence[I64]) -> list[int]:
+        """What each case saves with so much less work before each arrival, (n,), ns."""
+        if not less:
             return []
-        lengths = self._levels.lengths([np.where(named, more, 0) for named in cases], self._island)
+        lengths = self._levels.lengths(less, self._island)
         return [max(int(gain), 0) for gain in (self._recorded - lengths).max(axis=1)]
 
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import orjson
 import polars as pl
 
+from npu_tui.analysis.experts import ExpertPass, Pace
 from npu_tui.jobs.columns import I32, I64, Names
 from npu_tui.jobs.footer import values_in
 from npu_tui.jobs.model import (
@@ -51,6 +52,9 @@ _STEP = pl.Struct({"step": pl.String, "computing": pl.Int64, "exposed": pl.Int64
 _LINK = pl.Struct({"source": pl.Int64, "target": pl.Int64, "transport": pl.String, "type": pl.String,
                    "size_mb": pl.Float64, "speed": pl.Float64, "group": pl.String})  # fmt: skip
 _STINT = pl.Struct({"role": pl.String, "step": pl.String, "start": pl.Int64, "end": pl.Int64, "known_by": pl.String})
+_EXPERT = pl.Struct({"layer": pl.Int64, "backward": pl.Boolean, "start": pl.Int64, "end": pl.Int64, "work": pl.Int64,
+                     "tokens": pl.Int64, "sent_start": pl.Int64, "sent_end": pl.Int64, "back_start": pl.Int64,
+                     "back_end": pl.Int64, "fused": pl.Boolean})  # fmt: skip
 _GROUP = pl.Struct({"name": pl.String, "first": pl.Int64, "stride": pl.Int64, "count": pl.Int64, "ranks": _INTS})
 
 SCHEMA: dict[str, Any] = {
@@ -66,6 +70,7 @@ SCHEMA: dict[str, Any] = {
     "notifies": pl.List(_NOTIFY), "seen": pl.List(_SEEN), "steps": pl.List(_STEP), "links": pl.List(_LINK),
     "lines": pl.List(pl.Struct({"file": pl.String, "line": pl.Int64, "lost": pl.Int64})),
     "told": pl.List(pl.Struct({"id": pl.String, "gain": pl.Int64})),
+    "experts": pl.List(_EXPERT), "paces": pl.List(pl.Struct({"name": pl.String, "time": pl.Int64})),
 }  # fmt: skip
 """Columns of a summary and their types; ``rank`` is -1 where the profile does not tell it, ``broken`` is why it cannot
 be read (then all else is empty), ``told`` are the findings of the rank alone."""
@@ -127,7 +132,8 @@ def _write(row: dict[str, Any], path: Path) -> None:
 def _row(profile: RankProfile) -> dict[str, Any]:
     calls, work, busy, layout, passes = profile.calls, profile.work, profile.busy, profile.layout, profile.passes
     rows: dict[str, Sequence[Any]] = {
-        name: getattr(profile, name) for name in ("notifies", "seen", "steps", "links", "lines", "stints")
+        name: getattr(profile, name)
+        for name in ("notifies", "seen", "steps", "links", "lines", "stints", "experts", "paces")
     }
     rows["told"] = profile.findings
     return {
@@ -311,6 +317,8 @@ def _profile(row: dict[str, Any], groups: dict[tuple[Any, ...], tuple[int, ...]]
         lines=tuple(Line(**fields) for fields in row["lines"]),
         stints=tuple(Stint(**fields) for fields in row["stints"]),
         findings=tuple(RankFinding(**fields) for fields in row["told"]),
+        experts=tuple(ExpertPass(**fields) for fields in row["experts"]),
+        paces=tuple(Pace(**fields) for fields in row["paces"]),
         busy=None if row["busy_start"] is None else Busy(*(row[name] for name in _BUSY)),
         passes=None
         if row["pass_start"] is None

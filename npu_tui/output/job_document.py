@@ -9,6 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.jobs import tables
+from npu_tui.jobs.expert_tables import EXPERT_LAYERS, EXPERT_RANKS
 from npu_tui.jobs.job import Job
 from npu_tui.output.document import Block, Cell, Code, Document, Finding, Findings, Heading, Items, Paragraph, Table
 from npu_tui.output.job_report import ClockRow, JobReport, RankRow
@@ -36,7 +37,7 @@ def job_document(report: JobReport, job: Job | None = None) -> Document:
         first = next((row for row in report.findings[:1] if row.severity != "info"), None)
         known = {profile.rank for profile in job.ranks}
         blocks += job_pictures(job, "own" if first is None else telling_metric(first.id, first.ranks, known))
-    blocks += [table for table in (_ranks(report), _collectives(report)) if table.rows]
+    blocks += [table for table in (_ranks(report), *_experts(report), _collectives(report)) if table.rows]
     if report.links:
         blocks += [Heading(say("job.links")), Items(tuple(_links(report)))]
     if report.clock:
@@ -97,6 +98,16 @@ def _came_last(row: RankRow) -> Cell:
     share = row.came_last / row.collectives if row.collectives else 0.0
     text = f"{row.came_last}/{row.collectives} {share_text(share) if row.collectives else ''}"
     return Cell(text.rstrip(), share)
+
+
+def _experts(report: JobReport) -> tuple[Table, Table]:
+    """The MoE layers that are waited for longest, and the ranks that spend most on theirs."""
+    layers = rendered(EXPERT_LAYERS, report.expert_layers, slowest=lambda row: Cell(f"{row.slowest}", row.slowest))
+    ranks = rendered(EXPERT_RANKS, report.expert_ranks)
+    return (
+        replace(layers, weights=tuple(row.job_waits_us for row in report.expert_layers)),
+        replace(ranks, weights=tuple(row.work_us for row in report.expert_ranks)),
+    )
 
 
 def _collectives(report: JobReport) -> Table:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from npu_tui.jobs import tables
+from npu_tui.jobs.expert_tables import EXPERT_LAYERS, EXPERT_RANKS
 from npu_tui.jobs.findings import JobFinding, job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import CLUSTER
@@ -23,6 +24,8 @@ if TYPE_CHECKING:  # the type of a row is made of the columns of its table
     ClockBend = Record
     ClockRow = Record
     CollectiveRow = Record
+    ExpertLayerRow = Record
+    ExpertRankRow = Record
     FindingRow = Record
     GroupRow = Record
     HeatCell = Record
@@ -33,6 +36,7 @@ else:
     ClockRow, CollectiveRow, FindingRow, GroupRow, HeatCell, HostRow, LinkRow, RankRow = (
         table.row for table in (CLOCKS, COLLECTIVES, FINDINGS, GROUPS, HEAT, HOSTS, LINKS, RANKS)
     )
+    ExpertLayerRow, ExpertRankRow = EXPERT_LAYERS.row, EXPERT_RANKS.row
     ArrivalRow, ClockBend = tables.ArrivalRow, tables.ClockBend
 
 
@@ -61,6 +65,8 @@ class JobReport(msgspec.Struct):
     missing: list[int]
     findings: list[FindingRow]
     not_checked: list[str]
+    expert_layers: list[ExpertLayerRow] = []
+    expert_ranks: list[ExpertRankRow] = []
     schema_version: int = 1
     kind: Literal["ranks"] = "ranks"
 
@@ -94,6 +100,8 @@ def _report(job: Job) -> JobReport:
         missing=sorted({rank for part in parts for rank in part.missing}),
         findings=FINDINGS.records(job, findings=findings),
         not_checked=[words(reason) for reason in not_checked(job)],
+        expert_layers=[row for part in parts for row in EXPERT_LAYERS.records(part)],
+        expert_ranks=[row for part in parts for row in EXPERT_RANKS.records(part)],
     )
 
 
@@ -168,6 +176,10 @@ def not_checked(job: Job) -> list[Message]:
     levels = {profile.level for profile in job.ranks if profile.level is not None}
     if len(levels) > 1:
         reasons.append(message("job.levels", levels=[str(level) for level in sorted(levels)]))
+    if any(each.fused for profile in job.ranks for each in profile.experts):
+        reasons.append(message("job.experts.fused"))
+    if job.experts is not None and job.experts.padded:
+        reasons.append(message("job.experts.padded"))
     if not job.links:
         reasons.append(message(job.no_links))
     return reasons

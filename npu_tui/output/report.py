@@ -31,6 +31,7 @@ from npu_tui.output.values import ratio, text
 from npu_tui.profile.borrowed_tables import BORROWED_CODE
 from npu_tui.profile.collective_tables import COLLECTIVES
 from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
+from npu_tui.profile.expert_tables import EXPERTS
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.fusion_tables import FUSION
@@ -222,6 +223,7 @@ def report(part: Profile) -> Report:
         ports=PORTS.records(part),
         engine_steps=ENGINE_STEPS.records(part),
         engine_kinds=ENGINE_KINDS.records(part),
+        experts=EXPERTS.records(part),
         steps_from=part.engine.basis,
         verdict=[words(sentence) for sentence in part.findings.verdict],
         findings=FINDINGS.records(part),

@@ -12,6 +12,7 @@ from npu_tui.load.find import Writer
 from npu_tui.profile.borrowed_tables import BORROWED_CODE
 from npu_tui.profile.collective_tables import COLLECTIVES
 from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
+from npu_tui.profile.expert_tables import EXPERTS
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.fusion_tables import FUSION
@@ -41,6 +42,7 @@ if TYPE_CHECKING:  # the type of a row is made of the columns of its table
     FindingRow = Record
     LayerRow = Record
     LinkRow = Record
+    ExpertRow = Record
     FusionRow = Record
     ModuleRow = Record
     PortRow = Record
@@ -56,6 +58,7 @@ else:
     EngineKindRow = ENGINE_KINDS.row
     EngineStepRow = ENGINE_STEPS.row
     FusionRow = FUSION.row
+    ExpertRow = EXPERTS.row
     ModuleRow = MODULES.row
     PortRow = PORTS.row
     BorrowedCodeRow = BORROWED_CODE.row
@@ -271,6 +274,7 @@ class Report(Struct, frozen=True, kw_only=True):
     ports: list[PortRow] = []
     engine_steps: list[EngineStepRow] = []
     engine_kinds: list[EngineKindRow] = []
+    experts: list[ExpertRow] = []
     steps_from: Basis | None = None
     verdict: list[str]
     findings: list[FindingRow]

@@ -17,6 +17,7 @@ from npu_tui.output.values import count_text, ratio, share_text, time_text
 from npu_tui.profile.borrowed_tables import BORROWED_CODE
 from npu_tui.profile.collective_tables import COLLECTIVES
 from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
+from npu_tui.profile.expert_tables import EXPERTS
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.fusion_tables import FUSION
 from npu_tui.profile.launch_tables import CODE_LINES, RANGES
@@ -182,6 +183,7 @@ def data_tables(report: Report) -> list[Table]:
             rendered(ENGINE_STEPS, report.engine_steps, graph=lambda row: Cell(_graph_word(row))),
             weights=tuple(row.device_span_us or 0.0 for row in report.engine_steps),
         ),
+        rendered(EXPERTS, report.experts),
         rendered(OPERATORS, report.operators),
         rendered(KERNEL_GROUPS, report.kernel_groups if shaped else [], "shapes"),
         rendered(

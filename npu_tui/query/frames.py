@@ -12,11 +12,13 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.jobs.expert_tables import EXPERT_LAYERS, EXPERT_RANKS
 from npu_tui.jobs.tables import RANKS
 from npu_tui.load.roles import RolePlaces
 from npu_tui.profile.borrowed_tables import BORROWED_CODE
 from npu_tui.profile.collective_tables import ARRIVALS, COLLECTIVES
 from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
+from npu_tui.profile.expert_tables import EXPERTS
 from npu_tui.profile.file_tables import ALLOCATIONS, MEMORY
 from npu_tui.profile.finding_tables import EVIDENCE, FINDINGS
 from npu_tui.profile.fusion_tables import FUSION
@@ -43,12 +45,13 @@ TABLES: dict[str, Table] = {
     for table in (
         SLICES, LINKS, LAUNCHES, KERNELS, OPERATORS, HOST_OPERATORS, COLLECTIVES, ARRIVALS, COUNTERS, STEPS, FREE,
         FINDINGS, EVIDENCE, MEMORY, ALLOCATIONS, APIS, CODE_LINES, MODULES, BORROWED_CODE, FUSION, ENGINE_STEPS,
-        ENGINE_KINDS, NETWORK, BLOCKS, EVENTS, SEGMENTS, STACKS, OVERVIEW, RANKS,
+        ENGINE_KINDS, EXPERTS, NETWORK, BLOCKS, EVENTS, SEGMENTS, STACKS, OVERVIEW, RANKS, EXPERT_LAYERS, EXPERT_RANKS,
     )
 }  # fmt: skip
 """Every table by name."""
 
-ONE_PROFILE = tuple(name for name in TABLES if name != RANKS.id)
+_OF_JOB = (RANKS, EXPERT_LAYERS, EXPERT_RANKS)
+ONE_PROFILE = tuple(name for name, table in TABLES.items() if table not in _OF_JOB)
 """The tables of one profile."""
 
 
@@ -277,9 +280,10 @@ def _tables_of(sql: str, names: Sequence[str]) -> dict[str, str]:
 class ProfileTables:
     """The tables of ``profiles``, which are opened when a query needs them; ``job`` is that of several ranks.
 
-    A table has the rows of all profiles one below the other; ``rank`` tells them apart. ``ranks`` is there with ``job``
-    only. Where a table needs args and the file of the trace is gone, asking for it raises ``InputError``. ``left_out``
-    says which profiles have no rows, as they could not be read; it is complete once ``profiles`` are opened.
+    A table has the rows of all profiles one below the other; ``rank`` tells them apart. Those of a job are there with
+    ``job`` only. Where a table needs args and the file of the trace is gone, asking for it raises ``InputError``.
+    ``left_out`` says which profiles have no rows, as they could not be read; it is complete once ``profiles`` are
+    opened.
     """
 
     def __init__(
@@ -335,7 +339,7 @@ class ProfileTables:
 
     def _sheets(self, name: str) -> list[Sheet]:
         table = TABLES[name]
-        if table is RANKS:
+        if table in _OF_JOB:
             return [table.make(part) for part in self.job.parts]
         sheets = [table.make(profile) for profile in self.profiles]
         return [replace(sheet, data=sheet.data | {"role": Labels(partial(_only, role), partial(_full, np.int64, 0))})

@@ -80,7 +80,7 @@ def backward(facts: Facts) -> Bools:
     trace, kernels = facts.trace, facts.kernels
     types, code = facts.kernel_types
     found = np.array([_BACKWARD_KERNEL.search(name) is not None for name in types] + [False])[code]
-    found |= _in_backward(facts)
+    found |= launched_backward(facts)
     starts = trace.slices.start[kernels]
     # What comes before the first kernel of a step belongs to it.
     step = np.searchsorted(np.sort(facts.repetitions), starts, "right")
@@ -90,7 +90,7 @@ def backward(facts: Facts) -> Bools:
     return begun
 
 
-def _in_backward(facts: Facts) -> Bools:
+def launched_backward(facts: Facts) -> Bools:
     """Which of ``facts.kernels`` an operation of the backward pass launched, as far as operations are recorded."""
     trace, slices = facts.trace, facts.trace.slices
     operation = operation_of(trace, facts.kernels)

@@ -176,6 +176,7 @@ JOB_KEYS = {
     "job_groups": "5",
     "job_clock": "6",
     "job_findings": "7",
+    "job_experts": "8",
 }
 """The tabs of the overview of a job."""
 

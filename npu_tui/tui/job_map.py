@@ -46,7 +46,7 @@ from npu_tui.view.palette import Ink
 FIELD_FROM = 64
 """From more ranks than these on a field of hosts shows all of them at once."""
 
-_ALARMING = ("own", "cost")
+_ALARMING = ("own", "cost", "experts")
 """Metrics of which a rank is to blame for its own values."""
 _DIGITS = 3
 _MOST_PARTS = 16

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec.structs import asdict, replace
 from rich.text import Text
 
+from npu_tui.jobs.expert_tables import EXPERT_LAYERS
 from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, FINDINGS, GROUPS, HOSTS, LINKS, RANKS
 from npu_tui.output.job_report import JobReport
 from npu_tui.profile.table import Record, Sheet, Value
@@ -43,7 +44,10 @@ def job_table(view: Overview, tab: str) -> Table:
 
 def counts(view: Overview) -> dict[str, int]:
     """What stands after the name of every tab."""
-    return {tab: count(view.report) for tab, (_, count) in _TABS.items()}
+    found = {tab: count(view.report) for tab, (_, count) in _TABS.items()}
+    if not found["job_experts"]:  # most jobs have none
+        del found["job_experts"]
+    return found
 
 
 def _table(
@@ -125,6 +129,22 @@ def _links(view: Overview) -> Table:
     }
     note = "" if sheet.rows else say(view.job.no_links)
     return _table(LINKS, sheet, order, lambda row: {"rank": source[row]}, cells, note)
+
+
+def _experts(view: Overview) -> Table:
+    """The MoE layers by what their slowest rank costs; Enter opens that rank at the exchange it is waited for in."""
+    sheet, balance = EXPERT_LAYERS.make(view.job), view.job.experts
+    layer, waits, slowest = (sheet.values(name) for name in ("layer", "job_waits", "slowest"))
+    order = sorted(range(sheet.rows), key=lambda row: -waits[row])
+
+    def leads(row: int) -> dict[str, Any]:
+        if balance is None:
+            return {}
+        rows = np.unique(balance.row[balance.layer == layer[row]])
+        return {"rank": slowest[row], "collective": int(rows[np.argmax(balance.cost[rows])])}
+
+    note = "" if sheet.rows else say("job.experts.none")
+    return _table(EXPERT_LAYERS, sheet, order, leads, {}, note)
 
 
 def _hosts(view: Overview) -> Table:
@@ -245,5 +265,6 @@ _TABS: dict[str, tuple[Callable[[Overview], Table], Callable[[JobReport], int]]]
     "job_groups": (_groups, lambda report: len(report.groups)),
     "job_clock": (_clock, lambda report: 0),
     "job_findings": (_findings, lambda report: len(report.findings)),
+    "job_experts": (_experts, lambda report: len(report.expert_layers)),
 }
 """What each of ``JOB_KEYS`` shows, and the number after its name (0: none)."""

@@ -52,7 +52,7 @@ def test_a_stretch_of_time_holds_the_worst_of_its_collectives(job):
 
 
 def test_what_steps_tell_is_over_steps_whatever_the_axis(job):
-    for metric in METRICS[4:]:
+    for metric in METRICS[4:7]:
         heat = HeatSource(job).heat(metric, "time")
         assert heat.axis == "step"
         assert np.nanmin(heat.values) == 0  # more than the rank with the least

@@ -87,9 +87,8 @@ def test_a_folder_of_ranks_is_a_page_in_any_case(capsys: pytest.CaptureFixture[s
 
 
 def test_every_finding_about_a_job_is_explained(capsys: pytest.CaptureFixture[str]):
-    told = set(
-        re.findall(r'"((?:RANK|LINK|GROUP|PIPELINE)\.[A-Z]+)"', Path(findings.__file__).read_text(encoding="utf-8"))
-    )
+    source = Path(findings.__file__).read_text(encoding="utf-8")
+    told = set(re.findall(r'"((?:RANK|LINK|GROUP|PIPELINE|EXPERT)\.[A-Z]+)"', source))
     assert told == {kind.id for kind in JOB_FINDINGS}
     for key in told:
         assert main(["explain", key.lower()]) == 0

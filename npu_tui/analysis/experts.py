@@ -1,0 +1,226 @@
+"""Experts of a model with several (MoE): what every layer of a pass computed for them, and the exchanges around it.
+
+Experts compute in grouped matrix products. Tokens come to them and go back in kernels that exchange them
+(MoeDistributeDispatch and Combine), in all-to-alls, or in whatever other collective stands next to the products.
+Source: the operators of CANN (aclnnGroupedMatmulV4, aclnnMoeDistributeDispatch), torch ``_grouped_mm``, DeepEP, vLLM.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.analysis.kernels import Coded, Groups, KernelTable
+
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_PRODUCT = re.compile(r"grouped_?mat_?mul|grouped_?gemm|grouped_mm|fused_moe|moe_gemm", re.IGNORECASE)
+_FUSED = re.compile(
+    r"DispatchFFNCombine|all_?to_?all_?v?_?(?:gmm|grouped)"
+    r"|(?:gmm|grouped_?mat_?mul)_?(?:all_?to_?all|all_?reduce|reduce_?scatter)",
+    re.IGNORECASE,
+)
+"""Products and the exchange in one kernel: it waits for other ranks inside, so its time is not work alone."""
+_EXCHANGE = re.compile(r"MoeDistribute(?P<npu>Dispatch|Combine)|deep_ep.*(?P<gpu>dispatch|combine)", re.IGNORECASE)
+_ATTENTION = re.compile(r"attention|flash|mla_", re.IGNORECASE)
+_LAST = re.compile(r"^ArgMax", re.IGNORECASE)
+"""Kernels that choose the next token: a pass ends there."""
+_VOCABULARY = 32_768
+"""Columns of weights from which a product is that of the words (lm head), which ends a pass too."""
+
+_FEWER = 4
+"""A group serves experts if it follows their products at least this fraction as often as the one that does most."""
+_PACES, _PACED_CALLS = 8, 3
+
+KERNELS, ALL_TO_ALL, OTHER = range(3)
+"""Kinds of exchanges, those that only experts use first."""
+
+
+class Exchanges(Struct, frozen=True, eq=False):
+    """Everything that may exchange tokens, by start: ``kind`` as above, ``group`` numbers groups; (n,) each."""
+
+    start: I64
+    end: I64
+    kind: I64
+    group: I64
+
+    def taken(self, chosen: Bools | I64) -> Exchanges:
+        """The ``chosen`` ones."""
+        return Exchanges(self.start[chosen], self.end[chosen], self.kind[chosen], self.group[chosen])
+
+
+class ExpertPass(Struct, frozen=True, gc=False):
+    """What one MoE layer of one pass did for its experts; times in ns, -1 where there is none.
+
+    ``work`` is the time of the products, which lie between ``start`` and ``end`` and compute ``tokens`` rows. The
+    exchanges before (``sent``) and after (``back``) them include the waits for other ranks, and ``fused`` products do.
+    """
+
+    layer: int
+    backward: bool
+    start: int
+    end: int
+    work: int
+    tokens: int
+    sent_start: int
+    sent_end: int
+    back_start: int
+    back_end: int
+    fused: bool = False
+
+
+class Pace(Struct, frozen=True):
+    """How long one kind of kernel that is no expert's takes on a rank, ns: the median."""
+
+    name: str
+    time: int
+
+
+def exchanging(kernels: KernelTable) -> dict[int, str]:
+    """The kernels that exchange tokens by position, each with what it does: ``Dispatch`` or ``Combine``."""
+    found = {}
+    for at in np.flatnonzero(_named(kernels, _EXCHANGE)).tolist():
+        match = _EXCHANGE.search(kernels.type.at(at) or "") or _EXCHANGE.search(kernels.name.at(at) or "")
+        if match is not None:
+            found[at] = (match["npu"] or match["gpu"]).capitalize()
+    return found
+
+
+def has_experts(kernels: KernelTable) -> bool:
+    """Whether any kernel computes for experts."""
+    return bool((_named(kernels, _PRODUCT) | _named(kernels, _FUSED)).any())
+
+
+def _named(kernels: KernelTable, pattern: re.Pattern[str]) -> Bools:
+    """Which kernels have a type or a name with ``pattern``; (n,)."""
+
+    def matches(text: str) -> bool:
+        return pattern.search(text) is not None
+
+    return np.asarray(kernels.type.where(matches) | kernels.name.where(matches))
+
+
+def expert_passes(kernels: KernelTable, exchanges: Exchanges, borders: I64, backward: Bools) -> list[ExpertPass]:
+    """Every MoE layer of every pass by start.
+
+    ``borders`` are times at which a pass may begin, ``backward`` says which kernels the backward pass launched; (n,).
+    """
+    fused = _named(kernels, _FUSED)
+    chosen = _named(kernels, _PRODUCT) & ~fused
+    whole = not chosen.any() and bool(fused.any())
+    items = np.flatnonzero(fused if whole else chosen)
+    if not len(items):
+        return []
+    start, length = kernels.start[items], kernels.duration[items]
+    around = exchanges.taken(_serving(start, exchanges))
+    splits = around.start
+    if not len(splits):  # nothing is exchanged: what lies between two attentions is a layer
+        splits = kernels.start[_named(kernels, _ATTENTION)]
+    following = np.searchsorted(splits, start, "right")
+    first = np.flatnonzero(np.append(True, np.diff(following) != 0))
+    work, end = np.add.reduceat(length, first), np.maximum.reduceat(start + length, first)
+    after = following[first]
+    has_back, has_sent = after < len(around.start), (after > 0) & (len(around.start) > 0)
+    times = np.full((4, len(first)), -1, np.int64)
+    for row, known, place in ((0, has_sent, after - 1), (2, has_back, after)):
+        times[row, known], times[row + 1, known] = around.start[place[known]], around.end[place[known]]
+    ends = _pass_ends(kernels)
+    pass_of = np.searchsorted(np.sort(np.concatenate((borders, ends))), start[first], "right")
+    layer = _layers(pass_of, backward[items[first]])
+    tokens = _tokens(kernels.shapes)[kernels.shapes.code[items[first]]]
+    rows = (layer, backward[items[first]], start[first], end, work, tokens, *times, np.full(len(first), whole))
+    return [ExpertPass(*row) for row in zip(*(column.tolist() for column in rows), strict=True)]
+
+
+def _serving(start: I64, exchanges: Exchanges) -> Bools:
+    """Which exchanges serve the products that begin at ``start``: of the groups that mostly follow them."""
+    for kind in (KERNELS, ALL_TO_ALL, OTHER):
+        of_kind = exchanges.kind == kind
+        group = exchanges.group[of_kind]
+        following = np.searchsorted(exchanges.start[of_kind], start, "right")
+        last = following[np.append(np.diff(following) != 0, True)]
+        counts = np.bincount(group[last[last < len(group)]], minlength=1)
+        if counts.any():
+            return np.asarray(of_kind & np.isin(exchanges.group, np.flatnonzero(counts * _FEWER >= counts.max())))
+    return np.zeros(len(exchanges.start), np.bool_)
+
+
+def _pass_ends(kernels: KernelTable) -> I64:
+    """When kernels run that only the end of a pass has."""
+    wide = np.array([_sides(text, 1)[-1:] >= [_VOCABULARY] for text in kernels.shapes.values] + [False], np.bool_)
+    products = _named(kernels, re.compile("MatMul|gemm", re.IGNORECASE)) & ~_named(kernels, _PRODUCT)
+    widest = products & wide[kernels.shapes.code]
+    return np.asarray(kernels.start[_named(kernels, _LAST) | widest])
+
+
+def _sides(shapes: str, place: int) -> list[int]:
+    """The sides of the tensor at ``place`` of ``shapes`` (``32,64;64,128``), ascending; none where it is unknown."""
+    tensors = shapes.split(";")
+    sides = tensors[place].split(",") if place < len(tensors) else []
+    return sorted(int(side) for side in sides if side.strip().isdecimal())
+
+
+def _tokens(shapes: Coded) -> I64:
+    """The rows that products of each of the ``shapes`` compute, -1 where unknown, with a -1 at the end.
+
+    They are those of the first tensors: several inputs have one hidden size, and the weights after them have another
+    number of dimensions or of columns.
+    """
+    rows = []
+    for text in shapes.values:
+        tensors = [tensor.split(",") for tensor in text.split(";")]
+        inputs = [tensors[0]]
+        inputs += [tensor for tensor in tensors[1:] if len(tensor) == 2 and tensor[1] == tensors[0][-1]]
+        sides = [tensor[0].strip() for tensor in inputs]
+        rows.append(sum(map(int, sides)) if all(side.isdecimal() and len(side) < 12 for side in sides) else -1)
+    return np.array([*rows, -1], np.int64)
+
+
+def _layers(pass_of: I64, backward: Bools) -> I64:
+    """The number of the MoE layer of every block, (n,): its place in its pass, from the end in a backward pass.
+
+    A pass ends at a border and where forward turns to backward. Most passes have as many layers as the model; a stage
+    of a pipeline runs several in a row. A layer that is computed again in the backward pass is there twice.
+    """
+    first = np.flatnonzero(np.append(True, (np.diff(pass_of) != 0) | (np.diff(backward) != 0)))
+    lengths = np.diff(np.append(first, len(pass_of)))
+    back = backward[first]
+    forward = lengths[~back] if not back.all() else lengths
+    sizes, counts = np.unique(forward, return_counts=True)
+    count = int(sizes[np.argmax(sizes * counts)])
+    again = max(round(int(backward.sum()) / max(int((~backward).sum()), 1)), 1) if not back.all() else 1
+    layer = np.zeros(len(pass_of), np.int64)
+    for number, (low, length, is_back) in enumerate(zip(first.tolist(), lengths.tolist(), back.tolist(), strict=True)):
+        place = np.arange(length)
+        if is_back:
+            place = count - 1 - place % (count * again) // again
+        elif length % count == 0:
+            place %= count
+        elif number == 0 and length < count:  # the recording began within a pass
+            place += count - length
+        layer[low : low + length] = place
+    return layer
+
+
+def paces(kernels: KernelTable) -> tuple[Pace, ...]:
+    """How long the kinds of kernels take that compute most beside experts: of a slow device all of them take longer."""
+    other = ~(_named(kernels, _PRODUCT) | _named(kernels, _FUSED) | _named(kernels, _EXCHANGE))
+    items = np.flatnonzero(other & (kernels.type.code >= 0))
+    if not len(items):
+        return ()
+    groups = Groups(
+        kernels.type.code[items] * (len(kernels.shapes.values) + 1) + kernels.shapes.code[items] + 1,
+        kernels.duration[items],
+    )
+    median = groups.percentile(50.0)
+    found: list[Pace] = []
+    for group in np.argsort(-groups.total, kind="stable").tolist():
+        at = int(items[groups.items(group)[0]])
+        if groups.count[group] >= _PACED_CALLS and len(found) < _PACES:
+            name = f"{kernels.type.at(at)} {kernels.shapes.at(at) or ''}"
+            found.append(Pace(name, round(float(median[group]))))
+    return tuple(found)

@@ -1,0 +1,130 @@
+"""Whose experts the ranks of a job wait for, in which MoE layers, and what balancing them gains."""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import Struct
+
+from npu_tui.jobs.columns import F64, I64
+from npu_tui.jobs.experts import Balance
+from npu_tui.jobs.job import Job
+
+
+class LayerLoad(Struct, frozen=True):
+    """One MoE layer over the whole job, ns: the time of its products on the ``mean`` rank and on the ``slowest``.
+
+    ``slowest`` is the rank that is waited for longest in its ``passes``, ``most`` its time. ``uneven`` is the sum of
+    the longest times over that of the means, ``cost`` how long the group that waits longest waits for the load of its
+    slowest ranks; ``by_rank`` of that what each rank (a place in ``Job.ranks``) is waited for.
+    """
+
+    layer: int
+    passes: int
+    mean: float
+    slowest: int
+    most: int
+    uneven: float
+    cost: int
+    by_rank: I64
+
+
+def layer_loads(job: Job) -> list[LayerLoad]:
+    """Every MoE layer by its number; none where nothing is known of the experts."""
+    balance = job.experts
+    if balance is None:
+        return []
+    names = [group for group, _, _ in job.calls.kinds]
+    codes = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    group_of = np.array([codes[name] for name in names], np.int64)[job.blamed.met.kind[job.blamed.meeting]]
+    loads, longest = [], np.zeros(len(balance.cost), np.int64)
+    np.maximum.at(longest, balance.row, balance.work)
+    for layer in balance.layers:
+        own = balance.layer == layer
+        rows = np.unique(balance.row[own])
+        time = np.bincount(balance.rank[own], balance.work[own], len(job.ranks)).astype(np.int64)
+        waited = np.bincount(balance.slowest[rows], balance.cost[rows], len(job.ranks)).astype(np.int64)
+        place = int(np.argmax(waited if waited.any() else time))
+        loads.append(
+            LayerLoad(
+                layer,
+                len(rows),
+                float(time[np.unique(balance.rank[own])].mean()),
+                place,
+                int(time[place]),
+                float(longest[rows].sum() / max(balance.mean[rows].sum(), 1)),
+                int(np.bincount(group_of[rows], balance.cost[rows]).max()),
+                waited,
+            )
+        )
+    return loads
+
+
+def excess_of(job: Job, balance: Balance) -> F64:
+    """How much longer than the mean of its group each rank computes for the experts of each layer, ns.
+
+    (ranks with files, layers); not-a-number where a rank has no such layer.
+    """
+    layers = balance.layers
+    cell = balance.rank, np.searchsorted(layers, balance.layer)
+    values = np.full((len(job.ranks), len(layers)), np.nan)
+    values[cell] = 0.0
+    np.add.at(values, cell, balance.work - balance.mean[balance.row])
+    return values
+
+
+_UNEVEN = 1.1
+"""A layer whose longest ranks take fewer times the mean than this is loaded evenly, but for chance."""
+_MOSTLY, _STEADY, _MUCH, _NEARLY_ALL = 0.5, 0.6, 0.25, 0.9
+
+
+class Hot(Struct, frozen=True, eq=False):
+    """Uneven experts of a job: the ``layers`` in which they are, what balancing them gains, ns, and whose they are.
+
+    ``kind``: one rank is waited for most, several are, each in layers of its own, or they take turns.
+    ``ranks`` are places in ``Job.ranks``, the dearest first, ``their`` layers those of the first where it is one.
+    """
+
+    kind: str
+    ranks: list[int]
+    layers: list[LayerLoad]
+    their: list[LayerLoad]
+    gain: int
+
+
+def hot_experts(job: Job) -> Hot | None:
+    """Which ranks hold experts that the others wait for; None where the experts are even or unknown."""
+    balance = job.experts
+    every = layer_loads(job)
+    layers = [load for load in every if load.uneven >= _UNEVEN and load.cost]
+    if balance is None or not layers:
+        return None
+    # Layers that are nearly even gain nothing but chance, unless all of them are uneven together.
+    time = sum(load.mean for load in every)
+    told = every if sum(load.uneven * load.mean for load in every) >= _UNEVEN * time else layers
+    less = np.zeros(len(job.blamed.row), np.int64)
+    some = np.isin(balance.layer, [load.layer for load in told])
+    less[balance.arrival[some]] = balance.less[some]
+    by_rank = np.sum([load.by_rank for load in layers], axis=0)
+    order = np.argsort(-by_rank, kind="stable")
+    total = int(by_rank.sum())
+    ranks = order[: int(np.searchsorted(np.cumsum(by_rank[order]), _NEARLY_ALL * total)) + 1].tolist()
+    steady = sum(int(load.by_rank.max()) for load in layers)
+    kind = "several" if steady >= _STEADY * total else "turns"
+    if by_rank[ranks[0]] >= _MOSTLY * total:
+        kind, ranks = "one", ranks[:1]
+    own = [load for load in layers if load.slowest == ranks[0]]
+    dear = max((load.by_rank[ranks[0]] for load in own), default=0)
+    their = [load for load in own if load.by_rank[ranks[0]] >= _MUCH * dear]
+    return Hot(kind, ranks, layers, their, job.prices.saved([less])[0])
+
+
+def explained(job: Job) -> frozenset[int]:
+    """The ranks whose work above their peers' is mostly that of their experts."""
+    balance = job.experts
+    if balance is None:
+        return frozenset()
+    hot = balance.less > 0
+    more = np.bincount(balance.rank[hot], job.blamed.own[balance.arrival[hot]], len(job.ranks))
+    return frozenset(
+        row.rank for row, own in zip(job.sums, more.tolist(), strict=False) if own >= _MOSTLY * max(row.own, 1)
+    )

@@ -1,0 +1,106 @@
+"""The tables of the experts of a job: what the slowest rank of each MoE layer costs, and what every rank spends on it.
+
+Times are means of a step in us, of the run where no steps are recorded.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from npu_tui.analysis.experts import ExpertPass
+from npu_tui.jobs.expert_loads import layer_loads
+from npu_tui.profile.table import Column, Sheet, from_tuples, table
+
+if TYPE_CHECKING:  # a job is not needed to name its tables
+    from npu_tui.jobs.job import Job
+
+_OWN: dict[str, Column] = {
+    column.id: column
+    for column in (
+        *(Column(name, "whole", "", "id") for name in ("layer", "slowest")),
+        Column("passes", "whole", "", "count"),
+        *(
+            Column(name, "real", "\u00b5s", "time")
+            for name in ("mean_work", "most_work", "job_waits", "work", "backward", "dispatch", "combine")
+        ),
+        *(Column(name, "real", "", "mean_count") for name in ("uneven", "tokens")),
+        Column("fused", "flag", "", "word"),
+        Column("role", "label", "", "name"),
+    )
+}
+
+
+def expert_layers(job: Job) -> Sheet:
+    """Every MoE layer in which ranks exchange tokens, by its number."""
+    steps = max(len(job.steps), 1) * 1e3
+    rows = [
+        (
+            load.layer, job.role, load.passes, round(load.mean / steps, 3), job.ranks[load.slowest].rank,
+            round(load.most / steps, 3), round(load.uneven, 3), round(load.cost / steps, 3),
+        )
+        for load in layer_loads(job)
+    ]  # fmt: skip
+    return from_tuples(rows, "layer role passes mean_work slowest most_work uneven job_waits", _OWN)
+
+
+_COLUMNS = "layer role passes mean_rank=mean_work slowest its_time=most_work times_mean=uneven waits=job_waits"
+EXPERT_LAYERS = table(
+    "expert_layers",
+    expert_layers,
+    sql="layer role passes mean_work slowest most_work uneven job_waits",
+    json="layer role? passes mean_work slowest most_work uneven job_waits",
+    page=_COLUMNS,
+    panel=_COLUMNS,
+    row="ExpertLayerRow",
+    about="""A MoE layer of a job, counted from 0; times are means of a step, of the run where there are no steps.
+
+    ``mean_work_us`` is the time of the products of experts on the mean rank, ``most_work_us`` on ``slowest``, the rank
+    that is waited for longest; ``uneven`` the longest times over the means, ``job_waits_us`` how long the ranks wait
+    for the load of the slowest.
+    """,
+    own=_OWN.values(),
+)
+
+
+def expert_ranks(job: Job) -> Sheet:
+    """Every rank in every MoE layer of it, by layer, the one with most work first."""
+    steps, rows = max(len(job.steps), 1) * 1e3, []
+    for profile in job.ranks:
+        layers: defaultdict[int, list[ExpertPass]] = defaultdict(list)
+        for each in profile.experts:
+            layers[each.layer].append(each)
+        for layer, passes in layers.items():
+            sent = [each.sent_end - each.sent_start for each in passes if each.sent_end >= 0]
+            back = [each.back_end - each.back_start for each in passes if each.back_end >= 0]
+            tokens = [each.tokens for each in passes if each.tokens >= 0]
+            times = (
+                sum(each.work for each in passes), sum(each.work for each in passes if each.backward),
+                sum(sent) if sent else None, sum(back) if back else None,
+            )  # fmt: skip
+            rows.append(
+                (
+                    layer, profile.rank, job.role, len(passes), round(sum(tokens) / len(tokens), 1) if tokens else None,
+                    *(None if time is None else round(time / steps, 3) for time in times),
+                    any(each.fused for each in passes),
+                )
+            )  # fmt: skip
+    rows.sort(key=lambda row: (row[0], -(row[5] or 0), row[1]))
+    return from_tuples(rows, "layer rank role passes tokens work backward dispatch combine fused", _OWN)
+
+
+EXPERT_RANKS = table(
+    "expert_ranks",
+    expert_ranks,
+    sql="layer rank role passes tokens work backward dispatch combine fused",
+    json="layer rank role? passes tokens? work backward dispatch? combine? fused",
+    page="layer rank role passes tokens work its_backward=backward dispatch combine",
+    row="ExpertRankRow",
+    about="""A rank in a MoE layer; times are means of a step, of the run where there are no steps.
+
+    ``work_us`` are the products of experts, ``backward_us`` the part of it that the backward pass launched.
+    ``dispatch_us`` and ``combine_us`` are the exchanges before and after, with the waits for other ranks, null where
+    none is recorded; ``tokens`` the mean of rows that a pass computes, null without shapes.
+    """,
+    own=_OWN.values(),
+)

@@ -1,0 +1,129 @@
+"""How evenly the experts of a job are loaded: what the slowest rank of a MoE layer costs, and what even loads gain.
+
+The ranks of a group wait for each other where tokens go back. Had all of them computed as long as their mean, the last
+one had come earlier. Only the work of the products counts: what the host or a slow device delays is no load.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+import numpy as np
+from msgspec import Struct
+
+from npu_tui.jobs.blame import Blame
+from npu_tui.jobs.columns import F64, I64
+from npu_tui.jobs.model import RankProfile
+
+_PACED = 0.03
+"""A device whose other kernels take this share longer than on the median rank is slow, and its experts too."""
+_SAME_TOKENS = 1.02
+"""Ranks that compute up to this many times the rows of their mean are loaded evenly."""
+
+
+class Balance(Struct, frozen=True, eq=False):
+    """Every rank in every MoE layer of every pass that an exchange of several ranks ends, (n,) each; times in ns.
+
+    ``rank`` is a place in ``Job.ranks``, ``row`` the exchange in ``Job.blamed``, ``arrival`` the rank's one in it.
+    ``work`` is the time of the products from ``start`` to ``end`` by the rank's own clock, ``tokens`` their rows (-1:
+    unknown). ``less`` is what of the work is above the mean of the group by its load, not by its device or host;
+    negative below it. ``mean`` work, how much later each exchange begins (``cost``) and who computes longest
+    (``slowest``) are of the exchanges, (m,). ``padded``: all ranks compute equally many rows in all of them.
+    """
+
+    rank: I64
+    row: I64
+    arrival: I64
+    layer: I64
+    work: I64
+    tokens: I64
+    start: I64
+    end: I64
+    less: I64
+    mean: F64
+    cost: I64
+    slowest: I64
+    padded: bool
+
+    @property
+    def layers(self) -> list[int]:
+        """The numbers of the layers."""
+        numbers: list[int] = np.unique(self.layer).tolist()
+        return numbers
+
+
+def balance_of(ranks: Sequence[RankProfile], blamed: Blame) -> Balance | None:
+    """How evenly the experts of ``ranks`` are loaded; None where no exchange follows them on several ranks."""
+    rows = _met(ranks, blamed)
+    if rows is None:
+        return None
+    rank, arrival, layer, work, tokens, begun, end = rows
+    row = blamed.row[arrival]
+    pace = _pace(ranks)
+    count = np.bincount(row, minlength=len(blamed))
+    fair = work / pace[rank]
+    mean = np.bincount(row, fair, len(blamed)) / np.maximum(count, 1)
+    less = np.where(count[row] > 1, (fair - mean[row]) * pace[rank], 0.0)
+    known = np.bincount(row, tokens < 0, len(blamed)) == 0
+    most, usual = np.zeros(len(blamed)), np.bincount(row, tokens, len(blamed)) / np.maximum(count, 1)
+    np.maximum.at(most, row, tokens)
+    alike = known & (most <= _SAME_TOKENS * usual)
+    less[alike[row]] = 0.0  # what takes longer with as many tokens is no matter of experts
+    idle = blamed.met.table.start[blamed.call[arrival]] - end
+    least = np.full(len(blamed), np.iinfo(np.int64).max)
+    np.minimum.at(least, row, idle)
+    # A rank that stands still between its products and the exchange would come no sooner with less to compute.
+    less = np.where(less > 0, np.maximum(less - (idle - least[row]), 0), less)
+    even = np.rint(less).astype(np.int64)
+    come, sooner = np.full(len(blamed), np.iinfo(np.int64).min), np.zeros(len(blamed), np.int64)
+    start = blamed.start.copy()
+    start[arrival] -= even
+    np.maximum.at(come, blamed.row[~blamed.at_most], start[~blamed.at_most])
+    some = count > 1
+    sooner[some] = np.maximum(blamed.come - come, 0)[some]
+    order = np.lexsort((work, row))
+    slowest = np.full(len(blamed), -1)
+    slowest[row[order]] = rank[order]
+    padded = bool((known & (most == usual))[np.unique(row)].all())
+    times = np.bincount(row, work, len(blamed)) / np.maximum(count, 1)
+    return Balance(rank, row, arrival, layer, work, tokens, begun, end, even, times, sooner, slowest, padded)
+
+
+def _met(ranks: Sequence[RankProfile], blamed: Blame) -> tuple[I64, ...] | None:
+    """Place of the rank, arrival, layer, work, tokens, start, end of every MoE layer after which the ranks meet."""
+    table = blamed.met.table
+    arrival_of = np.full(len(table.rank), -1, np.int64)
+    inside = np.flatnonzero(blamed.call >= 0)
+    arrival_of[blamed.call[inside]] = inside
+    columns: list[I64] = []
+    for place, profile in enumerate(ranks):
+        passes = [row for row in profile.experts if not row.fused and row.back_start >= 0]
+        if not passes or not len(profile.calls):
+            continue
+        back, *of_pass = np.array(
+            [(row.back_start, row.layer, row.work, row.tokens, row.start, row.end) for row in passes], np.int64
+        ).T
+        call = np.minimum(np.searchsorted(profile.calls.start, back), len(profile.calls) - 1)
+        there = profile.calls.start[call] == back
+        arrival = np.where(there, arrival_of[call + int(table.first[place])], -1)
+        columns.append(np.stack((np.full(len(back), place), arrival, *of_pass))[:, arrival >= 0])
+    if len(columns) < 2:
+        return None
+    rank, arrival, *others = np.concatenate(columns, axis=1)
+    return rank, arrival, *others
+
+
+def _pace(ranks: Sequence[RankProfile]) -> F64:
+    """How many times as long as on the median rank other kernels take on each, (ranks,); 1 where that is little."""
+    times: defaultdict[str, dict[int, int]] = defaultdict(dict)
+    for place, profile in enumerate(ranks):
+        for kind in profile.paces:
+            times[kind.name][place] = kind.time
+    ratios: defaultdict[int, list[float]] = defaultdict(list)
+    for of_kind in times.values():
+        usual = float(np.median(list(of_kind.values())))
+        for place, time in of_kind.items():
+            if len(of_kind) > 1 and usual > 0:
+                ratios[place].append(time / usual)
+    pace = np.array([float(np.median(ratios[place])) if ratios[place] else 1.0 for place in range(len(ranks))])
+    return np.where(np.abs(pace - 1) > _PACED, pace, 1.0)

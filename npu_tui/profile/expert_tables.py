@@ -1,0 +1,138 @@
+"""The experts of a profile: every MoE layer of every pass, and the table of what its rank spends on them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.experts import (
+    ALL_TO_ALL,
+    KERNELS,
+    OTHER,
+    Exchanges,
+    ExpertPass,
+    exchanging,
+    expert_passes,
+    has_experts,
+)
+from npu_tui.analysis.kernels import KernelTable
+from npu_tui.profile.columns import rank_of
+from npu_tui.profile.profile import Profile
+from npu_tui.profile.table import Column, Sheet, Span, attributes, table
+from npu_tui.strings import say
+
+I64 = npt.NDArray[np.int64]
+
+
+def passes_of(profile: Profile) -> list[ExpertPass]:
+    """Every MoE layer of every pass of the whole trace by start, computed once; raises as ``Profile.collectives``."""
+    whole = profile.whole
+    return whole.known.value(passes_of, lambda: _passes(whole))
+
+
+def _passes(profile: Profile) -> list[ExpertPass]:
+    kernels = profile.all_kernels
+    if not has_experts(kernels):
+        return []
+    from npu_tui.rules.parallelism import launched_backward  # few profiles have experts
+
+    back = [facts.kernels[launched_backward(facts)] for facts in profile.facts if len(facts.kernels)]
+    backward = np.isin(kernels.item, np.concatenate([*back, np.zeros(0, np.int64)])) & (kernels.item >= 0)
+    slices = profile.trace.slices
+    windows = [step.window for step in profile.steps] + [step.window for step in profile.engine.steps]
+    begun = [window.start for window in windows if window is not None]
+    # Where no launch tells when a step begins on the device, its slice on the host does nearly.
+    begun += [int(slices.start[step.item]) for step in profile.steps if step.window is None and step.item >= 0]
+    borders = np.array(begun, np.int64)
+    return expert_passes(kernels, _exchanges(profile, kernels), borders, backward)
+
+
+def _exchanges(profile: Profile, kernels: KernelTable) -> Exchanges:
+    """Whatever may exchange tokens: kernels that do, and collectives by their groups, which are lanes."""
+    places = np.array(list(exchanging(kernels)), np.int64)
+    every, slices = profile.collectives, profile.trace.slices
+    to_all = np.array(["alltoall" in name.lower().replace("_", "") for name in every.types] + [False])[every.type]
+    start = np.concatenate((kernels.start[places], slices.start[every.item]))
+    order = np.argsort(start, kind="stable")
+    end = np.concatenate((kernels.start[places] + kernels.duration[places], slices.end[every.item]))
+    kind = np.concatenate((np.full(len(places), KERNELS), np.where(to_all, ALL_TO_ALL, OTHER)))
+    group = np.concatenate((np.zeros(len(places), np.int64), slices.lane[every.item].astype(np.int64)))
+    return Exchanges(start, end, kind, group).taken(order)
+
+
+_OWN = {
+    column.id: column
+    for column in (
+        Column("layer", "whole", "", "id"),
+        Column("passes", "whole", "", "count"),
+        Column("tokens", "real", "", "mean_count"),
+        *(Column(name, "whole", "ns", "time") for name in ("work", "dispatch", "combine")),
+        Column("fused", "flag", "", "word"),
+    )
+}
+
+
+def experts(profile: Profile) -> Sheet:
+    """The MoE layers of the part with the time of their expert products and of the exchanges around them."""
+    window = profile.window
+    layers: defaultdict[int, list[ExpertPass]] = defaultdict(list)
+    for each in passes_of(profile):
+        if window.start <= each.start < window.end:
+            layers[each.layer].append(each)
+    rows = sorted(layers.items())
+
+    def place(row: int) -> list[Span]:
+        longest = sorted(rows[row][1], key=lambda each: -each.work)
+        words = say("experts.layer", layer=rows[row][0])
+        return [Span(each.start, each.end, words=words) for each in longest]
+
+    return Sheet(
+        len(rows),
+        {
+            "rank": rank_of(profile),
+            **attributes(
+                rows,
+                "",
+                _OWN,
+                layer=lambda row: row[0],
+                passes=lambda row: len(row[1]),
+                tokens=lambda row: _mean([each.tokens for each in row[1] if each.tokens >= 0]),
+                work=lambda row: sum(each.work for each in row[1]),
+                backward=lambda row: sum(each.work for each in row[1] if each.backward),
+                dispatch=lambda row: _sum([each.sent_end - each.sent_start for each in row[1] if each.sent_end >= 0]),
+                combine=lambda row: _sum([each.back_end - each.back_start for each in row[1] if each.back_end >= 0]),
+                fused=lambda row: any(each.fused for each in row[1]),
+            ),
+        },
+        place=place,
+        lengths=lambda row: np.array([each.work for each in rows[row][1]], np.int64),
+    )
+
+
+def _sum(times: list[int]) -> int | None:
+    """The sum of ``times``, None where no exchange is recorded."""
+    return sum(times) if times else None
+
+
+def _mean(values: list[int]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+EXPERTS = table(
+    "experts",
+    experts,
+    sql="rank layer passes tokens work backward dispatch combine fused",
+    json="layer passes tokens? work backward dispatch? combine? fused",
+    page="layer passes tokens work its_backward=backward dispatch combine",
+    row="ExpertRow",
+    about="""The experts of one MoE layer, counted from 0: the time of their grouped matrix products in all passes.
+
+    ``dispatch_us`` and ``combine_us`` are the exchanges of tokens before and after, with the waits for other ranks;
+    null where none is recorded. ``backward_us`` is the part of ``work_us`` that the backward pass launched.
+    ``tokens`` is the mean of rows that a pass computes, null without shapes. ``fused`` products wait for other ranks
+    inside, as they exchange tokens themselves.
+    """,
+    own=_OWN.values(),
+)

@@ -1,0 +1,157 @@
+"""What uneven experts cost a job, against simulated jobs and their even twins; ``moe_jobs.py`` prints the table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from moe_jobs import Load, Shape, measured, simulate
+
+from npu_tui.analysis.experts import ALL_TO_ALL, OTHER, Exchanges, expert_passes
+from npu_tui.analysis.kernels import RATIOS, Coded, KernelTable
+from npu_tui.jobs.expert_tables import EXPERT_LAYERS, EXPERT_RANKS
+from npu_tui.jobs.heat import HeatSource
+from npu_tui.jobs.job import Job
+from npu_tui.jobs.opening import open_job
+from npu_tui.jobs.summarize import in_process, sources_of
+from npu_tui.output.job_report import job_report
+
+SMALL = Shape(world=4, group=4, layers=4, steps=2)
+
+
+@pytest.mark.parametrize(
+    ("situation", "shape"),
+    [
+        ("hot rank", SMALL),
+        ("moving", Shape(world=4, group=2, layers=3, steps=3, exchange="allGather", shapes=False)),
+        ("hot expert", Shape(world=4, group=4, layers=4, steps=2, trains=False, exchange="mc2", passes=2)),
+        ("balanced", SMALL),
+        ("late dispatch", SMALL),
+        ("late combine", SMALL),
+        ("slow device", SMALL),
+    ],
+)
+def test_the_load_is_named_first_with_its_gain_or_not_at_all(situation: str, shape: Shape):
+    row = measured(situation, shape, range(1))
+    assert row.wrong == []
+    assert row.layers == 1
+    assert max(row.off, default=0) < 0.1
+
+
+@pytest.fixture(scope="module")
+def hot(tmp_path_factory: pytest.TempPathFactory) -> tuple[Job, Load, Path]:
+    folder = tmp_path_factory.mktemp("hot")
+    job, load, _ = simulate("hot expert", SMALL, 2, folder)
+    return job, load, folder
+
+
+def test_tables_tell_the_times_that_were_simulated(hot: tuple[Job, Load, Path]):
+    job, load, _ = hot
+    (rank,) = load.ranks or ()
+    layers = np.concatenate((np.arange(4), np.arange(4)[::-1]))
+    twice = np.where(np.arange(8) < 4, 1, 2)[:, None]
+    for row in EXPERT_RANKS.records(job):
+        truth = (load.experts * twice)[:, layers == row.layer, row.rank].sum() / SMALL.steps / 1e3
+        assert row.work_us == pytest.approx(truth, abs=0.01)
+        assert row.tokens == pytest.approx(load.tokens[:, layers == row.layer, row.rank].mean(), abs=0.1)
+        assert row.passes == 2 * SMALL.steps
+    uneven = [row for row in EXPERT_LAYERS.records(job) if row.uneven > 1.1]
+    assert {row.slowest for row in uneven} == {rank}
+    assert sum(row.job_waits_us for row in uneven) * SMALL.steps == pytest.approx(
+        job_report(job).findings[0].gain_us, rel=0.02
+    )
+
+
+def test_the_heat_map_is_of_layers_and_its_worst_row_is_the_hot_rank(hot: tuple[Job, Load, Path]):
+    job, load, _ = hot
+    heat = HeatSource(job).heat("experts", "step")
+    assert [column.label for column in heat.columns] == ["0", "1", "2", "3"]
+    assert (heat.ranks[int(np.nansum(heat.values, axis=1).argmax())],) == load.ranks
+    assert np.abs(heat.values.sum(axis=0)).max() < 1  # above and below the mean
+
+
+def test_summaries_and_traces_tell_the_same(hot: tuple[Job, Load, Path], tmp_path: Path):
+    job, _, folder = hot
+    list(in_process(sources_of([folder], (0, 1)), tmp_path, True))
+    told, again = (job_report(one) for one in (job, open_job(tmp_path)))
+    assert told.expert_ranks == again.expert_ranks
+    assert [row.title for row in told.findings] == [row.title for row in again.findings]
+
+
+def _table(rows: list[tuple[str, int, int, str]]) -> KernelTable:
+    """Kernels of (type, start, duration, shapes)."""
+    count = len(rows)
+    start, length = (np.array([row[at] for row in rows], np.int64) for at in (1, 2))
+    types, shapes = Coded.of([row[0] for row in rows]), Coded.of([row[3] or None for row in rows])
+    none, unknown = Coded([], np.full(count, -1, np.int64)), np.full(count, np.nan)
+    return KernelTable(
+        np.arange(count), start, length, np.zeros(count, np.int64), types, types, none, shapes, none, none, none,
+        unknown, unknown, dict.fromkeys(RATIOS, unknown), unknown,
+    )  # fmt: skip
+
+
+def _exchanges(*rows: tuple[int, int, int, int]) -> Exchanges:
+    return Exchanges(*np.array(rows or np.zeros((0, 4)), np.int64).reshape(-1, 4).T)
+
+
+def test_an_all_to_all_around_attention_is_no_exchange_of_tokens():
+    rows = [(kind, 100 * at, 40, "8,16;4,16,32") for at in range(6) for kind in ("FlashAttention", "GroupedMatmul")]
+    rows = [(kind, start + 50 * (kind == "GroupedMatmul"), 30, shapes) for kind, start, _, shapes in rows]
+    sequence = [(100 * at - 10, 100 * at, ALL_TO_ALL, 7) for at in range(6)]
+    tokens = [(100 * at + edge, 100 * at + edge + 8, ALL_TO_ALL, 3) for at in range(6) for edge in (40, 81)]
+    both = _exchanges(*sorted(sequence + tokens))
+    passes = expert_passes(_table(rows), both, np.array([300]), np.zeros(12, np.bool_))
+    assert [(each.layer, each.work, each.tokens) for each in passes] == [(layer, 30, 8) for layer in (0, 1, 2, 0, 1, 2)]
+    assert [each.back_start % 100 for each in passes] == [81] * 6
+    assert [each.sent_start % 100 for each in passes] == [40] * 6
+
+
+def test_gradients_that_are_reduced_meanwhile_split_no_layer():
+    rows = [("GroupedMatmul", 100 * at + part, 20, "") for at in range(4) for part in (0, 30)]
+    tokens = [(100 * at + 60, 100 * at + 70, ALL_TO_ALL, 1) for at in range(4)]
+    reduced = [(100 * at + 25, 100 * at + 55, OTHER, 2) for at in range(4)]
+    passes = expert_passes(_table(rows), _exchanges(*sorted(tokens + reduced)), np.zeros(0), np.zeros(8, np.bool_))
+    assert [each.work for each in passes] == [40] * 4
+
+
+def test_layers_are_counted_from_the_end_where_the_backward_pass_computes_them_again():
+    rows = [("GroupedMatmul", 100 * at, 50, "") for at in range(9)]
+    around = _exchanges(*((100 * at + 60, 100 * at + 90, ALL_TO_ALL, 1) for at in range(9)))
+    backward = np.arange(9) >= 3
+    passes = expert_passes(_table(rows), around, np.zeros(0), backward)
+    assert [each.layer for each in passes] == [0, 1, 2, 2, 2, 1, 1, 0, 0]
+
+
+def test_products_that_exchange_themselves_wait_inside():
+    rows = [("FlashAttention", 0, 10, ""), ("AlltoAllvGroupedMatMul", 10, 50, ""), ("FlashAttention", 70, 10, ""),
+            ("AlltoAllvGroupedMatMul", 80, 50, "")]  # fmt: skip
+    passes = expert_passes(_table(rows), _exchanges(), np.zeros(0), np.zeros(4, np.bool_))
+    assert [(each.layer, each.fused, each.back_start) for each in passes] == [(0, True, -1), (1, True, -1)]
+
+
+def test_a_capacity_that_all_ranks_compute_costs_nothing_and_is_said(tmp_path: Path):
+    simulate("hot rank", SMALL, 1, tmp_path)
+    for rank in range(SMALL.world):  # every rank computes 4096 rows, whatever it was sent
+        file = tmp_path / f"rank{rank}_ascend_pt" / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv"
+        lines = file.read_text().splitlines()
+        file.write_text(
+            "\n".join(
+                line.rpartition(',"')[0] + ',"4096,2048;8,2048,1408"' if "GroupedMatmul" in line else line
+                for line in lines
+            )
+        )
+    report = job_report(open_job(tmp_path, True))
+    assert all(row.id != "EXPERT.LOAD" for row in report.findings)
+    assert any("padded to a capacity" in reason for reason in report.not_checked)
+
+
+def test_one_rank_tells_its_own_times_and_no_cost(hot: tuple[Job, Load, Path], capsys: pytest.CaptureFixture[str]):
+    from npu_tui.cli.main import main
+
+    assert main(["report", str(hot[2] / "rank1_ascend_pt"), "--format", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [row["layer"] for row in report["experts"]] == [0, 1, 2, 3]
+    assert all(row["combine_us"] > 0 and row["passes"] == 4 for row in report["experts"])
+    assert all(not row["id"].startswith("EXPERT") for row in report["findings"])
