@@ -382,8 +382,9 @@ class RankProfile(Struct, frozen=True):
 
     ``role`` is that in a job of several roles, ``in_step`` the step that the folder names, ``process`` the host and
     process that recorded it, which roles that share a card share; ``stints`` say when it worked, on the ``device`` of
-    its host. ``folders`` are the profiles (step, path) of a rank that recorded each step for itself. ``experts`` are what a
-    trace shows of MoE layers, ns since 1970, ``paces`` how long its other kernels take.
+    its host. ``folders`` are the profiles (step, path) of a rank that recorded each step for itself.
+
+    ``experts`` are what a trace shows of MoE layers, ns since 1970, ``paces`` how long its other kernels take.
     """
 
     rank: int

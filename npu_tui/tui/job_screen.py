@@ -50,7 +50,7 @@ class JobPanel(Panel):
 
     def __init__(self) -> None:
         super().__init__()
-        self._counts = dict.fromkeys(JOB_KEYS, 0)  # until the job is read
+        self._counts = {tab: 0 for tab in JOB_KEYS if tab != "job_experts"}  # until the job is read
 
     def share(self, height: int, above: int, more: int = 0) -> None:
         """Take what a terminal of ``height`` rows has left below a head and pictures of ``above`` rows.
