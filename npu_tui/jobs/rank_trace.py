@@ -41,7 +41,7 @@ from npu_tui.jobs.rank_files import call_name
 from npu_tui.jobs.stints import stints_added
 from npu_tui.load.find import Source
 from npu_tui.load.load import load
-from npu_tui.profile.expert_tables import passes_of
+from npu_tui.profile.expert_tables import expert_layers_of
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.intervals import intersection, union
 from npu_tui.trace.kineto import is_kineto
@@ -165,7 +165,7 @@ def _since_1970(profile: Profile) -> Iterator[ExpertPass]:
     """The MoE layers of the passes of ``profile``, ns since 1970."""
     begun = profile.trace.start_ns
     times = ("start", "end", "sent_start", "sent_end", "back_start", "back_end")
-    for row in passes_of(profile)[:_MOST_PASSES]:
+    for row in expert_layers_of(profile)[:_MOST_PASSES]:
         known = {name: getattr(row, name) for name in times}
         yield replace(row, **{name: time + begun for name, time in known.items() if time >= 0})
 

@@ -26,10 +26,10 @@ from npu_tui.strings import say
 I64 = npt.NDArray[np.int64]
 
 
-def passes_of(profile: Profile) -> list[ExpertPass]:
+def expert_layers_of(profile: Profile) -> list[ExpertPass]:
     """Every MoE layer of every pass of the whole trace by start, computed once; raises as ``Profile.collectives``."""
     whole = profile.whole
-    return whole.known.value(passes_of, lambda: _passes(whole))
+    return whole.known.value(expert_layers_of, lambda: _passes(whole))
 
 
 def _passes(profile: Profile) -> list[ExpertPass]:
@@ -78,7 +78,7 @@ def experts(profile: Profile) -> Sheet:
     """The MoE layers of the part with the time of their expert products and of the exchanges around them."""
     window = profile.window
     layers: defaultdict[int, list[ExpertPass]] = defaultdict(list)
-    for each in passes_of(profile):
+    for each in expert_layers_of(profile):
         if window.start <= each.start < window.end:
             layers[each.layer].append(each)
     rows = sorted(layers.items())
