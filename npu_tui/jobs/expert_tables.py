@@ -6,7 +6,7 @@ Times are means of a step in us, of the run where no steps are recorded.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from npu_tui.analysis.experts import ExpertPass
 from npu_tui.jobs.expert_loads import layer_loads
@@ -65,7 +65,8 @@ EXPERT_LAYERS = table(
 
 def expert_ranks(job: Job) -> Sheet:
     """Every rank in every MoE layer of it, by layer, the one with most work first."""
-    steps, rows = max(len(job.steps), 1) * 1e3, []
+    steps = max(len(job.steps), 1) * 1e3
+    rows: list[tuple[Any, ...]] = []
     for profile in job.ranks:
         layers: defaultdict[int, list[ExpertPass]] = defaultdict(list)
         for each in profile.experts:

@@ -97,7 +97,7 @@ def with_trace(profile: RankProfile, source: Source) -> RankProfile:
         passes=passes_of(measured, calls),
     )
     for part in measured.devices:
-        if part.slices is not None and part.slices.collective.any():
+        if part.slices is not None and (part.slices.collective.any() or of_rank.experts):
             work = _work_of(measured, part, part.slices, calls)
             return replace(of_rank, work=work, busy=_busy_in(measured, part.slices, calls))
     return of_rank
