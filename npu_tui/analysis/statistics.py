@@ -22,7 +22,7 @@ _EXACT_SIZE = 120
 """Samples in all up to which the distribution is counted; above, it is normal to many digits."""
 _VISIBLE = 2.87
 """Sum of the normal quantiles of 5 % (two sides) and 80 % power, with 2.5 % for unequal spreads."""
-_MAD_TO_SIGMA = 1.4826
+MAD_TO_SIGMA = 1.4826
 
 
 class Shift(Struct, frozen=True):
@@ -111,7 +111,7 @@ def visible_change(base: F64, new: F64) -> float | None:
     if not several:
         return None
     residuals = np.concatenate(several)
-    sigma = _MAD_TO_SIGMA * float(np.median(np.abs(residuals)))
+    sigma = MAD_TO_SIGMA * float(np.median(np.abs(residuals)))
     return _VISIBLE * sigma * math.sqrt(1 / len(base) + 1 / len(new))
 
 

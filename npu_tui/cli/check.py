@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from npu_tui.cli.log import FOLDER, add_log, measured_run
 from npu_tui.cli.options import REPORTING, add_profile, allowed_loss, lost_in, opened_profile, part_of, thresholds_of
 from npu_tui.cli.parser import Parser
 from npu_tui.cli.streams import drop_output, write
@@ -19,10 +20,12 @@ if TYPE_CHECKING:
     from npu_tui.gate.answer import Answer
     from npu_tui.gate.checks import Check
     from npu_tui.gate.memory import MemoryLimit
+    from npu_tui.jobs.history import Run
     from npu_tui.profile.profile import Profile
     from npu_tui.trace.message import Message
 
 PASSED, FAILED = 0, 1
+_FEWEST_RUNS = 4
 
 
 def run_check(parser: Parser, options: argparse.Namespace) -> int:
@@ -56,6 +59,9 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
 
     if is_pickle(Path(options.path)):
         return _check_snapshot(parser, options, memory_limits, [limit.measure for limit in limits], severity)
+    logged = _logged(parser, options)
+    if logged is not None and not (limits or memory_limits or severity or options.baseline or options.write_baseline):
+        return _check_log(parser, options, tolerances, logged)
     from npu_tui.gate.measures import baseline, read_baseline, write_baseline
 
     base = read_baseline(Path(options.baseline)) if options.baseline else None
@@ -72,12 +78,18 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
     checks = limit_checks(measured, limits) + finding_checks(found, severity, only, ignore, lost)
     checks += unmeasured([limit.measure for limit in memory_limits], say("gate.memory.no_snapshot"))
     losses: list[Mapping[Evidence, Message]] = [lost]
-    if options.against:
+    notes: list[str] = []
+    if logged is not None:
+        from npu_tui.jobs.history import run_of
+
+        run = run_of(part.whole, "", "", "links" not in lost)
+        compared, notes = _log_checks(options, run, tolerances, logged, lost.get("slices"), allowed)
+        checks += compared
+    elif options.against:
         compared, of_base = _against(part.whole, options, tolerances, verdicts, lost, allowed)
         checks += compared
         losses.append(of_base)
     checks = trace_checks(losses, options.write_baseline is not None) + checks
-    notes = []
     if base is not None:
         checks += baseline_checks(measured, base, tolerances)
         notes += differences(found, base)
@@ -190,6 +202,7 @@ def check_options(parser: Parser) -> None:
     parser.add_argument("--max-fragmentation", metavar="SHARE", help=say("gate.max_fragmentation"))
     parser.add_argument("--fail-on", metavar="WHAT", help=say("gate.fail_on"))
     parser.add_argument("--against", metavar="BASE", help=say("gate.against"))
+    add_log(parser)
     parser.add_argument("--only", action="append", default=[], metavar="IDS", help=say("gate.only"))
     parser.add_argument("--ignore", action="append", default=[], metavar="IDS", help=say("gate.ignore"))
     parser.add_argument("--baseline", metavar="FILE", help=say("gate.baseline_option"))
@@ -233,6 +246,44 @@ def _against(
     of_base = lost_in(base, allowed)
     comparison = Comparison(Side(base), Side(profile), Tolerance(**known))
     return against_checks(comparison, tolerances, verdicts, (lost, of_base)), of_base
+
+
+def _logged(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int | None:
+    """How many runs of a log ``--against`` names; None where it names none."""
+    from npu_tui.gate.history import last_of
+
+    last = None if options.against is None else last_of(options.against)
+    if last is None and options.log is not None:
+        parser.error(say("gate.useless", option="--log", other="--against log:last-10"))
+    if last is not None and last < _FEWEST_RUNS:
+        parser.error(say("gate.log.bad", text=options.against, fewest=_FEWEST_RUNS))
+    return last
+
+
+def _check_log(
+    parser: argparse.ArgumentParser, options: argparse.Namespace, tolerances: dict[str, float], last: int
+) -> int:
+    """Hold a profile or a job against a log, and nothing else."""
+    from npu_tui.gate.answer import Answer
+
+    run, lost = measured_run(parser, options, "", "")
+    checks, notes = _log_checks(options, run, tolerances, last, lost, allowed_loss(parser, options))
+    return _told(Answer(options.path, checks, notes, options.allow_unmeasured), options.format)
+
+
+def _log_checks(
+    options: argparse.Namespace,
+    run: Run,
+    tolerances: dict[str, float],
+    last: int,
+    lost: Message | None,
+    allowed: float,
+) -> tuple[list[Check], list[str]]:
+    """The checks of ``run`` against the log that ``options`` name. Raises ``InputError`` where there is none."""
+    from npu_tui.gate.history import log_checks
+    from npu_tui.jobs.history import read_log
+
+    return log_checks(read_log(Path(options.log or FOLDER)), run, last, tolerances, lost, allowed)
 
 
 def _refuse_useless(parser: argparse.ArgumentParser, options: argparse.Namespace, severity: str | None) -> None:

@@ -43,6 +43,7 @@ _COMMANDS = {
     "screenshot": Command("look", "explore", "cli.screenshot"),
     "watch": Command("look", "watch", "watch.description", "watch.epilog"),
     "mcp": Command("look", "mcp", "mcp.description", "mcp.epilog"),
+    "log": Command("gate", "log", "log.description", "log.epilog"),
     "check": Command("gate", "check", "gate.description", "gate.epilog"),
     "index": Command("files", "files", "cli.index"),
     "cache": Command("files", "files", "cache.help"),

@@ -113,7 +113,8 @@ def _line(check: Check) -> str:
     name = _name(check.id)
     if check.status == "not_measured":
         why = check.text or say("report.unknown")
-        return say("gate.unknown.baseline" if check.kind == "baseline" else "gate.unknown", name=name, why=why)
+        keys = {"baseline": "gate.unknown.baseline", "log": "gate.unknown.log"}
+        return say(keys.get(check.kind, "gate.unknown"), name=name, why=why)
     if check.value_bytes is not None and check.allowed_bytes is not None:
         return _memory(check, name, check.value_bytes, check.allowed_bytes)
     value, most, over = check.value_us, check.allowed_us, check.over_us
@@ -121,12 +122,12 @@ def _line(check: Check) -> str:
     assert most is not None
     assert over is not None
     distance = say("gate.above" if over > 0 else "gate.below", over=time_text(abs(over)))
-    if check.kind == "baseline":
+    if check.kind in ("baseline", "log"):
         assert check.base_us is not None
         assert check.tolerance is not None
         change = say("gate.new") if check.change is None else f"{check.change:+.1%}"
         return say(
-            "gate.baseline", name=name, value=time_text(value), base=time_text(check.base_us), change=change,
+            f"gate.{check.kind}", name=name, value=time_text(value), base=time_text(check.base_us), change=change,
             tolerance=share_text(check.tolerance), most=time_text(most), distance=distance,
         )  # fmt: skip
     if check.allowed_share is None:

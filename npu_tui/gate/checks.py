@@ -32,7 +32,7 @@ from npu_tui.trace.text import parse_duration
 SEVERITIES = ("high", "medium", "low")
 """What ``--fail-on`` takes, the gravest first; a finding that only informs fails nothing."""
 
-Kind = Literal["limit", "baseline", "compared", "finding", "trace"]
+Kind = Literal["limit", "baseline", "compared", "log", "finding", "trace"]
 Status = Literal["pass", "fail", "not_measured"]
 _PASSES: dict[bool, Status] = {True: "pass", False: "fail"}
 
@@ -42,7 +42,7 @@ class Check(Struct, frozen=True):
 
     What does not apply or is not known is None.
 
-    ``id`` is the measure or the finding. Against a baseline ``allowed_us`` includes tolerance and noise.
+    ``id`` is the measure or the finding. Against a baseline or a log ``allowed_us`` includes tolerance and noise.
     """
 
     kind: Kind

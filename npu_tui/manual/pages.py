@@ -8,8 +8,8 @@ TUTORIALS = ("first", "launches", "idle", "operators", "slow-rank", "peak", "cha
 """One question each, from the first key to the fix."""
 
 TOPICS = (
-    *TUTORIALS, "screen", "keys", "search", "report", "ranks", "compare", "query", "python", "crop", "ci", "settings",
-    "formats", "speed", "terminals", "browser", "agents", "skill",
+    *TUTORIALS, "screen", "keys", "search", "report", "ranks", "compare", "query", "python", "crop", "ci", "history",
+    "settings", "formats", "speed", "terminals", "browser", "agents", "skill",
 )  # fmt: skip
 """All topics, from the first minutes to what scripts need."""
 

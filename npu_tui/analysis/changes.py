@@ -1,0 +1,221 @@
+"""Where a series of runs changes its level: few, noisy values, some of them outliers, in the order of their runs.
+
+A change is looked for as one place that parts the runs, and as a stretch between two places (binary and circular
+binary segmentation: Olshen and others, 2004), on values whose outliers are drawn in. How often chance would do as well
+is counted over the same values in other orders: no noise is assumed but that its order means nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.analysis.statistics import FEWEST, LEVEL, MAD_TO_SIGMA, shift
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+
+MOST = 150
+"""Runs that are looked at, the last ones."""
+_RISK = 0.03
+"""How often chance alone may make a change in a history."""
+_ORDERS = 499
+_AT_ONCE = 1 << 21
+"""Numbers of one table of permuted sums."""
+_DRAWN_IN = 2.0
+_OUTLYING = 5.0
+"""Standard deviations from the median: what is drawn in, and what is no sample of a level."""
+_LEAST_SPREAD = 0.0005
+_LEAST_CHANGE = 0.001
+"""Shares of the level: runs that agree better are said to spread by as much; a smaller change is none."""
+_SHOWN = 5.0
+"""Standard errors of a difference of levels that are found in four of five histories (simulated)."""
+_NEAR = 60
+"""Runs on either side of a change that tell how large it is."""
+_FAR = 9.0
+"""A squared distance from a level, in variances, from which on a run tells no more about the place of a change."""
+
+
+class Change(NamedTuple):
+    """The level changes from run ``place - 1`` to ``place``; the new one begins with run ``first`` to ``last`` (95 %).
+
+    ``delta`` is how far the new level lies above the old one, ``low`` to ``high`` its 95 % interval, ``p`` that of the
+    rank test between both.
+    """
+
+    place: int
+    first: int
+    last: int
+    delta: float
+    low: float
+    high: float
+    p: float
+
+
+class Course(Struct, frozen=True):
+    """The ``changes`` of a series in order; or its ``drift`` from run to run, where a line fits better.
+
+    ``visible`` is the smallest change of the last level that four runs would show, None with fewer than four of it.
+    ``ahead`` counts the last runs that are off that level, too few to tell.
+    """
+
+    changes: tuple[Change, ...]
+    drift: float | None
+    visible: float | None
+    ahead: int
+
+
+class Expected(NamedTuple):
+    """What one more run of a level would be: ``centre`` within ``reach`` (95 %); ``runs`` are those of the level."""
+
+    centre: float
+    reach: float
+    runs: F64
+
+
+def course(values: F64) -> Course:
+    """How the level of ``values`` (n,) runs, all in the order of their runs and above 0."""
+    values = np.asarray(values, np.float64)[-MOST:]
+    places = _places(values, 0, _RISK)
+    drift = _drift(values, places)
+    if drift is not None:
+        return Course((), drift, None, 0)
+    changes = _told(values, places)
+    last = values[changes[-1].place if changes else 0 :]
+    ahead = _ahead(last)
+    level = last[: len(last) - ahead]
+    visible = _SHOWN * _spread(level) * math.sqrt(1 / FEWEST + 1 / len(level)) if len(level) >= FEWEST else None
+    return Course(changes, None, visible, ahead)
+
+
+def expected(level: F64) -> Expected | None:
+    """What one more run of ``level`` (n,) would be; None with fewer than four runs that are no outliers."""
+    kept = level[np.abs(level - np.median(level)) <= _OUTLYING * _scale(level)] if len(level) else level
+    if len(kept) < FEWEST:
+        return None
+    reach = _quantile(len(kept) - 1) * _spread(kept) * math.sqrt(1 + 1 / len(kept))
+    return Expected(float(kept.mean()), reach, kept)
+
+
+def _quantile(freedom: int) -> float:
+    """The 97.5 % quantile of Student's t, to 0.03 from three degrees of freedom on (expansion of Fisher, 1941)."""
+    z = 1.959964
+    terms = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    return z + sum(term / float(freedom**power) for power, term in enumerate(terms, 1))
+
+
+def _spread(level: F64) -> float:
+    return max(float(level.std(ddof=1)), _LEAST_SPREAD * float(level.mean()))
+
+
+def _scale(values: F64) -> float:
+    """The standard deviation of most of ``values``."""
+    median = float(np.median(values))
+    return max(MAD_TO_SIGMA * float(np.median(np.abs(values - median))), _LEAST_SPREAD * median)
+
+
+def _drawn_in(values: F64) -> F64:
+    median, reach = float(np.median(values)), _DRAWN_IN * _scale(values)
+    return np.clip(values, median - reach, median + reach) - median
+
+
+def _places(values: F64, start: int, risk: float) -> list[int]:
+    """Where ``values`` change, each part by itself until chance would do as well; counted from ``start``."""
+    count = len(values)
+    if count < 2 * FEWEST:
+        return []
+    drawn = _drawn_in(values)
+    low, high = np.triu_indices(count + 1, FEWEST)
+    length = high - low
+    edge = (low == 0) | (high == count)
+    apart = (count - length >= FEWEST) & ((low == 0) | (low >= FEWEST)) & ((high == count) | (count - high >= FEWEST))
+    low, high, length, edge = low[apart], high[apart], length[apart], edge[apart]
+    weight = np.sqrt(length * (count - length) / count)
+    sums = np.append(0.0, np.cumsum(drawn))
+    score = np.abs(sums[high] - sums[low] - length / count * sums[-1]) / weight
+    orders = np.random.default_rng(count).permuted(np.tile(np.arange(count), (_ORDERS, 1)), axis=1)
+    chance = np.concatenate(
+        [
+            _best(drawn[part], low, high, weight, edge)
+            for part in np.array_split(orders, math.ceil(_ORDERS * len(low) / _AT_ONCE))
+        ]
+    )
+    # A place and a stretch are held against their own chance: there are far more stretches.
+    usual = np.maximum(np.quantile(chance, 1 - risk, axis=0), 1e-300)
+    found = np.array([score[edge].max(), score[~edge].max(initial=0.0)]) / usual
+    best = int(np.where(edge, score / usual[0], score / usual[1]).argmax())
+    cuts = [cut for cut in (int(low[best]), int(high[best])) if 0 < cut < count]
+    as_good = int(((chance / usual).max(1) >= found.max() * (1 - 1e-9)).sum())
+    if (1 + as_good) / (1 + _ORDERS) > risk:
+        return []
+    parts = [0, *cuts, count]
+    inner = [place for a, b in pairwise(parts) for place in _places(values[a:b], start + a, risk * (b - a) / count)]
+    return sorted([*(start + cut for cut in cuts), *inner])
+
+
+def _best(drawn: F64, low: I64, high: I64, weight: F64, edge: npt.NDArray[np.bool_]) -> F64:
+    """The highest score of a place and of a stretch in each row of ``drawn`` (orders, n); (orders, 2)."""
+    count = drawn.shape[1]
+    sums = np.concatenate((np.zeros((len(drawn), 1)), np.cumsum(drawn, axis=1)), axis=1)
+    score = np.abs(sums[:, high] - sums[:, low] - (high - low) / count * sums[:, -1:]) / weight
+    return np.stack((score[:, edge].max(1), score[:, ~edge].max(1, initial=0.0)), axis=1)
+
+
+def _drift(values: F64, places: list[int]) -> float | None:
+    """How much ``values`` grow from run to run, where a line says more of them than levels between ``places`` do."""
+    if not places:
+        return None
+    drawn, run = _drawn_in(values), np.arange(len(values))
+    slope, at_start = np.polyfit(run, drawn, 1)
+    of_line = float(((drawn - slope * run - at_start) ** 2).sum())
+    of_levels = sum(float(((part - part.mean()) ** 2).sum()) for part in np.split(drawn, places))
+    least = len(values) * (_LEAST_SPREAD * float(np.median(values))) ** 2
+    bits = len(values) * math.log(max(of_line, least) / max(of_levels, least))
+    return float(slope) if bits < 2 * (len(places) - 1) * math.log(len(values)) else None
+
+
+def _told(values: F64, places: list[int]) -> tuple[Change, ...]:
+    """The changes at ``places``, each between its neighbours, without those that are small or not sure."""
+    told: list[Change] = []
+    for number, place in enumerate(places):
+        begin = told[-1].place if told else 0
+        end = places[number + 1] if number + 1 < len(places) else len(values)
+        first, place, last = _interval(values[begin:end], place - begin)
+        moved = shift(values[begin : begin + place][-_NEAR:], values[begin + place : end][:_NEAR])
+        if moved is None or moved.p > LEVEL:
+            continue
+        if abs(moved.estimate) >= _LEAST_CHANGE * float(np.median(values)):
+            told.append(
+                Change(begin + place, begin + first, begin + last, moved.estimate, moved.low, moved.high, moved.p)
+            )
+    return tuple(told)
+
+
+def _interval(values: F64, place: int) -> tuple[int, int, int]:
+    """First, likeliest and last place (95 %) of the one change of ``values``, which lies near ``place``."""
+    levels = [float(np.median(side)) for side in (values[:place], values[place:])]
+    scale = _scale(np.concatenate((values[:place] - levels[0], values[place:] - levels[1])) + levels[0])
+    before, after = (np.minimum(((values - level) / scale) ** 2, _FAR) for level in levels)
+    cost = (np.append(0.0, np.cumsum(before)) + np.append(np.cumsum(after[::-1])[::-1], 0.0)) / 2
+    cost = cost[FEWEST : len(values) - FEWEST + 1]
+    share = np.exp(cost.min() - cost)
+    order = np.argsort(-share, kind="stable")
+    kept = order[: int(np.searchsorted(np.cumsum(share[order]), (1 - LEVEL) * share.sum())) + 1]
+    return FEWEST + int(kept.min()), FEWEST + int(order[0]), FEWEST + int(kept.max())
+
+
+def _ahead(level: F64) -> int:
+    """How many of the last runs of ``level``, fewer than four, are off the runs before them, all on one side."""
+    for ahead in range(FEWEST - 1, 0, -1):
+        usual = expected(level[:-ahead])
+        if usual is None:
+            continue
+        off = level[-ahead:] - usual.centre
+        if (off > usual.reach).all() or (off < -usual.reach).all():
+            return ahead
+    return 0

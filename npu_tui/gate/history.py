@@ -1,0 +1,81 @@
+"""A run held against the last ones of a log, with the noise between them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+from npu_tui.analysis.changes import course, expected
+from npu_tui.analysis.statistics import FEWEST
+from npu_tui.compare.comparison import Tolerance
+from npu_tui.gate.checks import Check, Status
+from npu_tui.jobs.history import Log, Run
+from npu_tui.strings import say, words
+from npu_tui.trace.message import Message
+
+_FIELDS = {
+    "step": "step_us", "computing": "computing_us", "exposed_communication": "exposed_us", "free": "free_us",
+    "lost": "lost_us",
+}  # fmt: skip
+_AGAINST = re.compile(r"log:last-(\d{1,6})")
+
+
+def last_of(text: str) -> int | None:
+    """How many runs ``log:last-10`` names; None where ``text`` names a profile, 0 for a log in any other way."""
+    match = _AGAINST.fullmatch(text)
+    return int(match[1]) if match else 0 if text.startswith("log:") else None
+
+
+def log_checks(
+    log: Log, run: Run, last: int, tolerances: Mapping[str, float], lost: Message | None, allowed_loss: float = 0.0
+) -> tuple[list[Check], list[str]]:
+    """The checks of ``run`` against the ``last`` runs of ``log`` that were recorded like it, and what to say of them.
+
+    The runs before a change of the level do not count. The step and its computing time are checked, and the parts that
+    ``tolerances`` name; of an engine the step of each kind. A run may be longer than their mean by its tolerance, or by
+    what one more run of the level would be (95 %). Nothing is measured with ``lost`` evidence, or where more than
+    ``allowed_loss`` of the files of the log cannot be read.
+    """
+    others = [other for other in log.runs if other.series == run.series]
+    if others and others[-1].id == run.id:  # it was added already
+        others.pop()
+    if lost is None and log.damaged > allowed_loss * (log.damaged + len(log.runs)):
+        lost = next(problem for problem in log.problems if problem.code == "log.damaged")
+    limits = {"step": Tolerance().step, "computing": Tolerance().computing} | {
+        name: tolerance for name, tolerance in tolerances.items() if name in _FIELDS
+    }
+    checks: list[Check] = []
+    notes: list[str] = []
+    for times in run.times:
+        steps = np.array([other.time(times.kind, "step_us") or 0.0 for other in others])
+        known = [other for other, step in zip(others, steps, strict=True) if step > 0]
+        told = course(steps[steps > 0])
+        level = known[max(len(known) - last, told.changes[-1].place if told.changes else 0) :]
+        for name, tolerance in limits.items():
+            if times.kind is not None and name != "step":
+                continue
+            id_ = name if times.kind is None else f"{times.kind}:p50"
+            value = getattr(times, _FIELDS[name])
+            parts = [other.time(times.kind, _FIELDS[name]) for other in level]
+            usual = expected(np.array([part for part in parts if part is not None], np.float64))
+            if value is None and usual is None and name not in tolerances:
+                continue
+            why = words(lost) if lost is not None else None
+            if why is None and value is None:
+                why = say("report.unknown")
+            if why is None and usual is None:
+                why = say("gate.log.few", count=len(level), fewest=FEWEST)
+            if why is not None or usual is None or value is None:
+                checks.append(Check("log", id_, "not_measured", value, tolerance=tolerance, text=why or ""))
+                continue
+            most = usual.centre + max(tolerance * usual.centre, usual.reach)
+            share = most / usual.centre - 1 if usual.centre else tolerance
+            status: Status = "pass" if value <= most else "fail"
+            base = round(usual.centre, 3)
+            checks.append(Check("log", id_, status, value, round(most, 3), base_us=base, tolerance=share))
+            if name == "step":
+                reach = usual.reach / usual.centre
+                notes.append(say("gate.log.level", count=len(usual.runs), first=level[0].label, reach=reach))
+    return checks, notes

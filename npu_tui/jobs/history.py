@@ -1,0 +1,284 @@
+"""The history of a run: one small file a run in a folder that a team shares, and what a profile or a job says for one.
+
+A file is one JSON object, written whole and never changed, so that folders are merged by copying files. Whoever adds a
+run gives its file a name of its own. What is no file of this kind, or a damaged one, is counted and left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import statistics
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from npu_tui.analysis.steps import warm_up_steps
+from npu_tui.jobs.job import Job
+from npu_tui.load.errors import InputError
+from npu_tui.profile.engine_tables import ENGINE_STEPS
+from npu_tui.profile.profile import Profile
+from npu_tui.profile.table import Record, us
+from npu_tui.profile.work_tables import STEPS
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.side_file import read_regular
+from npu_tui.trace.text import printable
+
+ENDING = ".run.json"
+"""How the names of the files of a log end."""
+_LARGEST = 1 << 16
+_MOST_US = 1e15
+_VERSIONS = ("cann_version", "torch_npu_version", "mindspore_version")
+_CALLS = ("annotations", "graphs", "rhythm")
+
+Per = Literal["step", "engine_step", "run"]
+
+
+class Times(Struct, frozen=True, kw_only=True):
+    """The median of the steps of one ``kind`` (None: training), warm-up left out, in µs; None is unknown.
+
+    ``steps`` counts them. The parts are medians of their own and need not add up.
+    """
+
+    kind: str | None = None
+    PARTS: ClassVar = ("computing_us", "exposed_us", "free_us", "lost_us")
+
+    steps: int
+    step_us: float | None
+    computing_us: float | None = None
+    exposed_us: float | None = None
+    free_us: float | None = None
+    lost_us: float | None = None
+
+
+class Run(Struct, frozen=True, kw_only=True):
+    """One run as its file has it. ``id`` tells the profile that was measured; ``when`` orders the runs (ISO 8601, UTC).
+
+    ``per`` is what ``times`` are of: the steps of training, those of an engine by kind, or the whole run, which then
+    counts as one step, where none are marked. ``setup`` are versions and the chip.
+    """
+
+    format: Literal["npu-tui run"] = "npu-tui run"
+    schema_version: Literal[1] = 1
+    id: str
+    label: str
+    when: str
+    path: str
+    per: Per
+    ranks: int
+    level: int | None
+    setup: dict[str, str]
+    times: list[Times]
+
+    @property
+    def series(self) -> tuple[Per, int, int | None, str | None]:
+        """What runs must have in common to be of one level: what times are of, ranks, profiler level, chip."""
+        return self.per, self.ranks, self.level, self.setup.get("chip")
+
+    def of(self, kind: str | None) -> Times | None:
+        """Its times of the steps of ``kind``."""
+        return next((times for times in self.times if times.kind == kind), None)
+
+    def time(self, kind: str | None, name: str) -> float | None:
+        """The time ``name`` of ``Times`` of the steps of ``kind``, µs; None is unknown."""
+        times: float | None = getattr(self.of(kind), name, None)
+        return times
+
+
+class Log(Struct, frozen=True):
+    """The ``runs`` of a folder by time; ``problems`` tell of its other files, of which ``damaged`` cost a run each."""
+
+    path: str
+    runs: list[Run]
+    problems: list[Message]
+    damaged: int
+
+
+def read_log(folder: Path) -> Log:
+    """The log in ``folder``. Raises ``InputError`` where there is no such folder."""
+    try:
+        files = sorted(file for file in folder.iterdir() if not file.name.startswith("."))
+    except OSError as error:
+        raise InputError(message("log.none", path=str(folder), why=error.strerror or str(error))) from error
+    runs: dict[bytes, tuple[str, Run]] = {}
+    problems: list[Message] = []
+    foreign = copies = damaged = 0
+    for file in files:
+        if not file.name.endswith(ENDING):
+            foreign += 1
+            continue
+        try:
+            content = read_regular(file, _LARGEST)
+            run = _checked(msgspec.json.decode(content, type=Run))
+        except (OSError, ValueError, RecursionError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            problems.append(message("log.damaged", file=printable(file.name), why=printable(why or "")))
+            damaged += 1
+            continue
+        copies += content in runs
+        runs.setdefault(content, (file.name, run))
+    if copies:
+        problems.append(message("log.copies", count=copies))
+    if foreign:
+        problems.append(message("log.foreign", count=foreign))
+    ordered = sorted(runs.values(), key=lambda row: (_time(row[1].when), row[0]))
+    return Log(str(folder), [run for _, run in ordered], problems, damaged)
+
+
+def _checked(run: Run) -> Run:
+    """``run`` as it may be shown. Raises ``ValueError`` where it cannot be one."""
+    _time(run.when)
+    for times in run.times:
+        for name in ("step_us", *Times.PARTS):
+            value = getattr(times, name)
+            if value is not None and not 0 <= value <= _MOST_US:
+                raise ValueError(f"{value} us")
+    if len({times.kind for times in run.times}) != len(run.times):
+        raise ValueError("kind")
+    return msgspec.structs.replace(run, label=printable(run.label), path=printable(run.path))
+
+
+def _time(when: str) -> datetime:
+    time = datetime.fromisoformat(when.replace("Z", "+00:00"))
+    if time.tzinfo is None:
+        raise ValueError(when)
+    return time
+
+
+def file_name(run: Run, token: str) -> str:
+    """What the file of ``run`` is called; ``token`` tells it apart from what others write at the same time."""
+    stamp = re.sub(r"[^0-9]", "", run.when)[:14]
+    label = re.sub(r"[^A-Za-z0-9._-]+", "-", run.label).strip("-.")[:40]
+    return f"{'-'.join(filter(None, (stamp, label, token)))}{ENDING}"
+
+
+def run_of(profile: Profile, label: str, when: str, linked: bool = True) -> Run:
+    """What ``profile`` is in a log; without ``linked`` its lost time is not known."""
+    if profile.engine.basis in _CALLS:
+        per, times = _engine_times(profile)
+    else:
+        per, times = _step_times(profile)
+    if not linked:
+        times = [msgspec.structs.replace(row, lost_us=None) for row in times]
+    info = {} if profile.companions is None else profile.companions.profiler_info
+    setup = {key: printable(str(info[key])) for key in _VERSIONS if info.get(key)}
+    if profile.setup.chip:
+        setup["chip"] = printable(profile.setup.chip)
+    trace = profile.trace
+    return _run(label, when, profile.path, per, 1, profile.profiler_level, setup, times, trace.start_ns, trace.end)
+
+
+def _run(
+    label: str, when: str, path: str, per: Per, ranks: int, level: int | None, setup: dict[str, str],
+    times: list[Times], *more: object,
+) -> Run:  # fmt: skip
+    told = repr((per, ranks, level, times, more)).encode()
+    return Run(
+        id=hashlib.sha256(told).hexdigest()[:16], label=printable(label), when=when, path=printable(path), per=per,
+        ranks=ranks, level=level, setup=setup, times=times,
+    )  # fmt: skip
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return round(statistics.median(known), 3) if known and len(known) == len(values) else None
+
+
+def _step_times(profile: Profile) -> tuple[Per, list[Times]]:
+    rows = STEPS.records(profile, together=True)
+    lost = _lost(profile)
+    named = [(row, lost.get(row.step)) for row in rows if row.name is not None and row.duration_us is not None]
+    if not named:
+        sums = [_sum(profile.overlaps, name) for name in ("total", "computing", "not_overlapped", "free")]
+        if not len(profile.trace.slices) and profile.tables.sums[1].total:
+            told = profile.tables.sums[1]
+            sums = [us(getattr(told, name)) for name in ("total", "computing", "not_overlapped", "free")]
+        time_lost = us(sum(float(part.lost.sum()) for part in profile.dispatch)) if profile.dispatch else None
+        step, computing, exposed, free = sums
+        return "run", [
+            Times(steps=1, step_us=step, computing_us=computing, exposed_us=exposed, free_us=free, lost_us=time_lost)
+        ]
+    warm = warm_up_steps(np.array([row.duration_us * 1000 for row, _ in named], np.int64))
+    later = named[warm:]
+    return "step", [
+        Times(
+            steps=len(later),
+            step_us=_median([row.duration_us for row, _ in later]),
+            computing_us=_median([row.computing_us for row, _ in later]),
+            exposed_us=_median([row.communication_not_overlapped_us for row, _ in later]),
+            free_us=_median([row.free_us for row, _ in later]),
+            lost_us=_median([time for _, time in later]),
+        )
+    ]
+
+
+def _sum(overlaps: Sequence[object], name: str) -> float | None:
+    return us(sum(getattr(row, name) for row in overlaps)) if overlaps else None
+
+
+def _lost(profile: Profile) -> dict[int | None, float]:
+    """The lost time of each step by its number, µs; empty without launches."""
+    trace, dispatches = profile.trace, profile.dispatch
+    steps = [step for step in profile.steps if step.window is not None]
+    if not dispatches or not steps:
+        return {}
+    start = np.array([step.window.start for step in steps if step.window is not None])
+    end = np.array([step.window.end for step in steps if step.window is not None])
+    sums = np.zeros(len(steps))
+    for part in dispatches:
+        at = trace.slices.start[trace.links.target_slice[part.link]]
+        place = np.searchsorted(start, at, "right") - 1
+        inside = (place >= 0) & (at < end[place])
+        np.add.at(sums, place[inside], part.lost[inside])
+    return {step.number: time / 1000 for step, time in zip(steps, sums.tolist(), strict=True)}
+
+
+def _engine_times(profile: Profile) -> tuple[Per, list[Times]]:
+    """The steps of an engine by kind; computing and communication where each step is a call that is marked."""
+    marked = profile.engine.basis == "annotations"
+    parts = {row.step: row for row in STEPS.records(profile, together=True)} if marked else {}
+    kinds: dict[str, list[Record]] = {}
+    for row in ENGINE_STEPS.records(profile):
+        if row.device_span_us is not None:
+            kinds.setdefault(row.kind.lower(), []).append(row)
+    found = []
+    for kind, rows in kinds.items():
+        spent = [parts.get(row.ordinal) for row in rows]
+        found.append(
+            Times(
+                kind=printable(kind),
+                steps=len(rows),
+                step_us=_median([row.device_span_us for row in rows]),
+                computing_us=_median([getattr(part, "computing_us", None) for part in spent]),
+                exposed_us=_median([getattr(part, "communication_not_overlapped_us", None) for part in spent]),
+                free_us=_median(
+                    [None if row.device_busy_us is None else row.device_span_us - row.device_busy_us for row in rows]
+                ),
+                lost_us=_median([row.lost_us for row in rows]),
+            )
+        )
+    return "engine_step", found
+
+
+def run_of_job(job: Job, label: str, when: str) -> Run:
+    """What ``job`` is in a log: of each rank the median of its steps, of these the median. Lost time is not known."""
+    by_rank: dict[str, list[float]] = {}
+    count = 0
+    for profile in job.ranks:
+        steps = profile.steps[warm_up_steps(np.array([step.total for step in profile.steps], np.int64)) :]
+        count = max(count, len(steps))
+        for name in ("total", "computing", "exposed", "free") if steps else ():
+            by_rank.setdefault(name, []).append(statistics.median(getattr(step, name) for step in steps) / 1000)
+    step, computing, exposed, free = (
+        _median(by_rank.get(name, [])) for name in ("total", "computing", "exposed", "free")
+    )
+    times = Times(steps=count, step_us=step, computing_us=computing, exposed_us=exposed, free_us=free)
+    levels = {profile.level for profile in job.ranks}
+    level = levels.pop() if len(levels) == 1 else None
+    begun = [profile.begun for profile in job.ranks]
+    return _run(label, when, str(job.path), "step", len(job.ranks), level, {}, [times], begun, by_rank)

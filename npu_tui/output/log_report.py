@@ -1,0 +1,235 @@
+"""The history of a run as a JSON document, kind ``log``: its runs, and where their steps change."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import numpy as np
+from msgspec import Struct
+
+from npu_tui.analysis.changes import MOST, Change, course
+from npu_tui.analysis.statistics import FEWEST
+from npu_tui.jobs.history import Log, Per, Run, Times
+from npu_tui.strings import say, words
+from npu_tui.trace.text import printable
+
+
+class LoggedRun(Struct, frozen=True, kw_only=True):
+    """One run; ``kinds`` has the times of the steps of an engine by kind, whose own times are then null.
+
+    Times are medians of its steps, warm-up left out. ``per`` is "run" where none are marked: all of it is one step.
+    """
+
+    label: str
+    when: str
+    step_us: float | None = None
+    computing_us: float | None = None
+    exposed_us: float | None = None
+    free_us: float | None = None
+    lost_us: float | None = None
+    per: Per
+    ranks: int
+    level: int | None
+    setup: dict[str, str]
+    path: str
+    kinds: list[Times]
+
+
+class Altered(Struct, frozen=True, kw_only=True):
+    """A version that is another one after a change; null is unknown."""
+
+    key: str
+    base: str | None
+    new: str | None
+
+
+class LoggedChange(Struct, frozen=True, kw_only=True):
+    """The steps of ``kind`` change between the runs labelled ``after`` and ``before`` by ``delta_us``.
+
+    ``low_us`` to ``high_us`` is the 95 % interval of that, and so is from ``first_after`` to ``last_before`` for where.
+    Names with ``_run`` are places in ``runs``. ``p`` is of the rank test of both levels. ``parts`` are differences of
+    their medians by name, such as ``computing_us``.
+    """
+
+    kind: str | None
+    after: str
+    before: str
+    after_run: int
+    before_run: int
+    first_after: str
+    first_after_run: int
+    last_before: str
+    last_before_run: int
+    delta_us: float
+    low_us: float
+    high_us: float
+    delta_ratio: float
+    p: float
+    parts: dict[str, float]
+    setup: list[Altered]
+
+
+class Series(Struct, frozen=True, kw_only=True):
+    """Runs that were recorded alike, by their places in ``runs``, and the steps of one ``kind`` in them.
+
+    ``step_us`` is the median of the level that they have now, from run ``first`` on, ``noise_ratio`` the standard
+    deviation between its runs, ``visible_us`` the change that four more runs would show; null where too few runs tell.
+    ``drift_us`` is how much the steps grow from run to run, where that says more than levels do. The last ``undecided``
+    runs are off the level by ``off_us``, too few to tell.
+    """
+
+    kind: str | None
+    per: Per
+    ranks: int
+    level: int | None
+    chip: str | None
+    runs: list[int]
+    first: int
+    step_us: float
+    noise_ratio: float | None
+    visible_us: float | None
+    drift_us: float | None
+    undecided: int
+    off_us: float | None
+
+
+class LogReport(Struct, frozen=True, kw_only=True):
+    """The history of a run; ``not_checked`` are files that are none of its runs."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["log"] = "log"
+    path: str
+    verdict: list[str]
+    runs: list[LoggedRun]
+    series: list[Series]
+    changes: list[LoggedChange]
+    not_checked: list[str]
+
+
+def log_report(log: Log) -> LogReport:
+    """What ``log`` tells; the series of the newest run comes first."""
+    report = LogReport(
+        path=printable(log.path),
+        verdict=[],
+        runs=[_logged(run) for run in log.runs],
+        series=[],
+        changes=[],
+        not_checked=[words(problem) for problem in log.problems],
+    )
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for place in reversed(range(len(log.runs))):
+        groups.setdefault(log.runs[place].series, []).insert(0, place)
+    for places in groups.values():
+        for kind in dict.fromkeys(times.kind for place in places for times in log.runs[place].times):
+            known = [place for place in places if log.runs[place].time(kind, "step_us")]
+            if known:
+                series, changes = _judged(log.runs, known, kind)
+                report.series.append(series)
+                report.changes.extend(changes)
+                report.verdict.extend(
+                    say("log.of", how=described(series), sentence=sentence) if len(groups) > 1 else sentence
+                    for sentence in _sentences(series, changes)
+                )
+    if not report.series:
+        report.verdict.append(say("log.empty"))
+    return report
+
+
+def _logged(run: Run) -> LoggedRun:
+    own = run.of(None)
+    times = {} if own is None else {name: getattr(own, name) for name in ("step_us", *Times.PARTS)}
+    return LoggedRun(
+        label=run.label, when=run.when, per=run.per, ranks=run.ranks, level=run.level, setup=run.setup, path=run.path,
+        kinds=[times for times in run.times if times.kind is not None], **times,
+    )  # fmt: skip
+
+
+def _judged(runs: Sequence[Run], every: list[int], kind: str | None) -> tuple[Series, list[LoggedChange]]:
+    places = every[-MOST:]
+    values = np.array([runs[place].time(kind, "step_us") for place in places], np.float64)
+    told = course(values)
+    bounds = [0, *(change.place for change in told.changes), len(places)]
+    level = values[bounds[-2] : len(values) - told.ahead]
+    several = told.drift is None and len(level) >= FEWEST
+    run = runs[places[-1]]
+    series = Series(
+        kind=kind, per=run.per, ranks=run.ranks, level=run.level, chip=run.setup.get("chip"), runs=every,
+        first=places[bounds[-2]],
+        step_us=round(float(np.median(level)), 3),
+        noise_ratio=round(float(level.std(ddof=1) / level.mean()), 6) if several else None,
+        visible_us=None if told.visible is None else round(told.visible, 3),
+        drift_us=None if told.drift is None else round(told.drift, 3),
+        undecided=told.ahead,
+        off_us=round(float(np.median(values[-told.ahead :]) - np.median(level)), 3) if told.ahead else None,
+    )  # fmt: skip
+    changes = [
+        _change(runs, places, kind, change, (begin, end))
+        for change, begin, end in zip(told.changes, bounds, bounds[2:], strict=False)
+    ]
+    return series, changes
+
+
+def _change(
+    runs: Sequence[Run], places: list[int], kind: str | None, change: Change, reach: tuple[int, int]
+) -> LoggedChange:
+    """``change`` of the runs at ``places``, of which the old and the new level fill ``reach``."""
+    old, new = places[reach[0] : change.place], places[change.place : reach[1]]
+    first, last = places[change.first - 1], places[change.last]
+    parts = {}
+    for name in Times.PARTS:
+        sides = [[time for place in side if (time := runs[place].time(kind, name)) is not None] for side in (old, new)]
+        if all(sides):
+            parts[name] = round(statistics.median(sides[1]) - statistics.median(sides[0]), 3)
+    base = statistics.median(runs[place].time(kind, "step_us") or 0.0 for place in old)
+    before, after = runs[old[-1]].setup, runs[new[0]].setup
+    return LoggedChange(
+        kind=kind,
+        after=runs[old[-1]].label, after_run=old[-1], before=runs[new[0]].label, before_run=new[0],
+        first_after=runs[first].label, first_after_run=first, last_before=runs[last].label, last_before_run=last,
+        delta_us=round(change.delta, 3), low_us=round(change.low, 3), high_us=round(change.high, 3),
+        delta_ratio=round(change.delta / base, 6), p=change.p, parts=parts,
+        setup=[
+            Altered(key=key, base=before.get(key), new=after.get(key))
+            for key in sorted({*before, *after})
+            if before.get(key) != after.get(key)
+        ],
+    )  # fmt: skip
+
+
+def described(series: Series) -> str:
+    """How the runs of ``series`` were recorded."""
+    told = [say("log.ranks", count=series.ranks)]
+    told += [say("log.level", level=series.level)] if series.level is not None else []
+    told += [series.chip] if series.chip else []
+    return say("list.comma").join(told)
+
+
+def _sentences(series: Series, changes: list[LoggedChange]) -> Iterator[str]:
+    what = say(f"log.what.{series.per}", kind=series.kind or "")
+    count, looked = len(series.runs), min(len(series.runs), MOST)
+    for row in changes:
+        delta, share = row.delta_us * 1e3, row.delta_ratio
+        key = "log.slower" if delta > 0 else "log.faster"
+        yield say(key, what=what, delta=abs(delta), share=share, after=row.after, before=row.before)
+        low, high = row.low_us * 1e3, row.high_us * 1e3
+        yield say("log.interval", low=low, high=high, first=row.first_after, last=row.last_before)
+        if row.parts:
+            yield say("log.parts", parts=[say(f"log.part.{name}", delta=row.parts[name] * 1e3) for name in row.parts])
+        for altered in row.setup:
+            yield say("log.setup", key=altered.key, base=altered.base or "?", new=altered.new or "?")
+    if series.drift_us is not None:
+        share = series.drift_us * (looked - 1) / series.step_us
+        yield say("log.drift", what=what, drift=series.drift_us * 1e3, share=share, count=looked)
+    elif not changes and count < 2 * FEWEST:
+        yield say("log.few", count=count, more=2 * FEWEST - count)
+    elif not changes:
+        yield say("log.none_found", what=what, count=looked - series.undecided)
+    if series.visible_us is not None and count >= 2 * FEWEST:
+        yield say("log.visible", share=series.visible_us / series.step_us)
+    if series.off_us is not None:
+        share = series.off_us / series.step_us
+        yield say("log.undecided", count=series.undecided, share=share, more=FEWEST - series.undecided)
+    if count > MOST:
+        yield say("log.most", count=MOST)

@@ -1,0 +1,90 @@
+"""Where a series of runs changes, and what one more run of a level would be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from npu_tui.analysis.changes import course, expected
+from tests.histories import NOISES, Level, history, right, within_five
+
+
+@pytest.mark.parametrize("noise", ["normal", "heavy", "skewed", "outliers"])
+def test_runs_of_one_level_have_no_change(noise: str) -> None:
+    told = [course(history([(count, 1.0)], noise, 0.01, seed)) for count in (8, 12, 20, 30) for seed in (1, 2, 3)]
+    assert sum(bool(one.changes) or one.drift is not None for one in told) <= 1
+
+
+@pytest.mark.parametrize("levels", [[(10, 1), (5, 1.03)], [(12, 1), (9, 0.97)], [(8, 1), (6, 1.03), (9, 1)]])
+def test_a_change_of_three_percent_is_found_within_five_runs(levels: Level) -> None:
+    for seed in (1, 2, 3):
+        values = history(levels, "normal", 0.005, seed)
+        assert within_five(levels, values)
+        assert right(course(values), levels)
+
+
+def test_place_and_size_of_a_change() -> None:
+    told = course(history([(12, 1.0), (8, 1.1)], "normal", 0.01, 5))
+    (change,) = told.changes
+    assert change.first <= change.place <= change.last
+    assert change.place == 12
+    assert change.low < 13_700 < change.high
+    assert change.delta == pytest.approx(13_700, rel=0.1)
+    assert told.ahead == 0
+
+
+def test_the_same_runs_tell_the_same() -> None:
+    values = history([(10, 1.0), (9, 1.02)], "heavy", 0.01, 3)
+    assert course(values) == course(values.copy())
+
+
+def test_a_single_outlier_is_no_change_but_is_told_at_the_end() -> None:
+    level = 100_000 + 300 * np.sin(np.arange(14.0) ** 2)
+    within = np.insert(level, 6, 140_000.0)
+    assert course(within).changes == ()
+    assert course(within).ahead == 0
+    assert course(np.append(level, 140_000.0)).ahead == 1
+    assert course(np.append(level, [140_000.0] * 3)).ahead == 3
+    (change,) = course(np.append(level, [140_000.0] * 4)).changes
+    assert change.place == 14
+
+
+def test_drift_is_no_step() -> None:
+    told = course(history([(25, 1.0)], "normal", 0.005, 4, drift=0.08))
+    assert told.changes == ()
+    assert told.drift == pytest.approx(137_000 * 0.08 / 24, rel=0.25)
+
+
+@pytest.mark.parametrize("count", range(8))
+def test_too_few_runs_tell_nothing(count: int) -> None:
+    values = np.array([100.0] * (count // 2) + [200.0] * (count - count // 2))
+    assert course(values).changes == ()
+
+
+def test_runs_that_are_all_the_same() -> None:
+    assert course(np.full(30, 5.0)).changes == ()
+    (change,) = course(np.array([100.0] * 9 + [101.0] * 5)).changes
+    assert (change.place, change.delta) == (9, 1.0)
+    assert course(np.array([100.0] * 9 + [100.05] * 5)).changes == ()
+
+
+def test_expected_leaves_outliers_out() -> None:
+    level = np.array([100.0, 101, 99, 100, 102, 98, 100, 101, 99, 150])
+    told = expected(level)
+    assert told is not None
+    assert told.centre == pytest.approx(100.0)
+    # 2.306 (t, 8 degrees) * 1.2247 * sqrt(1 + 1 / 9)
+    assert told.reach == pytest.approx(2.977, abs=0.02)
+    assert expected(level[:3]) is None
+
+
+def test_a_long_log_is_looked_at_from_its_end() -> None:
+    rng = np.random.default_rng(7)
+    values = np.concatenate([1000 + rng.standard_normal(400), 1030 + rng.standard_normal(50)])
+    assert [change.place for change in course(values).changes] == [100]
+
+
+def test_every_noise_has_the_spread_it_says() -> None:
+    rng = np.random.default_rng(0)
+    for name in NOISES:
+        assert NOISES[name](rng, 40_000).std() == pytest.approx(2.0 if name == "outliers" else 1.0, rel=0.25)
