@@ -134,6 +134,11 @@ class Pipelines:
             most[run.ranks, run.step] += 1
         return sum(max(n for (_, of), n in most.items() if of == step) for step in {run.step for run in self.runs})
 
+    @property
+    def longest(self) -> list[Run]:
+        """The longest step of any pipeline; empty without one."""
+        return [max(self.runs, key=lambda run: run.length)] if self.runs else []
+
     # --- what would shorten it
 
     def stage_as_others(self, stage: int) -> F64:
@@ -282,7 +287,8 @@ def _without(job: Staged) -> list[Message]:
         for profile in job.ranks
         if profile.passes is None and any(is_message(kind) for _, kind, _ in profile.calls.kinds)
     ]
-    return [message("job.pipeline.no_kernels", count=len(bare), ranks=bare[:8])] if bare else []
+    kind = "unread" if any(profile.has_trace for profile in job.ranks if profile.rank in bare[:1]) else "no_kernels"
+    return [message(f"job.pipeline.{kind}", count=len(bare), ranks=bare[:8])] if bare else []
 
 
 class _Wires:

@@ -17,6 +17,8 @@ FORWARD, BACKWARD, WEIGHTS, BOTH = range(4)
 """Kinds of passes: ``WEIGHTS`` are gradients of weights that a zero bubble schedule computes later; on the first stage,
 which sends none of them on, they stand right behind the gradients of activations, and the pass is of ``BOTH``."""
 
+KINDS = ("forward", "backward", "weights", "backward")
+
 _Pass = tuple[int, int, int]
 """Kind, chunk of layers, micro batch."""
 

@@ -13,6 +13,7 @@ from npu_tui.jobs.expert_tables import EXPERT_LAYERS, EXPERT_RANKS
 from npu_tui.jobs.job import Job
 from npu_tui.output.document import Block, Cell, Code, Document, Finding, Findings, Heading, Items, Paragraph, Table
 from npu_tui.output.job_report import ClockRow, JobReport, RankRow
+from npu_tui.output.pipeline_document import pipeline_blocks
 from npu_tui.output.rendered import rendered, time_cell
 from npu_tui.output.values import severity_word
 from npu_tui.profile.table import Record
@@ -37,6 +38,7 @@ def job_document(report: JobReport, job: Job | None = None) -> Document:
         first = next((row for row in report.findings[:1] if row.severity != "info"), None)
         known = {profile.rank for profile in job.ranks}
         blocks += job_pictures(job, "own" if first is None else telling_metric(first.id, first.ranks, known))
+    blocks += pipeline_blocks(report, job is not None)
     blocks += [table for table in (_ranks(report), *_experts(report), _collectives(report)) if table.rows]
     if report.links:
         blocks += [Heading(say("job.links")), Items(tuple(_links(report)))]

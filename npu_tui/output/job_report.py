@@ -12,6 +12,7 @@ from npu_tui.jobs.expert_tables import EXPERT_LAYERS, EXPERT_RANKS
 from npu_tui.jobs.findings import JobFinding, job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import CLUSTER
+from npu_tui.jobs.pipeline_tables import PASSES, PIPELINES, STAGES
 from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, FINDINGS, GROUPS, HEAT, HOSTS, LINKS, RANKS
 from npu_tui.output.values import text
 from npu_tui.profile.table import Record
@@ -31,12 +32,16 @@ if TYPE_CHECKING:  # the type of a row is made of the columns of its table
     HeatCell = Record
     HostRow = Record
     LinkRow = Record
+    PassRow = Record
+    PipelineRow = Record
     RankRow = Record
+    StageRow = Record
 else:
     ClockRow, CollectiveRow, FindingRow, GroupRow, HeatCell, HostRow, LinkRow, RankRow = (
         table.row for table in (CLOCKS, COLLECTIVES, FINDINGS, GROUPS, HEAT, HOSTS, LINKS, RANKS)
     )
     ExpertLayerRow, ExpertRankRow = EXPERT_LAYERS.row, EXPERT_RANKS.row
+    PassRow, PipelineRow, StageRow = (table.row for table in (PASSES, PIPELINES, STAGES))
     ArrivalRow, ClockBend = tables.ArrivalRow, tables.ClockBend
 
 
@@ -67,6 +72,9 @@ class JobReport(msgspec.Struct):
     not_checked: list[str]
     expert_layers: list[ExpertLayerRow] = []
     expert_ranks: list[ExpertRankRow] = []
+    pipelines: list[PipelineRow] = []
+    stages: list[StageRow] = []
+    passes: list[PassRow] = []
     schema_version: int = 1
     kind: Literal["ranks"] = "ranks"
 
@@ -102,6 +110,9 @@ def _report(job: Job) -> JobReport:
         not_checked=[words(reason) for reason in not_checked(job)],
         expert_layers=[row for part in parts for row in EXPERT_LAYERS.records(part)],
         expert_ranks=[row for part in parts for row in EXPERT_RANKS.records(part)],
+        pipelines=[row for part in parts for row in PIPELINES.records(part)],
+        stages=[row for part in parts for row in STAGES.records(part)],
+        passes=[row for part in parts for row in PASSES.records(part, runs=part.pipelines.longest)],
     )
 
 
@@ -167,6 +178,7 @@ def not_checked(job: Job) -> list[Message]:
         reasons.append(message("job.one_rank"))
     elif not len(job.meetings):
         reasons.append(message(f"job.no_meetings{here}"))
+    reasons += job.pipelines.untold
     if cluster:
         reasons.append(message("job.cluster"))
     if job.layout is None and len(job.ranks) > 1:

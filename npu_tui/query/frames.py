@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.jobs.expert_tables import EXPERT_LAYERS, EXPERT_RANKS
+from npu_tui.jobs.pipeline_tables import PASSES, PIPELINES, STAGES
 from npu_tui.jobs.tables import RANKS
 from npu_tui.load.roles import RolePlaces
 from npu_tui.profile.borrowed_tables import BORROWED_CODE
@@ -46,11 +47,12 @@ TABLES: dict[str, Table] = {
         SLICES, LINKS, LAUNCHES, KERNELS, OPERATORS, HOST_OPERATORS, COLLECTIVES, ARRIVALS, COUNTERS, STEPS, FREE,
         FINDINGS, EVIDENCE, MEMORY, ALLOCATIONS, APIS, CODE_LINES, MODULES, BORROWED_CODE, FUSION, ENGINE_STEPS,
         ENGINE_KINDS, EXPERTS, NETWORK, BLOCKS, EVENTS, SEGMENTS, STACKS, OVERVIEW, RANKS, EXPERT_LAYERS, EXPERT_RANKS,
+        PIPELINES, STAGES, PASSES,
     )
 }  # fmt: skip
 """Every table by name."""
 
-_OF_JOB = (RANKS, EXPERT_LAYERS, EXPERT_RANKS)
+_OF_JOB = (RANKS, EXPERT_LAYERS, EXPERT_RANKS, PIPELINES, STAGES, PASSES)
 ONE_PROFILE = tuple(name for name, table in TABLES.items() if table not in _OF_JOB)
 """The tables of one profile."""
 

@@ -14,8 +14,12 @@ from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.opening import open_job
 from npu_tui.jobs.pipeline import PARTS
+from npu_tui.jobs.pipeline_tables import PASSES
 from npu_tui.jobs.schedules import plan_of, planned
 from npu_tui.jobs.summary import read_summaries, write_summary
+from npu_tui.output.formats import written
+from npu_tui.output.job_document import job_document
+from npu_tui.output.job_report import job_report
 
 _SLOW = "middle stage slow"
 
@@ -126,3 +130,37 @@ def test_a_real_pipeline_of_two_stages():
     assert [passes[4] + passes[5], passes[6] + passes[7]] == pytest.approx([238.213, 237.748], abs=0.002)
     assert [reason.code for reason in runs.untold] == ["job.pipeline.no_kernels"]
     assert runs.untold[0].args["ranks"] == [1, 3]
+
+
+def test_a_report_of_a_pipeline(slow: tuple[Spec, Job]):
+    """The bubble in one sentence, the longest step in letters, and the tables; a page has a picture of it."""
+    _, job = slow
+    report = job_report(job)
+    assert [row.schedule for row in report.pipelines] == ["1f1b"] * 3
+    assert [row.stage for row in report.stages] == [0, 1, 2, 3]
+    assert max(report.stages, key=lambda row: row.gain_us).stage == 2
+    assert len(report.passes) == 4 * 16
+    longest = max(row.length_us for row in report.pipelines)
+    assert max(row.start_us + row.duration_us for row in report.passes) == pytest.approx(longest)
+    text = written(job_document(report), "text")
+    mean = job.pipelines.parts.mean(axis=0) / 1e6
+    assert f"a stage waits {mean[1:].sum():.2f} ms" in " ".join(text.split())
+    chart = [line.split("  ")[-1] for line in text.splitlines() if line.strip().startswith("stage ") and "·" in line]
+    assert [line[:2] for line in chart] == ["00", "··", "··", "··"]
+    assert all(letter in chart[3] for letter in "01234567abcdefgh")
+    page = written(job_document(report, job), "html")
+    assert page.count("backward 7") == 4
+
+
+def test_tables_of_a_pipeline(slow: tuple[Spec, Job]):
+    """Parts and passes are the same figures in every table; what a stage waited for is its idle time."""
+    _, job = slow
+    rows = PASSES.records(job)
+    assert len(rows) == 3 * 64
+    run = job.pipelines.runs[0]
+    of_stage = [row for row in rows if row.step == "5" and row.stage == 1]
+    assert [row.micro_batch for row in of_stage if row.kind == "forward"] == list(range(8))
+    last = max(row.start_us + row.duration_us for row in rows if row.step == "5")
+    end = of_stage[-1].start_us + of_stage[-1].duration_us
+    assert sum(row.waited_us for row in of_stage) + last - end == pytest.approx(run.idle(1) / 1e3, abs=0.1)
+    assert {row.rank: row.start_ns for row in of_stage}[1] == int(job.ranks[1].passes.start[15])

@@ -1,0 +1,163 @@
+"""The tables of the pipelines of a job: what each step is made of, its stages, and every pass.
+
+Times are in us as in the other tables of a job. ``make`` of a table takes the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from msgspec import Struct
+
+from npu_tui.jobs.pipeline import PARTS, Run
+from npu_tui.jobs.schedules import KINDS
+from npu_tui.profile.table import Column, Record, Sheet, from_tuples, table, us
+
+if TYPE_CHECKING:  # as in the other tables of a job
+    from npu_tui.jobs.job import Job
+
+_PARTS = " ".join(PARTS)
+_OWN = {
+    one.id: one
+    for one in (
+        *(Column(name, "real", "µs", "time")
+          for name in (*PARTS, "length", "bubble", "forward", "backward", "idle", "gain", "even", "start", "duration",
+                       "waited", "transfer")),
+        *(Column(name, "whole", "", "count") for name in ("stages", "micro_batches", "chunks")),
+        *(Column(name, "whole", "", "id") for name in ("stage", "chunk", "micro_batch", "start_ns")),
+        *(Column(name, "label", "", "word") for name in ("in_step", "pipeline")),
+        Column("schedule", "label", "", "word", "pipeline.schedule"),
+        Column("kind", "label", "", "word", "pipeline.pass"),
+        Column("ranks", "rows", "", "word"),
+    )
+}  # fmt: skip
+
+
+def pipelines(job: Job) -> Sheet:
+    """Every step of every pipeline: ``PARTS`` add up to its length, all but the first to the mean bubble of a stage."""
+    rows = []
+    for run, parts in zip(job.pipelines.runs, job.pipelines.parts.tolist(), strict=True):
+        plan = run.plan
+        head = run.step, name_of(run.ranks), list(run.ranks), plan.schedule, plan.stages, plan.micro, plan.chunks
+        rows.append((*head, us(run.length), *map(us, parts), us(sum(parts[1:]))))
+    return from_tuples(
+        rows, f"in_step pipeline ranks schedule stages micro_batches chunks length {_PARTS} bubble", _OWN
+    )
+
+
+def name_of(ranks: tuple[int, ...]) -> str:
+    """What a pipeline is called: its ranks by stage, 0-2-4-6."""
+    return "-".join(map(str, ranks))
+
+
+PIPELINES = table(
+    "pipelines",
+    pipelines,
+    sql=f"in_step pipeline schedule stages micro_batches chunks length {_PARTS} bubble",
+    json=f"step=in_step ranks schedule stages micro_batches chunks length {_PARTS} bubble",
+    page=f"step=in_step pipeline schedule micro=micro_batches length bubble {' '.join(PARTS[1:])}",
+    panel=f"step=in_step pipeline schedule micro=micro_batches length bubble {' '.join(PARTS[1:])}",
+    row="PipelineRow",
+    about="A step of a pipeline; its parts from ``compute_us`` to ``rest_us`` add up to ``length_us``.",
+    own=_OWN.values(),
+    types={"ranks": list[int], "schedule": Literal["1f1b", "gpipe", "interleaved", "zero_bubble"]},
+)
+
+
+def stages(job: Job) -> Sheet:
+    """Every stage over all steps: its mean passes, how long it ran none in a step, and what it would gain as others."""
+    runs, rows = job.pipelines, []
+    total, count = runs.total(), max(runs.count, 1)
+    for stage in range(max((run.plan.stages for run in runs.runs), default=0)):
+        of_stage = [run for run in runs.runs if stage < run.plan.stages]
+        times: list[list[int]] = [[], []]
+        for run in of_stage:
+            for back in (False, True):
+                times[back] += run.time[(run.plan.stage == stage) & ((run.plan.kind > 0) == back)].tolist()
+        micro = sum(run.plan.micro for run in of_stage)
+        rows.append(
+            (
+                stage, sorted({run.ranks[stage] for run in of_stage}), *(us(sum(each) / micro) for each in times),
+                us(sum(run.idle(stage) for run in of_stage) / len(of_stage)),
+                us(max(total - runs.total(runs.stage_as_others(stage)), 0) / count),
+            )
+        )  # fmt: skip
+    return from_tuples(rows, "stage ranks forward backward idle gain", _OWN)
+
+
+STAGES = table(
+    "stages",
+    stages,
+    sql="stage forward backward idle gain",
+    json="stage ranks forward backward idle gain",
+    page="stage ranks forward back=backward idle saves=gain",
+    panel="stage ranks forward back=backward idle saves=gain",
+    row="StageRow",
+    about="A stage of the pipelines: means of a micro batch; ``idle_us`` and ``gain_us`` of a step.",
+    own=_OWN.values(),
+    types={"ranks": list[int]},
+)
+
+
+def passes(job: Job, runs: Sequence[Run] | None = None) -> Sheet:
+    """Every pass of ``runs`` (all), by stage and in its order; ``waited`` is how long the stage ran none before it."""
+    rows = []
+    for run in job.pipelines.runs if runs is None else runs:
+        plan, begun = run.plan, int(run.start.min())
+        free = np.where(plan.before >= 0, run.end[plan.before], begun)
+        for at, stage in enumerate(plan.stage.tolist()):
+            waited = int(max(run.start[at] - free[at], 0))
+            rows.append(
+                (
+                    run.step, name_of(run.ranks), stage, run.ranks[stage], int(plan.chunk[at]), int(plan.number[at]),
+                    KINDS[plan.kind[at]], us(int(run.start[at]) - begun), us(int(run.time[at])), us(waited),
+                    us(min(int(run.transfer[at]), waited)), int(run.start[at] + run.apart[stage]),
+                )
+            )  # fmt: skip
+    return from_tuples(rows, f"in_step {_OF_PASSES}", _OWN)
+
+
+_OF_PASSES = "pipeline stage rank chunk micro_batch kind start duration waited transfer start_ns"
+PASSES = table(
+    "passes",
+    passes,
+    sql=f"in_step {_OF_PASSES}",
+    json=f"step=in_step {_OF_PASSES}",
+    row="PassRow",
+    about="A pass of a micro batch; ``start_us`` counts from the first one of its step, ``start_ns`` is by its device.",
+    own=_OWN.values(),
+    types={"kind": Literal["forward", "backward", "weights"]},
+)
+
+
+class Bar(Struct, frozen=True):
+    """What a stage did from ``start`` to ``end`` us of a step: a pass of micro batch ``number``, or a transfer (-1)."""
+
+    start: float
+    end: float
+    fill: Literal["forward", "backward", "weights", "transfer"]
+    number: int
+
+
+def bars_of(rows: Sequence[Record]) -> list[list[Bar]]:
+    """The bars of each stage by rows of ``PASSES`` of one step; between them lies the bubble."""
+    stages: list[list[Bar]] = [[] for _ in range(max((row.stage for row in rows), default=-1) + 1)]
+    for row in rows:
+        start, end = row.start_us, row.start_us + row.duration_us
+        if row.transfer_us:
+            stages[row.stage].append(Bar(start - row.transfer_us, start, "transfer", -1))
+        stages[row.stage].append(Bar(start, end, row.kind, row.micro_batch))
+    return stages
+
+
+def cells_of(bars: Sequence[Bar], low: float, high: float, width: int) -> list[Bar | None]:
+    """What fills each of ``width`` cells from ``low`` to ``high`` us, None for a bubble; a pass has at least one."""
+    cells: list[Bar | None] = [None] * width
+    scale = width / max(high - low, 1e-9)
+    for bar in sorted(bars, key=lambda bar: bar.number >= 0):  # a pass stands on a transfer
+        first, last = round((bar.start - low) * scale), round((bar.end - low) * scale)
+        for at in range(max(first, 0), min(max(last, first + (bar.number >= 0)), width)):
+            cells[at] = bar
+    return cells
