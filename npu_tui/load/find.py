@@ -24,6 +24,7 @@ from msgspec import Struct
 from npu_tui.load import raw
 from npu_tui.load.errors import InputError, SeveralError
 from npu_tui.load.roles import holds_roles
+from npu_tui.load.service_files import folders_in, service_files, service_folder, services_below
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import open_regular
 
@@ -111,10 +112,11 @@ def cluster_folder(path: Path) -> Path | None:
         return None
 
 
-Kind = Literal["trace_view_json", "msprof_json", "json", "database", "companions", "pipe", "memory"]
+Kind = Literal["trace_view_json", "msprof_json", "json", "database", "companions", "pipe", "memory", "service"]
 """What the files of a source are, as their names tell; ``json`` are events under any other name.
 
-``companions`` are tables without a trace: there are no files of events, and ``path`` is their folder.
+``companions`` are tables without a trace: there are no files of events, and ``path`` is their folder, as it is that of
+a ``service``, the output of msServiceProfiler.
 """
 
 Writer = Literal["torch_npu", "torch", "mindspore", "msprof"]
@@ -147,7 +149,7 @@ class Source(Struct, frozen=True):
     @property
     def folder(self) -> Path | None:
         """Where companion files lie; None where there is no folder."""
-        if self.kind == "companions":
+        if self.kind in ("companions", "service"):
             return self.path
         return self.files[0].parent if self.files else None
 
@@ -171,6 +173,8 @@ def find_source(path: Path, form: Form | None = None) -> Source:
             raise InputError(message("input.missing", path=str(path)))
         if not (path.is_dir() or path.is_file()):
             raise InputError(message("input.stream", path=str(path)))
+        if form is None and (service := service_folder(path)) is not None:
+            return _service(path, service)
         if not path.is_dir():
             return _source(path, path, _whole_export(path)) if form in (None, form_of(path)) else _beside(path, form)
         traces = _traces_in(path, form)
@@ -178,6 +182,10 @@ def find_source(path: Path, form: Form | None = None) -> Source:
             profiles = [source.opened for source in sources_below(path, MOST_OF_ROLES)]
             if len(profiles) > 1:
                 raise SeveralError(_several(path, profiles))
+        if not traces and form is None and (services := list(services_below(path))):
+            if len(services) > 1:
+                raise SeveralError(_several(path, services))
+            return _service(path, services[0])
         if not traces and not (form is None and _is_job_of_tables(path)):
             traces = _traces_below(path, form, several=True)
     except OSError as error:
@@ -233,6 +241,8 @@ def unparsed_in(path: Path, sources: Sequence[Source]) -> Message | None:
 def sources_in(profile: Path) -> list[Source]:
     """What the profile at ``profile`` holds; nothing where it may not be read."""
     try:
+        if service_folder(profile) is not None:
+            return [_service(profile, profile)]
         traces = _traces_in(profile)
         tables = None if traces else _tables_in(profile)
         if tables is not None:
@@ -294,6 +304,10 @@ def _beside(path: Path, form: Form) -> Source:
     if len(traces) == 1:
         return _source(path, traces[0][0], traces[0])
     raise InputError(message(f"input.no_{form}_beside", path=str(path)))
+
+
+def _service(opened: Path, folder: Path) -> Source:
+    return Source(opened, folder, tuple(service_files(folder)), None, "service")
 
 
 def _source(opened: Path, path: Path, files: tuple[Path, ...]) -> Source:
@@ -395,11 +409,6 @@ def _traces_below(folder: Path, form: Form | None, several: bool = False) -> lis
                 deeper.append(child)
         level = deeper
     return traces
-
-
-def folders_in(folder: Path, pattern: str = "*") -> list[Path]:
-    """The folders in ``folder``, by name."""
-    return [child for child in sorted(folder.glob(pattern)) if child.is_dir()]
 
 
 def _whole_export(file: Path) -> tuple[Path, ...]:
@@ -541,8 +550,8 @@ def _is_part(folder: Path) -> bool:
 
 def home_of(source: Source) -> Path:
     """What opens ``source`` and names it best: the folder of its profile, or its file where that is one of several."""
-    if source.kind == "companions":
-        return source.opened
+    if source.kind in ("companions", "service"):
+        return source.opened if source.kind == "companions" else source.path
     file = source.path
     home = file.parent.parent if file.parent.name in (*OUTPUTS, _TIMELINE) else file.parent
     above = home.parent

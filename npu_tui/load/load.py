@@ -28,6 +28,7 @@ from npu_tui.load.graph_dump import link_events
 from npu_tui.load.json_chunks import BOM, CHUNK, LONGEST, array_start
 from npu_tui.load.json_reader import WholeColumns, read_tolerantly
 from npu_tui.load.kineto import add_stacks, distributed, link_graphs
+from npu_tui.load.service_files import SPANS
 from npu_tui.load.unpack import Unpacking, open_plain, scratch_folder, spooled
 from npu_tui.native.library import library
 from npu_tui.trace.kineto import DEVICE_CATEGORIES
@@ -67,6 +68,8 @@ def load(
                 from npu_tui.load.snapshot_trace import snapshot_trace  # most traces are JSON
 
                 return snapshot_trace(source.path, watcher)
+            if source.kind == "service":
+                return _TextLoading(source, watcher, chunk_size, range_bytes, time.monotonic()).service()
             if source.kind == "database":
                 from npu_tui.load.database import load_database  # most traces are JSON
 
@@ -141,6 +144,21 @@ class _TextLoading(Struct):
             add_stacks(trace)
         link_events(trace)
         return trace
+
+    def service(self) -> Trace:
+        """The trace of an inference service, with the spans of its file of events if there is one."""
+        from npu_tui.load.service import read_service  # most traces are of an NPU
+        from npu_tui.load.service_trace import service_trace
+
+        early, files = self.watcher.early, []
+        self.watcher = replace(self.watcher, early=None)
+        service = read_service(self.source.path, self.watcher)
+        if SPANS in service.files:
+            try:
+                files.append(self._read(self.source.path / SPANS, 0)[0])
+            except InputError as error:
+                service.odd.append(error.message)
+        return service_trace(service, self.whole, tuple(files), self.health, early)
 
     def _read(self, path: Path, number: int) -> tuple[EventFile, int]:
         """Take the events of the file at ``path`` in; returns the offset reached as well."""
@@ -247,7 +265,7 @@ class Opening(Struct, dict=True, eq=False):
     @once
     def _key(self) -> str | None:
         """The name of its copy, None where it has none."""
-        kept = self.cached and self.piped is None and self.source.kind != "memory"
+        kept = self.cached and self.piped is None and self.source.kind not in ("memory", "service")
         return copies.key_of(self.source) if kept else None
 
     @property

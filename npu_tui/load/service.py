@@ -22,6 +22,7 @@ from npu_tui.load.csv_table import DATED, empty_frame, moments_of, read_table, t
 from npu_tui.load.database_file import as_text, opened
 from npu_tui.load.database_rows import Tables
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
+from npu_tui.load.service_files import DATABASES, SPANS
 from npu_tui.load.service_schema import (
     BATCHES,
     FORWARDS,
@@ -71,9 +72,6 @@ if TYPE_CHECKING:
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 R = TypeVar("R", bound=Struct)
-
-DATABASES = "profiler.db", "ms_service_parsed.db"
-SPANS = "chrome_tracing.json"
 
 _HOUR = 3_600_000_000_000
 _QUARTER = _HOUR // 4

@@ -5,19 +5,17 @@ Where the writer gives no times, as torch_npu does, one event of the allocator s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
 
 from npu_tui.load.build import build_trace
 from npu_tui.load.errors import UNWATCHED, Watcher
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.snapshot import load_snapshot
-from npu_tui.trace.args import Arg, ArgColumn, Matches, always, column_of
+from npu_tui.trace.args import RowArgs
 from npu_tui.trace.message import message
 from npu_tui.trace.model import EventFile, Health, Trace
 from npu_tui.trace.snapshot import NEVER, DeviceMemory, MemorySnapshot
@@ -26,8 +24,6 @@ from npu_tui.trace.text import memory_text
 I64 = npt.NDArray[np.int64]
 
 _GONE = "segments given back"
-_SOME = 20_000
-"""Blocks that are searched at once."""
 
 
 def snapshot_trace(path: Path, watcher: Watcher = UNWATCHED) -> Trace:
@@ -106,15 +102,10 @@ def _name(stack: str) -> str:
     return frame.rpartition(": ")[2].rstrip(";") or "no stack"
 
 
-class SnapshotArgs(Struct, frozen=True, eq=False):
+class SnapshotArgs(RowArgs, frozen=True, eq=False):
     """What is known of each block, by the ordinal of its slice."""
 
     devices: list[DeviceMemory]
-
-    @property
-    def is_ready(self) -> bool:
-        """Nothing has to be read again."""
-        return True
 
     def one(self, ordinal: int) -> dict[str, Any]:
         """Address, sizes, stream and events of a block; what is not known is left out."""
@@ -135,25 +126,3 @@ class SnapshotArgs(Struct, frozen=True, eq=False):
             "freed at event": int(lives.end[position]),
         }
         return {name: value for name, value in known.items() if value not in (-1, NEVER)}
-
-    def many(self, ordinals: I64, keys: Sequence[str]) -> list[list[Any]]:
-        """The args ``keys`` of many blocks."""
-        rows = [self.one(ordinal) for ordinal in ordinals.tolist()]
-        return [[row.get(key) for row in rows] for key in keys]
-
-    def columns(self, ordinals: I64, keys: Sequence[str]) -> list[ArgColumn]:
-        """The same as columns."""
-        return [column_of(values) for values in self.many(ordinals, keys)]
-
-    def scan(self, ordinals: I64, wanted: Sequence[Arg], go_on: Callable[[], bool] = always) -> Iterator[Matches]:
-        """Which of the blocks ``ordinals`` have args that match all of ``wanted``, some at a time."""
-        for begin in range(0, len(ordinals), _SOME):
-            if not go_on():
-                return
-            rows = [self.one(ordinal).items() for ordinal in ordinals[begin : begin + _SOME].tolist()]
-            hits = [
-                begin + place
-                for place, row in enumerate(rows)
-                if all(any(arg.holds(key, str(value).lower()) for key, value in row) for arg in wanted)
-            ]
-            yield Matches(np.array(hits, np.int64), min(begin + _SOME, len(ordinals)) / len(ordinals))

@@ -63,7 +63,7 @@ Bools = npt.NDArray[np.bool_]
 T = TypeVar("T")
 
 SourceKind = Literal[
-    "trace_view_json", "msprof_json", "profile_directory", "database", "kineto", "chrome_trace", "memory"
+    "trace_view_json", "msprof_json", "profile_directory", "database", "kineto", "chrome_trace", "memory", "service"
 ]
 
 _MOST_PARTS = 8
@@ -146,6 +146,8 @@ class Profile:
             return "database"
         if self.trace.snapshot is not None:
             return "memory"
+        if self.trace.service is not None:
+            return "service"
         if is_kineto(self.trace):
             return "kineto"
         if self.source is not None and (self.source.is_directory or self.source.kind == "companions"):

@@ -181,6 +181,45 @@ class ArgReader(Protocol):
         """
 
 
+_SOME = 20_000
+"""Events that are searched at once."""
+
+
+class RowArgs(Struct, frozen=True, eq=False):
+    """An ``ArgReader`` of rows that are at hand: ``one`` is all that a reader has to have."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Nothing has to be read again."""
+        return True
+
+    def one(self, ordinal: int) -> dict[str, Any]:
+        """What is known of one row; what is not is left out."""
+        raise NotImplementedError
+
+    def many(self, ordinals: I64, keys: Sequence[str]) -> list[list[Any]]:
+        """The args ``keys`` of many rows."""
+        rows = [self.one(ordinal) for ordinal in ordinals.tolist()]
+        return [[row.get(key) for row in rows] for key in keys]
+
+    def columns(self, ordinals: I64, keys: Sequence[str]) -> list[ArgColumn]:
+        """The same as columns."""
+        return [column_of(values) for values in self.many(ordinals, keys)]
+
+    def scan(self, ordinals: I64, wanted: Sequence[Arg], go_on: Callable[[], bool] = always) -> Iterator[Matches]:
+        """Which of the rows ``ordinals`` have args that match all of ``wanted``, some at a time."""
+        for begin in range(0, len(ordinals), _SOME):
+            if not go_on():
+                return
+            rows = [self.one(ordinal).items() for ordinal in ordinals[begin : begin + _SOME].tolist()]
+            hits = [
+                begin + place
+                for place, row in enumerate(rows)
+                if all(any(arg.holds(key, str(value).lower()) for key, value in row) for arg in wanted)
+            ]
+            yield Matches(np.array(hits, np.int64), min(begin + _SOME, len(ordinals)) / len(ordinals))
+
+
 class PlaneArgs(Struct, frozen=True):
     """Args of the plane tasks ``item`` (slices in ascending order); (n,) each.
 

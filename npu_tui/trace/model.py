@@ -12,6 +12,7 @@ from msgspec import Struct
 from npu_tui.trace.args import ArgReader, CommunicationArgs, Copies
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import ValueCache
+from npu_tui.trace.service import Service
 from npu_tui.trace.snapshot import MemorySnapshot
 
 I8 = npt.NDArray[np.int8]
@@ -249,6 +250,8 @@ class Trace:
     """The args of communication layers, where a parsed copy has them."""
     snapshot: MemorySnapshot | None = field(default=None, init=False, repr=False, compare=False)
     """The memory snapshot that the trace was made of, if it was."""
+    service: Service | None = field(default=None, init=False, repr=False, compare=False)
+    """The inference service that the trace was made of, if it was."""
     copies: Copies | None = field(default=None, init=False, repr=False, compare=False)
     """The copies with a known size, where a parsed copy of the trace has them."""
 

@@ -248,6 +248,19 @@ class Spans(Struct, eq=False):
         return len(self.start)
 
 
+TABLES = "requests", "batches", "forwards", "kv_blocks", "spec_decodes", "transfers", "handoffs", "statuses"
+"""The tables of ``Service`` with a row for each row of a file."""
+MOMENTS = frozenset({"start", "end", "time", "received", "sent", "acknowledged", "prefilled", "ended"})
+LENGTHS = frozenset({"execution", "queue", "first_token", "bubble", "draft"})
+TEXTS = frozenset({"name", "type", "process", "thread", "domain", "host"})
+NUMBERED = {"passes": PASSES, "kind": KINDS}
+"""Columns by what they hold: ns since 1970, ns, codes of ``Service.texts``, and codes of a few words."""
+SERVED = "request"
+"""The links from a request to the batches that it is in."""
+SCHEDULED = "schedule"
+"""The links from a schedule to the pass that executes it."""
+
+
 class Clock(Struct, frozen=True):
     """How moments were found that are written as dates only: ``shift`` ns were taken off to get UTC.
 

@@ -1,0 +1,83 @@
+"""Which folders are the output of msServiceProfiler, by the names of their files and the headings of its tables.
+
+``msserviceprofiler parse --format csv json db`` writes all files into one folder, those that there are data for:
+https://gitcode.com/Ascend/msserviceprofiler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from npu_tui.trace.side_file import open_regular
+
+SPANS = "chrome_tracing.json"
+DATABASES = "profiler.db", "ms_service_parsed.db"
+
+_SURE = frozenset({"request_status.csv", "pd_split_communication.csv", "pd_split_kvcache.csv", *DATABASES})
+"""Names that nobody else gives to a file."""
+_HEADINGS = {
+    "request.csv": ("http_rid", "first_token_latency", "recv_token_size", "queue_wait_time"),
+    "batch.csv": ("res_list", "batch_type", "prof_id", "prefill_batch_size"),
+    "forward.csv": ("bubble_time", "forward_iter", "batch_type"),
+    "kvcache.csv": ("device_kvcache_left", "free_blocks", "kvcache_usage_rate"),
+    "spec_decode.csv": ("spec_tokens", "accepted_tokens", "accepted_ratio"),
+}
+"""Names that others may give, and headings of which a table of this tool has one."""
+_HEAD = 4096
+_LEVELS, _MOST_FOLDERS = 4, 1000
+
+
+def is_service_file(file: Path) -> bool:
+    """Whether ``file`` is one that the tool has written, by its name and its headings."""
+    if file.name not in _SURE and file.name not in _HEADINGS:
+        return False
+    try:
+        with open_regular(file) as stream:
+            head = stream.read(_HEAD).lower()
+    except OSError:
+        return False
+    return file.name in _SURE or any(heading.encode() in head for heading in _HEADINGS[file.name])
+
+
+def service_files(folder: Path) -> list[Path]:
+    """The files of the tool in ``folder``, by name."""
+    names = sorted((*_SURE, *_HEADINGS, SPANS))
+    return [file for name in names if (file := folder / name).is_file()]
+
+
+def service_folder(path: Path) -> Path | None:
+    """``path`` if it is a folder of the tool, or the folder of a table or database of it; None if it is neither.
+
+    Events alone (``chrome_tracing.json``) make no folder of the tool unless it is the only trace there.
+    """
+    if not path.is_dir():
+        return path.parent if is_service_file(path) else None
+    names = service_files(path)
+    return path if any(map(is_service_file, names)) or [file.name for file in names] == [SPANS] else None
+
+
+def services_below(folder: Path) -> Iterator[Path]:
+    """The folders of the tool below ``folder``, some levels down; profiles of an NPU are not looked through."""
+    level, looked = [folder], 0
+    for _ in range(_LEVELS):
+        deeper: list[Path] = []
+        for parent in level:
+            with suppress(OSError):  # not ours to read
+                for child in folders_in(parent):
+                    looked += 1
+                    if looked > _MOST_FOLDERS:
+                        return
+                    if service_folder(child) is not None:
+                        yield child
+                    elif not (
+                        child.name.startswith((".", "PROF_")) or child.name.endswith(("_ascend_pt", "_ascend_ms"))
+                    ):
+                        deeper.append(child)
+        level = deeper
+
+
+def folders_in(folder: Path, pattern: str = "*") -> list[Path]:
+    """The folders in ``folder``, by name."""
+    return [child for child in sorted(folder.glob(pattern)) if child.is_dir()]
