@@ -96,31 +96,26 @@ class _Lanes:
         self._layers += 1
         return pid
 
+    def _lane(self, pid: int, name: str) -> int:
+        """The code of a new lane of the layer ``pid``."""
+        tid = sum(1 for other, _ in self._whole.metadata.thread_name if other == pid)
+        self._whole.metadata.thread_name[pid, tid] = name
+        return self._whole.threads[pid, tid]
+
     def _slices(
-        self,
-        pid: int,
-        tid: int,
-        lane: str,
-        start: I64,
-        end: I64,
-        names: Sequence[str],
-        name: npt.NDArray[Any],
-        kind: I32,
-        event: I64,
+        self, lane: I64 | int, start: I64, end: I64, names: Sequence[str], name: npt.NDArray[Any], kind: I32, event: I64
     ) -> None:
-        """Slices of one ``lane``, for rows with times: ``name`` indexes ``names``, ``kind`` are codes of categories."""
+        """Slices for rows with times: ``lane`` and ``kind`` are codes of threads and categories, ``name`` of names."""
         there = np.flatnonzero((start != UNKNOWN) & (end != UNKNOWN) & (end >= start))
-        if not len(there):
-            return
         whole, count = self._whole, len(there)
-        used, place = np.unique(name[there], return_inverse=True)
+        used, place = _ranked(name[there].astype(np.int64))
         codes = np.array([whole.names[names[number]] for number in used.tolist()], np.int32)
-        whole.metadata.thread_name[pid, tid] = lane
         none = np.full(count, -1)
         columns: dict[str, Any] = {
             "time": start[there], "duration": (end - start)[there], "name": codes[place], "category": kind[there],
-            "thread": np.full(count, whole.threads[pid, tid], np.int32), "event": event[there], "stream": none,
-            "task_type": none.astype(np.int32), "connection": none, "correlation": none, "stack": none.astype(np.int32),
+            "thread": np.broadcast_to(lane, len(start))[there].astype(np.int32), "event": event[there],
+            "task_type": none.astype(np.int32), "stream": none, "connection": none, "correlation": none,
+            "stack": none.astype(np.int32),
         }  # fmt: skip
         for column, values in columns.items():
             whole.put(f"x_{column}", values)
@@ -163,13 +158,13 @@ class _Lanes:
             (first_token, end),
             (np.where(known, nothing, begun), np.where(end < begun, begun, end)),
         )
-        for tid, (state, (low, high)) in enumerate(zip(_STATES, spans, strict=True)):
+        for state, (low, high) in zip(_STATES, spans, strict=True):
             kind = np.full(len(start), self._category(state), np.int32)
-            self._slices(pid, tid, state, low, high, self._service.rids, requests.rid, kind, event)
-        keys, where = np.unique(np.stack((statuses.host, statuses.process)), axis=1, return_inverse=True)
-        for number, (_, process) in enumerate(keys.T.tolist()):
-            mine = np.flatnonzero(where.ravel() == number)
-            instance = self._service.text(process) if keys.shape[1] > 1 else ""
+            self._slices(self._lane(pid, state), low, high, self._service.rids, requests.rid, kind, event)
+        keys, where = _ranked(statuses.host.astype(np.int64) << 32 | statuses.process)
+        for number, process in enumerate((keys & (1 << 32) - 1).tolist()[:_MOST_LANES]):
+            mine = np.flatnonzero(where == number)
+            instance = self._service.texts[process] if len(keys) > 1 and process < len(self._service.texts) else ""
             for name in ("waiting", "running", "swapped"):
                 self._samples(pid, name, statuses.time[mine], getattr(statuses, name)[mine], instance)
 
@@ -193,23 +188,26 @@ class _Lanes:
         kind = categories[np.concatenate((batches.kind, forwards.kind, np.full(len(drafts), len(KINDS))))]
         event = np.concatenate([self._first[title] + np.arange(len(table)) for title, table in tables.items()])
         start, end = (np.concatenate([getattr(table, edge) for table in tables.values()]) for edge in ("start", "end"))
-        # Ranks first, by number, then processes without one.
-        engines, engine = np.unique(np.stack((rank == UNKNOWN, np.where(rank == UNKNOWN, process, rank))), axis=1,
-                                    return_inverse=True)  # fmt: skip
-        engine = np.minimum(engine.ravel(), _MOST_ENGINES)
-        lanes = np.unique(np.stack((engine, process, part)), axis=1)
-        for number in np.unique(engine).tolist():
-            alone, code = engines[:, number].tolist()
-            title = service.text(code) if alone else f"DP {code}"
-            pid = self._layer(f"Engine {title}".strip() if number < _MOST_ENGINES else "Other engines")
-            of_engine = lanes[1:, lanes[0] == number]
-            several = len(np.unique(of_engine[0])) > 1
-            for tid, (worker, of_lane) in enumerate(sorted(of_engine.T.tolist())[:_MOST_LANES]):
-                rows = np.flatnonzero((engine == number) & (process == worker) & (part == of_lane))
-                lane = f"{_PARTS[of_lane]} {service.text(worker)}" if several else _PARTS[of_lane]
-                self._slices(pid, tid, lane, start[rows], end[rows], [*names, *service.rids], name[rows], kind[rows],
-                             event[rows])  # fmt: skip
-            rows = np.flatnonzero(engine[: len(batches)] == number)
+        ranks, engine = _ranked(rank)  # a process without a rank is an engine of its own, after those with one
+        alone = rank == UNKNOWN
+        engine = np.minimum(np.where(alone, len(ranks) + 1 + process, engine), _MOST_ENGINES)
+        lanes, lane = _ranked((engine * (len(service.texts) + 1) + process + 1) * len(_PARTS) + part)
+        codes, layers = np.zeros(len(lanes), np.int64), {}
+        workers, of_engine = lanes // len(_PARTS) % (len(service.texts) + 1) - 1, lanes // len(_PARTS)
+        of_engine //= len(service.texts) + 1
+        for number, (key, worker, at) in enumerate(
+            zip(lanes.tolist(), workers.tolist(), of_engine.tolist(), strict=True)
+        ):
+            if at not in layers:
+                title = service.text(worker) if at > len(ranks) else f"DP {ranks[at]}"
+                layers[at] = self._layer("Other engines" if at == _MOST_ENGINES else f"Engine {title}".strip())
+            several = len(np.unique(workers[of_engine == at])) > 1
+            name_of_part = _PARTS[key % len(_PARTS)]
+            title = f"{name_of_part} {service.text(worker)}" if several else name_of_part
+            codes[number] = self._lane(layers[at], title) if number < _MOST_LANES else codes[number - 1]
+        self._slices(codes[lane], start, end, [*names, *service.rids], name, kind, event)
+        for at, pid in layers.items():
+            rows = np.flatnonzero(engine[: len(batches)] == at)
             for title in ("used_blocks", "free_blocks"):
                 self._samples(pid, title, batches.start[rows], getattr(batches, title)[rows])
 
@@ -232,27 +230,46 @@ class _Lanes:
         pid, category = self._layer("Transfers"), self._category("transfer")
         event = self._first["handoffs"] + np.arange(len(handoffs))
         sides = ("received", "prefilled"), ("sent", "acknowledged"), ("prefilled", "ended")
-        for tid, (lane, (low, high)) in enumerate(zip(("prefill side", "hand-off", "decode side"), sides, strict=True)):
+        for lane, (low, high) in zip(("prefill side", "hand-off", "decode side"), sides, strict=True):
             kind = np.full(len(handoffs), self._category(lane), np.int32)
-            self._slices(pid, tid, lane, getattr(handoffs, low), getattr(handoffs, high), rids, handoffs.rid, kind,
-                         event)  # fmt: skip
-        event = self._first["transfers"] + np.arange(len(transfers))
-        for tid, rank in enumerate(np.unique(transfers.rank)[:_MOST_LANES].tolist(), 3):
-            rows = np.flatnonzero(transfers.rank == rank)
-            lane = "pull" if rank == UNKNOWN else f"pull rank {rank}"
-            kind = np.full(len(rows), category, np.int32)
-            self._slices(pid, tid, lane, transfers.start[rows], transfers.end[rows], rids, transfers.rid[rows], kind,
-                         event[rows])  # fmt: skip
+            begin, end = getattr(handoffs, low), getattr(handoffs, high)
+            self._slices(self._lane(pid, lane), begin, end, rids, handoffs.rid, kind, event)
+        ranks, rank = _ranked(transfers.rank)
+        names = ["pull" if number == UNKNOWN else f"pull rank {number}" for number in ranks.tolist()[:_MOST_LANES]]
+        lanes = np.array([self._lane(pid, name) for name in names] or [0])
+        kind, event = np.full(len(rank), category, np.int32), self._first["transfers"] + np.arange(len(rank))
+        lane_of = lanes[np.minimum(rank, len(lanes) - 1)]
+        self._slices(lane_of, transfers.start, transfers.end, rids, transfers.rid, kind, event)
+
+
+def _ranked(values: I64) -> tuple[I64, I64]:
+    """The distinct ``values``, ascending, and which of them each is; (n,)."""
+    numbers = values[values != UNKNOWN]
+    low, high = int(numbers.min(initial=0)), int(numbers.max(initial=0))
+    if high - low >= _TABLE:
+        distinct, place = np.unique(values, return_inverse=True)
+        return distinct, place.ravel()
+    code = np.where(values == UNKNOWN, 0, values - (low - 1))
+    there = np.bincount(code, minlength=1) > 0
+    distinct = np.flatnonzero(there) + (low - 1)
+    if there[0]:
+        distinct[0] = UNKNOWN
+    return distinct, (np.cumsum(there) - 1)[code]
+
+
+_TABLE = 1 << 22
+"""Values in so small a range are counted in a table, others sorted."""
 
 
 def _names(tables: Sequence[tuple[npt.NDArray[np.int8], I64]]) -> tuple[list[str], I64]:
     """What batches are called, by what they compute and how many requests they hold, and which name each has."""
     kind = np.concatenate([table[0] for table in tables]).astype(np.int64)
     size = np.concatenate([table[1] for table in tables])
-    keys, where = np.unique(np.stack((kind, size)), axis=1, return_inverse=True)
-    words = (*KINDS, "batch")
-    names = [words[kind] if size == UNKNOWN else f"{words[kind]} {size}" for kind, size in keys.T.tolist()]
-    return names, where.ravel()
+    size = np.where(size > _TABLE, UNKNOWN, size)
+    keys, where = _ranked(np.where(size == UNKNOWN, 0, size + 1) * (len(KINDS) + 1) + kind + 1)
+    words = ("batch", *KINDS)
+    named = ((words[key % len(words)], key // len(words)) for key in keys.tolist())
+    return [f"{word} {size - 1}" if size else word for word, size in named], where
 
 
 def _link(trace: Trace, service: Service, first: dict[str, int]) -> None:
