@@ -551,7 +551,7 @@ def _is_part(folder: Path) -> bool:
 def home_of(source: Source) -> Path:
     """What opens ``source`` and names it best: the folder of its profile, or its file where that is one of several."""
     if source.kind in ("companions", "service"):
-        return source.opened if source.kind == "companions" else source.path
+        return source.opened
     file = source.path
     home = file.parent.parent if file.parent.name in (*OUTPUTS, _TIMELINE) else file.parent
     above = home.parent

@@ -290,10 +290,9 @@ def _link(trace: Trace, service: Service, first: dict[str, int]) -> None:
     queued, prefill, decode, running = (
         _places(slices, first["requests"], len(service.requests), slices.category == code)[request] for code in codes
     )
-    decoding = (decode >= 0) & (slices.start[target] >= slices.start[decode])
-    source = np.where(decoding, decode, -1)
-    for state in (prefill, running, queued, decode):
-        source = np.where(source < 0, state, source)
+    source = np.full(len(target), -1)
+    for state in (decode, prefill, running, queued):  # the last state that has begun
+        source = np.where((source < 0) & (state >= 0) & (slices.start[target] >= slices.start[state]), state, source)
     target, source = target[source >= 0], source[source >= 0]
     trace.add_links(SERVED, source, target, source)
     lead = members.offset[:-1]

@@ -40,6 +40,7 @@ from npu_tui.profile.module_tables import MODULES
 from npu_tui.profile.network_tables import PORTS
 from npu_tui.profile.parts import Selection
 from npu_tui.profile.profile import Profile
+from npu_tui.profile.service_tables import BATCH_KINDS, REQUESTS, TRANSFERS
 from npu_tui.profile.table import us
 from npu_tui.profile.trace_tables import LAYERS, LINK_CATEGORIES, OPERATIONS, distinct_events
 from npu_tui.profile.work_tables import APIS, KERNEL_GROUPS, OPERATORS, OVERLAP, STEPS
@@ -225,6 +226,9 @@ def report(part: Profile) -> Report:
         engine_kinds=ENGINE_KINDS.records(part),
         experts=EXPERTS.records(part),
         steps_from=part.engine.basis,
+        requests=REQUESTS.records(part),
+        batch_kinds=BATCH_KINDS.records(part),
+        transfers=TRANSFERS.records(part),
         verdict=[words(sentence) for sentence in part.findings.verdict],
         findings=FINDINGS.records(part),
         not_checked=[],

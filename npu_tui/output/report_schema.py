@@ -20,6 +20,7 @@ from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
 from npu_tui.profile.module_tables import MODULES
 from npu_tui.profile.network_tables import PORTS
 from npu_tui.profile.profile import SourceKind
+from npu_tui.profile.service_tables import BATCH_KINDS, REQUESTS, TRANSFERS
 from npu_tui.profile.table import Record
 from npu_tui.profile.trace_tables import LAYERS, LINK_CATEGORIES, OPERATIONS
 from npu_tui.profile.work_tables import APIS, KERNEL_GROUPS, OPERATORS, STEPS
@@ -30,6 +31,9 @@ if TYPE_CHECKING:  # the type of a row is made of the columns of its table
     CollectiveRow = Record
     CrossCheckRow = Record
     EngineKindRow = Record
+    RequestRow = Record
+    BatchKindRow = Record
+    TransferRow = Record
     EngineStepRow = Record
     FileRow = Record
     HostOperatorRow = Record
@@ -56,6 +60,9 @@ else:
         table.row for table in (OPERATORS, LINK_MATRIX, STEPS, DRAINS, LAYERS, LINK_CATEGORIES, RANGES, FINDINGS)
     )
     EngineKindRow = ENGINE_KINDS.row
+    RequestRow = REQUESTS.row
+    BatchKindRow = BATCH_KINDS.row
+    TransferRow = TRANSFERS.row
     EngineStepRow = ENGINE_STEPS.row
     FusionRow = FUSION.row
     ExpertRow = EXPERTS.row
@@ -276,6 +283,9 @@ class Report(Struct, frozen=True, kw_only=True):
     engine_kinds: list[EngineKindRow] = []
     experts: list[ExpertRow] = []
     steps_from: Basis | None = None
+    requests: list[RequestRow] = []
+    batch_kinds: list[BatchKindRow] = []
+    transfers: list[TransferRow] = []
     verdict: list[str]
     findings: list[FindingRow]
     not_checked: list[NotChecked]

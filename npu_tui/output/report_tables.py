@@ -24,6 +24,7 @@ from npu_tui.profile.launch_tables import CODE_LINES, RANGES
 from npu_tui.profile.module_tables import MODULES
 from npu_tui.profile.network_tables import PORTS
 from npu_tui.profile.profile import Profile
+from npu_tui.profile.service_tables import BATCH_KINDS, REQUESTS, TRANSFERS
 from npu_tui.profile.table import Record
 from npu_tui.profile.work_tables import KERNEL_GROUPS, OPERATORS, STEPS
 from npu_tui.strings import say, words
@@ -177,6 +178,11 @@ def data_tables(report: Report) -> list[Table]:
             rendered(STEPS, steps, step=lambda step: name_cell(step.name, "report.steps.none")),
             weights=tuple(map(step_length, steps)),
             more=partial(shorter_steps, steps),
+        ),
+        rendered(BATCH_KINDS, report.batch_kinds),
+        replace(rendered(REQUESTS, report.requests), weights=tuple(row.execution_us or 0.0 for row in report.requests)),
+        replace(
+            rendered(TRANSFERS, report.transfers), weights=tuple(row.duration_us or 0.0 for row in report.transfers)
         ),
         rendered(ENGINE_KINDS, report.engine_kinds),
         replace(

@@ -27,6 +27,7 @@ from npu_tui.profile.launch_tables import CODE_LINES, FREE, LAUNCHES
 from npu_tui.profile.module_tables import MODULES
 from npu_tui.profile.network_tables import NETWORK
 from npu_tui.profile.profile import Profile
+from npu_tui.profile.service_tables import SERVICE_TABLES
 from npu_tui.profile.snapshot_tables import BLOCKS, EVENTS, SEGMENTS, STACKS
 from npu_tui.profile.table import Array, Column, Kind, Labels, Numbers, Sheet, Table
 from npu_tui.profile.trace_tables import COUNTERS, HOST_OPERATORS, LINKS, OVERVIEW, SLICES
@@ -46,8 +47,8 @@ TABLES: dict[str, Table] = {
     for table in (
         SLICES, LINKS, LAUNCHES, KERNELS, OPERATORS, HOST_OPERATORS, COLLECTIVES, ARRIVALS, COUNTERS, STEPS, FREE,
         FINDINGS, EVIDENCE, MEMORY, ALLOCATIONS, APIS, CODE_LINES, MODULES, BORROWED_CODE, FUSION, ENGINE_STEPS,
-        ENGINE_KINDS, EXPERTS, NETWORK, BLOCKS, EVENTS, SEGMENTS, STACKS, OVERVIEW, RANKS, EXPERT_LAYERS, EXPERT_RANKS,
-        PIPELINES, STAGES, PASSES,
+        ENGINE_KINDS, EXPERTS, NETWORK, *SERVICE_TABLES, BLOCKS, EVENTS, SEGMENTS, STACKS, OVERVIEW, RANKS,
+        EXPERT_LAYERS, EXPERT_RANKS, PIPELINES, STAGES, PASSES,
     )
 }  # fmt: skip
 """Every table by name."""

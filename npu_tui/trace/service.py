@@ -110,14 +110,14 @@ class Members(Struct, eq=False):
     """The requests of batches (``res_list``), by batch: those of batch b are ``[offset[b], offset[b + 1])``.
 
     ``batch`` indexes ``Batches``; ``iter`` counts the schedules of the request from 0, so that a later chunk of its
-    prompt has one above 0; ``type`` is 0 for prefill and 1 for decode; ``tokens`` were scheduled.
+    prompt has one above 0; ``phase`` is 0 for prefill and 1 for decode; ``tokens`` were scheduled.
     """
 
     offset: I64
     batch: I64
     rid: I32
     iter: I64
-    type: I64
+    phase: I64
     tokens: I64
 
     def __len__(self) -> int:

@@ -188,6 +188,7 @@ VIEW_KEYS = {
     "modules": (),
     "engine_kinds": (),
     "engine_steps": ("number_sign",),
+    "batches": (),
 }
 """Views of the tab ``lines``, with the keys that lead to them; the key of the tab goes through all of them."""
 

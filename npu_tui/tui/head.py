@@ -24,6 +24,7 @@ from npu_tui.strings import say, words
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.message import Said
 from npu_tui.trace.model import Trace
+from npu_tui.trace.service import UNKNOWN, Service
 from npu_tui.trace.text import brief, cell_count, duration_text, printable, shortened
 from npu_tui.tui.first_picture import BARS_FROM, verdict_lines, verdict_rows
 from npu_tui.tui.session import Session, kept
@@ -322,6 +323,8 @@ def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]
         held = shown.snapshot.devices
         about = say("snapshot.about", events=sum(len(device.events) for device in held), devices=len(held))
         parts = [[Text(about, style="bold")]]
+    elif shown.service is not None:
+        parts = [[Text(_service_words(shown.service), style="bold")]]
     elif session.is_tables:
         parts.append([Text(say("header.only_memory" if session.scene.end else "header.no_timeline"))])
     elif not devices:
@@ -334,6 +337,13 @@ def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]
             parts.append([Text(name + "  ".join(words)), Text(name + words[-1])])
     parts.append([Text(_form(profile.source)), Text(printable(profile_name(shown.path)))])
     return parts
+
+
+def _service_words(service: Service) -> str:
+    """What there is of an inference service."""
+    batches = service.batches
+    known = np.where(batches.dp_rank == UNKNOWN, -1 - batches.process, batches.dp_rank)
+    return say("service.about", requests=len(service.requests), batches=len(batches), engines=len(np.unique(known)))
 
 
 def _form(source: Source | None) -> str:

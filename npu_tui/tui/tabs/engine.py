@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 from msgspec.structs import replace
 from rich.text import Text
 
 from npu_tui.analysis.engine_steps import fallen_out
 from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
+from npu_tui.profile.service_tables import BATCH_KINDS, BATCHES, REQUESTS
 from npu_tui.profile.table import Value
 from npu_tui.strings import say
 from npu_tui.tui.tabs.declared import shown
@@ -14,8 +16,32 @@ from npu_tui.tui.tabs.table import GAP, Content, Context, nothing, scope_note
 from npu_tui.tui.terminal.colours import ALERT
 
 
+def batches(now: Context) -> Content:
+    """A row per batch of a service by start; Enter goes to it."""
+    sheet = BATCHES.make(now.part)
+    if not sheet.rows:
+        return nothing(now, say("service.none", what=say("service.batches")))
+    note = GAP.join([say("service.batches.note", count=sheet.rows), scope_note(now)])
+    return shown(now.trace, BATCHES, sheet, note)
+
+
+def _requests(now: Context) -> Content:
+    """A row per request of a service, the slowest first; Enter goes to it."""
+    sheet = REQUESTS.make(now.part)
+    if not sheet.rows:
+        return nothing(now, say("service.none", what=say("service.requests")))
+    length = np.array([-1 if value is None else value for value in sheet.values("execution")], np.int64)
+    note = GAP.join([say("service.requests.note", count=sheet.rows), scope_note(now)])
+    return shown(now.trace, REQUESTS, sheet.taken(np.argsort(-length, kind="stable")), note)
+
+
 def engine_steps(now: Context) -> Content:
-    """A row per step by start, the cursor on the first one that fell out of graph capture; Enter goes to the step."""
+    """A row per step by start, the cursor on the first one that fell out of graph capture; Enter goes to the step.
+
+    Of an inference service its requests.
+    """
+    if now.profile.trace.service is not None:
+        return _requests(now)
     sheet = ENGINE_STEPS.make(now.part)
     basis = now.profile.engine.basis
     if not sheet.rows or basis is None:
@@ -36,7 +62,12 @@ def engine_steps(now: Context) -> Content:
 
 
 def engine_kinds(now: Context) -> Content:
-    """A row per kind and number of tokens, most time first; Enter goes to its longest step."""
+    """A row per kind and number of tokens, most time first; Enter goes to its longest step.
+
+    Of an inference service its batches.
+    """
+    if now.profile.trace.service is not None:
+        return shown(now.trace, BATCH_KINDS, BATCH_KINDS.make(now.part), scope_note(now))
     sheet = ENGINE_KINDS.make(now.part)
     if not sheet.rows:
         return nothing(now, say("engine.none"))

@@ -18,7 +18,7 @@ from npu_tui.strings import say, words
 from npu_tui.trace.text import brief, duration_text, printable
 from npu_tui.tui.tabs.bubbles import bubbles
 from npu_tui.tui.tabs.declared import shown
-from npu_tui.tui.tabs.engine import engine_kinds, engine_steps
+from npu_tui.tui.tabs.engine import batches, engine_kinds, engine_steps
 from npu_tui.tui.tabs.table import (
     GAP,
     Content,
@@ -40,7 +40,7 @@ _SQL = "sql"
 _NAMES = {
     _SQL: "query.tab", "bubbles": "bubbles.name", "syncs": "syncs.name", "calls": "calls.name",
     "host_ops": "hosts.name", "modules": "modules.name", "engine_kinds": "engine.kinds.name",
-    "engine_steps": "engine.name",
+    "engine_steps": "engine.name", "batches": "service.batches.name",
 }  # fmt: skip
 _LONGEST_NAME = 60
 
@@ -153,6 +153,7 @@ VIEWS: dict[str, Callable[[Context], Content]] = {
     "modules": modules,
     "engine_kinds": engine_kinds,
     "engine_steps": engine_steps,
+    "batches": batches,
 }
 """What the tab can show, by the ids of the commands that show it."""
 

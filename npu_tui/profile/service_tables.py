@@ -1,0 +1,180 @@
+"""The tables of an inference service: requests, batches and who is in them, forward passes, KV blocks, transfers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+
+from npu_tui.analysis.device import EVERYTHING
+from npu_tui.profile.profile import Profile
+from npu_tui.profile.table import Array, Column, Data, Sheet, Span, Table, coded, from_tuples, numbers, table
+from npu_tui.trace.service import KINDS, LENGTHS, MOMENTS, NUMBERED, PASSES, TEXTS, UNKNOWN, minus
+
+_COUNTS = (
+    "prompt_tokens output_tokens size prefill_size decode_size tokens prefill_tokens decode_tokens total_blocks "
+    "used_blocks free_blocks allocated_blocks freed_blocks draft_tokens accepted_tokens waiting running swapped "
+    "requests"
+)
+_OWN = [
+    *(Column(name, "whole", "", "count") for name in _COUNTS.split()),
+    *(Column(name, "whole", "", "id") for name in ("iter", "dp_rank", "batch", "phase")),
+    *(Column(name, "whole", "ns", "time") for name in sorted(LENGTHS)),
+    *(Column(name, "real", "ns", "time") for name in ("p50", "p90", "p99")),
+    *(Column(name, "whole", "ns", "moment") for name in sorted(MOMENTS)),
+    *(Column(name, "real", "0..1", "share") for name in ("hit_rate", "usage", "accepted_ratio")),
+    *(Column(name, "label", "", "name") for name in ("rid", *sorted(TEXTS))),
+    *(Column(name, "label", "", "word") for name in ("kind", "passes")),
+]
+
+
+def _sheet(profile: Profile, title: str, **more: Callable[[Array], Data]) -> Sheet:
+    """The rows of the table ``title`` that touch the part, by time; times are those of the trace."""
+    service = profile.trace.service
+    if service is None:
+        return _none()
+    rows, origin = getattr(service, title), np.int64(profile.trace.start_ns)
+    moments = {name: minus(getattr(rows, name), origin) for name in rows.__struct_fields__ if name in MOMENTS}
+    if title == "requests":
+        moments["end"] = minus(rows.end, origin)
+    begin, end = next(iter(moments.values())), np.maximum.reduce(list(moments.values()))
+    chosen, window = np.arange(len(rows)), profile.window
+    if window != EVERYTHING:
+        chosen = np.flatnonzero((begin != UNKNOWN) & (begin < window.end) & (end >= window.start))
+    data: dict[str, Data] = {}
+    for name in {**dict.fromkeys(rows.__struct_fields__), **moments}:
+        values = (moments[name] if name in moments else getattr(rows, name))[chosen]
+        if name == "rid" or name in TEXTS:
+            data[name] = coded(service.rids if name == "rid" else service.texts, values)
+        elif name in NUMBERED:
+            data[name] = coded(NUMBERED[name], values)
+        else:
+            data[name] = numbers(values, UNKNOWN if values.dtype.kind == "i" else None)
+    if "end" in moments:
+        data["duration"] = numbers(minus(end, begin)[chosen], UNKNOWN)
+    data |= {name: make(chosen) for name, make in more.items()}
+
+    def place(row: int) -> list[Span]:
+        first, last = int(begin[chosen[row]]), int(end[chosen[row]])
+        return [] if first == UNKNOWN else [Span(first, last, marked=last > first)]
+
+    return Sheet(len(chosen), data, place=place)
+
+
+def _none() -> Sheet:
+    return Sheet(0, {column.id: numbers(np.zeros(0, np.int64)) for column in _OWN})
+
+
+def _table(name: str, columns: str, title: str = "", **views: Any) -> Table:
+    """The table ``name`` of the rows of ``Service.<title>``."""
+    return table(name, lambda profile: _sheet(profile, title or name), sql=columns, own=_OWN, **views)
+
+
+REQUESTS = _table(
+    "requests",
+    "rid start end execution queue first_token prompt_tokens output_tokens hit_rate",
+    json="rid? start? execution? queue? first_token? prompt_tokens? output_tokens? hit_rate?",
+    page="rid start execution queue_wait=queue first_token prompt_tokens output_tokens hit_rate",
+    panel="rid start execution queue_wait=queue first_token prompt_tokens output_tokens hit_rate",
+    row="RequestRow",
+    about="""A request of an inference service, as request.csv has it.
+
+    ``queue_us`` is what the tool calls queue wait: a request that is preempted waits in it again. Null is unknown.
+    """,
+)
+_BATCH = (
+    "name passes kind type start end duration process dp_rank size prefill_size decode_size tokens prefill_tokens "
+    "decode_tokens total_blocks used_blocks free_blocks allocated_blocks freed_blocks usage accepted_ratio"
+)
+BATCHES = table(
+    "batches",
+    lambda profile: _sheet(profile, "batches", batch=numbers),
+    sql=f"batch {_BATCH}",
+    panel="start passes kind length=duration batch_size=size prefill_size decode_size tokens dp_rank process "
+    "used_blocks free_blocks name",
+    own=_OWN,
+)
+FORWARDS = _table("forwards", "name start end duration bubble kind type size iter dp_rank process host")
+KV_BLOCKS = _table(
+    "kv_blocks", "time name rid domain total_blocks used_blocks free_blocks allocated_blocks freed_blocks usage"
+)
+SPEC_DECODES = _table(
+    "spec_decodes", "rid iter process start end duration draft_tokens accepted_tokens accepted_ratio draft"
+)
+TRANSFERS = _table(
+    "transfers",
+    "rid rank domain start end duration tokens",
+    json="rid? rank? start? duration? tokens?",
+    page="rid rank start length=duration tokens",
+    panel="rid rank start length=duration tokens domain",
+    row="TransferRow",
+    about="A pull of KV blocks from the prefill to the decode side; bytes are not recorded.",
+)
+HANDOFFS = _table("handoffs", "rid received sent acknowledged prefilled ended")
+STATUSES = _table("request_status", "time host process waiting running swapped", "statuses")
+
+
+def batch_requests(profile: Profile) -> Sheet:
+    """Who is in each batch."""
+    service = profile.trace.service
+    if service is None:
+        return _none()
+    members = service.members
+    whole: dict[str, Data] = {
+        name: numbers(getattr(members, name), UNKNOWN) for name in ("batch", "iter", "phase", "tokens")
+    }
+    return Sheet(len(members), whole | {"rid": coded(service.rids, members.rid)})
+
+
+BATCH_REQUESTS = table("batch_requests", batch_requests, sql="batch rid iter phase tokens", own=_OWN)
+
+
+def batch_kinds(profile: Profile) -> Sheet:
+    """What the passes of each engine take by what they compute, most time first."""
+    service = profile.trace.service
+    if service is None:
+        return _none()
+    batches, window = service.batches, profile.window
+    length, start = minus(batches.end, batches.start), minus(batches.start, np.int64(profile.trace.start_ns))
+    chosen = np.flatnonzero((length != UNKNOWN) & (start >= window.start) & (start < window.end))
+    keys = np.stack((batches.dp_rank[chosen], batches.passes[chosen], batches.kind[chosen]))
+    order = np.lexsort(keys)
+    starts = np.flatnonzero((np.diff(keys[:, order], axis=1) != 0).any(axis=0)) + 1
+    groups = np.split(chosen[order], starts) if len(chosen) else []
+    groups.sort(key=lambda members: -int(length[members].sum()))
+    columns = "dp_rank passes kind calls total requests tokens p50 p90 p99"
+    rows = []
+    for members in groups:
+        rank, passes, kind = (int(column[members[0]]) for column in (batches.dp_rank, batches.passes, batches.kind))
+        sums = (int(column[members].sum()) if (column[members] != UNKNOWN).all() else None
+                for column in (batches.size, batches.tokens))  # fmt: skip
+        rows.append((
+            None if rank == UNKNOWN else rank, PASSES[passes] if passes >= 0 else None,
+            KINDS[kind] if kind >= 0 else None, len(members), int(length[members].sum()), *sums,
+            *np.percentile(length[members], (50, 90, 99)).tolist(),
+        ))  # fmt: skip
+    sheet = from_tuples(rows, columns, {column.id: column for column in _OWN})
+    return replace(sheet, lengths=lambda row: length[groups[row]])
+
+
+BATCH_KINDS = table(
+    "batch_kinds",
+    batch_kinds,
+    sql="dp_rank passes kind calls total requests tokens p50 p90 p99",
+    json="dp_rank? passes? kind? count=calls total requests? tokens? p50 p90 p99",
+    page="dp_rank passes kind count=calls total requests tokens p50 p90 p99",
+    panel="dp_rank passes kind count=calls total requests tokens p50 p90 p99 spread",
+    row="BatchKindRow",
+    about="""The passes of one engine that compute the same; percentiles are numpy's ``linear``.
+
+    ``requests`` and ``tokens`` count each pass: a request is in many.
+    """,
+    own=_OWN,
+)
+
+SERVICE_TABLES = (
+    REQUESTS, BATCHES, BATCH_REQUESTS, BATCH_KINDS, FORWARDS, KV_BLOCKS, SPEC_DECODES, TRANSFERS, HANDOFFS, STATUSES,
+)  # fmt: skip
+"""The tables that an inference service has, and no other profile."""
