@@ -10,7 +10,20 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.device import EVERYTHING
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Array, Column, Data, Sheet, Span, Table, coded, from_tuples, numbers, table
+from npu_tui.profile.table import (
+    COLUMNS,
+    Array,
+    Column,
+    Data,
+    Sheet,
+    Span,
+    Table,
+    coded,
+    column_of,
+    from_tuples,
+    numbers,
+    table,
+)
 from npu_tui.trace.service import KINDS, LENGTHS, MOMENTS, NUMBERED, PASSES, TEXTS, UNKNOWN, minus
 
 _COUNTS = (
@@ -21,13 +34,14 @@ _COUNTS = (
 _OWN = [
     *(Column(name, "whole", "", "count") for name in _COUNTS.split()),
     *(Column(name, "whole", "", "id") for name in ("iter", "dp_rank", "batch", "phase")),
-    *(Column(name, "whole", "ns", "time") for name in sorted(LENGTHS)),
-    *(Column(name, "real", "ns", "time") for name in ("p50", "p90", "p99")),
+    *(Column(name, "whole", "ns", "time") for name in (*sorted(LENGTHS), "p50", "p90", "p99")),
     *(Column(name, "whole", "ns", "moment") for name in sorted(MOMENTS)),
     *(Column(name, "real", "0..1", "share") for name in ("hit_rate", "usage", "accepted_ratio")),
     *(Column(name, "label", "", "name") for name in ("rid", *sorted(TEXTS))),
     *(Column(name, "label", "", "word") for name in ("kind", "passes")),
 ]
+
+_COLUMNS = COLUMNS | {column.id: column for column in _OWN}
 
 
 def _sheet(profile: Profile, title: str, **more: Callable[[Array], Data]) -> Sheet:
@@ -64,7 +78,8 @@ def _sheet(profile: Profile, title: str, **more: Callable[[Array], Data]) -> She
 
 
 def _none() -> Sheet:
-    return Sheet(0, {column.id: numbers(np.zeros(0, np.int64)) for column in _OWN})
+    """A table without rows, where there is no service."""
+    return Sheet(0, {id_: column_of(column, ()) for id_, column in _COLUMNS.items()})
 
 
 def _table(name: str, columns: str, title: str = "", **views: Any) -> Table:
@@ -153,9 +168,9 @@ def batch_kinds(profile: Profile) -> Sheet:
         rows.append((
             None if rank == UNKNOWN else rank, PASSES[passes] if passes >= 0 else None,
             KINDS[kind] if kind >= 0 else None, len(members), int(length[members].sum()), *sums,
-            *np.percentile(length[members], (50, 90, 99)).tolist(),
+            *np.rint(np.percentile(length[members], (50, 90, 99))).astype(np.int64).tolist(),
         ))  # fmt: skip
-    sheet = from_tuples(rows, columns, {column.id: column for column in _OWN})
+    sheet = from_tuples(rows, columns, _COLUMNS)
     return replace(sheet, lengths=lambda row: length[groups[row]])
 
 
