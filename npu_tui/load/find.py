@@ -115,8 +115,8 @@ def cluster_folder(path: Path) -> Path | None:
 Kind = Literal["trace_view_json", "msprof_json", "json", "database", "companions", "pipe", "memory", "service"]
 """What the files of a source are, as their names tell; ``json`` are events under any other name.
 
-``companions`` are tables without a trace: there are no files of events, and ``path`` is their folder, as it is that of
-a ``service``, the output of msServiceProfiler.
+``companions`` are tables without a trace: there are no files of events, and ``path`` is their folder, as that of a
+``service``, the output of msServiceProfiler.
 """
 
 Writer = Literal["torch_npu", "torch", "mindspore", "msprof"]
@@ -174,7 +174,7 @@ def find_source(path: Path, form: Form | None = None) -> Source:
         if not (path.is_dir() or path.is_file()):
             raise InputError(message("input.stream", path=str(path)))
         if form is None and (service := service_folder(path)) is not None:
-            return _service(path, service)
+            return Source(path, service, tuple(service_files(service)), None, "service")
         if not path.is_dir():
             return _source(path, path, _whole_export(path)) if form in (None, form_of(path)) else _beside(path, form)
         traces = _traces_in(path, form)
@@ -185,7 +185,7 @@ def find_source(path: Path, form: Form | None = None) -> Source:
         if not traces and form is None and (services := list(services_below(path))):
             if len(services) > 1:
                 raise SeveralError(_several(path, services))
-            return _service(path, services[0])
+            return find_source(services[0])
         if not traces and not (form is None and _is_job_of_tables(path)):
             traces = _traces_below(path, form, several=True)
     except OSError as error:
@@ -242,7 +242,7 @@ def sources_in(profile: Path) -> list[Source]:
     """What the profile at ``profile`` holds; nothing where it may not be read."""
     try:
         if service_folder(profile) is not None:
-            return [_service(profile, profile)]
+            return [find_source(profile)]
         traces = _traces_in(profile)
         tables = None if traces else _tables_in(profile)
         if tables is not None:
@@ -304,10 +304,6 @@ def _beside(path: Path, form: Form) -> Source:
     if len(traces) == 1:
         return _source(path, traces[0][0], traces[0])
     raise InputError(message(f"input.no_{form}_beside", path=str(path)))
-
-
-def _service(opened: Path, folder: Path) -> Source:
-    return Source(opened, folder, tuple(service_files(folder)), None, "service")
 
 
 def _source(opened: Path, path: Path, files: tuple[Path, ...]) -> Source:

@@ -1,0 +1,96 @@
+"""An inference service as a trace: its lanes, its links from requests to batches, and where it is found."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from npu_tui.load.find import find_source, sources_below
+from npu_tui.load.load import load
+from npu_tui.trace.model import Trace
+from npu_tui.trace.service import EXECUTE, SERVED
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
+
+from service_causes import write_service
+
+
+@pytest.fixture(scope="module")
+def split(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A service whose requests are prefilled on one host and decoded on another."""
+    folder = tmp_path_factory.mktemp("run") / "out"
+    folder.mkdir()
+    write_service(folder, "split", requests=20, trace=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trace(split: Path) -> Trace:
+    """Its trace."""
+    return load(split)
+
+
+def lanes_of(trace: Trace, layer: str) -> dict[str, int]:
+    """The slices of each lane of ``layer``."""
+    lanes = next(each.lanes for each in trace.layers if each.name == layer)
+    return {trace.lanes[lane].name.split()[0]: trace.lanes[lane].last - trace.lanes[lane].first for lane in lanes}
+
+
+def test_lanes(trace: Trace) -> None:
+    """Every row of every file is a slice of its lane; those of the tool's own trace stand below."""
+    service = trace.service
+    assert service is not None
+    assert lanes_of(trace, "Requests") == {"queued": 20, "prefill": 20, "decode": 20}
+    assert lanes_of(trace, "Transfers") == {"prefill": 20, "hand-off": 20, "decode": 20, "pull": 20}
+    assert [layer.name for layer in trace.layers][:4] == ["Requests", "Engine DP 0", "KV cache", "Transfers"]
+    assert any(layer.name == "api-server" for layer in trace.layers)
+    executed = int(np.count_nonzero(service.batches.passes == EXECUTE))
+    engine = next(layer for layer in trace.layers if layer.name == "Engine DP 0")
+    sizes = [trace.lanes[lane].last - trace.lanes[lane].first
+             for lane in engine.lanes if trace.lanes[lane].name.startswith("execute")]  # fmt: skip
+    assert sum(sizes) == executed
+
+
+def test_states_meet(trace: Trace) -> None:
+    """Queued, prefill and decode of a request follow each other, to the nanosecond, from its start to its end."""
+    service, slices = trace.service, trace.slices
+    assert service is not None
+    names = np.array(trace.names)[slices.name]
+    category = np.array(trace.categories)[slices.category]
+    request = 3
+    rid = service.rids[service.requests.rid[request]]
+    queued, prefill, decode = (
+        np.flatnonzero((names == rid) & (category == state))[0] for state in ("queued", "prefill", "decode")
+    )
+    assert slices.start[queued] + trace.start_ns == service.requests.start[request]
+    assert slices.end[queued] == slices.start[prefill]
+    assert slices.end[prefill] == slices.start[decode]
+    assert slices.end[decode] + trace.start_ns == service.requests.end[request]
+    assert trace.args.one(int(slices.event[prefill]))["first_token_ms"] == service.requests.first_token[request] / 1e6
+
+
+def test_links(trace: Trace) -> None:
+    """A request leads to every batch that executes it, and no other; none leads back in time."""
+    service, links = trace.service, trace.links
+    assert service is not None
+    chosen = trace.links_of(SERVED)
+    rids = [trace.name_of(int(source)) for source in links.source_slice[chosen]]
+    members, wanted = service.members, []
+    for row in np.flatnonzero(service.batches.passes[members.batch] == EXECUTE).tolist():
+        wanted.append((service.rids[members.rid[row]], int(service.batches.start[members.batch[row]])))
+    found = zip(rids, (links.target_time[chosen] + trace.start_ns).tolist(), strict=True)
+    assert sorted(found) == sorted(wanted)
+    assert (links.latency[chosen] >= 0).all()
+
+
+def test_found(split: Path, tmp_path: Path) -> None:
+    """By the folder, by a table in it, from a folder above; a table of the same name by somebody else is none."""
+    for path in (split, split / "batch.csv", split.parent):
+        source = find_source(path)
+        assert (source.kind, source.path) == ("service", split)
+    assert [source.path for source in sources_below(split.parent) if source.path == split] == [split]
+    (tmp_path / "request.csv").write_text("time,user\n1,2\n")
+    assert not list(sources_below(tmp_path))
