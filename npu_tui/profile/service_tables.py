@@ -38,9 +38,10 @@ _OWN = [
     *(Column(name, "whole", "ns", "moment") for name in sorted(MOMENTS)),
     *(Column(name, "real", "0..1", "share") for name in ("hit_rate", "usage", "accepted_ratio")),
     *(Column(name, "label", "", "name") for name in ("rid", *sorted(TEXTS))),
-    *(Column(name, "label", "", "word") for name in ("kind", "passes")),
+    *(Column(name, "label", "", "word") for name in ("kind", "pass")),
 ]
 
+_NAMES = {"passes": "pass"}
 _COLUMNS = COLUMNS | {column.id: column for column in _OWN}
 
 
@@ -63,7 +64,7 @@ def _sheet(profile: Profile, title: str, **more: Callable[[Array], Data]) -> She
         if name == "rid" or name in TEXTS:
             data[name] = coded(service.rids if name == "rid" else service.texts, values)
         elif name in NUMBERED:
-            data[name] = coded(NUMBERED[name], values)
+            data[_NAMES.get(name, name)] = coded(NUMBERED[name], values)
         else:
             data[name] = numbers(values, UNKNOWN if values.dtype.kind == "i" else None)
     if "end" in moments:
@@ -100,14 +101,14 @@ REQUESTS = _table(
     """,
 )
 _BATCH = (
-    "name passes kind type start end duration process dp_rank size prefill_size decode_size tokens prefill_tokens "
+    "name pass kind type start end duration process dp_rank size prefill_size decode_size tokens prefill_tokens "
     "decode_tokens total_blocks used_blocks free_blocks allocated_blocks freed_blocks usage accepted_ratio"
 )
 BATCHES = table(
     "batches",
     lambda profile: _sheet(profile, "batches", batch=numbers),
     sql=f"batch {_BATCH}",
-    panel="start passes kind length=duration batch_size=size prefill_size decode_size tokens dp_rank process "
+    panel="start pass kind length=duration batch_size=size prefill_size decode_size tokens dp_rank process "
     "used_blocks free_blocks name",
     own=_OWN,
 )
@@ -159,7 +160,7 @@ def batch_kinds(profile: Profile) -> Sheet:
     starts = np.flatnonzero((np.diff(keys[:, order], axis=1) != 0).any(axis=0)) + 1
     groups = np.split(chosen[order], starts) if len(chosen) else []
     groups.sort(key=lambda members: -int(length[members].sum()))
-    columns = "dp_rank passes kind calls total requests tokens p50 p90 p99"
+    columns = "dp_rank pass kind calls total requests tokens p50 p90 p99"
     rows = []
     for members in groups:
         rank, passes, kind = (int(column[members[0]]) for column in (batches.dp_rank, batches.passes, batches.kind))
@@ -177,10 +178,10 @@ def batch_kinds(profile: Profile) -> Sheet:
 BATCH_KINDS = table(
     "batch_kinds",
     batch_kinds,
-    sql="dp_rank passes kind calls total requests tokens p50 p90 p99",
-    json="dp_rank? passes? kind? count=calls total requests? tokens? p50 p90 p99",
-    page="dp_rank passes kind count=calls total requests tokens p50 p90 p99",
-    panel="dp_rank passes kind count=calls total requests tokens p50 p90 p99 spread",
+    sql="dp_rank pass kind calls total requests tokens p50 p90 p99",
+    json="dp_rank? pass? kind? count=calls total requests? tokens? p50 p90 p99",
+    page="dp_rank pass kind count=calls total requests tokens p50 p90 p99",
+    panel="dp_rank pass kind count=calls total requests tokens p50 p90 p99 spread",
     row="BatchKindRow",
     about="""The passes of one engine that compute the same; percentiles are numpy's ``linear``.
 

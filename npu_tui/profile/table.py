@@ -84,7 +84,7 @@ def _columns(kind: Kind, unit: str, form: str, ids: str) -> dict[str, Column]:
 _SHARED = (
     "rank", "device", "step", "slice", "start", "end", "duration", "start_ns", "name", "file", "line", "function",
     "total", "mean", "shortest", "longest", "calls", "rid", "process", "dp_rank", "total_blocks", "used_blocks",
-    "free_blocks", "allocated_blocks", "freed_blocks", "usage", "passes", "accepted_ratio", "domain", "batch",
+    "free_blocks", "allocated_blocks", "freed_blocks", "usage", "pass", "accepted_ratio", "domain", "batch",
 )  # fmt: skip
 """Columns that mean the same in every table: ``tables.any.<id>`` says what."""
 
