@@ -15,6 +15,7 @@ from npu_tui.jobs.expert_loads import LayerLoad, explained, hot_experts
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.meetings import Unpaired
 from npu_tui.jobs.pipeline import Run
+from npu_tui.jobs.role_findings import ROLE_FINDINGS, role_causes
 from npu_tui.rules import pages
 from npu_tui.rules.model import Kind
 from npu_tui.rules.rule import runs_of
@@ -34,6 +35,7 @@ JOB_FINDINGS = (
     Kind("LINK.SLOW", "job", pages=(pages.ANALYZE,)),
     Kind("LINK.PORT", "job", pages=(pages.ANALYZE,)),
     Kind("GROUP.SIZES", "job"),
+    *ROLE_FINDINGS,
 )
 """Every finding about a job."""
 
@@ -69,27 +71,43 @@ class JobFinding(Struct, frozen=True):
     role: str | None = None
 
 
-def job_findings(job: Job) -> list[JobFinding]:
-    """All findings, the dearest first; those that only limit the report come last."""
+def job_findings(job: Job, alone: bool = True) -> list[JobFinding]:
+    """All findings, the dearest first; those that only limit the report come last.
+
+    A part that is not ``alone`` says nothing about roles: the job does.
+    """
     if len(job.parts) > 1:
         return _of_roles(job)
     experts = _experts(job)
     hot = explained(job) if experts else frozenset()
     findings = [*experts, *_stages(job), *_transfers(job), *_slow_ranks(job, hot)]
     findings += [*_slow_hosts(job, hot), *_wandering(job, hot), *_links(job)]
+    findings += _between_roles(job) if alone else []
     findings.sort(key=lambda finding: -(finding.gain or 0))
     return [*findings, *_missing(job), *_clocks(job), *_sizes(job)]
 
 
 def _of_roles(job: Job) -> list[JobFinding]:
     """What is wrong within the roles; that nothing ties ranks which never meet is no news there."""
-    findings = []
+    findings = _between_roles(job)
     for part in job.parts:
-        for row in job_findings(part):
+        for row in job_findings(part, alone=False):
             if row.title.code != "job.clock.title":
                 title = message("job.of_role", role=part.role or "–", what=row.title)
                 findings.append(replace(row, title=title, role=part.role))
     findings.sort(key=lambda finding: (finding.severity == "info", -(finding.gain or 0)))
+    return findings
+
+
+def _between_roles(job: Job) -> list[JobFinding]:
+    """Tails, and roles that the others wait for."""
+    roles, findings = job.roles, []
+    for cause in role_causes(roles) if roles is not None else ():
+        spans = cause.spans[:5]
+        evidence = tuple(Evidence(span.rank, span.start + span.ahead, span.end + span.ahead) for span in spans)
+        severity = _severity(cause.gain / (roles.length * len(roles.steps))) if roles else "low"
+        row = JobFinding(cause.id, severity, cause.title, cause.detail, cause.ranks, cause.gain, evidence, cause.role)
+        findings.append(row)
     return findings
 
 

@@ -16,9 +16,10 @@ from npu_tui.jobs.columns import Bools
 from npu_tui.jobs.experts import Balance, balance_of
 from npu_tui.jobs.links import Link, judged_links, placed_links
 from npu_tui.jobs.meetings import Meetings, Unpaired, meetings
-from npu_tui.jobs.model import KINETO, CallTable, Layout, RankProfile, call_table, is_message, step_order
+from npu_tui.jobs.model import KINETO, SAME_BOOT, CallTable, Layout, RankProfile, call_table, is_message, step_order
 from npu_tui.jobs.peers import placed
 from npu_tui.jobs.pipeline import Pipelines, Staged, pipelines_of
+from npu_tui.jobs.roles import Roles, roles_of
 from npu_tui.jobs.slowness import (
     ByStep,
     Prices,
@@ -35,9 +36,8 @@ from npu_tui.jobs.slowness import (
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import once
 
-_SAME_BOOT = 1_000_000
 _SAME_COUNTER = 100_000
-"""ns within which two ranks of one host agree on the boot of the host, and on its cycle counter."""
+"""ns within which two ranks of one host agree on its cycle counter."""
 
 _KINDS = ("pp", "tp", "dp", "ep", "cp", "mp")
 """Kinds of parallel groups, as the metadata names them; a group of several kinds is called after the first of these."""
@@ -123,6 +123,11 @@ class Job:
         return "job.no_links.gpu" if self.on_gpu else "job.no_links"
 
     @once
+    def roles(self) -> Roles | None:
+        """The roles on one clock, None where nothing tells of any."""
+        return roles_of(self)
+
+    @once
     def layout(self) -> Layout | None:
         """How the job is divided, if its profiles agree on it."""
         layouts = {profile.layout for profile in self.ranks if profile.layout is not None}
@@ -205,11 +210,11 @@ class Job:
         for profile in self.ranks:
             keys: list[object] = [profile.host_name] if profile.host_name else []  # without a name it is with nobody
             if profile.boot is not None:
-                keys = [profile.boot // _SAME_BOOT + side for side in (-1, 0, 1)]
+                keys = [profile.boot // SAME_BOOT + side for side in (-1, 0, 1)]
             candidates = sorted({number for key in keys for number in near[key]})
             host = next((number for number in candidates if _together(hosts[number][0], profile)), None)
             if host is None:
-                near[profile.host_name if profile.boot is None else profile.boot // _SAME_BOOT].append(len(hosts))
+                near[profile.host_name if profile.boot is None else profile.boot // SAME_BOOT].append(len(hosts))
                 hosts.append((profile, [profile.rank]))
             else:
                 hosts[host][1].append(profile.rank)
@@ -399,7 +404,7 @@ def _together(first: RankProfile, other: RankProfile) -> bool:
     """Whether two ranks ran on one host, as far as their files tell."""
     if first.boot is None or other.boot is None:
         return bool(first.host_name) and first.host_name == other.host_name
-    if abs(first.boot - other.boot) > _SAME_BOOT:
+    if abs(first.boot - other.boot) > SAME_BOOT:
         return False
     if first.counter is None or other.counter is None:
         return True

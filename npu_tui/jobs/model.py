@@ -328,6 +328,10 @@ class Line(Struct, frozen=True):
     lost: int
 
 
+SAME_BOOT = 1_000_000
+"""ns within which two ranks of one host agree on the boot of the host."""
+
+
 def step_order(step: str) -> tuple[bool, int, str]:
     """What orders steps: their numbers, then the names of those without."""
     return not step.isdecimal(), int(step) if step.isdecimal() else 0, step

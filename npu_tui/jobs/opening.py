@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import RankProfile
 from npu_tui.jobs.rank_files import companion_rank
-from npu_tui.jobs.role_steps import apart, steps_joined
+from npu_tui.jobs.role_steps import apart, named_hosts, steps_joined
 from npu_tui.load.companions import Companions
 from npu_tui.load.errors import InputError, walled
 from npu_tui.load.find import Source, cluster_folder, find_sources, sources_below, unparsed_in
@@ -116,7 +116,7 @@ def open_job(
 def job_of(path: Path, profiles: Sequence[RankProfile], broken: Sequence[Message] = ()) -> Job:
     """The job of ``profiles``, whose ranks are those of each role."""
     by_role: dict[str, list[RankProfile]] = defaultdict(list)
-    for profile in profiles:
+    for profile in named_hosts(profiles):
         by_role[profile.role].append(profile)
     if len(by_role) < 2:
         return _job_of_one(path, profiles, broken)

@@ -10,13 +10,27 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.jobs.columns import I64
-from npu_tui.jobs.model import Busy, Calls, Notifies, RankProfile, Sightings, StepTime, Work, step_order
+from npu_tui.jobs.model import SAME_BOOT, Busy, Calls, Notifies, RankProfile, Sightings, StepTime, Work, step_order
 
 
 def apart(profile: RankProfile) -> RankProfile:
     """``profile`` without what it recorded of its peers, whose ranks are other ones in another role."""
     nothing = {"calls": Calls.of(()), "notifies": Notifies.of(()), "seen": Sightings.of(())}
     return replace(profile, **nothing, work=None, busy=None, links=(), groups={}, layout=None)
+
+
+def named_hosts(profiles: Sequence[RankProfile]) -> list[RankProfile]:
+    """``profiles`` with a name for every host that booted at a known time, the same in all roles."""
+    boots = sorted({profile.boot for profile in profiles if profile.boot is not None and not profile.host_name})
+    number, numbers = -1, {}
+    for before, boot in zip([None, *boots], boots, strict=False):
+        number += before is None or boot - before > SAME_BOOT
+        numbers[boot] = number
+    several = len({profile.role for profile in profiles}) > 1
+    return [
+        replace(profile, host_name=f"host{numbers[profile.boot]}") if several and profile.boot in numbers else profile
+        for profile in profiles
+    ]
 
 
 def steps_joined(profiles: Sequence[RankProfile]) -> list[RankProfile]:

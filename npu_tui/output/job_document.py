@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from npu_tui.jobs import tables
 from npu_tui.jobs.expert_tables import EXPERT_LAYERS, EXPERT_RANKS
 from npu_tui.jobs.job import Job
+from npu_tui.jobs.role_tables import ROLE_STEPS, ROLES
 from npu_tui.output.document import Block, Cell, Code, Document, Finding, Findings, Heading, Items, Paragraph, Table
 from npu_tui.output.job_report import ClockRow, JobReport, RankRow
 from npu_tui.output.pipeline_document import pipeline_blocks
@@ -39,7 +40,8 @@ def job_document(report: JobReport, job: Job | None = None) -> Document:
         known = {profile.rank for profile in job.ranks}
         blocks += job_pictures(job, "own" if first is None else telling_metric(first.id, first.ranks, known))
     blocks += pipeline_blocks(report, job is not None)
-    blocks += [table for table in (_ranks(report), *_experts(report), _collectives(report)) if table.rows]
+    found = (*_roles(report), _ranks(report), *_experts(report), _collectives(report))
+    blocks += [table for table in found if table.rows]
     if report.links:
         blocks += [Heading(say("job.links")), Items(tuple(_links(report)))]
     if report.clock:
@@ -56,10 +58,10 @@ def _about(report: JobReport) -> str:
     if report.steps and report.steps != [""]:
         first, last = report.steps[0], report.steps[-1]
         steps = say("job.steps.one", step=first) if first == last else say("job.steps", first=first, last=last)
-    count = len(report.rank_table)
-    ranks = (
-        say("job.on_hosts", ranks=count, hosts=len(report.hosts)) if report.hosts else say("job.no_hosts", ranks=count)
-    )
+    count, hosts = len(report.rank_table), len({host.id for host in report.hosts})
+    ranks = say("job.on_hosts", ranks=count, hosts=hosts) if hosts else say("job.no_hosts", ranks=count)
+    if report.roles:
+        ranks = say("job.head.roles", roles=len(report.roles), ranks=ranks)
     return say("job.head", ranks=ranks, traces=report.source.traces, steps=steps)
 
 
@@ -70,6 +72,12 @@ def _finding(report: JobReport, number: int, row: Record) -> Finding:
     notes = (say("job.why", why=" · ".join(why)),) if why else ()
     head = f"{severity_word(row.severity).upper()} · {row.title}"
     return Finding(number, row.id, row.severity, head, "", row.detail, notes=notes)
+
+
+def _roles(report: JobReport) -> Iterator[Table]:
+    """The roles, and every one in every step."""
+    yield rendered(ROLES, report.roles)
+    yield rendered(ROLE_STEPS, report.role_steps)
 
 
 def _rank_cell(row: Record) -> Cell:

@@ -13,6 +13,7 @@ from npu_tui.jobs.findings import JobFinding, job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import CLUSTER
 from npu_tui.jobs.pipeline_tables import PASSES, PIPELINES, STAGES
+from npu_tui.jobs.role_tables import ROLE_STEPS, ROLES, STINTS
 from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, FINDINGS, GROUPS, HEAT, HOSTS, LINKS, RANKS
 from npu_tui.output.values import text
 from npu_tui.profile.table import Record
@@ -27,6 +28,9 @@ if TYPE_CHECKING:  # the type of a row is made of the columns of its table
     CollectiveRow = Record
     ExpertLayerRow = Record
     ExpertRankRow = Record
+    RoleRow = Record
+    RoleStepRow = Record
+    StintRow = Record
     FindingRow = Record
     GroupRow = Record
     HeatCell = Record
@@ -42,6 +46,7 @@ else:
     )
     ExpertLayerRow, ExpertRankRow = EXPERT_LAYERS.row, EXPERT_RANKS.row
     PassRow, PipelineRow, StageRow = (table.row for table in (PASSES, PIPELINES, STAGES))
+    RoleRow, RoleStepRow, StintRow = (table.row for table in (ROLES, ROLE_STEPS, STINTS))
     ArrivalRow, ClockBend = tables.ArrivalRow, tables.ClockBend
 
 
@@ -52,6 +57,16 @@ class JobSource(msgspec.Struct):
     ranks: int
     traces: int
     kinds: list[str]
+
+
+class RoleClock(msgspec.Struct):
+    """When the first stint began, ns since 1970, and what puts all on one clock.
+
+    ``host``: they ran on one; ``collectives``: those of a role tie its hosts; ``system``: the clocks of several hosts.
+    """
+
+    start_ns: int
+    method: Literal["host", "collectives", "system"]
 
 
 class JobReport(msgspec.Struct):
@@ -77,6 +92,10 @@ class JobReport(msgspec.Struct):
     passes: list[PassRow] = []
     schema_version: int = 1
     kind: Literal["ranks"] = "ranks"
+    roles: list[RoleRow] = []
+    role_steps: list[RoleStepRow] = []
+    stints: list[StintRow] = []
+    role_clock: RoleClock | None = None
 
 
 def job_report(job: Job) -> JobReport:
@@ -98,7 +117,7 @@ def _report(job: Job) -> JobReport:
         source=JobSource(text(str(job.path)), len(job.ranks), traces, kinds),
         hosts=[row for part in parts for row in HOSTS.records(part)],
         groups=[row for part in parts for row in GROUPS.records(part)],
-        steps=[text(step) for step in job.steps],
+        steps=[text(step) for step in _steps(job)],
         verdict=words(verdict(job, findings)),
         clock=[row for part in parts for row in CLOCKS.records(part)],
         rank_table=[row for part in parts for row in RANKS.records(part)],
@@ -113,7 +132,16 @@ def _report(job: Job) -> JobReport:
         pipelines=[row for part in parts for row in PIPELINES.records(part)],
         stages=[row for part in parts for row in STAGES.records(part)],
         passes=[row for part in parts for row in PASSES.records(part, runs=part.pipelines.longest)],
+        roles=ROLES.records(job),
+        role_steps=ROLE_STEPS.records(job),
+        stints=STINTS.records(job),
+        role_clock=None if job.roles is None else RoleClock(job.roles.spans[0].start, job.roles.clock),
     )
+
+
+def _steps(job: Job) -> list[str]:
+    """The steps of ``job``; those of its roles where no file names any."""
+    return job.roles.steps if job.steps in ([], [""]) and job.roles is not None else job.steps
 
 
 def verdict(job: Job, findings: list[JobFinding]) -> Message:

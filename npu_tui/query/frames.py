@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from npu_tui.jobs.expert_tables import EXPERT_LAYERS, EXPERT_RANKS
 from npu_tui.jobs.pipeline_tables import PASSES, PIPELINES, STAGES
+from npu_tui.jobs.role_tables import ROLE_STEPS, ROLES, STINTS
 from npu_tui.jobs.tables import RANKS
 from npu_tui.load.roles import RolePlaces
 from npu_tui.profile.borrowed_tables import BORROWED_CODE
@@ -49,12 +50,15 @@ TABLES: dict[str, Table] = {
         FINDINGS, EVIDENCE, MEMORY, ALLOCATIONS, APIS, CODE_LINES, MODULES, BORROWED_CODE, FUSION, ENGINE_STEPS,
         ENGINE_KINDS, EXPERTS, NETWORK, *SERVICE_TABLES, BLOCKS, EVENTS, SEGMENTS, STACKS, OVERVIEW, RANKS,
         EXPERT_LAYERS, EXPERT_RANKS, PIPELINES, STAGES, PASSES,
+        ROLES, ROLE_STEPS, STINTS,
     )
 }  # fmt: skip
 """Every table by name."""
 
-_OF_JOB = (RANKS, EXPERT_LAYERS, EXPERT_RANKS, PIPELINES, STAGES, PASSES)
-ONE_PROFILE = tuple(name for name, table in TABLES.items() if table not in _OF_JOB)
+_OF_PARTS = (RANKS, EXPERT_LAYERS, EXPERT_RANKS, PIPELINES, STAGES, PASSES)
+_OF_JOBS = (*_OF_PARTS, ROLES, ROLE_STEPS, STINTS)
+"""The tables of a job; the former have the rows of each of its parts."""
+ONE_PROFILE = tuple(name for name, table in TABLES.items() if table not in _OF_JOBS)
 """The tables of one profile."""
 
 
@@ -342,8 +346,10 @@ class ProfileTables:
 
     def _sheets(self, name: str) -> list[Sheet]:
         table = TABLES[name]
-        if table in _OF_JOB:
+        if table in _OF_PARTS:
             return [table.make(part) for part in self.job.parts]
+        if table in _OF_JOBS:
+            return [table.make(self.job)]
         sheets = [table.make(profile) for profile in self.profiles]
         return [replace(sheet, data=sheet.data | {"role": Labels(partial(_only, role), partial(_full, np.int64, 0))})
                 for sheet, role in zip(sheets, self._roles, strict=True)] if self._roles else sheets  # fmt: skip

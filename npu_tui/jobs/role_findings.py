@@ -1,0 +1,150 @@
+"""What is wrong between the roles of a job: a rank that ends long after the others, a role that the others wait for."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from statistics import mean
+from typing import Literal
+
+from msgspec import Struct
+
+from npu_tui.jobs.roles import Roles, RoleSpan, Tail
+from npu_tui.jobs.stints import generates
+from npu_tui.rules.model import Kind
+from npu_tui.trace.message import Message, message
+
+ROLE_FINDINGS = (Kind("ROLE.TAIL", "job"), Kind("ROLE.SLOW", "job"))
+"""Every finding about roles."""
+
+_LEAST = 0.01
+"""Share of the job's time from which a tail is told: what it costs, or what the cards stand still."""
+_HELD = 0.10
+"""Share of a step from which one role keeps another waiting, ..."""
+_TIMES = 2.0
+"""... so many times as long as it waits for that one itself: else they take turns."""
+_MOSTLY = 2 / 3
+"""Share of the tails that one rank ends in so that it is named for all of them."""
+_SAME_WORK = frozenset(
+    ("actor_compute_log_prob", "compute_log_prob", "ref_compute_log_prob", "reference_compute_log_prob",
+     "compute_ref_log_prob")
+)  # fmt: skip
+"""Roles that pass the same tokens forward once each."""
+_SLOWER = 1.5
+
+
+class RoleCause(Struct, frozen=True):
+    """One finding between roles: its words, the ``ranks`` of ``role`` it names, what the job would ``gain``, ns.
+
+    ``spans`` are where it shows.
+    """
+
+    id: Literal["ROLE.TAIL", "ROLE.SLOW"]
+    title: Message
+    detail: Message
+    role: str
+    ranks: tuple[int, ...]
+    gain: int
+    spans: tuple[RoleSpan, ...] = ()
+
+
+def role_causes(roles: Roles) -> list[RoleCause]:
+    """All of them, those of tails first."""
+    causes = {role: _tail(roles, role, own) for role, own in tails_by_role(roles).items()}
+    tails = {role: cause for role, cause in causes.items() if cause is not None}
+    return [*tails.values(), *_slow(roles, {role: cause.gain for role, cause in tails.items()})]
+
+
+def tails_by_role(roles: Roles) -> dict[str, list[Tail]]:
+    """The tails of every role that has any."""
+    tails: dict[str, list[Tail]] = defaultdict(list)
+    for tail in roles.tails:
+        tails[tail.role].append(tail)
+    return tails
+
+
+def tail_gain(roles: Roles, tails: Sequence[Tail]) -> int:
+    """What the job would save if the last ranks of ``tails`` ended with the median of their role, ns."""
+    return roles.gain({span: span.end - tail.median for tail in tails for span in tail.last})
+
+
+def _tail(roles: Roles, role: str, tails: Sequence[Tail]) -> RoleCause | None:
+    """The tail of ``role``: one rank's, that of one step, or one that another rank has each time."""
+    gain, steps = tail_gain(roles, tails), len({span.step for span in roles.by_role[role]})
+    total = roles.length * len(roles.steps)
+    waiting = [[idle for idle in tail.idle if 2 * idle >= tail.after] for tail in tails]
+    idle = sum(map(sum, waiting))
+    if max(gain, idle / max(len({span.card for span in roles.spans}), 1)) < _LEAST * total:
+        return None
+    (who, count), *_ = Counter(tail.last[0].who for tail in tails).most_common(1)
+    is_one = count >= _MOSTLY * len(tails)
+    of = [tail for tail in tails if tail.last[0].who == who] if is_one else tails
+    longest = max(of, key=lambda tail: tail.after)
+    args: dict[str, object] = {
+        "role": who[0] if is_one else role,
+        "rank": who[1],
+        "after": round(mean(tail.after for tail in of)),
+        "share": (idle / max(sum(map(len, waiting)), 1)) / roles.length,
+        "count": max(map(len, waiting)),
+        "tails": len(tails),
+        "steps": steps,
+        "step": longest.step,
+        "idle": idle,
+        "gain": gain,
+        "cost": gain / total,
+    }
+    form = "moving" if not is_one else "step" if len(tails) == 1 and steps > 1 else "rank"
+    waits = "idle" if args["count"] else "busy"
+    title = message(f"job.tail.{form}.{waits}", **args)
+    why = message("job.tail.generates" if generates(role) else "job.tail.works", **args)
+    code = "job.tail.detail" if gain >= _LEAST * total else "job.tail.hidden"
+    ranks = (who[1],) if is_one else tuple(sorted({span.rank for tail in tails for span in tail.last}))
+    spans = tuple(tail.last[0] for tail in sorted(of, key=lambda tail: -tail.after))
+    return RoleCause("ROLE.TAIL", title, message(code, why=why, **args), str(args["role"]), ranks, gain, spans)
+
+
+def _slow(roles: Roles, told: dict[str, int]) -> list[RoleCause]:
+    """Roles that keep others on other cards waiting, beyond what a tail costs, which is ``told`` already, ns."""
+    found, count = [], len(roles.steps)
+    for role, own in roles.by_role.items():
+        held = []
+        for other in roles.by_role:
+            if other != role and roles.are_apart(role, other):
+                waits = roles.waits.get(other, {}).get(role, 0.0) - told.get(role, 0) / count
+                back = roles.waits.get(role, {}).get(other, 0.0)
+                if waits >= _HELD * roles.length and waits >= _TIMES * back:
+                    held.append((waits - back, waits, other))
+        if held:
+            more, waits, other = max(held)
+            gain = roles.gain(_faster(own, more))
+            ranks = len({span.who for span in roles.by_role[other]})
+            args: dict[str, object] = {
+                "other": other,
+                "waits": round(waits),
+                "share": waits / roles.length,
+                "ranks": ranks,
+            }
+            found.append(_slow_cause(roles, role, "apart", gain, args))
+    times = {row.role: row.time for row in roles.sums if row.role in _SAME_WORK}
+    if len(times) > 1:
+        role, other = max(times, key=times.__getitem__), min(times, key=times.__getitem__)
+        gain = roles.gain(_faster(roles.by_role[role], times[role] - times[other]))
+        if times[role] >= _SLOWER * times[other] and gain >= _HELD / 3 * roles.length * count:
+            args = {"other": other, "times": times[role] / times[other], "time": round(times[role])}
+            args["less"] = round(times[other])
+            found.append(_slow_cause(roles, role, "work", gain, args))
+    return found
+
+
+def _slow_cause(roles: Roles, role: str, form: str, gain: int, args: dict[str, object]) -> RoleCause:
+    args |= {"role": role, "gain": gain, "cost": gain / (roles.length * len(roles.steps))}
+    spans = sorted(roles.by_role[role], key=lambda span: span.start - span.end)
+    ranks = tuple(sorted({span.rank for span in spans}))
+    title, detail = message(f"job.role.{form}.title", **args), message(f"job.role.{form}.detail", **args)
+    return RoleCause("ROLE.SLOW", title, detail, role, ranks, gain, tuple(spans[:1]))
+
+
+def _faster(spans: Sequence[RoleSpan], less: float) -> dict[RoleSpan, float]:
+    """``spans`` shorter by one factor, so that the mean one takes ``less`` ns less."""
+    share = less / mean(span.end - span.start for span in spans)
+    return {span: share * (span.end - span.start) for span in spans}

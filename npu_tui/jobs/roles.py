@@ -1,0 +1,328 @@
+"""The roles of a job on one clock: when each works, which one waits for which, and what a long tail costs."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from statistics import mean, median
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+import numpy as np
+from msgspec import Struct
+
+from npu_tui.jobs.columns import I64
+from npu_tui.jobs.model import RankProfile, Stint, step_order
+from npu_tui.load.roles import replica_of
+from npu_tui.trace.intervals import clipped, covered
+from npu_tui.trace.once import once
+
+if TYPE_CHECKING:  # a job makes its roles
+    from npu_tui.jobs.job import Job
+
+_OUTLIER = 5.0
+"""Robust standard deviations that an end lies behind the median to be a tail: log-normal ends of 30 % have fewer."""
+_LEAST, _LEAST_OF_FEW, _FEW = 0.03, 0.10, 12
+"""Shares of the usual length of a stint from which an end may be a tail; of fewer than so many ends the latter."""
+_NOISE = 1_000_000
+"""ns by which the clocks of hosts may put what follows before what it follows."""
+_TOGETHER = 0.05
+"""Share of the shorter role's time from which two roles that work at the same time are on different cards."""
+
+
+class RoleSpan(Struct, frozen=True):
+    """``rank`` of the profile's role ``place`` works as ``role`` in ``step`` on ``card``, ns since 1970 on one clock.
+
+    A ``place`` is a replica of its role, or the role itself. ``ahead`` is what the rank's own clock is ahead;
+    ``known_by`` is that of the ``Stint``.
+    """
+
+    role: str
+    place: str
+    rank: int
+    step: str
+    start: int
+    end: int
+    card: Hashable
+    ahead: int = 0
+    known_by: str = "range"
+
+    @property
+    def who(self) -> tuple[str, int]:
+        """The place and the rank in it."""
+        return self.place, self.rank
+
+
+class Tail(Struct, frozen=True):
+    """The ranks ``last`` end long after the ``median`` rank of their role in ``step``; ``end`` is the latest.
+
+    ``idle`` is how long each other rank's card stands still until then, ns.
+    """
+
+    role: str
+    step: str
+    median: int
+    end: int
+    last: tuple[RoleSpan, ...]
+    idle: tuple[int, ...]
+
+    @property
+    def after(self) -> int:
+        """How long after the median it ends, ns."""
+        return self.end - self.median
+
+
+class RoleSum(Struct, frozen=True):
+    """A role over all steps, means a step and rank in ns: how long it works and ``waits`` on an idle card.
+
+    ``waits`` names how much of it each other role, or its own last rank, is waited for; None where no file tells which
+    roles share a card. ``after`` is how long its last rank ends after the median one.
+    """
+
+    role: str
+    places: tuple[str, ...]
+    ranks: int
+    steps: int
+    time: float
+    waits: Mapping[str, float] | None
+    after: float
+
+
+class Roles:
+    """The roles of ``job``, whose ``spans`` are there by start."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.clock: Literal["host", "collectives", "system"] = "host"
+        """What puts ranks on one clock: one host, its collectives, or the system clocks of several hosts."""
+        ahead = self._ahead()
+        self._by_device = False
+        card_of = self._cards()
+        spans = []
+        for part in job.parts:
+            for profile in part.ranks:
+                off = ahead.get(self._host(profile), 0)
+                for stint in profile.stints or _stints_by_calls(profile):
+                    role, times = replica_of(stint.role)[0], (stint.start - off, stint.end - off)
+                    who = role, stint.role, profile.rank
+                    spans.append(RoleSpan(*who, stint.step, *times, card_of(profile), off, stint.known_by))
+        self.spans: list[RoleSpan] = sorted(spans, key=lambda span: (span.start, span.end, span.who))
+        self.steps = sorted({span.step for span in spans}, key=step_order)
+
+    # --- clock and cards
+
+    def _host(self, profile: RankProfile) -> Hashable:
+        """What tells hosts apart; a rank whose host is not known is on one with those of its number."""
+        return profile.host_name or profile.boot or profile.rank
+
+    def _ahead(self) -> dict[Hashable, int]:
+        """How far the clock of each host is ahead of the first one's, as collectives of any role tell."""
+        islands: dict[tuple[int, int], dict[Hashable, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for number, part in enumerate(self.job.parts):
+            for profile, clock in zip(part.ranks, part.clocks, strict=True):
+                islands[number, clock.reference][self._host(profile)].append(clock.offset)
+        offsets = [{host: round(median(own)) for host, own in island.items()} for island in islands.values()]
+        hosts = {host for island in offsets for host in island}
+        offsets.sort(key=len, reverse=True)
+        ahead = dict.fromkeys(list(offsets[0])[:1], 0) if offsets else {}
+        for _ in hosts:
+            for island in offsets:
+                if known := [offset - ahead[host] for host, offset in island.items() if host in ahead]:
+                    ahead |= {host: offset - known[0] for host, offset in island.items() if host not in ahead}
+        if len(hosts) > 1:
+            self.clock = "collectives" if hosts <= ahead.keys() else "system"
+        return ahead
+
+    def _cards(self) -> Callable[[RankProfile], Hashable]:
+        """The card of a profile: its device, else its process, as far as these tell ranks of a role apart."""
+        profiles = self.job.ranks
+        devices = {(profile.role, self._host(profile), profile.device) for profile in profiles}
+        self._by_device = len(devices) == len(profiles) and all(profile.device is not None for profile in profiles)
+        by_process = all(profile.process for profile in profiles)
+
+        def card(profile: RankProfile) -> Hashable:
+            if self._by_device:
+                return self._host(profile), profile.device
+            return profile.process if by_process else (profile.role, profile.rank)
+
+        return card
+
+    # --- times
+
+    @once
+    def length(self) -> float:
+        """The mean length of a step, ns, from the first stint in it to the last; steps may run into each other."""
+        lengths = [max(span.end for span in own) - own[0].start for own in self.by_step.values()]
+        return min(sum(lengths), max(span.end for span in self.spans) - self.spans[0].start) / len(lengths)
+
+    @once
+    def by_step(self) -> dict[str, list[RoleSpan]]:
+        """The spans of every step."""
+        return _by(self.spans, lambda span: span.step)
+
+    @once
+    def by_role(self) -> dict[str, list[RoleSpan]]:
+        """The spans of every role, in the order in which they begin."""
+        return _by(self.spans, lambda span: span.role)
+
+    @once
+    def by_role_step(self) -> dict[tuple[str, str], list[RoleSpan]]:
+        """The spans of every role in every step."""
+        return _by(self.spans, lambda span: (span.role, span.step))
+
+    def gain(self, shorter: Mapping[RoleSpan, float]) -> int:
+        """What the job would save if stints took so many ns less, each to begin when all before it have ended.
+
+        The time between the end of the last one before and its start stays: nothing tells what it waits for then.
+        """
+        ends = sorted(range(len(self.spans)), key=lambda k: self.spans[k].end)
+        moved = np.zeros(len(self.spans), np.int64)
+        passed, before, then = 0, 0, 0
+        for number, span in enumerate(self.spans):
+            while passed < len(ends) and self.spans[ends[passed]].end <= span.start + _NOISE and ends[passed] < number:
+                before = self.spans[ends[passed]].end
+                then = max(then, int(moved[ends[passed]]))
+                passed += 1
+            start = span.start - (before - then if passed else 0)
+            moved[number] = start + span.end - span.start - round(shorter.get(span, 0))
+        return max(span.end for span in self.spans) - int(moved.max())
+
+    # --- the tail
+
+    @once
+    def tails(self) -> list[Tail]:
+        """Where ranks of a role end so long after the others that it is no usual spread, by role and step."""
+        return [tail for role, own in self.by_role.items() for tail in self._tails_of(role, own)]
+
+    def _tails_of(self, role: str, spans: Sequence[RoleSpan]) -> Iterable[Tail]:
+        steps = [last_of(own) for own in _by(spans, lambda span: span.step).values()]
+        steps = [own for own in steps if len(own) > 1]
+        if not steps:
+            return
+        behind = [[span.end - median(other.end for other in own) for span in own] for own in steps]
+        every = np.abs(np.concatenate(behind))
+        usual = median(span.end - span.start for span in spans)
+        least = (_LEAST if len(every) >= _FEW else _LEAST_OF_FEW) * usual
+        several = max(map(len, steps)) > 2  # two ends are as far from their middle as each other
+        least = max(least, _OUTLIER * 1.4826 * float(np.median(every))) if several else least
+        for own, after in zip(steps, behind, strict=True):
+            late = tuple(span for span, behind_ in zip(own, after, strict=True) if behind_ >= least)
+            if late:
+                end = max(span.end for span in own)
+                others = [span for span in own if span not in late]
+                idle = tuple(self._idle(span.card, span.end, end) for span in others)
+                late = tuple(sorted(late, key=lambda span: -span.end))
+                yield Tail(role, own[0].step, round(median(span.end for span in own)), end, late, idle)
+
+    def _idle(self, card: Hashable, start: int, end: int) -> int:
+        """How long no role works on ``card`` from ``start`` until ``end``, ns."""
+        spans = [span for span in self._on_cards[card] if span.start < end and span.end > start]
+        return end - start - covered(*clipped(*_edges(spans), start, end))
+
+    @once
+    def _on_cards(self) -> dict[Hashable, list[RoleSpan]]:
+        return _by(self.spans, lambda span: span.card)
+
+    # --- waiting
+
+    @once
+    def waits(self) -> dict[str, dict[str, float]]:
+        """How long each role waits on an idle card for each other one, or for its last rank, mean a stint, ns.
+
+        It waits for the role whose end was the last before it began. The first stint on a card waits for nothing known.
+        """
+        sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+        counts: Counter[str] = Counter()
+        order = sorted(self.spans, key=lambda span: span.end)
+        ends = [span.end for span in order]
+        for card, own in self._on_cards.items():
+            done = own[0].end
+            for span in own[1:]:
+                counts[span.role] += 1
+                at = bisect_right(ends, span.start + _NOISE) - 1
+                while at >= 0 and order[at].card == card:
+                    at -= 1
+                if at >= 0 and (waited := ends[at] - done) > 0:
+                    sums[span.role][order[at].role] += min(waited, span.start - done)
+                done = max(done, span.end)
+        return {role: {of: time / counts[role] for of, time in own.items()} for role, own in sums.items()}
+
+    def are_apart(self, one: str, other: str) -> bool:
+        """Whether two roles are on different cards, as far as that can be known."""
+        first, second = self.by_role[one], self.by_role[other]
+        if {span.card for span in first} & {span.card for span in second}:
+            return False
+        if self._by_device:
+            return True
+        times = [covered(*_edges(own)) for own in (first, second)]
+        return sum(times) - covered(*_edges([*first, *second])) > _TOGETHER * min(times)
+
+    def _knows_cards(self, role: str) -> bool:
+        """Whether it is known of all other roles if they share the cards of ``role``."""
+        cards = {span.card for span in self.by_role[role]}
+        others = (other for other in self.by_role if other != role)
+        return self._by_device or all(
+            not cards.isdisjoint(span.card for span in self.by_role[other]) or self.are_apart(role, other)
+            for other in others
+        )
+
+    @once
+    def sums(self) -> list[RoleSum]:
+        """Every role, in the order in which they begin."""
+        found = []
+        for role, own in self.by_role.items():
+            steps = _by(own, lambda span: span.step)
+            lasts = [[span.end for span in last_of(spans)] for spans in steps.values()]
+            count = len({(span.who, span.step) for span in own})
+            found.append(
+                RoleSum(
+                    role,
+                    tuple(sorted({span.place for span in own})),
+                    len({span.who for span in own}),
+                    len(steps),
+                    sum(span.end - span.start for span in own) / count,
+                    self.waits.get(role, {}) if self._knows_cards(role) else None,
+                    mean(max(ends) - median(ends) for ends in lasts),
+                )
+            )
+        return found
+
+
+def last_of(spans: Iterable[RoleSpan]) -> list[RoleSpan]:
+    """The last stint of every rank."""
+    return [max(own, key=lambda span: span.end) for own in _by(spans, lambda span: span.who).values()]
+
+
+def roles_of(job: Job) -> Roles | None:
+    """The roles of ``job``; None where nothing tells of any."""
+    if not any(profile.stints or profile.role for profile in job.ranks):
+        return None
+    roles = Roles(job)
+    return roles if roles.spans else None
+
+
+def _stints_by_calls(profile: RankProfile) -> tuple[Stint, ...]:
+    """The stints of a rank whose trace was not read: from its first collective of each step to the last."""
+    if not profile.role:
+        return ()
+    steps = _by(profile.calls, lambda call: call.step)
+    return tuple(
+        Stint(profile.role, step, min(call.start for call in own), max(call.end for call in own), "calls")
+        for step, own in steps.items()
+    )
+
+
+Key = TypeVar("Key", bound=Hashable)
+Row = TypeVar("Row")
+
+
+def _by(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, list[Row]]:
+    groups: dict[Key, list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[key(row)].append(row)
+    return dict(groups)
+
+
+def _edges(spans: Sequence[RoleSpan]) -> tuple[I64, I64]:
+    """The starts and the ends of ``spans``; (n,) each."""
+    return np.array([span.start for span in spans], np.int64), np.array([span.end for span in spans], np.int64)
