@@ -125,7 +125,9 @@ class Job:
     @once
     def roles(self) -> Roles | None:
         """The roles on one clock, None where nothing tells of any."""
-        return roles_of(self)
+        if not any(profile.stints or profile.role for profile in self.ranks):
+            return None
+        return roles_of([(part.ranks, part.clocks) for part in self.parts])
 
     @once
     def layout(self) -> Layout | None:

@@ -6,19 +6,17 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from statistics import mean, median
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.jobs.clock import Clock
 from npu_tui.jobs.columns import I64
 from npu_tui.jobs.model import RankProfile, Stint, step_order
 from npu_tui.load.roles import replica_of
 from npu_tui.trace.intervals import clipped, covered
 from npu_tui.trace.once import once
-
-if TYPE_CHECKING:  # a job makes its roles
-    from npu_tui.jobs.job import Job
 
 _OUTLIER = 5.0
 """Robust standard deviations that an end lies behind the median to be a tail: log-normal ends of 30 % have fewer."""
@@ -88,19 +86,23 @@ class RoleSum(Struct, frozen=True):
     after: float
 
 
-class Roles:
-    """The roles of ``job``, whose ``spans`` are there by start."""
+Part = tuple[Sequence[RankProfile], Sequence[Clock]]
+"""The ranks of a role, and the clock of each of them."""
 
-    def __init__(self, job: Job) -> None:
-        self.job = job
+
+class Roles:
+    """The roles whose ranks the ``parts`` of a job are; ``spans`` are there by start."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = parts
         self.clock: Literal["host", "collectives", "system"] = "host"
         """What puts ranks on one clock: one host, its collectives, or the system clocks of several hosts."""
         ahead = self._ahead()
         self._by_device = False
         card_of = self._cards()
         spans = []
-        for part in job.parts:
-            for profile in part.ranks:
+        for ranks, _ in parts:
+            for profile in ranks:
                 off = ahead.get(self._host(profile), 0)
                 for stint in profile.stints or _stints_by_calls(profile):
                     role, times = replica_of(stint.role)[0], (stint.start - off, stint.end - off)
@@ -118,8 +120,8 @@ class Roles:
     def _ahead(self) -> dict[Hashable, int]:
         """How far the clock of each host is ahead of the first one's, as collectives of any role tell."""
         islands: dict[tuple[int, int], dict[Hashable, list[int]]] = defaultdict(lambda: defaultdict(list))
-        for number, part in enumerate(self.job.parts):
-            for profile, clock in zip(part.ranks, part.clocks, strict=True):
+        for number, part in enumerate(self._parts):
+            for profile, clock in zip(*part, strict=True):
                 islands[number, clock.reference][self._host(profile)].append(clock.offset)
         offsets = [{host: round(median(own)) for host, own in island.items()} for island in islands.values()]
         hosts = {host for island in offsets for host in island}
@@ -135,7 +137,7 @@ class Roles:
 
     def _cards(self) -> Callable[[RankProfile], Hashable]:
         """The card of a profile: its device, else its process, as far as these tell ranks of a role apart."""
-        profiles = self.job.ranks
+        profiles = [profile for ranks, _ in self._parts for profile in ranks]
         devices = {(profile.role, self._host(profile), profile.device) for profile in profiles}
         self._by_device = len(devices) == len(profiles) and all(profile.device is not None for profile in profiles)
         by_process = all(profile.process for profile in profiles)
@@ -293,11 +295,9 @@ def last_of(spans: Iterable[RoleSpan]) -> list[RoleSpan]:
     return [max(own, key=lambda span: span.end) for own in _by(spans, lambda span: span.who).values()]
 
 
-def roles_of(job: Job) -> Roles | None:
-    """The roles of ``job``; None where nothing tells of any."""
-    if not any(profile.stints or profile.role for profile in job.ranks):
-        return None
-    roles = Roles(job)
+def roles_of(parts: Sequence[Part]) -> Roles | None:
+    """The roles of a job; None where nothing tells of any."""
+    roles = Roles(parts)
     return roles if roles.spans else None
 
 
