@@ -40,6 +40,8 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
         return _compare_snapshots(parser, options, form)
     failing = _failing(parser, options.fail_on)
     allowed = allowed_loss(parser, options)
+    if options.rank is None and all(map(_is_job, (options.base, options.new))):
+        return _compare_jobs(parser, options, form, failing)
     tolerance = _tolerance(parser, options.tolerance)
     ignored = _ignored(parser, options.ignore)
     renamed = _renamed(parser, options.map)
@@ -105,6 +107,50 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
             print(say(f"compare.verdict.{verdict}"), file=sys.stderr)
         return FAILED
     return DONE
+
+
+def _is_job(path: str) -> bool:
+    """Whether several ranks, or what is left of them, lie at ``path``. Raises ``InputError`` if nothing does."""
+    from npu_tui.cli.explore import is_job
+    from npu_tui.load.load import opening_of
+
+    return path != "-" and is_job(opening_of(Path(path), cached=False))
+
+
+def _compare_jobs(parser: Parser, options: argparse.Namespace, form: str, failing: frozenset[str]) -> int:
+    """Write the comparison of two jobs; returns the exit code.
+
+    Raises ``InputError`` where one of them cannot be read, or holds several jobs; ``OSError`` of what is written.
+    """
+    from npu_tui.jobs.against import JobComparison
+    from npu_tui.jobs.opening import is_kept, open_steps
+    from npu_tui.load.errors import InputError
+    from npu_tui.nearby import refuse_several
+    from npu_tui.output.formats import json_report, written
+    from npu_tui.output.job_compare import RANKS_SHOWN, compared_jobs, compared_jobs_document
+    from npu_tui.trace.message import message
+
+    for name in ("step", "map"):
+        if getattr(options, name):
+            parser.error(say("against.options", option=f"--{name}"))
+    tolerance, paths = _tolerance(parser, options.tolerance), [Path(options.base), Path(options.new)]
+    ignored = _ignored(parser, options.ignore)
+    for path in paths:
+        if not is_kept(path):
+            refuse_several(path)
+    base, new = map(open_steps, paths)
+    compared = JobComparison(base, new, tolerance.step, tolerance.computing, allowed_loss(parser, options))
+    if not compared.is_comparable:
+        raise InputError(message("against.no_steps", base=str(paths[0]), new=str(paths[1])))
+    found = compared_jobs(compared, ignored)
+    content = json_report(found) if form == "json" else written(compared_jobs_document(found), form, RANKS_SHOWN)
+    hand_over(content, options.output)
+    verdict = compared.step.verdict
+    if verdict not in failing:
+        return DONE
+    if form != "text" or options.output is not None:
+        print(say(f"compare.verdict.{verdict}"), file=sys.stderr)
+    return FAILED
 
 
 def _compare_snapshots(parser: Parser, options: argparse.Namespace, form: str) -> int:
@@ -230,8 +276,9 @@ def _of_rank(parser: argparse.ArgumentParser, path: str, rank: int) -> str:
 
 def _ignored(parser: argparse.ArgumentParser, text: str | None) -> frozenset[str]:
     from npu_tui.compare.differences import DIFFERENCES
+    from npu_tui.jobs.changes import JOB_DIFFERENCES
 
-    known = [kind.id for kind in DIFFERENCES]
+    known = [kind.id for kind in (*DIFFERENCES, *JOB_DIFFERENCES)]
     names = [id_.strip() for id_ in (text or "").split(",") if id_.strip()]
     for id_ in names:
         if id_ not in known:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, to_builtins
 
-from npu_tui.analysis.evidence import Evidence, Loss
+from npu_tui.analysis.evidence import Evidence
 from npu_tui.analysis.statistics import Judgement
 from npu_tui.compare.comparison import Comparison, PartChange
 from npu_tui.compare.steps import PARTS
@@ -23,7 +23,7 @@ from npu_tui.gate.measures import (
     parse_share,
 )
 from npu_tui.jobs.job import Job
-from npu_tui.load.communication import COMMUNICATION
+from npu_tui.jobs.losses import job_losses
 from npu_tui.output.report_schema import Report
 from npu_tui.strings import say, words
 from npu_tui.trace.message import Message, message
@@ -199,27 +199,6 @@ def parse_most(text: str) -> Most | None:
     if share is None and (time is None or time < 0):
         return None
     return share, None if time is None else time / 1000
-
-
-def job_losses(job: Job) -> list[Loss]:
-    """What is not there of the job: ranks that cannot be read or have no collective, and what the others have lost."""
-    losses = []
-    unread = [reason for reason in job.broken if reason.code in _UNREAD]
-    every = len(job.ranks) + len(unread)
-    losses += [Loss("slices", 1 / every, reason) for reason in unread]
-    for profile in job.ranks:
-        for problem in profile.problems:
-            share = problem.args.get("share") if problem.code == "job.lost" else 1.0
-            if problem.code == "job.lost" or (
-                problem.code in ("job.unreadable", "job.cut_off") and problem.args.get("file") == COMMUNICATION
-            ):
-                losses.append(Loss("slices", share if isinstance(share, float) else 1.0, problem))
-        if job.blamed and not profile.calls:
-            losses.append(Loss("slices", 1 / every, message("evidence.no_calls", rank=profile.rank)))
-    return losses
-
-
-_UNREAD = ("job.broken", "job.no_summary")
 
 
 def job_notes(job: Job) -> list[str]:

@@ -136,7 +136,7 @@ class Job:
         return next(iter(layouts)) if len(layouts) == 1 else None
 
     @once
-    def _positions(self) -> dict[int, dict[str, int]]:
+    def positions(self) -> dict[int, dict[str, int]]:
         """Of every rank its place in the groups of each kind that its metadata name."""
         positions: dict[int, dict[str, int]] = {}
         for profile in self.ranks:
@@ -154,7 +154,7 @@ class Job:
         """The pipeline stage of ``rank``: as a file says, in its group, by the sizes of groups, in a chain."""
         if rank in self._stages:
             return self._stages[rank]
-        place = self._positions.get(rank, {}).get("pp")
+        place = self.positions.get(rank, {}).get("pp")
         if place is not None:
             return place
         return self._chains.get(rank) if self.layout is None else self.layout.stage(rank)
@@ -171,7 +171,7 @@ class Job:
         stage = {profile.rank: self.stage(profile.rank) for profile in self.ranks}
         exact: dict[int, Hashable] = {}
         for rank, of_rank in stage.items():
-            place = self._positions.get(rank, {}).get("tp")
+            place = self.positions.get(rank, {}).get("tp")
             if place is None and self.layout is not None:
                 place = rank % max(self.layout.tensor, 1)
             exact[rank] = of_rank, place

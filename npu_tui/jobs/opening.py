@@ -113,6 +113,16 @@ def open_job(
     return job_of(path, ranks, unread)
 
 
+def open_steps(path: Path, progress: Progress | None = None) -> Job:
+    """The job at ``path`` with the steps of its ranks: by the files beside the traces, which are read where those lack.
+
+    Raises ``InputError`` as ``open_job`` does.
+    """
+    job = open_job(path, progress=progress, beside_only=True)
+    bare = any(profile.has_trace and not profile.steps for profile in job.ranks) and not is_kept(path)
+    return open_job(path, True, progress) if bare else job
+
+
 def job_of(path: Path, profiles: Sequence[RankProfile], broken: Sequence[Message] = ()) -> Job:
     """The job of ``profiles``, whose ranks are those of each role."""
     by_role: dict[str, list[RankProfile]] = defaultdict(list)

@@ -91,18 +91,8 @@ def _sides(report: schema.Compared) -> Iterator[str]:
 
 def verdicts(report: schema.Compared) -> Iterator[str]:
     """The verdict on the step, and what it rests on, in lines."""
-    step = report.step
-    yield _verdict("compare.verdict", step)
-    base = sum(step.base_us) / len(step.base_us)
-    if step.ci_us is not None:
-        low, high = step.ci_us
-        yield say("compare.interval", low=low * 1000, high=high * 1000, p=_probability(step.p))
-    elif step.verdict == "unsure":
-        yield say("compare.few")
-    if step.visible_us is not None and base:
-        yield say("compare.visible", share=step.visible_us / base)
+    yield from judged_lines(report.step, report.computing)
     if report.computing is not None:
-        yield _verdict("compare.computing", report.computing)
         base, new = (sum(times) / len(times) for times in (report.computing.base_us, report.computing.new_us))
         if base and new and any(note.id == "by_operation" for note in report.comparability.notes):
             yield say("compare.computing.ratio", ratio=f"{new / base:.3g}")
@@ -113,6 +103,21 @@ def verdicts(report: schema.Compared) -> Iterator[str]:
     )
     yield say("compare.matched", operations=operations, kernels=kernels)
     yield from (note.text for note in shares.notes)
+
+
+def judged_lines(step: schema.Judged, computing: schema.Judged | None) -> Iterator[str]:
+    """The verdict on the step, what it rests on, and that on its computing time."""
+    yield _verdict("compare.verdict", step)
+    base = sum(step.base_us) / len(step.base_us)
+    if step.ci_us is not None:
+        low, high = step.ci_us
+        yield say("compare.interval", low=low * 1000, high=high * 1000, p=_probability(step.p))
+    elif step.verdict == "unsure":
+        yield say("compare.few")
+    if step.visible_us is not None and base:
+        yield say("compare.visible", share=step.visible_us / base)
+    if computing is not None:
+        yield _verdict("compare.computing", computing)
 
 
 def _verdict(key: str, judged: schema.Judged) -> str:
@@ -134,7 +139,8 @@ def _probability(p: float | None) -> str:
     return "<0.0001" if p < 1e-4 else f"{p:.2g}"
 
 
-def _change(us: float | None) -> Cell:
+def change_cell(us: float | None) -> Cell:
+    """A difference in µs with its sign."""
     return Cell(say("report.unknown")) if us is None else Cell(change_text(us * 1000), us)
 
 
@@ -144,7 +150,7 @@ def _parts(report: schema.Compared) -> Table:
     if rows:
         sums = (round(sum(getattr(row, name) for row in rows), 3) for name in ("base_us", "new_us", "delta_us"))
         rows.append(schema.Part("sum", *sums, None))
-    return replace(rendered(tables.PARTS, rows, change=lambda row: _change(row.delta_us)), sortable=False)
+    return replace(rendered(tables.PARTS, rows, change=lambda row: change_cell(row.delta_us)), sortable=False)
 
 
 def _findings(report: schema.Compared) -> Iterator[Block]:
@@ -206,9 +212,9 @@ def _groups(report: schema.Compared) -> Table:
         base=lambda row: time_cell(row.base.median_us),
         new_calls=lambda row: Cell(mean_count_text(row.new.count), row.new.count),
         new=lambda row: time_cell(row.new.median_us),
-        change=lambda row: _change(row.delta_us),
-        by_count=lambda row: _change(row.by_count_us),
-        by_duration=lambda row: _change(row.by_duration_us),
+        change=lambda row: change_cell(row.delta_us),
+        by_count=lambda row: change_cell(row.by_count_us),
+        by_duration=lambda row: change_cell(row.by_duration_us),
         ratio=ratio,
         p=lambda row: Cell("") if row.q is None else Cell(_probability(row.q), row.q),
         kernel=kernel,
@@ -221,7 +227,7 @@ def _lines(report: schema.Compared) -> Table:
         [row for row in report.lines if row.delta_us],
         base=lambda row: time_cell(row.lost_us[0]),
         new=lambda row: time_cell(row.lost_us[1]),
-        change=lambda row: _change(row.delta_us),
+        change=lambda row: change_cell(row.delta_us),
         line=lambda row: Cell(_line_place(row), name=True),
     )
 
@@ -242,7 +248,7 @@ def _collectives(report: schema.Compared) -> Table:
         report.collectives,
         base=lambda row: time_cell(row.elapsed_us[0]),
         new=lambda row: time_cell(row.elapsed_us[1]),
-        change=lambda row: _change((row.elapsed_us[1] or 0.0) - (row.elapsed_us[0] or 0.0)),
+        change=lambda row: change_cell((row.elapsed_us[1] or 0.0) - (row.elapsed_us[0] or 0.0)),
         base_wait=lambda row: time_cell(row.wait_us[0]),
         new_wait=lambda row: time_cell(row.wait_us[1]),
         collective=lambda row: Cell(

@@ -157,8 +157,8 @@ def compared(comparison: Comparison, single: bool = True) -> Compared:
             _share(circumstances.kernels),
             {rung: round(share, _DIGITS) for rung, share in comparison.rungs.items()},
         ),
-        step=_judged(comparison.step),
-        computing=None if comparison.computing is None else _judged(comparison.computing),
+        step=judged(comparison.step),
+        computing=None if comparison.computing is None else judged(comparison.computing),
         parts=tables.PARTS.records(comparison),
         groups=tables.GROUPS.records(comparison),
         stream_overlap_us=us(comparison.stream_overlap),
@@ -198,7 +198,8 @@ def _step(window: StepWindow, reason: str | None = None) -> ComparedStep:
     return ComparedStep(window.number, us(window.wall), reason)
 
 
-def _judged(judgement: Judgement) -> Judged:
+def judged(judgement: Judgement) -> Judged:
+    """A judgement in µs."""
     shift = judgement.shift
     return Judged(
         [us(value) for value in judgement.base.tolist()],

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.compare.differences import DIFFERENCES
+from npu_tui.jobs.changes import JOB_DIFFERENCES
 from npu_tui.jobs.findings import JOB_FINDINGS
 from npu_tui.output.document import Block, Cell, Code, Document, Heading, Items, Paragraph, Table
 from npu_tui.rules.explanation import Explanation, explanation, first_sentence
@@ -22,7 +23,7 @@ from npu_tui.trace.text import printable
 
 _ALIKE = 0.75
 
-KINDS: tuple[Kind, ...] = (*RULES, *DIFFERENCES, *JOB_FINDINGS, *SNAPSHOT_FINDINGS)
+KINDS: tuple[Kind, ...] = (*RULES, *DIFFERENCES, *JOB_DIFFERENCES, *JOB_FINDINGS, *SNAPSHOT_FINDINGS)
 """Everything that can be explained."""
 
 
@@ -93,7 +94,7 @@ def findings_document() -> Document:
     groups: list[tuple[str, list[Kind]]] = [
         (say(f"finding.class.{cls}"), [rule for rule in RULES if rule.cls == cls]) for cls in get_args(FindingClass)
     ]
-    groups += [(say("explain.compare"), [*DIFFERENCES]), (say("explain.job"), [*JOB_FINDINGS])]
+    groups += [(say("explain.compare"), [*DIFFERENCES, *JOB_DIFFERENCES]), (say("explain.job"), [*JOB_FINDINGS])]
     blocks: list[Block] = [_kinds(title, kinds) for title, kinds in groups]
     return Document(say("explain.list"), [*blocks, _glossary(WORDS)])
 

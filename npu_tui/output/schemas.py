@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # the program describes its commands without msgspec
 REPORTS = {
     "report": "report_schema:Report", "compare": "compare_report:Compared", "ranks": "job_report:JobReport",
     "memory": "memory_report:MemoryReport", "compare_memory": "memory_compare:ComparedMemory",
-    "log": "log_report:LogReport",
+    "log": "log_report:LogReport", "compare_jobs": "job_compare:ComparedJobs",
 }  # fmt: skip
 """Where in ``npu_tui.output`` the type of each JSON document is."""
 

@@ -31,8 +31,8 @@ def test_ranks_of_two_jobs(capsys, text, ranks):
     assert found["comparability"]["ops_matched"] == 1.0
 
 
-def test_a_job_without_a_rank_is_told_how(capsys):
-    assert main(["compare", _JOB, _JOB, "--no-cache"]) == 3
+def test_a_job_and_a_rank_are_told_how(capsys):
+    assert main(["compare", _JOB, f"{_JOB}/rank0_ascend_pt", "--no-cache"]) == 3
     told = capsys.readouterr().err
     assert told.count("\n") == 1
     assert "--rank 0:1" in told

@@ -125,8 +125,8 @@ def simulate(
     offset = np.concatenate(([0], draw.integers(-8 * HOUR, 8 * HOUR, world - 1)))
     drift = np.concatenate(([0.0], draw.uniform(-2e-5, 2e-5, world - 1)))
     bias = draw.uniform(0, 400, world)
-    start, end, group = _run(work + more, staged, pause, draw, bias)
-    plain = _run(work, staged, pause, np.random.default_rng(seed), bias)
+    start, end, group = run(work + more, staged, pause, draw, bias)
+    plain = run(work, staged, pause, np.random.default_rng(seed), bias)
     length = float(end.max() - start.min())
     price = None if cause is None or staged else length - float(plain[1].max() - plain[0].min())
     clock = EPOCH + np.rint(start + drift * start).astype(np.int64) + offset
@@ -160,7 +160,9 @@ def simulate(
     return Job(Path("job"), ranks), Truth(cause, price, offset, drift, length, np.linspace(0, length, 5))
 
 
-def _run(work: F64, staged: bool, pause: float, draw: np.random.Generator, bias: F64) -> tuple[F64, F64, I64]:
+def run(
+    work: F64, staged: bool, pause: float, draw: np.random.Generator, bias: F64, transfer: float = TRANSFER
+) -> tuple[F64, F64, I64]:
     """When every rank came to and left every collective, ns (steps, calls, world), and its group (calls, world)."""
     steps, calls, world = work.shape
     rank, half = np.arange(world), world // 2
@@ -178,7 +180,7 @@ def _run(work: F64, staged: bool, pause: float, draw: np.random.Generator, bias:
             start[step, call] = come = left + work[step, call]
             last = np.zeros(codes[call].max() + 1)
             np.maximum.at(last, codes[call], come)
-            end[step, call] = left = last[codes[call]] + TRANSFER + bias + np.abs(draw.normal(0, 400, world))
+            end[step, call] = left = last[codes[call]] + transfer + bias + np.abs(draw.normal(0, 400, world))
         left = left + pause
     return start, end, group
 

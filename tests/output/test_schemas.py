@@ -69,4 +69,4 @@ def test_a_settings_file_is_valid_where_the_program_takes_it(
 
 
 def test_every_document_has_a_schema() -> None:
-    assert set(REPORTS) == {"report", "compare", "ranks", "memory", "compare_memory", "log"}
+    assert set(REPORTS) == {"report", "compare", "ranks", "memory", "compare_memory", "compare_jobs", "log"}

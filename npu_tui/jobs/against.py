@@ -1,0 +1,391 @@
+"""Two jobs: what the step became, part by part and stage by stage, and which ranks do more by their own work.
+
+A rank that takes longer makes all others wait, so the step says nothing of who it is. Computing and idle time are the
+rank's own; what it waits for others, and the transfers, are not. Neither needs a common clock.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+from msgspec import Struct
+
+from npu_tui.analysis.statistics import Judgement, Verdict, judge, paired_shift
+from npu_tui.jobs.columns import F64, I64, Bools
+from npu_tui.jobs.job import Job
+from npu_tui.jobs.losses import job_losses
+from npu_tui.jobs.pairing import Pairing, paired, role_of
+from npu_tui.jobs.step_times import TIMES, StepTimes, compared, level, mean, step_times, transfers_by_place
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.once import once
+
+_FEWEST = 4
+"""Steps of each side from which steps are samples; below, ranks are, of what they do by themselves."""
+_RANKS = 6
+_MAD_TO_SIGMA = 1.4826
+_SIGMAS = 3.5
+_FALSE = 0.01
+"""How likely one of all ranks is named by chance."""
+_FREEDOM = 6
+"""Values that a spread rests on at least."""
+_MANY = 16
+"""Ranks from which their spread tells what differs from run to run."""
+_RUNS = 0.0025
+"""Share of its work by which a rank differs from one equal run to the next."""
+
+
+class StageChange(Struct, frozen=True):
+    """The ranks of one stage of one role, ``counts`` of the base and of the new job, against each other.
+
+    ``base`` and ``new`` are their means of ``TIMES``, ns a step; ``verdict`` is about their work.
+    """
+
+    role: str | None
+    stage: int | None
+    counts: tuple[int, int]
+    base: dict[str, float]
+    new: dict[str, float]
+    verdict: Verdict
+
+    def delta(self, name: str) -> float:
+        """How much more it is, NaN where a side does not tell."""
+        return self.new[name] - self.base[name]
+
+
+class RankChange(Struct, frozen=True):
+    """One rank of the new job against the ``base_rank`` with the same work: ``TIMES`` of both, ns a step.
+
+    ``verdict`` is about their work; ``alone``: it changed otherwise than that of the rank's stage.
+    """
+
+    role: str | None
+    rank: int
+    base_rank: int
+    stage: int | None
+    base: dict[str, float]
+    new: dict[str, float]
+    verdict: Verdict
+    alone: bool = False
+
+    def delta(self, name: str) -> float:
+        """How much more it is, NaN where a side does not tell."""
+        return self.new[name] - self.base[name]
+
+
+class Bandwidth(Struct, frozen=True):
+    """What all links of a transport carried together, GB/s, on both sides."""
+
+    transport: str
+    base: float
+    new: float
+
+
+class JobComparison:
+    """``new`` held against ``base``; each part is computed once, when it is first asked for.
+
+    Changes up to a share of the base are ignored: of the step ``step_tolerance``, of what a rank does by itself
+    ``work_tolerance``. Of the collectives a rank may have lost the share ``allowed``.
+    """
+
+    def __init__(
+        self, base: Job, new: Job, step_tolerance: float = 0.03, work_tolerance: float = 0.01, allowed: float = 0.0
+    ) -> None:
+        self.jobs = base, new
+        self._allowed = allowed
+        self.step_tolerance = step_tolerance
+        self.work_tolerance = work_tolerance
+
+    @once
+    def pairing(self) -> Pairing:
+        """The ranks that do the same work."""
+        return paired(*self.jobs)
+
+    @once
+    def _sides(self) -> list[tuple[StepTimes, list[str]]]:
+        return compared(map(step_times, self.jobs))
+
+    @property
+    def times(self) -> tuple[StepTimes, StepTimes]:
+        """The steps that are compared, of all ranks of both jobs."""
+        return self._sides[0][0], self._sides[1][0]
+
+    @property
+    def left_out(self) -> tuple[list[str], list[str]]:
+        """The steps of both jobs that are not."""
+        return self._sides[0][1], self._sides[1][1]
+
+    @once
+    def _means(self) -> tuple[dict[str, F64], dict[str, F64]]:
+        """The mean step of every rank of both jobs, ns, NaN for what is unknown."""
+        base, new = ({name: mean(side[name]) for name in TIMES} for side in self.times)
+        return base, new
+
+    def _mean(self, rows: tuple[I64, I64]) -> tuple[dict[str, float], dict[str, float]]:
+        """The mean of the ranks at ``rows`` of both jobs, each of ``TIMES`` in ns a step."""
+        base, new = (
+            {name: float(known.mean()) if len(known := times[at][~np.isnan(times[at])]) else math.nan
+             for name, times in means.items()}
+            for means, at in zip(self._means, rows, strict=True)
+        )  # fmt: skip
+        return base, new
+
+    @once
+    def _rows(self) -> tuple[I64, I64]:
+        """The ranks that are compared: those that are paired and tell steps, else all of both jobs."""
+        if not self.pairing.pairs:
+            return np.arange(len(self.jobs[0].ranks)), np.arange(len(self.jobs[1].ranks))
+        base, new = np.array(self.pairing.pairs, np.int64).T
+        told = ~np.isnan(self._means[0]["total"][base]) & ~np.isnan(self._means[1]["total"][new])
+        return base[told], new[told]
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether both jobs tell what any step took."""
+        return all(len(level(side["total"][rows])) for side, rows in zip(self.times, self._rows, strict=True))
+
+    @once
+    def losses(self) -> list[Message]:
+        """What is not there of the two jobs, so that nothing can be said to be the same."""
+        reasons = [loss.why for job in self.jobs for loss in job_losses(job) if loss.share > self._allowed]
+        pairing = self.pairing
+        if pairing.way == "none":
+            counts = {"base": len(self.jobs[0].ranks), "new": len(self.jobs[1].ranks)}
+            return [message("against.divided", **counts), *reasons]
+        for side, ranks in (("base", pairing.base_only), ("new", pairing.new_only)):
+            if ranks:
+                reasons.append(message(f"against.only_{side}", count=len(ranks), ranks=_named(ranks)))
+        for job, times in zip(self.jobs, self.times, strict=True):
+            told = (~np.isnan(times["total"])).sum(axis=1)
+            fewer = [profile.rank for profile, count in zip(job.ranks, told.tolist(), strict=True)
+                     if count < max(told.max(initial=0), 1)]  # fmt: skip
+            if fewer and not any(role_of(profile) for profile in job.ranks):
+                reasons.append(
+                    message("against.fewer_steps", count=len(fewer), ranks=_named(fewer), path=str(job.path))
+                )
+        return reasons
+
+    # --- the job
+
+    @once
+    def step(self) -> Judgement:
+        """The step of all ranks. What is not there keeps it from being the same, or faster."""
+        base, new = (level(side["total"][rows]) for side, rows in zip(self.times, self._rows, strict=True))
+        judged = judge(base, new, self.step_tolerance)
+        return _with_verdict(judged, "unsure") if self.losses and judged.verdict in ("same", "faster") else judged
+
+    @once
+    def computing(self) -> Judgement:
+        """The computing time of all ranks a step; of few steps the ranks are the samples."""
+        return self._own("computing", self._rows)
+
+    def _own(self, name: str, rows: tuple[I64, I64]) -> Judgement:
+        """What the ranks at ``rows`` of each side do by themselves, ns a step: over the steps, else over the ranks.
+
+        Computing varies so little that few steps decide it, and work where the median rank agrees.
+        """
+        sides = [side[name][at] for side, at in zip(self.times, rows, strict=True)]
+        base, new = map(level, sides)
+        is_computing = name == "computing"
+        if min(len(base), len(new)) >= _FEWEST or not self.pairing.pairs or len(rows[0]) < _RANKS:
+            judged = judge(base, new, self.work_tolerance, few=None if is_computing else "unsure")
+        else:
+            judged = judge(mean(sides[0]), mean(sides[1]), self.work_tolerance, paired=True)
+        if is_computing or judged.verdict != "unsure" or judged.shift is not None or not self.pairing.pairs:
+            return judged
+        before, after = self._means
+        moved = [float(np.median(after[name][rows[1]] / np.maximum(before[name][rows[0]], 1.0))) - 1
+                 for name in ("work", "computing")]  # fmt: skip
+        if min(map(abs, moved)) <= self.work_tolerance or moved[0] * moved[1] <= 0:
+            return judged
+        return _with_verdict(judged, "slower" if moved[0] > 0 else "faster")
+
+    @once
+    def parts(self) -> list[tuple[str, float, float]]:
+        """What the mean rank spends a step on in the base and in the new job, ns; they sum to the step."""
+        base, new = self._mean(self._rows)
+        split = not math.isnan(base["wait"] + new["wait"])
+        names = ["computing", *(("wait", "transfer") if split else ("exposed",)), "free"]
+        return [(name, base[name], new[name]) for name in names]
+
+    # --- stages
+
+    @once
+    def _stage_of(self) -> tuple[list[tuple[str | None, int | None]], list[tuple[str | None, int | None]]]:
+        """Role and stage of every rank of both jobs."""
+        base, new = ([(role_of(profile), job.stage(profile.rank)) for profile in job.ranks] for job in self.jobs)
+        return base, new
+
+    @once
+    def stages(self) -> list[StageChange]:
+        """Every stage of every role that both jobs have; one row where nothing tells any."""
+        both = set(self._stage_of[0]) & set(self._stage_of[1])
+        rows = []
+        for role, stage in sorted(both, key=lambda key: (key[0] or "", -1 if key[1] is None else key[1])):
+            at = [np.array([row for row in rows.tolist() if of_rank[row] == (role, stage)], np.int64)
+                  for rows, of_rank in zip(self._rows, self._stage_of, strict=True)]  # fmt: skip
+            if not all(map(len, at)):
+                continue
+            base, new = self._mean((at[0], at[1]))
+            verdict = self._own("work", (at[0], at[1])).verdict
+            rows.append(StageChange(role, stage, (len(at[0]), len(at[1])), base, new, verdict))
+        return rows
+
+    # --- ranks
+
+    @once
+    def ranks(self) -> list[RankChange]:
+        """Every rank that is paired, by its number."""
+        base, new = self._rows
+        if not self.pairing.pairs or not len(base):
+            return []
+        of_stage: dict[object, int] = {}
+        stage = np.array([of_stage.setdefault(self._stage_of[1][row], len(of_stage)) for row in new.tolist()], np.int64)
+        work, computing = (self._moves(name, base, new, stage) for name in ("work", "computing"))
+        whole = {(row.role, row.stage): row.verdict for row in self.stages}
+        rows = []
+        for k, (before, after) in enumerate(zip(base.tolist(), new.tolist(), strict=True)):
+            role, of_rank = self._stage_of[1][after]
+            verdict = _either(work, computing, k, self.work_tolerance)
+            if verdict == "unsure" and work.by_peers and not work.alone[k]:
+                verdict = whole[role, of_rank]
+            times = ({name: float(of_all[row]) for name, of_all in means.items()}
+                     for means, row in zip(self._means, (before, after), strict=True))  # fmt: skip
+            numbers = self.jobs[1].ranks[after].rank, self.jobs[0].ranks[before].rank
+            alone = bool(work.alone[k] or computing.alone[k])
+            rows.append(RankChange(role, *numbers, of_rank, next(times), next(times), verdict, alone))
+        return sorted(rows, key=lambda row: (row.role or "", row.rank))
+
+    def _moves(self, name: str, base: I64, new: I64, stage: I64) -> _Moves:
+        """How ``name`` changed of each pair, held against the noise over steps and over ranks."""
+        before, after = self._means[0][name][base], self._means[1][name][new]
+        usual = np.maximum(before, 1.0)  # ranks of a slower stage vary by more ns, but by no larger share
+        share, count = (after - before) / usual, len(base)
+        apart = share.copy()
+        for number in range(int(stage.max()) + 1):
+            apart[stage == number] -= np.median(share[stage == number])
+        noise, least = _noise((self.times[0][name][base], self.times[1][name][new]), usual)
+        by_peers = noise is None
+        if count >= (_RANKS if by_peers else _MANY):
+            # Half of the ranks may have changed otherwise than the rest: the least spread of any two fifths counts.
+            ordered, inside = np.sort(apart), math.ceil(0.4 * count)
+            among = max(float((ordered[inside:] - ordered[:-inside]).min()), _RUNS)
+            noise = np.full(count, among) if noise is None else np.maximum(noise, among)
+            least = np.maximum(least, _sigmas(count, 8 / count) * among)
+        least = np.maximum(least, self.work_tolerance)
+        alone = np.zeros(count, np.bool_) if noise is None else np.abs(apart) > least
+        return _Moves(usual, share, noise, by_peers, alone, least)
+
+    # --- transfers
+
+    @once
+    def transfers(self) -> Judgement | None:
+        """What the mean rank transfers a step, ns; None where that is not told from waiting.
+
+        Of few steps the collectives are the samples, as each has its transfer.
+        """
+        base, new = (level(side["transfer"][rows]) for side, rows in zip(self.times, self._rows, strict=True))
+        if not len(base) or not len(new):
+            return None
+        tolerance = self.work_tolerance * float(self.step.base.mean()) / max(float(base.mean()), 1.0)
+        judged = judge(base, new, tolerance)
+        if judged.verdict != "unsure" or min(len(base), len(new)) >= _FEWEST or not self.pairing.pairs:
+            return judged
+        number = {self.jobs[1].ranks[b].rank: self.jobs[0].ranks[a].rank for a, b in self.pairing.pairs}
+        known = transfers_by_place(self.jobs[0], self.times[0].steps, {rank: rank for rank in number.values()})
+        now = transfers_by_place(self.jobs[1], self.times[1].steps, number)
+        shift = paired_shift(np.array([now[key] - known[key] for key in known.keys() & now.keys()]))
+        if shift is None or abs(judged.delta) < tolerance * base.mean() or not (shift.low > 0 or shift.high < 0):
+            return judged
+        same_way = (shift.estimate > 0) == (judged.delta > 0)
+        verdict: Verdict = "unsure" if not same_way else "slower" if judged.delta > 0 else "faster"
+        return _with_verdict(judged, verdict)
+
+    @once
+    def bandwidths(self) -> list[Bandwidth]:
+        """The speed of every transport that both jobs tell: all bytes over all time."""
+        sums: list[dict[str, list[float]]] = [{}, {}]
+        for job, of_job in zip(self.jobs, sums, strict=True):
+            for profile in job.ranks:
+                for link in profile.links:
+                    row = of_job.setdefault(link.transport, [0.0, 0.0])
+                    row[0] += link.size_mb
+                    row[1] += link.size_mb / link.speed
+        return [
+            Bandwidth(name, size / time, sums[1][name][0] / sums[1][name][1])
+            for name, (size, time) in sorted(sums[0].items())
+            if name in sums[1]
+        ]
+
+
+class _Moves(Struct, frozen=True, eq=False):
+    """How a time of each pair of ranks changed, a ``share`` of the ``usual`` ns: (ranks,) each.
+
+    ``noise`` is the spread of the share, None if unknown; ``by_peers``: only that between ranks, which hides what they
+    have in common. ``least`` is more than chance makes of it, ``alone`` which changed otherwise than their stage.
+    """
+
+    usual: F64
+    share: F64
+    noise: F64 | None
+    by_peers: bool
+    alone: Bools
+    least: F64
+
+    def verdict(self, k: int, tolerance: float) -> Verdict:
+        """What became of pair ``k``: changes up to ``tolerance`` do not count."""
+        share = float(self.share[k])
+        if self.noise is None or (self.by_peers and not self.alone[k] and share):
+            return "same" if not share else "unsure"
+        if abs(share) < tolerance:
+            return "same" if 2 * self.noise[k] <= tolerance else "unsure"
+        if abs(share) < self.least[k]:
+            return "unsure"
+        return "slower" if share > 0 else "faster"
+
+
+def _either(work: _Moves, computing: _Moves, k: int, tolerance: float) -> Verdict:
+    """The verdict on the work of pair ``k``; where idle time is too noisy, that on its computing if the work agrees."""
+    verdict = work.verdict(k, tolerance)
+    if verdict == "unsure" and float(computing.share[k]) * float(work.share[k]) > 0:
+        by_computing = computing.verdict(k, tolerance * float(work.usual[k] / computing.usual[k]))
+        return by_computing if by_computing in ("slower", "faster") else verdict
+    return verdict
+
+
+def _noise(sides: tuple[F64, F64], usual: F64) -> tuple[F64 | None, F64]:
+    """The spread of the difference of the means of each pair, a share of ``usual``, and what chance does not reach.
+
+    It is that of all ranks over their steps, or of the rank where that is more, and that from run to run; (ranks,).
+    None for few steps.
+    """
+    spreads, variances, parts = [], [], []
+    for side in sides:
+        there = ~np.isnan(side)
+        count = np.maximum(there.sum(axis=1), 1)
+        apart = np.where(there, side - mean(side)[:, None], np.nan) / usual[:, None]
+        spreads.append((apart * np.sqrt(count / np.maximum(count - 1, 1))[:, None])[count > 1].ravel())
+        variances.append(np.nansum(apart**2, axis=1) / np.maximum(count - 1, 1) / count)
+        parts.append(1 / count)
+    freedom = int(sum((1 / part - 1).sum() for part in parts))
+    if freedom < _FREEDOM or min(map(len, spreads)) == 0:
+        return None, np.zeros(len(usual))
+    together = np.abs(np.concatenate(spreads))
+    pooled = _MAD_TO_SIGMA * float(np.median(together[~np.isnan(together)]))
+    noise = np.sqrt(np.maximum(pooled**2 * sum(parts), sum(variances)) + _RUNS**2)
+    return noise, _sigmas(len(usual), 2 / math.sqrt(freedom)) * noise
+
+
+def _sigmas(count: int, more: float) -> float:
+    """How many spreads none of ``count`` ranks is off by chance; a spread of few values needs the share ``more``."""
+    return max(_SIGMAS, NormalDist().inv_cdf(1 - _FALSE / 2 / count)) * (1 + more)
+
+
+def _with_verdict(judged: Judgement, verdict: Verdict) -> Judgement:
+    return Judgement(judged.base, judged.new, judged.delta, judged.shift, judged.visible, verdict)
+
+
+def _named(ranks: tuple[int, ...] | list[int]) -> list[int]:
+    """Those of ``ranks`` that a sentence names."""
+    return list(ranks[:8])

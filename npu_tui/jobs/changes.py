@@ -1,0 +1,140 @@
+"""What changed between two jobs, as findings: the work of ranks, of stages, of all; transfers; what is not compared."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from npu_tui.jobs.against import JobComparison, RankChange
+from npu_tui.rules import pages
+from npu_tui.rules.model import Kind, Severity
+from npu_tui.trace.message import Message, message
+
+JOB_DIFFERENCES = (
+    Kind("DIFF.RANK", "compare", pages=(pages.SLOW_RANK,)),
+    Kind("DIFF.STAGE", "compare"),
+    Kind("DIFF.WORK", "compare"),
+    Kind("DIFF.NETWORK", "compare", pages=(pages.ANALYZE,)),
+    Kind("DIFF.RANKS", "compare"),
+)
+"""Every finding about two jobs."""
+
+_HIGH, _MEDIUM = 0.03, 0.01
+"""Shares of the base step from which what is longer is grave."""
+_TOGETHER = 0.8
+"""Share of the ranks of a stage, or of all, that changed in the same way from which they are named together."""
+_MOST = 4
+"""Ranks that are told one by one."""
+_NAMED = 8
+
+
+class JobChange(Struct, frozen=True):
+    """One thing that changed; ``delta`` is what it adds to the work, or to the transfers, of a step, ns."""
+
+    id: str
+    severity: Severity
+    title: Message
+    detail: Message
+    ranks: tuple[int, ...]
+    delta: float | None
+
+
+def job_changes(compared: JobComparison) -> list[JobChange]:
+    """Everything that changed: what takes longer, the most first, then what takes less, then what is not compared."""
+    found = [*_works(compared, "slower"), *_works(compared, "faster"), *_network(compared)]
+    found.sort(key=lambda change: -(change.delta or 0.0))
+    return [*found, *_not_compared(compared)]
+
+
+def _severity(delta: float, compared: JobComparison) -> Severity:
+    share = delta / max(float(compared.step.base.mean()), 1.0)
+    return "info" if delta <= 0 else "high" if share >= _HIGH else "medium" if share >= _MEDIUM else "low"
+
+
+def _works(compared: JobComparison, verdict: str) -> Iterator[JobChange]:
+    """The ranks whose work is ``verdict``: all together, those of a stage, and each that changed by itself."""
+    ranks = compared.ranks
+    moved = [row for row in ranks if row.verdict == verdict]
+    common = [row for row in moved if not row.alone]
+    if len(ranks) > 1 and len(moved) >= _TOGETHER * len(ranks):
+        usual = _mean(common or moved)
+        yield _change("DIFF.WORK", f"against.work.{verdict}", moved, usual, compared)
+        moved = [row for row in moved if row.alone and abs(row.delta("work")) > abs(usual)]
+    else:
+        stages: dict[tuple[str | None, int | None], list[RankChange]] = defaultdict(list)
+        for row in ranks:
+            stages[row.role, row.stage].append(row)
+        for (role, stage), of_stage in stages.items():
+            together = [row for row in of_stage if row in common]
+            if len(stages) > 1 and len(together) > 1 and len(together) >= _TOGETHER * len(of_stage):
+                known = "both" if role and stage is not None else "role" if role else "stage"
+                place = message(f"against.place.{known}", role=role, stage=stage)
+                yield _change(
+                    "DIFF.STAGE", f"against.stage.{verdict}", together, _mean(together), compared, place=place
+                )
+                moved = [row for row in moved if row not in together]
+    if len(moved) > _MOST:
+        yield _change("DIFF.RANK", f"against.ranks.{verdict}", moved, _mean(moved), compared)
+        return
+    for row in moved:
+        yield _change("DIFF.RANK", f"against.rank.{verdict}", [row], row.delta("work"), compared, rank=row.rank)
+
+
+def _mean(rows: Sequence[RankChange]) -> float:
+    return sum(row.delta("work") for row in rows) / len(rows)
+
+
+def _change(
+    id: str, code: str, rows: Sequence[RankChange], delta: float, compared: JobComparison, **args: object
+) -> JobChange:
+    base, computing, free = (
+        sum(row.base["work"] for row in rows) / len(rows),
+        *(sum(row.delta(name) for row in rows) / len(rows) for name in ("computing", "free")),
+    )
+    ranks = tuple(row.rank for row in rows)
+    waits = [row.delta("exposed") for row in compared.ranks if row not in rows]
+    args |= {"delta": abs(delta), "share": abs(delta) / base if base else 0.0, "base": base, "new": base + delta}
+    args |= {"count": len(rows), "all": len(compared.ranks), "ranks": list(ranks[:_NAMED])}
+    said = [message("against.detail", computing=computing, free=free)]
+    if len(rows) == 1 and rows[0].base_rank != rows[0].rank:
+        said.append(message("against.was", rank=rows[0].base_rank))
+    if waits:
+        said.append(message("against.others", waits=sum(waits) / len(waits)))
+    detail = message("list.sentences", parts=said)
+    return JobChange(id, _severity(delta, compared), message(code, **args), detail, ranks, delta)
+
+
+def _network(compared: JobComparison) -> Iterator[JobChange]:
+    """Transfers that take longer or shorter; without them exposed communication that no rank's work explains."""
+    told = [
+        message("against.speed", transport=row.transport, base=row.base, new=row.new) for row in compared.bandwidths
+    ]
+    links = [message("against.speeds", speeds=told)] if told else []
+    transfers = compared.transfers
+    step = float(compared.step.base.mean())
+    if transfers is not None:
+        if transfers.verdict in ("slower", "faster"):
+            args = {"base": float(transfers.base.mean()), "new": float(transfers.new.mean())}
+            args |= {"delta": abs(transfers.delta), "share": abs(transfers.delta) / step}
+            title = message(f"against.network.{transfers.verdict}", **args)
+            detail = message("list.sentences", parts=[message("against.network.detail"), *links])
+            yield JobChange("DIFF.NETWORK", _severity(transfers.delta, compared), title, detail, (), transfers.delta)
+        return
+    exposed = next((new - base for name, base, new in compared.parts if name == "exposed"), 0.0)
+    if compared.step.verdict != "slower" or any(row.verdict != "same" for row in compared.stages):
+        return
+    if exposed >= compared.work_tolerance * step and all(row.verdict in ("same", "unsure") for row in compared.ranks):
+        title = message("against.network.exposed", delta=exposed, share=exposed / step)
+        detail = message("list.sentences", parts=[message("against.network.perhaps"), *links])
+        yield JobChange("DIFF.NETWORK", _severity(exposed, compared), title, detail, (), exposed)
+
+
+def _not_compared(compared: JobComparison) -> Iterator[JobChange]:
+    """Ranks that only one job has, and jobs that are divided otherwise: nothing is told of their ranks."""
+    pairing = compared.pairing
+    ranks = () if pairing.way == "none" else (*pairing.base_only, *pairing.new_only)
+    for reason in compared.losses:
+        if reason.code.startswith("against."):
+            yield JobChange("DIFF.RANKS", "info", reason, message("against.not_compared"), ranks, None)

@@ -1,0 +1,168 @@
+"""The comparison of two jobs: its JSON document, kind ``compare_jobs``, and the document for readers."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from npu_tui.jobs.against import JobComparison
+from npu_tui.jobs.change_tables import CHANGES, LINKS, PARTS, RANKS, STAGES
+from npu_tui.jobs.changes import JobChange, job_changes
+from npu_tui.jobs.job import Job
+from npu_tui.output.compare_document import change_cell, judged_lines
+from npu_tui.output.compare_report import Judged, judged
+from npu_tui.output.document import Block, Cell, Code, Document, Finding, Findings, Heading, Items, Paragraph
+from npu_tui.output.rendered import rendered
+from npu_tui.output.values import severity_word, text
+from npu_tui.profile.table import Record
+from npu_tui.strings import say, words
+from npu_tui.trace.text import change_text
+
+if TYPE_CHECKING:  # the type of a row is made of the columns of its table
+    Change = Record
+    Link = Record
+    Part = Record
+    Rank = Record
+    Stage = Record
+else:
+    Change, Link, Part, Rank, Stage = (table.row for table in (CHANGES, LINKS, PARTS, RANKS, STAGES))
+
+
+RANKS_SHOWN = 16
+"""Rows of a table that a terminal or an issue gets: all ranks of two hosts."""
+
+
+class JobSide(msgspec.Struct):
+    """One job: how many ``ranks`` and ``traces`` there are, in which forms, and which steps are compared or not."""
+
+    path: str
+    ranks: int
+    traces: int
+    kinds: list[str]
+    missing: list[int]
+    steps: list[str]
+    left_out: list[str]
+
+
+class ComparedJobs(msgspec.Struct, kw_only=True):
+    """What changed between two jobs, schema 1. ``ranks`` are empty where they cannot be paired.
+
+    ``paired_by`` is their place in stages and groups, their number, or none. ``step`` and ``computing`` are those of
+    the mean rank, ``transfer`` is null where it cannot be told from waiting. Ranks of one job alone are not compared.
+    """
+
+    schema_version: Literal[1] = 1
+    kind: Literal["compare_jobs"] = "compare_jobs"
+    base: JobSide
+    new: JobSide
+    verdict: list[str]
+    paired_by: Literal["place", "number", "none"]
+    step: Judged
+    computing: Judged
+    transfer: Judged | None
+    parts: list[Part]
+    stages: list[Stage]
+    ranks: list[Rank]
+    base_only_ranks: list[int]
+    new_only_ranks: list[int]
+    links: list[Link]
+    findings: list[Change]
+    not_judged: list[str]
+
+
+def compared_jobs(compared: JobComparison, ignored: frozenset[str] = frozenset()) -> ComparedJobs:
+    """All of ``compared``, without the findings that are ``ignored``. It ``is_comparable``."""
+    found = [change for change in job_changes(compared) if change.id not in ignored]
+    step = judged(compared.step)
+    sides = [_side(job, times.steps, left) for job, times, left in
+             zip(compared.jobs, compared.times, compared.left_out, strict=True)]  # fmt: skip
+    return ComparedJobs(
+        base=sides[0], new=sides[1], verdict=[*judged_lines(step, None), *_led(compared, found)],
+        paired_by=compared.pairing.way, step=step, computing=judged(compared.computing),
+        transfer=None if compared.transfers is None else judged(compared.transfers),
+        parts=PARTS.records(compared), stages=STAGES.records(compared), ranks=RANKS.records(compared),
+        base_only_ranks=[*compared.pairing.base_only], new_only_ranks=[*compared.pairing.new_only],
+        links=LINKS.records(compared), findings=CHANGES.records(compared, found=found),
+        not_judged=[words(reason) for reason in _not_judged(compared)],
+    )  # fmt: skip
+
+
+def _side(job: Job, steps: list[str], left_out: list[str]) -> JobSide:
+    traces = sum(profile.has_trace for profile in job.ranks)
+    kinds = sorted({profile.kind for profile in job.ranks})
+    names = [[text(step) for step in of_side] for of_side in (steps, left_out)]
+    return JobSide(text(str(job.path)), len(job.ranks), traces, kinds, job.missing, *names)
+
+
+def _led(compared: JobComparison, found: list[JobChange]) -> Iterator[str]:
+    """What changed most; what was compared, where nothing did."""
+    told = [change for change in found if change.id != "DIFF.RANKS"]
+    if told:
+        yield words(told[0].title)
+    elif compared.step.verdict == "same":
+        yield say("against.nothing", count=len(compared.ranks))
+    else:
+        yield say("against.nobody")
+
+
+def _not_judged(compared: JobComparison) -> Iterator[str]:
+    yield from map(words, compared.losses)
+    for job in compared.jobs:
+        yield from (words(reason) for reason in job.broken if reason not in compared.losses)
+    if compared.jobs[0].missing and compared.jobs[0].missing == compared.jobs[1].missing:
+        missing = compared.jobs[0].missing
+        yield say("against.missing", count=len(missing), ranks=missing[:8])
+    if compared.transfers is None:
+        yield say("against.no_transfers")
+    if sum(row.verdict == "unsure" for row in compared.ranks):
+        count = sum(row.verdict == "unsure" for row in compared.ranks)
+        yield say("against.unsure", count=count)
+
+
+def compared_jobs_document(found: ComparedJobs) -> Document:
+    """What ``found`` says."""
+    verdict, *rest = found.verdict
+    sides = [_about(name, side) for name, side in (("base", found.base), ("new", found.new))]
+    lines = [*rest[-1:], *[*judged_lines(found.step, found.computing)][1:]]
+    blocks: list[Block] = [Paragraph(tuple(sides), "faint"), Paragraph(tuple(lines))]
+    blocks.append(rendered(PARTS, found.parts, change=lambda row: change_cell(row.delta_us)))
+    if found.findings:
+        rows = tuple(_finding(number, row) for number, row in enumerate(found.findings, 1))
+        blocks.append(Findings(say("compare.findings"), None, rows, frozenset(range(1, len(rows) + 1))))
+    changes = {name: _written(name) for name in ("computing_delta", "free_delta", "exposed_delta", "step_delta")}
+    changes["work_delta"] = lambda row: change_cell(row.delta_us)
+    moved = sorted(found.ranks, key=lambda row: (row.verdict not in ("slower", "faster"), -abs(row.delta_us), row.rank))
+    changes |= {
+        "role": lambda row: Cell(row.role or ""),
+        "pp_stage": lambda row: Cell("" if row.stage is None else str(row.stage), row.stage),
+        "base_rank": lambda row: Cell("" if row.base_rank == row.rank else str(row.base_rank), row.base_rank),
+    }
+    blocks += [rendered(STAGES, found.stages, **changes)] if found.stages else []
+    if moved:
+        blocks += [rendered(RANKS, moved, **changes), Paragraph((say("against.work"),), "faint")]
+    blocks += [rendered(LINKS, found.links)] if found.links else []
+    if found.not_judged:
+        blocks += [Heading(say("compare.not_judged")), Items(tuple(found.not_judged))]
+    blocks.append(Code((f"npu-tui compare {shlex.join((found.base.path, found.new.path))}",)))
+    return Document(verdict, blocks)
+
+
+def _written(name: str) -> Callable[[Record], Cell]:
+    return lambda row: change_cell(getattr(row, f"{name}_us"))
+
+
+def _about(name: str, side: JobSide) -> str:
+    steps = say("compare.steps", count=len(side.steps))
+    line = say(
+        "against.side", side=say(f"column.{name}"), path=side.path, ranks=side.ranks, traces=side.traces, steps=steps
+    )
+    return line + (say("against.left_out", steps=side.left_out[:8]) if side.left_out else "")
+
+
+def _finding(number: int, row: Change) -> Finding:
+    head = f"{severity_word(row.severity).upper()} · {row.title}"
+    delta = "" if row.delta_us is None else change_text(row.delta_us * 1000)
+    return Finding(number, row.id, row.severity, head, delta, row.detail)

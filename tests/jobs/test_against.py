@@ -1,0 +1,191 @@
+"""Two jobs against each other: what changed, and which rank, stage or network it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+from job_pairs import DIFFERENCES, pair, told
+
+from npu_tui.cli.main import main
+from npu_tui.jobs.against import JobComparison
+from npu_tui.jobs.changes import job_changes
+from npu_tui.jobs.job import Job
+from npu_tui.jobs.model import Layout
+from npu_tui.jobs.opening import open_job
+from npu_tui.jobs.summary import write_summary
+from npu_tui.output.schemas import report_schema
+from npu_tui.trace.message import message
+
+_SLOW = "one rank 10% slower"
+
+
+@pytest.fixture
+def cluster() -> Path:
+    folder = os.environ.get("NPU_TUI_TRACES")
+    if not folder:
+        pytest.skip(reason="NPU_TUI_TRACES is not set: it names the folder of the real profiles")
+    return Path(folder) / "cluster/cluster_analysis_output"
+
+
+@pytest.mark.parametrize("name", DIFFERENCES)
+def test_the_difference_is_named_with_its_ranks_and_price(name: str):
+    said = told(pair(name, 8, 1))
+    assert said.first
+    assert said.alone
+    assert said.off is None or said.off < 0.1
+
+
+@pytest.mark.parametrize("name", ["nothing", _SLOW, "network twice as slow"])
+def test_of_one_step_the_ranks_are_the_samples(name: str):
+    said = told(pair(name, 16, 2, steps=1))
+    assert (said.first, said.alone, said.verdict) == (True, True, "unsure")
+
+
+def test_a_rank_that_only_waits_is_not_the_slow_one():
+    found = pair(_SLOW, 8, 1)
+    compared = JobComparison(found.base, found.new)
+    slow = [row.rank for row in compared.ranks if row.verdict == "slower"]
+    assert slow == [*found.ranks]
+    assert all(row.verdict == "same" for row in compared.ranks if row.rank not in found.ranks)
+    waiting = [row.delta("wait") for row in compared.ranks if row.rank // 4 == slow[0] // 4 and row.rank not in slow]
+    assert min(waiting) > 0.5 * found.price
+    parts = sum(new - base for _, base, new in compared.parts)
+    assert parts == pytest.approx(compared.step.delta)
+
+
+def test_without_groups_the_network_is_only_perhaps_at_fault():
+    found = pair("network twice as slow", 8, 1, groups=False)
+    compared = JobComparison(found.base, found.new)
+    assert compared.transfers is None
+    (change,) = job_changes(compared)
+    assert (change.id, change.title.code) == ("DIFF.NETWORK", "against.network.exposed")
+    assert change.delta == pytest.approx(found.price, rel=0.1)
+
+
+def _without(job: Job, *ranks: int) -> Job:
+    return Job(job.path, [profile for profile in job.ranks if profile.rank not in ranks])
+
+
+def test_a_rank_that_one_side_lacks_is_named_and_is_no_pass():
+    found = pair("nothing", 8, 1)
+    for base, new in ((found.base, _without(found.new, 3)), (_without(found.base, 3), found.new)):
+        compared = JobComparison(base, new)
+        assert compared.step.verdict == "unsure"
+        (change,) = job_changes(compared)
+        assert (change.id, change.ranks, change.title.args["ranks"]) == ("DIFF.RANKS", (3,), [3])
+        assert [row.rank for row in compared.ranks] == [0, 1, 2, 4, 5, 6, 7]
+        assert all(row.rank == row.base_rank for row in compared.ranks)
+
+
+def test_a_rank_that_cannot_be_read_is_no_pass_and_a_slower_step_stays_so():
+    found = pair("one stage 10% slower", 8, 1)
+    broken = Job(found.new.path, found.new.ranks[:-1], [message("job.broken", path="rank7", why="")])
+    assert JobComparison(found.base, broken).step.verdict == "slower"
+    healthy = pair("nothing", 8, 1)
+    broken = Job(healthy.new.path, healthy.new.ranks, [message("job.no_summary", path="rank7")])
+    assert JobComparison(healthy.base, broken).step.verdict == "unsure"
+
+
+def test_a_rank_with_fewer_steps_is_no_pass():
+    found = pair("nothing", 8, 1)
+    ranks = [msgspec.structs.replace(row, steps=row.steps[:5]) if row.rank == 2 else row for row in found.new.ranks]
+    compared = JobComparison(found.base, Job(found.new.path, ranks))
+    assert compared.step.verdict == "unsure"
+    assert [change.title.code for change in job_changes(compared)] == ["against.fewer_steps"]
+
+
+def test_jobs_that_are_divided_otherwise_have_stages_only():
+    found = pair("one stage 10% slower", 8, 1)
+    more = pair("nothing", 16, 1)
+    compared = JobComparison(more.new, found.new)
+    assert compared.pairing.way == "none"
+    assert compared.ranks == []
+    assert [(row.stage, row.counts, row.verdict) for row in compared.stages] == [
+        (0, (8, 4), "same"),
+        (1, (8, 4), "slower"),
+    ]
+    assert compared.stages[1].delta("work") == pytest.approx(found.price, rel=0.1)
+    assert JobComparison(more.new, pair("nothing", 8, 1).base).step.verdict == "unsure"
+
+
+def test_without_files_that_tell_groups_the_number_pairs_ranks():
+    found = pair(_SLOW, 8, 1, groups=False)
+    compared = JobComparison(found.base, found.new)
+    assert compared.pairing.way == "number"
+    assert [row.rank for row in compared.ranks if row.verdict == "slower"] == [*found.ranks]
+    assert found.base.layout is None
+    layouts = [Job(job.path, [msgspec.structs.replace(row, layout=layout) for row in job.ranks])
+               for job, layout in ((found.base, Layout(2, 1, 4, 8)), (found.new, Layout(1, 1, 8, 8)))]  # fmt: skip
+    assert JobComparison(*layouts).pairing.way == "none"
+
+
+def test_the_pair_of_the_reference_has_not_changed(cluster: Path, tmp_path: Path):
+    new = tmp_path / "cluster_analysis_output"
+    shutil.copytree(cluster, new)
+    compared = JobComparison(open_job(cluster), open_job(new))
+    assert (compared.step.verdict, compared.computing.verdict) == ("same", "same")
+    assert job_changes(compared) == []
+    assert all(row.delta(name) == 0 for row in compared.ranks for name in ("work", "exposed", "total"))
+    first, second = ({name: time / 1e3 for name, time in row.base.items()} for row in compared.stages)
+    assert [first[name] for name in ("computing", "free", "total")] == pytest.approx([75514.589, 67709.191, 293807.625])
+    assert [second[name] for name in ("computing", "free", "bubble")] == pytest.approx(
+        [79885.012, 85691.614, 181582.526]
+    )
+    steps = new / "cluster_step_trace_time.csv"
+    rows = [line.split(",") for line in steps.read_text().splitlines()]
+    slow = next(row for row in rows if row[1:3] == ["rank", "11"])
+    slow[3] = str(float(slow[3]) + 8_000)
+    steps.write_text("\n".join(map(",".join, rows)) + "\n")
+    (change,) = job_changes(JobComparison(open_job(cluster), open_job(new)))
+    assert (change.id, change.ranks) == ("DIFF.RANK", (11,))
+    assert change.delta == pytest.approx(8e6)
+
+
+def test_one_step_of_two_ranks_decides_nothing_but_computing(cluster: Path):
+    base, new = (open_job(cluster.parents[1] / "text" / level, beside_only=True) for level in ("level0", "level1"))
+    compared = JobComparison(base, new)
+    assert (compared.step.verdict, compared.computing.verdict) == ("unsure", "same")
+    assert {row.verdict for row in compared.ranks} == {"unsure"}
+    assert [round(row.delta("computing")) for row in compared.ranks] == [46_283, 65_122]
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    """Summaries of a pair with one slow rank."""
+    found = pair(_SLOW, 8, 1)
+    for name, job in (("base", found.base), ("new", found.new)):
+        (tmp_path / name).mkdir()
+        for profile in job.ranks:
+            write_summary(profile, tmp_path / name / f"{profile.rank}.rank.parquet")
+    return tmp_path / "base", tmp_path / "new"
+
+
+def test_summaries_are_compared_in_every_format(folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]):
+    words = ["compare", *map(str, folders)]
+    slow = pair(_SLOW, 8, 1).ranks[0]
+    assert main([*words, "--format", "json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["kind"], said["paired_by"]) == ("compare_jobs", "place")
+    assert [row["rank"] for row in said["ranks"] if row["verdict"] == "slower"] == [slow]
+    assert said["findings"][0]["ranks"] == [slow]
+    assert sum(part["delta_us"] for part in said["parts"]) == pytest.approx(said["step"]["delta_us"], abs=0.01)
+    known = report_schema("compare_jobs")
+    assert set(said) == set(known["$defs"]["ComparedJobs"]["properties"])
+    for form in ("text", "markdown", "html"):
+        assert main([*words, "--format", form]) == 0
+        out = capsys.readouterr().out
+        assert f"rank {slow} works" in out
+    assert main([*words, "--ignore", "DIFF.RANK", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["findings"] == []
+
+
+def test_an_option_of_profiles_is_refused(folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as stopped:
+        main(["compare", *map(str, folders), "--step", "3"])
+    assert stopped.value.code == 2
+    assert "--step does not go with two jobs" in capsys.readouterr().err
