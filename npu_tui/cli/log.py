@@ -134,7 +134,7 @@ def measured_run(
         else:
             lost = lost_in(profile, allowed)
             return run_of(profile, label, when, "links" not in lost), lost.get("slices")
-    from npu_tui.gate.checks import job_losses
+    from npu_tui.jobs.losses import job_losses
 
     job = open_job(path)
     losses = [loss for loss in job_losses(job) if loss.share > allowed]

@@ -14,10 +14,11 @@ from msgspec import Struct
 
 from npu_tui.analysis.statistics import Judgement, Verdict, judge, paired_shift
 from npu_tui.jobs.columns import F64, I64, Bools
-from npu_tui.jobs.job import Job
+from npu_tui.jobs.job import Job, members
 from npu_tui.jobs.losses import job_losses
-from npu_tui.jobs.pairing import Pairing, paired, role_of
-from npu_tui.jobs.step_times import TIMES, StepTimes, compared, level, mean, step_times, transfers_by_place
+from npu_tui.jobs.model import RankProfile
+from npu_tui.jobs.pairing import Pairing, Stage, paired, stages_of
+from npu_tui.jobs.step_times import TIMES, StepTimes, compared, level, mean, spans, step_times, transfers_by_place
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.once import once
 
@@ -103,6 +104,11 @@ class JobComparison:
         return paired(*self.jobs)
 
     @once
+    def _ranks(self) -> tuple[list[tuple[Job, RankProfile]], list[tuple[Job, RankProfile]]]:
+        """Every rank of both jobs with the part that it is of."""
+        return members(self.jobs[0]), members(self.jobs[1])
+
+    @once
     def _sides(self) -> list[tuple[StepTimes, list[str]]]:
         return compared(map(step_times, self.jobs))
 
@@ -135,10 +141,16 @@ class JobComparison:
     def _rows(self) -> tuple[I64, I64]:
         """The ranks that are compared: those that are paired and tell steps, else all of both jobs."""
         if not self.pairing.pairs:
-            return np.arange(len(self.jobs[0].ranks)), np.arange(len(self.jobs[1].ranks))
+            return np.arange(len(self._ranks[0])), np.arange(len(self._ranks[1]))
         base, new = np.array(self.pairing.pairs, np.int64).T
         told = ~np.isnan(self._means[0]["total"][base]) & ~np.isnan(self._means[1]["total"][new])
         return base[told], new[told]
+
+    @property
+    def has_roles(self) -> bool:
+        """Whether both jobs are of several roles, which tell when they worked."""
+        told = (any(profile.stints for profile in job.ranks) for job in self.jobs)
+        return all(len(job.parts) > 1 for job in self.jobs) and all(told)
 
     @property
     def is_comparable(self) -> bool:
@@ -151,16 +163,20 @@ class JobComparison:
         reasons = [loss.why for job in self.jobs for loss in job_losses(job) if loss.share > self._allowed]
         pairing = self.pairing
         if pairing.way == "none":
-            counts = {"base": len(self.jobs[0].ranks), "new": len(self.jobs[1].ranks)}
+            counts = {"base": len(self._ranks[0]), "new": len(self._ranks[1])}
             return [message("against.divided", **counts), *reasons]
-        for side, ranks in (("base", pairing.base_only), ("new", pairing.new_only)):
-            if ranks:
-                reasons.append(message(f"against.only_{side}", count=len(ranks), ranks=_named(ranks)))
-        for job, times in zip(self.jobs, self.times, strict=True):
-            told = (~np.isnan(times["total"])).sum(axis=1)
-            fewer = [profile.rank for profile, count in zip(job.ranks, told.tolist(), strict=True)
-                     if count < max(told.max(initial=0), 1)]  # fmt: skip
-            if fewer and not any(role_of(profile) for profile in job.ranks):
+        for side, alone in (("base", pairing.base_only), ("new", pairing.new_only)):
+            if alone:
+                reasons.append(message(f"against.only_{side}", count=len(alone), ranks=_named(alone)))
+        for job, ranks, times in zip(self.jobs, self._ranks, self.times, strict=True):
+            told = (~np.isnan(times["total"])).sum(axis=1).tolist()
+            most: dict[str, int] = {}
+            for (_, profile), count in zip(ranks, told, strict=True):
+                most[profile.role] = max(most.get(profile.role, 1), count)
+            fewer = [
+                profile.rank for (_, profile), count in zip(ranks, told, strict=True) if count < most[profile.role]
+            ]
+            if fewer:
                 reasons.append(
                     message("against.fewer_steps", count=len(fewer), ranks=_named(fewer), path=str(job.path))
                 )
@@ -170,8 +186,13 @@ class JobComparison:
 
     @once
     def step(self) -> Judgement:
-        """The step of all ranks. What is not there keeps it from being the same, or faster."""
+        """The step of the mean rank, of a job of roles from the first work of any to the last.
+
+        What is not there keeps it from being the same, or faster.
+        """
         base, new = (level(side["total"][rows]) for side, rows in zip(self.times, self._rows, strict=True))
+        if self.has_roles:
+            base, new = (spans(job, side.steps) for job, side in zip(self.jobs, self.times, strict=True))
         judged = judge(base, new, self.step_tolerance)
         return _with_verdict(judged, "unsure") if self.losses and judged.verdict in ("same", "faster") else judged
 
@@ -203,7 +224,12 @@ class JobComparison:
 
     @once
     def parts(self) -> list[tuple[str, float, float]]:
-        """What the mean rank spends a step on in the base and in the new job, ns; they sum to the step."""
+        """What the mean rank spends a step on in the base and in the new job, ns; they sum to the step.
+
+        Those of roles that work one after the other do not: none.
+        """
+        if self.has_roles:
+            return []
         base, new = self._mean(self._rows)
         split = not math.isnan(base["wait"] + new["wait"])
         names = ["computing", *(("wait", "transfer") if split else ("exposed",)), "free"]
@@ -212,10 +238,9 @@ class JobComparison:
     # --- stages
 
     @once
-    def _stage_of(self) -> tuple[list[tuple[str | None, int | None]], list[tuple[str | None, int | None]]]:
+    def _stage_of(self) -> tuple[list[Stage], list[Stage]]:
         """Role and stage of every rank of both jobs."""
-        base, new = ([(role_of(profile), job.stage(profile.rank)) for profile in job.ranks] for job in self.jobs)
-        return base, new
+        return stages_of(self.jobs[0]), stages_of(self.jobs[1])
 
     @once
     def stages(self) -> list[StageChange]:
@@ -252,7 +277,7 @@ class JobComparison:
                 verdict = whole[role, of_rank]
             times = ({name: float(of_all[row]) for name, of_all in means.items()}
                      for means, row in zip(self._means, (before, after), strict=True))  # fmt: skip
-            numbers = self.jobs[1].ranks[after].rank, self.jobs[0].ranks[before].rank
+            numbers = self._ranks[1][after][1].rank, self._ranks[0][before][1].rank
             alone = bool(work.alone[k] or computing.alone[k])
             rows.append(RankChange(role, *numbers, of_rank, next(times), next(times), verdict, alone))
         return sorted(rows, key=lambda row: (row.role or "", row.rank))
@@ -292,7 +317,7 @@ class JobComparison:
         judged = judge(base, new, tolerance)
         if judged.verdict != "unsure" or min(len(base), len(new)) >= _FEWEST or not self.pairing.pairs:
             return judged
-        number = {self.jobs[1].ranks[b].rank: self.jobs[0].ranks[a].rank for a, b in self.pairing.pairs}
+        number = {self._ranks[1][b][1].rank: self._ranks[0][a][1].rank for a, b in self.pairing.pairs}
         known = transfers_by_place(self.jobs[0], self.times[0].steps, {rank: rank for rank in number.values()})
         now = transfers_by_place(self.jobs[1], self.times[1].steps, number)
         shift = paired_shift(np.array([now[key] - known[key] for key in known.keys() & now.keys()]))
@@ -306,8 +331,8 @@ class JobComparison:
     def bandwidths(self) -> list[Bandwidth]:
         """The speed of every transport that both jobs tell: all bytes over all time."""
         sums: list[dict[str, list[float]]] = [{}, {}]
-        for job, of_job in zip(self.jobs, sums, strict=True):
-            for profile in job.ranks:
+        for ranks, of_job in zip(self._ranks, sums, strict=True):
+            for _, profile in ranks:
                 for link in profile.links:
                     row = of_job.setdefault(link.transport, [0.0, 0.0])
                     row[0] += link.size_mb

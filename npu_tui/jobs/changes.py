@@ -94,7 +94,7 @@ def _change(
         *(sum(row.delta(name) for row in rows) / len(rows) for name in ("computing", "free")),
     )
     ranks = tuple(row.rank for row in rows)
-    waits = [row.delta("exposed") for row in compared.ranks if row not in rows]
+    waits = [row.delta("exposed") for row in compared.ranks if row not in rows and not row.role]
     args |= {"delta": abs(delta), "share": abs(delta) / base if base else 0.0, "base": base, "new": base + delta}
     args |= {"count": len(rows), "all": len(compared.ranks), "ranks": list(ranks[:_NAMED])}
     said = [message("against.detail", computing=computing, free=free)]
@@ -102,8 +102,10 @@ def _change(
         said.append(message("against.was", rank=rows[0].base_rank))
     if waits:
         said.append(message("against.others", waits=sum(waits) / len(waits)))
-    detail = message("list.sentences", parts=said)
-    return JobChange(id, _severity(delta, compared), message(code, **args), detail, ranks, delta)
+    title, roles = message(code, **args), {row.role for row in rows}
+    if id == "DIFF.RANK" and len(roles) == 1 and rows[0].role:
+        title = message("job.of_role", role=rows[0].role, what=title)
+    return JobChange(id, _severity(delta, compared), title, message("list.sentences", parts=said), ranks, delta)
 
 
 def _network(compared: JobComparison) -> Iterator[JobChange]:

@@ -402,6 +402,11 @@ class Job:
         return sorted(known - on_disk)
 
 
+def members(job: Job) -> list[tuple[Job, RankProfile]]:
+    """Every rank of ``job`` in the order of its ``ranks``, in full, with the part of the job that it is of."""
+    return [(part, profile) for part in job.parts for profile in part.ranks]
+
+
 def _together(first: RankProfile, other: RankProfile) -> bool:
     """Whether two ranks ran on one host, as far as their files tell."""
     if first.boot is None or other.boot is None:

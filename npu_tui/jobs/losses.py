@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npu_tui.analysis.evidence import Loss
-from npu_tui.jobs.job import Job
+from npu_tui.jobs.job import Job, members
 from npu_tui.load.communication import COMMUNICATION
 from npu_tui.trace.message import message
 
@@ -16,13 +16,13 @@ def job_losses(job: Job) -> list[Loss]:
     unread = [reason for reason in job.broken if reason.code in _UNREAD]
     every = len(job.ranks) + len(unread)
     losses += [Loss("slices", 1 / every, reason) for reason in unread]
-    for profile in job.ranks:
+    for part, profile in members(job):
         for problem in profile.problems:
             share = problem.args.get("share") if problem.code == "job.lost" else 1.0
             if problem.code == "job.lost" or (
                 problem.code in ("job.unreadable", "job.cut_off") and problem.args.get("file") == COMMUNICATION
             ):
                 losses.append(Loss("slices", share if isinstance(share, float) else 1.0, problem))
-        if len(job.meetings) and not profile.calls:
+        if len(part.meetings) and not profile.calls:
             losses.append(Loss("slices", 1 / every, message("evidence.no_calls", rank=profile.rank)))
     return losses

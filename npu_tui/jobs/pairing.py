@@ -8,15 +8,17 @@ from typing import Literal
 
 from msgspec import Struct
 
-from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import RankProfile
+from npu_tui.jobs.job import Job, members
+
+Stage = tuple[str | None, int | None]
+"""A role, and a stage of its pipeline."""
 
 Way = Literal["place", "number", "none"]
 """How ranks are paired: by their place in stages and groups, by number, or, in jobs that are divided otherwise, not."""
 
 
 class Pairing(Struct, frozen=True):
-    """``pairs`` are places in ``Job.ranks`` of the base and of the new job; the others are ranks that one job has."""
+    """``pairs`` are places in ``members`` of the base and of the new job; the others are ranks that one job has."""
 
     way: Way
     pairs: tuple[tuple[int, int], ...]
@@ -26,7 +28,7 @@ class Pairing(Struct, frozen=True):
 
 def paired(base: Job, new: Job) -> Pairing:
     """The ranks of ``base`` and ``new`` that do the same work."""
-    sides = [[profile.rank for profile in job.ranks] for job in (base, new)]
+    sides = [[profile.rank for _, profile in members(job)] for job in (base, new)]
     if not _divided_alike(base, new):
         return Pairing("none", (), (*sides[0],), (*sides[1],))
     way, keys = _keys(base, new)
@@ -39,22 +41,30 @@ def paired(base: Job, new: Job) -> Pairing:
     return Pairing(way, pairs, *only)
 
 
-def role_of(profile: RankProfile) -> str | None:
-    """What the rank does in a job of several roles; None in a job of one."""
-    role: str | None = getattr(profile, "role", None)
-    return role
+def stages_of(job: Job) -> list[Stage]:
+    """The role and the stage of every rank, each None where nothing tells it."""
+    return [(profile.role or None, part.stage(profile.rank)) for part, profile in members(job)]
 
 
 def _divided_alike(base: Job, new: Job) -> bool:
     """Whether a place of one job can be that of the other: neither is cut into other stages or groups."""
-    if base.layout is not None and new.layout is not None:
-        return base.layout == new.layout
-    stages = [{(role_of(profile), profile.rank): job.stage(profile.rank) for profile in job.ranks}
-              for job in (base, new)]  # fmt: skip
-    if Counter(stages[0].values()) == Counter(stages[1].values()):
+    layouts = [{part.role: part.layout for part in job.parts} for job in (base, new)]
+    both = [(layouts[0][role], layouts[1][role]) for role in layouts[0].keys() & layouts[1].keys()]
+    if any(None not in pair and pair[0] != pair[1] for pair in both):
+        return False
+    stages = [stages_of(job) for job in (base, new)]
+    if Counter(stages[0]) == Counter(stages[1]):
         return True
-    both = [(stages[0][rank], stages[1][rank]) for rank in stages[0].keys() & stages[1].keys()]
-    return all(before == after for before, after in both if None not in (before, after))
+    known = [dict(zip(_numbers(job), of_job, strict=True)) for job, of_job in zip((base, new), stages, strict=True)]
+    return all(
+        known[0][rank] == known[1][rank]
+        for rank in known[0].keys() & known[1].keys()
+        if None not in (known[0][rank][1], known[1][rank][1])
+    )
+
+
+def _numbers(job: Job) -> list[Hashable]:
+    return [(profile.role, profile.rank) for _, profile in members(job)]
 
 
 def _keys(base: Job, new: Job) -> tuple[Way, list[list[Hashable]]]:
@@ -63,26 +73,28 @@ def _keys(base: Job, new: Job) -> tuple[Way, list[list[Hashable]]]:
     That is the place in the parallel groups where both name it for every rank. Else it is the number, unless that puts
     ranks into another stage: then the stage, and the order of the ranks in it.
     """
-    numbers: list[list[Hashable]] = [[(role_of(profile), profile.rank) for profile in job.ranks] for job in (base, new)]
     kinds = set.intersection(
-        *(set(job.positions.get(profile.rank, {})) for job in (base, new) for profile in job.ranks)
+        *(set(part.positions[profile.rank]) for job in (base, new) for part, profile in members(job))
     )
     exact: list[list[Hashable]] = [
-        [(role_of(profile), *(job.positions[profile.rank][kind] for kind in sorted(kinds))) for profile in job.ranks]
+        [
+            (profile.role, *(part.positions[profile.rank][kind] for kind in sorted(kinds)))
+            for part, profile in members(job)
+        ]
         for job in (base, new)
     ]
     if all(len(set(keys)) == len(keys) for keys in exact):
         return "place", exact
-    stages = [[(role_of(profile), job.stage(profile.rank)) for profile in job.ranks] for job in (base, new)]
+    numbers, stages = [_numbers(job) for job in (base, new)], [stages_of(job) for job in (base, new)]
     by_number = [dict(zip(*of_job, strict=True)) for of_job in zip(numbers, stages, strict=True)]
     if all(by_number[0][rank] == by_number[1][rank] for rank in by_number[0].keys() & by_number[1].keys()):
         return "number", numbers
     return "place", [_counted(of_job) for of_job in stages]
 
 
-def _counted(keys: list[tuple[str | None, int | None]]) -> list[Hashable]:
+def _counted(keys: list[Stage]) -> list[Hashable]:
     """``keys`` in the order of ranks, told apart by how often each came before where several ranks have one."""
-    seen: Counter[Hashable] = Counter()
+    seen: Counter[Stage] = Counter()
     counted: list[Hashable] = []
     for key in keys:
         counted.append((*key, seen[key]))

@@ -8,7 +8,8 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.jobs.columns import F64, I64, Bools
-from npu_tui.jobs.job import Job
+from npu_tui.jobs.job import Job, members
+from npu_tui.jobs.model import step_order
 
 _OUTLIER, _LEAST_SPREAD, _SEVERAL = 5.0, 0.01, 2
 """A step this many spreads above the median is left out; spread is this share of it at least. Where one job has several
@@ -41,16 +42,16 @@ class StepTimes(Struct, frozen=True, eq=False):
 
 def step_times(job: Job) -> StepTimes:
     """The times of all ranks of ``job``."""
-    names = {step.step for profile in job.ranks for step in profile.steps}
-    steps = sorted(names, key=lambda step: (not step.isdecimal(), int(step) if step.isdecimal() else 0, step))
+    ranks = [profile for _, profile in members(job)]
+    steps = sorted({step.step for profile in ranks for step in profile.steps}, key=step_order)
     at = {step: column for column, step in enumerate(steps)}
-    told = np.full((4, len(job.ranks), len(steps)), np.nan)
-    for row, profile in enumerate(job.ranks):
+    told = np.full((4, len(ranks), len(steps)), np.nan)
+    for row, profile in enumerate(ranks):
         for step in profile.steps:
             bubble = np.nan if step.bubble is None else step.bubble
             told[:, row, at[step.step]] = step.computing, step.free, step.exposed, bubble
     computing, free, exposed, bubbles = told
-    work, transfer = computing + free, np.minimum(_transfers(job, at), exposed)
+    work, transfer = computing + free, np.minimum(np.concatenate([_transfers(part, at) for part in job.parts]), exposed)
     rows = computing, free, work, exposed, exposed - transfer, transfer, bubbles, work + exposed
     return StepTimes(steps, dict(zip(TIMES, rows, strict=True)))
 
@@ -85,6 +86,17 @@ def level(times: F64) -> F64:
     there = ~np.isnan(apart)
     some = there.any(axis=0)
     return np.asarray(usual[known].mean() + np.where(there, apart, 0).sum(axis=0)[some] / there.sum(axis=0)[some])
+
+
+def spans(job: Job, steps: list[str]) -> F64:
+    """From the first work of any role to the last in each of ``steps``, ns, as roles work one after the other."""
+    found: dict[str, list[tuple[int, int]]] = {step: [] for step in steps}
+    for profile in job.ranks:
+        for stint in profile.stints:
+            if stint.step in found:
+                found[stint.step].append((stint.start, stint.end))
+    both = (list(zip(*times, strict=True)) for times in found.values() if times)
+    return np.array([max(ends) - min(starts) for starts, ends in both], np.float64)
 
 
 def mean(times: F64) -> F64:

@@ -128,7 +128,7 @@ def compared_jobs_document(found: ComparedJobs) -> Document:
     sides = [_about(name, side) for name, side in (("base", found.base), ("new", found.new))]
     lines = [*rest[-1:], *[*judged_lines(found.step, found.computing)][1:]]
     blocks: list[Block] = [Paragraph(tuple(sides), "faint"), Paragraph(tuple(lines))]
-    blocks.append(rendered(PARTS, found.parts, change=lambda row: change_cell(row.delta_us)))
+    blocks += [rendered(PARTS, found.parts, change=lambda row: change_cell(row.delta_us))] if found.parts else []
     if found.findings:
         rows = tuple(_finding(number, row) for number, row in enumerate(found.findings, 1))
         blocks.append(Findings(say("compare.findings"), None, rows, frozenset(range(1, len(rows) + 1))))

@@ -10,13 +10,15 @@ from pathlib import Path
 import msgspec
 import pytest
 from job_pairs import DIFFERENCES, pair, told
+from made_roles import colocated
+from roles import write_roles
 
 from npu_tui.cli.main import main
 from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.changes import job_changes
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import Layout
-from npu_tui.jobs.opening import open_job
+from npu_tui.jobs.opening import open_job, open_steps
 from npu_tui.jobs.summary import write_summary
 from npu_tui.output.schemas import report_schema
 from npu_tui.trace.message import message
@@ -189,3 +191,18 @@ def test_an_option_of_profiles_is_refused(folders: tuple[Path, Path], capsys: py
         main(["compare", *map(str, folders), "--step", "3"])
     assert stopped.value.code == 2
     assert "--step does not go with two jobs" in capsys.readouterr().err
+
+
+def test_a_rank_of_a_role_is_named_with_it_and_the_step_is_that_of_all_roles(tmp_path: Path):
+    jobs = []
+    for more in (0.0, 9.0):
+        folder = tmp_path / str(more)
+        work = colocated(lambda step, rank, more=more: more * rank, 2, 5, spread=0.2, after=(("actor_update", 25.0),))
+        write_roles(folder, work)
+        jobs.append(open_steps(folder))
+    compared = JobComparison(*jobs)
+    (change,) = job_changes(compared)
+    assert (change.id, change.ranks, change.title.args["role"]) == ("DIFF.RANK", (1,), "rollout_generate")
+    assert (change.delta, compared.step.delta) == (pytest.approx(9e9, rel=0.1), pytest.approx(9e9, rel=0.1))
+    assert compared.step.verdict == "slower"
+    assert {row.verdict for row in compared.ranks if row.role == "actor_update"} == {"same"}
