@@ -108,7 +108,7 @@ class WholeColumns(Dictionaries):
                 ]
             )
             self._flows = []
-            self._add_behind(columns.take(), "flows")
+            self.add_behind(columns.take(), "flows")
         if not self._marks:
             return
         pairs, lane_names = paired_marks(self._marks, self.skipped, self._last_end())
@@ -118,11 +118,11 @@ class WholeColumns(Dictionaries):
             columns.add_pairs([(ordinal, event) for ordinal, event, _ in pairs])
             part = columns.take()
             part.columns["x_duration"] = np.array([duration for _, _, duration in pairs], np.int64)
-            self._add_behind(part, "marks")
+            self.add_behind(part, "marks")
         for thread, name in lane_names.items():
             self.metadata.thread_name.setdefault(thread, name)
 
-    def _add_behind(self, part: RangeColumns, reader: str) -> None:
+    def add_behind(self, part: RangeColumns, reader: str) -> None:
         """Take in rows made of events that are in already, whose ordinals are those of the file."""
         count, self.count = self.count, 0
         self.add(part, reader)

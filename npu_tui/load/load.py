@@ -28,7 +28,7 @@ from npu_tui.load.graph_dump import link_events
 from npu_tui.load.json_chunks import BOM, CHUNK, LONGEST, array_start
 from npu_tui.load.json_reader import WholeColumns, read_tolerantly
 from npu_tui.load.kineto import add_stacks, distributed, link_graphs
-from npu_tui.load.service_files import SPANS
+from npu_tui.load.service_files import DATABASES, SPANS
 from npu_tui.load.unpack import Unpacking, open_plain, scratch_folder, spooled
 from npu_tui.native.library import library
 from npu_tui.trace.kineto import DEVICE_CATEGORIES
@@ -148,17 +148,23 @@ class _TextLoading(Struct):
     def service(self) -> Trace:
         """The trace of an inference service, with the spans of its file of events if there is one."""
         from npu_tui.load.service import read_service  # most traces are of an NPU
+        from npu_tui.load.service_spans import add_instants, add_slices
         from npu_tui.load.service_trace import service_trace
 
-        early, files = self.watcher.early, []
+        early, files, args = self.watcher.early, [], None
         self.watcher = replace(self.watcher, early=None)
         service = read_service(self.source.path, self.watcher)
         if SPANS in service.files:
             try:
                 files.append(self._read(self.source.path / SPANS, 0)[0])
+                add_instants(self.whole, files[0])
             except InputError as error:
                 service.odd.append(error.message)
-        return service_trace(service, self.whole, tuple(files), self.health, early)
+        for name in DATABASES if not self.whole.slice_count else ():
+            if name in service.files and not self.whole.slice_count:
+                args, odd = add_slices(self.whole, self.source.path / name)
+                service.odd += odd
+        return service_trace(service, self.whole, tuple(files), self.health, args, early)
 
     def _read(self, path: Path, number: int) -> tuple[EventFile, int]:
         """Take the events of the file at ``path`` in; returns the offset reached as well."""

@@ -115,8 +115,8 @@ def read_service(folder: Path, watcher: Watcher = UNWATCHED, zone: int | None = 
         transfers=codes.filled(Transfers, frames[TRANSFERS.stem], "start")[0],
         handoffs=codes.filled(Handoffs, frames[HANDOFFS.stem], "received")[0],
         statuses=codes.filled(Statuses, frames[STATUSES.stem], "time")[0],
-        spans=no_rows(Spans),
         odd=reading.odd,
+        read_spans=lambda: _no_rows(Spans),
         read_members=lambda: _members(members, order, codes.rids, service),
     )
     for name in ("queue", "first_token"):
@@ -126,7 +126,7 @@ def read_service(folder: Path, watcher: Watcher = UNWATCHED, zone: int | None = 
     return service
 
 
-def no_rows(kind: type[R]) -> R:
+def _no_rows(kind: type[R]) -> R:
     """A table of ``kind`` without rows."""
     return kind(*(np.zeros(0, np.float64 if name in _REAL else np.int64) for name in kind.__struct_fields__))
 

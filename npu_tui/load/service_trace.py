@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from npu_tui.load.build import build_trace
 from npu_tui.load.json_reader import WholeColumns
+from npu_tui.load.service_spans import spans_of
 from npu_tui.trace.args import ArgReader, RowArgs
 from npu_tui.trace.message import message
 from npu_tui.trace.model import EventFile, Health, Slices, Trace
@@ -50,9 +51,10 @@ def service_trace(
     whole: WholeColumns,
     files: tuple[EventFile, ...],
     health: Health,
+    args: ArgReader | None = None,
     early: Callable[[Trace], None] | None = None,
 ) -> Trace:
-    """The trace of ``service``; ``whole`` holds the spans of ``files`` already.
+    """The trace of ``service``; ``whole`` holds the spans of ``files`` already, or of a database with their ``args``.
 
     ``early`` is shown the trace without its links: the requests of all batches take longer than everything else.
     """
@@ -69,7 +71,8 @@ def service_trace(
     lanes.add_cache()
     lanes.add_transfers()
     trace = build_trace(whole, service.path, files, None, health)
-    trace.args = ServiceArgs(service, first, trace.args if spans else None)
+    trace.args = ServiceArgs(service, first, args or (trace.args if spans else None))
+    service.read_spans = lambda: spans_of(trace, service, spans)
     trace.service = service
     if early is not None:
         early(trace)

@@ -291,14 +291,19 @@ class Service(Struct, dict=True, eq=False):
     transfers: Transfers
     handoffs: Handoffs
     statuses: Statuses
-    spans: Spans
     odd: list[Message]
     read_members: Callable[[], Members]
+    read_spans: Callable[[], Spans]
 
     @once
     def members(self) -> Members:
         """The requests of each batch. They are read when they are asked for: a second for a million batches of four."""
         return self.read_members()
+
+    @once
+    def spans(self) -> Spans:
+        """The ranges of the engine, of a service that was loaded as a trace."""
+        return self.read_spans()
 
     def text(self, code: int) -> str:
         """The text of ``code``, empty for ``NONE``."""

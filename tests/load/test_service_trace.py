@@ -94,3 +94,25 @@ def test_found(split: Path, tmp_path: Path) -> None:
     assert [source.path for source in sources_below(split.parent) if source.path == split] == [split]
     (tmp_path / "request.csv").write_text("time,user\n1,2\n")
     assert not list(sources_below(tmp_path))
+
+
+def test_spans(split: Path, trace: Trace, tmp_path: Path) -> None:
+    """Instants are spans too, with the request that they are about; profiler.db alone says the same, in ns."""
+    service = trace.service
+    assert service is not None
+    spans = service.spans
+    arrivals = [code for code, name in enumerate(spans.name.tolist()) if service.text(name) == "httpReq"]
+    assert spans.start[arrivals].tolist() == service.requests.start.tolist()
+    assert spans.rid[arrivals].tolist() == service.requests.rid.tolist()
+    assert not trace.health.skipped
+    write_service(tmp_path, "split", requests=20, database=True)
+    for file in tmp_path.iterdir():
+        if file.suffix != ".db":
+            file.unlink()
+    other = load(tmp_path)
+    assert other.service is not None
+    assert len(other.slices) == len(trace.slices)
+    assert len(other.service.spans) == len(spans)
+    text = [service.text(code) for code in spans.name.tolist()]
+    assert [other.service.text(code) for code in other.service.spans.name.tolist()] == text
+    assert np.abs(other.service.spans.start - spans.start).max() <= 250  # us as a float of today
