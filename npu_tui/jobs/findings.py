@@ -292,8 +292,9 @@ def _slow_passes(job: Job) -> Iterator[JobFinding]:
     micro = sum(run.plan.micro for run in runs.runs)
     work = sum(int(run.time[run.plan.stage == stage].sum()) for run in runs.runs)
     others = sum(int(run.time[run.plan.stage != stage].sum()) / (run.plan.stages - 1) for run in runs.runs)
+    named = message("job.passes.ranks" if len(ranks) > 1 else "job.passes.rank", rank=ranks[0], ranks=list(ranks[:8]))
     args = {
-        "stage": stage, "ranks": list(ranks[:8]), "time": work / micro, "less": others / micro, "gain": gains[stage],
+        "stage": stage, "ranks": named, "time": work / micro, "less": others / micro, "gain": gains[stage],
         "share": gains[stage] / length, "even": total - runs.total(runs.even()), "count": runs.count,
     }  # fmt: skip
     title, detail = message("job.passes.title", **args), message("job.passes.detail", **args)

@@ -381,7 +381,9 @@ class Job:
 
     @once
     def pipelines(self) -> Pipelines:
-        """Which stage of a pipeline ran which micro batch when."""
+        """Which stage of a pipeline ran which micro batch when; a job of several roles has them in its parts."""
+        if len(self.parts) > 1:
+            return Pipelines([])
         return pipelines_of(Staged(self.ranks, self.meetings, self.clocks, self.stage, self.layout, self.steps))
 
     @once

@@ -42,6 +42,7 @@ from npu_tui.view.heat import (
     field_places,
 )
 from npu_tui.view.palette import Ink
+from npu_tui.view.passes import draw_passes
 
 FIELD_FROM = 64
 """From more ranks than these on a field of hosts shows all of them at once."""
@@ -284,10 +285,13 @@ class JobMap(Drawing):
     def _draw(self, view: Overview, grid: Grid) -> None:
         """The heat map on top, the collective below, the field of hosts between them where there is one."""
         lines, field, fall, parts = divided(grid.height, *natural_lines(view, grid.width))
-        picture = heat_picture(view)
         beside = arrivals_picture(view) if grid.width >= _BESIDE_FROM else None
         right = 0 if beside is None else int(grid.width * _BESIDE)
-        self._places = draw_heat(picture, grid.part(0, 0, lines, grid.width - right))
+        upper = grid.part(0, 0, lines, grid.width - right)
+        if view.axis == "pipeline":
+            self._places = draw_passes(view.passes.picture(view.row, view.column, upper.width), upper)
+        else:
+            self._places = draw_heat(heat_picture(view), upper)
         self._beside_left = grid.width - right + 2
         if beside is not None:
             self._beside = draw_heat(beside, grid.part(0, self._beside_left, lines, right - 2))
@@ -414,7 +418,7 @@ class JobHead(HeadLines):
         if not view.has_traces:
             cluster = any(profile.kind == CLUSTER for profile in view.job.ranks)
             facts.append(say("ranks.fact.cluster" if cluster else "ranks.fact.no_traces"))
-        right = say(f"ranks.metric.{view.metric}")
+        right = say("pipeline.title" if view.axis == "pipeline" else f"ranks.metric.{view.metric}")
         title = say("ranks.title")
         room = width - cell_count(title) - 2
         while facts and sum(cell_count(fact) + 2 for fact in facts) + 12 > room:

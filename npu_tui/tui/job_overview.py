@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 from msgspec import Struct
 
 from npu_tui.jobs.findings import JobFinding, job_findings
-from npu_tui.jobs.heat import AXES, METRICS, Axis, Heat, HeatSource, Metric, heat_rows, telling_metric
+from npu_tui.jobs.heat import AXES, METRICS, Axis, Heat, HeatRow, HeatSource, Metric, heat_rows, telling_metric
 from npu_tui.jobs.job import Job
 from npu_tui.output.job_report import JobReport, job_report
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
+from npu_tui.tui.job_passes import PassWalk
+
+_OF_PIPELINES = ("RANK.STAGE", "PIPELINE.TRANSFER")
+"""Findings that passes show."""
 
 
 class Scope(Struct, frozen=True):
@@ -48,7 +53,7 @@ class Overview:
         self.metric: Metric = "own" if first is None else telling_metric(first.id, first.ranks, examined.rows)
         self.chosen = False
         """Whether the user has chosen the metric or the axis."""
-        self.axis: Axis = "step" if len(self.job.steps) > 1 else "collective"
+        self.axis: Axis = self._first_axis()
         self.scope = Scope(say("ranks.scope.all"))
         self.opened = False
         self.marked: list[int] = []
@@ -56,8 +61,11 @@ class Overview:
         self.column = 0
         self.finding = -1
         self.collective = self._worst()
+        self.passes = PassWalk(self.job.pipelines)
         self._arrange()
         self._follow_collective()
+        if examined.findings and examined.findings[0].id in _OF_PIPELINES:
+            self._show_passes(examined.findings[0])
 
     @property
     def rank(self) -> int:
@@ -67,8 +75,13 @@ class Overview:
     @property
     def step(self) -> str:
         """The step that the cursor's column lies in."""
+        if self.axis == "pipeline":
+            return self.passes.step
         columns = self.heat.columns
         return columns[self.column].step if columns else ""
+
+    def _first_axis(self) -> Axis:
+        return "step" if len(self.job.steps) > 1 else "collective"
 
     def arrivals(self) -> Heat:
         """How late the ranks came to the collectives of the step and group that are looked at."""
@@ -91,10 +104,13 @@ class Overview:
 
     def _arrange(self, keep: int | None = None) -> None:
         """Make the rows again, with the cursor on rank ``keep``, where it is shown."""
-        self.heat = self.examined.source.heat(self.metric, self.axis, self.scope.group)
+        of_passes = self.axis == "pipeline"
+        self.heat = self.examined.source.heat(self.metric, "step" if of_passes else self.axis, self.scope.group)
         self.rows = heat_rows(self.heat, self.scope.ranks, self.job.missing, self.opened)
-        self.column = min(self.column, max(len(self.heat.columns) - 1, 0))
+        if of_passes:  # a line is a stage, whatever the scope
+            self.rows = [HeatRow((run.ranks[stage],), np.zeros(0), "rank") for run, stage in self.passes.lines]
         self.row = min(self.row, max(len(self.rows) - 1, 0))
+        self.column = min(self.column, max(self._columns() - 1, 0))
         if keep is not None:
             self.go_to_rank(keep)
 
@@ -102,7 +118,29 @@ class Overview:
 
     def move(self, rows: int) -> None:
         """Move the cursor by ``rows`` rows."""
+        before = self.row
         self.row = min(max(self.row + rows, 0), max(len(self.rows) - 1, 0))
+        if self.axis == "pipeline":
+            self.column = self.passes.beside(before, self.column, self.row)
+
+    def _columns(self) -> int:
+        """The columns of the map: those of the heat, or the passes of the stage under the cursor."""
+        return len(self.passes.passes(self.row)) if self.axis == "pipeline" else len(self.heat.columns)
+
+    @property
+    def begun(self) -> int | None:
+        """When the pass under the cursor began, ns since 1970 on its device; None where there is no pass."""
+        return self.passes.begun(self.row, self.column) if self.axis == "pipeline" else None
+
+    def _show_passes(self, finding: JobFinding) -> bool:
+        """Look at the pass that a finding shows; False where it shows none."""
+        place = self.passes.place_of(finding.evidence[0]) if finding.evidence else None
+        if place is None:
+            return False
+        self.axis = "pipeline"
+        self._arrange()
+        self.row, self.column = place
+        return True
 
     def go_to_rank(self, rank: int) -> bool:
         """Put the cursor on ``rank``, opening what hides it; False if the job has no such rank."""
@@ -129,10 +167,21 @@ class Overview:
 
     def move_column(self, direction: int) -> None:
         """Go to the next column, and to the collective in it that was waited for the longest."""
+        if self.axis == "pipeline":
+            self._move_pass(direction)
+            return
         columns = self.heat.columns
         self.column = min(max(self.column + direction, 0), max(len(columns) - 1, 0))
         if columns and columns[self.column].collectives:
             self.collective = max(columns[self.column].collectives, key=self.job.blamed.cost.__getitem__)
+
+    def _move_pass(self, direction: int) -> None:
+        """Go to another pass of the stage; behind the last one comes the next step."""
+        self.column += direction
+        if not 0 <= self.column < self._columns():
+            moved = self.passes.move_step(direction)
+            self.column = 0 if moved == (direction > 0) else self._columns() - 1
+            self._arrange()
 
     def show_column(self, column: int) -> None:
         """Put the cursor on ``column``."""
@@ -171,6 +220,8 @@ class Overview:
 
     def _follow_collective(self) -> None:
         """Put the cursor on the column of the collective."""
+        if self.axis == "pipeline":
+            return
         for number, column in enumerate(self.heat.columns):
             if self.collective in column.collectives:
                 self.column = number
@@ -182,8 +233,8 @@ class Overview:
         if not 0 <= number < len(self.report.findings):
             return None
         self.finding = number
-        ranks = self.report.findings[number].ranks
-        if ranks:
+        found, ranks = self.examined.findings[number], self.report.findings[number].ranks
+        if ranks and not (found.id in _OF_PIPELINES and self._show_passes(found)):
             self.go_to_rank(ranks[0])
         return number
 
@@ -191,6 +242,7 @@ class Overview:
 
     def next_metric(self) -> Metric:
         """Show the next metric that tells anything."""
+        self.axis = self._first_axis() if self.axis == "pipeline" else self.axis
         at = METRICS.index(self.metric)
         order = [*METRICS[at + 1 :], *METRICS[: at + 1]]
         telling = (metric for metric in order if self.examined.source.heat(metric, self.axis).columns)
@@ -200,7 +252,8 @@ class Overview:
 
     def next_axis(self) -> Axis:
         """Show the next axis."""
-        self.axis = AXES[(AXES.index(self.axis) + 1) % len(AXES)]
+        axes = AXES if self.passes.lines else tuple(axis for axis in AXES if axis != "pipeline")
+        self.axis = axes[(axes.index(self.axis) + 1) % len(axes)]
         self._choose()
         return self.axis
 

@@ -333,7 +333,12 @@ class JobScreen(PanelScreen[JobMap]):
         paths = {profile.rank: profile.path for profile in view.job.ranks}
         openings = [opening_of(paths[rank], self._cached) for rank in ranks]
         shown, late = follow or (view.job.blamed[view.collective] if view.collective >= 0 else None, None)
-        make = partial(against, view.job, ranks) if compared else partial(ranks_session, view.job, ranks, shown, late)
+        begun = view.begun if list(ranks) == [view.rank] and follow is None else None
+        make = (
+            partial(against, view.job, ranks)
+            if compared
+            else partial(ranks_session, view.job, ranks, shown, late, begun=begun)
+        )
         self.post_message(self.Entered(openings, make))
 
     # --- moving

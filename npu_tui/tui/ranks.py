@@ -213,23 +213,38 @@ def compared_session(compare: Callable[[Sequence[Profile]], Comparison], profile
 
 
 def ranks_session(
-    job: Job, ranks: Sequence[int], shown: Blamed | None, followed: int | None, profiles: Sequence[Profile]
+    job: Job,
+    ranks: Sequence[int],
+    shown: Blamed | None,
+    followed: int | None,
+    profiles: Sequence[Profile],
+    begun: int | None = None,
 ) -> Session:
     """The ``profiles`` of ``ranks`` on one clock, with the collective ``shown`` selected in the first of them.
 
-    With ``followed`` it is what that rank did while the others waited in that collective.
+    With ``followed`` it is what that rank did while the others waited in that collective. With ``begun``, ns since 1970
+    on the device of the first one, it is the first kernel from then on.
     """
     session = make_session(profiles)
     lines = Timelines(job, ranks, profiles)
     session.scene.set_offsets(lines.offsets())
     session.scene.stacked = True
     session.job = lines
-    if shown is not None and followed is not None and followed in ranks:
+    if begun is not None:
+        session.goal = _first_kernel(profiles[0], begun)
+    elif shown is not None and followed is not None and followed in ranks:
         session.goal = late_operation(session, shown, followed)
     elif shown is not None:
         item = lines.item_of(0, shown)
         session.goal = None if item is None else Selected(0, item)
     return session
+
+
+def _first_kernel(profile: Profile, begun: int) -> Selected | None:
+    """The first kernel that begins at ``begun`` ns since 1970 or later."""
+    start = profile.trace.slices.start
+    later = np.flatnonzero(profile.compute & (start >= begun - profile.trace.start_ns))
+    return Selected(0, int(later[np.argmin(start[later])])) if len(later) else None
 
 
 def late_operation(session: Session, blamed: Blamed, rank: int) -> Selected | None:

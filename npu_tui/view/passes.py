@@ -1,0 +1,100 @@
+"""Stages of a pipeline as lines of bars: passes with their micro batch, transfers, and the bubble between them."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from npu_tui.trace.classes import OpClass
+from npu_tui.trace.text import cell_count, drawable, shortened
+from npu_tui.view.bars import points
+from npu_tui.view.grid import Attr, Grid
+from npu_tui.view.heat import Places
+from npu_tui.view.palette import Ink, bar
+
+_FILLS = {
+    "": ("╱", bar(OpClass.WAIT)),
+    "forward": ("█", bar(OpClass.CUBE)),
+    "backward": ("▓", bar(OpClass.VECTOR)),
+    "weights": ("░", bar(OpClass.OTHER)),
+    "transfer": ("▒", bar(OpClass.COMMUNICATION)),
+}
+"""The character and the ink of what fills a cell; nothing is a bubble."""
+
+
+class DrawnBar(Struct, frozen=True):
+    """What fills the cells from ``first`` to before ``last``, with a ``label``; ``chosen``: the cursor is on it."""
+
+    first: int
+    last: int
+    fill: str
+    label: str
+    chosen: bool = False
+
+
+class DrawnStage(Struct, frozen=True):
+    """One stage: its label, its bars and a note at the right edge."""
+
+    label: str
+    bars: tuple[DrawnBar, ...]
+    note: str
+
+
+class PassesPicture(Struct, frozen=True):
+    """Stages under a ``title``; ``cursor`` is a line. The ``legend`` names the fills in their order."""
+
+    title: str
+    stages: tuple[DrawnStage, ...]
+    cursor: int
+    legend: tuple[tuple[str, str], ...]
+
+
+def bar_room(labels: list[str], notes: list[str], width: int) -> tuple[int, int]:
+    """The first column of the bars, and how many there are."""
+    left = 3 + max(map(cell_count, labels), default=0)
+    return left, max(width - left - max(map(cell_count, notes), default=0) - 2, 8)
+
+
+def draw_passes(picture: PassesPicture, grid: Grid) -> Places:
+    """Draw ``picture`` into ``grid``: title, legend, and the stages that fit around the cursor."""
+    places = Places()
+    if grid.height < 3:
+        return places
+    grid.write(0, 1, points(shortened(drawable(picture.title), grid.width - 1)), Ink.BRIGHT, attr=Attr.BOLD)
+    x = 1
+    for fill, word in picture.legend:
+        char, ink = _FILLS[fill]
+        x = grid.write(1, x, points(char), ink)
+        x = grid.write(1, x + 1, points(shortened(f"{drawable(word)}  ", max(grid.width - x - 2, 0))), Ink.DIM)
+    labels, notes = [stage.label for stage in picture.stages], [stage.note for stage in picture.stages]
+    left, room = bar_room(labels, notes, grid.width)
+    places.rows = min(grid.height - places.first_line, len(picture.stages))
+    places.top = min(max(picture.cursor - places.rows + 1, 0), max(len(picture.stages) - places.rows, 0))
+    for line in range(places.rows):
+        number, y = places.top + line, places.first_line + line
+        focused, stage = number == picture.cursor, picture.stages[number]
+        if focused:
+            grid.bg[y, :] = Ink.FOCUS
+        ink = Ink.BRIGHT if focused else Ink.TEXT
+        grid.write(y, 0, points("▸" if focused else " "), Ink.ACCENT)
+        grid.write(y, 1, points(stage.label), ink, attr=Attr.BOLD if focused else 0)
+        char, ink = _FILLS[""]
+        grid.char[y, left : left + room], grid.fg[y, left : left + room] = ord(char), ink
+        for one in stage.bars:
+            _bar(one, grid, y, left, room)
+        grid.write(y, left + room + 1, points(stage.note), Ink.BRIGHT if focused else Ink.DIM)
+    return places
+
+
+def _bar(one: DrawnBar, grid: Grid, y: int, left: int, room: int) -> None:
+    """A bar with its label, where the window holds it."""
+    char, ink = _FILLS[one.fill]
+    first, last = max(one.first, 0), min(one.last, room)
+    if last <= first:
+        return
+    grid.char[y, left + first : left + last], grid.fg[y, left + first : left + last] = ord(char), ink
+    if cell_count(one.label) <= last - first - (0 if one.chosen else 1):
+        looks = (Ink.LANE, Ink.SELECTED) if one.chosen else (Ink.LABEL, ink)
+        grid.write(y, left + first, points(one.label), *looks, attr=Attr.BOLD)
+    if one.chosen:
+        grid.bg[y, left + first : left + last], grid.fg[y, left + first : left + last] = Ink.SELECTED, Ink.LANE
+        grid.attr[y, left + first : left + last] = int(Attr.UNDERLINE | Attr.BOLD)

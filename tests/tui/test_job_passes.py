@@ -1,0 +1,100 @@
+"""Stages × micro batches of a job on screen: where it opens, what the cursor walks, the way into a timeline."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "jobs"))
+from pipeline_jobs import SITUATIONS, job_of
+
+from npu_tui.load.find import find_sources
+from npu_tui.load.load import load
+from npu_tui.profile.profile import Profile
+from npu_tui.tui.job_overview import Examined, Overview
+from npu_tui.tui.ranks import ranks_session
+from npu_tui.view.grid import Grid
+from npu_tui.view.palette import Ink
+from npu_tui.view.passes import draw_passes
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> Examined:
+    """Four stages, the third of which takes longer."""
+    return Examined(job_of(SITUATIONS["middle stage slow"][0], tmp_path_factory.mktemp("pipeline"))[0])
+
+
+def _lines(view: Overview, width: int, height: int = 6) -> list[str]:
+    grid = Grid.blank(height, width, Ink.TEXT, Ink.LANE)
+    places = draw_passes(view.passes.picture(view.row, view.column, width), grid)
+    assert places.row(2) == 0
+    return [grid.text(line).rstrip() for line in range(height)]
+
+
+def test_a_job_opens_on_the_passes_of_the_slow_stage(slow: Examined):
+    view = Overview(slow)
+    assert (view.axis, view.rank) == ("pipeline", 2)
+    assert view.begun == slow.findings[0].evidence[0].start
+    assert view.step == "5"
+
+
+def test_the_guilty_pass_is_one_key_away(slow: Examined):
+    """Enter selects the first kernel of the pass under the cursor in the timeline of its rank."""
+    view = Overview(slow)
+    source = next(source for source in find_sources(slow.job.path) if source.rank == view.rank)
+    profile = Profile(load(source), source)
+    session = ranks_session(slow.job, [view.rank], None, None, [profile], begun=view.begun)
+    assert session.goal is not None
+    start = profile.trace.start_ns + int(profile.trace.slices.start[session.goal.item])
+    assert 0 <= start - view.begun < 2_000
+    assert profile.compute[session.goal.item]
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_every_stage_is_a_line_of_passes(slow: Examined, width: int):
+    view = Overview(slow)
+    lines = _lines(view, width)
+    assert [line[:19].strip(" ▸") for line in lines[2:]] == [f"stage {stage} (rank {stage})" for stage in range(4)]
+    assert lines[4].startswith("▸")
+    assert all(fill in "".join(lines[2:]) for fill in "█▓╱")
+    assert "bubble" in lines[1]
+    assert all(line.endswith(" ms") for line in lines[2:])
+    if width == 200:
+        assert "0.0 to 47.7 ms of 47.67 ms" in lines[0]
+        assert all(str(number) in line for number in range(8) for line in lines[2:])
+
+
+def test_the_cursor_walks_passes_stages_and_steps(slow: Examined):
+    view = Overview(slow)
+    begun = view.begun
+    view.move(1)
+    assert view.rank == 3
+    run, _ = view.passes.lines[view.row]
+    at = view.passes.passes(view.row)[view.column]
+    assert run.end[at] + run.apart[3] > begun  # the pass of that time
+    for _ in range(16):
+        view.move_column(1)
+    assert view.step == "6"
+    for _ in range(17):
+        view.move_column(-1)
+    assert view.step == "5"
+    for _ in range(99):
+        view.move_column(-1)
+    assert (view.step, view.column) == ("5", 0)
+
+
+def test_other_axes_are_as_before(slow: Examined):
+    view = Overview(slow)
+    seen = [view.next_axis() for _ in range(4)]
+    assert seen == ["step", "collective", "time", "pipeline"]
+    view.next_metric()
+    assert view.axis == "step"
+
+
+def test_a_finding_leads_to_its_passes(slow: Examined):
+    view = Overview(slow)
+    view.next_axis()
+    assert view.next_finding(1) == 0
+    assert (view.axis, view.rank) == ("pipeline", 2)
