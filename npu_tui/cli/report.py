@@ -32,7 +32,9 @@ from npu_tui.cli.streams import (
 from npu_tui.strings import say, words
 
 if TYPE_CHECKING:
+    from npu_tui.jobs.job import Job
     from npu_tui.output.report_schema import Report
+    from npu_tui.output.whatif import WhatIf
 
 
 def report_options(parser: Parser) -> None:
@@ -203,30 +205,48 @@ def run_whatif(parser: Parser, options: argparse.Namespace) -> int:
     """
     refuse_terminal(parser, options.path)
     from npu_tui.analysis.what_if import UnknownChangeError
+    from npu_tui.output.role_whatif import role_remedies, role_whatif
     from npu_tui.output.text import ALL, text
-    from npu_tui.output.whatif import NoReplayError, whatif
+    from npu_tui.output.whatif import NoReplayError, Remedies, remedies, remedies_document, whatif, whatif_document
 
-    profile = opened_profile(options.path, not options.no_cache, thresholds_of(options.config))
-    if not options.changes and options.format == "text":
-        from npu_tui.output.whatif import remedies, remedies_document
+    answer: Remedies | WhatIf
 
-        try:
-            write(text(remedies_document(remedies(profile)), ALL))
-        except NoReplayError as error:
-            return refuse(words(error.said), UNREADABLE)
-        return DONE
+    job = _job_of_roles(Path(options.path))
+    listing = not options.changes and options.format == "text"
     try:
-        found = whatif(profile, options.changes)
+        if job is not None:
+            answer = role_remedies(job) if listing else role_whatif(job, options.changes)
+        else:
+            profile = opened_profile(options.path, not options.no_cache, thresholds_of(options.config))
+            answer = remedies(profile) if listing else whatif(profile, options.changes)
     except UnknownChangeError as error:
         parser.error(words(error.said))
     except NoReplayError as error:
         return refuse(words(error.said), UNREADABLE)
-    if options.format == "json":
+    if isinstance(answer, Remedies):
+        write(text(remedies_document(answer), ALL))
+    elif options.format == "json":
         import msgspec
 
-        write(msgspec.json.encode(found) + b"\n")
+        write(msgspec.json.encode(answer) + b"\n")
     else:
-        from npu_tui.output.whatif import whatif_document
-
-        write(text(whatif_document(found), ALL))
+        write(text(whatif_document(answer), ALL))
     return DONE
+
+
+def _job_of_roles(path: Path) -> Job | None:
+    """The job at ``path`` where several profiles or summaries lie there; None for one profile."""
+    from npu_tui.jobs.opening import is_kept, open_job
+    from npu_tui.load.errors import SeveralError
+    from npu_tui.load.find import find_source
+
+    try:
+        if not is_kept(path):
+            find_source(path)
+            return None
+    except SeveralError:
+        job = open_job(path)
+        if job.roles is None:
+            raise
+        return job
+    return open_job(path)

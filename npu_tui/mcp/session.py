@@ -125,6 +125,11 @@ class Opened:
             raise Refusal(message("mcp.is_snapshot", path=str(self.place)))
         return self.tables.job
 
+    @property
+    def holds_roles(self) -> bool:
+        """Whether this is a job whose roles are known."""
+        return self.profile is None and self.snapshot is None and self.job.roles is not None
+
     def kept(self, key: object, make: Callable[[], Any]) -> Any:
         """What ``make`` gives, once for ``key`` as long as it is among the last that were asked for."""
         with self._lock:

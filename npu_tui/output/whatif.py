@@ -287,6 +287,8 @@ def whatif_document(answer: WhatIf) -> Document:
     predicted_us = answer.replayed_us - answer.gain_us * answer.steps
     scale = say("whatif.scale", length=1000 * max(answer.recorded_us, predicted_us))
     changes = _changes("changes", answer.changes, answer.unit, ordered=True)
+    if answer.device is None and not answer.timeline:  # roles, which only begin later or sooner
+        return Document(_head(answer), [Paragraph((say("whatif.roles"),)), changes])
     blocks: list[Block] = [Paragraph((replayed,)), changes, Paragraph((scale,)), *map(_stream, answer.timeline)]
     return Document(_head(answer), blocks)
 

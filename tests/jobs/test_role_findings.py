@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
-from made_roles import asynchronous, colocated, job_in_memory
+from made_roles import asynchronous, colocated, job_in_memory, length_of
 from role_simulations import SITUATIONS, judged, nothing, one
 from roles import SECOND, Layout, Work, write_roles
 
+from npu_tui.cli.main import main
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.opening import open_job
 from npu_tui.output.job_report import job_report
@@ -70,6 +72,20 @@ def test_who_shares_a_card_is_said_only_where_it_is_known():
     known = job_in_memory(colocated(nothing, world=2)).roles
     assert known is not None
     assert all(row.waits is not None for row in known.sums)
+
+
+def test_what_if_the_tail_were_as_the_median(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    work, remedied = (colocated(one(2, seconds), world=4, spread=0.01) for seconds in (41, 0))
+    write_roles(tmp_path, work)
+    words = ["tail as the median", "tail of rollout_generate as the median", "fix role.tail", "role actor_update x0"]
+    for text in words:
+        assert main(["whatif", str(tmp_path), text, "--format", "json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        truth = length_of(work) - length_of(remedied) if "role a" not in text else 2 * 25 * SECOND
+        assert found["gain_us"] * found["steps"] * 1e3 == pytest.approx(truth, rel=0.01)
+    assert main(["whatif", str(tmp_path)]) == 0
+    assert "tail of rollout_generate as the median" in capsys.readouterr().out
+    assert main(["whatif", str(Path(__file__).parents[2] / "fixtures" / "two_ranks")]) == 3
 
 
 def test_the_replicas_of_a_recorded_step(tmp_path: Path):
