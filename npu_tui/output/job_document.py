@@ -13,6 +13,7 @@ from npu_tui.jobs.expert_tables import EXPERT_LAYERS, EXPERT_RANKS
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.role_tables import ROLE_STEPS, ROLES
 from npu_tui.output.document import Block, Cell, Code, Document, Finding, Findings, Heading, Items, Paragraph, Table
+from npu_tui.output.experts_report import experts_part
 from npu_tui.output.job_report import ClockRow, JobReport, RankRow
 from npu_tui.output.pipeline_document import pipeline_blocks
 from npu_tui.output.rendered import rendered, time_cell
@@ -42,6 +43,7 @@ def job_document(report: JobReport, job: Job | None = None) -> Document:
     blocks += pipeline_blocks(report, job is not None)
     found = (*_roles(report), _ranks(report), *_experts(report), _collectives(report))
     blocks += [table for table in found if table.rows]
+    blocks += experts_part(report.expert_files)
     if report.links:
         blocks += [Heading(say("job.links")), Items(tuple(_links(report)))]
     if report.clock:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from npu_tui.jobs import tables
+from npu_tui.jobs.expert_loads import layer_loads
 from npu_tui.jobs.expert_tables import EXPERT_LAYERS, EXPERT_RANKS
 from npu_tui.jobs.findings import JobFinding, job_findings
 from npu_tui.jobs.job import Job
@@ -15,6 +16,7 @@ from npu_tui.jobs.model import CLUSTER
 from npu_tui.jobs.pipeline_tables import PASSES, PIPELINES, STAGES
 from npu_tui.jobs.role_tables import ROLE_STEPS, ROLES, STINTS
 from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, FINDINGS, GROUPS, HEAT, HOSTS, LINKS, RANKS
+from npu_tui.output.experts_report import ExpertsReport, experts_at
 from npu_tui.output.values import text
 from npu_tui.profile.table import Record
 from npu_tui.rules.model import MUCH_LOST
@@ -90,6 +92,7 @@ class JobReport(msgspec.Struct):
     pipelines: list[PipelineRow] = []
     stages: list[StageRow] = []
     passes: list[PassRow] = []
+    expert_files: ExpertsReport | None = None
     schema_version: int = 1
     kind: Literal["ranks"] = "ranks"
     roles: list[RoleRow] = []
@@ -128,6 +131,7 @@ def _report(job: Job) -> JobReport:
         findings=FINDINGS.records(job, findings=findings),
         not_checked=[words(reason) for reason in not_checked(job)],
         expert_layers=[row for part in parts for row in EXPERT_LAYERS.records(part)],
+        expert_files=experts_at(job.path, [load.mean / max(len(job.steps), 1) / 1e3 for load in layer_loads(parts[0])]),
         expert_ranks=[row for part in parts for row in EXPERT_RANKS.records(part)],
         pipelines=[row for part in parts for row in PIPELINES.records(part)],
         stages=[row for part in parts for row in STAGES.records(part)],

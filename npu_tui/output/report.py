@@ -12,6 +12,7 @@ from npu_tui.analysis.device import EVERYTHING
 from npu_tui.analysis.launches import Dispatch
 from npu_tui.analysis.overlap import slow_stage
 from npu_tui.analysis.steps import FEWEST_STEPS, step_spread
+from npu_tui.output.experts_report import ExpertsReport, experts_at
 from npu_tui.output.report_schema import (
     BorrowedPart,
     DispatchPart,
@@ -225,6 +226,7 @@ def report(part: Profile) -> Report:
         engine_steps=ENGINE_STEPS.records(part),
         engine_kinds=ENGINE_KINDS.records(part),
         experts=EXPERTS.records(part),
+        expert_files=_expert_files(part),
         steps_from=part.engine.basis,
         requests=REQUESTS.records(part),
         batch_kinds=BATCH_KINDS.records(part),
@@ -313,6 +315,14 @@ def _borrowed(part: Profile) -> BorrowedPart | None:
         unplaced=list(map(text, found.unplaced)),
         code=BORROWED_CODE.records(part),
     )
+
+
+def _expert_files(part: Profile) -> ExpertsReport | None:
+    """Expert loads and placements that lie beside the profile."""
+    source = part.source
+    if source is None or source.kind == "pipe":
+        return None
+    return experts_at(source.opened if source.is_directory else source.opened.parent)
 
 
 def _memory(part: Profile) -> MemoryPart | None:

@@ -20,6 +20,7 @@ from npu_tui.output.document import (
     Proof,
     Tip,
 )
+from npu_tui.output.experts_report import experts_part
 from npu_tui.output.report_schema import (
     BorrowedPart,
     DispatchPart,
@@ -77,6 +78,8 @@ def report_document(report: Report, part: Profile | None = None) -> Document:
             blocks += _step_times(report.step_times)
         elif table.id == "borrowed_code" and report.borrowed is not None:
             blocks.append(Items(tuple(_borrowed(report.borrowed))))
+        elif table.id == "experts":
+            blocks += experts_part(report.expert_files)
         elif table.id == "memory":
             blocks += _memory(report.memory)
         elif table.id == "files":

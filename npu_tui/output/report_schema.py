@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 from npu_tui.analysis.overlap import SlowStage
 from npu_tui.analysis.rhythm import Basis
 from npu_tui.load.find import Writer
+from npu_tui.output.experts_report import ExpertsReport
 from npu_tui.profile.borrowed_tables import BORROWED_CODE
 from npu_tui.profile.collective_tables import COLLECTIVES
 from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
@@ -282,6 +283,7 @@ class Report(Struct, frozen=True, kw_only=True):
     engine_steps: list[EngineStepRow] = []
     engine_kinds: list[EngineKindRow] = []
     experts: list[ExpertRow] = []
+    expert_files: ExpertsReport | None = None
     steps_from: Basis | None = None
     requests: list[RequestRow] = []
     batch_kinds: list[BatchKindRow] = []

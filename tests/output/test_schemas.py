@@ -69,4 +69,5 @@ def test_a_settings_file_is_valid_where_the_program_takes_it(
 
 
 def test_every_document_has_a_schema() -> None:
-    assert set(REPORTS) == {"report", "compare", "ranks", "memory", "compare_memory", "compare_jobs", "log"}
+    known = {"report", "compare", "ranks", "experts", "memory", "compare_memory", "compare_jobs", "log"}
+    assert set(REPORTS) == known

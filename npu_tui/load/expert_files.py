@@ -1,0 +1,221 @@
+"""How many tokens experts got, and where they are placed: files that engines of experts (MoE) write.
+
+``(prefill|decode)_<rank>.csv``: a row a MoE layer, a column a local expert, tokens; ``model_gen_config.json`` beside
+them counts the layers. ``*_global_deployment.json`` and the expert map of vllm-ascend: ``{layer_list: [{layer_id,
+device_list: [{device_id, device_expert: [...]}]}]}``; an expert that is there twice has a copy.
+Source: MindStudio Insight (ExpertHotspotManager), vllm-ascend (eplb).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+from msgspec import Struct
+
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.side_file import read_regular
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+
+_DUMP = re.compile(r"(prefill|decode)_(\d{1,6})\.csv")
+_PLACEMENT = re.compile(r".*(?:deployment|expert_?map|placement).*\.json", re.IGNORECASE)
+_CONFIG = "model_gen_config.json"
+_LARGEST = 64 << 20
+_MOST_LAYERS, _MOST_SLOTS = 4_096, 1 << 22
+_MOST_FILES = 20_000
+_MOST_TOKENS = 1e15
+NONE = -1
+
+
+class ExpertDump(Struct, frozen=True, eq=False):
+    """Tokens of the experts of one ``rank`` in one ``phase``, (layers, local experts); not-a-number is unknown."""
+
+    path: Path
+    phase: str
+    rank: int
+    tokens: F64
+
+
+class Placement(Struct, frozen=True, eq=False):
+    """Which expert every slot of every device holds, (layers, devices, slots), ``NONE`` for none.
+
+    ``layers`` and ``devices`` are their numbers in the file, ascending.
+    """
+
+    path: Path
+    layers: tuple[int, ...]
+    devices: tuple[int, ...]
+    slots: I64
+
+
+class ExpertFiles(Struct, frozen=True, eq=False):
+    """All that was read; ``problems`` are what could not be, a line a file."""
+
+    dumps: list[ExpertDump]
+    placements: list[Placement]
+    problems: list[Message]
+
+
+def expert_files_in(path: Path) -> list[Path]:
+    """The files at ``path``: itself, or those in the folder and in folders below it whose names have ``expert``."""
+    try:
+        if path.is_file():
+            return [path] if _is_one(path) or _has_layers(path) else []
+        folders = [path, *sorted(child for child in path.iterdir() if "expert" in child.name and child.is_dir())]
+        return [file for folder in folders for file in sorted(folder.iterdir()) if _is_one(file)][:_MOST_FILES]
+    except OSError:
+        return []
+
+
+def _is_one(file: Path) -> bool:
+    return _DUMP.fullmatch(file.name) is not None or _PLACEMENT.fullmatch(file.name) is not None
+
+
+def _has_layers(file: Path) -> bool:
+    """Whether a JSON file of any name begins as a placement does."""
+    if file.suffix != ".json":
+        return False
+    with file.open("rb") as stream:
+        return b'"layer_list"' in stream.read(1024)
+
+
+def read_expert_files(paths: list[Path]) -> ExpertFiles:
+    """What the files ``paths`` hold; one that cannot be read is a problem, and the others are read."""
+    found = ExpertFiles([], [], [])
+    counts: dict[Path, int | None] = {}
+    for path in paths:
+        name = _DUMP.fullmatch(path.name)
+        try:
+            content = read_regular(path, _LARGEST)
+            if name is None:
+                found.placements.append(_placement(path, content, found.problems))
+                continue
+            if path.parent not in counts:
+                counts[path.parent] = _layer_count(path.parent, found.problems)
+            tokens = _tokens(path, content, counts[path.parent], found.problems)
+            found.dumps.append(ExpertDump(path, name[1], int(name[2]), tokens))
+        except OSError as error:
+            found.problems.append(_problem(path, "unreadable", why=error.strerror or str(error)))
+        except (ValueError, RecursionError) as error:
+            found.problems.append(_problem(path, "malformed", why=str(error)[:200]))
+    _drop_odd(found)
+    return found
+
+
+def _problem(path: Path, code: str, **args: Any) -> Message:
+    return message(f"expert_files.{code}", path=str(path), **args)
+
+
+def _layer_count(folder: Path, problems: list[Message]) -> int | None:
+    """``num_moe_layers`` of the settings beside the dumps."""
+    path = folder / _CONFIG
+    try:
+        value = orjson.loads(read_regular(path, _LARGEST)).get("num_moe_layers")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, AttributeError):
+        problems.append(_problem(path, "malformed", why="no num_moe_layers"))
+        return None
+    return value if type(value) is int and 0 < value <= _MOST_LAYERS else None
+
+
+def _tokens(path: Path, content: bytes, count: int | None, problems: list[Message]) -> F64:
+    """The table of a dump; a cell that is no number of tokens, and a row of another length, is unknown.
+
+    Raises ``ValueError`` where nothing is there.
+    """
+    lines = [line.split(",") for line in content.decode("utf-8-sig", "replace").splitlines() if line.strip(", \t\0")]
+    rows = [[_number(cell) for cell in line] for line in lines[: 100 * _MOST_LAYERS]]
+    if rows and np.isnan(rows[0]).all():  # a heading
+        del rows[0]
+    if not rows:
+        raise ValueError("no row of tokens")
+    width = Counter(map(len, rows)).most_common(1)[0][0]
+    if count is not None and len(rows) > count:  # of several collections the last one counts, as in Insight
+        problems.append(_problem(path, "more_rows", rows=len(rows), layers=count))
+        rows = rows[-count:]
+    elif count is not None and len(rows) < count:
+        problems.append(_problem(path, "fewer_rows", rows=len(rows), layers=count))
+    if len(rows) > _MOST_LAYERS or len(rows) * width > _MOST_SLOTS:
+        raise ValueError(f"{len(rows):,} rows of {width:,} experts")
+    table = np.array([row if len(row) == width else [np.nan] * width for row in rows])
+    if unknown := int(np.isnan(table).sum()):
+        problems.append(_problem(path, "cells", count=unknown))
+    return table
+
+
+def _number(cell: str) -> float:
+    try:
+        value = float(cell)
+    except ValueError:
+        return np.nan
+    return value if 0 <= value <= _MOST_TOKENS else np.nan
+
+
+def _placement(path: Path, content: bytes, problems: list[Message]) -> Placement:
+    """The placement in ``content``; a layer or a device that is none is left out. Raises ``ValueError``."""
+    document = orjson.loads(content)
+    listed = document.get("layer_list") if isinstance(document, dict) else None
+    if not isinstance(listed, list):
+        raise ValueError("no layer_list")
+    left_out: list[str] = []
+    layers = dict(_numbered(listed, "layer_id", "device_list", left_out, len(listed)))
+    slots: dict[int, dict[int, list[int]]] = {}
+    for number, of_layer in layers.items():
+        for device, experts in _numbered(of_layer, "device_id", "device_expert", left_out, _MOST_SLOTS):
+            if all(type(expert) is int and 0 <= expert < _MOST_SLOTS for expert in experts):
+                slots.setdefault(number, {})[device] = experts
+            else:
+                left_out.append(f"layer {number} device {device}")
+    devices = tuple(sorted({device for held in slots.values() for device in held}))
+    width = max((len(experts) for held in slots.values() for experts in held.values()), default=0)
+    size = len(slots) * len(devices) * width
+    if not size or size > _MOST_SLOTS or len(slots) > _MOST_LAYERS:
+        raise ValueError(f"{len(slots):,} layers of {len(devices):,} devices with {width:,} experts")
+    table = np.full((len(slots), len(devices), width), NONE, np.int64)
+    place = {device: at for at, device in enumerate(devices)}
+    for at, number in enumerate(sorted(slots)):
+        for device, experts in slots[number].items():
+            table[at, place[device], : len(experts)] = experts
+    if left_out:
+        problems.append(_problem(path, "left_out", count=len(left_out), first=left_out[0]))
+    return Placement(path, tuple(sorted(slots)), devices, table)
+
+
+def _numbered(rows: list[Any], id_: str, items: str, left_out: list[str], most: int) -> Iterator[tuple[int, list[Any]]]:
+    """The number and the list of every object of ``rows``, the first of each number."""
+    seen: set[int] = set()
+    for row in rows[:most]:
+        number, of_row = (row.get(id_), row.get(items)) if isinstance(row, dict) else (None, None)
+        if type(number) is int and 0 <= number < _MOST_SLOTS and number not in seen and isinstance(of_row, list):
+            seen.add(number)
+            yield number, of_row
+        else:
+            left_out.append(f"{id_} {number!s:.20}")
+
+
+def _drop_odd(found: ExpertFiles) -> None:
+    """Leave out dumps of another shape than most of their phase, and a second one of a rank."""
+    for phase in {dump.phase for dump in found.dumps}:
+        of_phase = [dump for dump in found.dumps if dump.phase == phase]
+        shape = Counter(dump.tokens.shape for dump in of_phase).most_common(1)[0][0]
+        seen: set[int] = set()
+        for dump in of_phase:
+            size = {"layers": dump.tokens.shape[0], "experts": dump.tokens.shape[1]}
+            if dump.tokens.shape != shape:
+                most = {"most_layers": shape[0], "most_experts": shape[1]}
+                found.problems.append(_problem(dump.path, "odd", **size, **most))
+            elif dump.rank in seen:
+                found.problems.append(_problem(dump.path, "twice_there", rank=dump.rank))
+            else:
+                seen.add(dump.rank)
+                continue
+            found.dumps.remove(dump)

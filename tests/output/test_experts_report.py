@@ -1,0 +1,224 @@
+"""Loads and placements of experts: what real files hold, what a swap changes, and files that are damaged or odd."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from npu_tui.analysis.placement import best_swap, copies_in, placed_anew
+from npu_tui.cli.main import main
+from npu_tui.load.expert_files import expert_files_in, read_expert_files
+from npu_tui.output.experts_report import ExpertsReport, experts_at
+
+
+def _real() -> Path:
+    folder = os.environ.get("NPU_TUI_TRACES")
+    if not folder:
+        pytest.skip(reason="NPU_TUI_TRACES is not set: it names the folder of the real profiles")
+    return Path(folder) / "experts"
+
+
+def test_the_loads_of_a_real_engine_are_those_of_its_files():
+    report = experts_at(_real())
+    assert report is not None
+    decode, prefill = report.loads
+    assert (prefill.layers, prefill.experts, prefill.tokens, decode.tokens) == (58, 4, 243_269_632, 14_697_255)
+    assert (prefill.expert_uneven_median, prefill.expert_uneven_most) == (3.6624, 3.8415)
+    assert (decode.expert_uneven_median, decode.expert_uneven_most) == (1.5224, 2.9667)
+    assert prefill.expert_uneven_layer == decode.expert_uneven_layer == 4
+    least = [min(row.expert_uneven for row in report.layers if row.phase == phase) for phase in ("prefill", "decode")]
+    assert least == [3.4259, 1.1148]
+    # One rank alone says nothing about others.
+    assert prefill.uneven is prefill.uneven_swapped is prefill.uneven_placed is None
+    assert all(row.swap is None and row.uneven is None for row in report.layers)
+    files = read_expert_files(expert_files_in(_real()))
+    columns = {dump.phase: dump.tokens.sum(axis=0).tolist() for dump in files.dumps}
+    assert columns["prefill"] == [222_371_758, 6_868_606, 7_051_724, 6_977_544]
+    assert columns["decode"] == [3_677_949, 3_393_020, 3_433_156, 4_193_130]
+
+
+def test_a_real_placement_has_its_copies():
+    report = experts_at(_real())
+    assert report is not None
+    (row,) = report.placements
+    assert (row.layers, row.devices, row.slots, row.experts, row.redundant, row.twice) == (58, 64, 5, 256, 64, 49)
+    assert row.most_copies == {"9": 6, "8": 31, "7": 18, "6": 3}
+    (placement,) = read_expert_files(expert_files_in(_real())).placements
+    assert placement.slots[0, 0].tolist() == [0, 237, 88, 240, 85]
+    assert (np.bincount(placement.slots[0].ravel()) > 1).sum() == 53
+    assert row.missing == 0
+
+
+def _placement(*layers: list[list[int]]) -> dict[str, Any]:
+    return {
+        "moe_layer_count": len(layers),
+        "layer_list": [
+            {
+                "layer_id": layer,
+                "device_count": len(devices),
+                "device_list": [
+                    {"device_id": device, "device_expert": experts} for device, experts in enumerate(devices)
+                ],
+            }
+            for layer, devices in enumerate(layers)
+        ],
+    }
+
+
+def test_the_expert_map_of_an_engine_is_a_placement_whatever_its_name(tmp_path: Path):
+    file = tmp_path / "map.json"
+    file.write_text(json.dumps(_placement([[7, 2, 0, 3, 5], [6, 1, 4, 7, 2]])))
+    report = experts_at(file)
+    assert report is not None
+    (row,) = report.placements
+    assert (row.layers, row.devices, row.slots, row.experts, row.redundant) == (1, 2, 5, 8, 2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_best_swap_is_that_of_trying_all(seed: int):
+    draw = np.random.default_rng(seed)
+    tokens = np.rint(draw.gamma(1.5, 1000, (6, 3)))
+    experts = np.arange(18).reshape(6, 3)
+    hot = int(tokens.sum(axis=1).argmax())
+    after = {}
+    for slot, other, other_slot in itertools.product(range(3), range(6), range(3)):
+        swapped = tokens.copy()
+        swapped[hot, slot], swapped[other, other_slot] = tokens[other, other_slot], tokens[hot, slot]
+        after[slot, other, other_slot] = swapped.sum(axis=1).max()
+    swap = best_swap(tokens, experts)
+    assert swap is not None
+    assert (swap.place, swap.most) == (hot, min(after.values()))
+    assert after[swap.expert % 3, swap.other, swap.other_expert % 3] == swap.most
+    assert tokens.sum() / 6 <= placed_anew(tokens) <= swap.most
+
+
+def test_no_swap_brings_a_second_copy_to_a_device():
+    tokens, experts = np.array([[50.0, 40.0], [10.0, 8.0]]), np.array([[0, 1], [0, 1]])
+    assert best_swap(tokens, experts) is None
+    assert best_swap(tokens, np.array([[0, 1], [2, 3]])) is not None
+    assert best_swap(np.ones((3, 2)), np.arange(6).reshape(3, 2)) is None  # even
+
+
+def test_copies_on_one_device_and_experts_without_a_place():
+    slots = np.array([[[0, 0], [1, -1]], [[0, 1], [2, 0]]])
+    copies = copies_in(slots)
+    assert (copies.experts, copies.redundant, copies.twice, copies.missing) == (3, 1, 1, 1)
+    assert copies.most == {2: 2}
+
+
+def _dump(folder: Path, tokens: Any, phase: str = "decode") -> None:
+    """The dumps of all ranks by ``tokens`` (layers, ranks, experts)."""
+    for rank in range(len(tokens[0])):
+        rows = [",".join(str(int(cell)) for cell in layer[rank]) for layer in tokens]
+        (folder / f"{phase}_{rank}.csv").write_text("\n".join(rows) + "\n")
+
+
+def _report(folder: Path) -> ExpertsReport:
+    report = experts_at(folder)
+    assert report is not None
+    return report
+
+
+def test_swaps_are_told_with_what_they_change(tmp_path: Path):
+    _dump(tmp_path, [[[60, 40], [10, 10]], [[10, 10], [10, 10]]])
+    report = _report(tmp_path)
+    (load,), (first, second) = report.loads, report.layers
+    assert (load.uneven, load.uneven_swapped, load.uneven_placed) == (1.5, 1.125, 1.125)
+    assert first.swap is not None
+    assert (first.uneven, first.slowest, first.expert, first.rank) == (1.6667, 0, 0, 0)
+    assert (first.swap.rank, first.swap.other_rank, first.swap.uneven) == (0, 1, 1.1667)
+    assert (second.uneven, second.swap) == (1.0, None)
+    assert "1.67 → 1.17 times the mean" in report.verdict[0]
+
+
+def test_experts_have_the_numbers_of_the_placement_that_fits(tmp_path: Path):
+    _dump(tmp_path, [[[60, 40], [10, 10]]])
+    (tmp_path / "decode_global_deployment.json").write_text(json.dumps(_placement([[9, 4], [7, 5]])))
+    (tmp_path / "prefill_global_deployment.json").write_text(json.dumps(_placement([[0, 1], [2, 3]])))
+    (row,) = _report(tmp_path).layers
+    assert (row.expert, row.swap and row.swap.other_expert in (7, 5)) == (9, True)
+    (tmp_path / "decode_global_deployment.json").unlink()
+    (tmp_path / "prefill_global_deployment.json").write_text(json.dumps(_placement([[0, 1, 2], [3, 4, 5]])))
+    report = _report(tmp_path)
+    assert report.layers[0].expert == 0
+    assert any("numbered rank by rank" in line for line in report.not_checked)
+
+
+def test_what_cannot_be_read_is_said_in_a_line_and_loses_nothing_else(tmp_path: Path):
+    _dump(tmp_path, [[[60, 40], [10, 10], [5, 5]], [[10, 10], [10, 10], [5, 5]]])
+    good = _report(tmp_path)
+    (tmp_path / "decode_3.csv").write_bytes(b"\xff\x00,,\n")
+    (tmp_path / "decode_4.csv").write_text("1,2,3\n")
+    (tmp_path / "decode_5.csv").write_text("")
+    (tmp_path / "decode_00.csv").write_text("1,1\n1,1\n")
+    (tmp_path / "decode_6.csv").mkdir()
+    (tmp_path / "model_gen_config.json").write_text("[1]")
+    (tmp_path / "a_global_deployment.json").write_text('{"layer_list": 3}')
+    (tmp_path / "b_global_deployment.json").write_text("[" * 100_000)
+    (tmp_path / "expert_map.json").write_text(
+        '{"layer_list": [{"layer_id": 0, "device_list": [{"device_id": 0, "device_expert": [1, true]}, 7,'
+        ' {"device_id": 1, "device_expert": [2, 3]}]}, {"layer_id": 0, "device_list": []}, {"layer_id": -1}]}'
+    )
+    report = _report(tmp_path)
+    assert report.ranks == good.ranks
+    assert report.layers == good.layers
+    assert [(row.devices, row.slots) for row in report.placements] == [(1, 2)]
+    said = "\n".join(report.not_checked)
+    names = "decode_3 decode_4 decode_5 decode_00 decode_6 model_gen a_global b_global expert_map"
+    for name in names.split():
+        assert name in said
+    assert all("\n" not in line for line in report.not_checked)
+    assert "4 entries left out" in said
+
+
+def test_cells_that_are_no_tokens_are_unknown_and_a_heading_is_none(tmp_path: Path):
+    (tmp_path / "decode_0.csv").write_text("\ufeffe0,e1\r\n10,-1\r\n20,nan\r\n5,5,5\r\n7,7.0\r\n")
+    (tmp_path / "decode_1.csv").write_text("1,1\n1,1\n1,1\n1,1\n")
+    report = _report(tmp_path)
+    assert [row.tokens for row in report.ranks] == [44, 8]
+    assert any("4 cells are no number of tokens" in line for line in report.not_checked)
+
+
+def test_of_several_collections_the_last_counts(tmp_path: Path):
+    _dump(tmp_path, [[[1, 1], [1, 1]], [[8, 0], [0, 8]], [[4, 4], [2, 2]]])
+    (tmp_path / "model_gen_config.json").write_text('{"num_moe_layers": 2}')
+    report = _report(tmp_path)
+    assert [row.tokens for row in report.layers] == [16, 12]
+    assert sum("the last ones count" in line for line in report.not_checked) == 2
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "html", "json"])
+def test_every_format_tells_them_alone_and_beside_a_profile(
+    form: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    _dump(tmp_path, [[[60, 40], [10, 10]]])
+    assert main(["report", str(tmp_path), "--format", form]) == 0
+    alone = capfd.readouterr().out
+    assert "1.67 → 1.17" in alone
+    assert form != "json" or json.loads(alone)["kind"] == "experts"
+
+
+def test_nothing_readable_is_an_error_of_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    (tmp_path / "decode_0.csv").write_text("")
+    assert main(["report", str(tmp_path)]) == 3
+    assert len(capfd.readouterr().err.splitlines()) == 1
+
+
+def test_beside_a_profile_they_stand_in_its_report(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    profile = Path(__file__).parents[2] / "fixtures" / "healthy"
+    folder = tmp_path / "one_ascend_pt"
+    folder.mkdir()
+    for child in profile.iterdir():
+        (folder / child.name).symlink_to(child)
+    (folder / "expert_hotspot").mkdir()
+    _dump(folder / "expert_hotspot", [[[60, 40], [10, 10]]])
+    assert main(["report", str(folder), "--format", "json"]) == 0
+    report = json.loads(capfd.readouterr().out)
+    assert report["expert_files"]["loads"][0]["uneven"] == 1.6667
+    assert report["experts"] == []
