@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -13,9 +14,10 @@ from msgspec import Struct
 from npu_tui.load import copy as cache
 from npu_tui.load.companions import Companions
 from npu_tui.load.errors import Cancelled, InputError, Watcher, walled
-from npu_tui.load.find import Source, home_of, listed, sources_below
+from npu_tui.load.find import Source, home_of, listed, sources_below, sources_in
 from npu_tui.load.load import Opening
 from npu_tui.load.roles import RolePlaces
+from npu_tui.load.service_files import folders_in
 from npu_tui.strings import words
 from npu_tui.trace.text import printable
 
@@ -49,6 +51,33 @@ class Nearby(Struct, frozen=True):
 def nearby(folder: Path) -> list[Nearby]:
     """The profiles below ``folder``, the newest first, each job before its ranks."""
     return in_order(profile_of(source, folder) for source in sources_below(folder))
+
+
+_MOST_BESIDE = 200
+"""Folders beside a service that are looked into."""
+
+
+def with_beside(openings: Sequence[Opening]) -> list[Opening]:
+    """``openings``, and where they are one inference service, the first rank of the NPU profile that lies with it.
+
+    It is looked for in the folder of the service and below, then in the folder around it.
+    """
+    try:
+        if len(openings) != 1 or openings[0].piped is not None or openings[0].source.kind != "service":
+            return [*openings]
+    except InputError:  # it is said where it is opened
+        return [*openings]
+    folder = openings[0].source.path
+    found = [source for source in sources_below(folder) if source.kind not in _NO_PROFILES]
+    if not found:
+        around = folder.absolute().parent
+        places = [around, *itertools.islice(folders_in(around), _MOST_BESIDE)]
+        found = [source for place in places for source in sources_in(place) if source.kind not in _NO_PROFILES]
+    found.sort(key=lambda source: (source.rank or 0, source.path))
+    return [*openings, *(Opening(home_of(source), openings[0].cached, optional=True) for source in found[:1])]
+
+
+_NO_PROFILES = "service", "companions", "memory"
 
 
 def holds_several(folder: Path) -> bool:

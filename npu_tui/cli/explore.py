@@ -280,7 +280,9 @@ def run_screenshot(parser: Parser, options: argparse.Namespace) -> int:
     if not options.output.endswith(".svg"):
         parser.error(say("cli.bad_output"))
     from npu_tui.analysis.thresholds import Thresholds
+    from npu_tui.load.errors import InputError
     from npu_tui.load.load import opening_of
+    from npu_tui.nearby import with_beside
     from npu_tui.profile.profile import Profile
     from npu_tui.tui.picture import job_picture, picture, unknown_keys
     from npu_tui.tui.terminal.terminal import Terminal, glyphs_named, palette_named
@@ -302,7 +304,13 @@ def run_screenshot(parser: Parser, options: argparse.Namespace) -> int:
         write_file(Path(options.output), drawn.encode())
         return DONE
     thresholds = Thresholds(**settings.thresholds)
-    profiles = [Profile(opening.trace(), opening.source, thresholds) for opening in openings]
+    profiles = []
+    for opening in with_beside(openings):
+        try:
+            profiles.append(Profile(opening.trace(), opening.source, thresholds))
+        except InputError:
+            if not opening.optional:
+                raise
     notes = Path(options.notes) if options.notes else None
     drawn = picture(profiles, columns, rows, keys, terminal, start, notes)
     write_file(Path(options.output), drawn.encode())

@@ -255,13 +255,15 @@ class Opening(Struct, dict=True, eq=False):
     """A trace to be opened: the file or directory ``path``, in ``form`` where both forms are there.
 
     With ``cached`` its parsed copy is used, or made if there is none. ``piped`` brings the bytes instead, if it is
-    given; then there is no copy, as nothing tells that it is the same before all of it has been read.
+    given; then there is no copy, as nothing tells that it is the same before all of it has been read. One that is
+    ``optional`` lies beside what was asked for: it is left out where it cannot be read.
     """
 
     path: Path
     cached: bool = True
     piped: BinaryIO | None = None
     form: Form | None = None
+    optional: bool = False
 
     @once
     def source(self) -> Source:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from npu_tui.load.errors import Cancelled, InputError, Watcher
 from npu_tui.load.load import Opening
+from npu_tui.nearby import with_beside
 from npu_tui.strings import say
 from npu_tui.trace.folded_rows import DEEP, folded_row
 from npu_tui.trace.message import Said, message
@@ -71,7 +72,7 @@ class Loader:
         make: Make | None = None,
         picture: Callable[[Trace, bool], object] | None = None,
     ) -> None:
-        self.openings = openings
+        self.openings = openings if make is not None else with_beside(openings)
         self._thresholds = thresholds
         self._make = make
         self._picture = picture
@@ -130,7 +131,12 @@ class Loader:
         result: Session | InputError | None
         try:
             for opening in self.openings:
-                profiles.append(self._profile(opening, progress))
+                try:
+                    profiles.append(self._profile(opening, progress))
+                except InputError as error:
+                    if not opening.optional:
+                        raise
+                    profiles[0].trace.health.warnings.append(error.message)
             result = self._made(profiles)
         except Cancelled:
             result = None
@@ -142,10 +148,13 @@ class Loader:
         self._tell(Ended(result))
 
     def _made(self, profiles: Sequence[Profile]) -> Session:
+        from npu_tui.tui.crossing import note_apart
         from npu_tui.tui.session import make_session
 
         session = (self._make or make_session)(profiles)
         session.draw_ahead()
+        if any(opening.optional for opening in self.openings):
+            note_apart(session)
         return session
 
     def _profile(self, opening: Opening, progress: Callable[[int, int, int], bool]) -> Profile:

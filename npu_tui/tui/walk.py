@@ -14,6 +14,7 @@ from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief, duration_text, exact_text, printable, signed_text
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.contents import Contents
+from npu_tui.tui.crossing import across
 from npu_tui.tui.session import Session
 from npu_tui.tui.tabs.bubbles import idle_at
 from npu_tui.tui.tabs.details import pass_times
@@ -45,6 +46,8 @@ class Walk:
         self._scene = session.scene
         self._explorer = explorer
         self._contents = contents
+        self._left: Selected | None = None
+        """Where the last link was followed from: a batch has many requests, and the user came from one of them."""
 
     def _no_link(self, reason: str) -> str:
         """Why there is no link to follow: links come when the whole trace is there."""
@@ -181,7 +184,11 @@ class Walk:
         if selected is None:
             return missing
         trace = self._scene.traces[selected.trace]
-        item = (forward if onward else back)(trace, selected.item, state.link_category)
+        item = (
+            forward(trace, selected.item, state.link_category)
+            if onward
+            else back(trace, selected.item, state.link_category, self._origin(selected))
+        )
         if item is None:
             found = chain_of(trace, selected.item)
             item = None if found is None else found.beside(selected.item, 1 if onward else -1)
@@ -190,9 +197,19 @@ class Walk:
         if item is None and is_of_event(trace.name_of(selected.item)):
             item = event_beside(self._session.profiles[selected.trace], selected.item)
         if item is None:
-            return missing
+            place = across(self._session, selected, onward) if self._session.whole else None
+            if place is None:
+                return missing
+            self._go(place)
+            there = self._scene.traces[place.trace]
+            return say("service.across", name=_name(there, place.item), label=rank_name(self._scene, place.trace))
+        self._left = selected if onward else None
         self._explorer.select(Selected(selected.trace, item))
         return None
+
+    def _origin(self, selected: Selected) -> int:
+        """The slice of the same trace that the last link was followed from, -1 without one."""
+        return self._left.item if self._left is not None and self._left.trace == selected.trace else -1
 
     def chain(self) -> str | None:
         """Show how the selected kernel came about, and nothing else; again: everything."""
@@ -256,7 +273,7 @@ class Walk:
         if selected is None:
             return say("select.none")
         trace = self._scene.traces[selected.trace]
-        found = siblings(trace, selected.item, self._explorer.state.link_category)
+        found = siblings(trace, selected.item, self._explorer.state.link_category, self._origin(selected))
         if len(found) < 2:
             return self._no_link("sibling.none")
         if selected.item in found:

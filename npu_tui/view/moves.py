@@ -135,22 +135,23 @@ def forward(trace: Trace, item: int, category: str = HOST_TO_DEVICE) -> int | No
     return next((int(links.target_slice[link]) for link in leaving if links.target_slice[link] >= 0), None)
 
 
-def back(trace: Trace, item: int, category: str = HOST_TO_DEVICE) -> int | None:
-    """The source slice of the first link into ``item``; None without one."""
+def back(trace: Trace, item: int, category: str = HOST_TO_DEVICE, source: int = -1) -> int | None:
+    """The source slice of the link into ``item``, of that from ``source`` or else the first one; None without one."""
     links = trace.links
-    arriving = links_of(trace, item, category).into
+    arriving = sorted(links_of(trace, item, category).into, key=lambda link: links.source_slice[link] != source)
     return next((int(links.source_slice[link]) for link in arriving if links.source_slice[link] >= 0), None)
 
 
-def siblings(trace: Trace, item: int, category: str = HOST_TO_DEVICE) -> list[int]:
+def siblings(trace: Trace, item: int, category: str = HOST_TO_DEVICE, source: int = -1) -> list[int]:
     """The slices of one launch, by start: those launched together with ``item``, else those that it launched.
 
     The links of a launch share key and source event; several links from one source slice also count as one launch. The
     first link of ``item`` with siblings decides, so kernels of one operation belong together even if each has its own
-    launch. Fewer than two slices if no link has siblings.
+    launch; one from ``source`` comes before all others. Fewer than two slices if no link has siblings.
     """
     ends = links_of(trace, item, category)
-    groups = [_launched(trace, link) for link in (*ends.into, *ends.out)]
+    into = sorted(ends.into, key=lambda link: trace.links.source_slice[link] != source)
+    groups = [_launched(trace, link) for link in (*into, *ends.out)]
     return next((group for group in groups if len(group) > 1), groups[0] if groups else [])
 
 

@@ -1,0 +1,176 @@
+"""An inference service in the explorer: from a slow request to its batches, to the engine on the NPU, and back."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from driving import opened
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
+
+from service_causes import write_service
+
+from npu_tui.load.load import opening_of
+from npu_tui.nearby import with_beside
+from npu_tui.profile.profile import Profile
+from npu_tui.trace.model import Trace
+from npu_tui.trace.service import EXECUTE
+from npu_tui.tui.crossing import note_apart
+from npu_tui.tui.footer import StatusLine
+from npu_tui.tui.session import Session, make_session
+from npu_tui.view.scene import Selected
+
+STEPS = 6
+
+
+def write_npu(folder: Path, trace: Trace, late_ns: int = 0) -> None:
+    """The NPU profile of the first batches of a service: a step of vLLM, an operation and two kernels in each.
+
+    ``late_ns`` is how much its clock is ahead.
+    """
+    batches = trace.service.batches  # type: ignore[union-attr]
+    rows = np.flatnonzero(batches.passes == EXECUTE)[:STEPS].tolist()
+    events = [
+        {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}
+        for pid, name in ((1, "Python"), (2, "Ascend Hardware"))
+    ]
+    events += [{"ph": "M", "name": "process_labels", "pid": 2, "args": {"labels": "NPU 0"}}]
+    for number, row in enumerate(rows):
+        start, end = int(batches.start[row]) + late_ns, int(batches.end[row]) + late_ns
+        size, tokens = int(batches.size[row]), int(batches.tokens[row])
+
+        def at(share: float, begin: int = start, length: int = end - start) -> str:
+            time = begin + round(share * length)
+            return f"{time // 1000}.{time % 1000:03d}"
+
+        length = (end - start) / 1000
+        name = f"execute_context_0(0)_generation_{size}({tokens})"
+        events += [
+            {"ph": "X", "name": name, "pid": 1, "tid": 7, "ts": at(0.1), "dur": 0.5 * length, "cat": "cpu_op"},
+            {"ph": "X", "name": "aten::mm", "pid": 1, "tid": 7, "ts": at(0.2), "dur": 0.1 * length, "cat": "cpu_op"},
+        ]
+        for kernel, share in enumerate((0.4, 0.6)):
+            link = {"name": "HostToDevice", "cat": "HostToDevice", "id": str(2 * number + kernel)}
+            task = {"Task Type": "AI_CORE", "Stream Id": 3}
+            events += [
+                {
+                    "ph": "X",
+                    "name": f"MatMul_{kernel}",
+                    "pid": 2,
+                    "tid": 3,
+                    "ts": at(share),
+                    "dur": 0.1 * length,
+                    "args": task,
+                },
+                {"ph": "s", "pid": 1, "tid": 7, "ts": at(0.2 + 0.05 * kernel), **link},
+                {"ph": "f", "bp": "e", "pid": 2, "tid": 3, "ts": at(share), **link},
+            ]
+    output = folder / "host_1_20260302_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
+    output.mkdir(parents=True)
+    (output / "trace_view.json").write_text(json.dumps(events))
+
+
+def session_of(folder: Path, late_ns: int = 0) -> Session:
+    """A service in ``folder`` with the NPU profile beside it, as the explorer opens them."""
+    (folder / "out").mkdir()
+    write_service(folder / "out", "healthy", requests=12)
+    write_npu(folder, opening_of(folder / "out", cached=False).trace(), late_ns)
+    openings = with_beside([opening_of(folder / "out", cached=False)])
+    profiles = [Profile(opening.trace(), opening.source) for opening in openings]
+    session = make_session(profiles)
+    note_apart(session)
+    return session
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    """Both on one clock."""
+    return session_of(tmp_path_factory.mktemp("run"))
+
+
+def place(driver: object) -> tuple[int, str]:
+    """The trace and the name of the selected slice."""
+    selected = driver.state.selection  # type: ignore[attr-defined]
+    scene = driver.explorer.scene  # type: ignore[attr-defined]
+    return selected.trace, scene.traces[selected.trace].name_of(selected.item)
+
+
+async def test_from_a_request_to_its_kernels_and_back(session: Session) -> None:
+    """The keys of links lead from a request to its batches, the engine step, its kernels, and all the way back."""
+    service, npu = session.scene.traces
+    assert session.scene.offsets[1] - session.scene.offsets[0] == npu.start_ns - service.start_ns
+    names = np.array(service.names)[service.slices.name]
+    categories = np.array(service.categories)[service.slices.category]
+    prefill = int(np.flatnonzero((names == "cmpl-000000") & (categories == "prefill"))[0])
+    async with opened(session) as driver:
+        driver.explorer.select(Selected(0, prefill))
+        await driver.press("]")
+        assert place(driver)[1] == "prefill 1"
+        batch = driver.state.selection
+        await driver.press("]")
+        assert place(driver) == (1, "execute_context_0(0)_generation_1(" + str(tokens_of(service, batch.item)) + ")")
+        assert "at the same time" in str(driver.main.query_one(StatusLine).render())
+        await driver.press("]")
+        assert place(driver) == (1, "MatMul_0")
+        await driver.press("[")
+        assert place(driver) == (1, "aten::mm")
+        await driver.press("[")
+        assert place(driver)[1].startswith("execute_context_0(0)_generation_1(")
+        await driver.press("[")
+        assert driver.state.selection == batch
+        await driver.press("[")
+        assert place(driver) == (0, "cmpl-000000")
+
+
+def tokens_of(trace: Trace, item: int) -> int:
+    """The tokens of the batch that is slice ``item``."""
+    return int(trace.args.one(int(trace.slices.event[item]))["tokens"])
+
+
+async def test_through_the_batches_of_one_request(session: Session) -> None:
+    """``)`` goes through the batches of the request that the user came from, though others share them."""
+    service = session.scene.traces[0]
+    members = service.service.members  # type: ignore[union-attr]
+    names = np.array(service.names)[service.slices.name]
+    categories = np.array(service.categories)[service.slices.category]
+    wanted = "cmpl-000003"
+    decode = int(np.flatnonzero((names == wanted) & (categories == "decode"))[0])
+    code = service.service.rids.index(wanted)  # type: ignore[union-attr]
+    async with opened(session) as driver:
+        driver.explorer.select(Selected(0, decode))
+        await driver.press("]")
+        for _ in range(4):
+            args = service.args.one(int(service.slices.event[driver.state.selection.item]))
+            start = service.slices.start[driver.state.selection.item] + service.start_ns
+            rows = np.flatnonzero(service.service.batches.start == start)  # type: ignore[union-attr]
+            assert args["passes"] == "execute"
+            assert any(code in members.rid[members.offset[row] : members.offset[row + 1]] for row in rows)
+            await driver.press(")")
+        await driver.press("[")
+        assert place(driver) == (0, wanted)
+
+
+async def test_the_list_of_requests_leads_to_one(session: Session) -> None:
+    """``#`` lists the requests, the slowest first, and Enter goes to it."""
+    requests = session.scene.traces[0].service.requests  # type: ignore[union-attr]
+    slowest = session.scene.traces[0].service.rids[requests.rid[int(requests.execution.argmax())]]  # type: ignore[union-attr]
+    async with opened(session) as driver:
+        await driver.press("#")
+        assert "12 requests" in driver.text()
+        rows = [line for line in driver.text().splitlines() if "cmpl-" in line and " s " in line]
+        assert slowest in rows[0]
+
+
+def test_clocks_that_do_not_meet(tmp_path: Path) -> None:
+    """It is said, and no key leads from one to the other."""
+    from npu_tui.tui.crossing import across
+
+    session = session_of(tmp_path, late_ns=8 * 3_600_000_000_000)
+    assert [warning.code for warning in session.scene.traces[0].health.warnings] == ["odd.service_apart"]
+    service = session.scene.traces[0]
+    executed = next(lane for lane in service.lanes if lane.name == "execute")
+    assert across(session, Selected(0, executed.first), onward=True) is None
