@@ -34,8 +34,10 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
     Raises ``InputError``, ``SettingsError`` and ``OSError`` for a profile, settings or a baseline that cannot be read
     or written, ``SystemExit`` (2) for wrong usage.
     """
-    if options.max_rank_wait is not None or options.max_own_excess is not None:
-        return _check_job(parser, options)
+    logged = _logged(parser, options)
+    of_jobs = options.against is not None and logged is None and _are_jobs(options)
+    if of_jobs or options.max_rank_wait is not None or options.max_own_excess is not None:
+        return _check_job(parser, options, of_jobs)
     from npu_tui.gate.measures import LIMITS, SHARED, parse_limit
 
     limits = []
@@ -59,7 +61,6 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
 
     if is_pickle(Path(options.path)):
         return _check_snapshot(parser, options, memory_limits, [limit.measure for limit in limits], severity)
-    logged = _logged(parser, options)
     if logged is not None and not (limits or memory_limits or severity or options.baseline or options.write_baseline):
         return _check_log(parser, options, tolerances, logged)
     from npu_tui.gate.measures import baseline, read_baseline, write_baseline
@@ -161,15 +162,24 @@ def _check_snapshot(
     return _told(Answer(options.path, checks, memory_notes(snapshot, limits), options.allow_unmeasured), options.format)
 
 
-def _check_job(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
-    """Answer the limits on a job; those on one profile do not go with them."""
-    from npu_tui.gate.answer import Answer
-    from npu_tui.gate.checks import JOB_LIMITS, job_checks, job_notes, parse_most
-    from npu_tui.jobs.opening import open_job
+def _are_jobs(options: argparse.Namespace) -> bool:
+    """Whether the path and that to hold it against are jobs. Raises ``InputError`` where nothing is at one of them."""
+    from npu_tui.cli.explore import is_job_at
 
-    others = ("max_free", "max_host_late", "max_lost", "max_exposed_communication", "max_step", "fail_on", "against",
+    return all(map(is_job_at, (options.path, options.against)))
+
+
+def _check_job(parser: argparse.ArgumentParser, options: argparse.Namespace, against: bool) -> int:
+    """Answer the limits on a job, and hold it ``against`` another; limits on one profile do not go with them."""
+    from npu_tui.gate.answer import Answer
+    from npu_tui.gate.checks import JOB_LIMITS, against_job_checks, job_checks, job_notes, parse_most
+    from npu_tui.jobs.against import JobComparison
+    from npu_tui.jobs.opening import open_job, open_steps
+
+    others = ("max_free", "max_host_late", "max_lost", "max_exposed_communication", "max_step",
               "max_peak", "max_fragmentation", "baseline", "write_baseline", "range", "step")  # fmt: skip
-    for option in others:
+    severity, verdicts = _failing(parser, options)
+    for option in (*others, *(() if against else ("fail_on", "against"))):
         if getattr(options, option) is not None:
             parser.error(say("gate.job.alone", option=f"--{option.replace('_', '-')}"))
     limits = {}
@@ -180,11 +190,21 @@ def _check_job(parser: argparse.ArgumentParser, options: argparse.Namespace) -> 
             parser.error(say("gate.bad_share", option=f"--{option.replace('_', '-')}", text=text))
         if most is not None:
             limits[measure] = most
-    job = open_job(Path(options.path))
-    checks = job_checks(job, limits, allowed_loss(parser, options))
-    measured = [check for check in checks if check.status != "not_measured"]
-    notes = [say("gate.job.most", what=say(f"gate.measure.{check.id}"), rank=check.text) for check in measured]
-    notes += job_notes(job)
+    if severity:
+        parser.error(say("gate.job.alone", option=f"--fail-on {severity}"))
+    tolerances, allowed = _tolerances(parser, options.tolerance, against), allowed_loss(parser, options)
+    checks, notes = [], []
+    if limits:
+        job = open_job(Path(options.path))
+        checks = job_checks(job, limits, allowed)
+        measured = [check for check in checks if check.status != "not_measured"]
+        notes = [say("gate.job.most", what=say(f"gate.measure.{check.id}"), rank=check.text) for check in measured]
+        notes += job_notes(job)
+    if against:
+        base, new = (open_steps(Path(path)) for path in (options.against, options.path))
+        known = {f"{name}_tolerance": tolerances[name] for name in ("step", "computing") if name in tolerances}
+        compared = JobComparison(base, new, **known, allowed=allowed)
+        checks += against_job_checks(compared, verdicts)
     return _told(Answer(options.path, checks, notes, options.allow_unmeasured), options.format)
 
 

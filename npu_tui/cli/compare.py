@@ -40,7 +40,9 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
         return _compare_snapshots(parser, options, form)
     failing = _failing(parser, options.fail_on)
     allowed = allowed_loss(parser, options)
-    if options.rank is None and all(map(_is_job, (options.base, options.new))):
+    from npu_tui.cli.explore import is_job_at
+
+    if options.rank is None and all(map(is_job_at, (options.base, options.new))):
         return _compare_jobs(parser, options, form, failing)
     tolerance = _tolerance(parser, options.tolerance)
     ignored = _ignored(parser, options.ignore)
@@ -107,14 +109,6 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
             print(say(f"compare.verdict.{verdict}"), file=sys.stderr)
         return FAILED
     return DONE
-
-
-def _is_job(path: str) -> bool:
-    """Whether several ranks, or what is left of them, lie at ``path``. Raises ``InputError`` if nothing does."""
-    from npu_tui.cli.explore import is_job
-    from npu_tui.load.load import opening_of
-
-    return path != "-" and is_job(opening_of(Path(path), cached=False))
 
 
 def _compare_jobs(parser: Parser, options: argparse.Namespace, form: str, failing: frozenset[str]) -> int:

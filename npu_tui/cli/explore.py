@@ -210,6 +210,13 @@ def is_job(opening: Opening) -> bool:
     return False
 
 
+def is_job_at(path: str) -> bool:
+    """Whether a job, or summaries of one, lies at ``path``. Raises ``InputError`` if nothing does."""
+    from npu_tui.load.load import opening_of
+
+    return path != "-" and is_job(opening_of(Path(path), cached=False))
+
+
 def is_listed(opening: Opening, chosen: bool) -> bool:
     """Whether several profiles lie where ``opening`` looks, one of which is to be ``chosen`` or that are no one job."""
     from npu_tui.jobs.opening import is_kept

@@ -22,6 +22,7 @@ from npu_tui.gate.measures import (
     allowed,
     parse_share,
 )
+from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.losses import job_losses
 from npu_tui.output.report_schema import Report
@@ -271,6 +272,31 @@ def against_checks(
         for kind, why in lost.items():
             if kind != "files":
                 checks = [check if kind == "links" and check.id in JUDGED else _unseen(check, why) for check in checks]
+    return checks
+
+
+def against_job_checks(compared: JobComparison, fail_on: Collection[str] = VERDICTS) -> list[Check]:
+    """One check each for the step of a job, its computing time, and the work of the rank that became slowest.
+
+    Where ranks or steps are not there on one side, what does not fail has not been measured.
+    """
+    lenient, tolerance = "unsure" not in fail_on, compared.work_tolerance
+    if not compared.is_comparable:
+        return [Check("compared", name, "not_measured", text=say("gate.against.unknown")) for name in (*JUDGED, "work")]
+    checks = [
+        _judged("step", compared.step, compared.step_tolerance, lenient),
+        _judged("computing", compared.computing, tolerance, lenient),
+    ]
+    order = ("same", "faster", "unsure", "slower")
+    work = max(compared.ranks, key=lambda row: (order.index(row.verdict), row.delta("work")), default=None)
+    if work is not None:
+        known: dict[str, Status] = {"slower": "fail", "unsure": "pass" if lenient else "not_measured"}
+        told = say("gate.against.of_rank", rank=work.rank, verdict=say(f"gate.against.work.{work.verdict}"))
+        base, new = _us(work.base["work"]), _us(work.new["work"])
+        status, most = known.get(work.verdict, "pass"), _us(work.base["work"] * (1 + tolerance))
+        checks.append(Check("compared", "work", status, new, most, base_us=base, tolerance=tolerance, text=told))
+    for why in compared.losses[:1]:
+        checks = [check if check.status == "fail" else _unseen(check, why) for check in checks]
     return checks
 
 

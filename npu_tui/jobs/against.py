@@ -87,16 +87,16 @@ class JobComparison:
     """``new`` held against ``base``; each part is computed once, when it is first asked for.
 
     Changes up to a share of the base are ignored: of the step ``step_tolerance``, of what a rank does by itself
-    ``work_tolerance``. Of the collectives a rank may have lost the share ``allowed``.
+    ``computing_tolerance``. Of the collectives a rank may have lost the share ``allowed``.
     """
 
     def __init__(
-        self, base: Job, new: Job, step_tolerance: float = 0.03, work_tolerance: float = 0.01, allowed: float = 0.0
+        self, base: Job, new: Job, step_tolerance: float = 0.03, computing_tolerance: float = 0.01, allowed: float = 0.0
     ) -> None:
         self.jobs = base, new
         self._allowed = allowed
         self.step_tolerance = step_tolerance
-        self.work_tolerance = work_tolerance
+        self.work_tolerance = computing_tolerance
 
     @once
     def pairing(self) -> Pairing:

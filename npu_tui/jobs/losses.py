@@ -5,9 +5,10 @@ from __future__ import annotations
 from npu_tui.analysis.evidence import Loss
 from npu_tui.jobs.job import Job, members
 from npu_tui.load.communication import COMMUNICATION
+from npu_tui.load.companions import STEP_FILE
 from npu_tui.trace.message import message
 
-_UNREAD = ("job.broken", "job.no_summary")
+_UNREAD = ("job.broken", "job.no_summary", "job.cluster.cut_off", "job.cluster.unreadable")
 
 
 def job_losses(job: Job) -> list[Loss]:
@@ -20,7 +21,8 @@ def job_losses(job: Job) -> list[Loss]:
         for problem in profile.problems:
             share = problem.args.get("share") if problem.code == "job.lost" else 1.0
             if problem.code == "job.lost" or (
-                problem.code in ("job.unreadable", "job.cut_off") and problem.args.get("file") == COMMUNICATION
+                problem.code in ("job.unreadable", "job.cut_off")
+                and problem.args.get("file") in (COMMUNICATION, STEP_FILE)
             ):
                 losses.append(Loss("slices", share if isinstance(share, float) else 1.0, problem))
         if len(part.meetings) and not profile.calls:

@@ -16,7 +16,7 @@ import msgspec
 from npu_tui.jobs.model import NO_ORDINAL, NO_PAIR, Calls, Layout, LinkUse, RankProfile, StepTime, is_message, pair_of
 from npu_tui.load.communication import COMMUNICATION, MATRIX
 from npu_tui.load.companion_schema import State
-from npu_tui.load.companions import Companions, communication_links, communication_spans, level_in
+from npu_tui.load.companions import STEP_FILE, Companions, communication_links, communication_spans, level_in
 from npu_tui.load.find import Source
 from npu_tui.load.roles import RolePlaces, role_of, told_role
 from npu_tui.trace.message import Message, message
@@ -60,6 +60,9 @@ def companion_rank(source: Source, companions: Companions, rank: int, places: Ro
     boot, counter = _host(info)
     peers: Peers = {}
     links = tuple(_links(companions, rank, problems, peers))
+    steps = tuple(_steps(companions))
+    if STEP_FILE in companions.cut_off:
+        problems.append(message("job.cut_off", rank=rank, file=STEP_FILE))
     return RankProfile(
         rank,
         source.opened,
@@ -71,7 +74,7 @@ def companion_rank(source: Source, companions: Companions, rank: int, places: Ro
         layout=layout,
         groups=groups,
         calls=_calls(companions, rank, problems, peers),
-        steps=tuple(_steps(companions)),
+        steps=steps,
         links=links,
         problems=tuple(problems),
         role=role_of(place, told),

@@ -95,8 +95,9 @@ def read_cluster(folder: Path) -> Cluster:
         document = with_tables(database, partial(_read_tables, cluster))
         cluster.states[DATABASE] = document.state
     if not cluster.steps:
-        rows = list(Companions(folder).rows(STEPS, *_COLUMNS))
-        _note(cluster, folder, STEPS, "read" if rows else "empty")
+        companions = Companions(folder)
+        rows = list(companions.rows(STEPS, *_COLUMNS))
+        _note(cluster, folder, STEPS, "cut_off" if companions.cut_off else "read" if rows else "empty")
         _steps(cluster, rows)
     if not cluster.calls:
         document = read_document(folder / COLLECTIVES)

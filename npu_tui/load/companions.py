@@ -31,6 +31,7 @@ from npu_tui.load.communication import (
 )
 from npu_tui.load.companion_schema import Document, Reading, Schema, State, find_file, reason
 from npu_tui.load.csv_table import Blocks, parsed_rows, read_table
+from npu_tui.trace.once import once
 from npu_tui.trace.side_file import read_regular
 
 T = TypeVar("T")
@@ -92,6 +93,7 @@ _MISSING = ("", "N/A")
 _PROFILES = ("_ascend_pt", "_ascend_ms")
 _LARGE = 32 << 20
 
+STEP_FILE = "step_trace_time.csv"
 STEP_TIMES = {
     "step": "Step",
     "computing": "Computing",
@@ -120,12 +122,19 @@ class Companions(Struct, frozen=True, dict=True):
                 for cells in parsed_rows(block):
                     if cells:
                         yield tuple(_cell(cells, at) for at in wanted)
+            if blocks.cut_off:
+                self.cut_off.add(name)
         except OSError:
             return
 
+    @once
+    def cut_off(self) -> set[str]:
+        """The CSV files that end within a row, of those whose ``rows`` were read."""
+        return set()
+
     def step_times(self) -> Iterator[tuple[str | None, ...]]:
-        """The cells of ``STEP_TIMES`` in every row of step_trace_time.csv, as texts; times are in us."""
-        return self.rows("step_trace_time.csv", *STEP_TIMES.values())
+        """The cells of ``STEP_TIMES`` in every row of ``STEP_FILE``, as texts; times are in us."""
+        return self.rows(STEP_FILE, *STEP_TIMES.values())
 
     def has(self, schema: Schema) -> bool:
         """Whether there is a table of ``schema``, readable or not."""

@@ -140,7 +140,8 @@ def compared_jobs_document(found: ComparedJobs) -> Document:
         "pp_stage": lambda row: Cell("" if row.stage is None else str(row.stage), row.stage),
         "base_rank": lambda row: Cell("" if row.base_rank == row.rank else str(row.base_rank), row.base_rank),
     }
-    blocks += [rendered(STAGES, found.stages, **changes)] if found.stages else []
+    told = len(found.stages) > 1 or not moved  # one stage is the mean rank, whose step is above
+    blocks += [rendered(STAGES, found.stages, **changes)] if found.stages and told else []
     if moved:
         blocks += [rendered(RANKS, moved, **changes), Paragraph((say("against.work"),), "faint")]
     blocks += [rendered(LINKS, found.links)] if found.links else []

@@ -14,6 +14,7 @@ from made_roles import colocated
 from roles import write_roles
 
 from npu_tui.cli.main import main
+from npu_tui.gate.checks import against_job_checks
 from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.changes import job_changes
 from npu_tui.jobs.job import Job
@@ -206,3 +207,51 @@ def test_a_rank_of_a_role_is_named_with_it_and_the_step_is_that_of_all_roles(tmp
     assert (change.delta, compared.step.delta) == (pytest.approx(9e9, rel=0.1), pytest.approx(9e9, rel=0.1))
     assert compared.step.verdict == "slower"
     assert {row.verdict for row in compared.ranks if row.role == "actor_update"} == {"same"}
+
+
+_HEADER = "Step,Computing,Communication(Not Overlapped),Overlapped,Communication,Free,Stage,Bubble,Preparing"
+
+
+def _written(folder: Path, slow: float = 0.0) -> Path:
+    """Four ranks of five steps; rank 2 works ``slow`` us longer in each."""
+    for rank in range(4):
+        more = slow if rank == 2 else 0.0
+        rows = [
+            f"{k},{900 + more + rank + k / 4},{200 + slow - more},0,{200 + slow - more},{100 + k / 8},1,0,0"
+            for k in range(5)
+        ]
+        output = folder / f"rank_{rank}_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
+        output.mkdir(parents=True)
+        (output.parent / f"profiler_info_{rank}.json").write_text(json.dumps({"rank_id": rank}))
+        (output / "step_trace_time.csv").write_text("\n".join([_HEADER, *rows]) + "\n")
+    return folder
+
+
+def test_a_gate_holds_a_job_against_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    base, same, slow = (
+        _written(tmp_path / name, more) for name, more in (("base", 0.0), ("same", 0.0), ("slow", 100.0))
+    )
+    assert main(["check", str(same), "--against", str(base)]) == 0
+    assert "own work" in capsys.readouterr().out
+    assert main(["check", str(slow), "--against", str(base), "--format", "json"]) == 1
+    work = json.loads(capsys.readouterr().out)["checks"][-1]
+    assert (work["id"], work["status"], work["text"]) == ("work", "fail", "slower, rank 2")
+    assert (work["base_us"], work["value_us"]) == (1002.938, 1102.938)
+    assert main(["check", str(slow), "--against", str(base), "--tolerance", "20%"]) == 0
+    shutil.rmtree(same / "rank_1_ascend_pt")
+    assert main(["check", str(same), "--against", str(base)]) == 1
+    assert "1 rank has files in the base only: 1" in capsys.readouterr().out
+
+
+def test_damage_never_makes_a_slower_job_pass(tmp_path: Path):
+    base, slow = _written(tmp_path / "base"), _written(tmp_path / "slow", 100.0)
+    for rank in (0, 2):
+        for side in (base, slow):
+            file = side / f"rank_{rank}_ascend_pt/ASCEND_PROFILER_OUTPUT/step_trace_time.csv"
+            data = file.read_bytes()
+            for end in range(0, len(data), 59):
+                file.write_bytes(data[:end])
+                jobs = [open_job(path, beside_only=True) for path in (base, slow)]
+                checks = against_job_checks(JobComparison(*jobs))
+                assert any(check.status != "pass" for check in checks), (side, rank, end)
+            file.write_bytes(data)
