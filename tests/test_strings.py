@@ -80,10 +80,28 @@ COMPUTED = {
     "argparse.": {key.removeprefix("argparse.") for key in texts_of("en") if key.startswith("argparse.")},
     "finding.bound.": {"dispatch", "compute", "communication"},
     "finding.pipes.title.": {"mac", "mte2", "vec", "none"},
-    "finding.unit.": {"step", "run", "range", *get_args(Unit)},
+    "finding.unit.": {"step", "run", "range", "request", *get_args(Unit)},
     "summary.tells.": set(FILES),
     "summary.makes.": set(FILES),
     "summary.state.": set(get_args(State)),
+    "finding.service.": {
+        *(
+            f"{part}_{of}"
+            for part in ("scheduler", "bubble", "sampling", "frontend")
+            for of in ("first", "tokens", "detail")
+        ),
+        "queue_room",
+        "queue_load",
+        "mix_few",
+        "mix_all",
+        "rank_count",
+        "rank_lengths",
+        "kv_first",
+        "kv_tokens",
+        "transfer_length",
+        "transfer_fixed",
+    },
+    "service.figure.": {f"{name}_p{share}" for name in ("ttft", "tpot") for share in (50, 90, 99)} | {"tokens_per_s"},
     "finding.stage.": {"python", "cann", "host"},
     "finding.stage.title.": {"python", "cann"},
     "finding.stage.detail.": {"python", "cann"},

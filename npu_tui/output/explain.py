@@ -17,13 +17,16 @@ from npu_tui.rules.explanation import Explanation, explanation, first_sentence
 from npu_tui.rules.find import RULES
 from npu_tui.rules.glossary import WORDS, Word, plain, words_called
 from npu_tui.rules.model import FindingClass, Kind
+from npu_tui.rules.service import SERVICE_RULES
 from npu_tui.rules.snapshot import SNAPSHOT_FINDINGS
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 
 _ALIKE = 0.75
 
-KINDS: tuple[Kind, ...] = (*RULES, *DIFFERENCES, *JOB_DIFFERENCES, *JOB_FINDINGS, *SNAPSHOT_FINDINGS)
+KINDS: tuple[Kind, ...] = (
+    *RULES, *DIFFERENCES, *JOB_DIFFERENCES, *JOB_FINDINGS, *SNAPSHOT_FINDINGS, *SERVICE_RULES,
+)  # fmt: skip
 """Everything that can be explained."""
 
 
@@ -92,9 +95,13 @@ WIDTH = 100
 def findings_document() -> Document:
     """All ids by class with the first sentence of each, then the words of the glossary."""
     groups: list[tuple[str, list[Kind]]] = [
-        (say(f"finding.class.{cls}"), [rule for rule in RULES if rule.cls == cls]) for cls in get_args(FindingClass)
+        (say(f"finding.class.{cls}"), [rule for rule in RULES if rule.cls == cls])
+        for cls in get_args(FindingClass)[:-1]
     ]
-    groups += [(say("explain.compare"), [*DIFFERENCES, *JOB_DIFFERENCES]), (say("explain.job"), [*JOB_FINDINGS])]
+    groups += [
+        (say("explain.service"), [*SERVICE_RULES]), (say("explain.compare"), [*DIFFERENCES, *JOB_DIFFERENCES]),
+        (say("explain.job"), [*JOB_FINDINGS]),
+    ]  # fmt: skip
     blocks: list[Block] = [_kinds(title, kinds) for title, kinds in groups]
     return Document(say("explain.list"), [*blocks, _glossary(WORDS)])
 

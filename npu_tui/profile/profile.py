@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from npu_tui.rules.facts import Facts
     from npu_tui.rules.inputs import Inputs, Setup
     from npu_tui.rules.model import Findings
+    from npu_tui.rules.service_verdict import Judged
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -529,6 +530,16 @@ class Profile:
         return [Facts(DevicePart(None, None, None, None, None, None), self.inputs)]
 
     @once
+    def judged(self) -> Judged | None:
+        """What makes the requests of an inference service slow; None where the profile is none."""
+        if self.trace.service is None:
+            return None
+        from npu_tui.analysis.service_latency import timeline
+        from npu_tui.rules.service_verdict import judge
+
+        return judge(timeline(self.trace.service), self.inputs.thresholds)
+
+    @once
     def findings(self) -> Findings:
         """The findings of all devices that did anything. Raises ``InputError`` as ``collectives`` does."""
         from npu_tui.rules.find import find
@@ -537,6 +548,10 @@ class Profile:
             from npu_tui.rules.snapshot import snapshot_findings
 
             return snapshot_findings(self.trace)
+        if self.judged is not None:
+            from npu_tui.rules.service_verdict import service_findings
+
+            return service_findings(self.judged, self.trace)
         self.compute_ahead()
         return find(self._judged, self.threads if len(self.trace.slices) >= _LARGE else 1)
 

@@ -53,8 +53,7 @@ def explanation(kind: Kind, limits: Thresholds | None = None) -> Explanation:
     meaning, change = say(f"explain.{kind.id}"), tuple(kind.change.splitlines())
     if not isinstance(kind, Rule):
         subject, needs = say(f"explain.{kind.scope}"), say(f"explain.{kind.scope}.needs")
-        return Explanation(kind.id, subject, meaning, needs, advice, kind.pages, change)
-    values = limits or Thresholds()
+        return Explanation(kind.id, subject, meaning, needs, advice, kind.pages, change, _limits(kind, limits))
     return Explanation(
         kind.id,
         say(f"finding.kind.{kind.cls}"),
@@ -63,10 +62,15 @@ def explanation(kind: Kind, limits: Thresholds | None = None) -> Explanation:
         advice,
         kind.pages,
         change,
-        tuple((limit.name, values[limit], say(f"threshold.{limit.name}")) for limit in kind.thresholds),
+        _limits(kind, limits),
         tuple(map(document_title, kind.sources)),
         "" if kind.of_profiler or kind.id in SUMMING_UP else f"fix {kind.id}",
     )
+
+
+def _limits(kind: Kind, limits: Thresholds | None) -> tuple[tuple[str, float, str], ...]:
+    values = limits or Thresholds()
+    return tuple((limit.name, values[limit], say(f"threshold.{limit.name}")) for limit in kind.thresholds)
 
 
 _RANGE = r"\d+-\d+(?: to \d+-\d+)?"

@@ -15,6 +15,7 @@ from npu_tui.rules.ladder import COMPUTE_HIDDEN, SUMMING_UP, Candidate, climb
 from npu_tui.rules.left_out import left_out
 from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Findings
 from npu_tui.rules.rule import Draft, Rule, Skipped, advise, sentences
+from npu_tui.rules.service import SERVICE_RULES
 from npu_tui.rules.unended import UNENDED
 from npu_tui.trace.message import Message, Said, message
 
@@ -22,7 +23,7 @@ RULES: tuple[Rule, ...] = tuple(rule for family in FAMILIES for rule in import_m
 """Every rule; each id occurs once."""
 
 THRESHOLDS: tuple[AnyThreshold, ...] = tuple(
-    dict.fromkeys((COMPUTE_HIDDEN, *(threshold for rule in RULES for threshold in rule.thresholds)))
+    dict.fromkeys((COMPUTE_HIDDEN, *(limit for rule in (*RULES, *SERVICE_RULES) for limit in rule.thresholds)))
 )
 """Every number that findings depend on, each once: what a user can set in the table ``[thresholds]``."""
 

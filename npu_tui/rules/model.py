@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
+from npu_tui.analysis.thresholds import AnyThreshold
 from npu_tui.rules.pages import Page
 from npu_tui.trace.message import Message, Said
 
@@ -13,12 +14,12 @@ if TYPE_CHECKING:  # findings of a job and of a comparison are a Kind without co
     from npu_tui.analysis.code_lines import CodeLine
     from npu_tui.analysis.replay import Change
 
-FindingClass = Literal["dispatch", "compute", "communication", "memory", "config", "data"]
+FindingClass = Literal["dispatch", "compute", "communication", "memory", "config", "data", "service"]
 Severity = Literal["high", "medium", "low", "info"]
 Confidence = Literal["high", "medium", "low"]
 
-Scope = Literal["profile", "compare", "job", "snapshot"]
-"""What a finding is about: one profile, two compared ones, all ranks of a job, a memory snapshot."""
+Scope = Literal["profile", "compare", "job", "snapshot", "service"]
+"""What a finding is about: one profile, two compared ones, all ranks of a job, a memory snapshot, a service."""
 
 SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low", "info")
 """The severities, the gravest first."""
@@ -33,6 +34,7 @@ class Kind(Struct, frozen=True):
     The text ``explain.<id>`` says what it means. ``advice`` are words of the keys ``finding.advice.<word>``: what to
     do, as far as it needs no numbers of a trace; without any, the text named by the id. ``pages`` are public pages, the
     nearest first. ``change`` is an example of a change of code or environment that fixes it, as lines of a diff.
+    ``thresholds`` are the numbers that it compares with.
     """
 
     id: str
@@ -40,6 +42,7 @@ class Kind(Struct, frozen=True):
     advice: tuple[str, ...] = ()
     pages: tuple[Page, ...] = ()
     change: str = ""
+    thresholds: tuple[AnyThreshold, ...] = ()
 
 
 class Evidence(Struct, frozen=True):

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.replay import Change
-from npu_tui.analysis.thresholds import AnyThreshold, Threshold
+from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import Input, Span
 from npu_tui.rules.model import Confidence, Evidence, FindingClass, Kind, Severity
@@ -79,7 +79,7 @@ class Skipped(Struct, frozen=True):
 class Rule(Kind, frozen=True, kw_only=True):
     """The rule behind a finding of one profile: ``check`` runs where all ``inputs`` are there.
 
-    ``thresholds`` are the numbers that it compares with, ``sources`` the documents that it is taken from. A finding
+    ``sources`` are the documents that it is taken from. A finding
     ``of_profiler`` is about the profile, not about the job, and stays off the ladder. A rule that is ``replayed`` asks
     for the model of the run, which takes longest to build. ``gpu`` is the advice that holds on a GPU as well; a rule
     with None is about NPUs only.
@@ -89,7 +89,6 @@ class Rule(Kind, frozen=True, kw_only=True):
     inputs: tuple[Input, ...]
     check: Callable[[Facts], Draft | Skipped | None]
     sources: tuple[str, ...]
-    thresholds: tuple[AnyThreshold, ...] = ()
     reach: Reach = "broad"
     of_profiler: bool = False
     replayed: bool = False

@@ -23,6 +23,7 @@ from npu_tui.rules import FAMILIES
 from npu_tui.rules.find import RULES, THRESHOLDS
 from npu_tui.rules.inputs import Setup
 from npu_tui.rules.rule import Draft, Rule, Skipped
+from npu_tui.rules.service import SERVICE_RULES
 from npu_tui.strings import texts_of, words
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,7 +78,7 @@ def test_sizes_of_transfers_matter_where_these_are_slow() -> None:
 
 
 def test_every_threshold_belongs_to_a_rule_and_is_explained() -> None:
-    named = {each.name for own in RULES for each in own.thresholds}
+    named = {each.name for own in (*RULES, *SERVICE_RULES) for each in own.thresholds}
     of_all = {"compute_hidden"}
     assert {each.name for each in THRESHOLDS} == named | of_all
     assert len({each.name for each in THRESHOLDS}) == len(THRESHOLDS)

@@ -1,0 +1,372 @@
+"""Where the time of each request of an inference service went: parts of TTFT and TPOT that add up to the nanosecond."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.analysis.service_steps import (
+    B,
+    D,
+    Engine,
+    F,
+    I,
+    P,
+    S,
+    Steps,
+    engines_of,
+    is_prompt,
+    keys_of,
+    spread,
+    steps_of,
+    with_idle,
+)
+from npu_tui.trace.intervals import covered_within
+from npu_tui.trace.service import UNKNOWN, Service, plus
+
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+TTFT = (
+    "before", "frontend", "queue_step", "queue_blocks", "queue_full", "queue_other", "batching", "prefill", "decode",
+    "other", "bubble", "transfer", "sampling", "output", "unrecorded",
+)  # fmt: skip
+"""Parts of the time to first token, in the order in which a request passes them.
+
+``before`` is frontend and queue where nothing tells them apart. A request queues for the end of the running step, for
+blocks of the KV cache, because the batch is full, or for another reason. ``other`` is work of the engine for others
+between two chunks of the prompt, ``decode`` the first step of a decode instance, ``unrecorded`` all of a request
+without a batch.
+"""
+TPOT = "forward", "surcharge", "sampling", "draft", "schedule", "bubble", "prompts", "preempted"
+"""Parts of the time between the first and the last token.
+
+``surcharge`` is what a step with prompts takes longer than one without. In ``prompts`` and ``preempted`` the request
+was left out: because the engine computed prompts first, or because its blocks were taken away, recomputing included.
+"""
+_ENOUGH = 5
+"""Steps that only decode, of which a step with prompts is told apart."""
+_FULL = 0.9
+
+
+class Latencies(Struct, eq=False):
+    """The requests of a service by rid (a code of ``Service.rids``), (n,) each; ns, UNKNOWN where nothing tells.
+
+    ``ttft`` and ``tpot`` are the sums of the rows of ``ttft_parts`` (n, 15) and ``tpot_parts`` (n, 8): TPOT here is the
+    time from the first to the last token, of ``tokens``. ``first``, ``token`` and ``last`` are the steps of the first
+    schedule, of the first and of the last token (-1: none), ``engine`` that of the last one. It came to the engine at
+    ``arrival``. ``prompt`` are tokens computed, ``turns`` steps after the first token. A request that is not
+    ``complete`` has parts, but does not count in percentiles.
+    """
+
+    start: I64
+    arrival: I64
+    ttft: I64
+    tpot: I64
+    tokens: I64
+    prompt: I64
+    turns: I64
+    first: I64
+    token: I64
+    last: I64
+    engine: I64
+    ttft_parts: I64
+    tpot_parts: I64
+    complete: Bools
+
+    @property
+    def answered(self) -> I64:
+        """The requests whose time to first token is known."""
+        return np.flatnonzero(self.complete & (self.ttft != UNKNOWN))
+
+    @property
+    def decoded(self) -> I64:
+        """The requests of two tokens or more, all of which were recorded."""
+        return np.flatnonzero(self.complete & (self.tpot != UNKNOWN) & (self.tokens > 1))
+
+    def per_token(self, rids: I64) -> F64:
+        """The time per output token of ``rids``, ns."""
+        per: F64 = self.tpot[rids] / (self.tokens[rids] - 1)
+        return per
+
+
+class Timeline(Struct, eq=False):
+    """A service as engines, their steps and the requests; ``pairs`` say which request was in which step.
+
+    ``queued`` (steps,) is why the first request that waits after a step was not scheduled in it, an index of ``TTFT``.
+    """
+
+    service: Service
+    engines: list[Engine]
+    steps: Steps
+    latencies: Latencies
+    pair_rid: I64
+    pair_step: I64
+    pair_tokens: I64
+    pair_prompt: Bools
+    block: int
+    queued: I64
+
+
+def timeline(service: Service) -> Timeline:
+    """The engines, steps and requests of ``service``."""
+    keys = keys_of(service)
+    engines, of_process = engines_of(service, keys)
+    steps = steps_of(service, keys, of_process)
+    members, count = service.members, len(service.rids)
+    step_of = np.full(len(service.batches), -1)
+    step_of[steps.row] = np.arange(len(steps))
+    kept = np.flatnonzero(step_of[members.batch] >= 0)
+    step, rid = step_of[members.batch[kept]], members.rid[kept].astype(np.int64)
+    order = np.lexsort((steps.opened[step], rid))
+    rid, step, prompt = rid[order], step[order], is_prompt(service)[kept][order]
+    tokens = np.where(members.tokens[kept][order] == UNKNOWN, 1, members.tokens[kept][order])
+    begin, stop = np.searchsorted(rid, np.arange(count)), np.searchsorted(rid, np.arange(count), "right")
+
+    start, ttft, output = (np.full(count, UNKNOWN) for _ in range(3))
+    queue, ended = np.full(count, UNKNOWN), np.full(count, UNKNOWN)
+    told, row = np.unique(service.requests.rid, return_index=True)
+    row, told = row[told >= 0], told[told >= 0]
+    for into, column in (
+        (start, service.requests.start), (ttft, service.requests.first_token), (queue, service.requests.queue),
+        (output, service.requests.output_tokens), (ended, service.requests.end),
+    ):  # fmt: skip
+        into[told] = column[row]
+
+    seen = stop > begin
+    ends = np.append(steps.end[step], 0)
+    token = _first_token(steps, rid, step, prompt, begin, stop, plus(start, ttft))
+    last = np.where(seen, stop - 1, 0)
+    at = np.arange(len(rid))
+    computed = spread((tokens * (prompt & (at <= token[rid])))[:, None], rid, count)[:, 0] if len(rid) else output * 0
+    last_end = np.where(seen, ends[last], UNKNOWN)
+    complete = (start != UNKNOWN) & seen & ((ended == UNKNOWN) | (last_end <= ended + _WHOLE_MS))
+    # A prompt after a token, or that left out a step, was taken out of the batch: it waited again.
+    again = prompt[1:] & (~prompt[:-1] | (np.diff(step) > 1))
+    moved = (np.diff(rid) != 0) | (np.diff(steps.engine[step]) != 0)
+    admitted = np.append(True, moved | again)[: len(rid)]
+    arrival = _arrivals(service, steps, step, rid, admitted, start, queue)
+    steps_of_pairs, engine = np.append(step, 0), np.append(steps.engine[step], 0)
+    latencies = Latencies(
+        start, arrival, ttft, np.where(seen & (token >= 0), last_end - ends[token], UNKNOWN), output, computed,
+        np.where(seen, stop - 1 - token, 0), np.where(seen, steps_of_pairs[np.where(seen, begin, 0)], -1),
+        np.where(token >= 0, steps_of_pairs[token], -1), np.where(seen, steps_of_pairs[last], -1),
+        np.where(seen, engine[last], -1), np.zeros((count, len(TTFT)), np.int64),
+        np.zeros((count, len(TPOT)), np.int64), complete,
+    )  # fmt: skip
+    found = Timeline(
+        service, engines, steps, latencies, rid, step, tokens, prompt, _block(steps), np.zeros(len(steps), np.int64)
+    )
+    for number in range(len(engines)):
+        mine = np.flatnonzero(steps.engine[step] == number)
+        who, one = np.unique(rid[mine], return_index=True)
+        final = np.append(one[1:], len(mine))[: len(one)] - 1
+        one, final = step[mine[one]], step[mine[final]]
+        came = np.where((one == latencies.first[who]) & (arrival[who] != UNKNOWN), arrival[who], steps.opened[one])
+        with_idle(steps, number, came, steps.end[final])
+    found.queued[:] = _reasons(found, step[np.where(seen, begin, 0)] if len(step) else begin * 0, seen)
+    _split_ttft(found, begin, token, seen, prompt)
+    _split_tpot(found, token, last, seen, prompt)
+    return found
+
+
+_WHOLE_MS = 1_000_000
+"""The tool writes how long a request took in whole ms."""
+
+
+def _first_token(steps: Steps, rid: I64, step: I64, prompt: Bools, begin: I64, stop: I64, moment: I64) -> I64:
+    """The pair of each request whose step gave its first token: the last one before ``moment``, else by its kinds."""
+    at = np.arange(len(rid))
+    token = np.full(len(begin), -1)
+    if not len(rid):
+        return token
+    decodes = np.where(~prompt, at, len(rid))
+    first_decode = np.minimum.reduceat(np.append(decodes, len(rid)), np.minimum(begin, len(rid)))
+    by_kind = np.clip(np.minimum(first_decode, stop) - 1, begin, None)
+    early = steps.end[step] <= moment[rid] + _ROUNDING
+    token[rid[early]] = at[early]  # ascending: the last one counts
+    token = np.where((moment != UNKNOWN) & (token >= 0), token, by_kind)
+    return np.where(stop > begin, token, -1)
+
+
+_ROUNDING = 1_000
+"""Moments in ms are floats of the tool: good for a quarter of a microsecond."""
+
+
+def _arrivals(service: Service, steps: Steps, step: I64, rid: I64, admitted: Bools, start: I64, queue: I64) -> I64:
+    """When each request came into the queue: its Enqueue, else the schedule it left the queue in less its wait."""
+    arrival = np.full(len(start), UNKNOWN)
+    at = np.flatnonzero(admitted)
+    closed = np.where(steps.schedule == UNKNOWN, steps.start, steps.schedule_end)
+    arrival[rid[at]] = closed[step[at]]  # the last admission: a wait lasts until then
+    arrival = np.where((queue == UNKNOWN) | (arrival == UNKNOWN), UNKNOWN, arrival - queue)
+    spans = service.spans
+    named = [number for number, text in enumerate(service.texts) if text.lower() == "enqueue"]
+    rows = np.flatnonzero(np.isin(spans.name, named) & (spans.rid >= 0))[::-1]
+    arrival[spans.rid[rows]] = spans.start[rows]
+    return np.where((arrival == UNKNOWN) | (start == UNKNOWN), arrival, np.maximum(arrival, start))
+
+
+def _block(steps: Steps) -> int:
+    """The tokens of a block of the KV cache, a power of two; 128 where the tables do not tell."""
+    most = 0.0
+    for number in np.unique(steps.engine).tolist():  # a decode engine allocates for prompts that it does not compute
+        part = steps.of(number)
+        allocated = steps.allocated[part]
+        most = max(most, float((steps.prompts + steps.decoded)[part].sum() / max(allocated[allocated > 0].sum(), 1)))
+    known = bool((steps.allocated > 0).any())
+    return 1 << int(np.ceil(np.log2(max(most, 1)))) if known else 128
+
+
+def _reasons(found: Timeline, first: I64, seen: Bools) -> I64:
+    """Why the next request was not scheduled in each step: no blocks, full, or another reason."""
+    steps, reasons = found.steps, np.full(len(found.steps), TTFT.index("queue_other"))
+    for number in range(len(found.engines)):
+        part = steps.of(number)
+        mine = np.flatnonzero(seen & (first >= part.start) & (first < part.stop))
+        if not len(mine):
+            continue
+        mine = mine[np.argsort(first[mine], kind="stable")]
+        following = np.searchsorted(first[mine], np.arange(part.start, part.stop), "right")
+        need = found.latencies.prompt[mine[np.minimum(following, len(mine) - 1)]]
+        tokens, free, size = (steps.prompts + steps.decoded)[part], steps.free[part], steps.size[part]
+        chunks = not ((steps.prompts[part] > 0) & (steps.work[part] == 0)).all() if len(tokens) else False
+        budget = tokens.max()
+        full = (size >= size.max()) | (tokens >= _FULL * budget)
+        full |= (steps.work[part] == 0) & (tokens + need > budget) & chunks
+        blocks = (free != UNKNOWN) & (free * found.block < need)
+        reasons[part] = np.where(
+            blocks, TTFT.index("queue_blocks"), np.where(full, TTFT.index("queue_full"), reasons[part])
+        )
+    return reasons
+
+
+def _split_ttft(found: Timeline, begin: I64, token: I64, seen: Bools, prompt: Bools) -> None:
+    """Fill the parts of TTFT: each moment of a request belongs to one, in the order in which it passes them."""
+    steps, lat, parts = found.steps, found.latencies, found.latencies.ttft_parts
+    step = np.append(found.pair_step, 0)
+    known = (lat.start != UNKNOWN) & (lat.ttft != UNKNOWN)
+    parts[known & ~seen, TTFT.index("unrecorded")] = lat.ttft[known & ~seen]
+    rids = np.flatnonzero(known & seen)
+    pulls = found.service.transfers
+    pulled, pull_end = np.full(len(begin), UNKNOWN), np.full(len(begin), UNKNOWN)
+    usable = (pulls.rid >= 0) & (pulls.start != UNKNOWN) & (pulls.end != UNKNOWN)
+    pulled[pulls.rid[usable][::-1]] = pulls.start[usable][::-1]
+    np.maximum.at(pull_end, pulls.rid[usable], pulls.end[usable])
+    closed = np.where(steps.schedule == UNKNOWN, steps.opened, steps.schedule_end)
+    after = steps.cycle[:, P] + steps.cycle[:, D]
+    cursor, stop = lat.start.copy(), plus(lat.start, lat.ttft)
+    place, turn = {name: number for number, name in enumerate(TTFT)}, 0
+    while len(rids):
+        at = step[begin[rids] + turn]
+        last, low = stop[rids], cursor[rids]
+        opened = np.clip(steps.opened[at], low, last)
+        shut = np.clip(closed[at], opened, last)
+        begun = np.clip(steps.start[at], shut, last)
+        end = np.clip(steps.end[at], begun, last)
+        engine = steps.engine[at]
+        if turn == 0:
+            come = np.clip(np.where(lat.arrival[rids] == UNKNOWN, opened, lat.arrival[rids]), low, opened)
+            front = np.where(lat.arrival[rids] == UNKNOWN, place["before"], place["frontend"])
+            parts[rids, front] += come - low
+            _queue(found, rids, engine, come, opened)
+        else:
+            moved = (pulled[rids] != UNKNOWN) & (engine != steps.engine[step[begin[rids] + turn - 1]])
+            pull = np.where(moved, np.clip(pulled[rids], low, opened), opened)
+            back = np.where(moved, np.clip(pull_end[rids], pull, opened), opened)
+            _between(found, rids, engine, low, pull, place)
+            parts[rids, place["transfer"]] += back - pull
+            _queue(found, rids, engine, back, opened)
+        parts[rids, place["batching"]] += shut - opened
+        _between(found, rids, engine, shut, begun, place)
+        tail = np.minimum(after[at], end - begun)
+        own = np.where(prompt[np.minimum(begin[rids] + turn, len(prompt) - 1)], place["prefill"], place["decode"])
+        parts[rids, own] += end - begun - tail
+        parts[rids, place["sampling"]] += tail
+        cursor[rids] = end
+        done = begin[rids] + turn >= token[rids]
+        parts[rids[done], place["output"]] += (last - end)[done]
+        rids, turn = rids[~done], turn + 1
+    assert (parts.sum(axis=1)[known] == lat.ttft[known]).all()
+
+
+def _queue(found: Timeline, rids: I64, engine: I64, low: I64, high: I64) -> None:
+    """Split a wait for the first schedule: until the engine schedules, then by why it did not take the request."""
+    steps, parts = found.steps, found.latencies.ttft_parts
+    for number in np.unique(engine).tolist():
+        mine, part = engine == number, steps.of(number)
+        opened = steps.opened[part]
+        a, b, who = low[mine], high[mine], rids[mine]
+        following = np.searchsorted(opened, a)
+        until = np.minimum(np.where(following < len(opened), opened[np.minimum(following, len(opened) - 1)], b), b)
+        parts[who, TTFT.index("queue_step")] += until - a
+        rest = b - until
+        for reason in (TTFT.index("queue_blocks"), TTFT.index("queue_full")):
+            held = np.flatnonzero(found.queued[part] == reason)
+            shut = np.append(opened[1:], opened[-1:])
+            time = _within(opened[held], np.maximum(shut, opened)[held], until, b)
+            time = np.minimum(time, rest)
+            parts[who, reason] += time
+            rest = rest - time
+        parts[who, TTFT.index("queue_other")] += rest
+
+
+def _between(found: Timeline, rids: I64, engine: I64, low: I64, high: I64, place: dict[str, int]) -> None:
+    """Split a time between the schedules of a request: the engine works for others, or nothing runs."""
+    parts, steps = found.latencies.ttft_parts, found.steps
+    for number in np.unique(engine).tolist():
+        mine, part = engine == number, steps.of(number)
+        work = _within(steps.start[part], steps.end[part], low[mine], high[mine])
+        work = np.minimum(work, high[mine] - low[mine])
+        parts[rids[mine], place["other"]] += work
+        parts[rids[mine], place["bubble"]] += high[mine] - low[mine] - work
+
+
+def _within(start: I64, end: I64, low: I64, high: I64) -> I64:
+    """How much of each ``[low, high)`` the intervals cover, exactly: ns since 1970 are too many for a float."""
+    if not len(start):
+        return np.zeros(len(low), np.int64)
+    since = start.min()
+    return covered_within(start - since, end - since, low - since, high - since)
+
+
+def _split_tpot(found: Timeline, token: I64, last: I64, seen: Bools, prompt: Bools) -> None:
+    """Fill the parts of TPOT: a request takes part in all of a step that it is in, and is left out of the others."""
+    steps, lat, parts = found.steps, found.latencies, found.latencies.tpot_parts
+    rid, step = found.pair_rid, found.pair_step
+    if not len(step):
+        return
+    extra = surcharges(steps)
+    cycle = steps.cycle
+    of_step = np.stack(
+        [cycle[:, F] - extra, extra, cycle[:, P], cycle[:, D], cycle[:, S], cycle[:, B] + cycle[:, I]], axis=1
+    )
+    at = np.arange(len(rid))
+    inside = (at > token[rid]) & (steps.engine[step] == lat.engine[rid]) & ~prompt
+    parts[:, :6] = spread(of_step[step[inside]], rid[inside], len(seen))
+    whole = cycle.sum(axis=1)
+    carries = np.where((steps.prompts > 0) & (steps.work == 0), whole, 0)
+    total, first = np.append(0, np.cumsum(carries)), np.where(token >= 0, step[token], 0)
+    end = step[np.where(seen, last, 0)]
+    same = seen & (steps.engine[first] == steps.engine[end])
+    present = spread(carries[step[inside]][:, None], rid[inside], len(seen))[:, 0]
+    prompts = np.where(same, total[end + 1] - total[np.minimum(first, end) + 1] - present, 0)
+    rest = np.where(seen & (lat.tpot != UNKNOWN), lat.tpot - parts[:, :6].sum(axis=1), 0)
+    parts[:, TPOT.index("prompts")] = np.clip(prompts, 0, np.maximum(rest, 0))
+    parts[:, TPOT.index("preempted")] = rest - parts[:, TPOT.index("prompts")]
+
+
+def surcharges(steps: Steps) -> I64:
+    """What each step with prompts takes longer than the median one that decodes as many requests (by powers of two)."""
+    extra = np.zeros(len(steps), np.int64)
+    decodes = np.where(steps.work == 2, steps.size, steps.decoded)
+    bucket = steps.engine * 64 + np.log2(np.maximum(decodes, 1)).astype(np.int64)
+    for number in np.unique(bucket[steps.work == 1]).tolist():
+        plain = np.flatnonzero((bucket == number) & (steps.work == 2))
+        mixed = np.flatnonzero((bucket == number) & (steps.work == 1))
+        if len(plain) >= _ENOUGH:
+            usual = int(np.median(steps.cycle[plain, F]))
+            extra[mixed] = np.maximum(steps.cycle[mixed, F] - usual, 0)
+    return extra

@@ -1,0 +1,435 @@
+"""The schedule of an inference service, replayed: what TTFT, TPOT and throughput would be if something were different.
+
+The model is read off the steps: how long a forward pass takes by its tokens and its context, how long scheduling,
+sampling and gaps take, how many requests, tokens and blocks fit. It counts only where the unchanged service comes out
+as it was recorded.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
+
+from npu_tui.analysis.service_latency import TTFT, Timeline
+from npu_tui.analysis.service_steps import B, D, F, P, S
+from npu_tui.trace.service import UNKNOWN
+
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+
+LIMIT = 2_000_000
+"""Requests in batches, all batches together, that a replay takes on: some seconds."""
+FAITHFUL = 0.1
+"""How far the replay of the unchanged service may be from the recorded one."""
+MANY = 1 << 40
+"""No limit."""
+_SAMPLE = 20_000
+_FEWEST = 30
+_OFTEN = 5
+
+
+class Cost(Struct, frozen=True):
+    """A forward pass in ns: ``fixed``, and per token of a prompt, decoded token, token of context and their product."""
+
+    fixed: float
+    prompt: float
+    decode: float
+    context: float
+    product: float
+
+    def of(self, work: F64) -> F64:
+        """The times of passes of ``work`` (n, 5)."""
+        times: F64 = work @ np.array([self.fixed, self.prompt, self.decode, self.context, self.product])
+        return times
+
+
+class EngineModel(Struct, frozen=True):
+    """One engine: its cost, times around the forward pass (ns) and limits; ``late`` slows all from a moment on."""
+
+    cost: Cost
+    schedule: float
+    gap: float
+    dispatch: float
+    after: tuple[float, float]
+    seqs: int
+    budget: int
+    chunked: bool
+    blocks: int
+    block: int
+    late: tuple[int, float] = (MANY << 20, 1.0)
+
+
+class ServiceModel(Struct, frozen=True):
+    """A service: its engines, and its requests as columns (n,) by rid of ``rids``.
+
+    ``front`` lies between request and queue; ``pull`` (ns) and ``handover`` between the prefill engine and the decode
+    engine; ``tail`` between a step and its tokens. ``first`` and ``last`` are engines.
+    """
+
+    engines: tuple[EngineModel, ...]
+    rids: I64
+    start: I64
+    front: I64
+    prompt: I64
+    turns: I64
+    growth: F64
+    first: I64
+    last: I64
+    pull: I64
+    handover: I64
+    tail: int
+
+
+class Served(Struct, frozen=True):
+    """What came of it: TTFT (ns) of each request, TPOT (ns a token) of those with several, tokens a second."""
+
+    ttft: F64
+    tpot: F64
+    tokens_per_s: float
+
+    def figures(self) -> dict[str, float]:
+        """The figures that count, by name."""
+        found = {"tokens_per_s": self.tokens_per_s}
+        for name, values in (("ttft", self.ttft), ("tpot", self.tpot)):
+            for share in (50, 99):
+                found[f"{name}_p{share}"] = float(np.percentile(values, share)) if len(values) else 0.0
+        return found
+
+
+def work_of(found: Timeline) -> F64:
+    """What each step computes: 1, tokens of prompts, decoded tokens, context and tokens times context (n, 5)."""
+    steps, n = found.steps, len(found.steps)
+    total = np.append(0, np.cumsum(found.pair_tokens))
+    begin = np.searchsorted(found.pair_rid, found.pair_rid)
+    context = (total[1:] - total[begin]).astype(np.float64)
+    if found.service.transfers.rid.size:  # a decode engine holds a context that it did not compute
+        decodes = np.array([not engine.prefills for engine in found.engines])[steps.engine[found.pair_step]]
+        context += np.where(decodes, found.latencies.prompt[found.pair_rid] * ~_computes(found), 0)
+    kept = np.bincount(found.pair_step, context, n)
+    product = np.bincount(found.pair_step, context * found.pair_tokens, n)
+    return np.stack([np.ones(n), steps.prompts, steps.decoded, kept, product], axis=1)
+
+
+def _computes(found: Timeline) -> npt.NDArray[np.bool_]:
+    """Whether the first engine of each pair's request is the one of the pair."""
+    same: npt.NDArray[np.bool_] = (
+        found.steps.engine[found.latencies.first[found.pair_rid]] == found.steps.engine[found.pair_step]
+    )
+    return same
+
+
+def fitted(work: F64, time: I64) -> Cost:
+    """The cost that fits ``time`` (n,) best by relative error; no part of it is negative."""
+    if len(time) > _SAMPLE:
+        some = np.linspace(0, len(time) - 1, _SAMPLE).astype(np.int64)
+        work, time = work[some], time[some]
+    kept, values = [number for number in range(work.shape[1]) if work[:, number].any()], np.zeros(work.shape[1])
+    weight = 1 / np.maximum(time, 1)
+    while kept:
+        scale = np.abs(work[:, kept]).max(axis=0)
+        found = np.linalg.lstsq(work[:, kept] / scale * weight[:, None], time * weight, rcond=None)[0] / scale
+        if (found >= 0).all():
+            values[kept] = found
+            break
+        kept.pop(int(np.argmin(found * scale)))
+    return Cost(*values.tolist())
+
+
+class Slower(Struct, frozen=True):
+    """Since a moment forward passes take ``factor`` times as long for the same work; what they cost ``before``."""
+
+    since: int
+    factor: float
+    before: Cost
+
+
+def slower_since(found: Timeline) -> Slower | None:
+    """Whether the engines that decode got slower (or faster); None where too few steps tell."""
+    steps = found.steps
+    decode = np.array([not engine.prefills for engine in found.engines] or [False])
+    mine = np.flatnonzero(decode[steps.engine] & (steps.size > 0)) if len(steps) else np.zeros(0, np.int64)
+    if len(mine) < 4 * _FEWEST:
+        return None
+    mine = mine[np.argsort(steps.start[mine], kind="stable")]
+    work, time, start = work_of(found)[mine], steps.cycle[mine, F], steps.start[mine]
+    if len(time) > _SAMPLE:
+        some = np.linspace(0, len(time) - 1, _SAMPLE).astype(np.int64)
+        work, time, start = work[some], time[some], start[some]
+    best = None
+    low, high = 0, len(time)
+    for _ in range(3):  # ever nearer
+        for cut in np.unique(
+            np.linspace(max(low, _FEWEST), min(high, len(time) - _FEWEST), 24).astype(np.int64)
+        ).tolist():
+            cost = fitted(work[:cut], time[:cut])
+            ratio = time / np.maximum(cost.of(work), 1)
+            factor = float(np.median(ratio[cut:]))
+            rest = float(np.abs(ratio[:cut] - 1).sum() + np.abs(ratio[cut:] / factor - 1).sum())
+            if best is None or rest < best[0]:
+                best = rest, cut, factor, cost
+        assert best is not None
+        width = max((high - low) // 16, 2)
+        low, high = best[1] - width, best[1] + width
+    assert best is not None
+    return Slower(int(start[best[1]]), best[2], best[3])
+
+
+def model_of(found: Timeline, slower: Slower | None) -> ServiceModel | None:
+    """The model of ``found``, ``slower`` from a moment on; None where its requests and steps do not make one."""
+    lat, steps = found.latencies, found.steps
+    rids = np.flatnonzero((lat.first >= 0) & (lat.prompt > 0))
+    if not len(rids) or len(found.pair_rid) > LIMIT or len(steps) < _FEWEST:
+        return None
+    work = work_of(found)
+    engines = []
+    costs: dict[bool, Cost] = {}
+    for number, engine in enumerate(found.engines):
+        part = steps.of(number)
+        if part.stop - part.start < _FEWEST:
+            alike = [n for n, other in enumerate(found.engines) if other.prefills == engine.prefills]
+            mine = np.isin(steps.engine, alike) & (steps.size > 0)
+            costs[engine.prefills] = fitted(work[mine], steps.cycle[mine, F])
+        if slower is not None and not engine.prefills:
+            costs[engine.prefills] = slower.before
+        made = _engine(found, number, work, costs.get(engine.prefills))
+        engines.append(made if slower is None or engine.prefills else replace(made, late=(slower.since, slower.factor)))
+    opened = steps.opened
+    first, last = steps.engine[lat.first[rids]], lat.engine[rids]
+    arrival = np.where(lat.arrival[rids] == UNKNOWN, opened[lat.first[rids]], lat.arrival[rids])
+    start = np.where(lat.start[rids] == UNKNOWN, arrival, lat.start[rids])
+    pull, handover = np.zeros(len(rids), np.int64), np.zeros(len(rids), np.int64)
+    moved = first != last
+    if moved.any():
+        ends = np.zeros(len(found.service.rids), np.int64)
+        on_first = steps.engine[found.pair_step] == steps.engine[lat.first[found.pair_rid]]
+        np.maximum.at(ends, found.pair_rid[on_first], steps.end[found.pair_step[on_first]])
+        pull = lat.ttft_parts[rids, TTFT.index("transfer")]
+        began = dict(zip(found.service.transfers.rid.tolist(), found.service.transfers.start.tolist(), strict=True))
+        handover = np.array(
+            [max(began.get(rid, end) - end, 0) for rid, end in zip(rids.tolist(), ends[rids].tolist(), strict=True)]
+        )
+    output = lat.ttft_parts[lat.answered, TTFT.index("output")]
+    turns = np.maximum(lat.turns[rids], 0)
+    growth = np.where(turns > 0, np.maximum(lat.tokens[rids] - 1, turns) / np.maximum(turns, 1), 1.0)
+    tail = int(np.median(output)) if len(output) else 0
+    return ServiceModel(
+        tuple(engines), rids, start, np.maximum(arrival - start, 0), lat.prompt[rids], turns, growth, first, last,
+        pull, handover, tail,
+    )  # fmt: skip
+
+
+def _engine(found: Timeline, number: int, work: F64, cost: Cost | None) -> EngineModel:
+    steps, part = found.steps, found.steps.of(number)
+    mine = np.arange(part.start, part.stop)
+    mine = mine[steps.size[mine] > 0]
+    opened, closed = steps.opened[mine], np.where(steps.schedule == UNKNOWN, steps.opened, steps.schedule_end)[mine]
+    tokens, size = (steps.prompts + steps.decoded)[mine], steps.size[mine]
+    since = opened - np.append(opened[:1], np.maximum.accumulate(steps.end[mine])[:-1])
+    busy = (steps.cycle[mine, B] > 0) & (steps.cycle[mine, -1] == 0)
+    after = steps.cycle[mine, P] + steps.cycle[mine, D]
+    line = np.polyfit(size, after, 1) if len(np.unique(size)) > 1 else np.array([0.0, float(after.mean())])
+    lat = found.latencies
+    came = np.sort(lat.arrival[(lat.first >= part.start) & (lat.first < part.stop) & (lat.arrival != UNKNOWN)])
+    went = np.sort(opened_of(found, part))
+    waiting = np.searchsorted(came, opened, "right") > np.searchsorted(went, opened, "right")
+    budget, most = int(tokens.max()), int(size.max())
+    chunks = found.pair_prompt & (steps.engine[found.pair_step] == number)
+    works = np.unique(steps.work[mine]).tolist()
+    chunked = 1 in works or not (0 in works and 2 in works)
+    several = bool(len(found.pair_rid[chunks]) > len(np.unique(found.pair_rid[chunks])))
+    no_blocks = found.queued[mine] == TTFT.index("queue_blocks")
+    limited = np.count_nonzero((size == most) & waiting & ~no_blocks & (tokens < _NEARLY * budget)) >= _OFTEN
+    several = several and int((tokens == budget).sum()) >= _AT_BUDGET
+    short = bool(no_blocks.any())
+    blocks = found.service.batches.total_blocks
+    known = int(blocks.max()) if len(blocks) and blocks.max() > 0 else 0
+    return EngineModel(
+        cost or fitted(work[mine], steps.cycle[mine, F]), float(np.median(steps.cycle[mine, S])),
+        float(np.median(np.maximum(since[busy], 0))) if busy.any() else 0.0,
+        float(np.median(np.maximum(steps.start[mine] - closed, 0))), (float(line[1]), float(line[0])),
+        most if limited else MANY, budget if several or not chunked else MANY, chunked or several,
+        known if short and known else MANY, found.block,
+    )  # fmt: skip
+
+
+_NEARLY = 0.9
+_AT_BUDGET = 3
+"""So many batches of the same most tokens are a limit, not chance."""
+
+
+def opened_of(found: Timeline, part: slice) -> I64:
+    """When the first schedule of each request of the steps ``part`` was."""
+    first = found.latencies.first
+    moments: I64 = found.steps.opened[first[(first >= part.start) & (first < part.stop)]]
+    return moments
+
+
+def replayed(model: ServiceModel) -> Served:
+    """Run ``model``: first the engines that a request begins on, then those that it is handed to."""
+    n = len(model.rids)
+    given, ended = np.zeros(n), np.zeros(n)
+    ready = (model.start + model.front).astype(np.float64)
+    moved = model.first != model.last
+    for number, engine in enumerate(model.engines):
+        mine = np.flatnonzero(model.first == number)
+        _run(engine, model, mine, ready, moved, given, ended)
+    ready = np.where(moved, ended + model.handover + model.pull, ready)
+    for number, engine in enumerate(model.engines):
+        mine = np.flatnonzero(moved & (model.last == number))
+        _run(engine, model, mine, ready, np.zeros(n, bool), given, ended)
+    tokens = np.rint(model.turns * model.growth) + 1
+    several = model.turns > 0
+    wall = float(ended.max() - model.start.min())
+    return Served(
+        given + model.tail - model.start, ((ended - given) / np.maximum(tokens - 1, 1))[several],
+        float(tokens.sum()) / max(wall, 1) * 1e9,
+    )  # fmt: skip
+
+
+def _run(
+    engine: EngineModel,
+    model: ServiceModel,
+    mine: I64,
+    ready: F64,
+    leaves: npt.NDArray[np.bool_],
+    given: F64,
+    ended: F64,
+) -> None:
+    """Run the requests ``mine`` on ``engine``; those who leave after their prompt have an end and no token there."""
+    order = mine[np.argsort(ready[mine], kind="stable")]
+    came, place = ready[order].tolist(), 0
+    handed = (model.first != model.last) & ~leaves
+    # left of the prompt, steps left, context, blocks, request, growth; a request that was handed over decodes at once
+    rows = [
+        [
+            1 if handed[r] else int(model.prompt[r]),
+            int(model.turns[r]),
+            float(model.prompt[r] - 1) if handed[r] else 0.0,
+            0,
+            r,
+            float(model.growth[r]),
+        ]
+        for r in order.tolist()
+    ]
+    waiting: deque[list[float]] = deque()
+    running: list[list[float]] = []
+    cost, block, limited = engine.cost, engine.block, engine.blocks < MANY
+    free, time = engine.blocks, 0.0
+    while place < len(rows) or waiting or running:
+        if not waiting and not running:
+            time = max(time, came[place])
+        while place < len(rows) and came[place] <= time:
+            waiting.append(rows[place])
+            place += 1
+        budget, evicted = engine.budget, False
+        chosen: list[tuple[list[float], int]] = []
+        prompts_first = not engine.chunked and waiting and len(running) < engine.seqs and (
+            not limited or -(-int(waiting[0][0]) // block) <= free)  # fmt: skip
+        if not prompts_first:
+            for row in list(running):
+                if budget <= 0:
+                    break
+                if limited and row not in running:
+                    continue
+                count = min(int(row[0]), budget) if row[0] > 0 else 1
+                if limited:
+                    need = int(-(-(row[2] + count) // block) - row[3])
+                    while need > free and row in running:
+                        victim = running.pop()
+                        chosen = [one for one in chosen if one[0] is not victim]
+                        free += int(victim[3])
+                        victim[0], victim[2], victim[3] = max(victim[2], 1), 0.0, 0
+                        waiting.appendleft(victim)
+                        evicted = True
+                    if row not in running:
+                        continue
+                    if need > 0:
+                        free, row[3] = free - need, row[3] + need
+                chosen.append((row, count))
+                budget -= count
+        while (
+            (engine.chunked or prompts_first) and not evicted and waiting and budget > 0 and len(running) < engine.seqs
+        ):
+            row = waiting[0]
+            if not engine.chunked and chosen and row[0] > budget:
+                break
+            count = min(int(row[0]), budget) if engine.chunked else int(row[0])
+            if limited:
+                need = int(-(-(row[2] + count) // block) - row[3])
+                if need > free:
+                    break
+                free, row[3] = free - need, row[3] + need
+            waiting.popleft()
+            running.append(row)
+            chosen.append((row, count))
+            budget -= count
+        prompts = sum(count for row, count in chosen if row[0] > 0 and not (handed[row[4]] and row[0] == 1))
+        decoded = sum(count for _, count in chosen) - prompts
+        context = product = 0.0
+        for row, count in chosen:
+            context += row[2] + count
+            product += (row[2] + count) * count
+        forward = (
+            cost.fixed + cost.prompt * prompts + cost.decode * decoded + cost.context * context + cost.product * product
+        )
+        if time >= engine.late[0]:
+            forward *= engine.late[1]
+        end = time + engine.schedule + engine.dispatch + forward + engine.after[0] + engine.after[1] * len(chosen)
+        if not chosen:  # what waits is larger than all that the engine has: it comes to nothing
+            return
+        for row, count in chosen:
+            request = int(row[4])
+            if row[0] > 0:
+                row[0] -= count
+                row[2] += count
+                if row[0] <= 0:
+                    if leaves[request]:
+                        ended[request] = end
+                    elif not given[request]:
+                        given[request] = ended[request] = end
+                    else:
+                        row[1] -= 1
+                        ended[request] = end
+            else:
+                row[1] -= 1
+                row[2] += row[5]
+                ended[request] = end
+            if row[0] <= 0 and (row[1] <= 0 or leaves[request]):
+                running.remove(row)
+                free += int(row[3])
+        time = end + engine.gap
+
+
+def reproduces(model: ServiceModel, found: Timeline) -> float:
+    """The largest relative error of the figures of the unchanged ``model``, replayed, against the recording."""
+    lat = found.latencies
+    served, real = replayed(model).figures(), {}
+    for name, values in (("ttft", lat.ttft[lat.answered]), ("tpot", lat.per_token(lat.decoded))):
+        for share in (50, 99):
+            real[f"{name}_p{share}"] = float(np.percentile(values, share)) if len(values) else 0.0
+    return max(abs(served[name] - value) / value for name, value in real.items() if value)
+
+
+def with_engines(model: ServiceModel, **values: object) -> ServiceModel:
+    """``model`` with other ``values`` of all of its engines."""
+    return replace(model, engines=tuple(replace(engine, **values) for engine in model.engines))
+
+
+def twice(model: ServiceModel) -> ServiceModel:
+    """``model`` with a second instance: each takes every other request."""
+    count, order = len(model.engines), np.argsort(model.start, kind="stable")
+    second = np.zeros(len(order), np.int64)
+    second[order] = np.arange(len(order)) % 2 * count
+    return replace(model, engines=model.engines * 2, first=model.first + second, last=model.last + second)
+
+
+def evenly(model: ServiceModel, engines: I64) -> ServiceModel:
+    """``model`` with its requests in turn on ``engines``, in order of arrival."""
+    last = model.last.copy()
+    on_them = np.flatnonzero(np.isin(last, engines))
+    last[on_them[np.argsort(model.start[on_them], kind="stable")]] = engines[np.arange(len(on_them)) % len(engines)]
+    return replace(model, first=np.where(model.first == model.last, last, model.first), last=last)

@@ -1,0 +1,274 @@
+"""Engines of an inference service and their steps: what each step did, and what all time of an engine went to.
+
+A pass of an engine is a schedule and an execution in batch.csv, repeated by each tensor parallel worker. They belong
+together where they hold the same requests; ``batch_id`` of the tool joins nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.trace.service import DUMMY, EXECUTE, PREFILL, SCHEDULE, UNKNOWN, Service
+
+I64 = npt.NDArray[np.int64]
+U64 = npt.NDArray[np.uint64]
+
+WORK = "prefill", "mixed", "decode", "dummy"
+CYCLE = "schedule", "forward", "sampling", "draft", "bubble", "idle"
+"""What the time from the end of one step to the end of the next goes to, in the order of ``Steps.cycle``."""
+S, F, P, D, B, I = range(6)  # noqa: E741
+_SAME_ENGINE = 0.5
+
+
+class Steps(Struct, eq=False):
+    """The steps of all engines by engine and time, (n,) each; moments and lengths in ns.
+
+    ``row`` is the execution in ``Service.batches``, ``schedule`` the start of the schedule before it (UNKNOWN: none).
+    ``work`` is an index of ``WORK``. ``cycle`` (n, 6) sums up to the time since the step before: the schedule that no
+    execution covers, forward, sampling (what follows the forward pass), draft, bubble while requests waited or ran, and
+    idle time without any. ``prompts`` are tokens of prompts, ``decoded`` those of decodes. ``free`` blocks are those
+    after scheduling.
+    """
+
+    engine: I64
+    row: I64
+    start: I64
+    end: I64
+    schedule: I64
+    schedule_end: I64
+    work: I64
+    size: I64
+    prompts: I64
+    decoded: I64
+    free: I64
+    allocated: I64
+    cycle: I64
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def of(self, engine: int) -> slice:
+        """The steps of ``engine``."""
+        return slice(*np.searchsorted(self.engine, (engine, engine + 1)).tolist())
+
+    @property
+    def opened(self) -> I64:
+        """When each step first held its requests: the start of its schedule, else of its execution."""
+        return np.where(self.schedule == UNKNOWN, self.start, np.minimum(self.schedule, self.start))
+
+
+class Engine(Struct, frozen=True):
+    """One engine: its DP rank (None: unknown), its processes, and whether it only computes prompts."""
+
+    rank: int | None
+    processes: tuple[str, ...]
+    prefills: bool
+
+
+def keys_of(service: Service) -> U64:
+    """A number for the requests of each batch, the same for the same requests at the same turn; 0 is none."""
+    members = service.members
+    mixed = members.rid.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    for column in (members.iter, members.phase, members.tokens):
+        mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9) + column.astype(np.uint64)
+    mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x94D049BB133111EB)
+    total = np.append(np.uint64(0), np.cumsum(mixed))
+    keys: U64 = total[members.offset[1:]] - total[members.offset[:-1]]
+    return keys
+
+
+def engines_of(service: Service, keys: U64) -> tuple[list[Engine], I64]:
+    """The engines, and which of them each process (a code of ``Service.texts``) belongs to (-1: none)."""
+    batches = service.batches
+    passes = np.isin(batches.passes, (SCHEDULE, EXECUTE))
+    processes, rows = np.unique(batches.process[passes], return_counts=True)
+    known = np.flatnonzero(passes & (keys > 0))
+    order = known[np.lexsort((batches.process[known], keys[known]))]
+    same = keys[order][1:] == keys[order][:-1]
+    pairs = np.stack([batches.process[order][:-1][same], batches.process[order][1:][same]])
+    group = {process: process for process in processes.tolist()}
+    count = dict(zip(processes.tolist(), rows.tolist(), strict=True))
+    for (one, other), shared in zip(*_counted(pairs), strict=True):
+        if one != other and shared >= _SAME_ENGINE * min(count[one], count[other]) / 2:
+            joined = group[other]
+            group = {process: group[one] if of == joined else of for process, of in group.items()}
+    found: list[tuple[int | None, list[int], bool]] = []
+    for leader in sorted(set(group.values())):
+        members = [process for process, of in group.items() if of == leader]
+        mine = passes & np.isin(batches.process, members)
+        ranks = batches.dp_rank[mine & (batches.dp_rank != UNKNOWN)]
+        kinds = batches.kind[mine & (batches.kind != DUMMY)]
+        if (batches.passes[mine] == EXECUTE).any():
+            prefills = bool(len(kinds) and (kinds == PREFILL).all())
+            found.append((int(ranks[0]) if len(ranks) else None, members, prefills))
+    found.sort(key=lambda engine: (not engine[2], -1 if engine[0] is None else engine[0]))
+    some_decode = any(not prefills for _, _, prefills in found)
+    of = np.full(max(len(service.texts), 1), -1)
+    engines = []
+    for number, (rank, members, prefills) in enumerate(found):
+        of[members] = number
+        names = tuple(service.text(process) for process in members)
+        engines.append(Engine(rank, names, prefills and some_decode and bool(len(service.transfers))))
+    return engines, of
+
+
+def _counted(pairs: I64) -> tuple[list[list[int]], list[int]]:
+    values, counts = np.unique(pairs, axis=1, return_counts=True)
+    return values.T.tolist(), counts.tolist()
+
+
+def steps_of(service: Service, keys: U64, of_process: I64) -> Steps:
+    """The steps of all engines, without what a cycle went to while no request was there (``with_idle``)."""
+    batches = service.batches
+    engine = np.where(batches.process >= 0, of_process[batches.process], -1)
+    executions = np.flatnonzero((batches.passes == EXECUTE) & (engine >= 0) & (batches.start != UNKNOWN))
+    executions = executions[(batches.end[executions] != UNKNOWN)]
+    lead = np.zeros(len(of_process), bool)
+    for number in np.unique(engine[executions]).tolist():  # the workers of an engine repeat its steps
+        processes, rows = np.unique(batches.process[executions[engine[executions] == number]], return_counts=True)
+        lead[processes[np.argmax(rows)]] = True
+    executions = executions[lead[batches.process[executions]]]
+    row = executions[np.lexsort((batches.end[executions], batches.start[executions], engine[executions]))]
+    number = engine[row]
+    schedule = _schedules(service, keys, engine, row)
+    has = schedule >= 0
+    start, end = batches.start[row], batches.end[row]
+    blocks = {
+        name: np.where(has, getattr(batches, name)[schedule], UNKNOWN) for name in ("free_blocks", "allocated_blocks")
+    }
+    if len(np.unique(number)) == 1 and len(service.kv_blocks):
+        at = np.searchsorted(service.kv_blocks.time, start, "right") - 1
+        for name, values in blocks.items():
+            other = np.where(at >= 0, getattr(service.kv_blocks, name)[at], UNKNOWN)
+            blocks[name] = np.where(values == UNKNOWN, other, values)
+    prompts, decoded, size = _work(service, row)
+    work = np.where(prompts > 0, np.where(decoded > 0, 1, 0), np.where(size > 0, 2, 3))
+    steps = Steps(
+        number, row, start, end, np.where(has, batches.start[schedule], UNKNOWN),
+        np.where(has, batches.end[schedule], UNKNOWN), work, size, prompts, decoded,
+        blocks["free_blocks"], blocks["allocated_blocks"], np.zeros((len(row), len(CYCLE)), np.int64),
+    )  # fmt: skip
+    _cycles(service, steps)
+    return steps
+
+
+def _schedules(service: Service, keys: U64, engine: I64, row: I64) -> I64:
+    """The row of the last schedule of the same requests that began before each execution ended; -1 without one."""
+    batches = service.batches
+    schedules = np.flatnonzero((batches.passes == SCHEDULE) & (keys > 0) & (batches.start != UNKNOWN))
+    if not len(schedules):
+        return np.full(len(row), -1)
+    both = np.append(schedules, row)
+    _, key = np.unique(keys[both] + engine[both].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15), return_inverse=True)
+    time = np.append(batches.start[schedules], batches.end[row])
+    rank = np.empty(len(both), np.int64)
+    rank[np.argsort(time, kind="stable")] = np.arange(len(both))
+    place = key.ravel().astype(np.int64) * len(both) + rank
+    first = np.argsort(place[: len(schedules)], kind="stable")
+    at = np.searchsorted(place[: len(schedules)][first], place[len(schedules) :]) - 1
+    found = schedules[first[np.maximum(at, 0)]]
+    same = (at >= 0) & (key.ravel()[first[np.maximum(at, 0)]] == key.ravel()[len(schedules) :]) & (keys[row] > 0)
+    return np.where(same, found, -1)
+
+
+def _work(service: Service, row: I64) -> tuple[I64, I64, I64]:
+    """Tokens of prompts and of decodes, and the requests, of the batches ``row``."""
+    members, batches = service.members, service.batches
+    tokens = np.where(members.tokens == UNKNOWN, 1, members.tokens)
+    prompt = np.append(0, np.cumsum(np.where(is_prompt(service), tokens, 0)))
+    both = np.append(0, np.cumsum(tokens))
+    first, last = members.offset[row], members.offset[row + 1]
+    prompts = prompt[last] - prompt[first]
+    listed = [prompts, both[last] - both[first] - prompts, last - first]
+    columns = [batches.prefill_tokens[row], batches.decode_tokens[row], batches.size[row]]
+    found = [np.where((of == 0) & (column > 0), column, of) for of, column in zip(listed, columns, strict=True)]
+    return found[0], found[1], found[2]
+
+
+def is_prompt(service: Service) -> npt.NDArray[np.bool_]:
+    """Whether each member of a batch computes (part of) its prompt: by its type, else by its turn and tokens."""
+    members = service.members
+    guess = (members.iter == 0) | (members.tokens > _FEW)
+    prompt: npt.NDArray[np.bool_] = np.where(members.phase == UNKNOWN, guess, members.phase == 0)
+    return prompt
+
+
+_FEW = 16
+"""More tokens than one request decodes in a step, drafts included."""
+
+
+def _cycles(service: Service, steps: Steps) -> None:
+    """Fill ``steps.cycle`` but for idle time."""
+    n = len(steps)
+    same = np.append(False, steps.engine[1:] == steps.engine[:-1])
+    before = np.where(same, np.append(0, steps.end[:-1]), steps.opened)
+    for number in np.unique(steps.engine).tolist():  # the end of a step that another one outlasts is no end
+        part = steps.of(number)
+        before[part] = np.append(before[part][:1], np.maximum.accumulate(steps.end[part])[:-1])
+    end = np.maximum(steps.end, before)
+    begin = np.clip(steps.start, before, end)
+    opened = np.clip(steps.opened, before, begin)
+    closed = np.clip(np.where(steps.schedule == UNKNOWN, opened, steps.schedule_end), opened, begin)
+    after, draft = _after_forward(service, steps)
+    after = np.minimum(after, end - begin)
+    draft = np.minimum(draft, after)
+    steps.cycle[:, S] = closed - opened
+    steps.cycle[:, F] = end - begin - after
+    steps.cycle[:, P] = after - draft
+    steps.cycle[:, D] = draft
+    steps.cycle[:, B] = (opened - before) + (begin - closed)
+    assert n == 0 or (steps.cycle.sum(axis=1) == end - before).all()
+
+
+def _after_forward(service: Service, steps: Steps) -> tuple[I64, I64]:
+    """Time of each execution after its forward pass, and what of it the draft model took; 0 where nothing tells."""
+    after, draft = np.zeros(len(steps), np.int64), np.zeros(len(steps), np.int64)
+    process = service.batches.process[steps.row]
+    forwards = service.forwards
+    for code in np.unique(process).tolist():
+        mine, theirs = np.flatnonzero(process == code), np.flatnonzero(forwards.process == code)
+        if not len(theirs):
+            continue
+        at = np.searchsorted(forwards.start[theirs], steps.end[mine]) - 1
+        inside = (at >= 0) & (forwards.start[theirs][at] >= steps.start[mine])
+        after[mine] = np.where(inside, np.maximum(steps.end[mine] - forwards.end[theirs][at], 0), 0)
+    drafts, members = service.spec_decodes, service.members
+    if len(drafts) and len(members):
+        wide = np.int64(1) << 32
+        known = drafts.draft != UNKNOWN
+        turns, first = np.unique(drafts.rid[known] * wide + drafts.iter[known], return_index=True)
+        turn = members.rid * wide + members.iter
+        at = np.minimum(np.searchsorted(turns, turn), max(len(turns) - 1, 0))
+        took = np.where(turns[at] == turn, drafts.draft[known][first[at]], 0) if len(turns) else np.zeros(len(turn))
+        longest = np.zeros(len(service.batches), np.int64)
+        np.maximum.at(longest, members.batch, took.astype(np.int64))
+        draft = longest[steps.row]
+    return after, draft
+
+
+def with_idle(steps: Steps, engine: int, came: I64, left: I64) -> None:
+    """Move the time of ``engine`` without any request from bubble to idle: when each ``came`` to it and ``left`` it."""
+    part = steps.of(engine)
+    if not len(came):
+        return
+    opened, end = steps.opened[part], np.maximum.accumulate(steps.end[part])
+    came, left = np.sort(came), np.sort(left)
+    before = end[:-1]
+    present = np.searchsorted(came, before, "right") - np.searchsorted(left, before, "right")
+    following = came[np.minimum(np.searchsorted(came, before, "right"), len(came) - 1)]
+    following = np.where(following > before, following, opened[1:])
+    idle = np.clip(np.minimum(following, np.maximum(opened[1:], before)) - before, 0, steps.cycle[part][1:, B])
+    idle = np.where(present > 0, 0, idle)
+    cycle = steps.cycle[part]
+    cycle[1:, I] = idle
+    cycle[1:, B] -= idle
+
+
+def spread(amounts: I64, of: I64, count: int) -> I64:
+    """The sums of the rows of ``amounts`` (n, k) by their group ``of`` (n,), exact: (count, k)."""
+    sums = np.zeros((count, amounts.shape[1]), np.int64)
+    for column in range(amounts.shape[1]):
+        sums[:, column] = np.bincount(of, amounts[:, column], count).astype(np.int64) if len(of) else 0
+    return sums

@@ -1,0 +1,143 @@
+"""What rules about an inference service read, and what they return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.analysis.service_latency import TPOT, TTFT, Latencies, Timeline
+from npu_tui.analysis.service_replay import (
+    FAITHFUL,
+    Served,
+    ServiceModel,
+    Slower,
+    model_of,
+    replayed,
+    reproduces,
+    slower_since,
+)
+from npu_tui.analysis.thresholds import Threshold, Thresholds
+from npu_tui.rules.model import Kind
+from npu_tui.rules.rule import Skipped
+from npu_tui.trace.message import Message
+from npu_tui.trace.once import once
+
+I64 = npt.NDArray[np.int64]
+
+SHARE = Threshold("service_share", 0.15)
+TAIL_SHARE = Threshold("service_tail_share", 0.30)
+SLOWER = Threshold("service_slower", 1.15)
+Remedy = Callable[[ServiceModel], ServiceModel]
+
+
+class Draft(Struct, frozen=True):
+    """What a rule found: ``share`` of TTFT or TPOT, of all or of the slowest tenth, where it is larger.
+
+    ``cost`` (requests,) is what each request lost by it, ns, and ``blame`` (steps,) how much each batch shows it.
+    ``remedy`` takes it out of the replayed service.
+    """
+
+    share: float
+    title: Message
+    detail: Message
+    cost: I64
+    blame: I64
+    remedy: Remedy | None = None
+    advice: tuple[str, ...] = ()
+
+
+class ServiceRule(Kind, frozen=True, kw_only=True):
+    """A rule about a service."""
+
+    check: Callable[[ServiceFacts], Draft | Skipped | None]
+
+
+class ServiceFacts:
+    """What rules read: the requests, their parts, and the model of the service, which is built once."""
+
+    def __init__(self, found: Timeline, limits: Thresholds) -> None:
+        self.found, self.limits = found, limits
+        self.latencies: Latencies = found.latencies
+        self.answered, self.decoded = self.latencies.answered, self.latencies.decoded
+        per_token = self.latencies.per_token(self.decoded)
+        self.slow_first = self._slowest(self.answered, self.latencies.ttft[self.answered])
+        self.slow_tokens = self._slowest(self.decoded, per_token)
+
+    @staticmethod
+    def _slowest(rids: I64, values: npt.NDArray[np.generic]) -> I64:
+        tenth: I64 = rids[np.argsort(values, kind="stable")][-max(len(rids) // 10, 1) :]
+        return tenth
+
+    def first(self, *parts: str) -> tuple[float, float]:
+        """The share of ``parts`` of TTFT: of all requests, and of the slowest tenth."""
+        places = [TTFT.index(part) for part in parts]
+        lat = self.latencies
+        return self.shares(lat.ttft_parts[:, places].sum(axis=1), lat.ttft, self.answered, self.slow_first)
+
+    def tokens(self, *parts: str) -> tuple[float, float]:
+        """The share of ``parts`` of TPOT, as ``first``."""
+        places = [TPOT.index(part) for part in parts]
+        lat = self.latencies
+        return self.shares(lat.tpot_parts[:, places].sum(axis=1), lat.tpot, self.decoded, self.slow_tokens)
+
+    @staticmethod
+    def shares(part: I64, whole: I64, every: I64, slow: I64) -> tuple[float, float]:
+        """The share of ``part`` in ``whole`` of the requests ``every`` and ``slow``."""
+        found = [float(part[rids].sum() / max(whole[rids].sum(), 1)) for rids in (every, slow)]
+        return found[0], found[1]
+
+    def cost(self, first: tuple[str, ...] = (), tokens: tuple[str, ...] = ()) -> I64:
+        """What every request spent in parts of TTFT and of the time after it, ns."""
+        lat = self.latencies
+        cost: I64 = lat.ttft_parts[:, [TTFT.index(part) for part in first]].sum(axis=1)
+        cost += lat.tpot_parts[:, [TPOT.index(part) for part in tokens]].sum(axis=1)
+        return cost
+
+    def waiting(self, part: str) -> float:
+        """How many requests wait for ``part`` on average, on the engine where most do, while it has any to serve."""
+        lat, steps, most = self.latencies, self.found.steps, 0.0
+        for number in range(len(self.found.engines)):
+            mine = (steps.engine[np.maximum(lat.first, 0)] == number) & (lat.first >= 0)
+            busy = int(steps.cycle[steps.of(number)][:, :-1].sum())
+            most = max(most, float(lat.ttft_parts[mine, TTFT.index(part)].sum()) / max(busy, 1))
+        return most
+
+    def notable(self, shares: tuple[float, float]) -> bool:
+        """Whether a part is more than what a healthy service has."""
+        return shares[0] >= self.limits[SHARE] or shares[1] >= self.limits[TAIL_SHARE]
+
+    @once
+    def slower(self) -> Slower | None:
+        """Since when the model is slower; None where it is not."""
+        found = slower_since(self.found)
+        return None if found is None or found.factor < self.limits[SLOWER] else found
+
+    @once
+    def model(self) -> ServiceModel | None:
+        """The model of the service where its replay gives what was recorded."""
+        model = model_of(self.found, self.slower)
+        return model if model is not None and reproduces(model, self.found) <= FAITHFUL else None
+
+    def after(self, remedy: Remedy) -> Served | None:
+        """The service with ``remedy``; None where it cannot be replayed."""
+        return None if self.model is None else replayed(remedy(self.model))
+
+    def serving(self) -> list[int]:
+        """The engines that give tokens."""
+        return [number for number, engine in enumerate(self.found.engines) if not engine.prefills]
+
+
+def figures_of(facts: ServiceFacts) -> dict[str, float]:
+    """TTFT and TPOT as recorded at some percentiles (ns), and tokens a second."""
+    lat = facts.latencies
+    found = {}
+    for name, values in (("ttft", lat.ttft[facts.answered]), ("tpot", lat.per_token(facts.decoded))):
+        for share in (50, 90, 99):
+            found[f"{name}_p{share}"] = float(np.percentile(values, share)) if len(values) else float("nan")
+    known = facts.answered
+    wall = (facts.found.steps.end.max() - lat.start[known].min()) if len(known) and len(facts.found.steps) else 0
+    found["tokens_per_s"] = float(lat.tokens[known].clip(0).sum() / wall * 1e9) if wall > 0 else float("nan")
+    return found
