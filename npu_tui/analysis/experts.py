@@ -8,6 +8,7 @@ Source: the operators of CANN (aclnnGroupedMatmulV4, aclnnMoeDistributeDispatch)
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -56,8 +57,9 @@ class Exchanges(Struct, frozen=True, eq=False):
 class ExpertPass(Struct, frozen=True, gc=False):
     """What one MoE layer of one pass did for its experts; times in ns, -1 where there is none.
 
-    ``work`` is the time of the products, which lie between ``start`` and ``end`` and compute ``tokens`` rows. The
-    exchanges before (``sent``) and after (``back``) them include the waits for other ranks, and ``fused`` products do.
+    ``work`` is the time of the products, which lie from ``start`` to ``end`` and compute ``tokens`` rows, ``beside`` that
+    of other kernels between the exchanges. The exchanges before (``sent``) and after (``back``) include the waits
+    for other ranks, and ``fused`` products do. No kernel runs for ``idle`` between the products and ``back``.
     """
 
     layer: int
@@ -71,6 +73,8 @@ class ExpertPass(Struct, frozen=True, gc=False):
     back_start: int
     back_end: int
     fused: bool = False
+    beside: int = 0
+    idle: int = 0
 
 
 class Pace(Struct, frozen=True):
@@ -132,8 +136,32 @@ def expert_passes(kernels: KernelTable, exchanges: Exchanges, borders: I64, back
     pass_of = np.searchsorted(np.sort(np.concatenate((borders, ends))), start[first], "right")
     layer = _layers(pass_of, backward[items[first]])
     tokens = _tokens(kernels.shapes)[kernels.shapes.code[items[first]]]
-    rows = (layer, backward[items[first]], start[first], end, work, tokens, *times, np.full(len(first), whole))
+    others, at = _between(kernels, times)
+    beside = np.bincount(at, kernels.duration[others], len(first)).astype(np.int64)
+    late = kernels.start[others] >= end[at]
+    idle = times[2] - end - np.bincount(at[late], kernels.duration[others[late]], len(first)).astype(np.int64)
+    idle = np.where(has_back, np.maximum(idle, 0), 0)
+    known = np.full(len(first), whole)
+    rows = (layer, backward[items[first]], start[first], end, work, tokens, *times, known, beside, idle)
     return [ExpertPass(*row) for row in zip(*(column.tolist() for column in rows), strict=True)]
+
+
+def _between(kernels: KernelTable, times: I64) -> tuple[I64, I64]:
+    """The kernels that are no products and no exchanges, and lie between the two of a layer; and which layer that is.
+
+    ``times`` (4, layers) begin and end the exchange before and after, -1 where there is none.
+    """
+    known = np.flatnonzero((times[0] >= 0) & (times[2] >= 0))
+    other = np.flatnonzero(~_of_experts(kernels))
+    at = np.searchsorted(times[1][known], kernels.start[other], "right") - 1
+    other, at = other[at >= 0], known[at[at >= 0]]
+    inside = kernels.start[other] < times[2][at]
+    return other[inside], at[inside]
+
+
+def _of_experts(kernels: KernelTable) -> Bools:
+    """Which kernels compute for experts or exchange their tokens."""
+    return _named(kernels, _PRODUCT) | _named(kernels, _FUSED) | _named(kernels, _EXCHANGE)
 
 
 def _serving(start: I64, exchanges: Exchanges) -> Bools:
@@ -206,9 +234,14 @@ def _layers(pass_of: I64, backward: Bools) -> I64:
     return layer
 
 
-def paces(kernels: KernelTable) -> tuple[Pace, ...]:
-    """How long the kinds of kernels take that compute most beside experts: of a slow device all of them take longer."""
-    other = ~(_named(kernels, _PRODUCT) | _named(kernels, _FUSED) | _named(kernels, _EXCHANGE))
+def paces(kernels: KernelTable, passes: Sequence[ExpertPass]) -> tuple[Pace, ...]:
+    """How long the kinds of kernels take that compute most outside of the layers of ``passes``.
+
+    On a slow device all of them take longer. What stands between products depends on tokens as they do.
+    """
+    times = np.array([(row.sent_start, row.sent_end, row.back_start, row.back_end) for row in passes], np.int64)
+    other = ~_of_experts(kernels)
+    other[_between(kernels, times.reshape(-1, 4).T)[0]] = False
     items = np.flatnonzero(other & (kernels.type.code >= 0))
     if not len(items):
         return ()

@@ -72,8 +72,9 @@ def excess_of(job: Job, balance: Balance) -> F64:
     return values
 
 
-_UNEVEN = 1.1
-"""A layer whose longest ranks take fewer times the mean than this is loaded evenly, but for chance."""
+_UNEVEN, _CHANCE = 1.1, 0.05
+"""A layer whose longest ranks take fewer times the mean than this is loaded evenly, but for chance. Of many ranks the
+longest is further away: of normal times, by as many standard deviations as the root of twice the logarithm."""
 _MOSTLY, _STEADY, _MUCH, _NEARLY_ALL = 0.5, 0.6, 0.25, 0.9
 
 
@@ -110,6 +111,10 @@ def hot_experts(job: Job) -> Hot | None:
     ranks = order[: int(np.searchsorted(np.cumsum(by_rank[order]), _NEARLY_ALL * total)) + 1].tolist()
     steady = sum(int(load.by_rank.max()) for load in layers)
     kind = "several" if steady >= _STEADY * total else "turns"
+    met = np.bincount(balance.row, minlength=len(balance.cost))
+    chance = 1 + _CHANCE * float(np.sqrt(2 * np.log(max(met.max(), 2))))
+    if kind == "turns" and max(load.uneven for load in layers) < chance:
+        return None
     if by_rank[ranks[0]] >= _MOSTLY * total:
         kind, ranks = "one", ranks[:1]
     own = [load for load in layers if load.slowest == ranks[0]]

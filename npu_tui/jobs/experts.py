@@ -18,8 +18,6 @@ from npu_tui.jobs.model import RankProfile
 
 _PACED = 0.03
 """A device whose other kernels take this share longer than on the median rank is slow, and its experts too."""
-_SAME_TOKENS = 1.02
-"""Ranks that compute up to this many times the rows of their mean are loaded evenly."""
 
 
 class Balance(Struct, frozen=True, eq=False):
@@ -58,19 +56,16 @@ def balance_of(ranks: Sequence[RankProfile], blamed: Blame) -> Balance | None:
     rows = _met(ranks, blamed)
     if rows is None:
         return None
-    rank, arrival, layer, work, tokens, begun, end = rows
+    rank, arrival, layer, work, beside, idle, tokens, begun, end = rows
     row = blamed.row[arrival]
     pace = _pace(ranks)
     count = np.bincount(row, minlength=len(blamed))
     fair = work / pace[rank]
     mean = np.bincount(row, fair, len(blamed)) / np.maximum(count, 1)
     less = np.where(count[row] > 1, (fair - mean[row]) * pace[rank], 0.0)
-    known = np.bincount(row, tokens < 0, len(blamed)) == 0
-    most, usual = np.zeros(len(blamed)), np.bincount(row, tokens, len(blamed)) / np.maximum(count, 1)
-    np.maximum.at(most, row, tokens)
-    alike = known & (most <= _SAME_TOKENS * usual)
-    less[alike[row]] = 0.0  # what takes longer with as many tokens is no matter of experts
-    idle = blamed.met.table.start[blamed.call[arrival]] - end
+    # Activations and permutations between the products grow with them: as much as they did in all passes.
+    others = beside - (np.bincount(row, beside, len(blamed)) / np.maximum(count, 1))[row]
+    less *= 1 + min(max(float((others * less).sum() / max((less * less).sum(), 1.0)), 0.0), 1.0)
     least = np.full(len(blamed), np.iinfo(np.int64).max)
     np.minimum.at(least, row, idle)
     # A rank that stands still between its products and the exchange would come no sooner with less to compute.
@@ -85,13 +80,13 @@ def balance_of(ranks: Sequence[RankProfile], blamed: Blame) -> Balance | None:
     order = np.lexsort((work, row))
     slowest = np.full(len(blamed), -1)
     slowest[row[order]] = rank[order]
-    padded = bool((known & (most == usual))[np.unique(row)].all())
+    padded = bool((tokens >= 0).all()) and len(np.unique(tokens)) == 1
     times = np.bincount(row, work, len(blamed)) / np.maximum(count, 1)
     return Balance(rank, row, arrival, layer, work, tokens, begun, end, even, times, sooner, slowest, padded)
 
 
 def _met(ranks: Sequence[RankProfile], blamed: Blame) -> tuple[I64, ...] | None:
-    """Place of the rank, arrival, layer, work, tokens, start, end of every MoE layer after which the ranks meet."""
+    """Place of the rank, arrival, and the columns of every MoE layer after which the ranks meet."""
     table = blamed.met.table
     arrival_of = np.full(len(table.rank), -1, np.int64)
     inside = np.flatnonzero(blamed.call >= 0)
@@ -102,7 +97,11 @@ def _met(ranks: Sequence[RankProfile], blamed: Blame) -> tuple[I64, ...] | None:
         if not passes or not len(profile.calls):
             continue
         back, *of_pass = np.array(
-            [(row.back_start, row.layer, row.work, row.tokens, row.start, row.end) for row in passes], np.int64
+            [
+                (row.back_start, row.layer, row.work, row.beside, row.idle, row.tokens, row.start, row.end)
+                for row in passes
+            ],
+            np.int64,
         ).T
         call = np.minimum(np.searchsorted(profile.calls.start, back), len(profile.calls) - 1)
         there = profile.calls.start[call] == back

@@ -83,7 +83,7 @@ def with_trace(profile: RankProfile, source: Source) -> RankProfile:
         experts=tuple(_since_1970(measured)),
     )
     if of_rank.experts:
-        of_rank = replace(of_rank, paces=paces(measured.all_kernels))
+        of_rank = replace(of_rank, paces=paces(measured.all_kernels, expert_layers_of(measured)))
     recorded = [*calls_of(measured), *_exchanges_of(measured, of_rank.groups)]
     if not recorded:
         return of_rank

@@ -54,7 +54,7 @@ _LINK = pl.Struct({"source": pl.Int64, "target": pl.Int64, "transport": pl.Strin
 _STINT = pl.Struct({"role": pl.String, "step": pl.String, "start": pl.Int64, "end": pl.Int64, "known_by": pl.String})
 _EXPERT = pl.Struct({"layer": pl.Int64, "backward": pl.Boolean, "start": pl.Int64, "end": pl.Int64, "work": pl.Int64,
                      "tokens": pl.Int64, "sent_start": pl.Int64, "sent_end": pl.Int64, "back_start": pl.Int64,
-                     "back_end": pl.Int64, "fused": pl.Boolean})  # fmt: skip
+                     "back_end": pl.Int64, "fused": pl.Boolean, "beside": pl.Int64, "idle": pl.Int64})  # fmt: skip
 _GROUP = pl.Struct({"name": pl.String, "first": pl.Int64, "stride": pl.Int64, "count": pl.Int64, "ranks": _INTS})
 
 SCHEMA: dict[str, Any] = {

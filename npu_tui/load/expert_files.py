@@ -26,7 +26,7 @@ F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 
 _DUMP = re.compile(r"(prefill|decode)_(\d{1,6})\.csv")
-_PLACEMENT = re.compile(r".*(?:deployment|expert_?map|placement).*\.json", re.IGNORECASE)
+_PLACEMENT = re.compile(r".*global_deployment\.json|expert_?map.*\.json", re.IGNORECASE)
 _CONFIG = "model_gen_config.json"
 _LARGEST = 64 << 20
 _MOST_LAYERS, _MOST_SLOTS = 4_096, 1 << 22

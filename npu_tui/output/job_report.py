@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from npu_tui.jobs import tables
-from npu_tui.jobs.expert_loads import layer_loads
+from npu_tui.jobs.expert_loads import hot_experts, layer_loads
 from npu_tui.jobs.expert_tables import EXPERT_LAYERS, EXPERT_RANKS
 from npu_tui.jobs.findings import JobFinding, job_findings
 from npu_tui.jobs.job import Job
@@ -222,7 +222,7 @@ def not_checked(job: Job) -> list[Message]:
         reasons.append(message("job.levels", levels=[str(level) for level in sorted(levels)]))
     if any(each.fused for profile in job.ranks for each in profile.experts):
         reasons.append(message("job.experts.fused"))
-    if job.experts is not None and job.experts.padded:
+    if job.experts is not None and job.experts.padded and hot_experts(job) is None:
         reasons.append(message("job.experts.padded"))
     if not job.links:
         reasons.append(message(job.no_links))

@@ -55,6 +55,14 @@ class Shape:
     """``alltoallv``, ``mc2`` or ``allGather`` (and reduceScatter)."""
     shapes: bool = True
     passes: int = 1
+    padded: bool = False
+    """Whether products have the shape of a buffer, whatever is in it."""
+    activation: float = 0.0
+    """Time of the kernels between the products, as a share of these."""
+    marked: bool = True
+    """Whether steps are marked."""
+    reduces: bool = False
+    """Whether gradients are reduced while experts compute."""
 
 
 @dataclass
@@ -131,6 +139,10 @@ SHAPES = {
     "training, EP 4 of 8": Shape(group=4, layers=8, steps=3),
     "training, EP 2 of 4, all-gather": Shape(world=4, group=2, layers=5, exchange="allGather", shapes=False),
     "decode, MC2": Shape(layers=10, steps=3, trains=False, exchange="mc2", passes=2),
+    "decode, MC2, padded, no marks": Shape(
+        world=4, group=4, layers=7, steps=3, trains=False, exchange="mc2", padded=True, marked=False
+    ),
+    "training, activations, reductions": Shape(activation=0.3, reduces=True, shapes=False, layers=4),
     "prefill, EP 16, no shapes": Shape(world=16, group=16, layers=4, steps=2, trains=False, shapes=False),
 }
 
@@ -198,9 +210,15 @@ def _run(shape: Shape, load: Load, experts: F64, logs: list[list[Any]] | None) -
             sent, back_name = EXCHANGES[shape.exchange]
             lane = "kernel" if shape.exchange == "mc2" else "ep"
             meet(lane, f"{sent}#{number}", group, TRANSFER)
-            for _ in range(2):
+            for part in range(2):
+                if part and shape.activation:
+                    end = now + experts[step, block] * load.pace * twice * shape.activation
+                    log("kernel", "SwiGlu", now, end)
+                    now = end + 1_000
                 end = now + experts[step, block] * load.pace * twice / 2
-                rows = load.tokens[step, block]
+                rows = np.full(shape.world, 9_999) if shape.padded else load.tokens[step, block]
+                if part and back and shape.reduces:
+                    log("dp", f"reduceScatter#{number}", now - 50_000, np.full(shape.world, now.max() + 200_000))
                 log("kernel", "GroupedMatmul", now, end,
                     lambda rank, rows=rows: f'"{int(rows[rank])},{HIDDEN};8,{HIDDEN},{WIDE};;;8"', back)  # fmt: skip
                 now = end + 1_500
@@ -212,7 +230,8 @@ def _run(shape: Shape, load: Load, experts: F64, logs: list[list[Any]] | None) -
                 log("kernel", "MatMulV3", now, end, lambda rank: '"4096,2048;2048,151936"')
                 now = end + 2_000
         meet("dp", f"allReduce#{step}", np.zeros(world, np.int64), 5 * TRANSFER)
-        log("step", f"ProfilerStep#{step + 3}", begun, now)
+        if shape.marked:
+            log("step", f"ProfilerStep#{step + 3}", begun, now)
     return float(now.max())
 
 
