@@ -57,8 +57,8 @@ class Exchanges(Struct, frozen=True, eq=False):
 class ExpertPass(Struct, frozen=True, gc=False):
     """What one MoE layer of one pass did for its experts; times in ns, -1 where there is none.
 
-    ``work`` is the time of the products, which lie from ``start`` to ``end`` and compute ``tokens`` rows, ``beside`` that
-    of other kernels between the exchanges. The exchanges before (``sent``) and after (``back``) include the waits
+    ``work`` is the time of the products, which lie from ``start`` to ``end`` and compute ``tokens`` rows, ``beside``
+    that of other kernels between the exchanges. The exchanges before (``sent``) and after (``back``) include the waits
     for other ranks, and ``fused`` products do. No kernel runs for ``idle`` between the products and ``back``.
     """
 

@@ -126,7 +126,8 @@ def _experts(job: Job) -> list[JobFinding]:
     layers = hot.their if hot.kind == "one" else hot.layers
     ranks = tuple(job.ranks[place].rank for place in hot.ranks)
     args: dict[str, object] = {
-        "rank": ranks[0], "ranks": list(ranks[:8]), "layers": runs_of([load.layer for load in layers]),
+        "rank": ranks[0], "ranks": list(ranks[:8]), "count": len(ranks),
+        "layers": runs_of([load.layer for load in layers]),
         "waits": sum(load.cost for load in layers) / steps, "gain": hot.gain / steps, "per": per, "whole": whole,
         "share": hot.gain / job.length, "uneven": max(load.uneven for load in layers),
         "most": sum(load.most for load in layers) / steps, "mean": sum(load.mean for load in layers) / steps,

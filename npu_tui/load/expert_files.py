@@ -3,7 +3,7 @@
 ``(prefill|decode)_<rank>.csv``: a row a MoE layer, a column a local expert, tokens; ``model_gen_config.json`` beside
 them counts the layers. ``*_global_deployment.json`` and the expert map of vllm-ascend: ``{layer_list: [{layer_id,
 device_list: [{device_id, device_expert: [...]}]}]}``; an expert that is there twice has a copy.
-Source: MindStudio Insight (ExpertHotspotManager), vllm-ascend (eplb).
+Source: MindStudio Insight (ExpertHotspotManager), vllm-ascend (eplb). ``group_lists`` reads dumps of tensors.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy.typing as npt
 import orjson
 from msgspec import Struct
 
+from npu_tui.load.group_lists import group_lists_in, place_of, read_group_list, tokens_of
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import read_regular
 
@@ -70,7 +71,8 @@ def expert_files_in(path: Path) -> list[Path]:
         if path.is_file():
             return [path] if _is_one(path) or _has_layers(path) else []
         folders = [path, *sorted(child for child in path.iterdir() if "expert" in child.name and child.is_dir())]
-        return [file for folder in folders for file in sorted(folder.iterdir()) if _is_one(file)][:_MOST_FILES]
+        found = [file for folder in folders for file in sorted(folder.iterdir()) if _is_one(file)][:_MOST_FILES]
+        return found + group_lists_in(path)
     except OSError:
         return []
 
@@ -91,7 +93,8 @@ def read_expert_files(paths: list[Path]) -> ExpertFiles:
     """What the files ``paths`` hold; one that cannot be read is a problem, and the others are read."""
     found = ExpertFiles([], [], [])
     counts: dict[Path, int | None] = {}
-    for path in paths:
+    found.dumps.extend(_products([path for path in paths if path.suffix == ".pt"], found.problems))
+    for path in (path for path in paths if path.suffix != ".pt"):
         name = _DUMP.fullmatch(path.name)
         try:
             content = read_regular(path, _LARGEST)
@@ -108,6 +111,20 @@ def read_expert_files(paths: list[Path]) -> ExpertFiles:
             found.problems.append(_problem(path, "malformed", why=str(error)[:200]))
     _drop_odd(found)
     return found
+
+
+def _products(paths: list[Path], problems: list[Message]) -> Iterator[ExpertDump]:
+    """The dumps of the ranks whose group lists are ``paths``."""
+    lists: dict[tuple[str, int], dict[int, Path]] = {}
+    for path in paths:
+        if (place := place_of(path)) is not None:
+            lists.setdefault(place[:2], {})[place[2]] = path
+    for (phase, rank), of_rank in sorted(lists.items()):
+        try:
+            tokens = tokens_of([read_group_list(of_rank[number]) for number in sorted(of_rank)])
+            yield ExpertDump(next(iter(of_rank.values())).parent, phase, rank, tokens.astype(np.float64))
+        except (OSError, ValueError) as error:
+            problems.append(_problem(next(iter(of_rank.values())).parent, "malformed", why=str(error)[:200]))
 
 
 def _problem(path: Path, code: str, **args: Any) -> Message:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +192,46 @@ def test_of_several_collections_the_last_counts(tmp_path: Path):
     report = _report(tmp_path)
     assert [row.tokens for row in report.layers] == [16, 12]
     assert sum("the last ones count" in line for line in report.not_checked) == 2
+
+
+def _group_list(file: Path, numbers: list[int], storage: str = "LongStorage") -> None:
+    """What torch.save writes of a tensor of ``numbers``."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    tensor = (
+        b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\nq\x00((X\x07\x00\x00\x00storageq\x01ctorch\n"
+        + storage.encode()
+        + b"\nq\x02X\x01\x00\x00\x000q\x03X\x03\x00\x00\x00cpuq\x04K"
+        + bytes([len(numbers)])
+        + b"tq\x05QK\x00K"
+        + bytes([len(numbers)])
+        + b"\x85q\x06K\x01\x85q\x07\x89ccollections\nOrderedDict\nq\x08)Rq\x09tq\x0aRq\x0b."
+    )
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("archive/data.pkl", tensor)
+        archive.writestr("archive/data/0", np.array(numbers, "<i8" if storage == "LongStorage" else "<i4").tobytes())
+        archive.writestr("archive/version", "3\n")
+
+
+@pytest.mark.parametrize("storage", ["LongStorage", "IntStorage"])
+def test_group_lists_of_dumped_products_are_loads(tmp_path: Path, storage: str):
+    for rank, layers in enumerate(([[60, 40], [10, 30]], [[10, 10], [30, 10]])):
+        tensors = tmp_path / "step_3" / "actor" / f"rank{rank}" / "dump_tensor_data"
+        for number, counts in enumerate(each for layer in layers for each in (layer, layer)):  # two products a layer
+            name = f"NPU.npu_grouped_matmul.{number + 8}.forward.kwargs.group_list.pt"
+            _group_list(tensors / name, counts if rank else np.cumsum(counts).tolist(), storage)
+    report = _report(tmp_path)
+    assert [(row.phase, row.rank, row.tokens) for row in report.ranks] == [
+        ("step_3 actor", 0, 140),
+        ("step_3 actor", 1, 60),
+    ]
+    assert [row.expert_tokens for row in report.layers] == [60, 30]
+    rank = tmp_path / "step_3" / "actor" / "rank2" / "dump_tensor_data"
+    for at, content in enumerate((b"", b"PK\x03\x04", b"\x80\x02cos\nsystem\n.")):
+        rank.mkdir(parents=True, exist_ok=True)
+        (rank / f"NPU.npu_grouped_matmul.{at}.forward.kwargs.group_list.pt").write_bytes(content)
+    again = _report(tmp_path)
+    assert again.ranks == report.ranks
+    assert any("rank2" in line for line in again.not_checked)
 
 
 @pytest.mark.parametrize("form", ["text", "markdown", "html", "json"])

@@ -1,0 +1,88 @@
+"""Group lists of the products of experts, as a dump of tensors has them: how many rows each local expert computed.
+
+``step_<n>/<role>/rank<r>/dump_tensor_data/NPU.npu_grouped_matmul.<k>.forward.kwargs.group_list.pt``: a zip of torch, of
+which the numbers are read and nothing is run. Source: rl-insight, msprobe; torch ``serialization.py``.
+"""
+
+from __future__ import annotations
+
+import pickletools
+import re
+import zipfile
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+I64 = npt.NDArray[np.int64]
+
+_FILE = re.compile(r"NPU\.npu_grouped_matmul\.(\d{1,9})\.forward\.kwargs\.group_list\.pt")
+_TENSORS = "dump_tensor_data"
+_ABOVE = ("step_*/*/rank*/", "rank*/", "")
+_STEP = "*/rank*/"
+"""Where dumps lie below a folder of several steps, of one role or rank, and below one step: no more is searched."""
+_TYPES = {"LongStorage": "<i8", "IntStorage": "<i4"}
+_LARGEST = 8 << 20
+_MOST_FILES = 20_000
+
+
+def group_lists_in(path: Path) -> list[Path]:
+    """The group lists of forward products in the dump at ``path``, or in its steps, roles or ranks."""
+    for above in (_STEP,) if path.name.startswith("step_") else _ABOVE:
+        found = [file for file in sorted(path.glob(f"{above}{_TENSORS}/*")) if _FILE.fullmatch(file.name)]
+        if found:
+            return found[:_MOST_FILES]
+    return []
+
+
+def place_of(path: Path) -> tuple[str, int, int] | None:
+    """The step and role of a group list as one text, the rank, and the number of the product; None for another file."""
+    name, rank = _FILE.fullmatch(path.name), re.fullmatch(r"rank_?(\d{1,6})", path.parent.parent.name)
+    if name is None or path.parent.name != _TENSORS or rank is None:
+        return None
+    return f"{path.parents[3].name} {path.parents[2].name}".strip(), int(rank[1]), int(name[1])
+
+
+def read_group_list(path: Path) -> I64:
+    """The numbers of the group list at ``path``. Raises ``OSError``, and ``ValueError`` where it is none."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {name.partition("/")[2]: archive.getinfo(name) for name in archive.namelist()}
+            if any(member.file_size > _LARGEST for member in members.values()):
+                raise ValueError("too large for a group list")
+            kind, offset, count = _tensor(archive.read(members["data.pkl"]))
+            values = np.frombuffer(archive.read(members["data/0"]), kind)
+    except (zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError, EOFError) as error:
+        raise ValueError(f"no tensor of torch: {error}") from error
+    if offset + count > len(values) or (values < 0).any():
+        raise ValueError("fewer numbers than it says, or negative ones")
+    return values[offset : offset + count].astype(np.int64)
+
+
+def _tensor(content: bytes) -> tuple[str, int, int]:
+    """Type, offset and length of the one-dimensional tensor that a pickle describes; it is read, not run."""
+    kind, numbers, stored = "", list[int](), False
+    for opcode, value, _ in pickletools.genops(content):
+        if opcode.name in ("GLOBAL", "SHORT_BINUNICODE", "BINUNICODE") and isinstance(value, str):
+            kind = next((_TYPES[word] for word in value.split() if word in _TYPES), kind)
+        stored |= opcode.name == "BINPERSID"
+        if stored and isinstance(value, int) and opcode.name.startswith(("BININT", "LONG")):
+            numbers.append(value)
+        if opcode.name == "TUPLE1" and len(numbers) == 2 and kind and min(numbers) >= 0:
+            return kind, numbers[0], numbers[1]
+    raise ValueError("no tensor of whole numbers with one dimension")
+
+
+def tokens_of(lists: Iterable[I64]) -> I64:
+    """The rows of every expert and layer by the ``lists`` of one rank in order, (layers, experts).
+
+    Lists that never fall are sums up to each expert. Products of one layer have the same list. Raises ``ValueError``
+    where lists have several lengths.
+    """
+    table = np.stack(list(lists))
+    if table.shape[1] > 1 and (np.diff(table, axis=1) >= 0).all():
+        table = np.diff(table, axis=1, prepend=0)
+    layers = [row for row, _ in groupby(map(tuple, table.tolist()))]
+    return np.array(layers, np.int64)
