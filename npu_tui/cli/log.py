@@ -82,7 +82,7 @@ def _add(parser: Parser, options: argparse.Namespace, folder: Path) -> int:
     run, lost = measured_run(parser, options, options.label.strip(), when.isoformat())
     if lost is not None:
         return refuse(say("log.lost", why=words(lost)), FAILED)
-    if not any(times.step_us for times in run.times):
+    if not any(map(run.time, run.steps_of)):
         return refuse(say("log.no_times", path=printable(options.path)), FAILED)
     from npu_tui.jobs.history import file_name, read_log
     from npu_tui.output.formats import json_report

@@ -48,17 +48,17 @@ def log_checks(
     }
     checks: list[Check] = []
     notes: list[str] = []
-    for times in run.times:
-        steps = np.array([other.time(times.kind, "step_us") or 0.0 for other in others])
+    for kind in run.steps_of:
+        steps = np.array([other.time(kind) or 0.0 for other in others])
         known = [other for other, step in zip(others, steps, strict=True) if step > 0]
         told = course(steps[steps > 0])
         level = known[max(len(known) - last, told.changes[-1].place if told.changes else 0) :]
         for name, tolerance in limits.items():
-            if times.kind is not None and name != "step":
+            if kind is not None and name != "step":
                 continue
-            id_ = name if times.kind is None else f"{times.kind}:p50"
-            value = getattr(times, _FIELDS[name])
-            parts = [other.time(times.kind, _FIELDS[name]) for other in level]
+            id_ = name if kind is None else f"{kind}:p50"
+            value = run.time(kind, _FIELDS[name])
+            parts = [other.time(kind, _FIELDS[name]) for other in level]
             usual = expected(np.array([part for part in parts if part is not None], np.float64))
             if value is None and usual is None and name not in tolerances:
                 continue

@@ -17,6 +17,7 @@ from typing import ClassVar, Literal
 import msgspec
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from npu_tui.analysis.steps import warm_up_steps
 from npu_tui.jobs.job import Job
@@ -24,7 +25,7 @@ from npu_tui.load.errors import InputError
 from npu_tui.profile.engine_tables import ENGINE_STEPS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Record, us
-from npu_tui.profile.work_tables import STEPS
+from npu_tui.profile.work_tables import OVERLAP, STEPS
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import read_regular
 from npu_tui.trace.text import printable
@@ -40,27 +41,30 @@ Per = Literal["step", "engine_step", "run"]
 
 
 class Times(Struct, frozen=True, kw_only=True):
-    """The median of the steps of one ``kind`` (None: training), warm-up left out, in µs; None is unknown.
+    """Medians of ``steps`` steps without warm-up, µs; None is unknown. The parts need not add up."""
 
-    ``steps`` counts them. The parts are medians of their own and need not add up.
-    """
-
-    kind: str | None = None
     PARTS: ClassVar = ("computing_us", "exposed_us", "free_us", "lost_us")
 
-    steps: int
-    step_us: float | None
+    steps: int = 0
+    step_us: float | None = None
     computing_us: float | None = None
     exposed_us: float | None = None
     free_us: float | None = None
     lost_us: float | None = None
 
 
-class Run(Struct, frozen=True, kw_only=True):
-    """One run as its file has it. ``id`` tells the profile that was measured; ``when`` orders the runs (ISO 8601, UTC).
+class OfKind(Times, frozen=True, kw_only=True):
+    """The steps of an engine of one ``kind``, such as decode."""
 
-    ``per`` is what ``times`` are of: the steps of training, those of an engine by kind, or the whole run, which then
-    counts as one step, where none are marked. ``setup`` are versions and the chip.
+    kind: str
+
+
+class Run(Times, frozen=True, kw_only=True):
+    """One run as its file has it. ``id`` tells the profile that was measured; ``when`` orders the runs (ISO 8601).
+
+    ``per`` is what its times are of: the steps of training; those of an engine, which ``kinds`` has and the run itself
+    has not; or all of the run, which then counts as one step, where none are marked. ``setup`` are versions and the
+    chip.
     """
 
     format: Literal["npu-tui run"] = "npu-tui run"
@@ -73,21 +77,23 @@ class Run(Struct, frozen=True, kw_only=True):
     ranks: int
     level: int | None
     setup: dict[str, str]
-    times: list[Times]
+    kinds: list[OfKind] = []
 
     @property
     def series(self) -> tuple[Per, int, int | None, str | None]:
         """What runs must have in common to be of one level: what times are of, ranks, profiler level, chip."""
         return self.per, self.ranks, self.level, self.setup.get("chip")
 
-    def of(self, kind: str | None) -> Times | None:
-        """Its times of the steps of ``kind``."""
-        return next((times for times in self.times if times.kind == kind), None)
+    @property
+    def steps_of(self) -> list[str | None]:
+        """The kinds of its steps, None for those of training."""
+        return [None] if self.step_us is not None else [times.kind for times in self.kinds]
 
-    def time(self, kind: str | None, name: str) -> float | None:
-        """The time ``name`` of ``Times`` of the steps of ``kind``, µs; None is unknown."""
-        times: float | None = getattr(self.of(kind), name, None)
-        return times
+    def time(self, kind: str | None, name: str = "step_us") -> float | None:
+        """The time ``name`` of its steps of ``kind``, µs."""
+        times = self if kind is None else next((times for times in self.kinds if times.kind == kind), None)
+        found: float | None = getattr(times, name, None)
+        return found
 
 
 class Log(Struct, frozen=True):
@@ -133,14 +139,12 @@ def read_log(folder: Path) -> Log:
 def _checked(run: Run) -> Run:
     """``run`` as it may be shown. Raises ``ValueError`` where it cannot be one."""
     _time(run.when)
-    for times in run.times:
+    for times in (run, *run.kinds):
         for name in ("step_us", *Times.PARTS):
             value = getattr(times, name)
             if value is not None and not 0 <= value <= _MOST_US:
                 raise ValueError(f"{value} us")
-    if len({times.kind for times in run.times}) != len(run.times):
-        raise ValueError("kind")
-    return msgspec.structs.replace(run, label=printable(run.label), path=printable(run.path))
+    return replace(run, label=printable(run.label), path=printable(run.path))
 
 
 def _time(when: str) -> datetime:
@@ -159,29 +163,26 @@ def file_name(run: Run, token: str) -> str:
 
 def run_of(profile: Profile, label: str, when: str, linked: bool = True) -> Run:
     """What ``profile`` is in a log; without ``linked`` its lost time is not known."""
-    if profile.engine.basis in _CALLS:
-        per, times = _engine_times(profile)
-    else:
+    kinds = _engine_times(profile) if profile.engine.basis in _CALLS else []
+    per: Per = "engine_step"
+    times = Times()
+    if not kinds:
         per, times = _step_times(profile)
     if not linked:
-        times = [msgspec.structs.replace(row, lost_us=None) for row in times]
+        times, kinds = replace(times, lost_us=None), [replace(row, lost_us=None) for row in kinds]
     info = {} if profile.companions is None else profile.companions.profiler_info
     setup = {key: printable(str(info[key])) for key in _VERSIONS if info.get(key)}
     if profile.setup.chip:
         setup["chip"] = printable(profile.setup.chip)
-    trace = profile.trace
-    return _run(label, when, profile.path, per, 1, profile.profiler_level, setup, times, trace.start_ns, trace.end)
-
-
-def _run(
-    label: str, when: str, path: str, per: Per, ranks: int, level: int | None, setup: dict[str, str],
-    times: list[Times], *more: object,
-) -> Run:  # fmt: skip
-    told = repr((per, ranks, level, times, more)).encode()
     return Run(
-        id=hashlib.sha256(told).hexdigest()[:16], label=printable(label), when=when, path=printable(path), per=per,
-        ranks=ranks, level=level, setup=setup, times=times,
+        id=_id([profile.trace.start_ns, profile.trace.end, times, kinds]), label=printable(label), when=when,
+        path=printable(profile.path), per=per, ranks=1, level=profile.profiler_level, setup=setup, kinds=kinds,
+        **asdict(times),
     )  # fmt: skip
+
+
+def _id(told: list[object]) -> str:
+    return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
 
 
 def _median(values: Sequence[float | None]) -> float | None:
@@ -189,36 +190,26 @@ def _median(values: Sequence[float | None]) -> float | None:
     return round(statistics.median(known), 3) if known and len(known) == len(values) else None
 
 
-def _step_times(profile: Profile) -> tuple[Per, list[Times]]:
+def _step_times(profile: Profile) -> tuple[Per, Times]:
     rows = STEPS.records(profile, together=True)
     lost = _lost(profile)
     named = [(row, lost.get(row.step)) for row in rows if row.name is not None and row.duration_us is not None]
     if not named:
-        sums = [_sum(profile.overlaps, name) for name in ("total", "computing", "not_overlapped", "free")]
-        if not len(profile.trace.slices) and profile.tables.sums[1].total:
-            told = profile.tables.sums[1]
-            sums = [us(getattr(told, name)) for name in ("total", "computing", "not_overlapped", "free")]
-        time_lost = us(sum(float(part.lost.sum()) for part in profile.dispatch)) if profile.dispatch else None
-        step, computing, exposed, free = sums
-        return "run", [
-            Times(steps=1, step_us=step, computing_us=computing, exposed_us=exposed, free_us=free, lost_us=time_lost)
-        ]
-    warm = warm_up_steps(np.array([row.duration_us * 1000 for row, _ in named], np.int64))
-    later = named[warm:]
-    return "step", [
-        Times(
-            steps=len(later),
-            step_us=_median([row.duration_us for row, _ in later]),
-            computing_us=_median([row.computing_us for row, _ in later]),
-            exposed_us=_median([row.communication_not_overlapped_us for row, _ in later]),
-            free_us=_median([row.free_us for row, _ in later]),
-            lost_us=_median([time for _, time in later]),
-        )
-    ]
-
-
-def _sum(overlaps: Sequence[object], name: str) -> float | None:
-    return us(sum(getattr(row, name) for row in overlaps)) if overlaps else None
+        sheet = OVERLAP.make(profile)
+        values = [sheet.values(name) for name in ("total", "computing", "not_overlapped", "free")]
+        step, computing, exposed, free = (us(sum(each)) if each and None not in each else None for each in values)
+        lost_us = us(sum(float(part.lost.sum()) for part in profile.dispatch)) if profile.dispatch else None
+        times = Times(steps=1, step_us=step, computing_us=computing, exposed_us=exposed, free_us=free, lost_us=lost_us)
+        return "run", times
+    later = named[warm_up_steps(np.array([row.duration_us * 1000 for row, _ in named], np.int64)) :]
+    return "step", Times(
+        steps=len(later),
+        step_us=_median([row.duration_us for row, _ in later]),
+        computing_us=_median([row.computing_us for row, _ in later]),
+        exposed_us=_median([row.communication_not_overlapped_us for row, _ in later]),
+        free_us=_median([row.free_us for row, _ in later]),
+        lost_us=_median([time for _, time in later]),
+    )
 
 
 def _lost(profile: Profile) -> dict[int | None, float]:
@@ -238,7 +229,7 @@ def _lost(profile: Profile) -> dict[int | None, float]:
     return {step.number: time / 1000 for step, time in zip(steps, sums.tolist(), strict=True)}
 
 
-def _engine_times(profile: Profile) -> tuple[Per, list[Times]]:
+def _engine_times(profile: Profile) -> list[OfKind]:
     """The steps of an engine by kind; computing and communication where each step is a call that is marked."""
     marked = profile.engine.basis == "annotations"
     parts = {row.step: row for row in STEPS.records(profile, together=True)} if marked else {}
@@ -250,7 +241,7 @@ def _engine_times(profile: Profile) -> tuple[Per, list[Times]]:
     for kind, rows in kinds.items():
         spent = [parts.get(row.ordinal) for row in rows]
         found.append(
-            Times(
+            OfKind(
                 kind=printable(kind),
                 steps=len(rows),
                 step_us=_median([row.device_span_us for row in rows]),
@@ -262,7 +253,7 @@ def _engine_times(profile: Profile) -> tuple[Per, list[Times]]:
                 lost_us=_median([row.lost_us for row in rows]),
             )
         )
-    return "engine_step", found
+    return found
 
 
 def run_of_job(job: Job, label: str, when: str) -> Run:
@@ -277,8 +268,10 @@ def run_of_job(job: Job, label: str, when: str) -> Run:
     step, computing, exposed, free = (
         _median(by_rank.get(name, [])) for name in ("total", "computing", "exposed", "free")
     )
-    times = Times(steps=count, step_us=step, computing_us=computing, exposed_us=exposed, free_us=free)
     levels = {profile.level for profile in job.ranks}
-    level = levels.pop() if len(levels) == 1 else None
-    begun = [profile.begun for profile in job.ranks]
-    return _run(label, when, str(job.path), "step", len(job.ranks), level, {}, [times], begun, by_rank)
+    return Run(
+        id=_id([[profile.begun for profile in job.ranks], by_rank]), label=printable(label), when=when,
+        path=printable(str(job.path)), per="step", ranks=len(job.ranks),
+        level=levels.pop() if len(levels) == 1 else None, setup={}, steps=count, step_us=step, computing_us=computing,
+        exposed_us=exposed, free_us=free,
+    )  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from itertools import pairwise
 
+from npu_tui.jobs.history import Times
 from npu_tui.output.document import (
     Block,
     Box,
@@ -24,7 +25,7 @@ from npu_tui.output.document import (
     Tip,
     Words,
 )
-from npu_tui.output.log_report import LoggedRun, LogReport, Series, described
+from npu_tui.output.log_report import LogReport, Series, described
 from npu_tui.output.rendered import made_table, time_cell
 from npu_tui.strings import say
 from npu_tui.trace.text import duration_text, share_change_text, shortened
@@ -33,7 +34,7 @@ from npu_tui.view.palette import Ink
 ROWS = 40
 """Runs that a terminal or an issue gets, the last ones."""
 _LABEL = 16
-_COURSE = 10
+_COURSE = 8
 _WIDTH, _HEIGHT, _MARGIN = 900, 180, 90
 _POINTS = 300
 
@@ -42,7 +43,8 @@ def log_document(report: LogReport) -> Document:
     """What ``report`` says."""
     blocks: list[Block] = [Paragraph(tuple(report.verdict), "verdict")]
     for number, series in enumerate(report.series):
-        title = say(f"log.title.{series.per}", kind=series.kind or "", how=described(series))
+        first, last = (_day(report.runs[series.runs[end]].when) for end in (0, -1))
+        title = say(f"log.title.{series.per}", kind=series.kind or "", how=described(series), first=first, last=last)
         blocks += [_runs(report, series, f"runs_{number}", title), _picture(report, series, title)]
     if report.not_checked:
         blocks += [Heading(say("log.not_checked")), Items(tuple(report.not_checked))]
@@ -50,14 +52,9 @@ def log_document(report: LogReport) -> Document:
     return Document(say("log.head", path=report.path, count=len(report.runs)), blocks)
 
 
-def _times(run: LoggedRun, kind: str | None) -> tuple[float | None, ...]:
-    times = run if kind is None else next(times for times in run.kinds if times.kind == kind)
-    return times.step_us, times.computing_us, times.exposed_us, times.free_us, times.lost_us
-
-
 def _runs(report: LogReport, series: Series, id: str, title: str) -> Table:
     begun = {change.before_run: change.delta_ratio for change in report.changes if change.kind == series.kind}
-    steps = [_times(report.runs[place], series.kind)[0] or 0.0 for place in series.runs]
+    steps = [report.runs[place].time(series.kind) or 0.0 for place in series.runs]
     low, high = min(steps), max(steps)
     rows = []
     for place, step in zip(series.runs, steps, strict=True):
@@ -67,13 +64,12 @@ def _runs(report: LogReport, series: Series, id: str, title: str) -> Table:
         rows.append(
             [
                 Cell(shortened(run.label, _LABEL), name=True),
-                Cell(_day(run.when)),
-                *map(time_cell, _times(run, series.kind)),
-                Cell("." * at + "*" + "." * (_COURSE - 1 - at)),
                 Cell("" if change is None else share_change_text(change), change),
+                *(time_cell(run.time(series.kind, name)) for name in ("step_us", *Times.PARTS)),
+                Cell("." * at + "*" + "." * (_COURSE - 1 - at)),
             ]
         )
-    table = made_table(id, "label day step# computing# exposed# free# lost# course change#", rows, title)
+    table = made_table(id, "label change# step# computing# exposed# free# lost# course", rows, title)
     return Table(
         table.id, table.title, table.columns, table.numeric, table.rows, weights=tuple(map(float, range(len(rows)))),
         sortable=False, more=lambda hidden: say("log.earlier", count=hidden),
@@ -81,7 +77,7 @@ def _runs(report: LogReport, series: Series, id: str, title: str) -> Table:
 
 
 def _day(when: str) -> str:
-    return datetime.fromisoformat(when.replace("Z", "+00:00")).astimezone().strftime("%m-%d")
+    return datetime.fromisoformat(when.replace("Z", "+00:00")).astimezone().strftime("%Y-%m-%d")
 
 
 def _picture(report: LogReport, series: Series, title: str) -> Picture:
@@ -91,7 +87,7 @@ def _picture(report: LogReport, series: Series, title: str) -> Picture:
 def _shapes(report: LogReport, series: Series) -> Iterator[Shape]:
     """The step of each run as a dot, a line for each level, the place of each change with its interval."""
     places = series.runs[-_POINTS:]
-    steps = [_times(report.runs[place], series.kind)[0] or 0.0 for place in places]
+    steps = [report.runs[place].time(series.kind) or 0.0 for place in places]
     low, high = min(steps), max(steps)
     pad = 0.1 * (high - low) or 0.01 * high
     low, high = low - pad, high + pad
@@ -116,5 +112,6 @@ def _shapes(report: LogReport, series: Series) -> Iterator[Shape]:
             yield Line(left(begin), top(level), left(end), top(level), Ink.ACCENT, Look(2))
     for number, (place, step) in enumerate(zip(places, steps, strict=True)):
         yield Box(left(number + 0.5) - 2.5, top(step) - 2.5, 5, 5, "ink")
-        tip = f"{report.runs[place].label} {duration_text(step * 1e3)}"
+        run = report.runs[place]
+        tip = f"{run.label} {_day(run.when)} {duration_text(step * 1e3)}"
         yield Tip(left(number), 0, pitch, _HEIGHT, tip)

@@ -16,27 +16,6 @@ from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
 
 
-class LoggedRun(Struct, frozen=True, kw_only=True):
-    """One run; ``kinds`` has the times of the steps of an engine by kind, whose own times are then null.
-
-    Times are medians of its steps, warm-up left out. ``per`` is "run" where none are marked: all of it is one step.
-    """
-
-    label: str
-    when: str
-    step_us: float | None = None
-    computing_us: float | None = None
-    exposed_us: float | None = None
-    free_us: float | None = None
-    lost_us: float | None = None
-    per: Per
-    ranks: int
-    level: int | None
-    setup: dict[str, str]
-    path: str
-    kinds: list[Times]
-
-
 class Altered(Struct, frozen=True, kw_only=True):
     """A version that is another one after a change; null is unknown."""
 
@@ -102,7 +81,7 @@ class LogReport(Struct, frozen=True, kw_only=True):
     kind: Literal["log"] = "log"
     path: str
     verdict: list[str]
-    runs: list[LoggedRun]
+    runs: list[Run]
     series: list[Series]
     changes: list[LoggedChange]
     not_checked: list[str]
@@ -113,7 +92,7 @@ def log_report(log: Log) -> LogReport:
     report = LogReport(
         path=printable(log.path),
         verdict=[],
-        runs=[_logged(run) for run in log.runs],
+        runs=log.runs,
         series=[],
         changes=[],
         not_checked=[words(problem) for problem in log.problems],
@@ -122,8 +101,8 @@ def log_report(log: Log) -> LogReport:
     for place in reversed(range(len(log.runs))):
         groups.setdefault(log.runs[place].series, []).insert(0, place)
     for places in groups.values():
-        for kind in dict.fromkeys(times.kind for place in places for times in log.runs[place].times):
-            known = [place for place in places if log.runs[place].time(kind, "step_us")]
+        for kind in dict.fromkeys(kind for place in places for kind in log.runs[place].steps_of):
+            known = [place for place in places if log.runs[place].time(kind)]
             if known:
                 series, changes = _judged(log.runs, known, kind)
                 report.series.append(series)
@@ -137,18 +116,9 @@ def log_report(log: Log) -> LogReport:
     return report
 
 
-def _logged(run: Run) -> LoggedRun:
-    own = run.of(None)
-    times = {} if own is None else {name: getattr(own, name) for name in ("step_us", *Times.PARTS)}
-    return LoggedRun(
-        label=run.label, when=run.when, per=run.per, ranks=run.ranks, level=run.level, setup=run.setup, path=run.path,
-        kinds=[times for times in run.times if times.kind is not None], **times,
-    )  # fmt: skip
-
-
 def _judged(runs: Sequence[Run], every: list[int], kind: str | None) -> tuple[Series, list[LoggedChange]]:
     places = every[-MOST:]
-    values = np.array([runs[place].time(kind, "step_us") for place in places], np.float64)
+    values = np.array([runs[place].time(kind) for place in places], np.float64)
     told = course(values)
     bounds = [0, *(change.place for change in told.changes), len(places)]
     level = values[bounds[-2] : len(values) - told.ahead]
@@ -182,7 +152,7 @@ def _change(
         sides = [[time for place in side if (time := runs[place].time(kind, name)) is not None] for side in (old, new)]
         if all(sides):
             parts[name] = round(statistics.median(sides[1]) - statistics.median(sides[0]), 3)
-    base = statistics.median(runs[place].time(kind, "step_us") or 0.0 for place in old)
+    base = statistics.median(runs[place].time(kind) or 0.0 for place in old)
     before, after = runs[old[-1]].setup, runs[new[0]].setup
     return LoggedChange(
         kind=kind,

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from npu_tui.cli.main import main
 from npu_tui.gate.history import last_of, log_checks
-from npu_tui.jobs.history import ENDING, Log, Run, Times, read_log
+from npu_tui.jobs.history import ENDING, Log, OfKind, Run, read_log
 from tests.histories import history
 from tests.jobs.test_history import FIXTURES, made, put
 
@@ -91,15 +91,14 @@ def test_parts_by_their_tolerance_and_lost_time_that_is_unknown() -> None:
     run = made("new", 1000.0)
     checks, _ = log_checks(log_of(LEVEL), run, 10, {"free": 0.1, "wait": 0.2}, None)
     assert [check.id for check in checks] == ["step", "computing", "free"]
-    times = [Times(steps=5, step_us=1000.0, computing_us=500.0, exposed_us=0.0, free_us=500.0)]
-    checks, _ = log_checks(log_of(LEVEL), replace(run, times=times), 10, {"lost": 0.1}, None)
+    checks, _ = log_checks(log_of(LEVEL), replace(run, lost_us=None), 10, {"lost": 0.1}, None)
     assert [check.status for check in checks if check.id == "lost"] == ["not_measured"]
 
 
 def test_engine_steps_by_kind() -> None:
     def run(step: float, k: int) -> Run:
-        kinds = [Times(kind="decode", steps=90, step_us=step), Times(kind="prefill", steps=2, step_us=9 * step)]
-        return replace(made(f"c{k}", step), per="engine_step", times=kinds)
+        kinds = [OfKind(kind="decode", steps=90, step_us=step), OfKind(kind="prefill", steps=2, step_us=9 * step)]
+        return replace(made(f"c{k}", step), per="engine_step", step_us=None, kinds=kinds)
 
     log = Log("log", [run(step, k) for k, step in enumerate(LEVEL)], [], 0)
     checks, _ = log_checks(log, run(1100.0, 99), 10, {}, None)

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from npu_tui.jobs.history import ENDING, Run, Times, file_name, read_log, run_of, run_of_job
+from npu_tui.jobs.history import ENDING, Run, file_name, read_log, run_of, run_of_job
 from npu_tui.jobs.opening import open_job
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import find_source
@@ -21,9 +21,16 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 def made(label: str, step: float, when: str = "2026-11-25T10:00:00+00:00", **given: object) -> Run:
     """A run of training."""
-    times = [Times(steps=5, step_us=step, computing_us=step / 2, exposed_us=0.0, free_us=step / 2, lost_us=1.0)]
+    times = {
+        "steps": 5,
+        "step_us": step,
+        "computing_us": step / 2,
+        "exposed_us": 0.0,
+        "free_us": step / 2,
+        "lost_us": 1.0,
+    }
     fields = {"id": f"{label}{step}{when}", "path": "x", "per": "step", "ranks": 1, "level": 1, "setup": {}}
-    return Run(label=label, when=when, times=times, **fields | given)  # type: ignore[arg-type]
+    return Run(label=label, when=when, **times | fields | given)  # type: ignore[arg-type]
 
 
 def put(folder: Path, run: Run, token: str = "0") -> Path:
@@ -43,23 +50,23 @@ def opened(name: str) -> Profile:
 def test_times_are_medians_of_the_report() -> None:
     profile = opened("dispatch_bound")
     found, run = report(profile), run_of(profile, "a1", "2026-11-25T10:00:00+00:00")
-    (times,) = run.times
     assert found.step_times is not None
     assert (run.per, run.ranks, run.level) == ("step", 1, 1)
-    assert times.step_us == found.step_times.p50_us
-    assert times.computing_us == sorted(row.computing_us for row in found.steps)[1]
-    assert times.free_us == sorted(row.free_us for row in found.steps)[1]
-    assert times.lost_us is not None
-    assert 0.9 * times.free_us < times.lost_us < times.free_us
-    assert run_of(profile, "a1", "x", linked=False).times[0].lost_us is None
+    assert run.step_us == found.step_times.p50_us
+    assert run.computing_us == sorted(row.computing_us for row in found.steps)[1]
+    assert run.free_us == sorted(row.free_us for row in found.steps)[1]
+    assert run.lost_us is not None
+    assert run.free_us is not None
+    assert 0.9 * run.free_us < run.lost_us < run.free_us
+    assert run_of(profile, "a1", "x", linked=False).lost_us is None
 
 
 def test_without_steps_the_run_is_one() -> None:
     run = run_of(opened("mindspore"), "a1", "2026-11-25T10:00:00+00:00")
     overlap = report(opened("mindspore")).overlap
     assert run.per == "run"
-    assert run.times[0].step_us == overlap.total_us
-    assert run.times[0].exposed_us == overlap.communication_not_overlapped_us
+    assert run.step_us == overlap.total_us
+    assert run.exposed_us == overlap.communication_not_overlapped_us
 
 
 def test_a_job_is_the_median_of_its_ranks() -> None:
@@ -67,8 +74,8 @@ def test_a_job_is_the_median_of_its_ranks() -> None:
     run = run_of_job(job, "a1", "2026-11-25T10:00:00+00:00")
     by_rank = [sorted(step.total / 1000 for step in profile.steps) for profile in job.ranks]
     assert run.ranks == 2
-    assert run.times[0].step_us == pytest.approx(sum(sum(steps[:2]) / 2 for steps in by_rank) / 2)
-    assert run.times[0].lost_us is None
+    assert run.step_us == pytest.approx(sum(sum(steps[:2]) / 2 for steps in by_rank) / 2)
+    assert run.lost_us is None
 
 
 def test_runs_are_in_the_order_of_their_time(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from npu_tui.cli.main import main
-from npu_tui.jobs.history import Log, Run, Times, read_log
+from npu_tui.jobs.history import Log, OfKind, Run, read_log
 from npu_tui.output.log_document import log_document
 from npu_tui.output.log_report import log_report
 from npu_tui.output.schemas import report_schema
@@ -27,19 +27,15 @@ def runs_of(levels: list[tuple[int, float]] = LEVELS, drift: float = 0.0, change
     """Runs whose free time grows, the version of CANN being another one from run ``changed`` on."""
     steps = history(levels, "normal", 0.004, 1, drift).tolist()
     return [
-        replace(
-            made(f"c{k}", step, f"2026-11-{1 + k:02}T12:00:00+00:00"),
+        made(
+            f"c{k}",
+            step,
+            f"2026-11-{1 + k:02}T12:00:00+00:00",
             setup={"cann_version": "8.3" if k >= changed else "8.2"},
-            times=[
-                Times(
-                    steps=5,
-                    step_us=step,
-                    computing_us=90_000.0,
-                    exposed_us=7_000.0,
-                    free_us=step - 97_000,
-                    lost_us=None,
-                )
-            ],
+            computing_us=90_000.0,
+            exposed_us=7_000.0,
+            free_us=step - 97_000,
+            lost_us=None,
         )
         for k, step in enumerate(steps)
     ]
@@ -93,7 +89,8 @@ def test_engine_steps_are_judged_by_kind() -> None:
         replace(
             run,
             per="engine_step",
-            times=[replace(run.times[0], kind="decode"), Times(kind="prefill", steps=1, step_us=5e5)],
+            step_us=None,
+            kinds=[OfKind(kind="decode", step_us=run.step_us), OfKind(kind="prefill", step_us=5e5)],
         )
         for run in runs_of()
     ]
@@ -109,8 +106,9 @@ def test_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     words = put_all(tmp_path, runs_of())
     assert main(["log", *words]) == 0
     shown = capsys.readouterr().out
-    assert max(map(len, shown.splitlines()[2:])) <= 90
-    assert re.search(r"^  c12 +11-\d\d +14\d\.\d ms .*\+3\.\d%$", shown, re.MULTILINE)
+    assert max(map(len, shown.splitlines()[2:-1])) <= 80
+    assert re.search(r"^  c12 +\+3\.\d% +14\d\.\d ms .*[.*]{8}$", shown, re.MULTILINE)
+    assert "\nRuns from 2026-11-01 to 2026-11-20 (1 rank, level 1)\n" in shown
     assert main(["log", "show", *words, "--format", "json"]) == 0
     told = json.loads(capsys.readouterr().out)
     jsonschema.validate(told, report_schema("log"))
