@@ -45,7 +45,10 @@ def log_document(report: LogReport) -> Document:
     for number, series in enumerate(report.series):
         first, last = (_day(report.runs[series.runs[end]].when) for end in (0, -1))
         title = say(f"log.title.{series.per}", kind=series.kind or "", how=described(series), first=first, last=last)
-        blocks += [_runs(report, series, f"runs_{number}", title), _picture(report, series, title)]
+        what = say(f"log.what.{series.per}", kind=series.kind or "")
+        picture = say("log.course", what=what, how=described(series))
+        blocks.append(Picture(picture, _WIDTH, _HEIGHT, list(_shapes(report, series)), f"course_{number}"))
+        blocks.append(_runs(report, series, f"runs_{number}", title))
     if report.not_checked:
         blocks += [Heading(say("log.not_checked")), Items(tuple(report.not_checked))]
     blocks.append(Code((f"npu-tui log --log {shlex.quote(report.path)} --format json",)))
@@ -66,7 +69,7 @@ def _runs(report: LogReport, series: Series, id: str, title: str) -> Table:
                 Cell(shortened(run.label, _LABEL), name=True),
                 Cell("" if change is None else share_change_text(change), change),
                 *(time_cell(run.time(series.kind, name)) for name in ("step_us", *Times.PARTS)),
-                Cell("." * at + "*" + "." * (_COURSE - 1 - at)),
+                Cell("." * at + "*" + "." * (_COURSE - 1 - at), name=True),
             ]
         )
     table = made_table(id, "label change# step# computing# exposed# free# lost# course", rows, title)
@@ -78,10 +81,6 @@ def _runs(report: LogReport, series: Series, id: str, title: str) -> Table:
 
 def _day(when: str) -> str:
     return datetime.fromisoformat(when.replace("Z", "+00:00")).astimezone().strftime("%Y-%m-%d")
-
-
-def _picture(report: LogReport, series: Series, title: str) -> Picture:
-    return Picture(title, _WIDTH, _HEIGHT, list(_shapes(report, series)))
 
 
 def _shapes(report: LogReport, series: Series) -> Iterator[Shape]:
