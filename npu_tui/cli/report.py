@@ -245,17 +245,17 @@ def run_whatif(parser: Parser, options: argparse.Namespace) -> int:
     """
     refuse_terminal(parser, options.path)
     from npu_tui.analysis.what_if import UnknownChangeError
-    from npu_tui.output.role_whatif import role_remedies, role_whatif
+    from npu_tui.output.pipeline_whatif import job_remedies, job_whatif
     from npu_tui.output.text import ALL, text
     from npu_tui.output.whatif import NoReplayError, Remedies, remedies, remedies_document, whatif, whatif_document
 
     answer: Remedies | WhatIf
 
-    job = _job_of_roles(Path(options.path))
+    job = _job_at(Path(options.path))
     listing = not options.changes and options.format == "text"
     try:
         if job is not None:
-            answer = role_remedies(job) if listing else role_whatif(job, options.changes)
+            answer = job_remedies(job) if listing else job_whatif(job, options.changes)
         else:
             profile = opened_profile(options.path, not options.no_cache, thresholds_of(options.config))
             answer = remedies(profile) if listing else whatif(profile, options.changes)
@@ -274,8 +274,11 @@ def run_whatif(parser: Parser, options: argparse.Namespace) -> int:
     return DONE
 
 
-def _job_of_roles(path: Path) -> Job | None:
-    """The job at ``path`` where several profiles or summaries lie there; None for one profile."""
+def _job_at(path: Path) -> Job | None:
+    """The job at ``path`` if summaries lie there, or profiles with roles or a pipeline; None for one profile.
+
+    Raises ``InputError`` for any other job.
+    """
     from npu_tui.jobs.opening import is_kept, open_job
     from npu_tui.load.errors import SeveralError
     from npu_tui.load.find import find_source
@@ -286,7 +289,7 @@ def _job_of_roles(path: Path) -> Job | None:
             return None
     except SeveralError:
         job = open_job(path)
-        if job.roles is None:
+        if job.roles is None and not job.pipelines.runs:
             raise
         return job
     return open_job(path)

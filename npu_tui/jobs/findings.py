@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from npu_tui.jobs.expert_loads import LayerLoad, explained, hot_experts
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.meetings import Unpaired
-from npu_tui.jobs.pipeline import Run
+from npu_tui.jobs.pipeline import Run, pairs_in_time, stage_as_others, stages_even
 from npu_tui.jobs.role_findings import ROLE_FINDINGS, role_causes
 from npu_tui.rules import pages
 from npu_tui.rules.model import Kind
@@ -284,7 +284,7 @@ def _slow_passes(job: Job) -> Iterator[JobFinding]:
     gains: dict[int, int] = {}
     for stage in range(min(run.plan.stages for run in runs.runs)):
         if min(_against_others(run, stage) for run in runs.runs) >= _UNEVEN:
-            gains[stage] = total - runs.total(runs.stage_as_others(stage))
+            gains[stage] = total - runs.total(runs.gains(stage_as_others(stage)))
     stage = max(gains, key=gains.__getitem__, default=-1)
     if stage < 0 or gains[stage] < _LOW * length:
         return
@@ -296,7 +296,7 @@ def _slow_passes(job: Job) -> Iterator[JobFinding]:
     named = message("job.passes.ranks" if len(ranks) > 1 else "job.passes.rank", rank=ranks[0], ranks=list(ranks[:8]))
     args = {
         "stage": stage, "ranks": named, "time": work / micro, "less": others / micro, "gain": gains[stage],
-        "share": gains[stage] / length, "even": total - runs.total(runs.even()), "count": runs.count,
+        "share": gains[stage] / length, "even": total - runs.total(runs.gains(stages_even)), "count": runs.count,
     }  # fmt: skip
     title, detail = message("job.passes.title", **args), message("job.passes.detail", **args)
     places = sorted(
@@ -334,7 +334,7 @@ def _transfers(job: Job) -> list[JobFinding]:
         others = [time for pair, time in usual_of.items() if pair not in pairs]
         usual = median(others or [usual_of[pair] for pair in pairs])
         late = [pair for pair in pairs if usual_of[pair] >= _LATE * usual]
-        gain = total - runs.total(runs.pairs_in_time(late, usual)) if late else 0
+        gain = total - runs.total(runs.gains(pairs_in_time(late, usual))) if late else 0
         if not late or gain < _LOW * length:
             continue
         ranks = tuple(dict.fromkeys(rank for pair in late for rank in pair))

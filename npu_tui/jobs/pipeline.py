@@ -8,12 +8,12 @@ were waited for; and the rest, which is gaps before passes and sends that wait f
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.jobs.blame import common_times
 from npu_tui.jobs.clock import Clock
@@ -69,12 +69,26 @@ class Run(Struct, frozen=True, eq=False):
         return list(np.flatnonzero(told).tolist())
 
 
-class Changed(Struct, frozen=True):
-    """A what-if: its ``text``, how many passes it concerns, and the gain of each run, ns."""
+class Case(Struct, frozen=True, eq=False):
+    """Some ``runs`` of one plan, as recorded or changed: times (cases, n) and transfers (cases, 2, n), ns.
 
-    text: str
-    matches: int
-    gains: tuple[float, ...]
+    ``beside`` (cases,) is what the replay leaves out where only means of passes are known.
+    """
+
+    runs: tuple[Run, ...]
+    plan: Plan
+    time: F64
+    moved: F64
+    beside: F64
+
+    @property
+    def length(self) -> F64:
+        """How long each run takes by its order, (cases,)."""
+        return np.asarray(self.plan.length(self.time, self.moved) + self.beside)
+
+
+Change = Callable[[Case], Case]
+"""What is different in a what-if."""
 
 
 class Pipelines:
@@ -88,32 +102,41 @@ class Pipelines:
             self._cases.setdefault(id(run.plan), (run.plan, []))[1].append(number)
         self.parts = self._parts()
 
-    def _each(self, lengths: Callable[[Plan, I64, I64, list[int]], F64]) -> F64:
-        """What ``lengths`` of a plan, times, transfers and places gives for every run, (runs,)."""
+    def _each(self, lengths: Callable[[Case], F64]) -> F64:
+        """What ``lengths`` of a case gives for every run, (runs,)."""
         found = np.zeros(len(self.runs))
         for plan, places in self._cases.values():
-            runs = [self.runs[place] for place in places]
-            found[places] = lengths(
-                plan, np.stack([run.time for run in runs]), np.stack([run.moved for run in runs]), places
-            )
+            runs = tuple(self.runs[place] for place in places)
+            time, moved = (np.stack([getattr(run, name) for run in runs]).astype(float) for name in ("time", "moved"))
+            found[places] = lengths(Case(runs, plan, time, moved, np.zeros(len(runs))))
         return found
 
     def _parts(self) -> I64:
         """The ``PARTS`` of every run, ns, (runs, parts): a row adds up to the length of its run."""
         length = np.array([run.length for run in self.runs], np.int64)
         replays = [
-            self._each(lambda plan, time, _, __: time.sum(axis=1) / plan.stages),
-            self._each(lambda plan, time, _, __: plan.length(_evened(plan, plan.means(time)))),
-            self._each(lambda plan, time, _, __: plan.length(plan.means(time))),
-            self._each(lambda plan, time, _, __: plan.length(time)),
-            self._each(lambda plan, time, moved, _: plan.length(time, moved)),
+            self._each(lambda case: case.time.sum(axis=1) / case.plan.stages),
+            self._each(lambda case: case.plan.length(_evened(case.plan, case.plan.means(case.time)))),
+            self._each(lambda case: case.plan.length(case.plan.means(case.time))),
+            self._each(lambda case: case.plan.length(case.time)),
+            self.replayed(),
         ]
         rounded = np.stack([*(np.rint(one).astype(np.int64) for one in replays), length], axis=1)
         return np.diff(rounded, axis=1, prepend=0)
 
     def replayed(self) -> F64:
         """How long each run takes by its order, times and transfers alone, (runs,)."""
-        return self._each(lambda plan, time, moved, _: plan.length(time, moved))
+        return self._each(lambda case: case.length)
+
+    def gains(self, *changes: Change) -> F64:
+        """What each run gains with ``changes`` one after another, ns, (runs,)."""
+
+        def lengths(case: Case) -> F64:
+            for change in changes:
+                case = change(case)
+            return case.length
+
+        return self.replayed() - self._each(lengths)
 
     def total(self, gains: Sequence[float] | F64 = ()) -> int:
         """How long the steps take together with ``gains`` off each run, ns: the slowest pipeline of a step counts."""
@@ -139,59 +162,6 @@ class Pipelines:
         """The longest step of any pipeline; empty without one."""
         return [max(self.runs, key=lambda run: run.length)] if self.runs else []
 
-    # --- what would shorten it
-
-    def stage_as_others(self, stage: int) -> F64:
-        """What each run gains where the passes of ``stage`` take as long as those of the other stages, (runs,)."""
-
-        def lengths(plan: Plan, time: I64, moved: I64, _: list[int]) -> F64:
-            changed = time.astype(np.float64)
-            kind = _comparable(plan)
-            for one in np.unique(kind).tolist():
-                mine, others = ((kind == one) & ((plan.stage == stage) == own) for own in (True, False))
-                usual = time[:, others].sum(axis=1) / (plan.stages - 1)
-                changed[:, mine] *= (usual / np.maximum(time[:, mine].sum(axis=1), 1))[:, None]
-            return plan.length(changed, moved)
-
-        return self.replayed() - self._each(lengths)
-
-    def even(self) -> F64:
-        """What each run gains where all stages share their work evenly, (runs,)."""
-
-        def lengths(plan: Plan, time: I64, moved: I64, _: list[int]) -> F64:
-            by_stage = np.maximum(plan.means(time), 1)
-            return plan.length(time * _evened(plan, by_stage) / by_stage, moved)
-
-        return self.replayed() - self._each(lengths)
-
-    def pairs_in_time(self, pairs: Sequence[tuple[int, int]], usual: float) -> F64:
-        """What each run gains where transfers of ``pairs`` of ranks, take ``usual`` ns at most, (runs,)."""
-
-        def lengths(plan: Plan, time: I64, moved: I64, places: list[int]) -> F64:
-            moved = moved.copy()
-            for row, place in enumerate(places):
-                for at in (at for pair in pairs for at in self.runs[place].between(*pair)):
-                    moved[row, :, at] = np.minimum(moved[row, :, at], round(usual))
-            return plan.length(time, moved)
-
-        return self.replayed() - self._each(lengths)
-
-    def with_micro(self, micro: int) -> F64 | None:
-        """What each run gains with another number of micro batches of the same size; None where no order is known."""
-        plans = {key: planned(plan.schedule, plan.stages, micro, plan.chunks) for key, (plan, _) in self._cases.items()}
-        if None in plans.values():
-            return None
-
-        def lengths(plan: Plan, time: I64, moved: I64, _: list[int]) -> F64:
-            other = plans[id(plan)]
-            assert other is not None
-            cell, wanted = plan.kind + 4 * plan.stage, other.kind + 4 * other.stage
-            at = [int(np.flatnonzero(cell == one)[0]) for one in wanted.tolist()]
-            mean, late = plan.means(time), _mean_transfers(plan, moved)
-            return other.length(mean[:, at], late[..., at]) - plan.length(mean, late)
-
-        return -self._each(lengths)
-
     def transfers(self) -> dict[tuple[int, int], F64]:
         """How long transfers from one rank to another took, ns, those that are known."""
         times: dict[tuple[int, int], list[I64]] = defaultdict(list)
@@ -203,33 +173,72 @@ class Pipelines:
                 times[source, target].append(run.transfer[moved[(pairs == (source, target)).all(axis=1)]])
         return {pair: np.concatenate(of_pair).astype(np.float64) for pair, of_pair in times.items()}
 
-    def asked(self, text: str) -> Changed | None:
-        """What ``stages even``, ``stage N as others``, ``N micro batches`` changes; None for other words.
+    def orders(self, micro: int) -> bool:
+        """Whether the order of passes is known for ``micro`` micro batches."""
+        plans = [planned(plan.schedule, plan.stages, micro, plan.chunks) for plan, _ in self._cases.values()]
+        return bool(plans) and None not in plans
 
-        A ``Changed`` without gains is of a number for which no order of passes is known.
-        """
-        words = " ".join(text.lower().split())
-        count = sum(len(run.start) for run in self.runs)
-        if words == "stages even":
-            return Changed(words, count, tuple(self.even().tolist()))
-        if match := re.fullmatch(r"stage (\d{1,5}) as others", words):
-            stage = int(match[1])
-            matches = sum(int((run.plan.stage == stage).sum()) for run in self.runs)
-            return Changed(words, matches, tuple(self.stage_as_others(stage).tolist()) if matches else ())
-        if match := re.fullmatch(r"([1-9]\d{0,3}) micro[- ]?batch(?:es)?", words):
-            gains = self.with_micro(int(match[1]))
-            return Changed(words, count, () if gains is None else tuple(gains.tolist()))
-        return None
+
+# --- What-ifs
+
+
+def stages_even(case: Case) -> Case:
+    """All stages share their work evenly."""
+    by_stage = np.maximum(case.plan.means(case.time), 1)
+    return replace(case, time=case.time * _evened(case.plan, by_stage) / by_stage)
+
+
+def stage_as_others(stage: int) -> Change:
+    """The passes of ``stage`` take as long as those of the other stages."""
+
+    def change(case: Case) -> Case:
+        plan, time, kind = case.plan, case.time.copy(), _comparable(case.plan)
+        for one in np.unique(kind).tolist():
+            mine, others = ((kind == one) & ((plan.stage == stage) == own) for own in (True, False))
+            usual = case.time[:, others].sum(axis=1) / (plan.stages - 1)
+            time[:, mine] *= (usual / np.maximum(case.time[:, mine].sum(axis=1), 1))[:, None]
+        return replace(case, time=time)
+
+    return change
+
+
+def pairs_in_time(pairs: Sequence[tuple[int, int]], usual: float) -> Change:
+    """Transfers of ``pairs`` of ranks, from and to, take ``usual`` ns at most."""
+
+    def change(case: Case) -> Case:
+        moved = case.moved.copy()
+        for row, run in enumerate(case.runs):
+            for at in (at for pair in pairs for at in run.between(*pair)):
+                moved[row, :, at] = np.minimum(moved[row, :, at], usual)
+        return replace(case, moved=moved)
+
+    return change
+
+
+def micro_batches(micro: int) -> Change:
+    """Another number of micro batches of the same size, for which ``Pipelines.orders`` is true; by means of passes."""
+
+    def change(case: Case) -> Case:
+        plan, other = case.plan, planned(case.plan.schedule, case.plan.stages, micro, case.plan.chunks)
+        assert other is not None
+        cell = (plan.kind + 4 * plan.stage).tolist()
+        at = [cell.index(one) for one in (other.kind + 4 * other.stage).tolist()]
+        time, moved = plan.means(case.time), _mean_transfers(plan, case.moved)
+        beside = case.length - plan.length(time, moved)
+        return Case(case.runs, other, time[:, at], moved[..., at], beside)
+
+    return change
 
 
 def _comparable(plan: Plan) -> I64:
     """What of the passes all stages do equally often, (n,): of zero bubbles only all together, as some merge."""
-    return plan.kind * (plan.schedule != "zero_bubble")
+    return plan.kind if plan.schedule != "zero_bubble" else np.zeros(len(plan.kind), np.int64)
 
 
 def _evened(plan: Plan, time: F64) -> F64:
     """``time`` as if all stages took as long for what is comparable; (cases, n)."""
-    evened, kind = time.astype(np.float64), _comparable(plan)
+    evened: F64 = time.copy()
+    kind = _comparable(plan)
     for one in np.unique(kind).tolist():
         usual = time[:, kind == one].sum(axis=1) / plan.stages
         for stage in range(plan.stages):
@@ -238,10 +247,10 @@ def _evened(plan: Plan, time: F64) -> F64:
     return evened
 
 
-def _mean_transfers(plan: Plan, moved: I64) -> F64:
-    """Transfers as means of each kind on each stage; (cases, 2, n)."""
-    known = plan.needs >= 0
-    return plan.means(moved) / np.maximum(plan.means(known[None, None, :] & (moved >= 0)), 1e-9)
+def _mean_transfers(plan: Plan, moved: F64) -> F64:
+    """Transfers as means of the passes of each kind and stage that need one; (cases, 2, n)."""
+    known = np.broadcast_to(plan.needs >= 0, moved.shape)
+    return np.asarray(plan.means(moved) / np.maximum(plan.means(known), 1e-9))
 
 
 # --- Reading a job

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.jobs.pipeline import PARTS, Run
+from npu_tui.jobs.pipeline import PARTS, Run, stage_as_others
 from npu_tui.jobs.schedules import KINDS
 from npu_tui.profile.table import Column, Record, Sheet, from_tuples, table, us
 
@@ -81,7 +81,7 @@ def stages(job: Job) -> Sheet:
             (
                 stage, sorted({run.ranks[stage] for run in of_stage}), *(us(sum(each) / micro) for each in times),
                 us(sum(run.idle(stage) for run in of_stage) / len(of_stage)),
-                us(max(total - runs.total(runs.stage_as_others(stage)), 0) / count),
+                us(max(total - runs.total(runs.gains(stage_as_others(stage))), 0) / count),
             )
         )  # fmt: skip
     return from_tuples(rows, "stage ranks forward backward idle gain", _OWN)

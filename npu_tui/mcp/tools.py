@@ -327,19 +327,21 @@ _MOST_CHANGES = 100
 
 def whatif_tool(session: Session, call: Call, given: WhatIf) -> Answer:
     """What changes would gain."""
-    from npu_tui.output.role_whatif import role_remedies, role_whatif
+    from npu_tui.output.pipeline_whatif import job_remedies, job_whatif
     from npu_tui.output.whatif import remedies, remedies_document, whatif, whatif_document
 
     opened = session.opened(given.path, call)
-    changes, job = listed(given.changes), opened.job if opened.holds_roles else None
+    changes, job = listed(given.changes), None
+    if opened.profile is None and opened.snapshot is None and (opened.holds_roles or opened.job.pipelines.runs):
+        job = opened.job
     if len(changes) > _MOST_CHANGES:
         raise Refusal(message("mcp.too_many_changes", count=len(changes), most=_MOST_CHANGES))
     again = Next("whatif", {"path": opened.name})
     if not changes:
-        make = partial(remedies, one_profile(opened)) if job is None else partial(role_remedies, job)
+        make = partial(remedies, one_profile(opened)) if job is None else partial(job_remedies, job)
         told = opened.kept("remedies", make)
         return Answer(verdict=[remedies_document(told).title], data=plain(told), again=again)
-    found = whatif(one_profile(opened), changes) if job is None else role_whatif(job, changes)
+    found = whatif(one_profile(opened), changes) if job is None else job_whatif(job, changes)
     data = {key: value for key, value in plain(found).items() if key not in ("timeline", "path")}
     return Answer(verdict=[whatif_document(found).title], data=data)
 

@@ -61,6 +61,7 @@ def role_whatif(job: Job, texts: Sequence[str]) -> WhatIf:
         gain_us=us(total / count),
         changes=tuple(rows),
         timeline=(),
+        replays="roles",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
@@ -60,7 +61,8 @@ class WhatIf(Struct, frozen=True, kw_only=True):
     """Lengths are means over the ``steps`` that the findings judge, or what a run without steps is divided by.
 
     ``unit`` says what one is. ``warm_up`` more steps are left out: they stay as recorded. ``error`` is by how much of
-    it the unchanged replay misses the recording.
+    it the unchanged replay misses the recording. ``replays`` is what
+    was replayed. Both numbers of micro batches where another one is asked for.
     """
 
     schema_version: int
@@ -78,6 +80,9 @@ class WhatIf(Struct, frozen=True, kw_only=True):
     gain_us: float
     changes: tuple[Row, ...]
     timeline: tuple[Ghost, ...]
+    replays: Literal["launches", "roles", "pipeline"] = "launches"
+    micro_batches: int | None = None
+    micro_batches_after: int | None = None
 
 
 def whatif(profile: Profile, texts: Sequence[str], cells: int = _CELLS) -> WhatIf:
@@ -287,9 +292,14 @@ def whatif_document(answer: WhatIf) -> Document:
     predicted_us = answer.replayed_us - answer.gain_us * answer.steps
     scale = say("whatif.scale", length=1000 * max(answer.recorded_us, predicted_us))
     changes = _changes("changes", answer.changes, answer.unit, ordered=True)
-    if answer.device is None and not answer.timeline:  # roles, which only begin later or sooner
+    if answer.replays == "roles":  # which only begin later or sooner
         return Document(_head(answer), [Paragraph((say("whatif.roles"),)), changes])
-    blocks: list[Block] = [Paragraph((replayed,)), changes, Paragraph((scale,)), *map(_stream, answer.timeline)]
+    blocks: list[Block] = [Paragraph((replayed,)), changes]
+    if answer.micro_batches and answer.micro_batches_after:
+        before, after = answer.step_us / answer.micro_batches, answer.step_after_us / answer.micro_batches_after
+        blocks.append(Paragraph((say("whatif.micro", before=1000 * before, after=1000 * after),)))
+    if answer.timeline:
+        blocks += [Paragraph((scale,)), *map(_stream, answer.timeline)]
     return Document(_head(answer), blocks)
 
 

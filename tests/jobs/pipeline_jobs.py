@@ -23,6 +23,7 @@ from pipelines import _COMPUTE, _DEVICE, _HCCL, _HOST, _STREAMS, _Writer
 from npu_tui.jobs.findings import JobFinding, job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.opening import open_job
+from npu_tui.jobs.pipeline import micro_batches
 
 SEND = 60_000
 _KERNELS = 3
@@ -321,9 +322,8 @@ def what_ifs(spec: Spec, job: Job) -> list[tuple[int, float, float]]:
     """Other numbers of micro batches: what a step would gain by the what-if, and in a second simulation, ns."""
     rows, runs = [], job.pipelines
     for micro in (spec.micro // 2, spec.micro * 2):
-        gains = runs.with_micro(micro)
-        if gains is not None:
-            predicted = (runs.total() - runs.total(gains)) / spec.steps
+        if runs.orders(micro):
+            predicted = (runs.total() - runs.total(runs.gains(micro_batches(micro)))) / spec.steps
             rows.append((micro, predicted, write(spec, None) - write(replace(spec, micro=micro), None)))
     return rows
 

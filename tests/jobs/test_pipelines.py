@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from pipeline_jobs import SITUATIONS, Spec, healthy, is_right, job_of, what_ifs, write
 
+from npu_tui.cli.main import main
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.opening import open_job
@@ -164,3 +166,24 @@ def test_tables_of_a_pipeline(slow: tuple[Spec, Job]):
     end = of_stage[-1].start_us + of_stage[-1].duration_us
     assert sum(row.waited_us for row in of_stage) + last - end == pytest.approx(run.idle(1) / 1e3, abs=0.1)
     assert {row.rank: row.start_ns for row in of_stage}[1] == int(job.ranks[1].passes.start[15])
+
+
+def test_what_if_of_a_job(slow: tuple[Spec, Job], capsys: pytest.CaptureFixture[str]):
+    """Changes of its pipelines by the command, one after another; a job that was given is replayed as recorded."""
+    spec, job = slow
+    path = str(job.path)
+    assert main(["whatif", path, "stage 2 as others", "16 micro batches", "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["error"] < 1e-4
+    stage, micro = found["changes"]
+    price = write(spec, None) - write(healthy(spec), None)
+    assert stage["gain_us"] * 1e3 == pytest.approx(price, rel=0.1)
+    longer = write(replace(healthy(spec), micro=16), None) - write(healthy(spec), None)
+    assert -micro["gain_us"] * 1e3 == pytest.approx(longer, rel=0.03)
+    assert (found["micro_batches"], found["micro_batches_after"]) == (8, 16)
+    assert main(["whatif", path]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("  ")[0] for line in lines[3:5]] == ["stage 2 as others", "stages even"]
+    with pytest.raises(SystemExit):
+        main(["whatif", path, "kernel MatMul x0"])
+    assert "stages even" in capsys.readouterr().err
