@@ -78,6 +78,8 @@ def crop(
         code = (
             "crop.snapshot"
             if trace.snapshot is not None
+            else "crop.service"
+            if trace.service is not None
             else "crop.database"
             if part.kind == "database"
             else "crop.no_text"

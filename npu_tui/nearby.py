@@ -88,9 +88,16 @@ def holds_several(folder: Path) -> bool:
     card has no rank: its profiler_info.json names none. Roles of one job have the same ranks, and are no two jobs.
     """
     by_rank: dict[int | None, list[Source]] = defaultdict(list)
+    services = 0
     for source in sources_below(folder):
-        by_rank[source.rank].append(source)
+        services += source.kind == "service"
+        if source.kind != "service":  # a service beside a job is no rank of it
+            by_rank[source.rank].append(source)
+    if services > 1:
+        return True
     if any(len(sources) > 1 for sources in by_rank.values()) and _is_of_roles(by_rank):
+        return False
+    if not by_rank:
         return False
     if len(by_rank) == 1:
         rank, sources = by_rank.popitem()

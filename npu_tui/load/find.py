@@ -75,10 +75,8 @@ _INFO = re.compile(r"profiler_info_(\d{1,5})\.json")
 _NAMED_OTHERWISE = re.compile(r"(?!profiler_|communication|cluster_).*\.json(?:\.gz)?")
 """Files that may be traces under names of somebody's own."""
 _LISTED = 8
-_LEVELS = 5
-"""Levels of folders that are looked through for profiles, as MindStudio Insight does."""
-MOST_FOLDERS = 1000
-"""Folders that are looked through for profiles."""
+_LEVELS, MOST_FOLDERS = 5, 1000
+"""Levels of folders, and folders, that are looked through for profiles, levels as MindStudio Insight does."""
 MOST_OF_ROLES = 100_000
 """Folders that are looked through where folders of roles tell that all of it is one job."""
 SQLITE = b"SQLite format 3\0"
@@ -222,7 +220,8 @@ def find_sources(path: Path) -> list[Source]:
         raise InputError(message("input.unreadable_place", path=str(path), why=error.strerror or str(error))) from error
     if not sources:
         raise InputError(_nothing_in(path, None))
-    return sorted(sources, key=lambda source: source.path)
+    profiles = [source for source in sources if source.kind != "service"] or sources  # it is no rank of the job beside
+    return sorted(profiles, key=lambda source: source.path)
 
 
 def unparsed_in(path: Path, sources: Sequence[Source]) -> Message | None:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.load.companion_schema import Reading, Schema
+from npu_tui.load.companion_schema import Reading, Schema, reason
 from npu_tui.load.csv_table import DATED, empty_frame, moments_of, read_table, table_of_cells
 from npu_tui.load.database_file import as_text, opened
 from npu_tui.load.database_rows import Tables
@@ -34,6 +34,7 @@ from npu_tui.load.service_schema import (
     STATUSES,
     TRANSFERS,
 )
+from npu_tui.load.service_spans import cells_of_events
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.service import (
     DECODE,
@@ -90,6 +91,7 @@ def read_service(folder: Path, watcher: Watcher = UNWATCHED, zone: int | None = 
     """
     reading = _Reading(folder, watcher)
     frames = {schema.stem: reading.frame(schema) for schema in SERVICE_TABLES}
+    frames |= reading.of_events([schema for schema in (REQUESTS, BATCHES) if not len(frames[schema.stem])])
     clock = _clock(list(frames.values()), zone)
     codes = _Codes({}, {}, clock.shift)
     batches, order = codes.filled(Batches, frames[BATCHES.stem], "start")
@@ -163,6 +165,18 @@ class _Reading:
         if reading.state not in ("missing", "empty") and (said := reading.messages):
             self.odd += said
         return reading.frame
+
+    def of_events(self, missing: list[Schema]) -> dict[str, pl.DataFrame]:
+        """The tables ``missing`` as far as the file of events tells them."""
+        if not missing or SPANS not in self.files:
+            return {}
+        try:
+            cells = cells_of_events(self._folder / SPANS)
+        except OSError as error:
+            self.odd.append(message("companion.unreadable", name=SPANS, why=reason(error)))
+            return {}
+        return {schema.stem: table_of_cells(schema, SPANS, cells[schema.stem][0], [cells[schema.stem][1]]).frame
+                for schema in missing}  # fmt: skip
 
 
 def _table_in(path: Path, schema: Schema) -> Reading | None:

@@ -18,14 +18,15 @@ from msgspec.structs import replace
 from npu_tui.load.database_file import as_text, opened
 from npu_tui.load.database_rows import Tables
 from npu_tui.load.errors import InputError
+from npu_tui.load.json_chunks import ChunkReader, array_start
 from npu_tui.load.json_columns import Columns
-from npu_tui.load.json_events import decode_events, place_number
+from npu_tui.load.json_events import Event, decode_args, decode_events, named, place_number, strict_json
 from npu_tui.load.json_reader import WholeColumns
-from npu_tui.load.times import INVALID
+from npu_tui.load.times import INVALID, parse_time
 from npu_tui.trace.args import RowArgs
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import EventFile, Trace
-from npu_tui.trace.service import NONE, Service, Spans
+from npu_tui.trace.service import DRAFTS, EXECUTIONS, NONE, SCHEDULES, Service, Spans
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -154,3 +155,91 @@ def spans_of(trace: Trace, service: Service, count: int) -> Spans:
 
 _SEVERAL = set(",[]{}:")
 """What stands in a text that names several requests."""
+
+
+def cells_of_events(path: Path) -> dict[str, tuple[list[str], list[list[str | None]]]]:
+    """The tables ``request`` and ``batch`` from the events of ``path`` alone: headings and columns of cells, by table.
+
+    As the exporter does: a request begins with its first httpReq and ends with its last httpRes, DecodeEnd,
+    sendResponse or outputSync; it waits from its first Enqueue to the end of its last Dequeue; its first token is there
+    when it is first detokenized or sent. Raises ``OSError``.
+    """
+    requests: dict[str, dict[str, Any]] = {}
+    batches: list[list[str | None]] = []
+    with open(path, "rb") as stream:
+        start = array_start(stream.read(_HEAD))
+        for chunk in ChunkReader(stream, start or 0, decode_events, strict_json) if start is not None else ():
+            for event in chunk.events:
+                word, begin = event.name.lower(), parse_time(event.ts)
+                if event.ph not in ("X", "I", "i") or begin == INVALID or word not in _MARKS | _PASSES:
+                    continue
+                end = begin + round(event.dur * 1000 if event.dur > 0 else 0)
+                args = _args(event)
+                rid = _cell(args, "rid")
+                if word in _PASSES:
+                    process = named(event.pid) or str(event.pid)
+                    batches.append([
+                        event.name, _cell(args, "res_list", "rid"), _ms(begin), _ms(end), process,
+                        _cell(args, "batch_type"), _cell(args, "batch_size"),
+                    ])  # fmt: skip
+                elif rid and not set(rid) & _SEVERAL:
+                    _note(requests.setdefault(rid, {}), word, begin, end, args)
+    rows = [
+        [rid, _ms(known.get("start")), _apart(known, "last", "start"), _apart(known, "dequeued", "enqueued"),
+         _apart(known, "token", "start"), known.get("prompt"), known.get("answer")]
+        for rid, known in requests.items()
+    ]  # fmt: skip
+    return {
+        "request": (_REQUEST, [[row[at] for row in rows] for at in range(len(_REQUEST))]),
+        "batch": (_BATCH, [[row[at] for row in batches] for at in range(len(_BATCH))]),
+    }
+
+
+_HEAD = 1 << 16
+_REQUEST = ["rid", "start_time(ms)", "execution_time(ms)", "queue_wait_time(ms)", "first_token_latency(ms)",
+            "recv_token_size", "reply_token_size"]  # fmt: skip
+_BATCH = ["name", "res_list", "start_time(ms)", "end_time(ms)", "prof_id", "batch_type", "batch_size"]
+_ENDS = frozenset({"httpres", "decodeend", "sendresponse", "outputsync"})
+_TOKENS = frozenset({"detokenize", "sendresponse"})
+_MARKS = _ENDS | _TOKENS | {"httpreq", "enqueue", "dequeue"}
+_PASSES = SCHEDULES | EXECUTIONS | DRAFTS
+
+
+def _args(event: Event) -> dict[str, Any]:
+    """The args of an event, none where they cannot be read."""
+    try:
+        args = decode_args(bytes(event.args)) if event.args else {}
+    except ValueError:
+        return {}
+    return args if isinstance(args, dict) else {}
+
+
+def _note(known: dict[str, Any], word: str, begin: int, end: int, args: dict[str, Any]) -> None:
+    """Take in what an event says of its request, whose times so far are ``known``."""
+    if word == "httpreq":
+        known["start"] = min(begin, known.get("start", begin))
+        known["prompt"] = known.get("prompt") or _cell(args, "recvTokenSize=", "recvTokenSize")
+    elif word == "enqueue":
+        known["enqueued"] = min(begin, known.get("enqueued", begin))
+    elif word == "dequeue":
+        known["dequeued"] = max(end, known.get("dequeued", end))
+    if word in _ENDS:
+        known["last"] = max(end, known.get("last", end))
+        known["answer"] = known.get("answer") or _cell(args, "replyTokenSize=", "replyTokenSize")
+    if word in _TOKENS:
+        known["token"] = min(end, known.get("token", end))
+
+
+def _cell(args: dict[str, Any], *names: str) -> str | None:
+    """The first of the args ``names`` that there is, as a text."""
+    return next((str(args[name]) for name in names if args.get(name) is not None), None)
+
+
+def _ms(time: int | None) -> str | None:
+    """Nanoseconds as milliseconds, exactly."""
+    return None if time is None else f"{time // 10**6}.{time % 10**6:06d}"
+
+
+def _apart(known: dict[str, Any], later: str, earlier: str) -> str | None:
+    """The time between two events of a request, in ms."""
+    return _ms(known[later] - known[earlier]) if later in known and earlier in known else None

@@ -27,6 +27,7 @@ from npu_tui.trace.service import (
     SCHEDULE,
     SCHEDULED,
     SERVED,
+    SERVICE_PID,
     TABLES,
     TEXTS,
     UNKNOWN,
@@ -73,7 +74,7 @@ def service_trace(
     trace = build_trace(whole, service.path, files, None, health)
     trace.args = ServiceArgs(service, first, args or (trace.args if spans else None))
     service.read_spans = lambda: spans_of(trace, service, spans)
-    trace.service = service
+    trace.service, service.ordinals = service, first
     if early is not None:
         early(trace)
     _link(trace, service, first)
@@ -93,7 +94,7 @@ class _Lanes:
     def _layer(self, name: str) -> int:
         """A new layer below the others."""
         # Bits 5 to 9 are no sort index that stands there: the number is not read as one of msprof's with a device.
-        pid = 1 << 45 | self._layers << 10 | 31 << 5
+        pid = SERVICE_PID | self._layers << 10 | 31 << 5
         self._whole.metadata.process_name[pid] = name
         self._whole.metadata.process_order[pid] = self._layers - (1 << 20)
         self._layers += 1
@@ -196,6 +197,7 @@ class _Lanes:
         engine = np.minimum(np.where(alone, len(ranks) + 1 + process, engine), _MOST_ENGINES)
         lanes, lane = _ranked((engine * (len(service.texts) + 1) + process + 1) * len(_PARTS) + part)
         codes, layers = np.zeros(len(lanes), np.int64), {}
+        common = _common([service.text(code) for code in np.unique(process).tolist()])
         workers, of_engine = lanes // len(_PARTS) % (len(service.texts) + 1) - 1, lanes // len(_PARTS)
         of_engine //= len(service.texts) + 1
         for number, (key, worker, at) in enumerate(
@@ -206,7 +208,7 @@ class _Lanes:
                 layers[at] = self._layer("Other engines" if at == _MOST_ENGINES else f"Engine {title}".strip())
             several = len(np.unique(workers[of_engine == at])) > 1
             name_of_part = _PARTS[key % len(_PARTS)]
-            title = f"{name_of_part} {service.text(worker)}" if several else name_of_part
+            title = f"{name_of_part} {service.text(worker)[common:]}" if several else name_of_part
             codes[number] = self._lane(layers[at], title) if number < _MOST_LANES else codes[number - 1]
         self._slices(codes[lane], start, end, [*names, *service.rids], name, kind, event)
         for at, pid in layers.items():
@@ -243,6 +245,13 @@ class _Lanes:
         kind, event = np.full(len(rank), category, np.int32), self._first["transfers"] + np.arange(len(rank))
         lane_of = lanes[np.minimum(rank, len(lanes) - 1)]
         self._slices(lane_of, transfers.start, transfers.end, rids, transfers.rid, kind, event)
+
+
+def _common(names: Sequence[str]) -> int:
+    """How many letters all ``names`` begin with, up to a separator."""
+    first, last = min(names), max(names)  # what these two share, all share
+    length = next((at for at, pair in enumerate(zip(first, last, strict=False)) if len(set(pair)) > 1), len(first))
+    return 0 if len(names) < 2 else max(first.rfind(separator, 0, length) for separator in "-_. ") + 1
 
 
 def _ranked(values: I64) -> tuple[I64, I64]:

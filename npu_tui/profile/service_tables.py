@@ -72,8 +72,11 @@ def _sheet(profile: Profile, title: str, **more: Callable[[Array], Data]) -> She
     data |= {name: make(chosen) for name, make in more.items()}
 
     def place(row: int) -> list[Span]:
-        first, last = int(begin[chosen[row]]), int(end[chosen[row]])
-        return [] if first == UNKNOWN else [Span(first, last, marked=last > first)]
+        number = int(chosen[row])
+        items = np.flatnonzero(profile.trace.slices.event == service.ordinals.get(title, -1) + number)
+        if len(items):
+            return [Span(int(begin[number]), int(end[number]), slice=int(items[0]), marked=False)]
+        return [] if begin[number] == UNKNOWN else [Span(int(begin[number]), int(end[number]), marked=False)]
 
     return Sheet(len(chosen), data, place=place)
 

@@ -257,7 +257,9 @@ class Trace:
 
     @property
     def size(self) -> int:
-        """Size of all event files in bytes, decompressed."""
+        """Size of all event files in bytes, decompressed; of a service that of all its files."""
+        if self.service is not None:
+            return sum(self.service.files.values())
         return sum(file.size for file in self.files)
 
     @property

@@ -255,6 +255,8 @@ LENGTHS = frozenset({"execution", "queue", "first_token", "bubble", "draft"})
 TEXTS = frozenset({"name", "type", "process", "thread", "domain", "host"})
 NUMBERED = {"passes": PASSES, "kind": KINDS}
 """Columns by what they hold: ns since 1970, ns, codes of ``Service.texts``, and codes of a few words."""
+SERVICE_PID = 1 << 45
+"""The layers of the tables have this number or a higher one; no process of a system has."""
 SERVED = "request"
 """The links from a request to the batches that it is in."""
 SCHEDULED = "schedule"
@@ -294,6 +296,8 @@ class Service(Struct, dict=True, eq=False):
     odd: list[Message]
     read_members: Callable[[], Members]
     read_spans: Callable[[], Spans]
+    ordinals: dict[str, int] = {}
+    """The ordinal of the first row of each table among the slices of the trace, where there is one."""
 
     @once
     def members(self) -> Members:

@@ -115,8 +115,8 @@ class Contents:
             self.forget()
             return
         now, tab = self._now(), self._tabs[self._panel.tab]
-        self._show_tabs(now)
         wanted = (self, self._panel.tab, tab.depends_on(now))
+        self._show_tabs(now)
         if wanted == self._filled:
             return
         self._filled = wanted

@@ -284,10 +284,13 @@ class Explorer:
     def home_bounds(self) -> tuple[int, int]:
         """The times of the opening view: the first step, or the trace without steps.
 
-        Also the trace where no work of the device begins in that step, such as one call of an inference engine, whose
-        kernels run after it.
+        Also an inference service, and the trace where no work of the device begins in that step, such as one call of an
+        inference engine, whose kernels run after it.
         """
-        step = self.scene.step_at(0, 0)
+        served = any(
+            trace.service is not None for trace in self.scene.traces
+        )  # steps of an NPU beside are a part of it
+        step = None if served else self.scene.step_at(0, 0)
         return self.scene.whole if step is None or self._is_idle(step) else step
 
     def _is_idle(self, times: tuple[int, int]) -> bool:

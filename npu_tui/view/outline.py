@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from npu_tui.strings import say
 from npu_tui.trace.folded_rows import DEEP
 from npu_tui.trace.model import Lane, Layer, Rows, Trace
+from npu_tui.trace.service import SERVICE_PID
 from npu_tui.view.scene import Chart, Scene, ScreenRow
 
 
@@ -360,7 +361,9 @@ def _turns(trace: Trace) -> dict[int, tuple[int, int]]:
             continue
         place = places[layer.kind]
         places[layer.kind] += 1
-        if layer.kind in ("other", "cann", "python"):
+        if trace.service is not None:  # what the tables say stays longest, the first of them at last
+            turns[layer.index] = (3, 100 - place) if layer.pid >= SERVICE_PID else (0, -place)
+        elif layer.kind in ("other", "cann", "python"):
             turns[layer.index] = 0, ("other", "cann", "python").index(layer.kind)
         elif layer.kind != "overlap":
             # Further devices in turn 1, overlap layers of further devices in turn 2, the first device last.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sqlite3
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,10 @@ import pytest
 
 from npu_tui.load.service import read_service
 from npu_tui.trace.service import DECODE, DUMMY, EXECUTE, MIXED, NONE, PREFILL, SCHEDULE, UNKNOWN, Service
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
+
+from service_causes import write_service
 
 NEW = {
     "request.csv": (
@@ -169,3 +174,25 @@ def test_damage(tmp_path: Path) -> None:
         ("companion.not_numbers", "kvcache.csv"),
         ("companion.not_numbers", "kvcache.csv"),
     ]
+
+
+def test_events_alone(tmp_path: Path) -> None:
+    """From ``chrome_tracing.json`` alone come the requests and batches that the tables have, where they are in both."""
+    write_service(tmp_path, "split", requests=20, trace=True)
+    text = read_service(tmp_path)
+    for file in tmp_path.glob("*.csv"):
+        file.unlink()
+    data = read_service(tmp_path)
+    microsecond = {"start", "end", "queue", "first_token"}
+    for table, columns in (
+        ("requests", ["rid", "prompt_tokens", "output_tokens", *sorted(microsecond - {"end"})]),
+        ("batches", ["passes", "kind", "size", "start", "end"]),
+        ("members", ["offset", "rid", "iter", "phase", "tokens"]),
+    ):
+        for column in columns:
+            one, other = getattr(getattr(text, table), column), getattr(getattr(data, table), column)
+            assert np.abs(one - other).max() <= (1000 if column in microsecond else 0), (table, column)
+    assert np.abs(text.requests.execution - data.requests.execution).max() < 1_000_000  # whole ms in the table
+    assert (data.batches.dp_rank == UNKNOWN).all()
+    (tmp_path / "chrome_tracing.json").write_text('[{"name":"httpReq","ph":"I","ts":1,"args":"x"},{"name":"modelExec"')
+    assert len(read_service(tmp_path).requests) == 0

@@ -42,6 +42,8 @@ _NAMES = {
     "host_ops": "hosts.name", "modules": "modules.name", "engine_kinds": "engine.kinds.name",
     "engine_steps": "engine.name", "batches": "service.batches.name",
 }  # fmt: skip
+_NAMES_OF_SERVICE = {"engine_kinds": "service.kinds.name", "engine_steps": "service.requests.name"}
+"""What the views of the engine show of an inference service."""
 _LONGEST_NAME = 60
 
 
@@ -49,13 +51,18 @@ class LinesTab(Tab):
     """A row per line, most lost time first; Enter goes to its worst launch. Its key again goes on to the next view."""
 
     def __init__(self) -> None:
-        super().__init__(self._view_of, lambda now: (now.trace, now.marked, self.view, self._sql))
+        super().__init__(self._view_of, self._depends_on)
         self.view = "lines"
         self._sql = ""
+        self._served = False
 
     def ask(self, sql: str) -> None:
         """Show the answer to the query ``sql``."""
         self.view, self._sql = _SQL, sql
+
+    def _depends_on(self, now: Context) -> object:
+        self._served = now.profile.trace.service is not None
+        return now.trace, now.marked, self.view, self._sql
 
     def again(self) -> None:
         """Go on to the next view."""
@@ -65,7 +72,8 @@ class LinesTab(Tab):
     @property
     def name(self) -> str:
         """The name of the view."""
-        return say(_NAMES[self.view]) if self.view in _NAMES else ""
+        names = _NAMES | _NAMES_OF_SERVICE if self._served else _NAMES
+        return say(names[self.view]) if self.view in names else ""
 
     def _view_of(self, now: Context) -> Content:
         return answered(now, self._sql) if self.view == _SQL else VIEWS[self.view](now)
