@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from moe_jobs import Load, Shape, measured, simulate
+from msgspec.structs import replace as replace_rank
 
 from npu_tui.analysis.experts import ALL_TO_ALL, OTHER, Exchanges, expert_passes
 from npu_tui.analysis.kernels import RATIOS, Coded, KernelTable
@@ -18,6 +19,8 @@ from npu_tui.jobs.job import Job
 from npu_tui.jobs.opening import open_job
 from npu_tui.jobs.summarize import in_process, sources_of
 from npu_tui.output.job_report import job_report
+from npu_tui.tui.job_overview import Examined, Overview
+from npu_tui.tui.job_tables import JobRow, counts, job_table
 
 SMALL = Shape(world=4, group=4, layers=4, steps=2)
 
@@ -71,6 +74,22 @@ def test_the_heat_map_is_of_layers_and_its_worst_row_is_the_hot_rank(hot: tuple[
     assert [column.label for column in heat.columns] == ["0", "1", "2", "3"]
     assert (heat.ranks[int(np.nansum(heat.values, axis=1).argmax())],) == load.ranks
     assert np.abs(heat.values.sum(axis=0)).max() < 1  # above and below the mean
+
+
+def test_the_first_screen_is_the_map_of_layers_with_the_cursor_on_the_hot_rank(hot: tuple[Job, Load, Path]):
+    job, load, _ = hot
+    view = Overview(Examined(job))
+    assert (view.metric, view.heat.axis, (view.rank,)) == ("experts", "layer", load.ranks)  # Enter opens its timeline
+    layer = view.heat.columns[view.column].label
+    table = job_table(view, "job_experts")
+    (first, *_), count = table.rows, counts(view)["job_experts"]
+    assert (count, first.cells[0], first.cells[-4]) == (4, layer, str(view.rank))
+    assert isinstance(first, JobRow)
+    assert first.rank == view.rank
+    assert view.job.blamed.ranks[view.job.blamed.last[first.collective]] == view.rank
+    others = Overview(Examined(Job(job.path, [replace_rank(each, experts=()) for each in job.ranks])))
+    assert "job_experts" not in counts(others)
+    assert others.metric == "own"
 
 
 def test_summaries_and_traces_tell_the_same(hot: tuple[Job, Load, Path], tmp_path: Path):
