@@ -18,6 +18,7 @@ else:
 from npu_tui import strings
 from npu_tui.analysis.drains import Cause
 from npu_tui.analysis.rhythm import Unit
+from npu_tui.analysis.service_latency import TPOT, TTFT
 from npu_tui.compare.steps import PARTS
 from npu_tui.gate.checks import JOB_LIMITS
 from npu_tui.gate.measures import BASELINE_MEASURES, LIMITS, PLACES
@@ -84,6 +85,8 @@ COMPUTED = {
     "summary.tells.": set(FILES),
     "summary.makes.": set(FILES),
     "summary.state.": set(get_args(State)),
+    "latency.part.": {*TTFT, *TPOT},
+    "latency.metric.": {"ttft", "tpot"},
     "finding.service.": {
         *(
             f"{part}_{of}"

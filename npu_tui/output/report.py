@@ -36,6 +36,7 @@ from npu_tui.profile.expert_tables import EXPERTS
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.fusion_tables import FUSION
+from npu_tui.profile.latency_tables import LATENCIES, LATENCY, LATENCY_PARTS, SERVICE_ENGINES
 from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
 from npu_tui.profile.module_tables import MODULES
 from npu_tui.profile.network_tables import PORTS
@@ -228,6 +229,10 @@ def report(part: Profile) -> Report:
         experts=EXPERTS.records(part),
         expert_files=_expert_files(part),
         steps_from=part.engine.basis,
+        latency=LATENCY.records(part),
+        latency_parts=LATENCY_PARTS.records(part),
+        latencies=LATENCIES.records(part),
+        service_engines=SERVICE_ENGINES.records(part),
         requests=REQUESTS.records(part),
         batch_kinds=BATCH_KINDS.records(part),
         transfers=TRANSFERS.records(part),
@@ -237,7 +242,7 @@ def report(part: Profile) -> Report:
         health=_health(profile),
     )
     unapplied = [NotChecked(id=rule, reason=words(reason)) for rule, reason in part.findings.not_checked]
-    return structs.replace(measured, not_checked=not_checked(profile, measured) + unapplied)
+    return structs.replace(measured, not_checked=([] if profile.judged else not_checked(profile, measured)) + unapplied)
 
 
 def _selection(selection: Selection) -> SelectionPart | None:

@@ -84,7 +84,8 @@ def report_document(report: Report, part: Profile | None = None) -> Document:
             blocks += _memory(report.memory)
         elif table.id == "files":
             blocks += _missing(report.files)
-    blocks += [Heading(say("table.again")), Items(tuple(profile_again(report)))]
+    if report.source.kind != "service":
+        blocks += [Heading(say("table.again")), Items(tuple(profile_again(report)))]
     if report.not_checked:
         blocks += [Heading(say("report.not_checked")), Items(_not_checked(report))]
     blocks += [Heading(say("report.health")), Items(tuple(_health(report)))]
@@ -163,6 +164,11 @@ def _kind(source: SourcePart) -> str:
 def _about(report: Report) -> Iterator[str]:
     """What was read, the selection if there is one, and which version says so."""
     source, trace, selection = report.source, report.trace, report.selection
+    if source.kind == "service":
+        counts = {"requests": len(report.requests), "batches": sum(row.count for row in report.batch_kinds)}
+        yield f"{_kind(source)}: {say('service.about', **counts, engines=len(report.service_engines))}"
+        yield f"npu-tui {source.tool_version}"
+        return
     yield say(
         "report.about",
         kind=_kind(source),

@@ -17,6 +17,7 @@ from npu_tui.profile.expert_tables import EXPERTS
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.fusion_tables import FUSION
+from npu_tui.profile.latency_tables import LATENCIES, LATENCY, LATENCY_PARTS, SERVICE_ENGINES
 from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
 from npu_tui.profile.module_tables import MODULES
 from npu_tui.profile.network_tables import PORTS
@@ -32,6 +33,10 @@ if TYPE_CHECKING:  # the type of a row is made of the columns of its table
     CollectiveRow = Record
     CrossCheckRow = Record
     EngineKindRow = Record
+    LatencyRow = Record
+    LatencyPartRow = Record
+    RequestLatencyRow = Record
+    ServiceEngineRow = Record
     RequestRow = Record
     BatchKindRow = Record
     TransferRow = Record
@@ -61,6 +66,9 @@ else:
         table.row for table in (OPERATORS, LINK_MATRIX, STEPS, DRAINS, LAYERS, LINK_CATEGORIES, RANGES, FINDINGS)
     )
     EngineKindRow = ENGINE_KINDS.row
+    LatencyRow, LatencyPartRow, RequestLatencyRow, ServiceEngineRow = (
+        table.row for table in (LATENCY, LATENCY_PARTS, LATENCIES, SERVICE_ENGINES)
+    )
     RequestRow = REQUESTS.row
     BatchKindRow = BATCH_KINDS.row
     TransferRow = TRANSFERS.row
@@ -285,6 +293,10 @@ class Report(Struct, frozen=True, kw_only=True):
     experts: list[ExpertRow] = []
     expert_files: ExpertsReport | None = None
     steps_from: Basis | None = None
+    latency: list[LatencyRow] = []
+    latency_parts: list[LatencyPartRow] = []
+    latencies: list[RequestLatencyRow] = []
+    service_engines: list[ServiceEngineRow] = []
     requests: list[RequestRow] = []
     batch_kinds: list[BatchKindRow] = []
     transfers: list[TransferRow] = []

@@ -20,6 +20,7 @@ from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
 from npu_tui.profile.expert_tables import EXPERTS
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.fusion_tables import FUSION
+from npu_tui.profile.latency_tables import LATENCIES, LATENCY, LATENCY_PARTS, SERVICE_ENGINES
 from npu_tui.profile.launch_tables import CODE_LINES, RANGES
 from npu_tui.profile.module_tables import MODULES
 from npu_tui.profile.network_tables import PORTS
@@ -164,6 +165,10 @@ def overlap_table(report: Report) -> Table | None:
     return made_table("overlap", "part time# share#", cells, title)
 
 
+_SOME = 0.005
+"""The share from which on a part of a latency stands on a page; all are in JSON."""
+
+
 def data_tables(report: Report) -> list[Table]:
     """The tables below the findings in their order; some may have no row."""
     lines = [line for dispatch in report.dispatches for line in dispatch.code_lines]
@@ -179,6 +184,10 @@ def data_tables(report: Report) -> list[Table]:
             weights=tuple(map(step_length, steps)),
             more=partial(shorter_steps, steps),
         ),
+        rendered(LATENCY, report.latency),
+        rendered(LATENCY_PARTS, [row for row in report.latency_parts if max(row.share, row.slowest_share) >= _SOME]),
+        rendered(SERVICE_ENGINES, report.service_engines),
+        rendered(LATENCIES, report.latencies),
         rendered(BATCH_KINDS, report.batch_kinds),
         replace(rendered(REQUESTS, report.requests), weights=tuple(row.execution_us or 0.0 for row in report.requests)),
         replace(

@@ -532,8 +532,8 @@ class Profile:
     @once
     def judged(self) -> Judged | None:
         """What makes the requests of an inference service slow; None where the profile is none."""
-        if self.trace.service is None:
-            return None
+        if self.trace.service is None or self is not self.whole:
+            return None if self is self.whole else self.whole.judged
         from npu_tui.analysis.service_latency import timeline
         from npu_tui.rules.service_verdict import judge
 

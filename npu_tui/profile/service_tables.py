@@ -9,6 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.device import EVERYTHING
+from npu_tui.profile.latency_tables import LATENCIES, LATENCY, LATENCY_PARTS, SERVICE_ENGINES
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
     COLUMNS,
@@ -194,6 +195,7 @@ BATCH_KINDS = table(
 )
 
 SERVICE_TABLES = (
+    LATENCY, LATENCY_PARTS, LATENCIES, SERVICE_ENGINES,
     REQUESTS, BATCHES, BATCH_REQUESTS, BATCH_KINDS, FORWARDS, KV_BLOCKS, SPEC_DECODES, TRANSFERS, HANDOFFS, STATUSES,
 )  # fmt: skip
 """The tables that an inference service has, and no other profile."""

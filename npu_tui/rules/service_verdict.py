@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.service_latency import Timeline
 from npu_tui.analysis.service_replay import replayed
+from npu_tui.analysis.service_steps import I
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules.model import Evidence, Finding, Findings, Severity
 from npu_tui.rules.pages import Page
@@ -200,7 +201,8 @@ def verdict_of(judged: Judged) -> list[Message]:
         told.append(message("service.verdict" if both else "service.verdict_first", **figures))
     if len(found.latencies.answered) < _HUNDRED:
         told.append(message("service.few"))
-    idle, wall = int(found.steps.cycle[:, -1].sum()), int(found.steps.cycle.sum())
-    if wall and idle / wall >= SHARE.default:
-        told.append(message("service.idle", share=idle / wall))
+    parts = [found.steps.cycle[found.steps.of(number)] for number in range(len(found.engines))]
+    idle = min((part[:, I].sum() / max(part.sum(), 1) for part in parts), default=0.0)
+    if idle >= SHARE.default:
+        told.append(message("service.idle", share=float(idle)))
     return told

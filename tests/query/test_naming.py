@@ -12,7 +12,7 @@ def words(sql: str) -> list[str]:
 
 
 def test_tables_stand_behind_from_and_join() -> None:
-    assert words("SELECT name FROM la") == ["launches"]
+    assert words("SELECT name FROM lau") == ["launches"]
     assert words("SELECT * FROM ") == list(ONE_PROFILE)
     assert words("SELECT * FROM launches l JOIN ") == list(ONE_PROFILE)
     assert words("SELECT * FROM launches l, fr") == ["free"]

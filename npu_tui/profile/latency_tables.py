@@ -1,0 +1,195 @@
+"""Tables of an inference service about time: its latencies, their parts, every request, every engine."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu_tui.analysis.service_latency import TPOT, TTFT, Latencies
+from npu_tui.analysis.service_steps import CYCLE, WORK, F, Steps
+from npu_tui.profile.profile import Profile
+from npu_tui.profile.table import COLUMNS, Array, Column, Data, Sheet, coded, column_of, from_tuples, numbers, table
+from npu_tui.rules.service_verdict import Judged
+from npu_tui.trace.service import UNKNOWN, minus
+
+_TTFT = [f"ttft_{part}" for part in TTFT]
+_TPOT = [f"tpot_{part}" for part in TPOT]
+_CYCLE = [name for name in CYCLE if name != "forward"]
+_OWN = [
+    *(Column(name, "whole", "", "count") for name in ["requests", "tokens", "prompt", "turns", "steps"]),
+    *(Column(name, "whole", "", "id") for name in ("engine", "dp_rank")),
+    *(Column(name, "whole", "ns", "time") for name in (*_TTFT, *_TPOT, *WORK, *_CYCLE, "ttft", "decoding", "wall")),
+    *(
+        Column(name, "whole", "ns", "time")
+        for name in ("per_token", "p50", "p90", "p99", "middle", "slowest", "longest")
+    ),
+    *(Column(name, "real", "0..1", "share") for name in ("slowest_share",)),
+    Column("tokens_per_s", "real", "", "mean_count"),
+    Column("complete", "flag", "", "word"),
+    *(Column(name, "label", "", "word", "latency.part") for name in ("part", "ttft_most", "tpot_most")),
+    Column("metric", "label", "", "word", "latency.metric"),
+    Column("rid", "label", "", "name"),
+]
+_COLUMNS = COLUMNS | {column.id: column for column in _OWN}
+
+_ENGINE = f"engine dp_rank steps wall {' '.join(WORK)} {' '.join(_CYCLE)}"
+
+
+def _none() -> Sheet:
+    return Sheet(0, {id_: column_of(column, ()) for id_, column in _COLUMNS.items()})
+
+
+def _metrics(judged: Judged) -> list[tuple[str, Array, Array, Array, tuple[str, ...]]]:
+    """TTFT and TPOT: the requests in the order of it, how much of it they have (1, or tokens), its parts."""
+    lat = judged.found.latencies
+    answered, decoded = lat.answered, lat.decoded
+    first = answered[np.argsort(lat.ttft[answered], kind="stable")]
+    later = decoded[np.argsort(lat.per_token(decoded), kind="stable")]
+    return [
+        ("ttft", first, np.ones(len(first)), lat.ttft_parts, TTFT),
+        ("tpot", later, lat.tokens[later] - 1.0, lat.tpot_parts, TPOT),
+    ]
+
+
+def latency(profile: Profile) -> Sheet:
+    """TTFT and TPOT of a service."""
+    judged = profile.judged
+    if judged is None:
+        return _none()
+    rows = []
+    for metric, rids, weight, parts, _ in _metrics(judged):
+        values = parts[rids].sum(axis=1) / weight
+        if len(values):
+            shares = np.rint(np.percentile(values, (50, 90, 99, 100))).astype(np.int64).tolist()
+            rows.append((metric, len(values), float(values.mean()), *shares))
+    return from_tuples(rows, "metric requests mean p50 p90 p99 longest", _COLUMNS)
+
+
+def latency_parts(profile: Profile) -> Sheet:
+    """What TTFT and TPOT consist of: all requests, those around the median, the slowest tenth."""
+    judged = profile.judged
+    if judged is None:
+        return _none()
+    rows = []
+    for metric, rids, weight, parts, names in _metrics(judged):
+        n = len(rids)
+        groups = [
+            np.arange(n),
+            np.arange(int(n * 0.45), max(int(np.ceil(n * 0.55)), 1)),
+            np.arange(n - max(n // 10, 1), n),
+        ]
+        sums = [parts[rids[group]].sum(axis=0) for group in groups] if n else []
+        for place, part in enumerate(names):
+            if n and sums[0][place]:
+                means = [float(total[place] / weight[group].sum()) for total, group in zip(sums, groups, strict=True)]
+                shares = [float(total[place] / max(total.sum(), 1)) for total in sums]
+                rows.append((metric, part, int(sums[0][place]), shares[0], means[0], *map(round, means[1:]), shares[2]))
+    return from_tuples(rows, "metric part total share mean middle slowest slowest_share", _COLUMNS)
+
+
+def latencies(profile: Profile) -> Sheet:
+    """Every request: when it got its first token, how long each of the others took, and where that time went."""
+    judged = profile.judged
+    if judged is None:
+        return _none()
+    found, lat = judged.found, judged.found.latencies
+    kept = np.flatnonzero((lat.ttft != UNKNOWN) | (lat.first >= 0))
+    kept = kept[np.argsort(-np.where(lat.ttft == UNKNOWN, -1, lat.ttft)[kept], kind="stable")]
+    tokens, decoding = lat.tokens[kept], lat.tpot[kept]
+    several = (decoding != UNKNOWN) & (tokens > 1)
+    each = np.where(several, np.rint(decoding / np.maximum(tokens - 1, 1)).astype(np.int64), UNKNOWN)
+    data: dict[str, Data] = {
+        "rid": coded(found.service.rids, kept),
+        "engine": numbers(lat.engine[kept], -1),
+        "start": numbers(minus(lat.start[kept], np.int64(profile.trace.start_ns)), UNKNOWN),
+        "ttft": numbers(lat.ttft[kept], UNKNOWN),
+        "decoding": numbers(decoding, UNKNOWN),
+        "per_token": numbers(each, UNKNOWN),
+        "tokens": numbers(tokens, UNKNOWN),
+        "prompt": numbers(lat.prompt[kept]),
+        "turns": numbers(lat.turns[kept]),
+        "complete": numbers(lat.complete[kept]),
+        "ttft_most": _most(lat.ttft_parts[kept], TTFT, lat.ttft[kept] != UNKNOWN),
+        "tpot_most": _most(lat.tpot_parts[kept], TPOT, several),
+    }
+    for names, parts, known in ((_TTFT, lat.ttft_parts, lat.ttft), (_TPOT, lat.tpot_parts, lat.tpot)):
+        for place, name in enumerate(names):
+            data[name] = numbers(np.where(known[kept] == UNKNOWN, UNKNOWN, parts[kept, place]), UNKNOWN)
+    return Sheet(len(kept), data)
+
+
+def _most(parts: Array, names: tuple[str, ...], known: Array) -> Data:
+    """The largest part of each row."""
+    return coded(names, np.where(known, parts.argmax(axis=1), -1))
+
+
+def service_engines(profile: Profile) -> Sheet:
+    """What the time of every engine went to."""
+    judged = profile.judged
+    if judged is None:
+        return _none()
+    steps = judged.found.steps
+    rows = [
+        (number, engine.rank, *_engine(steps, judged.found.latencies, number))
+        for number, engine in enumerate(judged.found.engines)
+    ]
+    return from_tuples(
+        rows, f"engine dp_rank steps wall {' '.join(WORK)} {' '.join(_CYCLE)} tokens tokens_per_s", _COLUMNS
+    )
+
+
+def _engine(steps: Steps, lat: Latencies, number: int) -> list[int | float | None]:
+    part = steps.of(number)
+    cycle, work = steps.cycle[part], steps.work[part]
+    wall, forward = int(cycle.sum()), np.bincount(work, cycle[:, F], len(WORK)).astype(np.int64).tolist()
+    others = [int(cycle[:, place].sum()) for place, name in enumerate(CYCLE) if name in _CYCLE]
+    mine = lat.answered[lat.engine[lat.answered] == number]
+    tokens = int(lat.tokens[mine].clip(0).sum())
+    return [len(work), wall, *forward, *others, tokens, tokens / wall * 1e9 if wall else None]
+
+
+LATENCY = table(
+    "latency",
+    latency,
+    sql="metric requests mean p50 p90 p99 longest",
+    json="metric requests mean p50 p90 p99 longest",
+    page="metric requests average=mean p50 p90 p99 longest",
+    row="LatencyRow",
+    about="TTFT or TPOT of the complete requests; percentiles are numpy's ``linear``.",
+    own=_OWN,
+)
+LATENCY_PARTS = table(
+    "latency_parts",
+    latency_parts,
+    sql="metric part total share mean middle slowest slowest_share",
+    json="metric part total share mean middle slowest slowest_share",
+    page="metric part share average=mean middle slowest slowest_share",
+    row="LatencyPartRow",
+    about="""A part of TTFT or TPOT: ``total`` of all complete requests, the parts of one metric add up to it.
+
+    ``mean`` is for a request (TTFT) or a token (TPOT), ``middle`` for the tenth around the median, ``slowest`` for the
+    slowest tenth.
+    """,
+    own=_OWN,
+)
+_REQUEST = "rid engine start ttft per_token decoding tokens prompt turns complete ttft_most tpot_most"
+LATENCIES = table(
+    "latencies",
+    latencies,
+    sql=f"{_REQUEST} {' '.join(_TTFT)} {' '.join(_TPOT)}",
+    json="rid engine? start? ttft? per_token? decoding? tokens? prompt turns complete ttft_most? tpot_most? "
+    + " ".join(f"{name}?" for name in (*_TTFT, *_TPOT)),
+    page="rid start ttft ttft_most per_token tpot_most prompt_tokens=prompt output_tokens=tokens",
+    row="RequestLatencyRow",
+    about="A request, the slowest first; ``ttft_*`` add up to ``ttft_us``, ``tpot_*`` to ``decoding_us``, exactly.",
+    own=_OWN,
+)
+SERVICE_ENGINES = table(
+    "service_engines",
+    service_engines,
+    sql=f"{_ENGINE} tokens tokens_per_s",
+    json=f"{_ENGINE.replace('dp_rank', 'dp_rank?')} tokens tokens_per_s?",
+    page=f"{_ENGINE} tokens_per_s",
+    row="ServiceEngineRow",
+    about="What the time of an engine went to, from its first schedule on; forward passes by what they hold.",
+    own=_OWN,
+)
