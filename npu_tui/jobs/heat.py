@@ -19,9 +19,9 @@ from npu_tui.jobs.job import Job
 
 Metric = Literal["own", "cost", "late", "waits", "computing", "exposed", "free", "experts"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
-Axis = Literal["step", "collective", "time", "pipeline", "layer"]
-AXES: tuple[Axis, ...] = ("step", "collective", "time", "pipeline")
-"""The axes that a user chooses from: only experts are over layers. A pipeline has no heat, but passes."""
+Axis = Literal["step", "collective", "time", "pipeline", "role", "layer"]
+AXES: tuple[Axis, ...] = ("step", "collective", "time", "pipeline", "role")
+"""The axes that a user chooses from: only experts are over layers. Pipelines have no heat, but passes; roles stints."""
 
 SHADES = (0.003, 0.01, 0.03, 0.10)
 """Shares of a step from which a cell has the next darker shade; the last three are those of findings."""

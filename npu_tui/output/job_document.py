@@ -46,8 +46,10 @@ def job_document(report: JobReport, job: Job | None = None) -> Document:
     blocks += experts_part(report.expert_files)
     if report.links:
         blocks += [Heading(say("job.links")), Items(tuple(_links(report)))]
-    if report.clock:
-        blocks.append(_clock(report))
+    # Roles are put on one clock by their hosts, and need no collectives of their own.
+    rows = [row for row in report.clock if row.role is None or row.method not in ("none", "reference")]
+    if rows:
+        blocks.append(_clock(rows))
     if report.not_checked:
         blocks += [Heading(say("job.not_checked")), Items(tuple(report.not_checked))]
     blocks.append(Code((f"npu-tui {shlex.quote(report.source.path)}",)))
@@ -151,12 +153,10 @@ def _links(report: JobReport) -> Iterator[str]:
         )
 
 
-def _clock(report: JobReport) -> Table:
+def _clock(rows: list[ClockRow]) -> Table:
     """The clock of each rank; of many ranks those stay that are not tied, or are known the least."""
-    table = rendered(
-        tables.CLOCKS, report.clock, rank=_rank_cell, clock_offset=_offset, interval=_interval, known_by=_known_by
-    )
-    return replace(table, weights=tuple(np.inf if row.offset_us is None else row.error_us or 0 for row in report.clock))
+    table = rendered(tables.CLOCKS, rows, rank=_rank_cell, clock_offset=_offset, interval=_interval, known_by=_known_by)
+    return replace(table, weights=tuple(np.inf if row.offset_us is None else row.error_us or 0 for row in rows))
 
 
 def _offset(row: ClockRow) -> Cell:

@@ -16,6 +16,7 @@ from npu_tui.jobs.model import CLUSTER
 from npu_tui.jobs.pipeline_tables import PASSES, PIPELINES, STAGES
 from npu_tui.jobs.role_tables import ROLE_STEPS, ROLES, STINTS
 from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, FINDINGS, GROUPS, HEAT, HOSTS, LINKS, RANKS
+from npu_tui.load.roles import replica_of
 from npu_tui.output.experts_report import ExpertsReport, experts_at
 from npu_tui.output.values import text
 from npu_tui.profile.table import Record
@@ -191,12 +192,19 @@ def _not_checked_of_roles(job: Job) -> list[Message]:
     roles: dict[str, tuple[Message, list[str]]] = {}
     for part in job.parts:
         for reason in not_checked(part)[len(part.broken) :]:
-            roles.setdefault(words(reason), (reason, []))[1].append(part.role or "–")
+            if reason.code not in ("job.one_rank", "job.no_meetings"):  # the ends of all are compared
+                roles.setdefault(words(reason), (reason, []))[1].append(replica_of(part.role or "–")[0])
     reasons = [
-        reason if len(named) == len(job.parts) else message("job.of_roles", roles=named[:8], what=reason)
+        reason if len(named) == len(job.parts) else message("job.of_roles", roles=sorted(set(named))[:8], what=reason)
         for reason, named in roles.values()
     ]
-    return [*job.broken, *reasons]
+    return [*job.broken, *reasons, *_clock_of_roles(job)]
+
+
+def _clock_of_roles(job: Job) -> list[Message]:
+    """That only their system clocks tie the hosts of roles, where that is so."""
+    hosts = len(job.hosts)
+    return [message("job.roles.system", hosts=hosts)] if job.roles is not None and job.roles.clock == "system" else []
 
 
 def not_checked(job: Job) -> list[Message]:

@@ -177,6 +177,7 @@ JOB_KEYS = {
     "job_clock": "6",
     "job_findings": "7",
     "job_experts": "8",
+    "job_roles": "9",
 }
 """The tabs of the overview of a job."""
 

@@ -214,6 +214,8 @@ def natural_lines(view: Overview, width: int) -> tuple[int, int, int, int]:
         places = field_places(hosts, devices, width, _TALLEST)
         lines = 1 + (devices if places.by_device else -(-places.hosts // places.across))
     bars = len(view.examined.source.ranks_of(view.collective)) + 1 if view.collective >= 0 else 0
+    if view.axis == "role":
+        return 2 + len(view.rows), 0, len(view.whole.report.roles) + 2 if len(view.roles.steps) > 1 else 0, 0
     return 2 + len(view.rows), lines, bars, len(parts_rows(view)) + bool(parts_rows(view))
 
 
@@ -288,7 +290,9 @@ class JobMap(Drawing):
         beside = arrivals_picture(view) if grid.width >= _BESIDE_FROM else None
         right = 0 if beside is None else int(grid.width * _BESIDE)
         upper = grid.part(0, 0, lines, grid.width - right)
-        if view.axis == "pipeline":
+        if view.axis == "role":
+            self._places = draw_passes(view.roles.picture(view.lines, view.row, upper.width), upper)
+        elif view.axis == "pipeline":
             self._places = draw_passes(view.passes.picture(view.row, view.column, upper.width), upper)
         else:
             self._places = draw_heat(heat_picture(view), upper)
@@ -305,7 +309,12 @@ class JobMap(Drawing):
         if shown is not None:
             self._field, self._field_top = draw_field(shown, grid.part(top, 0, field, grid.width)), top + 1
             top += field + 1
-        if fall:
+        tails = view.roles.tails_picture() if view.axis == "role" else None
+        if fall and view.axis == "role":
+            if tails is not None:
+                draw_heat(tails, grid.part(top, 0, fall, grid.width))
+            top += fall + 1
+        elif fall:
             bars = waterfall_picture(view, fall - 1)
             if bars is not None:
                 draw_waterfall(bars, grid.part(top, 0, fall, grid.width))
@@ -400,9 +409,11 @@ class JobHead(HeadLines):
         self.facts.fill([self._clock(view, width - 2)])
 
     def _headline(self, view: Overview, width: int) -> Text:
-        job = view.job
-        ranks, hosts = len(job.ranks), len(view.report.hosts)
+        job = view.whole.job
+        ranks, hosts = len(job.ranks), len({host.id for host in view.report.hosts})
         facts = [say("ranks.fact.ranks", ranks=ranks, hosts=hosts) if hosts else say("job.no_hosts", ranks=ranks)]
+        if view.report.roles:
+            facts = [say("job.head.roles", roles=len(view.report.roles), ranks=facts[0])]
         steps = view.report.steps
         if steps and steps != [""]:
             facts.append(
@@ -418,7 +429,8 @@ class JobHead(HeadLines):
         if not view.has_traces:
             cluster = any(profile.kind == CLUSTER for profile in view.job.ranks)
             facts.append(say("ranks.fact.cluster" if cluster else "ranks.fact.no_traces"))
-        right = say("pipeline.title" if view.axis == "pipeline" else f"ranks.metric.{view.metric}")
+        titles = {"pipeline": "pipeline.title", "role": "roles.title"}
+        right = say(titles.get(view.axis, f"ranks.metric.{view.metric}"))
         title = say("ranks.title")
         room = width - cell_count(title) - 2
         while facts and sum(cell_count(fact) + 2 for fact in facts) + 12 > room:
@@ -453,7 +465,9 @@ class JobHead(HeadLines):
     def _clock(view: Overview, width: int) -> Text:
         """How many ranks each method ties to the first, how well, the greatest drift, and who is missing."""
         line = Text(f"{say('ranks.clock')} ", "bold", no_wrap=True, end="")
-        for number, part in enumerate(clock_parts(view.job)):
+        roles = view.whole.job.roles
+        of_roles = [say(f"ranks.clock.roles.{roles.clock}")] if roles is not None else []
+        for number, part in enumerate([*of_roles, *clock_parts(view.job)]):
             text = ("  ·  " if number else " ") + part
             if line.cell_len + cell_count(text) > width:
                 break
@@ -469,10 +483,12 @@ def clock_parts(job: Job) -> list[str]:
     parts = []
     for method, errors in by_method.items():
         if method == "none":
+            if job.role is not None:
+                continue
             parts.append(say("ranks.clock.none", count=len(errors)))
         elif method != "reference":
             parts.append(say(f"ranks.clock.{method}", count=len(errors), error=max(errors)))
-    if len(job.clocks) == 1:
+    if len(job.clocks) == 1 and job.role is None:
         parts.append(say("job.one_rank"))
     drift = max((abs(clock.drift) for clock in job.clocks), default=0.0) * 1e6
     if drift >= 0.05:

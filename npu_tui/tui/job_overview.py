@@ -12,6 +12,7 @@ from npu_tui.output.job_report import JobReport, job_report
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.tui.job_passes import PassWalk
+from npu_tui.tui.job_roles import Line, RoleWalk
 
 _OF_PIPELINES = ("RANK.STAGE", "PIPELINE.TRANSFER")
 """Findings that passes show."""
@@ -32,6 +33,8 @@ class Examined:
         self.job = job
         self.findings: list[JobFinding] = job_findings(job)
         self.report: JobReport = job_report(job)
+        self.parts: list[Examined] = [Examined(part) for part in job.parts] if len(job.parts) > 1 else [self]
+        """The jobs of its roles; itself where it has no several."""
         self.source = HeatSource(job)
         self.rows = {row.rank: row for row in self.report.rank_table}
         self.clocks = {row.rank: row for row in self.report.clock}
@@ -45,10 +48,14 @@ class Overview:
 
     def __init__(self, examined: Examined, is_whole: bool = True) -> None:
         """Not ``is_whole``: more of the job is still being read, so that nothing stands out means nothing yet."""
-        self.examined = examined
+        self.whole = examined
+        self.examined = examined.parts[0]
+        """The role whose ranks are looked at; the job itself where it has no several."""
         self.is_whole = is_whole
-        self.job = examined.job
+        self.job = self.examined.job
         self.report = examined.report
+        self.roles = RoleWalk(examined.job.roles)
+        self.lines: list[Line] = []
         first = next((finding for finding in examined.findings[:1] if finding.severity != "info"), None)
         self.metric: Metric = "own" if first is None else telling_metric(first.id, first.ranks, examined.rows)
         self.chosen = False
@@ -64,7 +71,9 @@ class Overview:
         self.passes = PassWalk(self.job.pipelines)
         self._arrange()
         self._follow_collective()
-        if examined.findings and examined.findings[0].id in _OF_PIPELINES:
+        if first is not None and first.role is not None:
+            self._show_role(first)
+        elif examined.findings and examined.findings[0].id in _OF_PIPELINES:
             self._show_passes(examined.findings[0])
 
     @property
@@ -75,12 +84,14 @@ class Overview:
     @property
     def step(self) -> str:
         """The step that the cursor's column lies in."""
-        if self.axis == "pipeline":
-            return self.passes.step
+        if self.axis in ("pipeline", "role"):
+            return self.passes.step if self.axis == "pipeline" else self.roles.step
         columns = self.heat.columns
         return columns[self.column].step if columns else ""
 
     def _first_axis(self) -> Axis:
+        if self.roles.steps and (len(self.whole.parts) > 1 or len(self.whole.report.roles) > 1):
+            return "role"
         return "step" if len(self.job.steps) > 1 else "collective"
 
     def arrivals(self) -> Heat:
@@ -100,15 +111,22 @@ class Overview:
     @property
     def has_traces(self) -> bool:
         """Whether any rank has a timeline to enter."""
-        return any(profile.has_trace for profile in self.job.ranks)
+        return any(profile.has_trace for profile in self.whole.job.ranks)
 
     def _arrange(self, keep: int | None = None) -> None:
         """Make the rows again, with the cursor on rank ``keep``, where it is shown."""
         of_passes = self.axis == "pipeline"
-        self.heat = self.examined.source.heat(self.metric, "step" if of_passes else self.axis, self.scope.group)
+        shown: Axis = "step" if of_passes or self.axis == "role" else self.axis
+        self.heat = self.examined.source.heat(self.metric, shown, self.scope.group)
         self.rows = heat_rows(self.heat, self.scope.ranks, self.job.missing, self.opened)
         if of_passes:  # a line is a stage, whatever the scope
             self.rows = [HeatRow((run.ranks[stage],), np.zeros(0), "rank") for run, stage in self.passes.lines]
+        if self.axis == "role":
+            self.lines = self.roles.lines(self.opened)
+            self.rows = [
+                HeatRow(tuple(span.rank for span in line.spans), np.zeros(0), "alike" if line.spans[1:] else "rank")
+                for line in self.lines
+            ]
         self.row = min(self.row, max(len(self.rows) - 1, 0))
         self.column = min(self.column, max(self._columns() - 1, 0))
         if keep is not None:
@@ -122,14 +140,54 @@ class Overview:
         self.row = min(max(self.row + rows, 0), max(len(self.rows) - 1, 0))
         if self.axis == "pipeline":
             self.column = self.passes.beside(before, self.column, self.row)
+        self._enter_role()
+
+    def _enter_role(self, place: str | None = None) -> None:
+        """Look at the ranks of the role ``place``, or of that under the cursor."""
+        if place is None and self.axis == "role" and self.lines:
+            place = self.lines[self.row].spans[0].place
+        part = next((part for part in self.whole.parts if part.job.role == place), self.examined)
+        if part is not self.examined:
+            self.examined, self.job, self.marked = part, part.job, []
+            self.passes = PassWalk(self.job.pipelines)
+            self.scope = Scope(say("ranks.scope.all"))
+            self.collective = self._worst()
+
+    def show_role(self, role: str) -> None:
+        """Look at the lanes, with the cursor on the first rank of ``role``."""
+        self.axis = "role"
+        self._arrange()
+        self.row = next((at for at, line in enumerate(self.lines) if line.role == role), 0)
+        self._enter_role()
+
+    def _show_role(self, finding: JobFinding) -> bool:
+        """Look at the stint that a finding between roles shows, or at the ranks of the role of another one."""
+        place, shown = finding.evidence[:1], self.roles.roles
+        self._enter_role(finding.role)
+        if not finding.id.startswith("ROLE.") or not place or shown is None:
+            self.axis = "step" if len(self.job.steps) > 1 else "collective"
+            self._arrange()
+            return False
+        times = place[0].start, place[0].rank
+        span = next((span for span in shown.spans if (span.start + span.ahead, span.rank) == times), shown.spans[0])
+        self.axis = "role"
+        self.roles.show_step(span.step)
+        self._arrange()
+        self.row = self.roles.place_of(self.lines, *span.who) or 0
+        self._enter_role()
+        return True
 
     def _columns(self) -> int:
-        """The columns of the map: those of the heat, or the passes of the stage under the cursor."""
+        """The columns of the map: those of the heat, the passes of the stage under the cursor, the steps of roles."""
+        if self.axis == "role":
+            return len(self.roles.steps)
         return len(self.passes.passes(self.row)) if self.axis == "pipeline" else len(self.heat.columns)
 
     @property
     def begun(self) -> int | None:
-        """When the pass under the cursor began, ns since 1970 on its device; None where there is no pass."""
+        """When the pass or stint under the cursor began, ns since 1970 on its device; None where there is none."""
+        if self.axis == "role" and self.lines:
+            return self.roles.begun(self.lines[self.row])
         return self.passes.begun(self.row, self.column) if self.axis == "pipeline" else None
 
     def _show_passes(self, finding: JobFinding) -> bool:
@@ -170,10 +228,22 @@ class Overview:
         if self.axis == "pipeline":
             self._move_pass(direction)
             return
+        if self.axis == "role":
+            self._move_step(direction)
+            return
         columns = self.heat.columns
         self.column = min(max(self.column + direction, 0), max(len(columns) - 1, 0))
         if columns and columns[self.column].collectives:
             self.collective = max(columns[self.column].collectives, key=self.job.blamed.cost.__getitem__)
+
+    def _move_step(self, direction: int) -> None:
+        """Look at another step of the roles, with the cursor on the same rank if it has a line there."""
+        who = self.lines[self.row].spans[0].who if self.lines else ("", -1)
+        self.roles.move_step(direction)
+        self._arrange()
+        at = self.roles.place_of(self.lines, *who)
+        self.row = self.row if at is None else at
+        self._enter_role()
 
     def _move_pass(self, direction: int) -> None:
         """Go to another pass of the stage; behind the last one comes the next step."""
@@ -220,7 +290,7 @@ class Overview:
 
     def _follow_collective(self) -> None:
         """Put the cursor on the column of the collective."""
-        if self.axis == "pipeline":
+        if self.axis in ("pipeline", "role"):
             return
         for number, column in enumerate(self.heat.columns):
             if self.collective in column.collectives:
@@ -233,7 +303,9 @@ class Overview:
         if not 0 <= number < len(self.report.findings):
             return None
         self.finding = number
-        found, ranks = self.examined.findings[number], self.report.findings[number].ranks
+        found, ranks = self.whole.findings[number], self.report.findings[number].ranks
+        if found.role is not None and self._show_role(found):
+            return number
         if ranks and not (found.id in _OF_PIPELINES and self._show_passes(found)):
             self.go_to_rank(ranks[0])
         return number
@@ -242,7 +314,8 @@ class Overview:
 
     def next_metric(self) -> Metric:
         """Show the next metric that tells anything."""
-        self.axis = self._first_axis() if self.axis == "pipeline" else self.axis
+        if self.axis in ("pipeline", "role"):
+            self.axis = "step" if len(self.job.steps) > 1 else "collective"
         at = METRICS.index(self.metric)
         order = [*METRICS[at + 1 :], *METRICS[: at + 1]]
         telling = (metric for metric in order if self.examined.source.heat(metric, self.axis).columns)
@@ -252,7 +325,8 @@ class Overview:
 
     def next_axis(self) -> Axis:
         """Show the next axis."""
-        axes = AXES if self.passes.lines else tuple(axis for axis in AXES if axis != "pipeline")
+        there = {"pipeline": bool(self.passes.lines), "role": bool(self.roles.steps)}
+        axes = tuple(axis for axis in AXES if there.get(axis, True))
         self.axis = axes[(axes.index(self.axis) + 1) % len(axes)]
         self._choose()
         return self.axis

@@ -26,7 +26,7 @@ from npu_tui.tui.commands import BY_ID, JOB_KEYS, Where
 from npu_tui.tui.footer import Place
 from npu_tui.tui.job_map import JobHead, JobMap, natural_lines
 from npu_tui.tui.job_overview import Examined, Overview, Scope
-from npu_tui.tui.job_tables import JobRow, counts, job_table
+from npu_tui.tui.job_tables import RARE_TABS, JobRow, counts, job_table
 from npu_tui.tui.palette import Entry
 from npu_tui.tui.panel import Panel
 from npu_tui.tui.panel_screen import PanelScreen
@@ -50,7 +50,7 @@ class JobPanel(Panel):
 
     def __init__(self) -> None:
         super().__init__()
-        self._counts = {tab: 0 for tab in JOB_KEYS if tab != "job_experts"}  # until the job is read
+        self._counts = {tab: 0 for tab in JOB_KEYS if tab not in RARE_TABS}  # until the job is read
 
     def share(self, height: int, above: int, more: int = 0) -> None:
         """Take what a terminal of ``height`` rows has left below a head and pictures of ``above`` rows.
@@ -281,7 +281,7 @@ class JobScreen(PanelScreen[JobMap]):
     def say_again(self) -> None:
         """Say what is on screen again: the report of a job is written in one language."""
         if self.view is not None:
-            self.show(Examined(self.view.job), self.is_whole)
+            self.show(Examined(self.view.whole.job), self.is_whole)
         self._line.show_keys()
 
     # --- into the timelines
@@ -330,7 +330,7 @@ class JobScreen(PanelScreen[JobMap]):
         ``follow`` is a collective and the rank that was waited for in it: what that did then is selected.
         """
         view = self.overview
-        paths = {profile.rank: profile.path for profile in view.job.ranks}
+        paths = {profile.rank: profile.path_at(view.step) for profile in view.job.ranks}
         openings = [opening_of(paths[rank], self._cached) for rank in ranks]
         shown, late = follow or (view.job.blamed[view.collective] if view.collective >= 0 else None, None)
         begun = view.begun if list(ranks) == [view.rank] and follow is None else None
@@ -404,6 +404,15 @@ class JobScreen(PanelScreen[JobMap]):
             return self._open_collective(row.collective)
         if row.scope is not None:
             return self._show_scope(row.scope)
+        if row.role is not None:
+            view.show_role(row.role)
+            self._arrange()
+            return say("ranks.axis.told.role")
+        if row.finding is not None and self.overview.whole.findings[row.finding].role is not None:
+            view.finding = row.finding - 1
+            view.next_finding(1)
+            self._arrange()
+            return say("ranks.at", rank=view.rank, key=BY_ID["open_rank"].press)
         if row.rank is not None:
             if view.rank == row.rank and self.panel.tab == "job_ranks":
                 return self.open_ranks([row.rank]) or ""

@@ -11,6 +11,7 @@ from msgspec.structs import asdict, replace
 from rich.text import Text
 
 from npu_tui.jobs.expert_tables import EXPERT_LAYERS
+from npu_tui.jobs.role_tables import ROLES
 from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, FINDINGS, GROUPS, HOSTS, LINKS, RANKS
 from npu_tui.output.job_report import JobReport
 from npu_tui.profile.table import Record, Sheet, Value
@@ -25,16 +26,20 @@ from npu_tui.tui.terminal.colours import ALERT
 _MOST = 300
 """Rows of a table at most: what comes after the first ones by their cost is reached by name."""
 
+RARE_TABS = ("job_roles", "job_experts")
+"""Tabs that are there only where they have rows."""
+
 _SEVERE = {"high": f"bold {ALERT}", "medium": "bold", "low": "", "info": "dim"}
 
 
 class JobRow(Row, frozen=True):
-    """A row that leads to a rank, a collective or a scope; ``finding`` is the number of the finding that it is."""
+    """A row that leads to a rank, a collective, a scope or a role; ``finding`` is the number of the finding it is."""
 
     rank: int | None = None
     collective: int | None = None
     scope: Scope | None = None
     finding: int | None = None
+    role: str | None = None
 
 
 def job_table(view: Overview, tab: str) -> Table:
@@ -44,10 +49,8 @@ def job_table(view: Overview, tab: str) -> Table:
 
 def counts(view: Overview) -> dict[str, int]:
     """What stands after the name of every tab."""
-    found = {tab: count(view.report) for tab, (_, count) in _TABS.items()}
-    if not found["job_experts"]:  # most jobs have none
-        del found["job_experts"]
-    return found
+    found = {tab: count(view.report if tab in _OF_WHOLE else view.examined.report) for tab, (_, count) in _TABS.items()}
+    return {tab: count for tab, count in found.items() if count or tab not in RARE_TABS}
 
 
 def _table(
@@ -147,6 +150,14 @@ def _experts(view: Overview) -> Table:
     return _table(EXPERT_LAYERS, sheet, order, leads, {}, note)
 
 
+def _roles(view: Overview) -> Table:
+    """The roles in the order in which they begin; Enter shows the lanes of one."""
+    sheet = ROLES.make(view.whole.job)
+    role = sheet.values("role")
+    cells: dict[str, Cell] = {"waits": lambda row, value: say("report.unknown") if value is None else _time(value)}
+    return _table(ROLES, sheet, range(sheet.rows), lambda row: {"role": role[row]}, cells)
+
+
 def _hosts(view: Overview) -> Table:
     sheet = HOSTS.make(view.job)
     own, ranks, hosts = (sheet.values(name) for name in ("own_excess", "ranks", "id"))
@@ -189,7 +200,7 @@ def _groups(view: Overview) -> Table:
 
 
 def _clock(view: Overview) -> Table:
-    sheet, rows = CLOCKS.make(view.job), view.report.clock
+    sheet, rows = CLOCKS.make(view.job), view.examined.report.clock
     rank, offset, error = (sheet.values(name) for name in ("rank", "offset", "error"))
     order = _in_scope(view, rank)
     order.sort(key=lambda row: (offset[row] is not None, -(error[row] or 0), rank[row]))
@@ -243,7 +254,7 @@ def _findings(view: Overview) -> Table:
         told = partial(str, f"{finding.id}  {finding.title}\n\n{finding.detail}")
         return {"rank": next(iter(finding.ranks), None), "told": told, "finding": row}
 
-    sheet = FINDINGS.make(view.job, view.examined.findings)
+    sheet = FINDINGS.make(view.job, view.whole.findings)
     table = _table(FINDINGS, sheet, range(sheet.rows), leads, cells, every=True)
     unchecked = [
         JobRow(
@@ -257,6 +268,9 @@ def _findings(view: Overview) -> Table:
     return replace(table, rows=[*table.rows, *unchecked])
 
 
+_OF_WHOLE = ("job_findings", "job_roles")
+"""Tabs that are about all roles; the others are about that under the cursor."""
+
 _TABS: dict[str, tuple[Callable[[Overview], Table], Callable[[JobReport], int]]] = {
     "job_ranks": (_ranks, lambda report: len(report.rank_table)),
     "job_collectives": (_collectives, lambda report: len(report.collectives)),
@@ -265,6 +279,7 @@ _TABS: dict[str, tuple[Callable[[Overview], Table], Callable[[JobReport], int]]]
     "job_groups": (_groups, lambda report: len(report.groups)),
     "job_clock": (_clock, lambda report: 0),
     "job_findings": (_findings, lambda report: len(report.findings)),
+    "job_roles": (_roles, lambda report: len(report.roles)),
     "job_experts": (_experts, lambda report: len(report.expert_layers)),
 }
 """What each of ``JOB_KEYS`` shows, and the number after its name (0: none)."""

@@ -17,6 +17,8 @@ _FILLS = {
     "backward": ("▓", bar(OpClass.VECTOR)),
     "weights": ("░", bar(OpClass.OTHER)),
     "transfer": ("▒", bar(OpClass.COMMUNICATION)),
+    "tail": ("█", Ink.ALERT),
+    "blank": (" ", Ink.FAINT),
 }
 """The character and the ink of what fills a cell; nothing is a bubble."""
 
@@ -40,12 +42,16 @@ class DrawnStage(Struct, frozen=True):
 
 
 class PassesPicture(Struct, frozen=True):
-    """Stages under a ``title``; ``cursor`` is a line. The ``legend`` names the fills in their order."""
+    """Stages under a ``title``; ``cursor`` is a line. The ``legend`` names the fills in their order.
+
+    ``gap`` fills what no bar does: a bubble, where nothing else is known.
+    """
 
     title: str
     stages: tuple[DrawnStage, ...]
     cursor: int
     legend: tuple[tuple[str, str], ...]
+    gap: str = ""
 
 
 def bar_room(labels: list[str], notes: list[str], width: int) -> tuple[int, int]:
@@ -77,7 +83,7 @@ def draw_passes(picture: PassesPicture, grid: Grid) -> Places:
         ink = Ink.BRIGHT if focused else Ink.TEXT
         grid.write(y, 0, points("▸" if focused else " "), Ink.ACCENT)
         grid.write(y, 1, points(stage.label), ink, attr=Attr.BOLD if focused else 0)
-        char, ink = _FILLS[""]
+        char, ink = _FILLS[picture.gap]
         grid.char[y, left : left + room], grid.fg[y, left : left + room] = ord(char), ink
         for one in stage.bars:
             _bar(one, grid, y, left, room)

@@ -1,0 +1,147 @@
+"""Roles × ranks of a step on one clock: which step is looked at, its lines, and the pictures of them."""
+
+from __future__ import annotations
+
+from statistics import median
+
+import numpy as np
+from msgspec import Struct
+
+from npu_tui.jobs.heat import SHADES
+from npu_tui.jobs.roles import Roles, RoleSpan, last_of
+from npu_tui.strings import say
+from npu_tui.trace.text import duration_text, printable
+from npu_tui.view.heat import DrawnRow, HeatPicture
+from npu_tui.view.passes import DrawnBar, DrawnStage, PassesPicture, bar_room
+
+_FILLS = ("forward", "backward", "transfer", "weights")
+_ALIKE = 0.02
+"""Share of the step within which the ends of ranks are alike."""
+_LISTED = 4
+"""Ranks up to which every one of a role has its line."""
+_DIGITS = 3
+
+
+class Line(Struct, frozen=True):
+    """The last stints of the ranks of ``role`` that a line stands for, the one that it shows first."""
+
+    role: str
+    spans: tuple[RoleSpan, ...]
+
+
+class RoleWalk:
+    """A step of the ``roles`` of a job, at first that with the longest tail."""
+
+    def __init__(self, roles: Roles | None) -> None:
+        self.roles = roles
+        self.steps = roles.steps if roles is not None else []
+        tails = sorted(roles.tails, key=lambda tail: tail.after) if roles is not None else []
+        self._at = self.steps.index(tails[-1].step) if tails else 0
+
+    @property
+    def step(self) -> str:
+        """The step that is looked at."""
+        return self.steps[self._at] if self.steps else ""
+
+    def move_step(self, direction: int) -> None:
+        """Look at the next (1) or previous (-1) step, if there is one."""
+        self._at = min(max(self._at + direction, 0), max(len(self.steps) - 1, 0))
+
+    def show_step(self, step: str) -> None:
+        """Look at ``step``."""
+        self._at = self.steps.index(step)
+
+    def lines(self, opened: bool) -> list[Line]:
+        """The ranks of every role in the step, those alike in one line unless they are ``opened``."""
+        if self.roles is None:
+            return []
+        found = []
+        for role in self.roles.by_role:
+            lasts = last_of(self.roles.by_role_step.get((role, self.step), ()))
+            middle = median(span.end for span in lasts) if lasts else 0
+            near = [span for span in lasts if abs(span.end - middle) <= _ALIKE * self.roles.length]
+            together = near if len(near) > _LISTED and not opened else []
+            alone = sorted((span for span in lasts if span not in together), key=lambda span: (span.place, span.rank))
+            together.sort(key=lambda span: abs(span.end - middle))
+            found += [Line(role, (span,)) for span in alone]
+            found += [Line(role, tuple(together))] if together else []
+        return found
+
+    def place_of(self, lines: list[Line], place: str, rank: int) -> int | None:
+        """The line of a rank of a role or replica; None where it has none in the step."""
+        held = (at for at, line in enumerate(lines) if any(span.who == (place, rank) for span in line.spans))
+        return next(held, None)
+
+    def begun(self, line: Line) -> int:
+        """When to look at the rank of a line, ns since 1970 on its own clock: since the others waited, or its start."""
+        span = line.spans[0]
+        tails = self.roles.tails if self.roles is not None else []
+        late = next((tail.median for tail in tails if span in tail.last), span.start)
+        return late + span.ahead
+
+    def picture(self, lines: list[Line], cursor: int, width: int) -> PassesPicture:
+        """The step with the cursor on a line, for ``width`` columns."""
+        roles = self.roles
+        assert roles is not None
+        own = roles.by_step[self.step]
+        fills = {role: _FILLS[number % len(_FILLS)] for number, role in enumerate(roles.by_role)}
+        labels = [self._label(line) for line in lines]
+        ends = {role: median(span.end for span in last_of(spans)) for role, spans in roles.by_role.items()}
+        for line in lines:
+            spans = roles.by_role_step[line.role, self.step]
+            ends[line.role] = median(span.end for span in last_of(spans))
+        late = {line.spans[0]: line.spans[0].end - ends[line.role] for line in lines}
+        notes = [self._note(round(late[line.spans[0]])) for line in lines]
+        room = bar_room(labels, notes, width)[1]
+        begun, done = own[0].start, max(span.end for span in own)
+        scale = room / max(done - begun, 1)
+        lasting = {tail.role: tail for tail in roles.tails if tail.step == self.step}
+        stages = []
+        for number, line in enumerate(lines):
+            span, tail = line.spans[0], lasting.get(line.role)
+            mine = [one for one in own if one.who == span.who]
+            bars = []
+            for one in mine:
+                first, last = (round((time - begun) * scale) for time in (one.start, one.end))
+                chosen = number == cursor and one == span
+                bars.append(DrawnBar(first, max(last, first + 1), fills[line.role], "", chosen))
+            if tail is not None:
+                middle, end = (round((time - begun) * scale) for time in (tail.median, tail.end))
+                if span in tail.last:
+                    bars.append(DrawnBar(middle, round((span.end - begun) * scale), "tail", ""))
+                else:
+                    bars.append(DrawnBar(round((span.end - begun) * scale), end, "", ""))
+            stages.append(DrawnStage(labels[number], tuple(bars), notes[number]))
+        title = say("roles.map.title", step=printable(self.step) or "–", length=done - begun)
+        legend = [(fills[role], printable(role)) for role in roles.by_role if (role, self.step) in roles.by_role_step]
+        if lasting:
+            legend = [("tail", say("roles.map.tail")), ("", say("roles.map.idle")), *legend]
+        return PassesPicture(title, tuple(stages), cursor, tuple(legend), "blank")
+
+    @staticmethod
+    def _label(line: Line) -> str:
+        span = line.spans[0]
+        if len(line.spans) > 1:
+            return f"{printable(line.role)} {say('ranks.alike', count=len(line.spans))}"
+        return f"{printable(span.place)} {span.rank}"
+
+    @staticmethod
+    def _note(late: int) -> str:
+        return f"{'+' if late > 0 else '−' if late < 0 else ''}{duration_text(abs(late), _DIGITS)}" if late else ""
+
+    def tails_picture(self) -> HeatPicture | None:
+        """How long the last rank of every role ends after the median one, by step; None without several steps."""
+        roles = self.roles
+        if roles is None or len(self.steps) < 2:
+            return None
+        rows = []
+        for role in roles.by_role:
+            late = np.full(len(self.steps), np.nan)
+            for number, step in enumerate(self.steps):
+                ends = [span.end for span in last_of(roles.by_role_step.get((role, step), ()))]
+                if len(ends) > 1:
+                    late[number] = (max(ends) - median(ends)) / roles.length
+            most = float(np.nanmax(late, initial=0.0)) * roles.length
+            rows.append(DrawnRow(printable(role), "", late, (duration_text(most, _DIGITS) if most else "0",)))
+        title, heads = say("roles.tails.title"), (say("column.tail"),)
+        return HeatPicture(title, tuple(self.steps), tuple(rows), heads, SHADES, True, -1, self._at)
