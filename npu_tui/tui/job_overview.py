@@ -56,6 +56,7 @@ class Overview:
         self.report = examined.report
         self.roles = RoleWalk(examined.job.roles)
         self.lines: list[Line] = []
+        self._who: tuple[str, int] | None = None
         first = next((finding for finding in examined.findings[:1] if finding.severity != "info"), None)
         self.metric: Metric = "own" if first is None else telling_metric(first.id, first.ranks, examined.rows)
         self.chosen = False
@@ -238,10 +239,11 @@ class Overview:
 
     def _move_step(self, direction: int) -> None:
         """Look at another step of the roles, with the cursor on the same rank if it has a line there."""
-        who = self.lines[self.row].spans[0].who if self.lines else ("", -1)
+        held = [span.who for span in self.lines[self.row].spans] if self.lines else []
+        self._who = self._who if self._who in held else next(iter(held), None)
         self.roles.move_step(direction)
         self._arrange()
-        at = self.roles.place_of(self.lines, *who)
+        at = None if self._who is None else self.roles.place_of(self.lines, *self._who)
         self.row = self.row if at is None else at
         self._enter_role()
 

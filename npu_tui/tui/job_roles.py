@@ -15,7 +15,7 @@ from npu_tui.view.heat import DrawnRow, HeatPicture
 from npu_tui.view.passes import DrawnBar, DrawnStage, PassesPicture, bar_room
 
 _FILLS = ("forward", "backward", "transfer", "weights")
-_ALIKE = 0.02
+_ALIKE = 0.05
 """Share of the step within which the ends of ranks are alike."""
 _LISTED = 4
 """Ranks up to which every one of a role has its line."""
