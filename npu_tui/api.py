@@ -136,6 +136,10 @@ class Tables:
     handoffs = _TableProperty("When requests went from the prefill to the decode side; 6 columns.")
     request_status = _TableProperty("How many requests wait, run or are swapped out; 6 columns.")
     modules = _TableProperty("What each ``nn.Module`` launched, as a tree; 15 columns.")
+    cpu_time = _TableProperty(
+        "Who had the CPU while devices waited for launches, by ftrace beside the profile; 9 columns."
+    )
+    cpu_waits = _TableProperty("Every launch that a device waited for, by what its threads did; 13 columns.")
     engine_kinds = _TableProperty("Steps of an inference engine by kind and number of tokens; 22 columns.")
     borrowed_code = _TableProperty("Kernels that graphs replay by their code in another profile; 12 columns.")
     engine_steps = _TableProperty("Every step of an inference engine; 22 columns.")

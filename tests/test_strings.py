@@ -16,6 +16,8 @@ else:
     import tomli as tomllib
 
 from npu_tui import strings
+from npu_tui.analysis.cpu_time import PARTS as PARTS_OF_WAITS
+from npu_tui.analysis.cpu_time import By
 from npu_tui.analysis.drains import Cause
 from npu_tui.analysis.rhythm import Unit
 from npu_tui.analysis.service_latency import TPOT, TTFT
@@ -65,6 +67,11 @@ COMPUTED = {
     "companion.": {"missing", "empty"},
     "odd.": {"db_tables_more"},
     "kind.": {"command", "time", "flag", "lane", "slice"},
+    "cpu.state.": set(PARTS_OF_WAITS),
+    "cpu.who.": set(get_args(By)),
+    "cpu.by.": {*get_args(By), "task"} - {"source"},
+    "finding.cpu.what.": {"running", "unknown", "waiting", "idle", "waking", "interrupt", "asleep", "blocked"},
+    "finding.cpu.title.": {"waiting", "idle", "interrupt", "asleep", "blocked"},
     "explain.": {kind.id for kind in KINDS},
     "fusion.": {"fused", "not_fused"},
     "word.": {f"{word.id}{form}" for word in WORDS for form in ("", ".means", ".also")},

@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from npu_tui.load import raw
 from npu_tui.load.errors import InputError, SeveralError
+from npu_tui.load.ftrace_files import is_recording, recording_in
 from npu_tui.load.roles import holds_roles
 from npu_tui.load.service_files import folders_in, service_files, service_folder, services_below
 from npu_tui.trace.message import Message, message
@@ -110,7 +111,9 @@ def cluster_folder(path: Path) -> Path | None:
         return None
 
 
-Kind = Literal["trace_view_json", "msprof_json", "json", "database", "companions", "pipe", "memory", "service"]
+Kind = Literal[
+    "trace_view_json", "msprof_json", "json", "database", "companions", "pipe", "memory", "service", "ftrace"
+]
 """What the files of a source are, as their names tell; ``json`` are events under any other name.
 
 ``companions`` are tables without a trace: there are no files of events, and ``path`` is their folder, as that of a
@@ -195,6 +198,9 @@ def find_source(path: Path, form: Form | None = None) -> Source:
     tables = _tables_in(path) if form is None else None
     if tables is not None:
         return Source(path, tables, (), _rank_of(tables / _OUTPUT), "companions")
+    recording = recording_in(path) if form is None else None
+    if recording is not None:
+        return Source(path, recording, (recording,), None, "ftrace")
     with suppress(OSError):
         profiles = [child for child in folders_in(path) if _tables_in(child) is not None] if form is None else []
         if profiles:
@@ -307,6 +313,8 @@ def _beside(path: Path, form: Form) -> Source:
 
 def _source(opened: Path, path: Path, files: tuple[Path, ...]) -> Source:
     kind: Kind
+    if is_recording(path):
+        return Source(opened, path, files, None, "ftrace")
     if form_of(path) == "db":
         kind = "database"
     elif is_pickle(path):

@@ -70,6 +70,10 @@ def load(
                 return snapshot_trace(source.path, watcher)
             if source.kind == "service":
                 return _TextLoading(source, watcher, chunk_size, range_bytes, time.monotonic()).service()
+            if source.kind == "ftrace":
+                from npu_tui.load.ftrace_trace import ftrace_trace  # most traces are JSON
+
+                return ftrace_trace(source.path, watcher)
             if source.kind == "database":
                 from npu_tui.load.database import load_database  # most traces are JSON
 
@@ -273,7 +277,7 @@ class Opening(Struct, dict=True, eq=False):
     @once
     def _key(self) -> str | None:
         """The name of its copy, None where it has none."""
-        kept = self.cached and self.piped is None and self.source.kind not in ("memory", "service")
+        kept = self.cached and self.piped is None and self.source.kind not in ("memory", "service", "ftrace")
         return copies.key_of(self.source) if kept else None
 
     @property

@@ -31,6 +31,7 @@ from npu_tui.output.report_schema import (
 from npu_tui.output.values import ratio, text
 from npu_tui.profile.borrowed_tables import BORROWED_CODE
 from npu_tui.profile.collective_tables import COLLECTIVES
+from npu_tui.profile.cpu_tables import CPU_TIME
 from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
 from npu_tui.profile.expert_tables import EXPERTS
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
@@ -236,6 +237,7 @@ def report(part: Profile) -> Report:
         requests=REQUESTS.records(part),
         batch_kinds=BATCH_KINDS.records(part),
         transfers=TRANSFERS.records(part),
+        cpu_time=CPU_TIME.records(part),
         verdict=[words(sentence) for sentence in part.findings.verdict],
         findings=FINDINGS.records(part),
         not_checked=[],

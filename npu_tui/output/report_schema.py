@@ -12,6 +12,7 @@ from npu_tui.load.find import Writer
 from npu_tui.output.experts_report import ExpertsReport
 from npu_tui.profile.borrowed_tables import BORROWED_CODE
 from npu_tui.profile.collective_tables import COLLECTIVES
+from npu_tui.profile.cpu_tables import CPU_TIME
 from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
 from npu_tui.profile.expert_tables import EXPERTS
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
@@ -31,6 +32,7 @@ if TYPE_CHECKING:  # the type of a row is made of the columns of its table
     ApiRow = Record
     CodeLineRow = Record
     CollectiveRow = Record
+    CpuTimeRow = Record
     CrossCheckRow = Record
     EngineKindRow = Record
     LatencyRow = Record
@@ -65,6 +67,7 @@ else:
     OperatorRow, PairRow, StepRow, DrainRow, LayerRow, LinkRow, RangeRow, FindingRow = (
         table.row for table in (OPERATORS, LINK_MATRIX, STEPS, DRAINS, LAYERS, LINK_CATEGORIES, RANGES, FINDINGS)
     )
+    CpuTimeRow = CPU_TIME.row
     EngineKindRow = ENGINE_KINDS.row
     LatencyRow, LatencyPartRow, RequestLatencyRow, ServiceEngineRow = (
         table.row for table in (LATENCY, LATENCY_PARTS, LATENCIES, SERVICE_ENGINES)
@@ -300,6 +303,7 @@ class Report(Struct, frozen=True, kw_only=True):
     requests: list[RequestRow] = []
     batch_kinds: list[BatchKindRow] = []
     transfers: list[TransferRow] = []
+    cpu_time: list[CpuTimeRow] = []
     verdict: list[str]
     findings: list[FindingRow]
     not_checked: list[NotChecked]

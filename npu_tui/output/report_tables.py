@@ -16,6 +16,7 @@ from npu_tui.output.report_schema import CodeLineRow, ModuleRow, OverlapPart, Ra
 from npu_tui.output.values import count_text, ratio, share_text, time_text
 from npu_tui.profile.borrowed_tables import BORROWED_CODE
 from npu_tui.profile.collective_tables import COLLECTIVES
+from npu_tui.profile.cpu_tables import CPU_TIME
 from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
 from npu_tui.profile.expert_tables import EXPERTS
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
@@ -192,6 +193,13 @@ def data_tables(report: Report) -> list[Table]:
         replace(rendered(REQUESTS, report.requests), weights=tuple(row.execution_us or 0.0 for row in report.requests)),
         replace(
             rendered(TRANSFERS, report.transfers), weights=tuple(row.duration_us or 0.0 for row in report.transfers)
+        ),
+        rendered(
+            CPU_TIME,
+            report.cpu_time,
+            name=lambda row: Cell(row.name or "", name=True),
+            pid=lambda row: Cell("" if row.pid is None else str(row.pid), row.pid),
+            cpus=lambda row: Cell(row.cpus or ""),
         ),
         rendered(ENGINE_KINDS, report.engine_kinds),
         replace(

@@ -37,7 +37,7 @@ from npu_tui.load.find import Source, Writer, writer_of
 from npu_tui.profile.parts import WHOLE_TRACE, Selection, shared
 from npu_tui.trace.intervals import intersection
 from npu_tui.trace.kineto import is_kineto
-from npu_tui.trace.message import Message
+from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import EVENTS, Trace
 from npu_tui.trace.once import ValueCache, once
 from npu_tui.trace.transfers import communication_args, copies_of
@@ -45,6 +45,7 @@ from npu_tui.trace.transfers import communication_args, copies_of
 if TYPE_CHECKING:
     from npu_tui.analysis.borrowed import Borrowed
     from npu_tui.analysis.bubbles import Idles
+    from npu_tui.analysis.cpu_time import CpuTime
     from npu_tui.analysis.engine_steps import EngineSteps
     from npu_tui.analysis.health import TraceHealth
     from npu_tui.analysis.modules import Module
@@ -64,7 +65,15 @@ Bools = npt.NDArray[np.bool_]
 T = TypeVar("T")
 
 SourceKind = Literal[
-    "trace_view_json", "msprof_json", "profile_directory", "database", "kineto", "chrome_trace", "memory", "service"
+    "trace_view_json",
+    "msprof_json",
+    "profile_directory",
+    "database",
+    "kineto",
+    "chrome_trace",
+    "memory",
+    "service",
+    "ftrace",
 ]
 
 _MOST_PARTS = 8
@@ -149,6 +158,8 @@ class Profile:
             return "memory"
         if self.trace.service is not None:
             return "service"
+        if self.trace.scheduling is not None:
+            return "ftrace"
         if is_kineto(self.trace):
             return "kineto"
         if self.source is not None and (self.source.is_directory or self.source.kind == "companions"):
@@ -307,6 +318,13 @@ class Profile:
     def free_slices(self) -> I64:
         """The slices of the Free lanes of all devices, by start."""
         return free_slices(self.trace)
+
+    @shared
+    def cpu(self) -> CpuTime | Message | None:
+        """Who had the CPU while devices waited for launches, why that is not known, None without a recording of it."""
+        from npu_tui.profile.cpu import cpu_time
+
+        return cpu_time(self.source, self.trace, self.dispatch)
 
     # Steps.
 
@@ -510,6 +528,7 @@ class Profile:
             floor_of=self.floor_of,
             replay_of=self.replay_of,
             engine=lambda: self.engine,
+            cpu=lambda: self.cpu,
         )
 
     @once
@@ -587,7 +606,11 @@ class Profile:
         """What could not be placed as recorded."""
         from npu_tui.analysis.health import trace_health
 
-        return trace_health(self.trace)
+        health, cpu = trace_health(self.trace), self.cpu
+        if cpu is None or isinstance(cpu, Message):
+            return health
+        odd = [message("health.ftrace", count=count, what=what) for what, count in cpu.scheduling.odd.items()]
+        return replace(health, warnings=health.warnings + odd)
 
     @shared
     def searchable(self) -> Searchable:

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.analysis.cpu_time import INTERRUPT, CpuTime, timeline
 from npu_tui.analysis.drains import backlog, host_lead, waiting
 from npu_tui.analysis.launches import Dispatch
 from npu_tui.analysis.memory import AMOUNTS, APP, MemoryCurve
@@ -19,8 +20,11 @@ from npu_tui.profile.profile import Profile
 from npu_tui.rules.model import Finding
 from npu_tui.strings import say
 from npu_tui.trace.intervals import union
-from npu_tui.trace.model import Layer, Trace
-from npu_tui.view.scene import Chart, FindingMark, LinkClasses, LinkShape, Losses, Scene, StepFunction
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.model import Lane, Layer, Trace
+from npu_tui.trace.scheduling import ASLEEP, BLOCKED, NOBODY, PREEMPTED, RUNNING, WOKEN, Scheduling
+from npu_tui.trace.text import brief
+from npu_tui.view.scene import Chart, CpuClass, FindingMark, LinkClasses, LinkShape, Losses, Scene, StepFunction
 
 I64 = npt.NDArray[np.int64]
 
@@ -143,6 +147,49 @@ def memory_charts(profile: Profile) -> list[Chart]:
     return [
         Chart("memory", layer.index, name, partial(_bytes, profile.trace, curve), most) for name, curve, most in rows
     ]
+
+
+def cpu_charts(profile: Profile) -> list[Chart]:
+    """What the kernel did with each host thread that its recording is known to hold, below the first lane of it."""
+    known, trace = profile.cpu, profile.trace
+    if not isinstance(known, CpuTime):
+        return []
+    lanes: dict[int, Lane] = {}
+    for layer in sorted(trace.layers, key=lambda layer: layer.kind != "python"):
+        if layer.kind in ("python", "cann"):
+            for number in layer.lanes:
+                lanes.setdefault(trace.lanes[number].tid, trace.lanes[number])
+    return [
+        Chart("cpu", lanes[thread].layer, say("chart.cpu"), partial(_cpu, known, task), lane=lanes[thread].index)
+        for thread, task in known.threads.items()
+        if thread in lanes
+    ]
+
+
+def _cpu(known: CpuTime, task: int) -> StepFunction:
+    """The states of one thread, with who had its CPU."""
+    time, *codes = timeline(known.scheduling, task, known.trace.end)
+    distinct, number = np.unique(np.stack(codes), axis=1, return_inverse=True)
+    places = [_doing(known.scheduling, *code) for code in distinct.T.tolist()]
+    value = np.array([kind + 8 * place for place, (kind, _) in enumerate(places)], np.int64)
+    return StepFunction(time, value[number.ravel()], known.trace.end, [legend for _, legend in places])
+
+
+def _doing(scheduling: Scheduling, part: int, by: int, cpu: int) -> tuple[CpuClass, Message]:
+    """How a lane shows that a thread is in ``part``, and in words."""
+    name = scheduling.sources[by] if part == INTERRUPT else scheduling.name_of(by)
+    words = {"name": brief(name, 40), "cpu": cpu}
+    if part == INTERRUPT:
+        return CpuClass.TAKEN, message("chart.cpu.interrupt", **words)
+    if part in (PREEMPTED, WOKEN):
+        who = "waiting" if name else "nobody" if by == NOBODY else "idle"
+        return CpuClass.TAKEN, message(f"chart.cpu.{who}", **words)
+    if part == ASLEEP:
+        return CpuClass.NOTHING, message("chart.cpu.asleep_until" if name else "chart.cpu.asleep", **words)
+    if part == RUNNING:
+        return CpuClass.RUNNING, message("chart.cpu.running", **words)
+    kind = CpuClass.TAKEN if part == BLOCKED else CpuClass.UNKNOWN
+    return kind, message("chart.cpu.blocked" if part == BLOCKED else "chart.cpu.unknown")
 
 
 def _bytes(trace: Trace, curve: MemoryCurve) -> StepFunction:

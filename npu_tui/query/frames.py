@@ -19,6 +19,7 @@ from npu_tui.jobs.tables import RANKS
 from npu_tui.load.roles import RolePlaces
 from npu_tui.profile.borrowed_tables import BORROWED_CODE
 from npu_tui.profile.collective_tables import ARRIVALS, COLLECTIVES
+from npu_tui.profile.cpu_tables import CPU_TIME, CPU_WAITS
 from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
 from npu_tui.profile.expert_tables import EXPERTS
 from npu_tui.profile.file_tables import ALLOCATIONS, MEMORY
@@ -48,8 +49,8 @@ TABLES: dict[str, Table] = {
     for table in (
         SLICES, LINKS, LAUNCHES, KERNELS, OPERATORS, HOST_OPERATORS, COLLECTIVES, ARRIVALS, COUNTERS, STEPS, FREE,
         FINDINGS, EVIDENCE, MEMORY, ALLOCATIONS, APIS, CODE_LINES, MODULES, BORROWED_CODE, FUSION, ENGINE_STEPS,
-        ENGINE_KINDS, EXPERTS, NETWORK, *SERVICE_TABLES, BLOCKS, EVENTS, SEGMENTS, STACKS, OVERVIEW, RANKS,
-        EXPERT_LAYERS, EXPERT_RANKS, PIPELINES, STAGES, PASSES,
+        ENGINE_KINDS, CPU_TIME, CPU_WAITS, EXPERTS, NETWORK, *SERVICE_TABLES, BLOCKS, EVENTS, SEGMENTS, STACKS,
+        OVERVIEW, RANKS, EXPERT_LAYERS, EXPERT_RANKS, PIPELINES, STAGES, PASSES,
         ROLES, ROLE_STEPS, STINTS,
     )
 }  # fmt: skip

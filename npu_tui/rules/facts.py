@@ -565,6 +565,7 @@ _HAS: dict[Input, Callable[[Facts], bool]] = {
     "peak": lambda facts: facts.peak_tflops > 0 and facts.has("shapes"),
     "l2_cache": lambda facts: bool(np.isfinite(facts.kernel_table.hit_rate).any()),
     "transfers": lambda facts: bool(facts.inputs.transfers()),
+    "ftrace": lambda facts: facts.inputs.cpu() is not None,
     "preprocess": lambda facts: bool(facts.inputs.preprocessing()),
 }
 """How to tell that an input is there; none is looked for before a rule needs it."""

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.calls import HostOperators
 from npu_tui.analysis.collectives import Collectives, Preprocessing, Transfer
+from npu_tui.analysis.cpu_time import CpuTime
 from npu_tui.analysis.device import Window
 from npu_tui.analysis.engine_steps import EngineSteps
 from npu_tui.analysis.kernels import KernelTable
@@ -25,14 +26,14 @@ from npu_tui.trace.args import Copies, PlaneArgs
 from npu_tui.trace.classes import names_step
 from npu_tui.trace.intervals import covered, difference, intersection, union
 from npu_tui.trace.kineto import launch_links
-from npu_tui.trace.message import Said
+from npu_tui.trace.message import Message, Said
 from npu_tui.trace.model import Lane, Trace
 from npu_tui.trace.once import once
 from npu_tui.trace.text import brief
 
 Input = Literal[
     "device", "links", "overlap", "cann", "python", "planes", "steps", "frequency", "kernel_details", "pmu",
-    "metadata", "memory", "shapes", "peak", "l2_cache", "transfers", "preprocess",
+    "metadata", "memory", "shapes", "peak", "l2_cache", "transfers", "preprocess", "ftrace",
 ]  # fmt: skip
 """What a rule may need of a profile: layers and events of the trace, counters, and companion files."""
 
@@ -61,6 +62,7 @@ class Inputs(Struct, frozen=True):
     (kernel_details.csv), memory, what collectives moved (communication.json), the rows of data_preprocess.csv and the
     sums of step_trace_time.csv; all but the collectives are of the whole trace. ``floor_of`` a device is its clock
     minus the host's, ``replay_of`` the model of its run and its host, None where no launch leads to it.
+    ``cpu`` gives who had the CPU while devices waited for launches, or why that is not known, None without a recording.
     ``engine`` gives the steps of an inference engine in figures.
 
     ``planes``, ``copies`` and ``collectives`` raise ``InputError`` if the file is gone.
@@ -84,6 +86,7 @@ class Inputs(Struct, frozen=True):
     floor_of: Callable[[DevicePart], int]
     replay_of: Callable[[DevicePart], Replay | None]
     engine: Callable[[], EngineSteps] = EngineSteps
+    cpu: Callable[[], CpuTime | Message | None] = lambda: None
 
 
 I64 = npt.NDArray[np.int64]

@@ -145,10 +145,10 @@ class ReplayScale(Scale):
     def change_of(self, draft: Draft) -> Change:
         """What is changed in the run without ``draft``."""
         if id(draft) not in self._changes:
-            self._changes[id(draft)] = draft.change if draft.change is not None else self._late_launches(draft)
+            self._changes[id(draft)] = draft.change if draft.change is not None else self._cpu_waits(draft)
         return self._changes[id(draft)]
 
-    def _late_launches(self, draft: Draft) -> Change:
+    def _cpu_waits(self, draft: Draft) -> Change:
         if draft.removes is None or not len(draft.removes[0]):
             return NO_CHANGE
         start, end = draft.removes

@@ -14,6 +14,14 @@ _PYTORCH = "https://pytorch.org/docs/stable"
 TASK_QUEUE = ("TASK_QUEUE_ENABLE", f"{_HIASCEND}/zh/Pytorch/710/comref/Envvariables/Envir_007.html")
 BLOCKING = ("ASCEND_LAUNCH_BLOCKING", f"{_HIASCEND}/zh/Pytorch/710/comref/Envvariables/Envir_006.html")
 BINDING = ("CPU_AFFINITY_CONF", f"{_HIASCEND}/zh/Pytorch/700/ptmoddevg/Frameworkfeatures/featuresguide_00010.html")
+INTERRUPTS = (
+    "Interrupts on the CPU that launches",
+    "https://gitcode.com/Ascend/msprof/blob/master/docs/zh/best_practices/irq_interruption.md",
+)
+SWITCHING = (
+    "Threads that are switched too often",
+    "https://gitcode.com/Ascend/msprof/blob/master/docs/zh/best_practices/cpu_thread_frequent_switching.md",
+)
 PIPELINE = (
     "Host bound: pipeline optimization",
     f"{_HIASCEND}/en/mindstudio/830/practicalcases/GeneralPerformanceIssue/toolsample6_054.html",

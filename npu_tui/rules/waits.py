@@ -27,6 +27,7 @@ from npu_tui.rules.blame import (
     sync_span,
     waits_after_launches,
 )
+from npu_tui.rules.cpu import cpu
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.host_work import host_work
 from npu_tui.rules.inputs import I64, Span, both, inside, length_of, together, without
@@ -156,9 +157,12 @@ def _unwaited(facts: Facts, calls: I64, operations: I64) -> tuple[Change, int | 
     few = [len(within) <= facts.count and len(around) <= facts.count + 1]
     few += [len(some) <= facts.count + 1 for some, waits in ((within, operations), (around, outside)) if len(waits)]
     changes = [Change(waits=frozenset(group.tolist())) for group in groups]
-    # Without the waits the host runs ahead, which hides pauses and other work too. Pauses are not credited to the
-    # waits, nor is work that would gain most of it without any change of the waits.
+    # Without the waits the host runs ahead, which hides pauses and other work too. Pauses, and a CPU that others
+    # have, are not credited to the waits, nor is work that would gain most of it without any change of the waits.
     after = facts.without_work(_pauses(facts))
+    theft = cpu(facts)
+    if isinstance(theft, Draft) and theft.change is not None:
+        after |= theft.change
     freed = [facts.freed(change, after) for change in changes]
     work = host_work(facts)
     if work is not None and work.change is not None:

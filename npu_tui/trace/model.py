@@ -12,6 +12,7 @@ from msgspec import Struct
 from npu_tui.trace.args import ArgReader, CommunicationArgs, Copies
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import ValueCache
+from npu_tui.trace.scheduling import Scheduling
 from npu_tui.trace.service import Service
 from npu_tui.trace.snapshot import MemorySnapshot
 
@@ -252,6 +253,8 @@ class Trace:
     """The memory snapshot that the trace was made of, if it was."""
     service: Service | None = field(default=None, init=False, repr=False, compare=False)
     """The inference service that the trace was made of, if it was."""
+    scheduling: Scheduling | None = field(default=None, init=False, repr=False, compare=False)
+    """The recording of the scheduler that the trace was made of, if it was."""
     copies: Copies | None = field(default=None, init=False, repr=False, compare=False)
     """The copies with a known size, where a parsed copy of the trace has them."""
 

@@ -190,6 +190,7 @@ VIEW_KEYS = {
     "engine_kinds": (),
     "engine_steps": ("number_sign",),
     "batches": (),
+    "cpu": (),
 }
 """Views of the tab ``lines``, with the keys that lead to them; the key of the tab goes through all of them."""
 

@@ -194,7 +194,7 @@ def measure(profile: Profile) -> Times:
 
 
 def examined(session: Session) -> Iterator[tuple[int, Times | Findings | None]]:
-    """What takes long of each profile, with its number: times, then findings; None once its memory is read."""
+    """What takes long of each profile, with its number: times, then findings; None once what lies beside it is read."""
     for index, profile in enumerate(session.profiles):
         yield index, measure(profile)
         try:
@@ -204,7 +204,7 @@ def examined(session: Session) -> Iterator[tuple[int, Times | Findings | None]]:
             findings = Findings((), (), (words(error.message),))
         yield index, findings
     for index, profile in enumerate(session.profiles):
-        if profile.memory.is_known:
+        if profile.memory.is_known or profile.cpu is not None:
             yield index, None
 
 

@@ -209,7 +209,7 @@ class MainScreen(PanelScreen[Timeline]):
         self._line.hold(words)
 
     def _examine(self, session: Session) -> None:
-        """Compute in a thread what takes long of ``session``: times, findings, then curves of memory."""
+        """Compute in a thread what takes long of ``session``: times, findings, then curves of memory and CPU."""
         worker = get_current_worker()
         for index, made in examined(session):
             if worker.is_cancelled:
@@ -217,7 +217,7 @@ class MainScreen(PanelScreen[Timeline]):
             self.call_later(self.learn, session, index, made)
 
     def learn(self, session: Session, index: int, made: Times | Findings | None) -> None:
-        """Take what was ``made`` of trace number ``index`` of ``session``; None: its memory has been read."""
+        """Take what was ``made`` of trace number ``index`` of ``session``; None: memory and CPU have been read."""
         if isinstance(made, Times):
             self.learn_times(session, index, made)
         elif made is None:
@@ -233,7 +233,7 @@ class MainScreen(PanelScreen[Timeline]):
             self.show_head()
 
     def learn_memory(self, session: Session, index: int) -> None:
-        """Show the curves of memory of trace number ``index``, which has been read."""
+        """Show the curves of memory and CPU of trace number ``index``, which have been read."""
         if session is self.session and session.remember(index):
             self.explorer.widen()
             if self.session.is_tables and self.panel.is_full and self.app.size.height >= PANEL_FROM:

@@ -206,10 +206,10 @@ class Session(Struct):
         self.scene.charts[index] = [*kept, *ghosts]
 
     def remember(self, index: int) -> bool:
-        """Take the charts of memory of profile number ``index``, once they are read; whether there are any."""
-        from npu_tui.profile.scene import memory_charts
+        """Take the charts of memory and CPU of profile number ``index``, once they are read; whether there are any."""
+        from npu_tui.profile.scene import cpu_charts, memory_charts
 
-        found = memory_charts(self.profiles[index])
+        found = memory_charts(self.profiles[index]) + cpu_charts(self.profiles[index])
         self.scene.add_charts(index, found)
         return bool(found)
 

@@ -17,7 +17,7 @@ from npu_tui.view.bars import LOWER_EIGHTHS
 from npu_tui.view.grid import Grid
 from npu_tui.view.levels import Extremes
 from npu_tui.view.palette import Ink
-from npu_tui.view.scene import ChartKind, StepFunction
+from npu_tui.view.scene import ChartKind, CpuClass, StepFunction
 from npu_tui.view.viewport import Viewport
 
 CurveKind = ChartKind | Literal["counter"]
@@ -26,6 +26,9 @@ STARVING_NS = -10_000
 """A lead of this or less (ns) is drawn as an alert."""
 
 _GHOST_LEVEL = 4
+_CLASS = 7
+_NOTABLE = 50
+"""Thousandths of a column that a thread wants a CPU and has none, from which the column shows it."""
 # Half decades: a lead of 3 us is one eighth high, one of 3 ms or more is full.
 _LEAD_BOUNDS = np.array([3, 10, 30, 100, 300, 1_000, 3_000], np.int64) * 1_000
 _UPPER = np.array([ord(char) for char in " ▔▔▔▀▀▀██"], np.uint32)
@@ -47,6 +50,21 @@ class Curve:
     @cached_property
     def _extremes(self) -> Extremes[Any]:
         return Extremes(self.function.value, np.minimum if self.kind == "lead" else np.maximum)
+
+    @cached_property
+    def _classes(self) -> dict[CpuClass, Curve]:
+        """A curve for each class of a ``cpu`` chart: 1 while a thread is in it."""
+        time, value, end = self.function.time, self.function.value, self.function.end
+        curves = {}
+        for kind in CpuClass:
+            inside = (value & _CLASS) == kind
+            turns = np.append(True, inside[1:] != inside[:-1])[: len(inside)]
+            curves[kind] = Curve(StepFunction(time[turns], inside[turns].astype(np.int64), end), "share")
+        return curves
+
+    def share_of(self, kind: CpuClass, viewport: Viewport) -> I64:
+        """The share of each column that a thread spends in a class, in thousandths; (width,)."""
+        return self._classes[kind].shares(viewport)
 
     @cached_property
     def _sums(self) -> I64:
@@ -107,7 +125,8 @@ def draw_curve(grid: Grid, y: int, curve: Curve, viewport: Viewport) -> Bools:
 
     Depth and memory grow from the bottom on a scale up to the maximum of the trace; a share grows by the share of each
     column. A lead points up where the host is ahead and hangs from the top where the device waited, in half decades
-    from 3 us to 3 ms; it is red from 10 us of waiting. A ghost is dim where its stream would be busy.
+    from 3 us to 3 ms; it is red from 10 us of waiting. A CPU is low while its thread runs, high and red where
+    the thread wants one and has none. A ghost is dim where its stream would be busy.
     """
     if curve.kind == "lead":
         known, lead = curve.cells(viewport)
@@ -121,6 +140,16 @@ def draw_curve(grid: Grid, y: int, curve: Curve, viewport: Viewport) -> Bools:
     if curve.kind == "counter":
         levels = counter_levels(curve, viewport)
         ink[levels == 1] = Ink.COUNTER_LOW
+    elif curve.kind == "cpu":
+        taken, running, unknown = (
+            curve.share_of(kind, viewport) for kind in (CpuClass.TAKEN, CpuClass.RUNNING, CpuClass.UNKNOWN)
+        )
+        levels = np.minimum(-(-_GHOST_LEVEL * running // 1000), _GHOST_LEVEL)
+        levels = np.where((unknown > 0) & (levels == 0), 1, levels)
+        ink[unknown > running] = Ink.DIM
+        stolen = taken >= _NOTABLE
+        levels = np.where(stolen, _GHOST_LEVEL + np.clip(-(-_GHOST_LEVEL * taken // 1000), 1, _GHOST_LEVEL), levels)
+        ink[stolen] = Ink.ALERT
     elif curve.kind == "share":
         levels = np.minimum(-(-8 * curve.shares(viewport) // 1000), 8)
     else:
@@ -164,7 +193,7 @@ def curve_value(curve: Curve, time: int) -> str:
         return f"≤{_memory(curve.high)}" if value is None else _memory(value)
     if curve.kind == "depth":
         return f"≤{curve.high}" if value is None else f"{value}/{curve.high}"
-    if value is None or curve.kind in ("ghost", "share"):
+    if value is None or curve.kind in ("ghost", "share", "cpu"):
         return ""
     if curve.kind == "counter":
         return quantity_text(value, curve.unit)

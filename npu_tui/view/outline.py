@@ -14,14 +14,14 @@ from npu_tui.strings import say
 from npu_tui.trace.folded_rows import DEEP
 from npu_tui.trace.model import Lane, Layer, Rows, Trace
 from npu_tui.trace.service import SERVICE_PID
-from npu_tui.view.scene import Chart, Scene, ScreenRow
+from npu_tui.view.scene import BESIDE_LANES, Chart, Scene, ScreenRow
 
 
 def with_ghosts(scene: Scene, index: int, rows: list[ScreenRow]) -> list[ScreenRow]:
-    """``rows`` of a layer of trace number ``index`` with the ghost of each lane below its last row."""
+    """``rows`` of a layer of trace number ``index`` with the ghost and the CPU of each lane below its last row."""
     ghosts: dict[int, list[ScreenRow]] = {}
     for number, chart in enumerate(scene.charts[index]):
-        if chart.kind == "ghost":
+        if chart.kind in BESIDE_LANES:
             row = ScreenRow("chart", index, chart.layer, name=chart.name, chart=number)
             ghosts.setdefault(chart.lane, []).append(row)
     if not ghosts:
@@ -229,7 +229,9 @@ def _hidden_row(index: int, layer: Layer, folds: Folds) -> list[ScreenRow]:
 
 def _chart_rows(index: int, charts: list[Chart], layer: Layer, opened: bool) -> list[ScreenRow]:
     """The charts of ``layer``; memory charts are folded into the first of them unless they are ``opened``."""
-    charts_of_layer = [row for row in enumerate(charts) if row[1].layer == layer.index and row[1].kind != "ghost"]
+    charts_of_layer = [
+        row for row in enumerate(charts) if row[1].layer == layer.index and row[1].kind not in BESIDE_LANES
+    ]
     memory = [number for number, chart in charts_of_layer if chart.kind == "memory"]
     return [
         ScreenRow(

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 
 from npu_tui.strings import say
 from npu_tui.trace.classes import lane_roles
+from npu_tui.trace.message import Message
 from npu_tui.trace.model import Lane, RoleKind, Rows, Trace
 from npu_tui.view.viewport import Viewport
 
@@ -177,7 +178,9 @@ def _name(lane: Lane, role: RoleKind) -> str:
 Time = TypeVar("Time", int, I64)
 
 RowKind = Literal["trace", "layer", "slices", "leaf", "counter", "chart", "hidden"]
-ChartKind = Literal["lead", "depth", "memory", "share", "ghost"]
+ChartKind = Literal["lead", "depth", "memory", "share", "ghost", "cpu"]
+BESIDE_LANES: tuple[ChartKind, ...] = ("ghost", "cpu")
+"""Charts that are drawn below a lane, not at the end of its layer."""
 Severity = Literal["high", "medium", "low", "info"]
 LinkMode = Literal["off", "selection", "all"]
 
@@ -207,12 +210,23 @@ class LinkClasses(Struct, frozen=True):
 class StepFunction(Struct, frozen=True):
     """A value over time: ``value[k]`` holds from ``time[k]`` (ns, ascending) on, the last one to ``end``.
 
-    Charts have integers (int64), counters have floats (float64).
+    Charts have integers (int64), counters have floats (float64). The values of a ``cpu`` chart are codes: one of
+    ``CpuClass`` in the lowest three bits, above them the place in ``legend`` of what is going on.
     """
 
     time: npt.NDArray[np.int64]
     value: npt.NDArray[Any]
     end: int
+    legend: Sequence[Message] = ()
+
+
+class CpuClass(IntEnum):
+    """What a thread does, as its lane shows it."""
+
+    NOTHING = 0
+    RUNNING = 1
+    TAKEN = 2
+    UNKNOWN = 3
 
 
 class Chart(Struct, frozen=True):
@@ -220,7 +234,8 @@ class Chart(Struct, frozen=True):
 
     ``lead`` is the signed lead of the host in ns, ``depth`` the number of launches in flight, ``memory`` bytes up to
     ``top``, ``share`` 1 while something happens and 0 otherwise. Memory charts are folded into the first of them until
-    that is opened. A ``ghost`` is drawn below ``lane`` and is 1 while that would be busy in a what-if run.
+    that is opened. ``cpu`` is drawn below the ``lane`` of a thread and says what the kernel did with it, as ``legend``
+    of its function tells. A ``ghost`` is drawn below ``lane`` and is 1 while that would be busy in a what-if run.
     """
 
     kind: ChartKind

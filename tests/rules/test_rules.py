@@ -38,6 +38,7 @@ SPEAKS = {
     "OP.COMPILE": ("compile", "healthy", {"compile_calls": 1000, "compile_share": 10.0}),
     "STEP.START": ("step_start", "healthy", {"step_start_share": 1.0}),
     "HOST.WORK": ("sorting", "healthy", {"host_work_share": 1.0}),
+    "HOST.CPU": ("preempted", "undisturbed", {"cpu_share": 1.0}),
     "OP.SMALL": ("slow_python", "healthy", {"small_kernel_share": 1.0}),
     "OPT.FUSED": ("slow_python", "healthy", {"stage_share": 1.0, "severity_medium": 1.0}),
     "COMM.STRAGGLER": ("straggler", "transfers", {"straggler_ms": 1e6}),

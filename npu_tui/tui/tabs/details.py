@@ -23,6 +23,7 @@ from npu_tui.load.errors import InputError
 from npu_tui.profile.borrowed_tables import borrowed_of
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
+from npu_tui.strings import words as say_words
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import (
@@ -214,6 +215,9 @@ def _chart(curve: Curve, when: int, cursor: int) -> RenderableType:
         scale = Text.assemble((f"{say('chart.deepest')} ", "dim"), f"{curve.high:,}")
     elif curve.kind == "share":
         words, scale = say("chart.going_on" if value else "chart.pausing"), Text(say("chart.share.scale"), "dim")
+    elif curve.kind == "cpu":
+        legend = curve.function.legend
+        words, scale = (say_words(legend[int(known) >> 3]) if legend else ""), Text(say("chart.cpu.scale"), "dim")
     elif curve.kind == "memory":
         words, scale = memory_text(known), Text(say("chart.memory.scale", size=curve.high), "dim")
     else:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from npu_tui.profile.cpu_tables import CPU_TIME
 from npu_tui.profile.launch_tables import CODE_LINES, SYNCS
 from npu_tui.profile.module_tables import MODULES
 from npu_tui.profile.table import Value
@@ -15,6 +16,7 @@ from npu_tui.profile.work_tables import APIS
 from npu_tui.query.frames import ONE_PROFILE, TABLES, tables_of
 from npu_tui.query.query import QueryError, about, query
 from npu_tui.strings import say, words
+from npu_tui.trace.message import Message
 from npu_tui.trace.text import brief, duration_text, printable
 from npu_tui.tui.tabs.bubbles import bubbles
 from npu_tui.tui.tabs.declared import shown
@@ -40,7 +42,7 @@ _SQL = "sql"
 _NAMES = {
     _SQL: "query.tab", "bubbles": "bubbles.name", "syncs": "syncs.name", "calls": "calls.name",
     "host_ops": "hosts.name", "modules": "modules.name", "engine_kinds": "engine.kinds.name",
-    "engine_steps": "engine.name", "batches": "service.batches.name",
+    "engine_steps": "engine.name", "batches": "service.batches.name", "cpu": "cpu.view",
 }  # fmt: skip
 _NAMES_OF_SERVICE = {"engine_kinds": "service.kinds.name", "engine_steps": "service.requests.name"}
 """What the views of the engine show of an inference service."""
@@ -112,6 +114,19 @@ def syncs(now: Context) -> Content:
     return shown(now.trace, SYNCS, sheet, GAP.join([note, scope_note(now)]), cells={"call": call}, most=sheet.rows)
 
 
+def cpu(now: Context) -> Content:
+    """A row per state of the launching threads and per culprit, most lost time first; Enter goes to the longest."""
+    known = now.profile.cpu
+    if isinstance(known, Message):
+        return words(known)
+    sheet = CPU_TIME.make(now.part)
+    if not sheet.rows:
+        return nothing(now, say("cpu.none" if known is None else "cpu.silent"))
+    unknown = [] if known is None else [words(reason) for reason in known.unknown]
+    note = say("cpu.note", lost=sum(sheet.values("lost_time")))
+    return shown(now.trace, CPU_TIME, sheet, GAP.join([note, scope_note(now), *unknown]), most=sheet.rows)
+
+
 def calls(now: Context) -> Content:
     """A row per call of CANN, most time first; Enter goes to its longest, and again to the next."""
     sheet = APIS.make(now.part)
@@ -162,6 +177,7 @@ VIEWS: dict[str, Callable[[Context], Content]] = {
     "engine_kinds": engine_kinds,
     "engine_steps": engine_steps,
     "batches": batches,
+    "cpu": cpu,
 }
 """What the tab can show, by the ids of the commands that show it."""
 

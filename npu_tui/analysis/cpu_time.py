@@ -1,0 +1,340 @@
+"""Who had the CPU while an idle device waited for launches: lost time by state of the thread and by culprit.
+
+A launch is late from when the device is ready until it is made. Until its operation is enqueued, the thread that
+enqueues it is responsible, from then on the one that launches it. What that thread did meanwhile tells the recording of
+the scheduler: the parts add up to the lost time to the nanosecond, what is not recorded is a part of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct, field
+
+from npu_tui.analysis.launches import Dispatch, dequeue_of, enqueue_of
+from npu_tui.trace.message import Message
+from npu_tui.trace.model import Trace
+from npu_tui.trace.once import once
+from npu_tui.trace.scheduling import (
+    ASLEEP,
+    BLOCKED,
+    IDLE,
+    NOBODY,
+    PREEMPTED,
+    RUNNING,
+    STATES,
+    UNKNOWN,
+    WAKING,
+    WOKEN,
+    Scheduling,
+    Spans,
+)
+
+I64 = npt.NDArray[np.int64]
+
+PARTS = (*STATES, "interrupt")
+INTERRUPT = len(STATES)
+_LONG_WAKEUP = 100_000
+"""An idle CPU needs less to begin with a thread, ns: one that waits longer may not run."""
+_DEEP = 4
+"""How many sleeps are followed to the threads that ended them."""
+_MOST_STARTS = 5000
+"""Slices of a thread that are asked whether it ran when they began."""
+
+
+class Waits(Struct, frozen=True):
+    """The waits of idle devices for launches, (n,) each: the link, and when on the clock of the host, ns.
+
+    ``ready`` is ``start`` on the clock of the device. ``thread`` launches, ``feeder`` enqueues until ``handed``; ids of
+    the operating system, -1 where none is known.
+    """
+
+    link: I64
+    ready: I64
+    start: I64
+    end: I64
+    thread: I64
+    feeder: I64
+    handed: I64
+
+
+def waits(trace: Trace, devices: Sequence[Dispatch]) -> Waits:
+    """All waits of the launches of ``devices`` that lost any time."""
+    links, slices = trace.links, trace.slices
+    columns: list[list[I64]] = [[] for _ in Waits.__struct_fields__]
+    tid = np.array([lane.tid for lane in trace.lanes] + [NOBODY], np.int64)
+    for launches in devices:
+        length = np.rint(launches.lost).astype(np.int64)
+        late = np.flatnonzero(length > 0)
+        link, length = launches.link[late], length[late]
+        source = links.source_time[link]
+        floor = links.latency[link] - launches.relative[late]
+        end = np.rint(np.minimum(source, links.target_time[link] - floor)).astype(np.int64)
+        enqueue = enqueue_of(trace, dequeue_of(trace, link))
+        fed = enqueue >= 0
+        rows = (
+            link,
+            launches.ready[late],
+            end - length,
+            end,
+            tid[links.source_lane[link]],
+            np.where(fed, tid[slices.lane[enqueue]], NOBODY),
+            np.where(fed, slices.end[enqueue], end - length),
+        )
+        for column, values in zip(columns, rows, strict=True):
+            column.append(values)
+    return Waits(*(np.concatenate([np.zeros(0, np.int64), *column]) for column in columns))
+
+
+class Parts(Struct, frozen=True):
+    """The parts of waits, (n,) each: ``wait`` is the number of the wait, ``part`` indexes ``PARTS``, ``time`` is in ns.
+
+    ``task`` is the thread that was responsible, by the numbers of the recording. ``by`` is who had the CPU: the thread
+    that ran instead or ended a sleep, of an interrupt its source; ``NOBODY`` where that is not known. A part lies in
+    ``[start, end)`` of the host's clock; running and unknown ones are what the others leave of it.
+    """
+
+    wait: I64
+    part: I64
+    time: I64
+    task: I64
+    by: I64
+    cpu: I64
+    start: I64
+    end: I64
+
+
+def split(late: Waits, scheduling: Scheduling, threads: Mapping[int, int]) -> Parts:
+    """The parts of ``late``; ``scheduling`` is on the host's clock, ``threads`` its numbers by those of the trace."""
+    handed = np.clip(late.handed, late.start, late.end)
+    wait = np.tile(np.arange(len(late.link)), 2)
+    low, high = np.append(late.start, handed), np.append(handed, late.end)
+    tid = np.append(late.feeder, late.thread)
+    kept = high > low
+    wait, low, high, tid = wait[kept], low[kept], high[kept], tid[kept]
+    rows: list[tuple[I64, ...]] = []
+    for thread in np.unique(tid).tolist():
+        chosen = np.flatnonzero(tid == thread)
+        task = threads.get(thread, NOBODY)
+        piece = (wait[chosen], low[chosen], high[chosen])
+        known = np.zeros(len(chosen), np.int64)
+        if task > IDLE:
+            known = _of_thread(rows, scheduling, task, frozenset(threads.values()), *piece)
+        rest = piece[2] - piece[1] - known
+        _put(rows, piece[0], UNKNOWN, rest, task, NOBODY, NOBODY, piece[1], piece[2])
+    columns = [np.concatenate([np.zeros(0, np.int64), *column]) for column in zip(*rows, strict=True)] or [
+        np.zeros(0, np.int64) for _ in Parts.__struct_fields__
+    ]
+    order = np.lexsort((columns[6], columns[0]))
+    order = order[columns[2][order] > 0]
+    return Parts(*(column[order] for column in columns))
+
+
+def _put(rows: list[tuple[I64, ...]], wait: I64, *columns: I64 | int) -> None:
+    rows.append((wait, *(np.broadcast_to(np.asarray(column), len(wait)) for column in columns)))
+
+
+def _of_thread(
+    rows: list[tuple[I64, ...]],
+    scheduling: Scheduling,
+    task: int,
+    ours: frozenset[int],
+    wait: I64,
+    low: I64,
+    high: I64,
+    deep: int = _DEEP,
+) -> I64:
+    """Add the known parts of waits for which one thread is responsible; returns how much of each is known, ns.
+
+    While it sleeps until another one of ``ours`` wakes it, that one is responsible.
+    """
+    states = scheduling.states_of(task)
+    query, at, start, end = states.within(low, high)
+    state, other = states.kind[at], states.other[at]
+    known = np.zeros(len(wait), np.int64)
+    of = wait[query]
+    handed = (state == ASLEEP) & np.isin(other, [*ours - {task}]) & (deep > 0)
+    np.add.at(known, query, np.where((state == UNKNOWN) | handed, 0, end - start))
+    for waker in np.unique(other[handed]).tolist():
+        row = np.flatnonzero(handed & (other == waker))
+        taken = _of_thread(rows, scheduling, waker, ours - {task}, of[row], start[row], end[row], deep - 1)
+        np.add.at(known, query[row], taken)
+    asleep = np.isin(state, (ASLEEP, BLOCKED)) & ~handed
+    chosen = (of[asleep], state[asleep], (end - start)[asleep], task, other[asleep], NOBODY, start[asleep], end[asleep])
+    _put(rows, *chosen)
+    for running in (True, False):
+        here = (state == RUNNING) if running else np.isin(state, (PREEMPTED, WOKEN))
+        within = scheduling.interrupts if running else scheduling.runs
+        for cpu in np.unique(other[here]).tolist():
+            row = np.flatnonzero(here & (other == cpu))
+            spans = within.of(cpu)
+            inner, found, begin, until = spans.within(start[row], end[row])
+            taken = np.zeros(len(row), np.int64)
+            np.add.at(taken, inner, until - begin)
+            part = INTERRUPT if running else state[row][inner]
+            by = spans.kind[found]
+            by = np.where((by == IDLE) & (until - begin < _LONG_WAKEUP) & (not running), WAKING, by)
+            _put(rows, of[row][inner], part, until - begin, task, by, cpu, begin, until)
+            rest = (end - start)[row] - taken
+            _put(rows, of[row], state[row], rest, task, NOBODY, cpu, start[row], end[row])
+    return known
+
+
+def timeline(scheduling: Scheduling, task: int, end: int) -> tuple[I64, I64, I64, I64]:
+    """What a thread did up to ``end``: from when on, ns, which of ``PARTS``, who had its CPU, which CPU."""
+    rows: list[tuple[I64, ...]] = []
+    none, states = np.zeros(1, np.int64), scheduling.states_of(task)
+    _of_thread(rows, scheduling, task, frozenset(), none, none, none + end)
+    _, part, _, _, by, cpu, start, until = (np.concatenate(column) for column in zip(*rows, strict=True))
+    over = np.flatnonzero((until > start) & (by != NOBODY))  # whoever had the CPU within a state
+    over = over[np.argsort(start[over], kind="stable")]
+    edges = np.unique(np.concatenate(([0], states.start, states.end, start[over], until[over])))
+    edges = edges[(edges >= 0) & (edges < end)]
+    at, on = (np.searchsorted(begin, edges, "right") - 1 for begin in (states.start, start[over]))
+    within = (at >= 0) & (edges < np.append(states.end, 0)[at])
+    inner = (on >= 0) & (edges < np.append(until[over], 0)[on])
+    state = np.where(within, np.append(states.kind, UNKNOWN)[at], UNKNOWN)
+    where = np.where(within & ~np.isin(state, (ASLEEP, BLOCKED)), np.append(states.other, NOBODY)[at], NOBODY)
+    return (
+        edges,
+        np.where(inner, np.append(part[over], UNKNOWN)[on], state),
+        np.where(inner, np.append(by[over], NOBODY)[on], NOBODY),
+        np.where(inner, np.append(cpu[over], NOBODY)[on], where),
+    )
+
+
+def running_share(trace: Trace, thread: int, states: Spans) -> tuple[float, int]:
+    """Of the slices of a host thread that begin while its state is known, the share that begin while it runs.
+
+    With the right clock and the right thread that is all of them. The second number is how many were asked.
+    """
+    hosts = {layer.index for layer in trace.layers if layer.kind in ("python", "cann")}
+    starts = [
+        trace.slices.start[lane.first : lane.last]
+        for lane in trace.file_lanes
+        if lane.tid == thread and lane.layer in hosts
+    ]
+    begun = np.sort(np.concatenate([np.zeros(0, np.int64), *starts]))
+    begun = begun[:: max(len(begun) // _MOST_STARTS, 1)]
+    at = np.searchsorted(states.start, begun, "right") - 1
+    inside = (at >= 0) & (begun < np.append(states.end, 0)[at])
+    state = np.append(states.kind, UNKNOWN)[at][inside]
+    state = state[state != UNKNOWN]
+    return (float(np.mean(state == RUNNING)) if len(state) else 0.0), len(state)
+
+
+By = Literal["self", "task", "source", "idle", "waking", "interrupt", "nobody"]
+"""The thread itself, another one, the source of an interrupt; a CPU that is idle or just about to run the thread, an
+interrupt that ended a sleep, or who is not known."""
+
+
+def _by(part: int, by: int) -> By:
+    if part in (UNKNOWN, RUNNING):
+        return "self"
+    if by > IDLE:
+        return "task"
+    if by == WAKING:
+        return "waking"
+    return "nobody" if by == NOBODY else "interrupt" if part in (ASLEEP, BLOCKED) else "idle"
+
+
+class Culprit(Struct, frozen=True):
+    """Who or what took ``total`` ns of the lost time, in one state of the threads that launch.
+
+    ``part`` is one of ``PARTS``. ``name`` is that of the threads that ran instead or ended a sleep, or of the source of
+    the interrupt; empty for others, of which ``by`` tells what they are. ``task`` is the thread where it is one,
+    ``process`` its process where that is known, ``cpus`` where it happened, ``waits`` how many launches it made late,
+    ``rows`` its rows of the parts.
+    """
+
+    part: str
+    name: str
+    task: int | None
+    process: int | None
+    by: By
+    cpus: tuple[int, ...]
+    waits: int
+    total: int
+    rows: I64
+
+
+def culprits(parts: Parts, rows: I64, scheduling: Scheduling, processes: Mapping[int, int]) -> list[Culprit]:
+    """Some ``rows`` of parts by state and by who had the CPU, most time first; ``processes`` are those of threads."""
+    groups: dict[tuple[str, str, int | None, By], list[int]] = {}
+    for row, part, by in zip(rows.tolist(), parts.part[rows].tolist(), parts.by[rows].tolist(), strict=True):
+        key: tuple[str, str, int | None, By]
+        if part == INTERRUPT:
+            key = PARTS[part], scheduling.sources[by] if by >= 0 else "", None, "source"
+        else:
+            name = scheduling.tasks.get(by, "") if by > IDLE else ""
+            key = PARTS[part], name, processes.get(by), _by(part, by)
+        groups.setdefault(key, []).append(row)
+    found = []
+    for (part_name, name, process, kind), members in groups.items():
+        chosen = np.array(members, np.int64)
+        tasks = {task for task in parts.by[chosen].tolist() if task > IDLE and part_name != PARTS[INTERRUPT]}
+        found.append(
+            Culprit(
+                part_name,
+                name,
+                tasks.pop() if len(tasks) == 1 else None,
+                process,
+                kind,
+                tuple(sorted({cpu for cpu in parts.cpu[chosen].tolist() if cpu >= 0})),
+                len(np.unique(parts.wait[chosen])),
+                int(parts.time[chosen].sum()),
+                chosen,
+            )
+        )
+    return sorted(found, key=lambda culprit: (-culprit.total, culprit.part, culprit.name))
+
+
+class CpuTime(Struct, frozen=True, dict=True):
+    """Who had the CPU while devices waited for launches.
+
+    ``scheduling`` is on the clock of the trace, ``threads`` its numbers of threads by those of the trace. ``unknown``
+    says what could not be matched, and so is part of the unknown time.
+    """
+
+    trace: Trace
+    devices: Sequence[Dispatch]
+    scheduling: Scheduling
+    threads: dict[int, int] = field(default_factory=dict)
+    processes: dict[int, int] = field(default_factory=dict)
+    unknown: tuple[Message, ...] = ()
+
+    @once
+    def waits(self) -> Waits:
+        """The waits of the devices for launches."""
+        return waits(self.trace, self.devices)
+
+    @once
+    def parts(self) -> Parts:
+        """The parts of the waits."""
+        return split(self.waits, self.scheduling, self.threads)
+
+    @once
+    def everything(self) -> list[Culprit]:
+        """Who or what had the CPU of each thread all the time, whether a device waited or not."""
+        return culprits(self.all_parts, np.arange(len(self.all_parts.wait)), self.scheduling, self.processes)
+
+    @once
+    def all_parts(self) -> Parts:
+        """The parts of the whole time of each thread, as if all of it were one wait."""
+        tid = np.array(sorted(self.threads), np.int64)
+        zero, end = np.zeros(len(tid), np.int64), np.full(len(tid), self.trace.end)
+        return split(Waits(zero, zero, zero, end, tid, np.full(len(tid), NOBODY), zero), self.scheduling, self.threads)
+
+    def on_device(self, rows: I64) -> tuple[I64, I64]:
+        """Start and end of ``rows`` of the parts on the clock of the device, ns."""
+        wait = self.parts.wait[rows]
+        shift = self.waits.ready[wait] - self.waits.start[wait]
+        return self.parts.start[rows] + shift, self.parts.end[rows] + shift
+
+    def culprits(self, links: I64) -> list[Culprit]:
+        """Who or what took the time that the launches ``links`` lost."""
+        rows = np.flatnonzero(np.isin(self.waits.link, links)[self.parts.wait])
+        return culprits(self.parts, rows, self.scheduling, self.processes)

@@ -1,0 +1,155 @@
+"""The text of ftrace or ``trace-cmd report`` to what threads and CPUs did.
+
+A line is ``comm-pid [cpu] flags seconds.fraction: event: args``; the kernel and trace-cmd spell args of their own way
+(https://docs.kernel.org/trace/ftrace.html, ``Documentation/trace/events.rst``). Read are sched_switch, sched_waking,
+sched_wakeup, sched_wakeup_new, sched_migrate_task, sched_process_exit, irq_handler and softirq entry and exit; of all
+others it counts which task ran where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.load.errors import UNWATCHED, InputError, Watcher
+from npu_tui.load.scheduling import (
+    ENDS,
+    EXIT,
+    GONE,
+    IRQ_IN,
+    IRQ_OUT,
+    LOST,
+    MIGRATE,
+    SOFT,
+    SWITCH,
+    WAKE,
+    Events,
+    scheduling_of,
+)
+from npu_tui.trace.message import message
+from npu_tui.trace.scheduling import NOBODY, Scheduling
+from npu_tui.trace.side_file import open_regular
+
+if TYPE_CHECKING:
+    import polars as pl
+
+I64 = npt.NDArray[np.int64]
+
+_BLOCK, _LONGEST = 8 << 20, 4096
+"""Bytes that are read at a time; a line is at most so long, one above it is counted as damaged."""
+_LINE = (
+    r"^\s*(.{1,64}?)-(\d{1,9})\s+(?:\(\s*[\d-]+\)\s+)?\[(\d{1,5})\]\s+(?:[^\s\d]\S*\s+)?"
+    r"(\d{1,9})\.(\d{1,9}):\s+(\w+):(?:\s+(.*))?$"
+)
+"""Name and number of a thread, CPU, seconds, their fraction, event, args."""
+_LOST = r"^\s*CPU:(\d{1,5}) \[LOST (\d{1,12}) EVENTS\]"
+_KINDS = {
+    "sched_switch": SWITCH, "sched_wakeup": WAKE, "sched_wakeup_new": WAKE, "sched_waking": WAKE,
+    "sched_migrate_task": MIGRATE, "sched_process_exit": EXIT, "irq_handler_entry": IRQ_IN,
+    "irq_handler_exit": IRQ_OUT, "softirq_entry": IRQ_IN, "softirq_exit": IRQ_OUT,
+}  # fmt: skip
+_ARGS = {
+    SWITCH: r"^(?:prev_comm=)?(.*?)(?: prev_pid=|:)(\d{1,9}) (?:prev_prio=-?\d+ prev_state=|\[-?\d+\] )(\S+) ==> "
+    r"(?:next_comm=)?(.*?)(?: next_pid=|:)(\d{1,9}) (?:next_prio=|\[)",
+    WAKE: r"^(?:comm=)?(.*?)(?: pid=|:)(\d{1,9}) (?:prio=|\[)(?:.*(?:CPU:|target_cpu=)(\d{1,5}))?",
+    MIGRATE: r"^(.*?)pid=(\d{1,9}) (?:.*dest_cpu=(\d{1,5}))",
+    EXIT: r"^(?:comm=)?(.*?)(?: pid=|:)(\d{1,9}) (?:prio=|\[)()",
+    IRQ_IN: r"^(irq|vec)=(\d{1,9}) (?:name=|\[action=)(.*?)\]?$",
+    IRQ_OUT: r"^(irq|vec)=(\d{1,9})\b()",
+}
+"""Of a switch: name, thread and state before, name and thread after; else a name, a number and one more thing."""
+
+
+def load_ftrace(path: Path, watcher: Watcher = UNWATCHED) -> Scheduling:
+    """The recording at ``path``. Raises ``InputError`` where it holds no event, ``OSError`` as reading it does."""
+    events, size = Events(), path.stat().st_size
+    for done, lines in _lines(path):
+        _add(events, lines)
+        watcher.report(done, size, len(events))
+    if not len(events):
+        raise InputError(message("input.ftrace_empty", path=str(path)))
+    return scheduling_of(events, str(path), size)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The lines, some at a time, with the offset that is reached; of one that is too long only its beginning."""
+    rest = b""
+    with open_regular(path) as stream:
+        while block := stream.read(_BLOCK):
+            whole, _, rest = (rest + block).rpartition(b"\n")
+            rest = rest[: _LONGEST + 1]
+            yield stream.tell(), whole.decode(errors="replace").split("\n")
+        yield stream.tell(), [rest.decode(errors="replace")]
+
+
+def _add(events: Events, lines: list[str]) -> None:
+    """Take the events of ``lines`` in."""
+    import polars as pl  # its expressions take a time that no hostile line can stretch
+
+    text = pl.Series("text", lines, pl.String)
+    text = text.filter((text.str.len_bytes() > 0) & ~text.str.starts_with("#"))
+    short = text.set(text.str.len_bytes() > _LONGEST, "")
+    parts = short.str.extract_groups(_LINE).struct.unnest()
+    known = parts["6"].is_not_null()
+    lost = short.str.extract_groups(_LOST).struct.unnest().select(pl.all().cast(pl.Int64))
+    is_lost = lost["1"].is_not_null()
+    if len(events) or known.any():
+        begun = 0 if len(events) else int(known.arg_max() or 0)  # before it stands the head of the file
+        events.count_odd(message("odd.ftrace_line"), int((~(known | is_lost))[begun:].sum()))
+    row = (known | is_lost).to_numpy()
+    known, is_lost, lost, parts = (part.filter(pl.Series(row)) for part in (known, is_lost, lost, parts))
+    columns = _numbers(parts, known, lost)
+    kind, args = columns["kind"], parts["7"].fill_null("")
+    soft = parts["6"].str.starts_with("softirq").fill_null(False).to_numpy()
+    for code, pattern in _ARGS.items():
+        at = np.flatnonzero(kind == code)
+        groups = args.gather(at).str.extract_groups(pattern).struct.unnest()
+        good = groups["2"].is_not_null().to_numpy() & (code != SWITCH or groups["5"].is_not_null().to_numpy())
+        events.count_odd(message("odd.ftrace_event"), int(np.count_nonzero(~good)))
+        kind[at[~good]] = 0
+        at, groups = at[good], groups.filter(pl.Series(good))
+        number = groups["2"].cast(pl.Int64).to_numpy()
+        columns["task"][at] = number + SOFT * soft[at]
+        if code == SWITCH:
+            columns["other"][at] = groups["5"].cast(pl.Int64).to_numpy()
+            first = groups["3"].str.slice(0, 1)
+            columns["value"][at] = first.replace_strict(ENDS, default=GONE, return_dtype=pl.Int64).to_numpy()
+            events.name_tasks(groups["2"], groups["1"])
+            events.name_tasks(groups["5"], groups["4"])
+        elif code == IRQ_IN:
+            events.name_sources(columns["task"][at], groups["3"], soft[at])
+        else:
+            columns["other"][at] = groups["3"].cast(pl.Int64, strict=False).fill_null(NOBODY).to_numpy()
+    events.name_tasks(parts["2"].filter(known), parts["1"].filter(known))
+    events.put(columns)
+
+
+def _numbers(parts: pl.DataFrame, known: pl.Series, lost: pl.DataFrame) -> dict[str, I64]:
+    """The columns of ``Events`` as far as the heads of lines tell, one row a line that is read."""
+    import polars as pl
+
+    whole = parts.select(
+        pl.col("2", "3", "4").cast(pl.Int64),
+        pl.col("5").str.pad_end(9, "0").cast(pl.Int64),
+        pl.col("6").replace_strict(_KINDS, default=0, return_dtype=pl.Int64),
+    )
+    count = len(whole)
+    is_lost = ~known.to_numpy()
+    cpu = whole["3"].fill_null(0).to_numpy().copy()
+    task = np.full(count, NOBODY)
+    cpu[is_lost] = lost["1"].filter(~known).to_numpy()
+    task[is_lost] = lost["2"].filter(~known).to_numpy()
+    time = (whole["4"].fill_null(0) * 1_000_000_000 + whole["5"].fill_null(0)).to_numpy()
+    return {
+        "time": time,
+        "cpu": cpu,
+        "current": whole["2"].fill_null(NOBODY).to_numpy(),
+        "kind": np.where(is_lost, LOST, whole["6"].fill_null(0).to_numpy()),
+        "task": task,
+        "other": np.full(count, NOBODY),
+        "value": np.full(count, NOBODY),
+    }

@@ -1,0 +1,47 @@
+"""Which files record the scheduler of the kernel: texts of ftrace, and databases made of them."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from pathlib import Path
+
+from npu_tui.trace.side_file import open_regular
+
+_HEAD = 64 << 10
+_LINE = re.compile(
+    rb"# tracer: |^[ \t]*.{1,64}?-\d{1,9}[ \t]+(?:\([ \t]*[\d-]+\)[ \t]+)?\[\d{1,5}\][ \t]+"
+    rb"(?:[^\s\d]\S*[ \t]+)?\d{1,9}\.\d{1,9}:[ \t]+\w+:",
+    re.MULTILINE,
+)
+_NAMES = ("trace.txt", "*ftrace*.txt", "*ftrace*.db")
+_OTHERS = (".json", ".gz", ".pkl", ".pickle")
+_PROFILERS = ("ascend_", "msprof", "msmonitor", "cluster_", "profiler")
+"""How the names of databases begin that profilers write: they are many, and opening each takes a while."""
+
+
+def is_recording(path: Path) -> bool:
+    """Whether ``path`` records the scheduler and not a device, by its name and its content."""
+    if path.suffix in _OTHERS or not path.is_file():
+        return False
+    if path.suffix == ".db":
+        if path.name.startswith(_PROFILERS):
+            return False
+        from npu_tui.load.ftrace_database import is_ftrace_database  # most databases are of profilers
+
+        return is_ftrace_database(path)
+    try:
+        with open_regular(path) as stream:
+            return _LINE.search(stream.read(_HEAD)) is not None
+    except OSError:
+        return False
+
+
+def recording_in(folder: Path) -> Path | None:
+    """The recording of the scheduler in ``folder``, a text before what was made of it; None without one."""
+    for pattern in _NAMES:
+        with suppress(OSError):
+            for path in sorted(folder.glob(pattern)):
+                if is_recording(path):
+                    return path
+    return None

@@ -1,0 +1,93 @@
+"""The recording of the scheduler beside a profile, put on its clock, and what it says of late launches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from npu_tui.analysis.cpu_time import CpuTime, running_share
+from npu_tui.analysis.launches import Dispatch
+from npu_tui.load.errors import InputError
+from npu_tui.load.find import Source
+from npu_tui.load.ftrace_beside import Recording, recording_beside
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.model import Trace
+
+_RUNS = 0.9
+"""Share of the slices of a thread that must begin while it runs: on the right clock nearly all do."""
+_MOST_THREADS = 2_000
+
+
+def cpu_time(source: Source | None, trace: Trace, devices: Sequence[Dispatch]) -> CpuTime | Message | None:
+    """Who had the CPU by the recording beside the profile; why that is not known; None without a recording."""
+    recording = None if source is None else recording_beside(source)
+    if recording is None:
+        return None
+    try:
+        scheduling = recording.load()
+    except InputError as error:
+        return error.message
+    except OSError as error:
+        return message("input.unreadable", path=str(recording.path), why=error.strerror or str(error))
+    offsets = (0,) if scheduling.is_absolute else recording.offsets
+    words = {"path": str(recording.path)}
+    if not offsets:
+        return message("cpu.no_clock", **words)
+    covering = []
+    for offset in offsets:
+        moved = scheduling.shifted(offset - trace.start_ns)
+        if moved.first < trace.end and moved.last > 0:
+            covering.append(_matched(CpuTime(trace, devices, moved), recording))
+    if not covering:
+        begin, end = (scheduling.first + offsets[0] - trace.start_ns, scheduling.last + offsets[0] - trace.start_ns)
+        return message("cpu.other_time", start=begin, end=end, span=trace.end, **words)
+    best = max(covering, key=lambda placed: len(placed.threads))
+    if not best.threads:
+        return best.unknown[0] if best.unknown else message("cpu.no_thread", **words)
+    return best
+
+
+def _matched(placed: CpuTime, recording: Recording) -> CpuTime:
+    """``placed`` with the threads that are certain, and why others are not."""
+    trace, scheduling = placed.trace, placed.scheduling
+    processes = {mapped.task: mapped.process for mapped in recording.threads}
+    inside = {mapped.task: mapped.inside for mapped in recording.threads}
+    layers = [layer for layer in trace.layers if layer.kind in ("python", "cann") and layer.lanes]
+    wanted = {trace.lanes[lane].tid: layer.pid for layer in layers for lane in layer.lanes}
+    threads: dict[int, int] = {}
+    missing: list[int] = []
+    ambiguous: list[int] = []
+    elsewhere: list[tuple[int, float]] = []
+    for thread, process in sorted(wanted.items())[:_MOST_THREADS]:
+        named = [mapped for mapped in recording.threads if mapped.inside == thread]
+        same = [one for one in named if inside.get(one.process) in (process, process >> 10)]
+        tasks = sorted({one.task for one in same or named}) or [thread]
+        tasks = [task for task in tasks if task in scheduling.tasks]
+        if not tasks:
+            missing.append(thread)
+            continue
+        shares = {task: running_share(trace, thread, scheduling.states_of(task)) for task in tasks}
+        fitting = [task for task, (share, asked) in shares.items() if asked and share >= _RUNS]
+        if len(fitting) == 1:
+            threads[thread] = fitting[0]
+        elif len(tasks) > 1:
+            ambiguous.append(thread)
+        elif shares[tasks[0]][1]:
+            elsewhere.append((thread, shares[tasks[0]][0]))
+        else:
+            missing.append(thread)
+    reasons = []
+    if elsewhere:
+        number, share = min(elsewhere, key=lambda row: row[1])
+        reasons.append(message("cpu.not_running", thread=number, share=share, path=scheduling.path))
+    if ambiguous:
+        reasons.append(message("cpu.ambiguous", threads=_listed(ambiguous)))
+    if missing:
+        key = "cpu.missing" if recording.threads else "cpu.missing_map"
+        reasons.append(message(key, threads=_listed(missing), path=scheduling.path))
+    return replace(placed, threads=threads, processes=processes, unknown=tuple(reasons))
+
+
+def _listed(threads: Iterable[int]) -> list[str]:
+    return [str(thread) for thread in list(threads)[:5]]
