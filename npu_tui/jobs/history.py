@@ -34,6 +34,8 @@ ENDING = ".run.json"
 """How the names of the files of a log end."""
 _LARGEST = 1 << 16
 _MOST_US = 1e15
+_MOST_KINDS = 64
+_YEARS = 1970, 9999
 _VERSIONS = ("cann_version", "torch_npu_version", "mindspore_version")
 _CALLS = ("annotations", "graphs", "rhythm")
 
@@ -138,18 +140,24 @@ def read_log(folder: Path) -> Log:
 
 def _checked(run: Run) -> Run:
     """``run`` as it may be shown. Raises ``ValueError`` where it cannot be one."""
-    _time(run.when)
+    if len(run.kinds) > _MOST_KINDS:
+        raise ValueError(f"{len(run.kinds)} kinds")
     for times in (run, *run.kinds):
         for name in ("step_us", *Times.PARTS):
             value = getattr(times, name)
             if value is not None and not 0 <= value <= _MOST_US:
                 raise ValueError(f"{value} us")
-    return replace(run, label=printable(run.label), path=printable(run.path))
+    return replace(
+        run, id=printable(run.id), label=printable(run.label), path=printable(run.path),
+        when=_time(run.when).isoformat(),
+        setup={printable(key): printable(value) for key, value in run.setup.items()},
+        kinds=[replace(times, kind=printable(times.kind)) for times in run.kinds],
+    )  # fmt: skip
 
 
 def _time(when: str) -> datetime:
     time = datetime.fromisoformat(when.replace("Z", "+00:00"))
-    if time.tzinfo is None:
+    if time.tzinfo is None or not _YEARS[0] <= time.year < _YEARS[1]:
         raise ValueError(when)
     return time
 

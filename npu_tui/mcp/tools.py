@@ -93,6 +93,13 @@ class Ranks(Arguments, frozen=True, kw_only=True):
     step: str | None = None
 
 
+class History(Arguments, frozen=True, kw_only=True):
+    """A log of runs (npu-tui log add): since which run the step is slower, by how much, and in which part."""
+
+    path: Annotated[str, Meta(description="The folder of the log, below a root")] = "npu-tui-log"
+    fields: Annotated[Texts, Meta(description="Only these fields, e.g. changes, runs.step_us")] = []
+
+
 class Screenshot(Arguments, frozen=True, kw_only=True):
     """The explorer's screen as text, and as a picture (an address, or an .svg file)."""
 
@@ -388,6 +395,16 @@ def ranks_tool(session: Session, call: Call, given: Ranks) -> Answer:
     )
 
 
+def log_tool(session: Session, call: Call, given: History) -> Answer:
+    """The history of a run."""
+    from npu_tui.jobs.history import read_log
+    from npu_tui.output.log_report import log_report
+
+    data = plain(log_report(read_log(session.roots.place(given.path))))
+    fields = listed(given.fields) or ["changes", "runs.label", "runs.step_us"]
+    return _document(data, data["verdict"], fields, [], Next("log", {"path": given.path}))
+
+
 def screenshot_tool(session: Session, call: Call, given: Screenshot) -> Answer:
     """The screen, as text and as a picture."""
     from npu_tui.output.explain import kind_of, unknown
@@ -451,6 +468,7 @@ TOOLS: dict[str, Tool] = {
     "whatif": Tool(WhatIf, whatif_tool),
     "compare": Tool(Compare, compare_tool),
     "ranks": Tool(Ranks, ranks_tool),
+    "log": Tool(History, log_tool),
     "screenshot": Tool(Screenshot, screenshot_tool, writes=True),
     "crop": Tool(Crop, crop_tool, writes=True),
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from npu_tui.jobs.history import ENDING, Run, file_name, read_log, run_of, run_of_job
+from npu_tui.jobs.history import ENDING, OfKind, Run, file_name, read_log, run_of, run_of_job
 from npu_tui.jobs.opening import open_job
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import find_source
@@ -98,6 +98,8 @@ DAMAGED = {
     "text": msgspec.json.encode(made("x", 1.0)).replace(b'"step_us":1.0', b'"step_us":"fast"'),
     "when": msgspec.json.encode(made("x", 1.0, "yesterday")),
     "no zone": msgspec.json.encode(made("x", 1.0, "2026-11-25T10:00:00")),
+    "old": msgspec.json.encode(made("x", 1.0, "0001-01-01T00:00:00+14:00")),
+    "kinds": msgspec.json.encode(made("x", 1.0, kinds=[OfKind(kind=str(k)) for k in range(65)])),
     "large": b" " * (1 << 17),
     "bytes": bytes(range(256)),
 }
@@ -128,11 +130,13 @@ def test_a_copied_file_is_one_run(tmp_path: Path) -> None:
 
 
 def test_labels_are_harmless(tmp_path: Path) -> None:
-    run = made("\x1b[31m../../etc/x \u202e", 1.0)
+    bad = "\x1b[31m"
+    run = made(f"{bad}../../etc/x \u202e", 1.0, path=bad, setup={bad: bad}, kinds=[OfKind(kind=bad)])
     file = put(tmp_path, run)
     assert file.parent == tmp_path
     assert file.name == f"20261125100000-31m..-..-etc-x-0{ENDING}"
-    assert "\x1b" not in read_log(tmp_path).runs[0].label
+    assert b"\\u001b" in file.read_bytes()
+    assert b"\\u001b" not in msgspec.json.encode(read_log(tmp_path).runs[0])
 
 
 def test_two_writers_lose_nothing(tmp_path: Path) -> None:

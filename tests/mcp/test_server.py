@@ -41,7 +41,8 @@ def test_a_process_answers_on_standard_input_and_output_and_ends_with_it() -> No
 def test_the_list_of_tools_is_small_and_its_schemas_hold() -> None:
     listed = server.listed_tools()
     assert [tool.name for tool in listed] == [
-        "open", "report", "explain", "tables", "query", "whatif", "compare", "ranks", "screenshot", "crop",
+        "open", "report", "explain", "tables", "query", "whatif", "compare", "ranks", "log", "screenshot",
+        "crop",
     ]  # fmt: skip
     assert tokens_of(json.dumps([tool.input_schema for tool in listed])) < 3_500
     writes = [tool.name for tool in listed if tool.annotations and not tool.annotations.read_only_hint]

@@ -211,3 +211,20 @@ def test_a_memory_snapshot_is_opened_and_reported(tmp_path: Path) -> None:
     assert "segments" in str(asked("tables", session, path="#1")["data"])
     same = asked("compare", session, base="#1", new="#1")
     assert same["data"]["devices"][0]["at_end"][0]["new_bytes"] == 500
+
+
+def test_the_log_of_runs_is_that_of_the_command_line(tmp_path: Path) -> None:
+    from npu_tui.jobs.history import Log
+    from npu_tui.output.log_report import log_report
+    from tests.jobs.test_history import put
+    from tests.output.test_log import runs_of
+
+    for number, run in enumerate(runs_of()):
+        put(tmp_path / "log", run, str(number))
+    session = Session([tmp_path])
+    answer = asked("log", session, path="log")
+    (change,) = log_report(Log("log", runs_of(), [], 0)).changes
+    assert answer["data"]["changes"][0]["delta_us"] == change.delta_us
+    assert answer["verdict"][0].startswith("The step got slower by 4.")
+    assert "error" in asked("log", session, path="nothing")
+    assert "error" in asked("log", session, path="/etc")
