@@ -22,7 +22,7 @@ from npu_tui.load.times import INVALID
 from npu_tui.native.library import library
 from npu_tui.native.rows import first_fit
 from npu_tui.trace.arrays import sort_slices
-from npu_tui.trace.classes import STEP_TRACE, classify, repeated_number, step_number
+from npu_tui.trace.classes import CLASS_OF_CATEGORY, STEP_TRACE, classify, repeated_number, step_number
 from npu_tui.trace.engine_names import engine_name, outermost
 from npu_tui.trace.message import message
 from npu_tui.trace.model import Counters, EventFile, Health, Lane, Layer, Rows, Series, Slices, Trace, make_rows
@@ -268,11 +268,13 @@ def _classes(whole: WholeColumns, plans: list[ProcessPlan], lane: I32, category:
         return np.take(begin, lane[part]) + category[part].astype(np.int64) * len(names) + name[part]
 
     def classes(distinct: I64) -> I8:
-        op_class = np.empty(len(distinct), np.int8)
-        for i, key in enumerate(distinct.tolist()):
-            rest, name_code = divmod(key, len(names))
-            layer, category_code = divmod(rest, len(categories))
-            op_class[i] = classify(plans[layer].kind, categories[category_code], names[name_code])
+        decided = np.array([CLASS_OF_CATEGORY.get(category, -1) for category in categories], np.int8)
+        host = np.array([plan.kind in ("python", "other") for plan in plans], np.bool_)
+        layers, codes = np.divmod(distinct // len(names), len(categories))
+        op_class = np.where(host[layers], decided[codes], -1).astype(np.int8)
+        for i in np.flatnonzero(op_class < 0).tolist():
+            category, name = categories[int(codes[i])], names[int(distinct[i]) % len(names)]
+            op_class[i] = classify(plans[int(layers[i])].kind, category, name)
         return op_class
 
     if size > _TABLE:

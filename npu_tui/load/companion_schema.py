@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-Kind = Literal["text", "label", "shapes", "whole", "real", "time", "span", "moment", "length"]
+Kind = Literal["text", "label", "shapes", "whole", "real", "time", "span", "moment", "length", "list"]
 """``time`` is int64 ns since 1970, ``span`` int64 ns, both from us in the file; ``moment`` is int64 ns since 1970 from
 a date or ms, ``length`` int64 ns from ms; ``label`` is one of few texts, dictionary-coded; ``shapes`` is text on one
-line."""
+line, ``list`` text as it stands."""
 
 _NOT_A_WORD = re.compile(r"[^0-9a-z]+")
 

@@ -11,6 +11,7 @@ import errno
 import io
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -179,11 +180,21 @@ def read_table(folder: Path, schema: Schema) -> Reading:
             return Reading(name, "cut_off", empty_frame(schema))
         if not typed.is_of_kind:
             return Reading(name, "unreadable", empty_frame(schema), why=typed.odd)
-        for block in blocks:
+        for block in _ahead(blocks):
             typed.add(_cells(block, blocks.header, typed.wanted))
     except OSError as error:
         return Reading(name, "unreadable", empty_frame(schema), why=reason(error))
     return typed.reading(name, blocks.cut_off, blocks.short)
+
+
+def _ahead(blocks: Blocks) -> Iterator[bytes]:
+    """``blocks``, the next of which is read while one is worked on."""
+    with ThreadPoolExecutor(1) as reader:
+        pieces = iter(blocks)
+        coming = reader.submit(next, pieces, None)
+        while (block := coming.result()) is not None:
+            coming = reader.submit(next, pieces, None)
+            yield block
 
 
 def table_of_columns(schema: Schema, name: str, columns: Mapping[str, pl.Series]) -> Reading:
@@ -249,8 +260,25 @@ def _completed(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
 def _type_of(kind: Kind) -> Any:
     import polars as pl
 
-    types = {"text": pl.String, "shapes": pl.String, "label": pl.Categorical, "real": pl.Float64}
+    types = {"text": pl.String, "shapes": pl.String, "list": pl.String, "label": pl.Categorical, "real": pl.Float64}
     return types.get(kind, pl.Int64)
+
+
+def _is_usual(values: pl.Series) -> bool:
+    """Whether ``values`` are finite, times of today's ms and no others."""
+    if values.dtype.is_float():
+        return bool(values.is_finite().all())
+    if values.dtype.is_decimal():
+        low, high = values.min(), values.max()
+        return low is None or bool(low > 0 and high < _LATEST_MS)  # type: ignore[operator]
+    return True
+
+
+def _finished(values: pl.Series) -> pl.Series:
+    """``values`` of ms as ns, others as they are."""
+    import polars as pl
+
+    return values.to_physical().cast(pl.Int64) if values.dtype.is_decimal() else values
 
 
 class _Typed:
@@ -293,11 +321,27 @@ class _Typed:
         """Take in rows of texts, whose columns are those of the header."""
         import polars as pl
 
-        text = pl.all().str.strip_chars()
-        cells = cells.select(pl.when(~text.is_in(MISSING)).then(text))  # all columns at once, on all cores
+        ms = pl.Decimal(38, 6)
+        kinds: dict[str, Any] = {"whole": pl.Int64, "real": pl.Float64, "moment": ms, "length": ms}
+        # All columns at once, on all cores: first those that hold nothing but numbers, then the others.
+        direct = {
+            name: pl.col(name).cast(kinds[column.kind], strict=False)
+            for name, column in zip(cells.columns, self._columns, strict=True)
+            if column.kind in kinds
+        }
+        plain = {
+            name: values
+            for name, values in zip(direct, cells.select(direct.values()).get_columns(), strict=True)
+            if values.null_count() == cells[name].null_count() and _is_usual(values)
+        }
+        as_it_stands = [
+            name for name, column in zip(cells.columns, self._columns, strict=True) if column.kind == "list"
+        ]
+        texts = (pl.col(name).str.strip_chars() for name in cells.columns if name not in {*plain, *as_it_stands})
+        cells = cells.with_columns(pl.when(~text.is_in(MISSING)).then(text) for text in texts)
         typed = [
-            self._converted(column, text).alias(column.name)
-            for column, text in zip(self._columns, cells.get_columns(), strict=True)
+            (_finished(plain[name]) if name in plain else self._converted(column, cells[name])).alias(column.name)
+            for name, column in zip(cells.columns, self._columns, strict=True)
         ]
         frame = pl.DataFrame(typed)
         self._frames.append(frame.filter(~pl.all_horizontal(pl.all().is_null())))
@@ -305,7 +349,7 @@ class _Typed:
     def _converted(self, column: Column, text: pl.Series) -> pl.Series:
         import polars as pl
 
-        if column.kind == "text":
+        if column.kind in ("text", "list"):
             return text
         values: pl.Series
         if column.kind == "label":

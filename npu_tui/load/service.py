@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.load.companion_schema import Reading, Schema, reason
-from npu_tui.load.csv_table import DATED, empty_frame, moments_of, read_table, table_of_cells
+from npu_tui.load.csv_table import DATED, MISSING, empty_frame, moments_of, read_table, table_of_cells
 from npu_tui.load.database_file import as_text, opened
 from npu_tui.load.database_rows import Tables
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
@@ -339,7 +339,8 @@ def _members(texts: pl.Series, order: I64, codes: dict[str, int], service: Servi
         objects = some.str.contains("{", literal=True)
         lists = some.str.extract_all(_MEMBER)
         if not objects.all():
-            lists = lists.zip_with(objects, some.str.extract_all(_PLAIN))
+            plain = some.set(objects | some.str.strip_chars().is_in(MISSING), "")
+            lists = lists.zip_with(objects, plain.str.extract_all(_PLAIN))
         counts = lists.list.len().to_numpy().astype(np.int64)
         batch = first + np.repeat(np.arange(len(some)), counts)
         entries = lists.explode(empty_as_null=False, keep_nulls=False)

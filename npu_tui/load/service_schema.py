@@ -39,7 +39,7 @@ BATCHES = declared(
     "",
     f"""
     name              label   name
-    members           text    res_list
+    members           list    res_list
     start             moment  start_time(ms)
     start_date        text  start_datetime | start_time
     end               moment  end_time(ms)

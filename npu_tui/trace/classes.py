@@ -76,19 +76,19 @@ def classify(kind: LayerKind, category: str, name: str) -> OpClass:
     return OpClass.OTHER if category == ANNOTATION else _device_class(kind, name)
 
 
-_SERVED = {
+CLASS_OF_CATEGORY = {
     "enqueue": OpClass.QUEUE, "dequeue": OpClass.QUEUE, "queued": OpClass.WAIT, "prefill": OpClass.CUBE,
     "decode": OpClass.VECTOR, "mixed": OpClass.MEMORY, "dummy": OpClass.QUEUE, "running": OpClass.OP,
     "transfer": OpClass.COMMUNICATION,
 }  # fmt: skip
-"""Categories that decide alone: of the task queue, and of an inference service."""
+"""Categories that decide alone on host layers: of the task queue, and of an inference service."""
 
 
 def _host_class(category: str, name: str) -> OpClass:
     if category == "python_function":
         return OpClass.FRAME
-    if category in _SERVED:
-        return _SERVED[category]
+    if category in CLASS_OF_CATEGORY:
+        return CLASS_OF_CATEGORY[category]
     if names_step(name):
         return OpClass.STEP
     if _HOST_WAIT.search(name):
