@@ -65,6 +65,7 @@ from npu_tui.trace.service import (
     Transfers,
     minus,
     plus,
+    whole_quarters,
 )
 
 if TYPE_CHECKING:
@@ -75,7 +76,6 @@ I64 = npt.NDArray[np.int64]
 R = TypeVar("R", bound=Struct)
 
 _HOUR = 3_600_000_000_000
-_QUARTER = _HOUR // 4
 _ASSUMED = 8 * _HOUR
 """New versions write dates of Asia/Shanghai, whatever the zone of the host is."""
 _COMPARED = 1000
@@ -84,15 +84,15 @@ _ROWS = 100_000
 """Rows of a database, or batches, that are looked at together."""
 
 
-def read_service(folder: Path, watcher: Watcher = UNWATCHED, zone: int | None = None) -> Service:
-    """What lies in ``folder``. ``zone`` is that of dates without a zone, in ns, where it is known from elsewhere.
+def read_service(folder: Path, watcher: Watcher = UNWATCHED) -> Service:
+    """What lies in ``folder``, as far as it can be read.
 
     Raises ``Cancelled`` if the watcher says to stop, ``OSError`` if the folder cannot be read.
     """
     reading = _Reading(folder, watcher)
     frames = {schema.stem: reading.frame(schema) for schema in SERVICE_TABLES}
     frames |= reading.of_events([schema for schema in (REQUESTS, BATCHES) if not len(frames[schema.stem])])
-    clock = _clock(list(frames.values()), zone)
+    clock = _clock(list(frames.values()))
     codes = _Codes({}, {}, clock.shift)
     batches, order = codes.filled(Batches, frames[BATCHES.stem], "start")
     members = frames[BATCHES.stem]["members"]
@@ -202,7 +202,7 @@ def _pieces(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[list[str | None]]]
         yield [[None if cell is None else as_text(cell) for cell in column] for column in zip(*piece, strict=True)]
 
 
-def _clock(frames: list[pl.DataFrame], zone: int | None) -> Clock:
+def _clock(frames: list[pl.DataFrame]) -> Clock:
     """How dates become UTC."""
     dated = False
     for frame in frames:
@@ -213,11 +213,9 @@ def _clock(frames: list[pl.DataFrame], zone: int | None) -> Clock:
                 both = frame.lazy().select(plain, name).drop_nulls().head(_COMPARED).collect()
                 apart = (moments_of(both[name]) - both[plain]).drop_nulls().to_numpy()
                 if len(apart):
-                    return Clock(round(float(np.median(apart)) / _QUARTER) * _QUARTER)
+                    return Clock(whole_quarters(int(np.median(apart))))
             dated = dated or dates.null_count() < len(dates)
-    if not dated:
-        return Clock()
-    return Clock(_ASSUMED, "assumed") if zone is None else Clock(zone, "device")
+    return Clock(_ASSUMED, "assumed") if dated else Clock()
 
 
 class _Codes(Struct):

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from npu_tui.load.build import build_trace
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.service_spans import spans_of
+from npu_tui.load.times import INVALID
 from npu_tui.trace.args import ArgReader, RowArgs
 from npu_tui.trace.message import message
 from npu_tui.trace.model import EventFile, Health, Slices, Trace
@@ -33,6 +34,7 @@ from npu_tui.trace.service import (
     UNKNOWN,
     Service,
     plus,
+    whole_quarters,
 )
 
 I32 = npt.NDArray[np.int32]
@@ -59,6 +61,9 @@ def service_trace(
 
     ``early`` is shown the trace without its links: the requests of all batches take longer than everything else.
     """
+    times = whole.peek("x_time", np.int64)
+    if service.clock.basis == "assumed" and len(times := times[times != INVALID]):  # spans have ms since 1970
+        service.move(whole_quarters(int(times.min()) - first_moment(service)), "written")
     health.warnings += service.odd
     if service.clock.basis != "written":
         health.warnings.append(message(f"odd.service_clock.{service.clock.basis}", shift=service.clock.shift))
@@ -252,6 +257,17 @@ def _common(names: Sequence[str]) -> int:
     first, last = min(names), max(names)  # what these two share, all share
     length = next((at for at, pair in enumerate(zip(first, last, strict=False)) if len(set(pair)) > 1), len(first))
     return 0 if len(names) < 2 else max(first.rfind(separator, 0, length) for separator in "-_. ") + 1
+
+
+def first_moment(service: Service) -> int:
+    """When the first thing in the tables was, 0 without any."""
+    first = []
+    for name in TABLES:
+        rows = getattr(service, name)
+        for column in MOMENTS.intersection(rows.__struct_fields__):
+            values = getattr(rows, column)
+            first += [int(known.min())] if len(known := values[values != UNKNOWN]) else []
+    return min(first, default=0)
 
 
 def _ranked(values: I64) -> tuple[I64, I64]:

@@ -263,6 +263,9 @@ SCHEDULED = "schedule"
 """The links from a schedule to the pass that executes it."""
 
 
+Basis = Literal["written", "device", "assumed"]
+
+
 class Clock(Struct, frozen=True):
     """How moments were found that are written as dates only: ``shift`` ns were taken off to get UTC.
 
@@ -271,7 +274,7 @@ class Clock(Struct, frozen=True):
     """
 
     shift: int = 0
-    basis: Literal["written", "device", "assumed"] = "written"
+    basis: Basis = "written"
 
 
 class Service(Struct, dict=True, eq=False):
@@ -309,6 +312,15 @@ class Service(Struct, dict=True, eq=False):
         """The ranges of the engine, of a service that was loaded as a trace."""
         return self.read_spans()
 
+    def move(self, by: int, basis: Basis) -> None:
+        """Put all moments ``by`` ns later, as ``basis`` has told."""
+        for name in TABLES:
+            rows = getattr(self, name)
+            for column in MOMENTS.intersection(rows.__struct_fields__):
+                values = getattr(rows, column)
+                values[values != UNKNOWN] += by
+        self.clock = Clock(self.clock.shift - by, basis)
+
     def text(self, code: int) -> str:
         """The text of ``code``, empty for ``NONE``."""
         return self.texts[code] if code >= 0 else ""
@@ -322,3 +334,11 @@ def plus(moment: I64, length: I64) -> I64:
 def minus(later: I64, earlier: I64) -> I64:
     """``later`` - ``earlier``, unknown where either is."""
     return np.where((later == UNKNOWN) | (earlier == UNKNOWN), UNKNOWN, later - earlier)
+
+
+_QUARTER = 900_000_000_000
+
+
+def whole_quarters(time: int) -> int:
+    """``time`` to the next quarter of an hour, ns: zones differ by no less."""
+    return round(time / _QUARTER) * _QUARTER

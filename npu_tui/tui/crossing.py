@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.message import message
+from npu_tui.trace.service import whole_quarters
 from npu_tui.tui.session import Session
 from npu_tui.view.scene import Selected
 
@@ -18,6 +21,26 @@ def meet(session: Session, one: int, other: int) -> bool:
     traces, offsets = session.scene.traces, session.scene.offsets
     apart = traces[other].start_ns - traces[one].start_ns
     return offsets[other] - offsets[one] == apart and -traces[other].end < apart < traces[one].end
+
+
+def join_clocks(profiles: Sequence[Profile]) -> None:
+    """Where nothing told the zone of the dates of a service: take the one that lets the NPU work within its time."""
+    first = profiles[0].trace
+    if first.service is None or first.service.clock.basis != "assumed":
+        return
+    for profile in profiles[1:]:
+        npu = profile.trace
+        by = whole_quarters(npu.start_ns + npu.end // 2 - first.start_ns - first.end // 2)
+        inside = -npu.end < npu.start_ns - first.start_ns - by < first.end
+        if inside and -npu.end < npu.start_ns - first.start_ns < first.end:
+            by = 0
+        if inside:
+            first.service.move(by, "device")
+            first.start_ns += by
+            assumed = {"odd.service_clock.assumed"}
+            first.health.warnings[:] = [said for said in first.health.warnings if said.code not in assumed]
+            first.health.warnings.append(message("odd.service_clock.device", shift=first.service.clock.shift))
+            return
 
 
 def note_apart(session: Session) -> None:

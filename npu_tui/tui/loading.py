@@ -148,9 +148,11 @@ class Loader:
         self._tell(Ended(result))
 
     def _made(self, profiles: Sequence[Profile]) -> Session:
-        from npu_tui.tui.crossing import note_apart
+        from npu_tui.tui.crossing import join_clocks, note_apart
         from npu_tui.tui.session import make_session
 
+        if any(opening.optional for opening in self.openings):
+            join_clocks(profiles)
         session = (self._make or make_session)(profiles)
         session.draw_ahead()
         if any(opening.optional for opening in self.openings):

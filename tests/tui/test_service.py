@@ -19,7 +19,7 @@ from npu_tui.nearby import with_beside
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.model import Trace
 from npu_tui.trace.service import EXECUTE
-from npu_tui.tui.crossing import note_apart
+from npu_tui.tui.crossing import across, join_clocks, note_apart
 from npu_tui.tui.footer import StatusLine
 from npu_tui.tui.session import Session, make_session
 from npu_tui.view.scene import Selected
@@ -167,10 +167,36 @@ async def test_the_list_of_requests_leads_to_one(session: Session) -> None:
 
 def test_clocks_that_do_not_meet(tmp_path: Path) -> None:
     """It is said, and no key leads from one to the other."""
-    from npu_tui.tui.crossing import across
 
     session = session_of(tmp_path, late_ns=8 * 3_600_000_000_000)
     assert [warning.code for warning in session.scene.traces[0].health.warnings] == ["odd.service_apart"]
     service = session.scene.traces[0]
     executed = next(lane for lane in service.lanes if lane.name == "execute")
     assert across(session, Selected(0, executed.first), onward=True) is None
+
+
+def test_dates_of_an_unknown_zone_are_placed_by_the_npu(tmp_path: Path) -> None:
+    """Dates alone, recorded in UTC: taken for UTC+8, until an NPU profile of the same moment lies beside."""
+    (tmp_path / "out").mkdir()
+    write_service(tmp_path / "out", "healthy", requests=12)
+    trace = opening_of(tmp_path / "out", cached=False).trace()
+    write_npu(tmp_path, trace, late_ns=8 * 3_600_000_000_000)
+    for file in (tmp_path / "out").glob("*.csv"):  # an old version: no columns of ms
+        rows = [row.split(",") for row in file.read_text().splitlines()]
+        if file.name != "request.csv":
+            file.unlink()
+            continue
+        left = [at for at, heading in enumerate(rows[0]) if heading != "start_time(ms)"]
+        file.write_text("".join(",".join(row[at] for at in left) + "\n" for row in rows))
+    alone = opening_of(tmp_path / "out", cached=False).trace()
+    assert alone.start_ns == trace.start_ns
+    assert [warning.code for warning in alone.health.warnings] == ["odd.service_clock.assumed"]
+    openings = with_beside([opening_of(tmp_path / "out", cached=False)])
+    profiles = [Profile(opening.trace(), opening.source) for opening in openings]
+    join_clocks(profiles)
+    session = make_session(profiles)
+    note_apart(session)
+    first = profiles[0].trace
+    assert first.start_ns == trace.start_ns + 8 * 3_600_000_000_000
+    assert first.service.requests.start[0] == first.start_ns  # type: ignore[union-attr]
+    assert [warning.code for warning in first.health.warnings] == ["odd.service_clock.device"]
