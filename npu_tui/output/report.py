@@ -192,7 +192,9 @@ def not_checked(profile: Profile, report: Report) -> list[NotChecked]:
         "source.profiler_level": source.profiler_level is None,
     }
     words = {"overlap.before": {"count": len(before), "all": every}}
-    missing = [id for id, holds in applies.items() if holds]
+    # What a service has no profile of the NPU for is one line.
+    on_service = source.kind == "service" and not parts
+    missing = ["service"] if on_service else [id for id, holds in applies.items() if holds]
     unrecorded = _NEVER_ON_GPU if on_gpu else ()
     reasons = {id: "not_checked.gpu" if id in unrecorded else f"not_checked.{id}" for id in missing}
     return [NotChecked(id=id, reason=say(reasons[id], **words.get(id, {}))) for id in missing]

@@ -36,6 +36,7 @@ from npu_tui.output.report_tables import (
     data_tables,
     findings_table,
     gain_words,
+    is_lone_service,
     overlap_table,
     profile_again,
     ranges_table,
@@ -82,10 +83,9 @@ def report_document(report: Report, part: Profile | None = None) -> Document:
             blocks += experts_part(report.expert_files)
         elif table.id == "memory":
             blocks += _memory(report.memory)
-        elif table.id == "files":
+        elif table.id == "files" and not is_lone_service(report):
             blocks += _missing(report.files)
-    if report.source.kind != "service":
-        blocks += [Heading(say("table.again")), Items(tuple(profile_again(report)))]
+    blocks += [Heading(say("table.again")), Items(tuple(profile_again(report)))]
     if report.not_checked:
         blocks += [Heading(say("report.not_checked")), Items(_not_checked(report))]
     blocks += [Heading(say("report.health")), Items(tuple(_health(report)))]

@@ -73,12 +73,18 @@ def shorter_steps(steps: Sequence[StepRow], hidden: int) -> str:
 
 
 _NEEDS = (
+    ("again.service", ("service",)),
     ("again.level", ("apis", "communication.planes", "communication.timing", "dispatch.drains.cause")),
     ("again.stack", ("dispatch.code_lines",)),
     ("again.steps", ("steps", "steps.window")),
     ("again.directory", ("source.rank", "source.profiler_level", "operators.core")),
 )
 """What to change for which missing answers."""
+
+
+def is_lone_service(report: Report) -> bool:
+    """Whether ``report`` is about an inference service without a profile of the NPU beside it."""
+    return any(missing.id == "service" for missing in report.not_checked)
 
 
 def profile_again(report: Report) -> list[str]:
@@ -88,7 +94,8 @@ def profile_again(report: Report) -> list[str]:
     lines = [say(key) for key, ids in _NEEDS if missing.intersection(ids) and (key == "again.steps" or not on_gpu)]
     if 0 < report.source.step_count < FEWEST_STEPS:
         lines.append(say("again.few", steps=report.source.step_count))
-    return [*lines, *([] if on_gpu else [say("again.overhead")]), say("again.compare")]
+    overhead = [] if on_gpu or is_lone_service(report) else [say("again.overhead")]
+    return [*lines, *overhead, say("again.limits" if report.source.kind == "service" else "again.compare")]
 
 
 def verdict(report: Report) -> list[str]:

@@ -7,9 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from measured import part_of
+from written import text_report
 
 from npu_tui.load.find import find_source, sources_below
 from npu_tui.load.load import load
+from npu_tui.output.report import report
+from npu_tui.output.report_tables import profile_again
+from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.service import EXECUTE, SERVED
 
@@ -116,3 +121,11 @@ def test_spans(split: Path, trace: Trace, tmp_path: Path) -> None:
     text = [service.text(code) for code in spans.name.tolist()]
     assert [other.service.text(code) for code in other.service.spans.name.tolist()] == text
     assert np.abs(other.service.spans.start - spans.start).max() <= 250  # us as a float of today
+
+
+def test_a_report_asks_a_service_for_nothing_that_only_a_trace_has(trace: Trace) -> None:
+    """Without a profile of the NPU beside it, that is the one thing it misses; how to record it is said."""
+    found = report(part_of(trace))
+    assert [missing.id for missing in found.not_checked] == ["service"]
+    assert profile_again(found) == [say("again.service"), say("again.limits")]
+    assert "20 requests" in text_report(found).splitlines()[2]
