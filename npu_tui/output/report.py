@@ -246,7 +246,7 @@ def report(part: Profile) -> Report:
         health=_health(profile),
     )
     unapplied = [NotChecked(id=rule, reason=words(reason)) for rule, reason in part.findings.not_checked]
-    return structs.replace(measured, not_checked=([] if profile.judged else not_checked(profile, measured)) + unapplied)
+    return structs.replace(measured, not_checked=not_checked(profile, measured) + unapplied)
 
 
 def _selection(selection: Selection) -> SelectionPart | None:
