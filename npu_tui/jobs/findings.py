@@ -308,9 +308,9 @@ def _slow_passes(job: Job) -> Iterator[JobFinding]:
 
 
 def _against_others(run: Run, stage: int) -> float:
-    """How much longer the passes of a stage take than those of the others."""
-    own = run.plan.stage == stage
-    return float(run.time[own].sum() * (run.plan.stages - 1) / max(run.time[~own].sum(), 1))
+    """How much longer the passes of a stage take than those of the others, up to their last kernels."""
+    own, time = run.plan.stage == stage, run.time - run.tail
+    return float(time[own].sum() * (run.plan.stages - 1) / max(time[~own].sum(), 1))
 
 
 def _on_device(run: Run, at: int, since: int) -> Evidence:

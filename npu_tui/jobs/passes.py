@@ -16,13 +16,17 @@ from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.jobs.columns import I64, Bools, run_begins
 from npu_tui.jobs.model import Calls, Passes, is_message, is_pair, is_receive, is_send
 from npu_tui.profile.profile import Profile
+from npu_tui.trace.model import HOST_TO_DEVICE, Trace
 
 _NEITHER, _FORWARD, _BACKWARD = 0, 1, 2
 _GRAD = ("Grad", "Backward")
 
 
-def passes_of(profile: Profile, calls: Calls) -> Passes | None:
-    """The passes of a rank that makes ``calls``; None where it sends and receives nothing, or no kernel tells."""
+def passes_of(profile: Profile, calls: Calls, launched: I64 | None = None) -> Passes | None:
+    """The passes of a rank that makes ``calls``; None where it sends and receives nothing, or no kernel tells.
+
+    ``launched`` is when the host launched each call, ns of the trace, -1 where that is not known.
+    """
     kinds = [kind for _, kind, _ in calls.kinds]
     if not any(map(is_message, kinds)):
         return None
@@ -36,22 +40,38 @@ def passes_of(profile: Profile, calls: Calls) -> Passes | None:
         for test in (is_send, is_receive)
     )
     sent, come = np.sort(calls.start[sends]), np.sort(calls.end[receives])
-    # What is sent is done: the pass ends with the last kernel before. A wait for a message lies between two kernels.
-    cut = np.zeros(len(start) + 1, np.bool_)
-    cut[np.searchsorted(end, sent, "right")] = True
+    # A pass ends with the last kernel before what it sends. A wait for a message lies between two kernels.
     before = np.searchsorted(start, come, "left")
-    waited = (before == 0) | (end[before - 1] <= come)
-    cut[before[waited]] = True
-    stretch: I64 = np.cumsum(cut[:-1], dtype=np.int64)
-    marks = _by_operation(profile, table)
-    if not (marks == _BACKWARD).any():
-        marks = _by_type(table, stretch, start, np.sort(calls.start[~(sends | receives)]))
-    some = np.flatnonzero(marks)
-    if not len(some):
-        return None
-    first = run_begins(stretch[some], marks[some])
-    begin, last = some[first], np.append(some[first[1:] - 1], some[-1])
-    return _between(start[begin], end[last], marks[begin] == _BACKWARD, sent, come, np.sort(calls.start))
+    by_device = np.append(np.searchsorted(end, sent, "right"), before[(before == 0) | (end[before - 1] <= come)])
+    asked = np.full(1, -1) if launched is None else launched[sends | receives]
+    launches = np.maximum.accumulate(launched_at(profile.trace, table.item))
+    known = len(launches) and launches[0] >= 0 and (asked >= 0).all()
+    # The host sends and asks for messages between two passes, whenever the device does.
+    ways = [np.searchsorted(launches, asked), by_device] if known else [by_device]
+    found = []
+    for cuts in ways:
+        stretch: I64 = np.isin(np.arange(len(start)), cuts).cumsum(dtype=np.int64)
+        marks = _by_operation(profile, table)
+        if not (marks == _BACKWARD).any():
+            marks = _by_type(table, stretch, start, np.sort(calls.start[~(sends | receives)]))
+        some = np.flatnonzero(marks)
+        if not len(some):
+            return None
+        first = run_begins(stretch[some], marks[some])
+        begin, last = some[first], np.append(some[first[1:] - 1], some[-1])
+        back = marks[begin] == _BACKWARD
+        found.append(_between(start[begin], end[last], back, sent, come, np.sort(calls.start)))
+        if 2 * back.sum() == len(back):
+            return found[-1]
+    return found[0]
+
+
+def launched_at(trace: Trace, items: I64) -> I64:
+    """When the host launched each slice, ns of the trace; -1 where no link tells; (n,)."""
+    launched = np.full(len(trace.slices) + 1, -1, np.int64)
+    links = trace.bound_links_of(HOST_TO_DEVICE)
+    launched[trace.links.target_slice[links]] = trace.links.source_time[links]
+    return launched[items]
 
 
 def _by_operation(profile: Profile, table: KernelTable) -> I64:
@@ -128,4 +148,4 @@ def _between(start: I64, end: I64, backward: Bools, sent: I64, come: I64, called
     until = np.where(calls_next, called[at], np.where(follows, after, end))
     at = np.minimum(np.searchsorted(sent, end), len(sent) - 1)
     sends = (sent[at] >= end) & (sent[at] <= after) if len(sent) else np.zeros(len(start), np.bool_)
-    return Passes(begin, until, backward, received | sends)
+    return Passes(begin, until, end, backward, received | sends)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 from msgspec import Struct
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 
 from npu_tui.jobs.blame import common_times
 from npu_tui.jobs.clock import Clock
-from npu_tui.jobs.columns import F64, I64, Bools
+from npu_tui.jobs.columns import F64, I64, Bools, run_begins
 from npu_tui.jobs.meetings import Meetings
 from npu_tui.jobs.model import Layout, RankProfile, is_message, is_receive
 from npu_tui.jobs.schedules import Plan, plan_of, planned
@@ -31,7 +32,8 @@ class Run(Struct, frozen=True, eq=False):
     """One step of the pipeline of ``ranks``, by stage; ns on the clock of the job since 1970, (passes of ``plan``,).
 
     ``transfer`` is how long what a pass needed took to come, from when both ranks were ready for it; it was ``fetched``
-    where that was after the pass before. ``apart`` is what the clock of the rank of each stage is ahead, (stages,).
+    where that was after the pass before. ``tail`` is how long after its last kernel a pass ended. ``apart`` is what the
+    clock of the rank of each stage is ahead, (stages,).
     """
 
     ranks: tuple[int, ...]
@@ -41,6 +43,7 @@ class Run(Struct, frozen=True, eq=False):
     end: I64
     transfer: I64
     fetched: Bools
+    tail: I64
     apart: I64
 
     @property
@@ -163,14 +166,15 @@ class Pipelines:
         return [max(self.runs, key=lambda run: run.length)] if self.runs else []
 
     def transfers(self) -> dict[tuple[int, int], F64]:
-        """How long transfers from one rank to another took, ns, those that are known."""
+        """How long after their pass was done, or was asked for, messages between two ranks came, ns; those known."""
         times: dict[tuple[int, int], list[I64]] = defaultdict(list)
         for run in self.runs:
             ranks = np.array(run.ranks)
             moved = np.flatnonzero(run.transfer > 0)
             pairs = np.stack((ranks[run.plan.stage[run.plan.needs[moved]]], ranks[run.plan.stage[moved]]), axis=1)
             for source, target in np.unique(pairs, axis=0).tolist():
-                times[source, target].append(run.transfer[moved[(pairs == (source, target)).all(axis=1)]])
+                own = moved[(pairs == (source, target)).all(axis=1)]
+                times[source, target].append(run.transfer[own] + run.tail[run.plan.needs[own]])
         return {pair: np.concatenate(of_pair).astype(np.float64) for pair, of_pair in times.items()}
 
     def orders(self, micro: int) -> bool:
@@ -203,14 +207,17 @@ def stage_as_others(stage: int) -> Change:
 
 
 def pairs_in_time(pairs: Sequence[tuple[int, int]], usual: float) -> Change:
-    """Transfers of ``pairs`` of ranks, from and to, take ``usual`` ns at most."""
+    """Messages of ``pairs`` of ranks, from and to, come ``usual`` ns after their pass was done, or before."""
 
     def change(case: Case) -> Case:
-        moved = case.moved.copy()
+        time, moved = case.time.copy(), case.moved.copy()
         for row, run in enumerate(case.runs):
             for at in (at for pair in pairs for at in run.between(*pair)):
-                moved[row, :, at] = np.minimum(moved[row, :, at], usual)
-        return replace(case, moved=moved)
+                source = int(case.plan.needs[at])
+                sent = min(int(run.tail[source]), usual)
+                time[row, source] -= int(run.tail[source]) - sent
+                moved[row, :, at] = np.minimum(moved[row, :, at], usual - sent)
+        return replace(case, time=time, moved=moved)
 
     return change
 
@@ -320,10 +327,11 @@ class _Wires:
             for times in (table.start, table.end)
         )
         self.between: dict[tuple[int, int], tuple[I64, I64, I64]] = {}
-        for pair in np.unique(rank, axis=0).tolist():
-            own = np.flatnonzero((rank == pair).all(axis=1))
-            own = own[np.argsort(start[own, 0], kind="stable")]
-            self.between[pair[0], pair[1]] = start[own, 0], start[own, 1], end[own, 1]
+        order = np.lexsort((start[:, 0], rank[:, 1], rank[:, 0]))
+        bounds = np.append(run_begins(rank[order, 0], rank[order, 1]), len(order)).tolist()
+        for low, high in pairwise(bounds):
+            own = order[low:high]
+            self.between[int(rank[own[0], 0]), int(rank[own[0], 1])] = start[own, 0], start[own, 1], end[own, 1]
 
 
 def _chains(job: Staged, wires: _Wires) -> Iterator[tuple[int, ...]]:
@@ -344,7 +352,7 @@ def _chains(job: Staged, wires: _Wires) -> Iterator[tuple[int, ...]]:
         joined[root(place)].append(place)
     for members in joined.values():
         stages = [job.stage(job.ranks[place].rank) for place in members]
-        begun = [int(common_times(passes[p].start[:1], np.array([p]), job.clocks)[0]) for p in members]
+        begun = [int(_common(job, p, passes[p].start[:1])[0]) for p in members]
         known = None not in stages and len(set(stages)) == len(stages)
         order = sorted(range(len(members)), key=lambda at: (stages[at] if known else 0, begun[at]))
         if len(members) > 1:
@@ -357,7 +365,13 @@ class _Recorded(Struct, frozen=True, eq=False):
     letters: str
     start: I64
     end: I64
+    tail: I64
     apart: I64
+
+
+def _common(job: Staged, place: int, time: I64) -> I64:
+    """``time`` of one rank on the clock of the job."""
+    return common_times(time, np.zeros(len(time), np.int64), [job.clocks[place]])
 
 
 def _recorded(job: Staged, place: int, last: bool) -> _Recorded:
@@ -365,19 +379,19 @@ def _recorded(job: Staged, place: int, last: bool) -> _Recorded:
     passes = job.ranks[place].passes
     assert passes is not None
     start, end, back, tied = passes.start, passes.end, passes.backward, passes.tied
+    tail = end - passes.done
     forward = int((~back).sum())
     if not last and forward == 2 * (len(back) - forward):
         again = ~back & np.append(back[1:], False) & (end == np.append(start[1:], -1))
         kept = ~again
         start = np.where(np.append(False, again[:-1]), np.append(0, start[:-1]), start)[kept]
-        end, back, tied = end[kept], back[kept], tied[kept]
+        end, back, tied, tail = end[kept], back[kept], tied[kept], tail[kept]
         forward = int((~back).sum())
     letters = np.where(back, "B", "F")
     if len(back) > 2 * forward == 2 * int((back & tied).sum()):  # weights are neither waited for nor sent
         letters[back & ~tied] = "W"
-    rank = np.full(len(start), place)
-    common = common_times(start, rank, job.clocks)
-    return _Recorded("".join(letters.tolist()), common, common_times(end, rank, job.clocks), start - common)
+    common = _common(job, place, start)
+    return _Recorded("".join(letters.tolist()), common, _common(job, place, end), tail, start - common)
 
 
 def _runs(job: Staged, chain: Sequence[int], wires: _Wires) -> tuple[list[Run], Message | None]:
@@ -407,9 +421,9 @@ def _runs(job: Staged, chain: Sequence[int], wires: _Wires) -> tuple[list[Run], 
             at[number] = high
             spans.append((low, high))
         letters = [stage.letters[low:high] for stage, (low, high) in zip(stages, spans, strict=True)]
-        start, end = (
+        start, end, tail = (
             np.concatenate([getattr(stage, name)[low:high] for stage, (low, high) in zip(stages, spans, strict=True)])
-            for name in ("start", "end")
+            for name in ("start", "end", "tail")
         )
         slack = 2 * error + 0.05 * float((end - start).mean())
         plan = next((plan for plan in plan_of(letters, wraps) if _holds(plan, start, end, slack)), None)
@@ -417,18 +431,8 @@ def _runs(job: Staged, chain: Sequence[int], wires: _Wires) -> tuple[list[Run], 
             return [], message("job.pipeline.order", ranks=list(ranks))
         moved, fetched = _moved(plan, start, end, chain, wires)
         apart = np.array([stage.apart[low] for stage, (low, _) in zip(stages, spans, strict=True)], np.int64)
-        runs.append(
-            Run(
-                ranks,
-                _step_of(job, chain, start + apart[plan.stage], end + apart[plan.stage]),
-                plan,
-                start,
-                end,
-                moved,
-                fetched,
-                apart,
-            )
-        )
+        step = _step_of(job, chain, start + apart[plan.stage], end + apart[plan.stage])
+        runs.append(Run(ranks, step, plan, start, end, moved, fetched, tail, apart))
     return runs, None
 
 
@@ -450,7 +454,7 @@ def _holds(plan: Plan, start: I64, end: I64, slack: float) -> bool:
 
 
 def _moved(plan: Plan, start: I64, end: I64, chain: Sequence[int], wires: _Wires) -> tuple[I64, Bools]:
-    """How long what each pass needs took to come from when both ranks were ready, ns; 0 where no message tells.
+    """How long what each pass needs took to come from when it was made and asked for, ns; 0 where no message tells.
 
     And whether the stage asked for it after its pass before.
     """
@@ -462,11 +466,14 @@ def _moved(plan: Plan, start: I64, end: I64, chain: Sequence[int], wires: _Wires
             continue
         sent, posted, came = wires.between[chain[here], chain[there]]
         of_pair = np.flatnonzero((source == here) & (plan.stage == there))
-        at = np.searchsorted(sent, end[plan.needs[of_pair]] - 1)
+        of_pair = of_pair[np.argsort(end[plan.needs[of_pair]], kind="stable")]
+        turn = np.arange(len(of_pair))  # each message is of one pass, in their order
+        at = np.maximum.accumulate(np.searchsorted(sent, end[plan.needs[of_pair]] - 1) - turn) + turn
         of_pair, at = of_pair[at < len(sent)], at[at < len(sent)]
+        done = end[plan.needs[of_pair]]
         in_time = came[at] <= start[of_pair] + 1
-        of_pair, at = of_pair[in_time], at[in_time]
-        moved[of_pair] = np.maximum(came[at] - np.maximum(sent[at], posted[at]), 0)
+        of_pair, at, done = of_pair[in_time], at[in_time], done[in_time]
+        moved[of_pair] = np.maximum(came[at] - np.maximum(done, posted[at]), 0)
         fetched[of_pair] = posted[at] >= free[of_pair]
     return moved, fetched
 

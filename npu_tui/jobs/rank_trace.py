@@ -36,7 +36,7 @@ from npu_tui.jobs.model import (
     is_message,
     pair_of,
 )
-from npu_tui.jobs.passes import passes_of
+from npu_tui.jobs.passes import launched_at, passes_of
 from npu_tui.jobs.rank_files import call_name
 from npu_tui.jobs.stints import stints_added
 from npu_tui.load.find import Source
@@ -88,13 +88,14 @@ def with_trace(profile: RankProfile, source: Source) -> RankProfile:
     if not recorded:
         return of_rank
     notifies = notifies_of(measured, profile.rank)
-    calls = Calls.of(_with_pairs(recorded, notifies))
+    calls, items = Calls.of(_with_pairs(recorded, notifies)), _judged(measured).item
+    items = items[np.argsort(measured.trace.slices.start[items], kind="stable")]
     of_rank = replace(
         of_rank,
         calls=calls,
         notifies=Notifies.of(fewer(notifies)),
         seen=Sightings.of(seen_of(recorded, notifies)),
-        passes=passes_of(measured, calls),
+        passes=passes_of(measured, calls, launched_at(measured.trace, items)),
     )
     for part in measured.devices:
         if part.slices is not None and (part.slices.collective.any() or of_rank.experts):

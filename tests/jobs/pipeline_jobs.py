@@ -35,8 +35,9 @@ class Spec:
     """``replicas`` pipelines of ``stages`` stages; passes of ``micro`` micro batches take ``forward``, ``backward`` ns.
 
     ``slow`` is (stage, share more), ``slow_rank`` (stage, replica, share more), ``late`` (stage, ns more that a message
-    to the next stage takes, ns more that one back takes). ``lost`` ranks have no files. Without ``linked`` kernels have
-    no operations, and their types tell the passes.
+    to the next stage takes, ns more that one back takes); ``posted``: it is sent later. ``lost`` ranks have no files.
+    With ``together`` (1F1B) ranks wait in a batchSendRecv, which sends and receives. Without ``linked`` kernels have no
+    operations, and their types tell the passes; without ``told`` no file names the parallel groups.
     """
 
     stages: int = 4
@@ -49,6 +50,9 @@ class Spec:
     slow: tuple[int, float] | None = None
     slow_rank: tuple[int, int, float] | None = None
     late: tuple[int, int, int] | None = None
+    posted: bool = False
+    together: bool = False
+    told: bool = True
     lost: tuple[int, ...] = ()
     noise: float = 0.05
     steps: int = 3
@@ -78,6 +82,10 @@ class Spec:
             order += [("W", 0, number) for number in range(max(count - stage, 0), count)]
         return order
 
+    def events(self, stage: int) -> list[tuple[str, int, int]]:
+        """The passes of a stage, with the calls between them where ranks wait in each."""
+        return [(kind, 0, number) for kind, number in self.turns(stage)] if self.together else self.passes(stage)
+
     def time(self, stage: int, replica: int, kind: str, chunk: int, step: int, number: int) -> int:
         """What a pass takes, ns; noise is the same with and without trouble."""
         draw = random.Random(f"{self.seed} {stage} {replica} {kind} {chunk} {step} {number}").uniform(-1, 1)
@@ -89,9 +97,41 @@ class Spec:
 
     def moving(self, source: int, target: int) -> int:
         """How long a message takes once both are there, ns."""
+        return SEND + (0 if self.posted else self._more(source, target))
+
+    def lag(self, source: int, target: int) -> int:
+        """How much later than its pass a message is sent, ns."""
+        return self._more(source, target) if self.posted else 0
+
+    def _more(self, source: int, target: int) -> int:
         if self.late and {source, target} == {self.late[0], self.late[0] + 1}:
-            return SEND + self.late[1 if source < target else 2]
-        return SEND
+            return self.late[1 if source < target else 2]
+        return 0
+
+    def turns(self, stage: int) -> list[tuple[str, int]]:
+        """Passes (F or B, micro batch) and calls (> with the next stage, < with the one before, 0) where they wait."""
+        first, last, micro = not stage, stage == self.stages - 1, self.micro
+        ahead = min(self.stages - stage - 1, micro)
+        rows: list[tuple[str, int]] = []
+
+        def call(*sides: bool) -> None:
+            rows.extend((side, 0) for side, wanted in zip("<>", sides, strict=True) if wanted)
+
+        for number in range(ahead):
+            call(not first, False)
+            rows.append(("F", number))
+            call(False, not last)
+        call(not first and micro > ahead, False)
+        for number in range(micro - ahead):
+            rows.append(("F", ahead + number))
+            call(False, not last)
+            rows.append(("B", number))
+            call(not first, False)
+        for number in range(micro - ahead, micro):
+            call(False, not last)
+            rows.append(("B", number))
+            call(not first, False)
+        return rows
 
 
 @dataclass
@@ -100,6 +140,8 @@ class Ran:
 
     passes: dict[tuple[int, str, int, int], tuple[int, int, int]] = field(default_factory=dict)
     finished: list[int] = field(default_factory=list)
+    calls: dict[int, list[tuple[int, int, int, int]]] = field(default_factory=dict)
+    """Of each stage the calls in which ranks wait for each other: the other stage, start, other's start, end."""
 
 
 def _source(spec: Spec, stage: int, kind: str, chunk: int) -> tuple[int, int] | None:
@@ -110,8 +152,41 @@ def _source(spec: Spec, stage: int, kind: str, chunk: int) -> tuple[int, int] | 
     return virtual % spec.stages, virtual // spec.stages
 
 
+def run_together(spec: Spec, replica: int, begun: int, step: int) -> Ran:
+    """As ``run``, with stages that wait for each other in every message."""
+    ran, ready = Ran(calls={stage: [] for stage in range(spec.stages)}), [begun] * spec.stages
+    queues = [spec.turns(stage) for stage in range(spec.stages)]
+    at, came = [0] * spec.stages, {}
+    counts = dict.fromkeys(((stage, side) for stage in range(spec.stages) for side in "<>"), 0)
+    while any(at[stage] < len(queues[stage]) for stage in range(spec.stages)):
+        for stage in range(spec.stages):
+            while at[stage] < len(queues[stage]):
+                kind, number = queues[stage][at[stage]]
+                if kind in "<>":
+                    other = stage + (1 if kind == ">" else -1)
+                    turn = counts[stage, kind]
+                    low = min(stage, other)
+                    come = came.setdefault((low, turn), {})
+                    come.setdefault(stage, ready[stage] + spec.lag(stage, other))
+                    if other not in come:
+                        break
+                    counts[stage, kind] += 1
+                    ready_at = max(come.values()) + max(spec.moving(stage, other), spec.moving(other, stage))
+                    ran.calls[stage].append((other, come[stage], come[other], ready_at))
+                    ready[stage] = ready_at
+                else:
+                    done = ready[stage] + spec.time(stage, replica, kind, 0, step, number)
+                    ran.passes[stage, kind, 0, number] = ready[stage], ready[stage], done
+                    ready[stage] = done
+                at[stage] += 1
+    ran.finished = ready
+    return ran
+
+
 def run(spec: Spec, replica: int, begun: int, step: int) -> Ran:
     """One step of all stages of a replica, which begin together."""
+    if spec.together:
+        return run_together(spec, replica, begun, step)
     ran, ready = Ran(), [begun] * spec.stages
     queues = [spec.passes(stage) for stage in range(spec.stages)]
     at = [0] * spec.stages
@@ -126,7 +201,7 @@ def run(spec: Spec, replica: int, begun: int, step: int) -> Ran:
                     sent = ran.passes.get((source[0], kind, source[1], number))
                     if sent is None:
                         break
-                    received = max(posted, sent[2]) + spec.moving(source[0], stage)
+                    received = max(posted, sent[2] + spec.lag(source[0], stage)) + spec.moving(source[0], stage)
                 done = received + spec.time(stage, replica, kind, chunk, step, number)
                 ran.passes[stage, kind, chunk, number] = posted, received, done
                 ready[stage], moved = done, True
@@ -161,10 +236,16 @@ def _step(spec, writer, rank, ran, times, counts, keys) -> int:
     stage, replica = divmod(rank, spec.replicas)
     writer.host = max(writer.host, begun - 4_000_000) if step else begun - 900_000
     since, operations = writer.host, {}
-    for kind, chunk, number in spec.passes(stage):
+    calls = iter(ran.calls.get(stage, ()))
+    for kind, chunk, number in spec.events(stage):
+        if kind in "<>":
+            other, start, came, end = next(calls)
+            what = "batchSendRecv", "F" if other > stage else "B", other, stage, replica
+            _message(spec, writer, what, start + 40, end, came, counts)
+            continue
         posted, received, done = ran.passes[stage, kind, chunk, number]
         source, work = _source(spec, stage, kind, chunk), posted
-        if source is not None:
+        if source is not None and not spec.together:
             _message(
                 spec,
                 writer,
@@ -192,11 +273,17 @@ def _step(spec, writer, rank, ran, times, counts, keys) -> int:
                     keys += 1
                     writer.flow("fwdbwd", keys, (_HOST, _HOST, operations[chunk, number, part]), (_HOST, thread, op))
         virtual = chunk * spec.stages + stage + (1 if kind == "F" else -1)
-        if kind != "W" and 0 <= virtual < spec.stages * spec.chunks:
+        if kind != "W" and 0 <= virtual < spec.stages * spec.chunks and not spec.together:
             other = virtual % spec.stages
             posted, received, _ = ran.passes[other, kind, virtual // spec.stages, number]
             _message(
-                spec, writer, ("send", kind, other, stage, replica), done + 40, max(received, done + 41), posted, counts
+                spec,
+                writer,
+                ("send", kind, other, stage, replica),
+                done + 40 + spec.lag(stage, other),
+                max(received, done + 41),
+                posted,
+                counts,
             )
     begin, end = ran.finished[stage] + 40, ended + 40_000
     arrivals = {other: ended - begin for other in range(spec.stages * spec.replicas) if other != rank}
@@ -216,8 +303,9 @@ def _message(spec, writer, what, begin, end, came, counts) -> None:
     """A message of a pass with the stage ``other``; both ranks name its group alike, and number it."""
     act, kind, other, stage, replica = what
     source, target = (other, stage) if act == "receive" else (stage, other)
-    named = 1_000 + ((source * 64 + target) * 64 + replica) * 2 + (kind == "B")
-    lane = list(_STREAMS).index(f"{act} {kind}")
+    source, target = sorted((source, target)) if spec.together else (source, target)
+    named = 1_000 + ((source * 64 + target) * 64 + replica) * 2 + (kind == "B" and not spec.together)
+    lane = list(_STREAMS).index(f"{'send' if spec.together else act} {kind}")
     number = counts[named, act] = counts.get((named, act), -1) + 1
     peer = other * spec.replicas + replica
     writer.collective(act, number, lane, begin, {peer: max(came - begin, 0)}, end, named)
@@ -241,6 +329,8 @@ def _written(spec: Spec, writer: _Writer, rank: int, folder: Path) -> None:
     output.mkdir(parents=True)
     (output / "trace_view.json").write_text(json.dumps(events))
     (folder / f"profiler_info_{rank}.json").write_text("{}")
+    if not spec.told:
+        return
     sizes = {"tensor_model_parallel_size": 1, "pipeline_model_parallel_size": spec.stages}
     sizes |= {"data_parallel_size": spec.replicas, "world_size": spec.stages * spec.replicas}
     (folder / "profiler_metadata.json").write_text(json.dumps({"distributed_args": sizes | {"rank": rank}}))
@@ -274,6 +364,14 @@ SITUATIONS: dict[str, tuple[Spec, str | None, tuple[int, ...]]] = {
     "interleaved, two stages": (Spec(stages=2, schedule="interleaved", chunks=3, slow=(0, 0.4)), _STAGE, (0,)),
     "zero bubble, third slow": (Spec(schedule="zero", slow=(2, 0.4)), _STAGE, (2,)),
     "types only, last slow": (Spec(linked=False, slow=(3, 0.35)), _STAGE, (3,)),
+    "together, third slow": (Spec(together=True, slow=(2, 0.35)), _STAGE, (2,)),
+    "together, two stages, first slow": (Spec(together=True, stages=2, slow=(0, 0.35)), _STAGE, (0,)),
+    "together, late messages": (Spec(together=True, late=(1, 1_200_000, 1_200_000)), _PAIR, (1, 2)),
+    "untold groups, third slow": (Spec(told=False, slow=(2, 0.35)), _STAGE, (2,)),
+    "untold groups, two stages, second slow": (Spec(stages=2, told=False, slow=(1, 0.35)), _STAGE, (1,)),
+    "messages sent late": (Spec(late=(1, 1_500_000, 0), posted=True), _PAIR, (1, 2)),
+    "together, sent late": (Spec(late=(1, 1_500_000, 0), posted=True, together=True), _PAIR, (1, 2)),
+    "even, together": (Spec(together=True), None, ()),
     "replicas, third slow": (replace(_WIDE, slow=(2, 0.35)), _STAGE, (4, 5)),
     "replicas, one rank slow": (replace(_WIDE, slow_rank=(1, 1, 0.4)), "RANK.SLOW", (3,)),
     "replicas, a rank lost, third slow": (replace(_WIDE, slow=(2, 0.35), lost=(2,)), _STAGE, (4, 5)),

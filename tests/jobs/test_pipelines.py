@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from pipeline_jobs import SITUATIONS, Spec, healthy, is_right, job_of, what_ifs, write
 
+from npu_tui.analysis.what_if import UnknownChangeError
 from npu_tui.cli.main import main
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
@@ -22,6 +23,7 @@ from npu_tui.jobs.summary import read_summaries, write_summary
 from npu_tui.output.formats import written
 from npu_tui.output.job_document import job_document
 from npu_tui.output.job_report import job_report
+from npu_tui.output.pipeline_whatif import job_remedies, job_whatif
 
 _SLOW = "middle stage slow"
 
@@ -77,9 +79,11 @@ def test_a_pipeline_survives_a_summary(slow: tuple[Spec, Job], tmp_path: Path):
     assert (again.parts == job.pipelines.parts).all()
 
 
-@pytest.mark.parametrize("name", ["interleaved, late messages", "zero bubble, third slow"])
+@pytest.mark.parametrize(
+    "name", ["interleaved, late messages", "zero bubble, third slow", "messages sent late", "together, late messages"]
+)
 def test_other_schedules(name: str, tmp_path: Path):
-    spec = replace(SITUATIONS[name][0], steps=2)
+    spec = replace(SITUATIONS[name][0], steps=1)
     job, step = job_of(spec, tmp_path)
     found = job_findings(job)
     assert is_right(name, found)
@@ -88,7 +92,7 @@ def test_other_schedules(name: str, tmp_path: Path):
 
 
 def test_healthy_replicas_are_silent(tmp_path: Path):
-    job, _ = job_of(replace(SITUATIONS["even, replicas"][0], steps=2), tmp_path)
+    job, _ = job_of(replace(SITUATIONS["even, replicas"][0], steps=2, micro=4), tmp_path)
     assert [finding.id for finding in job_findings(job) if finding.severity != "info"] == []
 
 
@@ -181,9 +185,8 @@ def test_what_if_of_a_job(slow: tuple[Spec, Job], capsys: pytest.CaptureFixture[
     longer = write(replace(healthy(spec), micro=16), None) - write(healthy(spec), None)
     assert -micro["gain_us"] * 1e3 == pytest.approx(longer, rel=0.03)
     assert (found["micro_batches"], found["micro_batches_after"]) == (8, 16)
-    assert main(["whatif", path]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split("  ")[0] for line in lines[3:5]] == ["stage 2 as others", "stages even"]
-    with pytest.raises(SystemExit):
-        main(["whatif", path, "kernel MatMul x0"])
-    assert "stages even" in capsys.readouterr().err
+    helping = [row.text for row in job_remedies(job).changes]
+    assert helping == ["stage 2 as others", "stages even"]
+    with pytest.raises(UnknownChangeError):
+        job_whatif(job, ["kernel MatMul x0"])
+    assert job_whatif(job, ["stage 2 as others"]).gain_us == stage["gain_us"]
