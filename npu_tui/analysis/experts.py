@@ -28,6 +28,7 @@ _FUSED = re.compile(
 """Products and the exchange in one kernel: it waits for other ranks inside, so its time is not work alone."""
 _EXCHANGE = re.compile(r"MoeDistribute(?P<npu>Dispatch|Combine)|deep_ep.*(?P<gpu>dispatch|combine)", re.IGNORECASE)
 _ATTENTION = re.compile(r"attention|flash|mla_", re.IGNORECASE)
+_GRADIENT = re.compile(r"Grad|Backward|Backprop|_bwd", re.IGNORECASE)
 _LAST = re.compile(r"^ArgMax", re.IGNORECASE)
 """Kernels that choose the next token: a pass ends there."""
 _VOCABULARY = 32_768
@@ -112,6 +113,7 @@ def expert_passes(kernels: KernelTable, exchanges: Exchanges, borders: I64, back
     """Every MoE layer of every pass by start.
 
     ``borders`` are times at which a pass may begin, ``backward`` says which kernels the backward pass launched; (n,).
+    Where it names none, gradients tell: kernels called so stand before the products of a layer in a backward pass.
     """
     fused = _named(kernels, _FUSED)
     chosen = _named(kernels, _PRODUCT) & ~fused
@@ -134,7 +136,11 @@ def expert_passes(kernels: KernelTable, exchanges: Exchanges, borders: I64, back
         times[row, known], times[row + 1, known] = around.start[place[known]], around.end[place[known]]
     ends = _pass_ends(kernels)
     pass_of = np.searchsorted(np.sort(np.concatenate((borders, ends))), start[first], "right")
-    layer = _layers(pass_of, backward[items[first]])
+    back = backward[items[first]]
+    if not back.any():
+        gradients = np.searchsorted(kernels.start[_named(kernels, _GRADIENT)], np.append(start[:1], start[first]))
+        back = np.append(False, np.diff(gradients)[1:] > 0) if len(first) else back
+    layer = _layers(pass_of, back)
     tokens = _tokens(kernels.shapes)[kernels.shapes.code[items[first]]]
     others, at = _between(kernels, times)
     beside = np.bincount(at, kernels.duration[others], len(first)).astype(np.int64)
@@ -142,7 +148,7 @@ def expert_passes(kernels: KernelTable, exchanges: Exchanges, borders: I64, back
     idle = times[2] - end - np.bincount(at[late], kernels.duration[others[late]], len(first)).astype(np.int64)
     idle = np.where(has_back, np.maximum(idle, 0), 0)
     known = np.full(len(first), whole)
-    rows = (layer, backward[items[first]], start[first], end, work, tokens, *times, known, beside, idle)
+    rows = (layer, back, start[first], end, work, tokens, *times, known, beside, idle)
     return [ExpertPass(*row) for row in zip(*(column.tolist() for column in rows), strict=True)]
 
 

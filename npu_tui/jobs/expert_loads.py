@@ -75,7 +75,7 @@ def excess_of(job: Job, balance: Balance) -> F64:
 _UNEVEN, _CHANCE = 1.1, 0.05
 """A layer whose longest ranks take fewer times the mean than this is loaded evenly, but for chance. Of many ranks the
 longest is further away: of normal times, by as many standard deviations as the root of twice the logarithm."""
-_MOSTLY, _STEADY, _MUCH, _NEARLY_ALL = 0.5, 0.6, 0.25, 0.9
+_MOSTLY, _STEADY, _MUCH, _NEARLY_ALL, _EXPLAINED = 0.5, 0.6, 0.25, 0.9, 0.7
 
 
 class Hot(Struct, frozen=True, eq=False):
@@ -113,10 +113,10 @@ def hot_experts(job: Job) -> Hot | None:
     kind = "several" if steady >= _STEADY * total else "turns"
     met = np.bincount(balance.row, minlength=len(balance.cost))
     chance = 1 + _CHANCE * float(np.sqrt(2 * np.log(max(met.max(), 2))))
-    if kind == "turns" and max(load.uneven for load in layers) < chance:
-        return None
     if by_rank[ranks[0]] >= _MOSTLY * total:
         kind, ranks = "one", ranks[:1]
+    if kind == "turns" and max(load.uneven for load in layers) < chance:
+        return None
     own = [load for load in layers if load.slowest == ranks[0]]
     dear = max((load.by_rank[ranks[0]] for load in own), default=0)
     their = [load for load in own if load.by_rank[ranks[0]] >= _MUCH * dear]
@@ -128,8 +128,10 @@ def explained(job: Job) -> frozenset[int]:
     balance = job.experts
     if balance is None:
         return frozenset()
-    hot = balance.less > 0
-    more = np.bincount(balance.rank[hot], job.blamed.own[balance.arrival[hot]], len(job.ranks))
+    # Work above the mean of the group, of which the rank is a part, as work above that of the others.
+    count = np.bincount(balance.row, minlength=len(balance.cost))[balance.row]
+    above = np.maximum(balance.less, 0) * count / np.maximum(count - 1, 1)
+    more = np.bincount(balance.rank, above, len(job.ranks))
     return frozenset(
-        row.rank for row, own in zip(job.sums, more.tolist(), strict=False) if own >= _MOSTLY * max(row.own, 1)
+        row.rank for row, own in zip(job.sums, more.tolist(), strict=False) if own >= _EXPLAINED * max(row.own, 1)
     )

@@ -16,6 +16,8 @@ from npu_tui.jobs.blame import Blame
 from npu_tui.jobs.columns import F64, I64
 from npu_tui.jobs.model import RankProfile
 
+_ROUNDED = 500
+"""ns by which times of communication.json may be off: its µs are floats, of which two readers make other ns."""
 _PACED = 0.03
 """A device whose other kernels take this share longer than on the median rank is slow, and its experts too."""
 
@@ -103,8 +105,8 @@ def _met(ranks: Sequence[RankProfile], blamed: Blame) -> tuple[I64, ...] | None:
             ],
             np.int64,
         ).T
-        call = np.minimum(np.searchsorted(profile.calls.start, back), len(profile.calls) - 1)
-        there = profile.calls.start[call] == back
+        call = np.minimum(np.searchsorted(profile.calls.start, back - _ROUNDED), len(profile.calls) - 1)
+        there = np.abs(profile.calls.start[call] - back) <= _ROUNDED
         arrival = np.where(there, arrival_of[call + int(table.first[place])], -1)
         columns.append(np.stack((np.full(len(back), place), arrival, *of_pass))[:, arrival >= 0])
     if len(columns) < 2:

@@ -202,7 +202,7 @@ def read_rank(
     if source.kind == "companions" and not profile.steps:
         from npu_tui.jobs.rank_trace import with_kernels  # few ranks have kernels only
 
-        return with_kernels(profile, source)
+        profile = with_kernels(profile, source)
     if source.kind == "companions" and traces and not beside_only:
         from npu_tui.jobs.rank_trace import with_passes  # as above
 

@@ -80,10 +80,8 @@ def with_trace(profile: RankProfile, source: Source) -> RankProfile:
         kind=KINETO if is_kineto(measured.trace) else profile.kind,
         begun=_first_step_begun(measured),
         problems=(*profile.problems, *_losses_in(measured, profile.rank), *_far_away(measured, profile.rank)),
-        experts=tuple(_since_1970(measured)),
     )
-    if of_rank.experts:
-        of_rank = replace(of_rank, paces=paces(measured.all_kernels, expert_layers_of(measured)))
+    of_rank = _with_experts(of_rank, measured)
     recorded = [*calls_of(measured), *_exchanges_of(measured, of_rank.groups)]
     if not recorded:
         return of_rank
@@ -114,10 +112,16 @@ def with_kernels(profile: RankProfile, source: Source) -> RankProfile:
 
 
 def with_passes(profile: RankProfile, source: Source) -> RankProfile:
-    """``profile`` with the passes that kernel_details.csv tells, where it sends and receives. Raises ``InputError``."""
-    if not any(is_message(kind) for _, kind, _ in profile.calls.kinds):
-        return profile
-    return replace(profile, passes=passes_of(Profile(load(source), source), profile.calls))
+    """``profile`` with what kernel_details.csv tells: passes where it sends and receives, experts.
+
+    Raises ``InputError``.
+    """
+    measured = Profile(load(source), source)
+    if any(is_message(kind) for _, kind, _ in profile.calls.kinds):
+        profile = replace(profile, passes=passes_of(measured, profile.calls))
+    if exchanges := list(_exchanges_of(measured, profile.groups)):
+        profile = replace(profile, calls=Calls.of([*profile.calls, *exchanges]))
+    return _with_experts(profile, measured)
 
 
 def _steps_of(profile: Profile) -> Iterator[StepTime]:
@@ -162,9 +166,17 @@ _MOST_PASSES = 1 << 15
 """MoE layers of passes that are kept of a rank: those of 500 tokens of a model with 61 layers."""
 
 
+def _with_experts(profile: RankProfile, measured: Profile) -> RankProfile:
+    """``profile`` with its MoE layers, and what other kernels take where it has some."""
+    layers = expert_layers_of(measured)
+    if not layers:
+        return profile
+    return replace(profile, experts=tuple(_since_1970(measured)), paces=paces(measured.all_kernels, layers))
+
+
 def _since_1970(profile: Profile) -> Iterator[ExpertPass]:
     """The MoE layers of the passes of ``profile``, ns since 1970."""
-    begun = profile.trace.start_ns
+    begun = profile.tables.start_ns
     times = ("start", "end", "sent_start", "sent_end", "back_start", "back_end")
     for row in expert_layers_of(profile)[:_MOST_PASSES]:
         known = {name: getattr(row, name) for name in times}
@@ -173,7 +185,7 @@ def _since_1970(profile: Profile) -> Iterator[ExpertPass]:
 
 def _exchanges_of(profile: Profile, groups: Mapping[str, tuple[int, ...]]) -> Iterator[Call]:
     """The kernels that exchange tokens (MC2) as calls: no rank leaves one before all have come."""
-    kernels, begun = profile.all_kernels, profile.trace.start_ns
+    kernels, begun = profile.all_kernels, profile.tables.start_ns
     places = exchanging(kernels)
     windows = _windows(profile)
     # The kernel does not tell its group: it is that of the experts, else all ranks of the job.
@@ -181,6 +193,8 @@ def _exchanges_of(profile: Profile, groups: Mapping[str, tuple[int, ...]]) -> It
     for number, (at, word) in enumerate(places.items()):
         start = int(kernels.start[at])
         step = next((name for name, low, high in windows if low <= start < high), "")
+        if not windows and "step" in kernels.details:
+            step = kernels.details["step"].at(at) or ""
         kind, end = f"MoeDistribute{word}", start + int(kernels.duration[at])
         name = f"{kind} {list(group)}"
         yield Call(f"experts {list(group)}", kind, f"{name} {number}", step, None, begun + start, begun + end)

@@ -46,6 +46,8 @@ def _passes(profile: Profile) -> list[ExpertPass]:
     # Where no launch tells when a step begins on the device, its slice on the host does nearly.
     begun += [int(slices.start[step.item]) for step in profile.steps if step.window is None and step.item >= 0]
     borders = np.array(begun, np.int64)
+    if not len(borders) and "step" in kernels.details:  # without a trace kernel_details.csv numbers the steps
+        borders = kernels.start[1:][np.diff(kernels.details["step"].code) != 0]
     return expert_passes(kernels, _exchanges(profile, kernels), borders, backward)
 
 
@@ -53,13 +55,19 @@ def _exchanges(profile: Profile, kernels: KernelTable) -> Exchanges:
     """Whatever may exchange tokens: kernels that do, and collectives by their groups, which are lanes."""
     places = np.array(list(exchanging(kernels)), np.int64)
     every, slices = profile.collectives, profile.trace.slices
-    to_all = np.array(["alltoall" in name.lower().replace("_", "") for name in every.types] + [False])[every.type]
-    start = np.concatenate((kernels.start[places], slices.start[every.item]))
-    order = np.argsort(start, kind="stable")
-    end = np.concatenate((kernels.start[places] + kernels.duration[places], slices.end[every.item]))
+    begun, ended, group = slices.start[every.item], slices.end[every.item], slices.lane[every.item].astype(np.int64)
+    names = [every.types[kind] for kind in every.type.tolist()]
+    if not len(slices):
+        frame = profile.tables.communication.frame.drop_nulls(["start", "elapsed", "group", "name"])
+        begun = frame["start"].to_numpy().astype(np.int64) - profile.tables.start_ns
+        ended = begun + frame["elapsed"].to_numpy().astype(np.int64)
+        group, names = frame["group"].rank("dense").to_numpy().astype(np.int64), frame["name"].to_list()
+    to_all = np.array(["alltoall" in name.lower().replace("_", "") for name in names], np.bool_)
+    start = np.concatenate((kernels.start[places], begun))
+    end = np.concatenate((kernels.start[places] + kernels.duration[places], ended))
     kind = np.concatenate((np.full(len(places), KERNELS), np.where(to_all, ALL_TO_ALL, OTHER)))
-    group = np.concatenate((np.zeros(len(places), np.int64), slices.lane[every.item].astype(np.int64)))
-    return Exchanges(start, end, kind, group).taken(order)
+    group = np.concatenate((np.zeros(len(places), np.int64), group))
+    return Exchanges(start, end, kind, group).taken(np.argsort(start, kind="stable"))
 
 
 _OWN = {

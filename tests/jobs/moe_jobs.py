@@ -61,6 +61,8 @@ class Shape:
     """Time of the kernels between the products, as a share of these."""
     marked: bool = True
     """Whether steps are marked."""
+    traced: bool = True
+    """Whether there is a trace; without one kernel_details.csv and communication.json tell all."""
     reduces: bool = False
     """Whether gradients are reduced while experts compute."""
 
@@ -143,6 +145,8 @@ SHAPES = {
         world=4, group=4, layers=7, steps=3, trains=False, exchange="mc2", padded=True, marked=False
     ),
     "training, activations, reductions": Shape(activation=0.3, reduces=True, shapes=False, layers=4),
+    "training, no trace": Shape(traced=False, layers=5),
+    "decode, MC2, no trace": Shape(world=4, group=4, traced=False, trains=False, exchange="mc2", layers=5, passes=2),
     "prefill, EP 16, no shapes": Shape(world=16, group=16, layers=4, steps=2, trains=False, shapes=False),
 }
 
@@ -245,7 +249,12 @@ def _write(shape: Shape, folder: Path, rank: int, log: list[Any], offset: int) -
         events.append({"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}})
     for (pid, tid), name in LANES.items():
         events.append({"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}})
-    rows = []
+    rows: list[str] = []
+    steps = [row for row in log if row[0] == "step"]
+    collectives: dict[str, Any] = {}
+
+    def step_of(time: float) -> str:
+        return next((name.partition("#")[2] for _, name, start, end, *_ in steps if start <= time < end), "")
 
     def ts(ns: float) -> str:
         return f"{EPOCH_US + (int(ns) + offset) // 1000}.{(int(ns) + offset) % 1000:03d}"
@@ -260,13 +269,17 @@ def _write(shape: Shape, folder: Path, rank: int, log: list[Any], offset: int) -
         if lane in ("ep", "dp"):
             group = 100 + rank // shape.group if lane == "ep" else 900
             slice_of(pid, tid, f"hcom_{plain}__{group}_{number}_1", start, end)
+            of_step = collectives.setdefault(f"step{step_of(start)}", {"p2p": {}, "collective": {}})["collective"]
+            spans = {"Start Timestamp(us)": float(ts(start)), "Elapse Time(ms)": (int(end) - int(start)) / 1e6}
+            of_step[f"hcom_{plain}__{group}_{number}_1@{group}"] = {"Communication Time Info": spans}
         elif lane == "step":
             slice_of(pid, tid, name, start, end)
         else:
             args = {"Task Type": "AI_CORE", "Stream Id": 2, "Task Id": len(rows)}
             full = f"aclnn{plain}_{plain}_{plain}"
             slice_of(pid, tid, full, start, end, **args)
-            cells = full, plain, "AI_CORE", ts(start) + "\t", f"{(int(end) - int(start)) / 1000:.3f}", shapes
+            times = ts(start) + "\t", f"{(int(end) - int(start)) / 1000:.3f}"
+            cells = step_of(start), full, plain, "AI_CORE", *times, shapes
             rows.append(",".join(cells))
             if "GroupedMatmul" in plain:
                 host = start - 2_000
@@ -274,10 +287,13 @@ def _write(shape: Shape, folder: Path, rank: int, log: list[Any], offset: int) -
                 link = {"name": "async_npu", "cat": "async_npu", "id": len(rows)}
                 events.append(link | {"ph": "s", "pid": PYTHON, "tid": 1 + back, "ts": ts(host)})
                 events.append(link | {"ph": "f", "pid": pid, "tid": tid, "ts": ts(start), "bp": "e"})
-    (output / "trace_view.json").write_text(json.dumps(events))
+    if shape.traced:
+        (output / "trace_view.json").write_text(json.dumps(events))
+    else:
+        (output / "communication.json").write_text(json.dumps(collectives))
     (folder / f"profiler_info_{rank}.json").write_text("{}")
     if shape.shapes:
-        head = "Name,Type,Accelerator Core,Start Time(us),Duration(us),Input Shapes\n"
+        head = "Step Id,Name,Type,Accelerator Core,Start Time(us),Duration(us),Input Shapes\n"
         (output / "kernel_details.csv").write_text(head + "\n".join(rows) + "\n")
 
 

@@ -31,6 +31,7 @@ SMALL = Shape(world=4, group=4, layers=4, steps=2)
         ("hot rank", SMALL),
         ("moving", Shape(world=4, group=2, layers=3, steps=3, exchange="allGather", shapes=False)),
         ("hot expert", Shape(world=4, group=4, layers=4, steps=2, trains=False, exchange="mc2", passes=2)),
+        ("hot rank", replace(SMALL, traced=False)),
         ("balanced", SMALL),
         ("late dispatch", SMALL),
         ("late combine", SMALL),
