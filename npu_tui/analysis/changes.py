@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.analysis.statistics import FEWEST, LEVEL, MAD_TO_SIGMA, shift
 
@@ -71,6 +72,11 @@ class Course(Struct, frozen=True):
     visible: float | None
     ahead: int
 
+    @property
+    def begin(self) -> int:
+        """The run with which the last level begins."""
+        return self.changes[-1].place if self.changes else 0
+
 
 class Expected(NamedTuple):
     """What one more run of a level would be: ``centre`` within ``reach`` (95 %); ``runs`` are those of the level."""
@@ -87,12 +93,11 @@ def course(values: F64) -> Course:
     drift = _drift(values, places)
     if drift is not None:
         return Course((), drift, None, 0)
-    changes = _told(values, places)
-    last = values[changes[-1].place if changes else 0 :]
-    ahead = _ahead(last)
-    level = last[: len(last) - ahead]
+    told = Course(_told(values, places), None, None, 0)
+    ahead = _ahead(values[told.begin :])
+    level = values[told.begin : len(values) - ahead]
     visible = _SHOWN * _spread(level) * math.sqrt(1 / FEWEST + 1 / len(level)) if len(level) >= FEWEST else None
-    return Course(changes, None, visible, ahead)
+    return replace(told, visible=visible, ahead=ahead)
 
 
 def expected(level: F64) -> Expected | None:

@@ -121,6 +121,7 @@ def measured_run(
     from npu_tui.jobs.opening import is_kept, open_job
     from npu_tui.load.errors import InputError, SeveralError
     from npu_tui.load.find import is_pickle
+    from npu_tui.nearby import refuse_several
     from npu_tui.trace.message import message
 
     path, allowed, thresholds = Path(options.path), allowed_loss(parser, options), thresholds_of(options.config)
@@ -134,6 +135,7 @@ def measured_run(
         else:
             lost = lost_in(profile, allowed)
             return run_of(profile, label, when, "links" not in lost), lost.get("slices")
+        refuse_several(path)
     from npu_tui.jobs.losses import job_losses
 
     job = open_job(path)

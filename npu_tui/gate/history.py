@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from npu_tui.analysis.changes import course, expected
+from npu_tui.analysis.changes import MOST, course, expected
 from npu_tui.analysis.statistics import FEWEST
 from npu_tui.compare.comparison import Tolerance
 from npu_tui.gate.checks import Check, Status
@@ -33,7 +33,8 @@ def log_checks(
 ) -> tuple[list[Check], list[str]]:
     """The checks of ``run`` against the ``last`` runs of ``log`` that were recorded like it, and what to say of them.
 
-    The runs before a change of the level do not count. The step and its computing time are checked, and the parts that
+    The runs before a change of the level do not count, nor do the last ones where they are off it, too few to tell: a
+    regression that was logged does not hide itself. The step and its computing time are checked, and the parts that
     ``tolerances`` name; of an engine the step of each kind. A run may be longer than their mean by its tolerance, or by
     what one more run of the level would be (95 %). Nothing is measured with ``lost`` evidence, or where more than
     ``allowed_loss`` of the files of the log cannot be read.
@@ -49,10 +50,9 @@ def log_checks(
     checks: list[Check] = []
     notes: list[str] = []
     for kind in run.steps_of:
-        steps = np.array([other.time(kind) or 0.0 for other in others])
-        known = [other for other, step in zip(others, steps, strict=True) if step > 0]
-        told = course(steps[steps > 0])
-        level = known[max(len(known) - last, told.changes[-1].place if told.changes else 0) :]
+        known = [other for other in others if other.time(kind)][-MOST:]
+        told = course(np.array([other.time(kind) for other in known], np.float64))
+        level = known[told.begin : len(known) - told.ahead][-last:]
         for name, tolerance in limits.items():
             if kind is not None and name != "step":
                 continue

@@ -121,12 +121,12 @@ def _judged(runs: Sequence[Run], every: list[int], kind: str | None) -> tuple[Se
     values = np.array([runs[place].time(kind) for place in places], np.float64)
     told = course(values)
     bounds = [0, *(change.place for change in told.changes), len(places)]
-    level = values[bounds[-2] : len(values) - told.ahead]
+    level = values[told.begin : len(values) - told.ahead]
     several = told.drift is None and len(level) >= FEWEST
     run = runs[places[-1]]
     series = Series(
         kind=kind, per=run.per, ranks=run.ranks, level=run.level, chip=run.setup.get("chip"), runs=every,
-        first=places[bounds[-2]],
+        first=places[told.begin],
         step_us=round(float(np.median(level)), 3),
         noise_ratio=round(float(level.std(ddof=1) / level.mean()), 6) if several else None,
         visible_us=None if told.visible is None else round(told.visible, 3),

@@ -75,6 +75,19 @@ def test_only_the_level_since_the_last_change_counts() -> None:
     assert statuses(log_of(back), 1101)["step"] == "fail"
 
 
+def test_a_regression_that_was_logged_does_not_hide_itself() -> None:
+    for logged in range(4):
+        assert statuses(log_of([*LEVEL, *[1060.0 + k for k in range(logged)]]), 1061)["step"] == "fail"
+    assert statuses(log_of([*LEVEL, *[1060.0 + k for k in range(4)]]), 1061)["step"] == "pass"
+
+
+def test_a_long_log_is_held_against_its_end() -> None:
+    rng = np.random.default_rng(4)
+    values = [*(1000 + rng.standard_normal(200)), *(1100 + rng.standard_normal(12))]
+    assert statuses(log_of(values), 1101)["step"] == "pass"
+    assert statuses(log_of(values), 1140)["step"] == "fail"
+
+
 def test_too_few_runs_like_it_are_not_measured() -> None:
     assert set(statuses(log_of(LEVEL[:3]), 1000).values()) == {"not_measured"}
     assert set(statuses(log_of(LEVEL, ranks=8), 1000).values()) == {"not_measured"}
