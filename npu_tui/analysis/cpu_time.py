@@ -37,6 +37,7 @@ I64 = npt.NDArray[np.int64]
 
 PARTS = (*STATES, "interrupt")
 INTERRUPT = len(STATES)
+WAITING = "waiting"
 _LONG_WAKEUP = 100_000
 """An idle CPU needs less to begin with a thread, ns: one that waits longer may not run."""
 _DEEP = 4
@@ -260,9 +261,19 @@ class Culprit(Struct, frozen=True):
     total: int
     rows: I64
 
+    @property
+    def key(self) -> tuple[str, str, int | None, By]:
+        """What tells it from others."""
+        return self.part, self.name, self.process, self.by
 
-def culprits(parts: Parts, rows: I64, scheduling: Scheduling, processes: Mapping[int, int]) -> list[Culprit]:
-    """Some ``rows`` of parts by state and by who had the CPU, most time first; ``processes`` are those of threads."""
+
+def culprits(
+    parts: Parts, rows: I64, scheduling: Scheduling, processes: Mapping[int, int], together: bool = False
+) -> list[Culprit]:
+    """Some ``rows`` of parts by state and by who had the CPU, most time first; ``processes`` are those of threads.
+
+    ``together`` are waits for a CPU, whether a thread was preempted or woken: the part is ``waiting``.
+    """
     groups: dict[tuple[str, str, int | None, By], list[int]] = {}
     for row, part, by in zip(rows.tolist(), parts.part[rows].tolist(), parts.by[rows].tolist(), strict=True):
         key: tuple[str, str, int | None, By]
@@ -270,7 +281,8 @@ def culprits(parts: Parts, rows: I64, scheduling: Scheduling, processes: Mapping
             key = PARTS[part], scheduling.sources[by] if by >= 0 else "", None, "source"
         else:
             name = scheduling.tasks.get(by, "") if by > IDLE else ""
-            key = PARTS[part], name, processes.get(by), _by(part, by)
+            state = WAITING if together and part in (PREEMPTED, WOKEN) else PARTS[part]
+            key = state, name, processes.get(by), _by(part, by)
         groups.setdefault(key, []).append(row)
     found = []
     for (part_name, name, process, kind), members in groups.items():
@@ -319,7 +331,7 @@ class CpuTime(Struct, frozen=True, dict=True):
     @once
     def everything(self) -> list[Culprit]:
         """Who or what had the CPU of each thread all the time, whether a device waited or not."""
-        return culprits(self.all_parts, np.arange(len(self.all_parts.wait)), self.scheduling, self.processes)
+        return culprits(self.all_parts, np.arange(len(self.all_parts.wait)), self.scheduling, self.processes, True)
 
     @once
     def all_parts(self) -> Parts:
@@ -334,7 +346,7 @@ class CpuTime(Struct, frozen=True, dict=True):
         shift = self.waits.ready[wait] - self.waits.start[wait]
         return self.parts.start[rows] + shift, self.parts.end[rows] + shift
 
-    def culprits(self, links: I64) -> list[Culprit]:
+    def culprits(self, links: I64, together: bool = False) -> list[Culprit]:
         """Who or what took the time that the launches ``links`` lost."""
         rows = np.flatnonzero(np.isin(self.waits.link, links)[self.parts.wait])
-        return culprits(self.parts, rows, self.scheduling, self.processes)
+        return culprits(self.parts, rows, self.scheduling, self.processes, together)

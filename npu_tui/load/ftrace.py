@@ -46,7 +46,8 @@ _LINE = (
     r"(\d{1,9})\.(\d{1,9}):\s+(\w+):(?:\s+(.*))?$"
 )
 """Name and number of a thread, CPU, seconds, their fraction, event, args."""
-_LOST = r"^\s*CPU:(\d{1,5}) \[LOST (\d{1,12}) EVENTS\]"
+_LOST = r"^\s*CPU:(\d{1,5}) \[(?:LOST )?(?:(\d{1,12}) )?EVENTS(?: DROPPED)?\]"
+"""The CPU and how many events it lost, of which some writers say nothing."""
 _KINDS = {
     "sched_switch": SWITCH, "sched_wakeup": WAKE, "sched_wakeup_new": WAKE, "sched_waking": WAKE,
     "sched_migrate_task": MIGRATE, "sched_process_exit": EXIT, "irq_handler_entry": IRQ_IN,
@@ -142,7 +143,7 @@ def _numbers(parts: pl.DataFrame, known: pl.Series, lost: pl.DataFrame) -> dict[
     cpu = whole["3"].fill_null(0).to_numpy().copy()
     task = np.full(count, NOBODY)
     cpu[is_lost] = lost["1"].filter(~known).to_numpy()
-    task[is_lost] = lost["2"].filter(~known).to_numpy()
+    task[is_lost] = lost["2"].fill_null(1).filter(~known).to_numpy()
     time = (whole["4"].fill_null(0) * 1_000_000_000 + whole["5"].fill_null(0)).to_numpy()
     return {
         "time": time,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
-from contextlib import suppress
+from fnmatch import fnmatch
+from functools import lru_cache
 from pathlib import Path
 
 from npu_tui.trace.side_file import open_regular
@@ -39,9 +41,15 @@ def is_recording(path: Path) -> bool:
 
 def recording_in(folder: Path) -> Path | None:
     """The recording of the scheduler in ``folder``, a text before what was made of it; None without one."""
-    for pattern in _NAMES:
-        with suppress(OSError):
-            for path in sorted(folder.glob(pattern)):
-                if is_recording(path):
-                    return path
-    return None
+    try:
+        return _recording_in(folder, folder.stat().st_mtime_ns)
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=16)
+def _recording_in(folder: Path, changed: int) -> Path | None:
+    """The same, looked for once for all ranks in ``folder`` as long as that has not ``changed``."""
+    names = sorted(os.listdir(folder))
+    found = (folder / name for pattern in _NAMES for name in names if fnmatch(name, pattern))
+    return next((path for path in found if is_recording(path)), None)

@@ -17,6 +17,8 @@ from npu_tui.trace.model import Trace
 _RUNS = 0.9
 """Share of the slices of a thread that must begin while it runs: on the right clock nearly all do."""
 _MOST_THREADS = 2_000
+_EDGE = 0.02
+"""Share of the trace that a recording may leave out at either end without a word."""
 
 
 def cpu_time(source: Source | None, trace: Trace, devices: Sequence[Dispatch]) -> CpuTime | Message | None:
@@ -78,6 +80,8 @@ def _matched(placed: CpuTime, recording: Recording) -> CpuTime:
         else:
             missing.append(thread)
     reasons = []
+    if scheduling.first > _EDGE * trace.end or scheduling.last < (1 - _EDGE) * trace.end:
+        reasons.append(message("cpu.part", path=scheduling.path, start=scheduling.first, end=scheduling.last))
     if elsewhere:
         number, share = min(elsewhere, key=lambda row: row[1])
         reasons.append(message("cpu.not_running", thread=number, share=share, path=scheduling.path))

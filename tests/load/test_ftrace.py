@@ -109,20 +109,29 @@ def test_both_spellings_and_names_with_blanks_dashes_and_colons(tmp_path: Path, 
     assert runs.kind.tolist() == [7, 9, 7, 0, 7, 0]
 
 
-def test_lost_events_are_unknown_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("lost", "count"),
+    [
+        ("CPU:3 [LOST 12 EVENTS]", 12),
+        ("CPU:3 [LOST EVENTS]", 1),
+        ("CPU:3 [12 EVENTS DROPPED]", 12),
+        ("CPU:3 [EVENTS DROPPED]", 1),
+    ],
+)
+def test_lost_events_are_unknown_time(tmp_path: Path, lost: str, count: int) -> None:
     recording = _read(
         tmp_path,
         _switch(0, 3, IDLE, "R", A),
         _switch(0, 4, IDLE, "R", B),
         _line(10, 3, A, "sched_stat_runtime: comm=x pid=7 runtime=1 [ns] vruntime=1 [ns]"),
-        "CPU:3 [LOST 12 EVENTS]",
+        lost,
         _line(20, 3, A, "sched_stat_runtime: comm=x pid=7 runtime=1 [ns] vruntime=1 [ns]"),
         _switch(30, 3, A, "S", IDLE),
         _switch(40, 4, B, "S", IDLE),
     )
     assert _states(recording, 7)[:3] == [(0, 10, "running", 3), (10, 20, "unknown", 3), (20, 30, "running", 3)]
     assert _states(recording, 9)[0] == (0, 40, "running", 4)  # on another CPU, which lost nothing
-    assert _odd(recording) == {"lost": 12}
+    assert _odd(recording) == {"lost": count}
 
 
 def test_a_gap_between_switches_is_unknown(tmp_path: Path) -> None:
