@@ -13,9 +13,12 @@ from npu_tui.load.find import Source
 from npu_tui.load.ftrace_beside import Recording, recording_beside
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
+from npu_tui.trace.scheduling import WOKEN
 
 _RUNS = 0.9
 """Share of the slices of a thread that must begin while it runs: on the right clock nearly all do."""
+_AHEAD = 0.02
+"""By how much the thread of one container must fit better than that of another."""
 _MOST_THREADS = 2_000
 _EDGE = 0.02
 """Share of the trace that a recording may leave out at either end without a word."""
@@ -70,9 +73,10 @@ def _matched(placed: CpuTime, recording: Recording) -> CpuTime:
             missing.append(thread)
             continue
         shares = {task: running_share(trace, thread, scheduling.states_of(task)) for task in tasks}
-        fitting = [task for task, (share, asked) in shares.items() if asked and share >= _RUNS]
-        if len(fitting) == 1:
-            threads[thread] = fitting[0]
+        ranked = sorted(((share, task) for task, (share, _) in shares.items()), reverse=True)
+        best, next_best = [*ranked, (0.0, 0)][:2]
+        if shares[best[1]][1] and best[0] >= _RUNS and best[0] - next_best[0] >= _AHEAD:
+            threads[thread] = best[1]
         elif len(tasks) > 1:
             ambiguous.append(thread)
         elif shares[tasks[0]][1]:
@@ -80,8 +84,6 @@ def _matched(placed: CpuTime, recording: Recording) -> CpuTime:
         else:
             missing.append(thread)
     reasons = []
-    if scheduling.first > _EDGE * trace.end or scheduling.last < (1 - _EDGE) * trace.end:
-        reasons.append(message("cpu.part", path=scheduling.path, start=scheduling.first, end=scheduling.last))
     if elsewhere:
         number, share = min(elsewhere, key=lambda row: row[1])
         reasons.append(message("cpu.not_running", thread=number, share=share, path=scheduling.path))
@@ -90,6 +92,10 @@ def _matched(placed: CpuTime, recording: Recording) -> CpuTime:
     if missing:
         key = "cpu.missing" if recording.threads else "cpu.missing_map"
         reasons.append(message(key, threads=_listed(missing), path=scheduling.path))
+    if not (scheduling.states.kind == WOKEN).any():
+        reasons.append(message("cpu.no_wakeups", path=scheduling.path))
+    if scheduling.first > _EDGE * trace.end or scheduling.last < (1 - _EDGE) * trace.end:
+        reasons.append(message("cpu.part", path=scheduling.path, start=scheduling.first, end=scheduling.last))
     return replace(placed, threads=threads, processes=processes, unknown=tuple(reasons))
 
 

@@ -10,7 +10,7 @@ from npu_tui.analysis.replay import Change, HostCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.inputs import Span, both, first_of_largest, length_of
+from npu_tui.rules.inputs import NOTHING, Span, both, first_of_largest, length_of
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.rule import (
     SEVERITY_HIGH,
@@ -46,9 +46,21 @@ def _words(culprit: Culprit) -> str:
 
 
 @once_per_device
+def thief(facts: Facts) -> tuple[Culprit, Span] | None:
+    """Who or what takes most of the lost time from the launching threads, and that time; None where it is little."""
+    known, launches = facts.inputs.cpu(), facts.launches
+    if not isinstance(known, CpuTime) or launches is None:
+        return None
+    every = known.culprits(launches.link, together=True)
+    first = next((row for row in every if _words(row) not in ("running", "unknown", "waking")), None)
+    removes = NOTHING if first is None else both(union(*known.on_device(first.rows)), facts.lost)
+    return None if first is None or facts.share(length_of(removes)) < facts.limits[CPU_SHARE] else (first, removes)
+
+
+@once_per_device
 def cpu(facts: Facts) -> Draft | Skipped | None:
     """The launching threads do not run while the device waits for them: something else has their CPU, or they sleep."""
-    known, launches = facts.inputs.cpu(), facts.launches
+    known, launches, found = facts.inputs.cpu(), facts.launches, thief(facts)
     if isinstance(known, Message):
         return Skipped(known)
     if known is None or launches is None:
@@ -56,23 +68,19 @@ def cpu(facts: Facts) -> Draft | Skipped | None:
     every = known.culprits(launches.link, together=True)
     lost = sum(culprit.total for culprit in every)
     unknown = sum(culprit.total for culprit in every if culprit.part == "unknown")
-    stolen = [culprit for culprit in every if _words(culprit) not in ("running", "unknown", "waking")]
-    removes = _on_device(facts, known, stolen[0]) if stolen else None
-    share = 0.0 if removes is None else facts.share(length_of(removes))
-    if removes is None or share < facts.limits[CPU_SHARE]:
-        least = facts.limits[CPU_SHARE]
-        if facts.share(unknown) >= least and unknown > lost / 2:
+    if found is None:
+        if facts.share(unknown) >= facts.limits[CPU_SHARE] and unknown > lost / 2:
             reason = known.unknown[0] if known.unknown else message("cpu.lost_events")
             return Skipped(message("cpu.mostly_unknown", time=unknown, lost=lost, reason=reason))
         return None
-    first = stolen[0]
+    first, removes = found
     kind, words = _words(first), {"name": _name(first), "time": length_of(removes)}
     shown = [culprit for number, culprit in enumerate(every) if number < _MOST_NAMED or culprit.part == "unknown"]
     named = [message("finding.cpu.row", what=_what(culprit), time=culprit.total) for culprit in shown]
     rest = lost - sum(culprit.total for culprit in shown)
     late = int(np.count_nonzero(np.isin(known.waits.link, launches.link)))
     return Draft(
-        severity_of(facts, share),
+        severity_of(facts, facts.share(length_of(removes))),
         message(f"finding.cpu.title.{kind}", **words),
         sentences(
             message("finding.cpu.detail", lost=lost, count=late, rows=named),
@@ -94,10 +102,6 @@ def _what(culprit: Culprit) -> Message:
     return message(f"finding.cpu.what.{_words(culprit)}", name=_name(culprit))
 
 
-def _on_device(facts: Facts, known: CpuTime, culprit: Culprit) -> Span:
-    return both(union(*known.on_device(culprit.rows)), facts.lost)
-
-
 def _without(facts: Facts, known: CpuTime, culprit: Culprit, least: int) -> Change | None:
     """The run in which the threads keep their CPU, also where the device was still busy: that cost the host its lead.
 
@@ -105,9 +109,9 @@ def _without(facts: Facts, known: CpuTime, culprit: Culprit, least: int) -> Chan
     of the run blames another thread for that time and so gains hardly anything.
     """
     parts, rows = known.parts, culprit.rows
-    if culprit.part != "asleep" or culprit.by == "task":
-        parts = known.all_parts
-        rows = next(other.rows for other in known.everything if other.key == culprit.key)
+    always = next((other.rows for other in known.everything if other.key == culprit.key), None)
+    if always is not None and (culprit.part != "asleep" or culprit.by == "task"):
+        parts, rows = known.all_parts, always
     threads = {task: thread for thread, task in known.threads.items()}
     cuts = [
         HostCut(threads[task], union(parts.start[chosen], parts.end[chosen]))

@@ -28,6 +28,7 @@ from npu_tui.rules.blame import (
     starving,
     sync_site,
 )
+from npu_tui.rules.cpu import thief
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import I64, NOTHING, Bools, Span, both, largest, length_of, together, without
 from npu_tui.rules.model import Evidence, Severity
@@ -142,6 +143,8 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
         )
         if place.ranges == 1
         else message("finding.vertical.verdict_many", who=waited, lost=lost, starved=starved_there, chip=facts.chip),
+        # Where the kernel tells who had the CPU instead, half of the time is enough to put that first.
+        reach="broad" if thief(facts) is not None else None,
     )
 
 
