@@ -217,7 +217,7 @@ def read_rank(
         return profile
     from npu_tui.jobs.rank_trace import with_trace  # most of a large job is read without traces
 
-    return with_trace(profile, source)
+    return with_trace(profile, source, traces or not profile.role)
 
 
 def _companions(source: Source) -> Companions:

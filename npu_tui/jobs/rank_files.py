@@ -21,6 +21,7 @@ from npu_tui.load.find import Source
 from npu_tui.load.roles import RolePlaces, role_of, told_role
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import read_regular
+from npu_tui.trace.text import printable
 
 _NAME = re.compile(r"(?:hcom_)?(?P<type>[A-Za-z]+?)_{1,3}(?P<hash>\d+)_(?P<ordinal>\d{1,18})(?:_\d+)*")
 _SIZES = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "data_parallel_size", "world_size")
@@ -77,7 +78,7 @@ def companion_rank(source: Source, companions: Companions, rank: int, places: Ro
         steps=steps,
         links=links,
         problems=tuple(problems),
-        role=role_of(place, told),
+        role=printable(role_of(place, told)),
         in_step=place.step,
         process=place.process,
     )

@@ -68,14 +68,17 @@ _ALREADY_THERE = 20
 """ns: a wait that is no longer only says that the peer had come before (reference: ranks, section 3)."""
 
 
-def with_trace(profile: RankProfile, source: Source) -> RankProfile:
-    """``profile`` with what the trace of ``source`` adds to the files beside it. Raises ``InputError``."""
+def with_trace(profile: RankProfile, source: Source, examined: bool = True) -> RankProfile:
+    """``profile`` with what the trace of ``source`` adds to the files beside it. Raises ``InputError``.
+
+    What is wrong with the rank alone takes most of the time, and is left out where it is not ``examined``.
+    """
     measured = Profile(load(source), source)
     of_rank = replace(
         stints_added(profile, measured.trace),
         steps=profile.steps or tuple(_steps_of(measured)),
         lines=_lines_of(measured),
-        findings=_findings_of(measured),
+        findings=_findings_of(measured) if examined else (),
         groups=profile.groups or measured.setup.groups,
         kind=KINETO if is_kineto(measured.trace) else profile.kind,
         begun=_first_step_begun(measured),

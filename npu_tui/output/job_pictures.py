@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import cycle
 
 import numpy as np
 
 from npu_tui.jobs.heat import SHADES, HeatRow, HeatSource, Metric, heat_rows
 from npu_tui.jobs.job import Job
+from npu_tui.jobs.roles import Roles, RoleSpan
 from npu_tui.jobs.timelines import Bar, Waterfall, waterfall
 from npu_tui.output.document import Block, Box, Paragraph, Picture, Shape, Tip
 from npu_tui.output.svg import CELL_HEIGHT, CELL_WIDTH, row_shapes
@@ -19,14 +21,44 @@ from npu_tui.view import palette
 _MOST_ROWS = 64
 _MOST_COLUMNS = 60
 _MOST_BARS = 16
+_INKS = tuple(map(palette.bar, (OpClass.CUBE, OpClass.COMMUNICATION, OpClass.VECTOR, OpClass.OTHER)))
+"""The inks of roles, one after the other."""
 _BAR = 900
 """Pixels of the longest bar."""
 
 
 def job_pictures(job: Job, metric: Metric) -> Iterator[Block]:
     """The heat map of ``job`` in one ``metric``, and the collective that was waited for the longest."""
-    yield from _heat(job, metric)
-    yield from _collective(job)
+    if job.roles is not None:
+        yield from _lanes(job.roles)
+    for part in job.parts:
+        yield from _heat(part, metric)
+        yield from _collective(part)
+
+
+def _lanes(roles: Roles) -> Iterator[Block]:
+    """When every rank worked as which role, a line each, and what of it lies behind the median of its role."""
+    inks = dict(zip(roles.by_role, cycle(_INKS), strict=False))
+    late = {span: tail.median for tail in roles.tails for span in tail.last}
+    who = list(dict.fromkeys(span.who for own in roles.by_role.values() for span in sorted(own, key=_by_rank)))
+    shown = {one: number for number, one in enumerate(who[:_MOST_ROWS])}
+    begun, end = roles.spans[0].start, max(span.end for span in roles.spans)
+    names = [drawable(f"{place} {rank}") for place, rank in shown]
+    head = (max(map(cell_count, names)) + 1) * CELL_WIDTH
+    shapes = [shape for row, name in enumerate(names) for shape in _words(name, row * CELL_HEIGHT)]
+    for span in roles.spans:
+        if span.who in shown:
+            middle = min(max(late.get(span, span.end), span.start), span.end)
+            for paint, low, high in ((inks[span.role], span.start, middle), ("excess", middle, span.end)):
+                left, width = ((time / (end - begun) * _BAR) for time in (low - begun, high - low))
+                if width > 0:
+                    place = head + left, shown[span.who] * CELL_HEIGHT, width, CELL_HEIGHT
+                    shapes += [Box(*place, paint), Tip(*place, f"{drawable(span.place)} {duration_text(high - low)}")]
+    yield Picture(say("roles.lanes.title"), head + _BAR, CELL_HEIGHT * len(shown), shapes, id="roles")
+
+
+def _by_rank(span: RoleSpan) -> tuple[str, int]:
+    return span.place, span.rank
 
 
 def _heat(job: Job, metric: Metric) -> Iterator[Picture]:
@@ -59,6 +91,7 @@ def _heat(job: Job, metric: Metric) -> Iterator[Picture]:
         shapes += _words(words, top)
     axis = say(f"ranks.axis.{heat.axis}")
     title = say("ranks.map.title", metric=say(f"ranks.metric.{metric}"), axis=axis)
+    title = title if job.role is None else say("job.of_role", role=drawable(job.role), what=title)
     width = (head + len(labels) * cell) * CELL_WIDTH
     yield Picture(title, width, CELL_HEIGHT * (len(rows) + 1), shapes, id="heat")
 

@@ -103,8 +103,7 @@ class RoleWalk:
             bars = []
             for one in mine:
                 first, last = (round((time - begun) * scale) for time in (one.start, one.end))
-                chosen = number == cursor and one == span
-                bars.append(DrawnBar(first, max(last, first + 1), fills[line.role], "", chosen))
+                bars.append(DrawnBar(first, max(last, first + 1), fills[line.role], ""))
             if tail is not None:
                 middle, end = (round((time - begun) * scale) for time in (tail.median, tail.end))
                 if span in tail.last:
