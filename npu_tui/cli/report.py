@@ -209,8 +209,9 @@ def write_job(
     if not is_kept(path):
         refuse_several(path)
     job = open_job(path, traces, show_progress if sys.stderr.isatty() else None)
-    if group is not None and not any(group in (group_of.name, group_of.kind) for group_of in job.groups):
-        there = sorted({group_of.kind or group_of.name for group_of in job.groups})
+    groups = [group_of for part in job.parts for group_of in part.groups]
+    if group is not None and not any(group in (group_of.name, group_of.kind) for group_of in groups):
+        there = sorted({group_of.kind or group_of.name for group_of in groups})
         return refuse(say("job.no_group", group=group, there=there[:_LISTED]), USAGE)
     if step is not None and step not in job.steps:
         return refuse(say("job.no_step", step=step, there=job.steps[:_LISTED]), USAGE)

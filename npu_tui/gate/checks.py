@@ -218,11 +218,20 @@ def job_checks(job: Job, limits: dict[str, Most], allowed_loss: float = 0.0) -> 
     Nor do any where a rank is not there in full: whom the others wait for cannot be told without it.
     """
     lost = [loss for loss in job_losses(job) if loss.share > allowed_loss]
-    checks = [_checked(job, measure, share, time) for measure, (share, time) in limits.items()]
+    checks = [_worst(job, measure, share, time) for measure, (share, time) in limits.items()]
     if lost:
         why = words(max(lost, key=lambda loss: loss.share).why)
         checks = [Check("limit", measure, "not_measured", text=why) for measure in limits]
     return checks
+
+
+def _worst(job: Job, measure: str, share: float | None, time: float | None) -> Check:
+    """The check of the role that fails it the most; that of the job where it has no several."""
+    checks = [_checked(part, measure, share, time) for part in job.parts]
+    measured = [check for check in checks if check.status != "not_measured"]
+    return (
+        max(measured, key=lambda check: (check.value_us or 0.0) / (check.allowed_us or 1.0)) if measured else checks[0]
+    )
 
 
 def _checked(job: Job, measure: str, share: float | None, time: float | None) -> Check:
@@ -237,6 +246,7 @@ def _checked(job: Job, measure: str, share: float | None, time: float | None) ->
     most = time if share is None else share * length
     status = _PASSES[most is not None and value <= most]
     text = say("gate.job.rank", rank=rank)
+    text = text if job.role is None else say("job.of_role", role=job.role, what=text)
     return Check("limit", measure, status, round(value, 3), most, value / length, share, text=text)
 
 

@@ -19,6 +19,7 @@ from npu_tui.jobs.meetings import Meetings, Unpaired, meetings
 from npu_tui.jobs.model import KINETO, SAME_BOOT, CallTable, Layout, RankProfile, call_table, is_message, step_order
 from npu_tui.jobs.peers import placed
 from npu_tui.jobs.pipeline import Pipelines, Staged, pipelines_of
+from npu_tui.jobs.role_steps import apart
 from npu_tui.jobs.roles import Roles, roles_of
 from npu_tui.jobs.slowness import (
     ByStep,
@@ -103,11 +104,17 @@ class Job:
     def narrowed(self, group: str | None, step: str | None) -> Job:
         """This job with only that group and step."""
         if len(self.parts) > 1:
-            return Job(self.path, self.ranks, self.broken, None, [part.narrowed(group, step) for part in self.parts])
+            parts = [part.narrowed(group, step) for part in self.parts]
+            ranks = [profile for part in parts for profile in part.ranks]
+            return Job(self.path, [apart(profile) for profile in ranks], self.broken, None, parts)
         ranks = self.ranks
         if step is not None:
             ranks = [
-                replace(profile, steps=tuple(step_time for step_time in profile.steps if step_time.step == step))
+                replace(
+                    profile,
+                    steps=tuple(step_time for step_time in profile.steps if step_time.step == step),
+                    stints=tuple(stint for stint in profile.stints if stint.step == step),
+                )
                 for profile in ranks
             ]
         return Job(self.path, ranks, self.broken, Only(group, step))

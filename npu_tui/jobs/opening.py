@@ -15,6 +15,7 @@ from npu_tui.jobs.role_steps import apart, named_hosts, steps_joined
 from npu_tui.load.companions import Companions
 from npu_tui.load.errors import InputError, walled
 from npu_tui.load.find import Source, cluster_folder, find_sources, sources_below, unparsed_in
+from npu_tui.load.raw import is_raw
 from npu_tui.load.roles import RolePlaces, empty_roles, holds_roles
 from npu_tui.trace.message import Message, message
 
@@ -59,6 +60,9 @@ _PROBED = 16 << 20
 UNKNOWN = -1
 """Stands for the rank of a profile that does not tell it."""
 
+_OF_THE_ENGINE = "async_llm"
+"""In the name of a trace of PyTorch that holds the host side of an engine only, beside those of its ranks."""
+
 Progress = Callable[[int, int], None]
 """Told how many ranks of how many are read."""
 
@@ -85,6 +89,8 @@ def open_job(
 
         return cluster_job(folder)
     sources = find_sources(path)
+    ignored = [source for source in sources if _OF_THE_ENGINE in source.path.name] if len(sources) > 1 else []
+    sources = [source for source in sources if source not in ignored] or sources
     if traces is None:
         traces = reads_traces(sources)
     ranks: list[RankProfile] = []
@@ -105,11 +111,12 @@ def open_job(
     if not ranks:
         raise broken[0][1]
     unread = [message("job.broken", path=str(source.opened), why=error.message) for source, error in broken]
+    unread += [message("job.of_engine", path=str(source.path)) for source in ignored]
     if (unparsed := unparsed_in(path, sources)) is not None:
         unread.append(unparsed)
     if path.is_dir() and holds_roles(path):
         used = [source.path for source in sources]
-        unread += [message("job.role.empty", path=role) for role in empty_roles(path, used)]
+        unread += [message("job.role.empty", path=role) for role in empty_roles(path, used) if not is_raw(Path(role))]
     return job_of(path, ranks, unread)
 
 

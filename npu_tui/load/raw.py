@@ -42,6 +42,14 @@ def writer_of(folder: Path) -> Writer | None:
     return None
 
 
+def is_raw(folder: Path) -> bool:
+    """Whether ``folder``, or one in it, holds raw data; not where it cannot be read."""
+    try:
+        return any(writer_of(place) is not None for place in (folder, *folder.iterdir()) if place.is_dir())
+    except OSError:
+        return False
+
+
 def refusal(path: Path, profiles: Sequence[tuple[Path, Writer]]) -> Message:
     """What is said of ``path``, which is one of ``profiles`` or holds them, with the command that parses them."""
     places: dict[Writer, dict[Path, list[Path]]] = {}

@@ -12,6 +12,7 @@ from npu_tui.jobs import tables
 from npu_tui.jobs.expert_tables import EXPERT_LAYERS, EXPERT_RANKS
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.role_tables import ROLE_STEPS, ROLES
+from npu_tui.load.roles import replica_of
 from npu_tui.output.document import Block, Cell, Code, Document, Finding, Findings, Heading, Items, Paragraph, Table
 from npu_tui.output.experts_report import experts_part
 from npu_tui.output.job_report import ClockRow, JobReport, RankRow
@@ -65,7 +66,8 @@ def _about(report: JobReport) -> str:
     count, hosts = len(report.rank_table), len({host.id for host in report.hosts})
     ranks = say("job.on_hosts", ranks=count, hosts=hosts) if hosts else say("job.no_hosts", ranks=count)
     if report.roles:
-        ranks = say("job.head.roles", roles=len(report.roles), ranks=ranks)
+        named = {replica_of(row.role)[0] for row in report.rank_table if row.role}
+        ranks = say("job.head.roles", roles=max(len(named), len(report.roles)), ranks=ranks)
     return say("job.head", ranks=ranks, traces=report.source.traces, steps=steps)
 
 
@@ -80,8 +82,17 @@ def _finding(report: JobReport, number: int, row: Record) -> Finding:
 
 def _roles(report: JobReport) -> Iterator[Table]:
     """The roles, and every one in every step."""
-    yield rendered(ROLES, report.roles)
+    yield rendered(ROLES, report.roles, waits_for=_waits_for, waited=_waited)
     yield rendered(ROLE_STEPS, report.role_steps)
+
+
+def _waits_for(row: Record) -> Cell:
+    """The role that is waited for; nothing where none is, which is no more unknown than the cards are."""
+    return Cell(row.waits_for or ("" if row.waits_us is not None else say("report.unknown")), name=bool(row.waits_for))
+
+
+def _waited(row: Record) -> Cell:
+    return time_cell(row.waited_us) if row.waits_for or row.waits_us is None else Cell("")
 
 
 def _rank_cell(row: Record) -> Cell:

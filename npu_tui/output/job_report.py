@@ -202,9 +202,16 @@ def _not_checked_of_roles(job: Job) -> list[Message]:
 
 
 def _clock_of_roles(job: Job) -> list[Message]:
-    """That only their system clocks tie the hosts of roles, where that is so."""
-    hosts = len(job.hosts)
-    return [message("job.roles.system", hosts=hosts)] if job.roles is not None and job.roles.clock == "system" else []
+    """Roles that nothing tells the times of, and that only their system clocks tie hosts, where that is so."""
+    if job.roles is None:
+        return []
+    timed = {span.place for span in job.roles.spans}
+    bare = [part.role for part in job.parts if part.role is not None and part.role not in timed]
+    known = [host for host in job.hosts if host.known]
+    reasons = [message("job.roles.untimed", roles=bare[:8])] if bare and len(job.parts) > 1 else []
+    if job.roles.clock == "system":
+        reasons.append(message("job.roles.system", hosts=len(known)) if known else message("job.roles.no_hosts"))
+    return reasons
 
 
 def not_checked(job: Job) -> list[Message]:

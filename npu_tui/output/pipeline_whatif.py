@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from npu_tui.analysis.what_if import UnknownChangeError
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.pipeline import Change, Pipelines, micro_batches, stage_as_others, stages_even
-from npu_tui.output.role_whatif import role_remedies, role_whatif
+from npu_tui.output.role_whatif import is_of_roles, role_remedies, role_whatif
 from npu_tui.output.whatif import SCHEMA_VERSION, Remedies, Row, WhatIf
 from npu_tui.profile.table import us
 from npu_tui.trace.message import message
@@ -24,7 +24,7 @@ def job_whatif(job: Job, texts: Sequence[str]) -> WhatIf:
     roles. Raises ``UnknownChangeError`` for a text that means nothing here, and what ``role_whatif`` does.
     """
     runs = job.pipelines
-    if not runs.runs:
+    if not runs.runs or (job.roles is not None and texts and all(map(is_of_roles, texts))):
         return role_whatif(job, texts)
     asked = [_asked(runs, text) for text in texts]
     count, step, total = runs.count, _step(job, runs), runs.total()

@@ -21,6 +21,12 @@ Less = dict[RoleSpan, float]
 """By how many ns stints get shorter."""
 
 
+def is_of_roles(text: str) -> bool:
+    """Whether ``text`` is a change of roles."""
+    words = " ".join(text.split())
+    return bool(_TAIL.fullmatch(words) or _ROLE.fullmatch(words))
+
+
 def roles_in(job: Job) -> Roles:
     """The roles of ``job``. Raises ``InputError`` where it has none: there is nothing to replay."""
     if job.roles is None:

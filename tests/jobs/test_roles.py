@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 from pathlib import Path
@@ -99,6 +100,50 @@ def test_sql_tells_the_role(made: Path, capsys: pytest.CaptureFixture[str]):
     assert "actor_update,2" in capsys.readouterr().out
     assert main(["query", str(made), "select role, count(*) n from kernels group by role order by role"]) == 0
     assert "actor_update,96" in capsys.readouterr().out
+
+
+def test_raw_profiles_hosts_of_engines_and_roles_without_times_are_lines(made: Path, tmp_path: Path):
+    shutil.copytree(made / "1", tmp_path / "p")
+    for profile in (tmp_path / "p" / "rollout_generate").iterdir():
+        shutil.rmtree(profile / "ASCEND_PROFILER_OUTPUT")
+        (profile / "FRAMEWORK").mkdir()
+    for profile in (tmp_path / "p" / "ref_compute_log_prob").iterdir():
+        output = profile / "ASCEND_PROFILER_OUTPUT"
+        (output / "trace_view.json").unlink()
+        (output / "step_trace_time.csv").write_text("Device_id,Step,Computing,Free\n0,,7200000,800000\n")
+    engine = tmp_path / "p" / "actor_update" / "engine_ascend_pt"
+    engine.mkdir()
+    (engine / "node_async_llm.17.pt.trace.json").write_text("[]")
+    report = job_report(open_job(tmp_path / "p"))
+    text = "\n".join(report.not_checked)
+    assert "2 raw profiles" in text
+    assert "no profile of this role" not in text
+    assert "async_llm), which is no rank" in text
+    assert "ref_compute_log_prob: nothing tells when it worked" in text
+    assert len(report.rank_table) == 6
+    assert [row.role for row in report.roles] == ["actor_compute_log_prob", "actor_update"]
+
+
+def test_traces_of_pytorch_as_verl_names_them(tmp_path: Path):
+    for role in ("actor_update", "actor_compute_log_prob"):
+        (tmp_path / role).mkdir()
+        for rank in (0, 1):
+            kernel = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 5.0, "dur": 9e5}
+            document = {"distributedInfo": {"rank": rank, "world_size": 2}, "deviceProperties": [{"id": 0}],
+                        "baseTimeNanoseconds": 10**18, "traceEvents": [kernel]}  # fmt: skip
+            with gzip.open(tmp_path / role / f"prof_rank-{rank}_031847.json.gz", "wt") as file:
+                json.dump(document, file)
+    report = job_report(open_job(tmp_path))
+    assert pairs(report) == {(role, rank) for role in ("actor_update", "actor_compute_log_prob") for rank in (0, 1)}
+    assert [row.works_us for row in report.roles] == [9e5, 9e5]
+
+
+def test_a_gate_and_a_step_of_roles(made: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["check", str(made), "--max-rank-wait", "50%"]) == 0
+    assert "actor_update" in capsys.readouterr().out
+    assert main(["ranks", str(made), "--step", "2", "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {row["step"] for row in found["role_steps"]} == {row["step"] for row in found["heat"]} == {"2"}
 
 
 def test_folders_of_other_things_are_no_roles(made: Path, tmp_path: Path):
