@@ -116,6 +116,9 @@ def _compare_jobs(parser: Parser, options: argparse.Namespace, form: str, failin
 
     Raises ``InputError`` where one of them cannot be read, or holds several jobs; ``OSError`` of what is written.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
+    from npu_tui.cli.explore import explore, on_terminal
     from npu_tui.jobs.against import JobComparison
     from npu_tui.jobs.opening import is_kept, open_steps
     from npu_tui.load.errors import InputError
@@ -132,7 +135,10 @@ def _compare_jobs(parser: Parser, options: argparse.Namespace, form: str, failin
     for path in paths:
         if not is_kept(path):
             refuse_several(path)
-    base, new = map(open_steps, paths)
+    if (options.format, options.output, options.fail_on) == (None, None, None) and on_terminal():
+        return explore(paths[1:], parser, options, not options.no_cache, base=paths[0])
+    with ThreadPoolExecutor(2) as both:  # Parquet is read without the lock of the interpreter
+        base, new = both.map(open_steps, paths)
     compared = JobComparison(base, new, tolerance.step, tolerance.computing, allowed_loss(parser, options))
     if not compared.is_comparable:
         raise InputError(message("against.no_steps", base=str(paths[0]), new=str(paths[1])))

@@ -76,11 +76,13 @@ def explore(
     cached: bool = True,
     compare: Callable[[Sequence[Profile]], Comparison] | None = None,
     chosen: bool = False,
+    base: Path | None = None,
 ) -> int:
     """The explorer on ``paths``, one below the other, or their reports where stdout is no terminal.
 
     ``options`` say how to draw and where. With ``compare`` the second of two is held against the first. Where several
-    lie at the one path, they are listed if a profile is to be ``chosen`` or if they are no ranks of one job.
+    lie at the one path, they are listed if a profile is to be ``chosen`` or if they are no ranks of one job. The job at
+    the one path is held against that at ``base``.
     """
     if sys.stdout.isatty():
         gc.disable()  # until the trace is there: a collection during imports walks what stays
@@ -136,7 +138,7 @@ def explore(
         def overview(path: Path) -> JobScreen:
             from npu_tui.tui.job_screen import JobScreen  # only who opens a job needs it
 
-            return JobScreen(path, terminal, getattr(options, "traces", None), cached)
+            return JobScreen(path, terminal, getattr(options, "traces", None), cached, base)
 
         picker = None
         if chosen:

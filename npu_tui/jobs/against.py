@@ -282,6 +282,15 @@ class JobComparison:
             rows.append(RankChange(role, *numbers, of_rank, next(times), next(times), verdict, alone))
         return sorted(rows, key=lambda row: (row.role or "", row.rank))
 
+    @once
+    def by_step(self) -> F64:
+        """How much more the work of each rank of the new job is in each step than in the mean one of the base, ns."""
+        base, new = self._rows
+        more = np.full(self.times[1]["work"].shape, np.nan)
+        if self.pairing.pairs:
+            more[new] = self.times[1]["work"][new] - self._means[0]["work"][base][:, None]
+        return more
+
     def _moves(self, name: str, base: I64, new: I64, stage: I64) -> _Moves:
         """How ``name`` changed of each pair, held against the noise over steps and over ranks."""
         before, after = self._means[0][name][base], self._means[1][name][new]

@@ -84,7 +84,6 @@ STAGES = table(
     "base=before new=after delta verdict "
     + " ".join(f"{name}_base? {name}_new? {name}_delta?" for name in _TOLD),
     page=_STAGE_COLUMNS,
-    panel=_STAGE_COLUMNS,
     row="ComparedStage",
     about="""The ranks of a stage, means a step. ``base`` and ``new`` are work: computing and idle time.
 
@@ -122,7 +121,8 @@ RANKS = table(
     json="role? rank base_rank stage=pp_stage? base=before new=after delta computing_delta free_delta exposed_delta "
     "wait_delta? step_delta verdict alone",
     page=_RANK_COLUMNS,
-    panel=_RANK_COLUMNS,
+    panel="role rank base_rank pp_stage verdict work_delta=delta work_base=before work_new=after computing_delta "
+    "free_delta exposed_delta step_delta",
     row="ComparedRank",
     about="""A rank against the ``base_rank`` with the same work, a step. ``delta_us`` is computing and idle time.
 

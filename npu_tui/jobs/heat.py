@@ -13,11 +13,12 @@ from typing import Literal, get_args
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.columns import F64
 from npu_tui.jobs.expert_loads import excess_of
 from npu_tui.jobs.job import Job
 
-Metric = Literal["own", "cost", "late", "waits", "computing", "exposed", "free", "experts"]
+Metric = Literal["own", "cost", "late", "waits", "computing", "exposed", "free", "experts", "change"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
 Axis = Literal["step", "collective", "time", "pipeline", "role", "layer"]
 AXES: tuple[Axis, ...] = ("step", "collective", "time", "pipeline", "role")
@@ -83,10 +84,11 @@ class HeatRow(Struct, frozen=True):
 
 
 class HeatSource:
-    """All arrivals of ``job`` in columns, from which heat maps are made."""
+    """All arrivals of ``job`` in columns, from which heat maps are made; ``compared`` holds it against another job."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, compared: JobComparison | None = None) -> None:
         self._job = job
+        self._compared = compared
         blamed = job.blamed
         self.ranks = blamed.ranks if len(blamed) else tuple(profile.rank for profile in job.ranks)
         """The ranks on disk, then those that only the others saw."""
@@ -130,6 +132,8 @@ class HeatSource:
         """
         if metric == "experts":
             return self._by_layers()
+        if metric == "change":
+            return self._changed()
         if metric in _OF_STEPS:
             return self._told_by_steps(metric)
         chosen = [
@@ -195,6 +199,19 @@ class HeatSource:
         values[: len(self._job.ranks)] = excess_of(self._job, balance) / max(len(self._job.steps), 1)
         return Heat("experts", "layer", self.ranks, tuple(columns), values, self.step_length)
 
+    def _changed(self) -> Heat:
+        """How much more the work of each rank is in a step than in the mean one of the other job."""
+        values, columns = np.full((len(self.ranks), 0), np.nan), []
+        if self._compared is not None:
+            by_step = self._compared.by_step
+            values = np.full((len(self.ranks), by_step.shape[1]), np.nan)
+            values[: len(by_step)] = by_step
+            columns = [self._step_column(step) for step in self._compared.times[1].steps]
+        return Heat("change", "step", self.ranks, tuple(columns), values, self.step_length)
+
+    def _step_column(self, step: str) -> Column:
+        return Column(step, step, tuple(n for n, step_of in enumerate(self._steps) if step_of == step))
+
     def _told_by_steps(self, metric: Metric) -> Heat:
         """How much more each rank has in a step than the rank with the least."""
         steps = [
@@ -209,9 +226,7 @@ class HeatSource:
                 values[row, place[step_time.step]] = getattr(step_time, metric)
         with np.errstate(invalid="ignore"):
             least = np.fmin.reduce(values, axis=0) if len(values) else np.zeros(0)
-        columns = []
-        for step in steps:
-            columns.append(Column(step, step, tuple(n for n, step_of in enumerate(self._steps) if step_of == step)))
+        columns = map(self._step_column, steps)
         return Heat(metric, "step", self.ranks, tuple(columns), values - least, self.step_length)
 
 

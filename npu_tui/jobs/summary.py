@@ -220,7 +220,8 @@ def _read(paths: list[Path]) -> pl.DataFrame:
 
     Raises ``ValueError`` where their columns are those of another version, or unpack to far more than a rank holds.
     """
-    if any(values_in(path) > _MOST_VALUES + _MOST_PER_BYTE * path.stat().st_size for path in paths):
+    before: list[bytes] = []
+    if any(values_in(path, before) > _MOST_VALUES + _MOST_PER_BYTE * path.stat().st_size for path in paths):
         raise ValueError
     frame = pl.read_parquet(paths).rechunk()
     if dict(frame.schema) != dict(pl.Schema(SCHEMA)):

@@ -77,10 +77,11 @@ def compared_jobs(compared: JobComparison, ignored: frozenset[str] = frozenset()
     """All of ``compared``, without the findings that are ``ignored``. It ``is_comparable``."""
     found = [change for change in job_changes(compared) if change.id not in ignored]
     step = judged(compared.step)
+    verdict, *rest = judged_lines(step, None)
     sides = [_side(job, times.steps, left) for job, times, left in
              zip(compared.jobs, compared.times, compared.left_out, strict=True)]  # fmt: skip
     return ComparedJobs(
-        base=sides[0], new=sides[1], verdict=[*judged_lines(step, None), *_led(compared, found)],
+        base=sides[0], new=sides[1], verdict=[verdict, *_led(compared, found), *rest],
         paired_by=compared.pairing.way, step=step, computing=judged(compared.computing),
         transfer=None if compared.transfers is None else judged(compared.transfers),
         parts=PARTS.records(compared), stages=STAGES.records(compared), ranks=RANKS.records(compared),
@@ -126,7 +127,7 @@ def compared_jobs_document(found: ComparedJobs) -> Document:
     """What ``found`` says."""
     verdict, *rest = found.verdict
     sides = [_about(name, side) for name, side in (("base", found.base), ("new", found.new))]
-    lines = [*rest[-1:], *[*judged_lines(found.step, found.computing)][1:]]
+    lines = [rest[0], *[*judged_lines(found.step, found.computing)][1:]]
     blocks: list[Block] = [Paragraph(tuple(sides), "faint"), Paragraph(tuple(lines))]
     blocks += [rendered(PARTS, found.parts, change=lambda row: change_cell(row.delta_us))] if found.parts else []
     if found.findings:

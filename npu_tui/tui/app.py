@@ -425,7 +425,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
     def _explore(self, session: Session) -> None:
         """Explore ``session``, from where the user is if there is less of it on screen."""
         if self._main is None:
-            chosen = self._picker is not None
+            chosen = self._picker is not None or self._job is not None
             self._main = MainScreen(session, self.terminal, self._start, self._notes, self._seen, chosen)
             self.push_screen(self._main)
         else:

@@ -169,6 +169,7 @@ COMPARED_KEYS = {"changes": "F"}
 """The tabs that only a comparison has; they stand before the others."""
 
 JOB_KEYS = {
+    "job_changes": "0",
     "job_ranks": "1",
     "job_collectives": "2",
     "job_links": "3",

@@ -47,7 +47,7 @@ from npu_tui.view.passes import draw_passes
 FIELD_FROM = 64
 """From more ranks than these on a field of hosts shows all of them at once."""
 
-_ALARMING = ("own", "cost", "experts")
+_ALARMING = ("own", "cost", "experts", "change")
 """Metrics of which a rank is to blame for its own values."""
 _DIGITS = 3
 _MOST_PARTS = 16
@@ -431,11 +431,15 @@ class JobHead(HeadLines):
             facts.append(say("ranks.fact.cluster" if cluster else "ranks.fact.no_traces"))
         titles = {"pipeline": "pipeline.title", "role": "roles.title"}
         right = say(titles.get(view.axis, f"ranks.metric.{view.metric}"))
-        title = say("ranks.title")
+        changes = view.whole.changes
+        title = say("ranks.title" if changes is None else "compared.title")
         room = width - cell_count(title) - 2
         while facts and sum(cell_count(fact) + 2 for fact in facts) + 12 > room:
             facts.pop()
-        path = shortened(self._path, max(room - sum(cell_count(fact) + 2 for fact in facts), 8), ahead=True)
+        shown = self._path
+        if changes is not None:
+            shown = f"{printable(profile_name(changes.base.path))} → {shown}"
+        path = shortened(shown, max(room - sum(cell_count(fact) + 2 for fact in facts), 8), ahead=True)
         line = Text.assemble((f"{title}  ", "bold"), (path, ""), no_wrap=True, end="")
         for fact in facts:
             line.append(f"  {fact}", "dim")
@@ -447,6 +451,13 @@ class JobHead(HeadLines):
     @staticmethod
     def _verdict(view: Overview, width: int, detailed: bool) -> list[Text]:
         """The dearest finding, red where it is a large share of the job, on two lines if it must be; below it why."""
+        if (changes := view.whole.changes) is not None:
+            slower = changes.step.verdict == "slower"
+            lines = [*changes.verdict, *(row.detail for row in changes.findings[:1] if detailed)]
+            styles = [f"bold {ALERT}" if slower else "bold", "bold", "dim"]
+            return [
+                Text(printable(line), style, no_wrap=True, end="") for line, style in zip(lines, styles, strict=False)
+            ]
         found = view.report.findings
         told = bool(found) and found[0].severity != "info"
         style = f"bold {ALERT}" if told and found[0].severity == "high" else "bold"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.findings import JobFinding, job_findings
 from npu_tui.jobs.heat import AXES, METRICS, Axis, Heat, HeatRow, HeatSource, Metric, heat_rows, telling_metric
 from npu_tui.jobs.job import Job
+from npu_tui.output.job_compare import compared_jobs
 from npu_tui.output.job_report import JobReport, job_report
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
@@ -27,15 +29,20 @@ class Scope(Struct, frozen=True):
 
 
 class Examined:
-    """Everything about ``job`` that takes long, computed when it is made: a thread makes it."""
+    """Everything about ``job`` that takes long, computed when it is made: a thread makes it.
 
-    def __init__(self, job: Job) -> None:
+    ``compared`` is what became of the job since another one, ``changes`` says it.
+    """
+
+    def __init__(self, job: Job, compared: JobComparison | None = None) -> None:
         self.job = job
+        self.compared = compared
+        self.changes = None if compared is None else compared_jobs(compared)
         self.findings: list[JobFinding] = job_findings(job)
         self.report: JobReport = job_report(job)
         self.parts: list[Examined] = [Examined(part) for part in job.parts] if len(job.parts) > 1 else [self]
         """The jobs of its roles; itself where it has no several."""
-        self.source = HeatSource(job)
+        self.source = HeatSource(job, compared)
         self.rows = {row.rank: row for row in self.report.rank_table}
         self.clocks = {row.rank: row for row in self.report.clock}
 
@@ -59,6 +66,8 @@ class Overview:
         self._who: tuple[str, int] | None = None
         first = next((finding for finding in examined.findings[:1] if finding.severity != "info"), None)
         self.metric: Metric = "own" if first is None else telling_metric(first.id, first.ranks, examined.rows)
+        if examined.compared is not None and len(examined.parts) == 1:
+            self.metric = "change"
         self.chosen = False
         """Whether the user has chosen the metric or the axis."""
         self.axis: Axis = self._first_axis()

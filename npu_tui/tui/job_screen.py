@@ -13,14 +13,16 @@ from textual import work
 from textual.message import Message
 from textual.worker import get_current_worker
 
+from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.blame import Blamed
 from npu_tui.jobs.model import CLUSTER
-from npu_tui.jobs.opening import Progress, is_kept, open_job, reads_traces
+from npu_tui.jobs.opening import Progress, is_kept, open_job, open_steps, reads_traces
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import find_sources
 from npu_tui.load.load import Opening, opening_of
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
+from npu_tui.trace.message import message as text
 from npu_tui.trace.text import printable
 from npu_tui.tui.commands import BY_ID, JOB_KEYS, Where
 from npu_tui.tui.footer import Place
@@ -32,7 +34,7 @@ from npu_tui.tui.panel import Panel
 from npu_tui.tui.panel_screen import PanelScreen
 from npu_tui.tui.prompt import Kind
 from npu_tui.tui.prompts import command_called, nearest_command
-from npu_tui.tui.ranks import against, ranks_session
+from npu_tui.tui.ranks import against, compared_session, of_sides, ranks_session
 from npu_tui.tui.session import Session
 from npu_tui.tui.sheets import Focus
 from npu_tui.tui.tabs.table import Row
@@ -85,6 +87,15 @@ def examined_jobs(
         yield Examined(open_job(path, traces)), True
 
 
+def compared_job(base: Path, path: Path, progress: Progress) -> Examined:
+    """The job at ``path`` against that at ``base``, by the files beside the traces. Raises ``InputError``."""
+    before, job = open_steps(base, progress), open_steps(path, progress)
+    compared = JobComparison(before, job)
+    if not compared.is_comparable:
+        raise InputError(text("against.no_steps", base=str(base), new=str(path)))
+    return Examined(job, compared)
+
+
 _MOST_STACKED = 16
 """Timelines that are opened together at most."""
 
@@ -130,11 +141,20 @@ class JobScreen(PanelScreen[JobMap]):
             super().__init__()
 
     def __init__(
-        self, path: Path, terminal: Terminal | None = None, traces: bool | None = None, cached: bool = True
+        self,
+        path: Path,
+        terminal: Terminal | None = None,
+        traces: bool | None = None,
+        cached: bool = True,
+        base: Path | None = None,
     ) -> None:
-        """With ``traces`` every trace is read after the first picture; with ``cached`` parsed copies are used."""
+        """With ``traces`` every trace is read after the first picture; with ``cached`` parsed copies are used.
+
+        With ``base`` the job is held against the one there.
+        """
         super().__init__(JobMap(terminal or Terminal()), JobPanel())
         self._path = path
+        self._base = base
         self._traces = traces
         self.head = JobHead(str(path))
         self.view: Overview | None = None
@@ -166,6 +186,9 @@ class JobScreen(PanelScreen[JobMap]):
                 self.call_later(self._show_progress, done, count)
 
         try:
+            if self._base is not None:
+                self.post_message(self.Ready(compared_job(self._base, self._path, told), True))
+                return
             for examined, whole in examined_jobs(self._path, self._traces, told, lambda: not worker.is_cancelled):
                 if not worker.is_cancelled:
                     self.post_message(self.Ready(examined, whole))
@@ -188,6 +211,8 @@ class JobScreen(PanelScreen[JobMap]):
         self.view = self.drawing.view = Overview(examined, whole)
         if before is not None:
             self._stay(before, self.view)
+        elif examined.compared is not None:
+            self.panel.tab = "job_changes"
         self._filled = None
         if self.is_attached:
             self._begin()
@@ -281,7 +306,7 @@ class JobScreen(PanelScreen[JobMap]):
     def say_again(self) -> None:
         """Say what is on screen again: the report of a job is written in one language."""
         if self.view is not None:
-            self.show(Examined(self.view.whole.job), self.is_whole)
+            self.show(Examined(self.view.whole.job, self.view.whole.compared), self.is_whole)
         self._line.show_keys()
 
     # --- into the timelines
@@ -294,7 +319,24 @@ class JobScreen(PanelScreen[JobMap]):
             return self.open_ranks(sorted(view.marked))
         if row is not None and row.kind == "alike":
             return self.mark()
-        return self.open_ranks([view.rank])
+        compared, who = view.whole.compared, (view.job.role, view.rank)
+        pair = [row for row in compared.ranks if (row.role, row.rank) == who] if compared is not None else []
+        return self.open_pair(pair[0].base_rank, view.rank, view.job.role) if pair else self.open_ranks([view.rank])
+
+    def open_pair(self, base: int, rank: int, role: str | None) -> str:
+        """Ask for the timelines of ``rank`` of ``role`` and of ``base`` in the other job, compared; says why not."""
+        compared = self.overview.whole.compared
+        paths = []
+        for job, number in zip(() if compared is None else compared.jobs, (base, rank), strict=False):
+            profile = next(row for row in job.ranks if (row.role or None, row.rank) == (role, number))
+            if not profile.has_trace:
+                return say("job.cluster") if profile.kind == CLUSTER else say("ranks.no_trace", ranks=[number])
+            if not profile.path.exists():
+                return say("ranks.elsewhere", ranks=[number], path=str(profile.path))
+            paths.append(profile.path)
+        openings = [opening_of(path, self._cached) for path in paths]
+        self.post_message(self.Entered(openings, partial(compared_session, of_sides)))
+        return ""
 
     def compare(self) -> str | None:
         """Hold the first rank, or the marked one, against the one under the cursor."""
@@ -404,6 +446,8 @@ class JobScreen(PanelScreen[JobMap]):
             return self._open_collective(row.collective)
         if row.scope is not None:
             return self._show_scope(row.scope)
+        if row.base is not None and row.rank is not None:
+            return self.open_pair(row.base, row.rank, row.role)
         if row.role is not None:
             view.show_role(row.role)
             self._arrange()
@@ -438,6 +482,8 @@ class JobScreen(PanelScreen[JobMap]):
     def yank_view(self) -> str:
         """Copy the command that opens this overview."""
         command = f"npu-tui {shlex.quote(str(self._path))}"
+        if self._base is not None:
+            command = f"npu-tui compare {shlex.join((str(self._base), str(self._path)))}"
         self.app.copy_to_clipboard(command)
         return say("ranks.copied.command", command=command)
 

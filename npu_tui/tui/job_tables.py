@@ -10,6 +10,7 @@ import numpy as np
 from msgspec.structs import asdict, replace
 from rich.text import Text
 
+from npu_tui.jobs.change_tables import RANKS as CHANGED_RANKS
 from npu_tui.jobs.expert_tables import EXPERT_LAYERS
 from npu_tui.jobs.role_tables import ROLES
 from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, FINDINGS, GROUPS, HOSTS, LINKS, RANKS
@@ -26,31 +27,42 @@ from npu_tui.tui.terminal.colours import ALERT
 _MOST = 300
 """Rows of a table at most: what comes after the first ones by their cost is reached by name."""
 
-RARE_TABS = ("job_roles", "job_experts")
+RARE_TABS = ("job_changes", "job_roles", "job_experts")
 """Tabs that are there only where they have rows."""
+
+_MOST_TOLD = 4
+"""Changes that are told above the ranks."""
 
 _SEVERE = {"high": f"bold {ALERT}", "medium": "bold", "low": "", "info": "dim"}
 
 
 class JobRow(Row, frozen=True):
-    """A row that leads to a rank, a collective, a scope or a role; ``finding`` is the number of the finding it is."""
+    """A row that leads to a rank, a collective, a scope or a role; ``finding`` is the number of the finding it is.
+
+    ``base`` is the rank of another job that ``rank`` is compared with.
+    """
 
     rank: int | None = None
     collective: int | None = None
     scope: Scope | None = None
     finding: int | None = None
     role: str | None = None
+    base: int | None = None
 
 
 def job_table(view: Overview, tab: str) -> Table:
     """The contents of ``tab``, one of ``JOB_KEYS``."""
-    return _TABS[tab][0](view)
+    return _changes(view) if tab == "job_changes" else _TABS[tab][0](view)
 
 
 def counts(view: Overview) -> dict[str, int]:
     """What stands after the name of every tab."""
     found = {tab: count(view.report if tab in _OF_WHOLE else view.examined.report) for tab, (_, count) in _TABS.items()}
-    return {tab: count for tab, count in found.items() if count or tab not in RARE_TABS}
+    found = {tab: count for tab, count in found.items() if count or tab not in RARE_TABS}
+    changes = view.whole.changes
+    if changes is None:
+        return found
+    return {"job_changes": sum(row.verdict in ("slower", "faster") for row in changes.ranks), **found}
 
 
 def _table(
@@ -102,6 +114,27 @@ def _ranks(view: Overview) -> Table:
         "last_share": lambda row, value: "" if value is None else f"{last[row]}/{count[row]}",
     }
     return _table(RANKS, sheet, rows, lambda row: {"rank": rank[row], "minor": row >= there}, cells, note)
+
+
+def _changes(view: Overview) -> Table:
+    """The ranks against those of the other job with the same work, the most changed first."""
+    compared, changes = view.whole.compared, view.whole.changes
+    if compared is None or changes is None:
+        return Table((), [], say("against.none"))
+    sheet = CHANGED_RANKS.make(compared)
+    names = ("rank", "base_rank", "role", "delta", "verdict")
+    rank, base, role, delta, verdict = (sheet.values(name) for name in names)
+    order = _in_scope(view, rank)
+    order.sort(key=lambda row: (verdict[row] not in ("slower", "faster"), -abs(delta[row]), rank[row]))
+    style = {"slower": f"bold {ALERT}", "faster": "bold"}
+    cells: dict[str, Cell] = {
+        "base_rank": lambda row, value: "" if value == rank[row] else str(value),
+        "verdict": lambda row, value: Text(say(f"compare.computing.{value}"), style.get(str(value), "")),
+    }
+    note = GAP.join([*(row.title for row in changes.findings[1:_MOST_TOLD]), say("against.work")])
+    return _table(
+        CHANGED_RANKS, sheet, order, lambda row: {"rank": rank[row], "base": base[row], "role": role[row]}, cells, note
+    )
 
 
 def _time(us: Value) -> str:

@@ -206,6 +206,11 @@ class Sides:
         )  # fmt: skip
 
 
+def of_sides(profiles: Sequence[Profile]) -> Comparison:
+    """The second of two profiles held against the first."""
+    return Comparison(Side(profiles[0]), Side(profiles[1]))
+
+
 def compared_session(compare: Callable[[Sequence[Profile]], Comparison], profiles: Sequence[Profile]) -> Session:
     """The session of two profiles, compared as ``compare`` says."""
     picture = Picture(compare(profiles))
@@ -266,7 +271,7 @@ def late_operation(session: Session, blamed: Blamed, rank: int) -> Selected | No
 
 def against(job: Job, ranks: Sequence[int], profiles: Sequence[Profile]) -> Session:
     """The second of two ranks held against the first."""
-    session = compared_session(lambda both: Comparison(Side(both[0]), Side(both[1])), profiles)
+    session = compared_session(of_sides, profiles)
     session.job = Timelines(job, ranks, profiles)
     return session
 

@@ -1,9 +1,9 @@
 """A job of many ranks from the files beside their traces: ``python tests/benchmarks/many_ranks.py [--ranks 1000]``.
 
 Writes what the profiler writes beside a trace (communication.json, communication_matrix.json, step_trace_time.csv,
-settings; about 50 kB a rank) for a job with one slow rank, and times ``npu-tui ranks``, ``summarize`` and ``ranks`` on
-the summaries, each in a process of its own, with peak memory and the ratios to the budgets (2 s and 1 GB for 1000
-ranks, 20 s for 10 000); then the processor time of every stage.
+settings; about 50 kB a rank) for a job with one slow rank, and times ``npu-tui ranks``, ``summarize``, ``ranks`` on
+the summaries and ``compare`` of them with themselves, each in a process of its own, with peak memory and the ratios to
+the budgets (2 s and 1 GB for 1000 ranks, 20 s for 10 000); then the processor time of every stage.
 """
 
 from __future__ import annotations
@@ -141,11 +141,13 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as name:
             folder, summaries = Path(name) / "job", Path(name) / "summaries"
             write_job(folder, world, options.steps, options.calls, slow=world // 2)
-            for command in (["ranks", folder], ["summarize", folder, "-o", summaries], ["ranks", summaries]):
+            commands = (["ranks", folder], ["summarize", folder, "-o", summaries], ["ranks", summaries],
+                        ["compare", summaries, summaries])  # fmt: skip
+            for command in commands:
                 seconds, processor, memory, output = timed_run([str(word) for word in command])
                 read = Path(command[1])
                 size = sum(file.stat().st_size for file in read.rglob("*") if file.is_file())
-                wall, most = BUDGETS.get(world, (None, None)) if command[0] == "ranks" else (None, None)
+                wall, most = BUDGETS.get(world, (None, None)) if command[0] != "summarize" else (None, None)
                 of_wall, of_memory = f"{seconds / wall:.2f}" if wall else "", f"{memory / most:.2f}" if most else ""
                 said = output.splitlines()[2 if command[0] == "ranks" else 0].replace(name, "")
                 taken = f"{seconds:.2f} s | {of_wall} | {processor:.2f} s | {memory / 1e6:.0f} MB | {of_memory}"
