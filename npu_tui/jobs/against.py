@@ -33,19 +33,20 @@ _FREEDOM = 6
 """Values that a spread rests on at least."""
 _MANY = 16
 """Ranks from which their spread tells what differs from run to run."""
+_NAMED = 8
+"""Ranks that a sentence names."""
 _RUNS = 0.0025
 """Share of its work by which a rank differs from one equal run to the next."""
 
 
-class StageChange(Struct, frozen=True):
-    """The ranks of one stage of one role, ``counts`` of the base and of the new job, against each other.
+class Change(Struct, frozen=True, kw_only=True):
+    """What became of some ranks of ``role`` and ``stage``: their ``TIMES`` in the base and in the new job, ns a step.
 
-    ``base`` and ``new`` are their means of ``TIMES``, ns a step; ``verdict`` is about their work.
+    ``verdict`` is about their work.
     """
 
     role: str | None
     stage: int | None
-    counts: tuple[int, int]
     base: dict[str, float]
     new: dict[str, float]
     verdict: Verdict
@@ -55,32 +56,18 @@ class StageChange(Struct, frozen=True):
         return self.new[name] - self.base[name]
 
 
-class RankChange(Struct, frozen=True):
-    """One rank of the new job against the ``base_rank`` with the same work: ``TIMES`` of both, ns a step.
+class StageChange(Change, frozen=True, kw_only=True):
+    """The mean of the ranks of a stage, ``counts`` of the base and of the new job."""
 
-    ``verdict`` is about their work; ``alone``: it changed otherwise than that of the rank's stage.
-    """
+    counts: tuple[int, int]
 
-    role: str | None
+
+class RankChange(Change, frozen=True, kw_only=True):
+    """One rank against the ``base_rank`` with the same work; ``alone``: it changed otherwise than its stage."""
+
     rank: int
     base_rank: int
-    stage: int | None
-    base: dict[str, float]
-    new: dict[str, float]
-    verdict: Verdict
     alone: bool = False
-
-    def delta(self, name: str) -> float:
-        """How much more it is, NaN where a side does not tell."""
-        return self.new[name] - self.base[name]
-
-
-class Bandwidth(Struct, frozen=True):
-    """What all links of a transport carried together, GB/s, on both sides."""
-
-    transport: str
-    base: float
-    new: float
 
 
 class JobComparison:
@@ -167,7 +154,7 @@ class JobComparison:
             return [message("against.divided", **counts), *reasons]
         for side, alone in (("base", pairing.base_only), ("new", pairing.new_only)):
             if alone:
-                reasons.append(message(f"against.only_{side}", count=len(alone), ranks=_named(alone)))
+                reasons.append(message(f"against.only_{side}", count=len(alone), ranks=[*alone[:_NAMED]]))
         for job, ranks, times in zip(self.jobs, self._ranks, self.times, strict=True):
             told = (~np.isnan(times["total"])).sum(axis=1).tolist()
             most: dict[str, int] = {}
@@ -178,7 +165,7 @@ class JobComparison:
             ]
             if fewer:
                 reasons.append(
-                    message("against.fewer_steps", count=len(fewer), ranks=_named(fewer), path=str(job.path))
+                    message("against.fewer_steps", count=len(fewer), ranks=fewer[:_NAMED], path=str(job.path))
                 )
         return reasons
 
@@ -239,8 +226,11 @@ class JobComparison:
 
     @once
     def _stage_of(self) -> tuple[list[Stage], list[Stage]]:
-        """Role and stage of every rank of both jobs."""
-        return stages_of(self.jobs[0]), stages_of(self.jobs[1])
+        """Role and stage of every rank of both jobs; a pair has that which either job tells."""
+        base, new = map(stages_of, self.jobs)
+        for before, after in self.pairing.pairs:
+            base[before] = new[after] = base[before] if new[after][1] is None else new[after]
+        return base, new
 
     @once
     def stages(self) -> list[StageChange]:
@@ -254,7 +244,8 @@ class JobComparison:
                 continue
             base, new = self._mean((at[0], at[1]))
             verdict = self._own("work", (at[0], at[1])).verdict
-            rows.append(StageChange(role, stage, (len(at[0]), len(at[1])), base, new, verdict))
+            counts = len(at[0]), len(at[1])
+            rows.append(StageChange(role=role, stage=stage, counts=counts, base=base, new=new, verdict=verdict))
         return rows
 
     # --- ranks
@@ -275,11 +266,15 @@ class JobComparison:
             verdict = _either(work, computing, k, self.work_tolerance)
             if verdict == "unsure" and work.by_peers and not work.alone[k]:
                 verdict = whole[role, of_rank]
-            times = ({name: float(of_all[row]) for name, of_all in means.items()}
-                     for means, row in zip(self._means, (before, after), strict=True))  # fmt: skip
-            numbers = self._ranks[1][after][1].rank, self._ranks[0][before][1].rank
-            alone = bool(work.alone[k] or computing.alone[k])
-            rows.append(RankChange(role, *numbers, of_rank, next(times), next(times), verdict, alone))
+            times = [{name: float(of_all[row]) for name, of_all in means.items()}
+                     for means, row in zip(self._means, (before, after), strict=True)]  # fmt: skip
+            rows.append(
+                RankChange(
+                    role=role, stage=of_rank, rank=self._ranks[1][after][1].rank,
+                    base_rank=self._ranks[0][before][1].rank, base=times[0], new=times[1], verdict=verdict,
+                    alone=bool(work.alone[k] or computing.alone[k]),
+                )
+            )  # fmt: skip
         return sorted(rows, key=lambda row: (row.role or "", row.rank))
 
     @once
@@ -337,8 +332,8 @@ class JobComparison:
         return _with_verdict(judged, verdict)
 
     @once
-    def bandwidths(self) -> list[Bandwidth]:
-        """The speed of every transport that both jobs tell: all bytes over all time."""
+    def bandwidths(self) -> list[tuple[str, float, float]]:
+        """The speed of every transport that both jobs tell, GB/s: all bytes over all time."""
         sums: list[dict[str, list[float]]] = [{}, {}]
         for ranks, of_job in zip(self._ranks, sums, strict=True):
             for _, profile in ranks:
@@ -347,7 +342,7 @@ class JobComparison:
                     row[0] += link.size_mb
                     row[1] += link.size_mb / link.speed
         return [
-            Bandwidth(name, size / time, sums[1][name][0] / sums[1][name][1])
+            (name, size / time, sums[1][name][0] / sums[1][name][1])
             for name, (size, time) in sorted(sums[0].items())
             if name in sums[1]
         ]
@@ -418,8 +413,3 @@ def _sigmas(count: int, more: float) -> float:
 
 def _with_verdict(judged: Judgement, verdict: Verdict) -> Judgement:
     return Judgement(judged.base, judged.new, judged.delta, judged.shift, judged.visible, verdict)
-
-
-def _named(ranks: tuple[int, ...] | list[int]) -> list[int]:
-    """Those of ``ranks`` that a sentence names."""
-    return list(ranks[:8])

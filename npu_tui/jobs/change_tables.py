@@ -134,8 +134,7 @@ RANKS = table(
 
 def links(compared: JobComparison) -> Sheet:
     """The speed of every transport."""
-    rows = [(row.transport, round(row.base, 6), round(row.new, 6)) for row in compared.bandwidths]
-    return from_tuples(rows, "transport base_gb_s new_gb_s", _OWN)
+    return from_tuples(compared.bandwidths, "transport base_gb_s new_gb_s", _OWN)
 
 
 LINKS = table(

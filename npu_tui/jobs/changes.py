@@ -110,9 +110,7 @@ def _change(
 
 def _network(compared: JobComparison) -> Iterator[JobChange]:
     """Transfers that take longer or shorter; without them exposed communication that no rank's work explains."""
-    told = [
-        message("against.speed", transport=row.transport, base=row.base, new=row.new) for row in compared.bandwidths
-    ]
+    told = [message("against.speed", transport=name, base=base, new=new) for name, base, new in compared.bandwidths]
     links = [message("against.speeds", speeds=told)] if told else []
     transfers = compared.transfers
     step = float(compared.step.base.mean())

@@ -87,7 +87,8 @@ def _keys(base: Job, new: Job) -> tuple[Way, list[list[Hashable]]]:
         return "place", exact
     numbers, stages = [_numbers(job) for job in (base, new)], [stages_of(job) for job in (base, new)]
     by_number = [dict(zip(*of_job, strict=True)) for of_job in zip(numbers, stages, strict=True)]
-    if all(by_number[0][rank] == by_number[1][rank] for rank in by_number[0].keys() & by_number[1].keys()):
+    same = ((by_number[0][rank], by_number[1][rank]) for rank in by_number[0].keys() & by_number[1].keys())
+    if all(before == after or None in (before[1], after[1]) for before, after in same):
         return "number", numbers
     return "place", [_counted(of_job) for of_job in stages]
 

@@ -103,6 +103,8 @@ def _led(compared: JobComparison, found: list[JobChange]) -> Iterator[str]:
     told = [change for change in found if change.id != "DIFF.RANKS"]
     if told:
         yield words(told[0].title)
+    elif not compared.ranks:
+        yield words(compared.losses[0])
     elif compared.step.verdict == "same":
         yield say("against.nothing", count=len(compared.ranks))
     else:

@@ -255,3 +255,13 @@ def test_damage_never_makes_a_slower_job_pass(tmp_path: Path):
                 checks = against_job_checks(JobComparison(*jobs))
                 assert any(check.status != "pass" for check in checks), (side, rank, end)
             file.write_bytes(data)
+
+
+def test_a_stage_that_one_job_tells_holds_for_both():
+    found = pair(_SLOW, 8, 1)
+    bare = Job(found.new.path, [msgspec.structs.replace(row, layout=None, groups={}) for row in found.new.ranks])
+    for compared in (JobComparison(found.base, bare), JobComparison(bare, found.base)):
+        assert compared.pairing.way == "number"
+        assert [row.stage for row in compared.ranks] == [0, 0, 0, 0, 1, 1, 1, 1]
+        assert [row.counts for row in compared.stages] == [(4, 4), (4, 4)]
+        assert [row.rank for row in compared.ranks if row.verdict in ("slower", "faster")] == [*found.ranks]
