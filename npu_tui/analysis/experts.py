@@ -8,7 +8,7 @@ Source: the operators of CANN (aclnnGroupedMatmulV4, aclnnMoeDistributeDispatch)
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -76,6 +76,42 @@ class ExpertPass(Struct, frozen=True, gc=False):
     fused: bool = False
     beside: int = 0
     idle: int = 0
+
+
+class LayerSum(Struct, frozen=True):
+    """The passes of one MoE layer added up, ns; ``tokens`` is their mean, ``dispatch`` and ``combine`` the exchanges.
+
+    None is unknown: without shapes, or where no exchange is recorded.
+    """
+
+    layer: int
+    passes: list[ExpertPass]
+    tokens: float | None
+    work: int
+    backward: int
+    dispatch: int | None
+    combine: int | None
+    fused: bool
+
+
+def layer_sums(passes: Iterable[ExpertPass]) -> list[LayerSum]:
+    """``passes`` by layer."""
+    layers: dict[int, list[ExpertPass]] = {}
+    for row in passes:
+        layers.setdefault(row.layer, []).append(row)
+    sums = []
+    for layer, rows in sorted(layers.items()):
+        tokens = [row.tokens for row in rows if row.tokens >= 0]
+        sent = [row.sent_end - row.sent_start for row in rows if row.sent_end >= 0]
+        back = [row.back_end - row.back_start for row in rows if row.back_end >= 0]
+        sums.append(
+            LayerSum(
+                layer, rows, sum(tokens) / len(tokens) if tokens else None, sum(row.work for row in rows),
+                sum(row.work for row in rows if row.backward), sum(sent) if sent else None,
+                sum(back) if back else None, any(row.fused for row in rows),
+            )
+        )  # fmt: skip
+    return sums
 
 
 class Pace(Struct, frozen=True):

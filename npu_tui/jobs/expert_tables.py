@@ -5,10 +5,9 @@ Times are means of a step in us, of the run where no steps are recorded.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from npu_tui.analysis.experts import ExpertPass
+from npu_tui.analysis.experts import layer_sums
 from npu_tui.jobs.expert_loads import layer_loads
 from npu_tui.profile.table import Column, Sheet, from_tuples, table
 
@@ -68,24 +67,11 @@ def expert_ranks(job: Job) -> Sheet:
     steps = max(len(job.steps), 1) * 1e3
     rows: list[tuple[Any, ...]] = []
     for profile in job.ranks:
-        layers: defaultdict[int, list[ExpertPass]] = defaultdict(list)
-        for each in profile.experts:
-            layers[each.layer].append(each)
-        for layer, passes in layers.items():
-            sent = [each.sent_end - each.sent_start for each in passes if each.sent_end >= 0]
-            back = [each.back_end - each.back_start for each in passes if each.back_end >= 0]
-            tokens = [each.tokens for each in passes if each.tokens >= 0]
-            times = (
-                sum(each.work for each in passes), sum(each.work for each in passes if each.backward),
-                sum(sent) if sent else None, sum(back) if back else None,
-            )  # fmt: skip
-            rows.append(
-                (
-                    layer, profile.rank, job.role, len(passes), round(sum(tokens) / len(tokens), 1) if tokens else None,
-                    *(None if time is None else round(time / steps, 3) for time in times),
-                    any(each.fused for each in passes),
-                )
-            )  # fmt: skip
+        for row in layer_sums(profile.experts):
+            times = (None if time is None else round(time / steps, 3)
+                     for time in (row.work, row.backward, row.dispatch, row.combine))  # fmt: skip
+            tokens = None if row.tokens is None else round(row.tokens, 1)
+            rows.append((row.layer, profile.rank, job.role, len(row.passes), tokens, *times, row.fused))
     rows.sort(key=lambda row: (row[0], -(row[5] or 0), row[1]))
     return from_tuples(rows, "layer rank role passes tokens work backward dispatch combine fused", _OWN)
 

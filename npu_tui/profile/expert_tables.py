@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 import numpy as np
 import numpy.typing as npt
 
@@ -16,6 +14,7 @@ from npu_tui.analysis.experts import (
     exchanging,
     expert_passes,
     has_experts,
+    layer_sums,
 )
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.profile.columns import rank_of
@@ -85,15 +84,11 @@ _OWN = {
 def experts(profile: Profile) -> Sheet:
     """The MoE layers of the part with the time of their expert products and of the exchanges around them."""
     window = profile.window
-    layers: defaultdict[int, list[ExpertPass]] = defaultdict(list)
-    for each in expert_layers_of(profile):
-        if window.start <= each.start < window.end:
-            layers[each.layer].append(each)
-    rows = sorted(layers.items())
+    rows = layer_sums(row for row in expert_layers_of(profile) if window.start <= row.start < window.end)
 
     def place(row: int) -> list[Span]:
-        longest = sorted(rows[row][1], key=lambda each: -each.work)
-        words = say("experts.layer", layer=rows[row][0])
+        longest = sorted(rows[row].passes, key=lambda each: -each.work)
+        words = say("experts.layer", layer=rows[row].layer)
         return [Span(each.start, each.end, words=words) for each in longest]
 
     return Sheet(
@@ -102,30 +97,14 @@ def experts(profile: Profile) -> Sheet:
             "rank": rank_of(profile),
             **attributes(
                 rows,
-                "",
+                "layer tokens work backward dispatch combine fused",
                 _OWN,
-                layer=lambda row: row[0],
-                passes=lambda row: len(row[1]),
-                tokens=lambda row: _mean([each.tokens for each in row[1] if each.tokens >= 0]),
-                work=lambda row: sum(each.work for each in row[1]),
-                backward=lambda row: sum(each.work for each in row[1] if each.backward),
-                dispatch=lambda row: _sum([each.sent_end - each.sent_start for each in row[1] if each.sent_end >= 0]),
-                combine=lambda row: _sum([each.back_end - each.back_start for each in row[1] if each.back_end >= 0]),
-                fused=lambda row: any(each.fused for each in row[1]),
+                passes=lambda row: len(row.passes),
             ),
         },
         place=place,
-        lengths=lambda row: np.array([each.work for each in rows[row][1]], np.int64),
+        lengths=lambda row: np.array([each.work for each in rows[row].passes], np.int64),
     )
-
-
-def _sum(times: list[int]) -> int | None:
-    """The sum of ``times``, None where no exchange is recorded."""
-    return sum(times) if times else None
-
-
-def _mean(values: list[int]) -> float | None:
-    return sum(values) / len(values) if values else None
 
 
 EXPERTS = table(
