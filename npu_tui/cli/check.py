@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from npu_tui.trace.message import Message
 
 PASSED, FAILED = 0, 1
+_LOG = "log:"
+"""How the value of ``--against`` begins where it names runs of a log."""
 _FEWEST_RUNS = 4
 
 
@@ -270,14 +273,14 @@ def _against(
 
 def _logged(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int | None:
     """How many runs of a log ``--against`` names; None where it names none."""
-    from npu_tui.gate.history import last_of
-
-    last = None if options.against is None else last_of(options.against)
-    if last is None and options.log is not None:
-        parser.error(say("gate.useless", option="--log", other="--against log:last-10"))
-    if last is not None and last < _FEWEST_RUNS:
+    if not (options.against or "").startswith(_LOG):
+        if options.log is not None:
+            parser.error(say("gate.useless", option="--log", other=f"--against {_LOG}last-10"))
+        return None
+    match = re.fullmatch(rf"{_LOG}last-(\d{{1,6}})", options.against)
+    if match is None or int(match[1]) < _FEWEST_RUNS:
         parser.error(say("gate.log.bad", text=options.against, fewest=_FEWEST_RUNS))
-    return last
+    return int(match[1])
 
 
 def _check_log(

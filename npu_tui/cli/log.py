@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import secrets
+import os
 import sys
 from datetime import datetime, timezone
 from pathlib import Path
@@ -51,7 +51,8 @@ def run_log(parser: Parser, options: argparse.Namespace) -> int:
         return _add(parser, options, folder)
     for option in ("path", "label", "when", "allow_damage"):
         if getattr(options, option) is not None:
-            parser.error(say("log.only_add", option=getattr(options, option) if option == "path" else f"--{option}"))
+            name = options.path if option == "path" else f"--{option.replace('_', '-')}"
+            parser.error(say("log.only_add", option=name))
     form = format_of(parser, options)
     from npu_tui.jobs.history import read_log
     from npu_tui.output.log_report import log_report
@@ -94,7 +95,7 @@ def _add(parser: Parser, options: argparse.Namespace, folder: Path) -> int:
     if run.label in same:
         print(say("log.there", label=run.label), file=sys.stderr)
         return DONE
-    file = folder / file_name(run, secrets.token_hex(4))
+    file = folder / file_name(run, os.urandom(4).hex())
     write_file(file, json_report(run))
     print(say("log.added", label=run.label, path=printable(str(file)), count=len(log.runs) + 1))
     if same:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -19,13 +18,6 @@ _FIELDS = {
     "step": "step_us", "computing": "computing_us", "exposed_communication": "exposed_us", "free": "free_us",
     "lost": "lost_us",
 }  # fmt: skip
-_AGAINST = re.compile(r"log:last-(\d{1,6})")
-
-
-def last_of(text: str) -> int | None:
-    """How many runs ``log:last-10`` names; None where ``text`` names a profile, 0 for a log in any other way."""
-    match = _AGAINST.fullmatch(text)
-    return int(match[1]) if match else 0 if text.startswith("log:") else None
 
 
 def log_checks(

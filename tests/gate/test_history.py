@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from npu_tui.cli.main import main
-from npu_tui.gate.history import last_of, log_checks
+from npu_tui.gate.history import log_checks
 from npu_tui.jobs.history import ENDING, Log, OfKind, Run, read_log
 from tests.histories import history
 from tests.jobs.test_history import FIXTURES, made, put
@@ -129,16 +129,6 @@ def test_damage_is_not_measured(tmp_path: Path) -> None:
     assert checks[0].status == "pass"
 
 
-def test_what_names_a_log() -> None:
-    assert [last_of(text) for text in ("log:last-10", "log:last", "log:x", "base", "./log:last-10")] == [
-        10,
-        0,
-        0,
-        None,
-        None,
-    ]
-
-
 def check(*words: str) -> int:
     """What ``check`` of a fixture ends with."""
     return main(["check", str(FIXTURES / "kineto"), *words])
@@ -146,7 +136,12 @@ def check(*words: str) -> int:
 
 def test_check_against_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = ["--log", str(tmp_path / "log")]
-    for words in (["--against", "log:last-3", *folder], ["--max-free", "90%", *folder]):
+    for words in (
+        ["--against", "log:last-3", *folder],
+        ["--against", "log:last", *folder],
+        ["--against", "log:last-10", "--step", "1", *folder],
+        ["--max-free", "90%", *folder],
+    ):
         with pytest.raises(SystemExit):
             check(*words)
     assert check("--against", "log:last-10", *folder) == 3
