@@ -65,7 +65,7 @@ class Recording(Struct, frozen=True):
 def recording_beside(source: Source) -> Recording | None:
     """The recording beside the profile, in its folders or in that of its job; None without any."""
     folder = source.folder
-    if folder is None or source.kind == "ftrace":
+    if folder is None or source.kind in ("ftrace", "memory", "service"):
         return None
     folder = folder.resolve()
     places = [folder, *(folder.parents[:2] if folder.name in OUTPUTS else ())]

@@ -65,10 +65,10 @@ def _matched(placed: CpuTime, recording: Recording) -> CpuTime:
     ambiguous: list[int] = []
     elsewhere: list[tuple[int, float]] = []
     for thread, process in sorted(wanted.items())[:_MOST_THREADS]:
-        named = [mapped for mapped in recording.threads if mapped.inside == thread]
+        named = [one for one in recording.threads if one.inside == thread]
         same = [one for one in named if inside.get(one.process) in (process, process >> 10)]
-        tasks = sorted({one.task for one in same or named}) or [thread]
-        tasks = [task for task in tasks if task in scheduling.tasks]
+        mapped = sorted({one.task for one in same or named if one.task in scheduling.tasks})
+        tasks = mapped or [thread] * (thread in scheduling.tasks)  # a converter may have mapped them already
         if not tasks:
             missing.append(thread)
             continue
