@@ -85,7 +85,8 @@ def level(times: F64) -> F64:
     apart = times[known] - usual[known, None]
     there = ~np.isnan(apart)
     some = there.any(axis=0)
-    return np.asarray(usual[known].mean() + np.where(there, apart, 0).sum(axis=0)[some] / there.sum(axis=0)[some])
+    more = np.where(there, apart, 0).sum(axis=0)[some] / there.sum(axis=0)[some]
+    return np.asarray(usual[known].mean() + more - more.mean())  # their mean is that of the ranks
 
 
 def spans(job: Job, steps: list[str]) -> F64:

@@ -354,7 +354,7 @@ def whatif_tool(session: Session, call: Call, given: WhatIf) -> Answer:
 
 
 def compare_tool(session: Session, call: Call, given: Compare) -> Answer:
-    """A profile against a base."""
+    """A profile or a job against a base."""
     from npu_tui.output.compare_document import verdicts
     from npu_tui.output.compare_report import compared
 
@@ -366,6 +366,16 @@ def compare_tool(session: Session, call: Call, given: Compare) -> Answer:
 
         data = new.kept(("compared", base.place, base.stamp), partial(compared_memory, memory[0], memory[1]))
         return _document(plain(data), data.verdict, listed(given.fields), [], again)
+    if all(side.profile is None and side.snapshot is None for side in (base, new)):
+        from npu_tui.jobs.against import JobComparison
+        from npu_tui.output.job_compare import compared_jobs
+
+        both = JobComparison(base.job, new.job)
+        if not both.is_comparable:
+            raise Refusal(message("against.no_steps", base=base.name, new=new.name))
+        jobs = new.kept(("compared", base.place, base.stamp), partial(compared_jobs, both))
+        follow = [Next("explain", {"id": row.id}) for row in jobs.findings[:1]]
+        return _document(plain(jobs), jobs.verdict[:2], listed(given.fields), follow, again)
     report = new.kept(("compared", base.place, base.stamp), lambda: compared(session.comparison(base, new)))
     return _document(plain(report), list(verdicts(report)), listed(given.fields), [], again)
 

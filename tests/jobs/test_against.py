@@ -265,3 +265,11 @@ def test_a_stage_that_one_job_tells_holds_for_both():
         assert [row.stage for row in compared.ranks] == [0, 0, 0, 0, 1, 1, 1, 1]
         assert [row.counts for row in compared.stages] == [(4, 4), (4, 4)]
         assert [row.rank for row in compared.ranks if row.verdict in ("slower", "faster")] == [*found.ranks]
+
+
+def test_parts_sum_to_the_step_where_ranks_miss_steps():
+    found = pair(_SLOW, 8, 1)
+    rows = found.new.ranks
+    ranks = [msgspec.structs.replace(row, steps=row.steps[: 9 - row.rank % 3]) for row in rows]
+    compared = JobComparison(found.base, Job(found.new.path, ranks))
+    assert sum(new - base for _, base, new in compared.parts) == pytest.approx(compared.step.delta)

@@ -173,6 +173,9 @@ def test_whatif_compare_ranks_tables_and_pictures() -> None:
     assert "error" in asked("whatif", path="dispatch_bound", changes=["line gone.py:1 x0"])
     compared = asked("compare", base="healthy", new="dispatch_bound")
     assert compared["verdict"][0].startswith("UNSURE")
+    jobs = asked("compare", base="two_ranks", new="two_ranks")
+    assert (jobs["data"]["kind"], jobs["verdict"][0]) == ("compare_jobs", "SAME: step 6.035 ms → 6.035 ms, ±0 (+0%)")
+    assert asked("compare", base="two_ranks", new="healthy")["error"]
     sums = sum(part["delta_us"] or 0 for part in compared["data"]["parts"])
     assert sums == pytest.approx(compared["data"]["step"]["delta_us"], abs=0.01)
     job = asked("ranks", path="two_ranks")
