@@ -449,7 +449,8 @@ def moments_of(text: pl.Series) -> pl.Series:
             values = values.fill_null(moment)
         numbers = text.set(dated, None).cast(pl.Decimal(38, 0), strict=False)
         for least, times in ((4 * 10**17, 1), (4 * 10**14, 1000)):
-            fits = (numbers >= least).fill_null(False)
+            fits = ((numbers >= least) & (numbers < 10 * least)).fill_null(False)
             values = values.fill_null((numbers.set(~fits, None) * times).cast(pl.Int64, strict=False))
-    moments: pl.Series = values.set((values == 0).fill_null(False), None)
+    odd = (values == 0) | (values.abs() >= _LATEST_MS * 10**6)
+    moments: pl.Series = values.set(odd.fill_null(False), None)
     return moments

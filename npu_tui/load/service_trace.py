@@ -43,6 +43,8 @@ Bools = npt.NDArray[np.bool_]
 
 _STATES = "queued", "prefill", "decode", "running"
 _PARTS = "schedule", "execute", "draft", "other", "forward", "speculation"
+_NAMELESS = "?"
+"""What has no rid."""
 _MOST_ENGINES = 256
 """A layer each; a damaged file may name as many as it has rows."""
 _MOST_LANES = 256
@@ -118,7 +120,9 @@ class _Lanes:
         there = np.flatnonzero((start != UNKNOWN) & (end != UNKNOWN) & (end >= start))
         whole, count = self._whole, len(there)
         used, place = _ranked(name[there].astype(np.int64))
-        codes = np.array([whole.names[names[number]] for number in used.tolist()], np.int32)
+        codes = np.array(
+            [whole.names[names[number] if number >= 0 else _NAMELESS] for number in used.tolist()], np.int32
+        )
         none = np.full(count, -1)
         columns: dict[str, Any] = {
             "time": start[there], "duration": (end - start)[there], "name": codes[place], "category": kind[there],
@@ -192,7 +196,7 @@ class _Lanes:
         part = np.concatenate((batches.passes, np.full(len(forwards), 4), np.full(len(drafts), 5)))
         part = np.where(part == NONE, _PARTS.index("other"), part)
         names, name = _names([(batches.kind, batches.size), (forwards.kind, forwards.size)])
-        name = np.concatenate((name, len(names) + drafts.rid))
+        name = np.concatenate((name, np.where(drafts.rid == NONE, NONE, len(names) + drafts.rid)))
         categories = np.array([self._category(word) for word in (*KINDS, "speculation", "batch")], np.int32)
         kind = categories[np.concatenate((batches.kind, forwards.kind, np.full(len(drafts), len(KINDS))))]
         event = np.concatenate([self._first[title] + np.arange(len(table)) for title, table in tables.items()])
@@ -209,7 +213,7 @@ class _Lanes:
             zip(lanes.tolist(), workers.tolist(), of_engine.tolist(), strict=True)
         ):
             if at not in layers:
-                title = service.text(worker) if at > len(ranks) else f"DP {ranks[at]}"
+                title = service.text(worker) if at >= len(ranks) else f"DP {ranks[at]}"
                 layers[at] = self._layer("Other engines" if at == _MOST_ENGINES else f"Engine {title}".strip())
             several = len(np.unique(workers[of_engine == at])) > 1
             name_of_part = _PARTS[key % len(_PARTS)]

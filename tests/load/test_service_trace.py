@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from npu_tui.load.load import load
 from npu_tui.output.report import report
 from npu_tui.output.report_tables import profile_again
 from npu_tui.strings import say
+from npu_tui.profile.profile import Profile
+from npu_tui.profile.service_tables import SERVICE_TABLES
 from npu_tui.trace.model import Trace
 from npu_tui.trace.service import EXECUTE, SERVED
 
@@ -129,3 +132,45 @@ def test_a_report_asks_a_service_for_nothing_that_only_a_trace_has(trace: Trace)
     assert [missing.id for missing in found.not_checked] == ["service"]
     assert profile_again(found) == [say("again.service"), say("again.limits")]
     assert "20 requests" in text_report(found).splitlines()[2]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_damaged_folders_open(tmp_path: Path, seed: int) -> None:
+    """Cells, columns, rows and bytes that nobody expects: what is left opens, with a line for what is not."""
+    write_service(tmp_path, "split", requests=4, trace=True, database=seed % 2 == 0)
+    random = Random(seed)
+    cells = ["", "NaN", "inf", "-1", "1e400", "9223372036854775807", "<NA>", '"', "2026-13-45 99:99:99:1", "[[", "\x00"]
+    for file in sorted(tmp_path.iterdir()):
+        data = file.read_bytes()
+        if file.suffix == ".csv" and random.random() < 0.7:
+            rows = [row.split(",") for row in data.decode().split("\n")]
+            for row in random.choices(rows[random.randrange(2) :], k=20):
+                row[random.randrange(len(row))] = random.choice(cells)
+            data = "\n".join(",".join(row) for row in rows).encode()
+        elif file.name != "truth.json":
+            data = data[: random.randrange(len(data))]
+        file.write_bytes(data)
+    trace = load(tmp_path)
+    profile = Profile(trace, find_source(tmp_path))
+    for table in SERVICE_TABLES:
+        sheet = table.make(profile)
+        assert all(len(sheet.values(column.id)) == sheet.rows for column in table.sql)
+    assert trace.service is not None
+    assert len(trace.service.spans) <= len(trace.slices)
+    assert trace.health.warnings
+    assert all(isinstance(trace.args.one(event), dict) for event in trace.slices.event[:50].tolist())
+
+
+def test_rows_without_names(tmp_path: Path) -> None:
+    """A request without rid, a batch of an unknown process: they are drawn, and not as somebody else's."""
+    (tmp_path / "request.csv").write_text(
+        "http_rid,execution_time(ms),start_time(ms)\na,5,1763600000000.0\n<NA>,5,1763600000001.0\n"
+    )
+    (tmp_path / "batch.csv").write_text(
+        "name,res_list,during_time(ms),prof_id,start_time(ms)\nmodelExec,[],2,,1763600000000.0\n"
+        "modelExec,[],2,77,1763600000002.0\n"
+    )
+    trace = load(tmp_path)
+    assert {trace.name_of(item) for item in range(len(trace.slices))} == {"a", "?", "batch"}
+    assert {layer.name for layer in trace.layers} == {"Requests", "Engine", "Engine 77"}
+    assert [trace.args.one(int(event)).get("rid") for event in trace.slices.event[:2]] == ["a", None]
