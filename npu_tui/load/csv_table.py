@@ -264,6 +264,14 @@ def _type_of(kind: Kind) -> Any:
     return types.get(kind, pl.Int64)
 
 
+def _are_all(values: pl.Series, text: pl.Series) -> bool:
+    """Whether ``values`` are all that is in ``text``, but for what stands where there is no value."""
+    if values.null_count() == text.null_count():
+        return True
+    others = text.filter(values.is_null()).drop_nulls().unique()
+    return len(others) <= len(MISSING) and bool(others.str.strip_chars().is_in(MISSING).all())
+
+
 def _is_usual(values: pl.Series) -> bool:
     """Whether ``values`` are finite, times of today's ms and no others."""
     if values.dtype.is_float():
@@ -332,7 +340,7 @@ class _Typed:
         plain = {
             name: values
             for name, values in zip(direct, cells.select(direct.values()).get_columns(), strict=True)
-            if values.null_count() == cells[name].null_count() and _is_usual(values)
+            if _are_all(values, cells[name]) and _is_usual(values)
         }
         as_it_stands = [
             name for name, column in zip(cells.columns, self._columns, strict=True) if column.kind == "list"

@@ -214,7 +214,7 @@ def _clock(frames: list[pl.DataFrame]) -> Clock:
                 apart = (moments_of(both[name]) - both[plain]).drop_nulls().to_numpy()
                 if len(apart):
                     return Clock(whole_quarters(int(np.median(apart))))
-            dated = dated or dates.null_count() < len(dates)
+            dated = dated or bool(dates.str.contains(DATED).any())
     return Clock(_ASSUMED, "assumed") if dated else Clock()
 
 
@@ -246,8 +246,12 @@ class _Codes(Struct):
             lasting[lasting < 0] = UNKNOWN
             columns["end"] = np.where(columns["end"] == UNKNOWN, plus(columns["start"], lasting), columns["end"])
             columns["start"] = np.where(columns["start"] == UNKNOWN, minus(columns["end"], lasting), columns["start"])
-        order = np.argsort(columns[by], kind="stable")
-        return kind(**{name: column[order] for name, column in columns.items()}), order
+        times = columns[by]
+        order = np.arange(len(times))
+        if (times[1:] < times[:-1]).any():
+            order = np.argsort(times, kind="stable")
+            columns = {name: column[order] for name, column in columns.items()}
+        return kind(**columns), order
 
     def _moments(self, known: pl.Series | None, dates: pl.Series) -> I64:
         """Moments from ms since 1970, where they are ``known``, else from ``dates``."""
@@ -304,6 +308,12 @@ def _coded(values: pl.Series, codes: dict[str, int]) -> I32:
     numbers = pl.Series([codes.setdefault(text, len(codes)) for text in texts], dtype=pl.Int32)
     if not texts:
         return np.full(len(values), NONE, np.int32)
+    if values.dtype == pl.Categorical:
+        places = values.to_physical().to_numpy() if not values.null_count() else values.to_physical().fill_null(0)
+        table = np.full(int(distinct.to_physical().max()) + 1, NONE, np.int32)  # type: ignore[arg-type]
+        table[distinct.to_physical().to_numpy()] = numbers.to_numpy()
+        found: I32 = table[np.asarray(places)]
+        return np.where(values.is_null().to_numpy(), np.int32(NONE), found) if values.null_count() else found
     coded: pl.Series = values.replace_strict(
         distinct, pl.Series(numbers, dtype=pl.Int32), default=NONE, return_dtype=pl.Int32
     )

@@ -23,7 +23,7 @@ REQUESTS = declared(
     """
     rid               text    http_rid | rid
     start             moment  start_time(ms) | start_time_ms
-    start_date        text  start_datetime
+    start_date        list  start_datetime
     execution         length  execution_time(ms) | execution_time
     queue             length  queue_wait_time(ms) | queue_wait_time
     first_token       length  first_token_latency(ms) | first_token_latency
@@ -41,9 +41,9 @@ BATCHES = declared(
     name              label   name
     members           list    res_list
     start             moment  start_time(ms)
-    start_date        text  start_datetime | start_time
+    start_date        list  start_datetime | start_time
     end               moment  end_time(ms)
-    end_date          text  end_datetime | end_time
+    end_date          list  end_datetime | end_time
     duration          length  during_time(ms) | during_time
     type              label   batch_type
     process           label   prof_id
@@ -66,9 +66,9 @@ FORWARDS = declared(
     """
     name              label   name
     start             moment  start_time(ms)
-    start_date        text  start_datetime
+    start_date        list  start_datetime
     end               moment  end_time(ms)
-    end_date          text  end_datetime
+    end_date          list  end_datetime
     duration          length  during_time(ms)
     bubble            length  bubble_time(ms)
     type              label   batch_type
@@ -86,7 +86,7 @@ KV_BLOCKS = declared(
     "",
     f"""
     time              moment  timestamp(ms) | start_time(ms)
-    time_date         text  start_datetime | start_time
+    time_date         list  start_datetime | start_time
     name              label   name
     rid               text    rid
     domain            label   domain
@@ -103,9 +103,9 @@ SPEC_DECODES = declared(
     iter              whole   iter
     process           label   prof_id
     start             moment  start_time(ms)
-    start_date        text  start_datetime
+    start_date        list  start_datetime
     end               moment  end_time(ms)
-    end_date          text  end_datetime
+    end_date          list  end_datetime
     duration          length  during_time(ms)
     draft_tokens      whole   spec_tokens
     accepted_tokens   whole   accepted_tokens
@@ -123,9 +123,9 @@ TRANSFERS = declared(
     rank              whole   rank
     domain            label   domain
     start             moment  start_time(ms)
-    start_date        text  start_datetime(ms) | start_datetime
+    start_date        list  start_datetime(ms) | start_datetime
     end               moment  end_time(ms)
-    end_date          text  end_datetime(ms) | end_datetime
+    end_date          list  end_datetime(ms) | end_datetime
     duration          length  during_time(ms)
     tokens            whole   seq_len | batch_seq_len
     """,
@@ -137,11 +137,11 @@ HANDOFFS = declared(
     "",
     """
     rid               text    rid
-    received_date     text  http_req_time(ms)
-    sent_date         text  send_request_time(ms)
-    acknowledged_date text  send_request_succ_time(ms)
-    prefilled_date    text  prefill_res_time(ms)
-    ended_date        text  request_end_time(ms)
+    received_date     list  http_req_time(ms)
+    sent_date         list  send_request_time(ms)
+    acknowledged_date list  send_request_succ_time(ms)
+    prefilled_date    list  prefill_res_time(ms)
+    ended_date        list  request_end_time(ms)
     """,
     only=True,
 )
@@ -151,7 +151,7 @@ STATUSES = declared(
     "",
     """
     time              moment  timestamp(ms)
-    time_date         text  start_datetime
+    time_date         list  start_datetime
     host              label   hostuid
     process           label   pid
     waiting           whole   waiting
