@@ -15,9 +15,9 @@ from npu_tui.load.find import find_source, sources_below
 from npu_tui.load.load import load
 from npu_tui.output.report import report
 from npu_tui.output.report_tables import profile_again
-from npu_tui.strings import say
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.service_tables import SERVICE_TABLES
+from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.service import EXECUTE, SERVED
 
