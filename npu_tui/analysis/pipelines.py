@@ -85,8 +85,10 @@ def pipeline_fills(trace: Trace, collectives: Collectives, steps: int) -> dict[i
                 late = {item: time * left / total for item, time in late.items()}
             elif beyond <= _UNSEEN * left and idle > 0:
                 # A stage far away holds up fills and drains too, where its waits look like those of even stages.
-                share = min(beyond / idle, 1.0)
-                late = {event.item: late[event.item] + share * (event.wait - late[event.item]) for event in every}
+                for event in sorted(every, key=lambda event: late[event.item] - event.wait):
+                    more = min(beyond, event.wait - late[event.item])
+                    late[event.item] += more
+                    beyond -= more
         fills |= {event.item: event.wait - round(late[event.item]) for event in every}
     return {item: time for item, time in fills.items() if time > 0}
 

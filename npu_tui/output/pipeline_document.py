@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from npu_tui.jobs.pipeline import PARTS
 from npu_tui.jobs.pipeline_tables import PIPELINES, STAGES, Bar, bars_of, cells_of
-from npu_tui.output.document import Block, Box, Cell, Code, Heading, Paragraph, Picture, Shape, Table, Tip
+from npu_tui.output.document import Block, Box, Cell, Code, Heading, Paint, Paragraph, Picture, Shape, Table, Tip
 from npu_tui.output.job_report import JobReport
 from npu_tui.output.rendered import rendered
 from npu_tui.output.svg import CELL_HEIGHT, CELL_WIDTH, row_shapes
@@ -23,7 +23,7 @@ _BAR = 900
 """Pixels of a stage in the chart of a page."""
 _TOLD = 1e-3
 """Share of a step from which a part of it is told."""
-PAINTS = {
+PAINTS: dict[str, Paint] = {
     "forward": palette.bar(OpClass.CUBE),
     "backward": palette.bar(OpClass.VECTOR),
     "weights": palette.bar(OpClass.OTHER),
@@ -38,7 +38,8 @@ def pipeline_blocks(report: JobReport, drawn: bool) -> Iterator[Block]:
     yield Heading(say("pipeline.title"))
     yield Paragraph((pipelines_told(report),))
     yield _chart(report) if drawn else Code(tuple(_letters(report)))
-    yield Paragraph((say("pipeline.legend" if drawn else "pipeline.letters"),), "faint")
+    if not drawn:
+        yield Paragraph((say("pipeline.letters"),), "faint")
     yield rendered(STAGES, report.stages, ranks=lambda row: Cell(" ".join(map(str, row.ranks))))
     yield _steps(report)
 
@@ -112,4 +113,7 @@ def _chart(report: JobReport) -> Picture:
                 Tip(*place, f"{words} · {duration_text((bar.end - bar.start) * 1e3)}"),
             ]
     step = report.passes[0].step
-    return Picture(say("pipeline.chart", step=step or "–"), _BAR, 1.5 * len(stages) * CELL_HEIGHT, shapes)
+    fills = [fill for fill in PAINTS if any(bar.fill == fill for bars in stages for bar in bars)]
+    legend = tuple((PAINTS[fill], say(f"pipeline.pass.{fill}")) for fill in fills)
+    title = say("pipeline.chart", step=step or "–")
+    return Picture(title, _BAR, 1.5 * len(stages) * CELL_HEIGHT, shapes, legend=legend)

@@ -16,6 +16,8 @@ from npu_tui.view.passes import DrawnBar, DrawnStage, PassesPicture, bar_room
 _NARROWEST = 4
 """Cells of a mean pass from which all of a step is shown; else those around the cursor."""
 _DIGITS = 3
+_MOST_LINES = 200
+"""Lines from that of the cursor on whose bars are made: no screen shows more."""
 
 
 class PassWalk:
@@ -94,6 +96,8 @@ class PassWalk:
         low = min(max(int(run.start[at] + run.end[at]) // 2 - begun - shown // 2, 0), whole - shown)
         stages = tuple(
             DrawnStage(label, self._bars(number, begun + low, room / shown, at if number == line else -1), note)
+            if abs(number - line) < _MOST_LINES
+            else DrawnStage(label, (), note)
             for number, (label, note) in enumerate(zip(labels, notes, strict=True))
         )
         parts = self._parts[id(run)]

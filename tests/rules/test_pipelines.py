@@ -21,6 +21,7 @@ from npu_tui.strings import words
         "slow last, seen from the first",
         "slow backward only, seen from the last",
         "gathered, slow first",
+        "six stages, slow second seen from the fifth",
     ],
 )
 def test_a_slow_stage_gains_what_even_stages_would(name: str) -> None:
