@@ -12,11 +12,12 @@ from itertools import pairwise
 import numpy as np
 
 from npu_tui.analysis.kernels import KernelTable
+from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.jobs.columns import I64, Bools, run_begins
 from npu_tui.jobs.model import Calls, Passes, is_message, is_pair, is_receive, is_send
 from npu_tui.profile.profile import Profile
-from npu_tui.trace.model import HOST_TO_DEVICE, Trace
+from npu_tui.trace.model import FORWARD_BACKWARD, HOST_TO_DEVICE, Trace
 
 _NEITHER, _FORWARD, _BACKWARD = 0, 1, 2
 _GRAD = ("Grad", "Backward")
@@ -48,22 +49,22 @@ def passes_of(profile: Profile, calls: Calls, launched: I64 | None = None) -> Pa
     known = len(launches) and launches[0] >= 0 and (asked >= 0).all()
     # The host sends and asks for messages between two passes, whenever the device does.
     ways = [np.searchsorted(launches, asked), by_device] if known else [by_device]
-    found = []
+    others = np.sort(calls.start[~(sends | receives)])
+    found: list[Passes] = []
     for cuts in ways:
         stretch: I64 = np.isin(np.arange(len(start)), cuts).cumsum(dtype=np.int64)
-        marks = _by_operation(profile, table)
-        if not (marks == _BACKWARD).any():
-            marks = _by_type(table, stretch, start, np.sort(calls.start[~(sends | receives)]))
-        some = np.flatnonzero(marks)
-        if not len(some):
-            return None
-        first = run_begins(stretch[some], marks[some])
-        begin, last = some[first], np.append(some[first[1:] - 1], some[-1])
-        back = marks[begin] == _BACKWARD
-        found.append(_between(start[begin], end[last], back, sent, come, np.sort(calls.start)))
-        if 2 * back.sum() == len(back):
-            return found[-1]
-    return found[0]
+        # Operations tell nothing of what runs without gradients, such as forward passes that are computed again later.
+        for marks in (_by_operation(profile, table), _by_type(table, stretch, start, others)):
+            some = np.flatnonzero(marks)
+            if not len(some) or not (marks == _BACKWARD).any():
+                continue
+            first = run_begins(stretch[some], marks[some])
+            begin, last = some[first], np.append(some[first[1:] - 1], some[-1])
+            back = marks[begin] == _BACKWARD
+            found.append(_between(start[begin], end[last], back, sent, come, np.sort(calls.start)))
+            if 2 * back.sum() == len(back):
+                return found[-1]
+    return found[0] if found else None
 
 
 def launched_at(trace: Trace, items: I64) -> I64:
@@ -75,13 +76,22 @@ def launched_at(trace: Trace, items: I64) -> I64:
 
 
 def _by_operation(profile: Profile, table: KernelTable) -> I64:
-    """Which pass each kernel is of by the operation that launched it, (n,)."""
-    marks = np.zeros(len(table), np.int64)
+    """Which pass each kernel is of by the operation that launched it, (n,).
+
+    What a backward pass computes again of the forward one runs on its thread, where ``fwdbwd`` links end.
+    """
+    trace, marks = profile.trace, np.zeros(len(table), np.int64)
     known = np.flatnonzero(table.item >= 0)
-    if len(known):
-        phase = phases(profile.trace, table.item[known])
-        marks[known[phase == PHASES.index("forward")]] = _FORWARD
-        marks[known[phase == PHASES.index("backward")]] = _BACKWARD
+    links = trace.bound_links_of(FORWARD_BACKWARD)
+    if len(known) and len(links):
+        phase = phases(trace, table.item[known])
+        back = np.bincount(trace.links.target_lane[links], minlength=len(trace.lanes)) > 0
+        operation = operation_of(trace, table.item[known])
+        on_thread = (operation >= 0) & back[trace.slices.lane[operation]]
+        backward = phase == PHASES.index("backward")
+        again = (phase == PHASES.index("forward")) & (on_thread & bool((~on_thread & (operation >= 0)).any()))
+        marks[known[(phase == PHASES.index("forward")) & ~again]] = _FORWARD
+        marks[known[backward | again]] = _BACKWARD
     return marks
 
 
@@ -102,17 +112,16 @@ def _by_type(table: KernelTable, stretch: I64, start: I64, collectives: I64) -> 
             continue
         first = run_begins(told[some])
         kinds = _without_again(told[some[first]], np.diff(np.append(first, len(some))))
-        marks[low:high] = np.repeat(kinds, np.diff(np.append([low, *_borders(some, first)], high)))
-        if kinds[-1] == _BACKWARD:
-            over = np.searchsorted(collectives, start[some[-1]], "right")
-            stop = int(np.searchsorted(start, collectives[over])) if over < len(collectives) else int(some[-1]) + 1
-            marks[min(stop, high) : high] = _NEITHER
+        borders = [low, *some[first[1:]].tolist(), high]
+        ends = some[np.append(first[1:], len(some)) - 1].tolist()
+        for kind, begin, last, until in zip(kinds.tolist(), borders[:-1], ends, borders[1:], strict=True):
+            stop = until
+            if kind == _BACKWARD:
+                over = int(np.searchsorted(collectives, start[last], "right"))
+                after = int(np.searchsorted(start, collectives[over])) if over < len(collectives) else last + 1
+                stop = min(until, after) if over < len(collectives) or until == high else until
+            marks[begin:stop] = kind
     return marks
-
-
-def _borders(some: I64, first: I64) -> list[int]:
-    """Where the second and each later run of the kernels ``some`` begins."""
-    return [int(some[at]) for at in first[1:].tolist()]
 
 
 _TURNS = 3

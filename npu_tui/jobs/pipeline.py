@@ -303,8 +303,7 @@ def _without(job: Staged) -> list[Message]:
         for profile in job.ranks
         if profile.passes is None and any(is_message(kind) for _, kind, _ in profile.calls.kinds)
     ]
-    kind = "unread" if any(profile.has_trace for profile in job.ranks if profile.rank in bare[:1]) else "no_kernels"
-    return [message(f"job.pipeline.{kind}", count=len(bare), ranks=bare[:8])] if bare else []
+    return [message("job.pipeline.no_kernels", count=len(bare), ranks=bare[:8])] if bare else []
 
 
 class _Wires:

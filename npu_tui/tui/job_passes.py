@@ -121,6 +121,7 @@ class PassWalk:
         for at in self.passes(line):
             first, last = (round(int(time - begun) * scale) for time in (run.start[at], run.end[at]))
             moved.append(DrawnBar(first - round(int(run.transfer[at]) * scale), first, "transfer", ""))
-            label = str(int(run.plan.number[at]))
+            chunk = chr(ord("a") + int(run.plan.chunk[at]) % 26) if run.plan.chunks > 1 else ""
+            label = f"{run.plan.number[at]}{chunk}"
             passes.append(DrawnBar(first, max(last, first + 1), KINDS[run.plan.kind[at]], label, at == chosen))
         return (*moved, *passes)

@@ -37,7 +37,8 @@ class Spec:
     ``slow`` is (stage, share more), ``slow_rank`` (stage, replica, share more), ``late`` (stage, ns more that a message
     to the next stage takes, ns more that one back takes); ``posted``: it is sent later. ``lost`` ranks have no files.
     With ``together`` (1F1B) ranks wait in a batchSendRecv, which sends and receives. Without ``linked`` kernels have no
-    operations, and their types tell the passes; without ``told`` no file names the parallel groups.
+    operations, and their types tell the passes; without ``told`` no file names the parallel groups. With
+    ``again`` forward passes keep no gradients, and backward ones compute them again.
     """
 
     stages: int = 4
@@ -58,6 +59,7 @@ class Spec:
     steps: int = 3
     seed: int = 1
     linked: bool = True
+    again: bool = False
 
     def passes(self, stage: int) -> list[tuple[str, int, int]]:
         """The passes of a stage in their order: F, B or W, chunk, micro batch."""
@@ -256,22 +258,23 @@ def _step(spec, writer, rank, ran, times, counts, keys) -> int:
                 counts,
             )
             work = received + 40
-        for part in range(_KERNELS):
-            low, high = (work + (done - work) * k // _KERNELS for k in (part, part + 1))
-            keys += 1
-            ahead = kind == "F"
-            thread = _HOST if ahead else _HOST + 1
-            name = f"FlashAttentionScore{'' if ahead else 'Grad'}" if not spec.linked else "MatMul"
+        kernels = ["Grad"] * _KERNELS if kind != "F" else [""] * _KERNELS
+        kernels = ["", "Grad"] * _KERNELS if kind == "B" and spec.again else kernels
+        for part, grad in enumerate(kernels):
+            low, high = (work + (done - work) * k // len(kernels) for k in (part, part + 1))
+            thread = _HOST if kind == "F" else _HOST + 1
+            name = "MatMul" if spec.linked and not spec.again else f"FlashAttentionScore{grad}"
             op = writer.host + 6_000
-            link = writer.launch("aten::mm" if ahead else "MmBackward0", _DEVICE, _COMPUTE, low + 500, thread)
+            link = writer.launch("MmBackward0" if grad else "aten::mm", _DEVICE, _COMPUTE, low + 500, thread)
             writer.slice(_DEVICE, _COMPUTE, name, low + 500, high, **{"Task Type": "AI_CORE", "connection_id": link})
             if spec.linked:
+                keys += 2
                 writer.flow("async_npu", keys, (_HOST, thread, op), (_DEVICE, _COMPUTE, low + 500))
-                if ahead:
-                    operations[chunk, number, part] = op
+                if not grad:  # without gradients nothing leads from the first forward pass to the backward one
+                    operations[chunk, number, part // 2 if spec.again else part] = thread, op
                 elif kind == "B":
-                    keys += 1
-                    writer.flow("fwdbwd", keys, (_HOST, _HOST, operations[chunk, number, part]), (_HOST, thread, op))
+                    source = operations[chunk, number, part // 2 if spec.again else part]
+                    writer.flow("fwdbwd", keys + 1, (_HOST, *source), (_HOST, thread, op))
         virtual = chunk * spec.stages + stage + (1 if kind == "F" else -1)
         if kind != "W" and 0 <= virtual < spec.stages * spec.chunks and not spec.together:
             other = virtual % spec.stages
@@ -364,6 +367,12 @@ SITUATIONS: dict[str, tuple[Spec, str | None, tuple[int, ...]]] = {
     "interleaved, two stages": (Spec(stages=2, schedule="interleaved", chunks=3, slow=(0, 0.4)), _STAGE, (0,)),
     "zero bubble, third slow": (Spec(schedule="zero", slow=(2, 0.4)), _STAGE, (2,)),
     "types only, last slow": (Spec(linked=False, slow=(3, 0.35)), _STAGE, (3,)),
+    "computed again, third slow": (Spec(again=True, slow=(2, 0.35)), _STAGE, (2,)),
+    "computed again, types only, last slow": (Spec(again=True, linked=False, slow=(3, 0.35)), _STAGE, (3,)),
+    "computed again, together, late messages": (
+        Spec(again=True, together=True, late=(1, 1_200_000, 1_200_000)), _PAIR, (1, 2)
+    ),
+    "even, computed again": (Spec(again=True), None, ()),
     "together, third slow": (Spec(together=True, slow=(2, 0.35)), _STAGE, (2,)),
     "together, two stages, first slow": (Spec(together=True, stages=2, slow=(0, 0.35)), _STAGE, (0,)),
     "together, late messages": (Spec(together=True, late=(1, 1_200_000, 1_200_000)), _PAIR, (1, 2)),

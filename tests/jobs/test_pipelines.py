@@ -80,7 +80,14 @@ def test_a_pipeline_survives_a_summary(slow: tuple[Spec, Job], tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "name", ["interleaved, late messages", "zero bubble, third slow", "messages sent late", "together, late messages"]
+    "name",
+    [
+        "interleaved, late messages",
+        "zero bubble, third slow",
+        "messages sent late",
+        "together, late messages",
+        "computed again, third slow",
+    ],
 )
 def test_other_schedules(name: str, tmp_path: Path):
     spec = replace(SITUATIONS[name][0], steps=1)
