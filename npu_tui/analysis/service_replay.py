@@ -340,9 +340,11 @@ def _run(
                     need = int(-(-(row[2] + count) // block) - row[3])
                     while need > free and row in running:
                         victim = running.pop()
+                        if not running:  # it does not fit even alone: it comes to nothing
+                            return
                         chosen = [one for one in chosen if one[0] is not victim]
                         free += int(victim[3])
-                        victim[0], victim[2], victim[3] = max(victim[2], 1), 0.0, 0
+                        victim[0], victim[2], victim[3] = max(round(victim[2]), 1), 0.0, 0
                         waiting.appendleft(victim)
                         evicted = True
                     if row not in running:
