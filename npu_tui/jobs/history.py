@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -21,7 +22,10 @@ from msgspec.structs import asdict, replace
 
 from npu_tui.analysis.steps import warm_up_steps
 from npu_tui.jobs.job import Job
+from npu_tui.jobs.model import RankProfile
+from npu_tui.jobs.opening import companions_of
 from npu_tui.load.errors import InputError
+from npu_tui.load.find import find_source
 from npu_tui.profile.engine_tables import ENGINE_STEPS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Record, us
@@ -56,7 +60,7 @@ class Times(Struct, frozen=True, kw_only=True):
 
 
 class OfKind(Times, frozen=True, kw_only=True):
-    """The steps of an engine of one ``kind``, such as decode."""
+    """The steps of one ``kind``: of an engine, such as decode, or of one role of a job."""
 
     kind: str
 
@@ -64,9 +68,9 @@ class OfKind(Times, frozen=True, kw_only=True):
 class Run(Times, frozen=True, kw_only=True):
     """One run as its file has it. ``id`` tells the profile that was measured; ``when`` orders the runs (ISO 8601).
 
-    ``per`` is what its times are of: the steps of training; those of an engine, which ``kinds`` has and the run itself
-    has not; or all of the run, which then counts as one step, where none are marked. ``setup`` are versions and the
-    chip.
+    ``per`` is what its times are of: the steps of training; those of an engine; or all of the run, which then counts as
+    one step, where none are marked. Where they are of several kinds or roles, ``kinds`` has them, and the run itself
+    has none. ``setup`` are versions and the chip.
     """
 
     format: Literal["npu-tui run"] = "npu-tui run"
@@ -178,8 +182,7 @@ def run_of(profile: Profile, label: str, when: str, linked: bool = True) -> Run:
         per, times = _step_times(profile)
     if not linked:
         times, kinds = replace(times, lost_us=None), [replace(row, lost_us=None) for row in kinds]
-    info = {} if profile.companions is None else profile.companions.profiler_info
-    setup = {key: printable(str(info[key])) for key in _VERSIONS if info.get(key)}
+    setup = {} if profile.companions is None else _versions(profile.companions.profiler_info)
     if profile.setup.chip:
         setup["chip"] = printable(profile.setup.chip)
     return Run(
@@ -265,21 +268,38 @@ def _engine_times(profile: Profile) -> list[OfKind]:
 
 
 def run_of_job(job: Job, label: str, when: str) -> Run:
-    """What ``job`` is in a log: of each rank the median of its steps, of these the median. Lost time is not known."""
-    by_rank: dict[str, list[float]] = {}
-    count = 0
+    """What ``job`` is in a log: the median of the medians of its ranks, by role where it has several.
+
+    Lost time is not known. Versions are those of its first rank.
+    """
+    by_role: dict[str, list[RankProfile]] = {}
     for profile in job.ranks:
+        by_role.setdefault(profile.role, []).append(profile)
+    times = {role: _rank_times(ranks) for role, ranks in by_role.items()}
+    kinds = [OfKind(kind=printable(role), **asdict(row)) for role, row in times.items()] if len(times) > 1 else []
+    info: Mapping[str, object] = {}
+    with suppress(InputError, OSError):  # summaries of ranks have none
+        info = companions_of(find_source(job.ranks[0].path)).profiler_info
+    levels = {profile.level for profile in job.ranks}
+    return Run(
+        id=_id([[profile.begun for profile in job.ranks], times]), label=printable(label), when=when,
+        path=printable(str(job.path)), per="step", ranks=len(job.ranks),
+        level=levels.pop() if len(levels) == 1 else None, setup=_versions(info), kinds=kinds,
+        **asdict(Times() if kinds else times[job.ranks[0].role]),
+    )  # fmt: skip
+
+
+def _rank_times(ranks: Sequence[RankProfile]) -> Times:
+    sums: dict[str, list[float]] = {}
+    count = 0
+    for profile in ranks:
         steps = profile.steps[warm_up_steps(np.array([step.total for step in profile.steps], np.int64)) :]
         count = max(count, len(steps))
         for name in ("total", "computing", "exposed", "free") if steps else ():
-            by_rank.setdefault(name, []).append(statistics.median(getattr(step, name) for step in steps) / 1000)
-    step, computing, exposed, free = (
-        _median(by_rank.get(name, [])) for name in ("total", "computing", "exposed", "free")
-    )
-    levels = {profile.level for profile in job.ranks}
-    return Run(
-        id=_id([[profile.begun for profile in job.ranks], by_rank]), label=printable(label), when=when,
-        path=printable(str(job.path)), per="step", ranks=len(job.ranks),
-        level=levels.pop() if len(levels) == 1 else None, setup={}, steps=count, step_us=step, computing_us=computing,
-        exposed_us=exposed, free_us=free,
-    )  # fmt: skip
+            sums.setdefault(name, []).append(statistics.median(getattr(step, name) for step in steps) / 1000)
+    step, computing, exposed, free = (_median(sums.get(name, [])) for name in ("total", "computing", "exposed", "free"))
+    return Times(steps=count, step_us=step, computing_us=computing, exposed_us=exposed, free_us=free)
+
+
+def _versions(info: Mapping[str, object]) -> dict[str, str]:
+    return {key: printable(str(info[key])) for key in _VERSIONS if info.get(key)}

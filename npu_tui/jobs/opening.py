@@ -205,7 +205,7 @@ def read_rank(
     Raises ``InputError``.
     """
     rank = UNKNOWN if source.rank is None else source.rank
-    profile = companion_rank(source, _companions(source), rank, places)
+    profile = companion_rank(source, companions_of(source), rank, places)
     if source.kind == "companions" and not profile.steps:
         from npu_tui.jobs.rank_trace import with_kernels  # few ranks have kernels only
 
@@ -227,7 +227,8 @@ def read_rank(
     return with_trace(profile, source, traces or not profile.role)
 
 
-def _companions(source: Source) -> Companions:
+def companions_of(source: Source) -> Companions:
+    """The files beside ``source``. Raises ``InputError`` where it lies in no folder."""
     if source.folder is None:
         raise InputError(message("input.nothing", path=str(source.path), folder=""))
     if source.kind == "database":

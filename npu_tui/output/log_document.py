@@ -25,7 +25,7 @@ from npu_tui.output.document import (
     Tip,
     Words,
 )
-from npu_tui.output.log_report import LogReport, Series, described
+from npu_tui.output.log_report import LogReport, Series, described, key_of
 from npu_tui.output.rendered import made_table, time_cell
 from npu_tui.strings import say
 from npu_tui.trace.text import duration_text, share_change_text, shortened
@@ -44,9 +44,9 @@ def log_document(report: LogReport) -> Document:
     blocks: list[Block] = [Paragraph(tuple(report.verdict), "verdict")]
     for number, series in enumerate(report.series):
         first, last = (_day(report.runs[series.runs[end]].when) for end in (0, -1))
-        title = say(f"log.title.{series.per}", kind=series.kind or "", how=described(series), first=first, last=last)
-        what = say(f"log.what.{series.per}", kind=series.kind or "")
-        picture = say("log.course", what=what, how=described(series))
+        key, kind, how = key_of(series), series.kind or "", described(series)
+        title = say(f"log.title.{key}", kind=kind, how=how, first=first, last=last)
+        picture = say("log.course", what=say(f"log.what.{key}", kind=kind), how=how)
         blocks.append(Picture(picture, _WIDTH, _HEIGHT, list(_shapes(report, series)), f"course_{number}"))
         blocks.append(_runs(report, series, f"runs_{number}", title))
     if report.not_checked:

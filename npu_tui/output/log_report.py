@@ -145,8 +145,11 @@ def _change(
     runs: Sequence[Run], places: list[int], kind: str | None, change: Change, reach: tuple[int, int]
 ) -> LoggedChange:
     """``change`` of the runs at ``places``, of which the old and the new level fill ``reach``."""
-    old, new = places[reach[0] : change.place], places[change.place : reach[1]]
     first, last = places[change.first - 1], places[change.last]
+    # Runs of one commit do not part: of the places that may be, the nearest between two of them is told.
+    apart = [at for at in range(change.first, change.last + 1) if runs[places[at]].label != runs[places[at - 1]].label]
+    place = min(apart, key=lambda at: abs(at - change.place), default=change.place)
+    old, new = places[reach[0] : place], places[place : reach[1]]
     parts = {}
     for name in Times.PARTS:
         sides = [[time for place in side if (time := runs[place].time(kind, name)) is not None] for side in (old, new)]
@@ -176,8 +179,13 @@ def described(series: Series) -> str:
     return say("list.comma").join(told)
 
 
+def key_of(series: Series) -> str:
+    """Which texts tell what the times of ``series`` are of."""
+    return series.per if series.kind is None else "of_kind"
+
+
 def _sentences(series: Series, changes: list[LoggedChange]) -> Iterator[str]:
-    what = say(f"log.what.{series.per}", kind=series.kind or "")
+    what = say(f"log.what.{key_of(series)}", kind=series.kind or "")
     count, looked = len(series.runs), min(len(series.runs), MOST)
     for row in changes:
         delta, share = row.delta_us * 1e3, row.delta_ratio

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from pathlib import Path
+from statistics import median
 
 import msgspec
 import pytest
@@ -76,6 +78,29 @@ def test_a_job_is_the_median_of_its_ranks() -> None:
     assert run.ranks == 2
     assert run.step_us == pytest.approx(sum(sum(steps[:2]) / 2 for steps in by_rank) / 2)
     assert run.lost_us is None
+
+
+def test_roles_of_a_job_are_apart(tmp_path: Path) -> None:
+    from made_roles import colocated
+    from roles import write_roles
+
+    write_roles(tmp_path / "job", colocated(lambda step, rank: 0.0, world=2))
+    job = open_job(tmp_path / "job")
+    run = run_of_job(job, "a1", "2026-11-25T10:00:00+00:00")
+    assert run.step_us is None
+    assert run.steps_of == list(dict.fromkeys(profile.role for profile in job.ranks))
+    assert len(run.steps_of) > 1
+    for kind in run.steps_of:
+        ranks = [profile for profile in job.ranks if profile.role == kind]
+        assert run.time(kind) == pytest.approx(median(median(s.total for s in rank.steps) for rank in ranks) / 1000)
+
+
+def test_versions_of_a_job_are_those_of_its_first_rank(tmp_path: Path) -> None:
+    shutil.copytree(FIXTURES / "two_ranks", tmp_path / "job")
+    for file in (tmp_path / "job").rglob("profiler_info*.json"):
+        file.write_text(file.read_text().replace("{", '{"cann_version": "8.3.RC1",', 1))
+    run = run_of_job(open_job(tmp_path / "job"), "a1", "2026-11-25T10:00:00+00:00")
+    assert run.setup == {"cann_version": "8.3.RC1"}
 
 
 def test_runs_are_in_the_order_of_their_time(tmp_path: Path) -> None:

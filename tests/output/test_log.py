@@ -66,6 +66,15 @@ def test_a_change_with_its_place_size_and_parts() -> None:
     assert report.verdict[3] == "cann_version changed there: 8.2 → 8.3."
 
 
+def test_a_change_lies_between_two_commits_not_within_one() -> None:
+    old, new = [1000.0, 1006, 994, 1001, 1008, 996, 1003, 998, 1004, 995, 1002], [1040.0, 1046, 1034, 1041, 1048, 1036]
+    for begin in (11, 12):  # the run in the middle may be of either level
+        steps = [*old, 1020.0, *new]
+        runs = [made("new" if k >= begin else "old", step, id=str(k)) for k, step in enumerate(steps)]
+        (change,) = log_report(Log("log", runs, [], 0)).changes
+        assert (change.after, change.before, change.before_run) == ("old", "new", begin)
+
+
 def test_drift_few_runs_and_the_last_ones() -> None:
     (drift,) = log_report(Log("log", runs_of([(25, 1.0)], 0.08), [], 0)).verdict
     assert drift.startswith("The step drifts by +")
