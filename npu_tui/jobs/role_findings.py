@@ -76,13 +76,14 @@ def _tail(roles: Roles, role: str, tails: Sequence[Tail]) -> RoleCause | None:
     idle = sum(map(sum, waiting))
     if max(gain, idle / max(len({span.card for span in roles.spans}), 1)) < _LEAST * total:
         return None
-    (who, count), *_ = Counter(tail.last[0].who for tail in tails).most_common(1)
+    several = len({span.place for span in roles.by_role[role]}) > 1  # then a replica is one, whichever of its ranks
+    (who, count), *_ = Counter(_unit(tail.last[0], several) for tail in tails).most_common(1)
     is_one = count >= _MOSTLY * len(tails)
-    of = [tail for tail in tails if tail.last[0].who == who] if is_one else tails
+    of = [tail for tail in tails if _unit(tail.last[0], several) == who] if is_one else tails
     longest = max(of, key=lambda tail: tail.after)
     args: dict[str, object] = {
         "role": who[0] if is_one else role,
-        "rank": who[1],
+        "rank": longest.last[0].rank,
         "after": round(mean(tail.after for tail in of)),
         "share": (idle / max(sum(map(len, waiting)), 1)) / roles.length,
         "count": max(map(len, waiting)),
@@ -98,9 +99,15 @@ def _tail(roles: Roles, role: str, tails: Sequence[Tail]) -> RoleCause | None:
     title = message(f"job.tail.{form}.{waits}", **args)
     why = message("job.tail.generates" if generates(role) else "job.tail.works", **args)
     code = "job.tail.detail" if gain >= _LEAST * total else "job.tail.hidden"
-    ranks = (who[1],) if is_one else tuple(sorted({span.rank for tail in tails for span in tail.last}))
+    named = {span.rank for tail in of for span in tail.last if not is_one or _unit(span, several) == who}
     spans = tuple(tail.last[0] for tail in sorted(of, key=lambda tail: -tail.after))
-    return RoleCause("ROLE.TAIL", title, message(code, why=why, **args), str(args["role"]), ranks, gain, spans)
+    detail, of_role = message(code, why=why, **args), str(args["role"])
+    return RoleCause("ROLE.TAIL", title, detail, of_role, tuple(sorted(named)), gain, spans)
+
+
+def _unit(span: RoleSpan, several: bool) -> tuple[str, int]:
+    """The rank, or the replica where there are several."""
+    return (span.place, -1) if several else span.who
 
 
 def _slow(roles: Roles, told: dict[str, int]) -> list[RoleCause]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -36,23 +35,16 @@ def named_hosts(profiles: Sequence[RankProfile]) -> list[RankProfile]:
 def steps_joined(profiles: Sequence[RankProfile]) -> list[RankProfile]:
     """One profile for those of a rank that were recorded in different steps; the others stay.
 
-    Where the folders name no steps, those of a rank count as steps in the order of time if every rank has as many and
-    none of them overlap.
+    Where the folders name no steps, the order of time does: a step begins when a rank is there again.
     """
-    by_rank: dict[int, list[RankProfile]] = defaultdict(list)
-    for profile in profiles:
-        if profile.role:
-            by_rank[profile.rank].append(profile)
-    if not by_rank:
-        return list(profiles)
     joined = [profile for profile in profiles if not profile.role]
-    counts = {len(own) for own in by_rank.values()}
+    unnamed = [profile for profile in profiles if profile.role and not profile.in_step and profile.stints]
+    joined += [profile for profile in profiles if profile.role and not profile.in_step and not profile.stints]
+    by_rank: dict[int, list[RankProfile]] = defaultdict(list)
+    for profile in [*(profile for profile in profiles if profile.role and profile.in_step), *_numbered(unnamed)]:
+        by_rank[profile.rank].append(profile)
     for own in by_rank.values():
-        named = {profile.in_step for profile in own}
-        if len(own) > 1 and named == {""} and len(counts) == 1 and _one_after_the_other(own):
-            own = [replace(profile, in_step=str(number)) for number, profile in enumerate(sorted(own, key=_begun), 1)]
-            named = {profile.in_step for profile in own}
-        if named == {""} or len(named) < len(own):
+        if len({profile.in_step for profile in own}) < len(own):  # two of one step are of different jobs
             joined += [_in_step(profile) for profile in own]
         else:
             own.sort(key=lambda profile: step_order(profile.in_step))
@@ -60,17 +52,17 @@ def steps_joined(profiles: Sequence[RankProfile]) -> list[RankProfile]:
     return joined
 
 
-def _begun(profile: RankProfile) -> int:
-    return min((stint.start for stint in profile.stints), default=0)
-
-
-def _one_after_the_other(profiles: Iterable[RankProfile]) -> bool:
-    """Whether all of them tell when they were recorded, and none before another one had ended."""
-    spans = [[(stint.start, stint.end) for stint in profile.stints] for profile in profiles]
-    if not all(spans):
-        return False
-    spans.sort()
-    return all(before[-1][1] <= after[0][0] for before, after in pairwise(spans))
+def _numbered(profiles: list[RankProfile]) -> list[RankProfile]:
+    """``profiles`` in the steps that they are of by the time when they began; as they are where all are of one."""
+    numbered: list[RankProfile] = []
+    there: set[int] = set()
+    number = 1
+    for profile in sorted(profiles, key=lambda profile: profile.stints[0].start):
+        if profile.rank in there:
+            there, number = set(), number + 1
+        there.add(profile.rank)
+        numbered.append(replace(profile, in_step=str(number)))
+    return numbered if number > 1 else profiles
 
 
 def _in_step(profile: RankProfile) -> RankProfile:

@@ -197,24 +197,27 @@ class Roles:
         return [tail for role, own in self.by_role.items() for tail in self._tails_of(role, own)]
 
     def _tails_of(self, role: str, spans: Sequence[RoleSpan]) -> Iterable[Tail]:
-        steps = [last_of(own) for own in _by(spans, lambda span: span.step).values()]
-        steps = [own for own in steps if len(own) > 1]
-        if not steps:
-            return
-        behind = [[span.end - median(other.end for other in own) for span in own] for own in steps]
+        several = len({span.place for span in spans}) > 1
+        steps = []
+        for own in _by(spans, lambda span: span.step).values():
+            # The ranks of a replica end together: it counts once, or two replicas would have no outlier.
+            grouped = _by(last_of(own), lambda span: (span.place, 0) if several else span.who)
+            steps.append([max(unit, key=lambda span: span.end) for unit in grouped.values()])
+        middles = [median(span.end for span in units) for units in steps]
+        behind = [[span.end - middle for span in units] for units, middle in zip(steps, middles, strict=True)]
         every = np.abs(np.concatenate(behind))
         usual = median(span.end - span.start for span in spans)
         least = (_LEAST if len(every) >= _FEW else _LEAST_OF_FEW) * usual
-        several = max(map(len, steps)) > 2  # two ends are as far from their middle as each other
-        least = max(least, _OUTLIER * 1.4826 * float(np.median(every))) if several else least
-        for own, after in zip(steps, behind, strict=True):
-            late = tuple(span for span, behind_ in zip(own, after, strict=True) if behind_ >= least)
-            if late:
-                end = max(span.end for span in own)
-                others = [span for span in own if span not in late]
-                idle = tuple(self._idle(span.card, span.end, end) for span in others)
-                late = tuple(sorted(late, key=lambda span: -span.end))
-                yield Tail(role, own[0].step, round(median(span.end for span in own)), end, late, idle)
+        if max(map(len, steps)) > 2:  # two ends are as far from their middle as each other
+            least = max(least, _OUTLIER * 1.4826 * float(np.median(every)))
+        for units, middle, after in zip(steps, middles, behind, strict=True):
+            if max(after) < least:
+                continue
+            own = last_of(self.by_role_step[role, units[0].step])
+            end = max(span.end for span in units)
+            late = sorted((span for span in own if span.end >= middle + least), key=lambda span: -span.end)
+            idle = tuple(self._idle(span.card, span.end, end) for span in own if span not in late)
+            yield Tail(role, units[0].step, round(middle), end, tuple(late), idle)
 
     def _idle(self, card: Hashable, start: int, end: int) -> int:
         """How long no role works on ``card`` from ``start`` until ``end``, ns."""

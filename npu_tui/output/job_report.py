@@ -206,9 +206,17 @@ def _clock_of_roles(job: Job) -> list[Message]:
     if job.roles is None:
         return []
     timed = {span.place for span in job.roles.spans}
+    traced = {part.role for part in job.parts for profile in part.ranks if profile.has_trace}
     bare = [part.role for part in job.parts if part.role is not None and part.role not in timed]
     known = [host for host in job.hosts if host.known]
-    reasons = [message("job.roles.untimed", roles=bare[:8])] if bare and len(job.parts) > 1 else []
+    reasons = [
+        message(f"job.roles.{why}", roles=named[:8])
+        for why, named in (
+            ("unread", [role for role in bare if role in traced]),
+            ("untimed", [role for role in bare if role not in traced]),
+        )
+        if named and len(job.parts) > 1
+    ]
     if job.roles.clock == "system":
         reasons.append(message("job.roles.system", hosts=len(known)) if known else message("job.roles.no_hosts"))
     return reasons

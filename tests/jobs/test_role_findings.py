@@ -65,6 +65,13 @@ def test_a_tail_that_nobody_waits_for_costs_cards_and_no_time():
     assert (finding.gain or 0) < 3 * SECOND * 10
 
 
+def test_one_of_two_replicas_with_many_ranks_is_named():
+    job = job_in_memory(colocated(one(1, 41), 16, 3, replicas=2))
+    (finding,) = job_findings(job)
+    assert (finding.id, finding.role) == ("ROLE.TAIL", "agent_loop_rollout_replica_1")
+    assert finding.title.args["count"] == 8
+
+
 def test_who_shares_a_card_is_said_only_where_it_is_known():
     job = job_in_memory(colocated(nothing, world=2), processes=False)
     assert job.roles is not None

@@ -44,6 +44,16 @@ def test_every_rank_of_every_role_is_there(layout: Layout, tmp_path: Path):
     assert not report.findings
 
 
+def test_steps_without_folders_survive_a_bad_profile(tmp_path: Path):
+    write_roles(tmp_path, colocated(lambda step, rank: 0.0, world=3, steps=3), "roles")
+    bad = sorted((tmp_path / "actor_update").iterdir())[4]
+    (bad / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").write_text("no trace")
+    report = job_report(open_job(tmp_path))
+    assert report.steps == ["1", "2", "3"]
+    assert [str(bad) in line for line in report.not_checked].count(True) == 1
+    assert len(report.stints) == 3 * 4 * 3 - 1
+
+
 def test_ranks_of_one_number_meet_in_their_role_only(made: Path):
     report = job_report(open_job(made))
     assert {row.role for row in report.collectives} == {"actor_update"}
