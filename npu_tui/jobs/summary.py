@@ -92,6 +92,9 @@ _MOST_VALUES = 1_000_000
 _MOST_PER_BYTE = 16
 """Values of a summary, and more for each of its bytes: times take a byte at least, and columns of one value none."""
 
+_UNREADABLE = (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
+"""What reading a file raises that is no summary; where bytes are missing, polars may give up in a way of its own."""
+
 _LAYOUT = 4
 _MOST_RANKS = 1 << 20
 _FARTHEST_NS = 1 << 61
@@ -196,7 +199,7 @@ def read_summaries(paths: Sequence[Path]) -> tuple[list[RankProfile], list[Messa
     said: list[Message] = []
     try:
         frame = _read(list(paths))
-    except (OSError, ValueError, pl.exceptions.PolarsError):
+    except _UNREADABLE:
         frame = _one_by_one(paths, said)
     sound = sound_rows(frame)
     said += [message("job.no_summary", path=path or "–") for path in frame.filter(~sound)["path"]]
@@ -234,7 +237,7 @@ def _one_by_one(paths: Sequence[Path], said: list[Message]) -> pl.DataFrame:
     for path in paths:
         try:
             frames.append(_read([path]))
-        except (OSError, ValueError, pl.exceptions.PolarsError):
+        except _UNREADABLE:
             said.append(message("job.no_summary", path=str(path)))
     return pl.concat(frames) if frames else pl.DataFrame(schema=SCHEMA)
 

@@ -148,6 +148,10 @@ def test_a_small_summary_that_unpacks_to_millions(summary: Path) -> None:
     frame.write_parquet(path)
     assert path.stat().st_size < 50_000
     assert 2_000_000 <= values_in(path) < 2_000_200
+    before: list[bytes] = []  # what footers have in common hides nothing
+    assert [values_in(other, before) for other in sorted(summary.iterdir())] == [
+        values_in(other) for other in sorted(summary.iterdir())
+    ]
     profiles, said = read_summaries(sorted(summary.iterdir()))
     assert [profile.rank for profile in profiles] == [1]
     assert [message.args["path"] for message in said] == [str(path)]
@@ -170,3 +174,17 @@ def test_a_summary_that_is_no_file(summary: Path, capsys: pytest.CaptureFixture[
     (summary / f"0-a{SUFFIX}").unlink()
     os.mkfifo(summary / f"0-a{SUFFIX}")
     assert [rank.rank for rank in open_job(summary).ranks] == [1]
+
+
+def test_a_summary_on_which_polars_gives_up(summary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = pl.read_parquet
+
+    def panicking(paths: list[Path]) -> pl.DataFrame:
+        if any(path.name.startswith("0-") for path in paths):
+            raise pl.exceptions.PanicException("assertion failed")
+        return read(paths)
+
+    monkeypatch.setattr(pl, "read_parquet", panicking)
+    profiles, said = read_summaries(sorted(summary.iterdir()))
+    assert [profile.rank for profile in profiles] == [1]
+    assert [message.code for message in said] == ["job.no_summary"]
