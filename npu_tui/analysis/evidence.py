@@ -70,7 +70,8 @@ def losses_of(path: str, health: TraceHealth, problems: Iterable[Message] = ()) 
             losses.append(Loss(kind, count / every, message(f"evidence.{kind}", path=path, count=count, all=every)))
     for warning in health.warnings:
         why = message("evidence.damaged", path=path, why=warning)
-        losses += [Loss(kind, UNKNOWN_SHARE, why) for kind in _UNCOUNTED.get(warning.code, ())]
+        lost = _SLICES if warning.code in _FILES else _UNCOUNTED.get(warning.code, ())  # a table of a service
+        losses += [Loss(kind, UNKNOWN_SHARE, why) for kind in lost]
     resting: tuple[Evidence, ...] = (
         ("files",) if health.events else ("files", *_BOTH)
     )  # without a trace all rests on them

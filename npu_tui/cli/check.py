@@ -41,7 +41,7 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
     of_jobs = options.against is not None and logged is None and _are_jobs(options)
     if of_jobs or options.max_rank_wait is not None or options.max_own_excess is not None:
         return _check_job(parser, options, of_jobs)
-    from npu_tui.gate.measures import LIMITS, SHARED, parse_limit
+    from npu_tui.gate.measures import LIMITS, OF_SERVICES, SHARED, parse_limit
 
     limits = []
     for option in LIMITS:
@@ -50,6 +50,7 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
             limit = parse_limit(option, text)
             if limit is None:
                 key = "gate.bad_share" if option in SHARED else "gate.bad_time"
+                key = "gate.bad_latency" if option in OF_SERVICES else key
                 parser.error(say(key, option=f"--{option.replace('_', '-')}", text=text))
             limits.append(limit)
     memory_limits = _memory_limits(parser, options)
@@ -66,7 +67,7 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
         return _check_snapshot(parser, options, memory_limits, [limit.measure for limit in limits], severity)
     if logged is not None and not (limits or memory_limits or severity or options.baseline or options.write_baseline):
         return _check_log(parser, options, tolerances, logged)
-    from npu_tui.gate.measures import baseline, read_baseline, write_baseline
+    from npu_tui.gate.measures import baseline, latency_notes, read_baseline, write_baseline
 
     base = read_baseline(Path(options.baseline)) if options.baseline else None
     part = part_of(parser, options, REPORTING)
@@ -97,6 +98,7 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
     if base is not None:
         checks += baseline_checks(measured, base, tolerances)
         notes += differences(found, base)
+    notes += latency_notes(found, limits)
     rules = sum(reason.id.isupper() for reason in found.not_checked)
     if severity and rules and not only:
         notes.append(say("gate.not_checked", count=rules))
@@ -179,7 +181,7 @@ def _check_job(parser: argparse.ArgumentParser, options: argparse.Namespace, aga
     from npu_tui.jobs.against import JobComparison
     from npu_tui.jobs.opening import open_job, open_steps
 
-    others = ("max_free", "max_host_late", "max_lost", "max_exposed_communication", "max_step",
+    others = ("max_free", "max_host_late", "max_lost", "max_exposed_communication", "max_step", "max_ttft", "max_tpot",
               "max_peak", "max_fragmentation", "baseline", "write_baseline", "range", "step")  # fmt: skip
     severity, verdicts = _failing(parser, options)
     for option in (*others, *(() if against else ("fail_on", "against"))):
@@ -219,6 +221,8 @@ def check_options(parser: Parser) -> None:
     parser.add_argument("--max-lost", metavar="LIMIT", help=say("gate.max_lost"))
     parser.add_argument("--max-exposed-communication", metavar="LIMIT", help=say("gate.max_exposed_communication"))
     parser.add_argument("--max-step", action="append", metavar="TIME", help=say("gate.max_step"))
+    parser.add_argument("--max-ttft", action="append", metavar="LIMIT", help=say("gate.max_ttft"))
+    parser.add_argument("--max-tpot", action="append", metavar="LIMIT", help=say("gate.max_tpot"))
     parser.add_argument("--max-rank-wait", metavar="LIMIT", help=say("gate.max_rank_wait"))
     parser.add_argument("--max-own-excess", metavar="LIMIT", help=say("gate.max_own_excess"))
     parser.add_argument("--max-peak", metavar="SIZE", help=say("gate.max_peak"))
@@ -353,9 +357,10 @@ def _ids(parser: argparse.ArgumentParser, texts: list[str]) -> list[str]:
     if not texts:
         return []
     from npu_tui.rules.find import RULES
+    from npu_tui.rules.service import SERVICE_RULES
     from npu_tui.rules.snapshot import SNAPSHOT_FINDINGS
 
-    known = tuple(kind.id for kind in (*RULES, *SNAPSHOT_FINDINGS))
+    known = tuple(kind.id for kind in (*RULES, *SNAPSHOT_FINDINGS, *SERVICE_RULES))
     found = [id_.strip().upper() for text in texts for id_ in text.split(",") if id_.strip()]
     for id_ in found:
         if id_ not in known:

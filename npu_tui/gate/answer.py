@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from npu_tui.gate.checks import Check
+from npu_tui.gate.measures import METRICS
 from npu_tui.output.document import Block, Cell, Document, Paragraph, Table
 from npu_tui.output.values import share_text, time_text
 from npu_tui.strings import say
@@ -99,6 +100,8 @@ _ORDER = ("fail", "not_measured", "pass")
 
 def _name(measure: str) -> str:
     kind, colon, percentile = measure.partition(":")
+    if kind in METRICS:
+        return say(f"service.figure.{kind}_{percentile}")
     return say(f"gate.of_kind.{percentile}", kind=kind) if colon else say(f"gate.measure.{measure}")
 
 

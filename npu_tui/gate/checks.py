@@ -13,6 +13,7 @@ from npu_tui.compare.comparison import Comparison, PartChange
 from npu_tui.compare.steps import PARTS
 from npu_tui.gate.measures import (
     BASELINE_MEASURES,
+    METRICS,
     NOISE,
     NOTHING_LOST,
     PLACES,
@@ -96,6 +97,8 @@ def limit_checks(measured: Measures, limits: list[Limit]) -> list[Check]:
         if value is None or most is None:
             why = measured.reasons.get(limit.measure) or measured.reasons.get("device", "")
             kind, colon, _ = limit.measure.partition(":")
+            if kind in METRICS and not why:
+                why = say("gate.no_service")
             if colon and not why:
                 there = sorted({name.partition(":")[0] for name in measured.times if ":" in name})
                 why = say("gate.no_kind", kind=kind, there=there) if there else say("gate.no_engine")
@@ -150,7 +153,10 @@ def finding_checks(
             checks.append(Check("finding", finding.id, status, finding.gain_us, severity=severity, text=finding.title))
     unknown = {row.id: row.reason for row in report.not_checked}
     why = None
-    if report.overlap.total_us is None:
+    service = report.source.kind == "service"
+    if service:
+        why = unknown.get("requests") or (words(incomplete["slices"]) if "slices" in incomplete else None)
+    elif report.overlap.total_us is None:
         why = next((reason for name, reason in unknown.items() if name in ("device", "overlap")), "")
     elif not report.overlap.total_us:
         why = say("gate.no_time")
@@ -161,6 +167,8 @@ def finding_checks(
     for wanted in sorted(set(only) - set(ignore) - {check.id for check in checks}):
         if wanted.startswith("SNAPSHOT."):
             unknown[wanted] = say("gate.memory.no_snapshot")
+        elif wanted.startswith("SERVICE.") != service:
+            unknown[wanted] = say("gate.service_only" if service else "gate.no_service")
         status = "not_measured" if wanted in unknown else "pass"
         checks.append(Check("finding", wanted, status, text=unknown.get(wanted, say("gate.finding.absent"))))
     return checks if fail_on else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +80,8 @@ def measures(report: Report, incomplete: Mapping[Evidence, Message] = NOTHING_LO
             spans.setdefault(step.kind.lower(), []).append(step.device_span_us)
     times |= {f"{kind}:{name}": _percentile(spans[kind], rank) for kind in spans for name, rank in PERCENTILES.items()}
     why = {row.id: row.reason for row in report.not_checked}
+    if report.source.kind == "service":
+        times |= _latencies(report)
     lost_evidence = {
         name: words(why)
         for kind, why in incomplete.items()
@@ -92,8 +94,40 @@ def measures(report: Report, incomplete: Mapping[Evidence, Message] = NOTHING_LO
     unknown = [name for name, time in times.items() if time is None]
     reasons = {
         name: next((why[key] for key in _REASONS.get(name, _OF_THE_DEVICE) if key in why), "") for name in unknown
-    } | lost_evidence
+    }
+    if report.source.kind == "service":
+        reasons |= {name: say("gate.no_latency" if ":" in name else "gate.no_device_here") for name in unknown}
+    reasons |= lost_evidence
     return Measures(times, overlap.total_us, max(len(lengths), 1), reasons)
+
+
+def _latencies(report: Report) -> dict[str, float | None]:
+    """TTFT and TPOT of a service, µs; unknown where most of its requests are without."""
+    times: dict[str, float | None] = {f"{metric}:{name}": None for metric in METRICS for name in PERCENTILES}
+    for row in report.latency:
+        if 2 * row.requests >= len(report.requests):
+            values = {"p50": row.p50_us, "p90": row.p90_us, "p99": row.p99_us, "max": row.longest_us}
+            times |= {f"{row.metric}:{name}": value for name, value in values.items()}
+    return times
+
+
+def latency_notes(report: Report, limits: Collection[Limit]) -> list[str]:
+    """How many requests the limits on latencies leave out, and that a p99 is a maximum."""
+    asked = {limit.measure for limit in limits if limit.measure.partition(":")[0] in METRICS}
+    notes = []
+    for row in report.latency:
+        if not any(measure.startswith(row.metric) for measure in asked):
+            continue
+        left = len(report.requests) - row.requests
+        if left > 0:
+            metric = say(f"latency.metric.{row.metric}")
+            notes.append(say("gate.left_out", metric=metric, count=left, all=len(report.requests)))
+        if row.requests < _HUNDRED and f"{row.metric}:p99" in asked:
+            notes.append(say("service.few"))
+    return list(dict.fromkeys(notes))
+
+
+_HUNDRED = 100
 
 
 def _percentile(lengths: list[float], rank: int) -> float | None:
@@ -106,12 +140,18 @@ LIMITS = {
     "max_lost": "lost",
     "max_exposed_communication": "exposed_communication",
     "max_step": "step_p99",
+    "max_ttft": "ttft:p99",
+    "max_tpot": "tpot:p99",
 }
 """The measure that each option limits."""
 
 SHARED = ("max_free", "max_host_late", "max_lost", "max_exposed_communication")
 """The options that take a share too; a step is not a share of anything."""
 
+
+OF_SERVICES = ("max_ttft", "max_tpot")
+"""The options that limit the latency of an inference service."""
+METRICS = ("ttft", "tpot")
 
 PERCENTILES = {"p50": 50, "p90": 90, "p99": 99, "max": 100}
 _OF_KIND = re.compile(rf"([^\s:]+):({'|'.join(PERCENTILES)})(?:\s*:\s*|\s+)(\S.*)")
@@ -144,10 +184,14 @@ def parse_share(text: str) -> float | None:
 def parse_limit(option: str, text: str) -> Limit | None:
     """The limit in the value of ``option``; None if it is none. A number without a unit is none: it may mean either.
 
-    ``max_step`` takes ``decode:p99:9ms`` or ``decode:p99 9ms`` for the engine steps of a kind, too.
+    ``max_step`` takes ``decode:p99:9ms`` or ``decode:p99 9ms`` for the engine steps of a kind, too; ``max_ttft`` and
+    ``max_tpot`` take ``p50:300ms``, and without a percentile it is p99.
     """
     measure, share = LIMITS[option], parse_share(text)
-    of_kind = _OF_KIND.fullmatch(text.strip()) if option == "max_step" else None
+    metric = measure.partition(":")[0] if option in OF_SERVICES else ""
+    of_kind = (
+        _OF_KIND.fullmatch(f"{metric}:{text.strip()}" if metric else text.strip()) if option not in SHARED else None
+    )
     if of_kind is not None:
         measure, text = f"{of_kind[1].lower()}:{of_kind[2]}", of_kind[3]
     if share is not None:

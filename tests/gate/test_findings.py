@@ -24,6 +24,7 @@ def with_findings(rows, not_checked=(), total_us=1.0):
     """What the checks of findings read of a report."""
     overlap = dict.fromkeys((each.name for each in fields(OverlapPart) if each.required), None)
     found = SimpleNamespace(overlap=msgspec.convert(overlap | {"total_us": total_us}, OverlapPart))
+    found.source = SimpleNamespace(kind="trace_view_json")
     found.findings = msgspec.convert(rows, list[FindingRow])
     found.not_checked = msgspec.convert(list(not_checked), list[NotChecked])
     return found

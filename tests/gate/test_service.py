@@ -1,0 +1,67 @@
+"""``check`` of an inference service: limits on TTFT and TPOT, its findings; what is damaged is not measured."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from npu_tui.cli.main import main
+from tests.gate.conftest import PROFILE
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
+
+from service_causes import write_service
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("service")
+    write_service(path, "kv", 1, 60)
+    return path
+
+
+def checked(
+    capsys: pytest.CaptureFixture[str], *words: object
+) -> tuple[int, dict[str, tuple[str, float | None]], list[str]]:
+    code = main(["check", *map(str, words), "--format", "json"])
+    found = json.loads(capsys.readouterr().out)
+    return code, {row["id"]: (row["status"], row["value_us"]) for row in found["checks"]}, found["notes"]
+
+
+def test_limits_on_the_latencies(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    truth = json.loads((folder / "truth.json").read_text())["latencies_ns"]["ttft"]
+    code, checks, notes = checked(capsys, folder, "--max-ttft", "p50:1ms", "--max-ttft", "max:999s", "--max-tpot", "1s")
+    assert code == 1
+    assert checks["ttft:p50"] == ("fail", pytest.approx(float(np.median(truth)) / 1000, abs=0.3))
+    assert checks["ttft:max"] == ("pass", pytest.approx(max(truth) / 1000, abs=0.3))
+    assert checks["tpot:p99"][0] == "pass"
+    assert notes == ["P99 is the slowest request: there are fewer than 100."]
+
+
+def test_findings_of_services_and_of_profiles(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, checks, _ = checked(capsys, folder, "--fail-on", "high", "--only", "SERVICE.KV,SERVICE.RANK,DISPATCH.FREE")
+    assert code == 1
+    assert {id_: status for id_, (status, _) in checks.items()} == {
+        "SERVICE.KV": "fail",
+        "SERVICE.RANK": "pass",
+        "DISPATCH.FREE": "not_measured",
+    }
+
+
+def test_a_profile_has_no_time_to_first_token(capsys: pytest.CaptureFixture[str]) -> None:
+    code, checks, _ = checked(capsys, PROFILE, "--max-ttft", "999s")
+    assert (code, checks["ttft:p99"]) == (1, ("not_measured", None))
+
+
+def test_a_damaged_folder_is_not_measured(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("request.csv", "batch.csv"):
+        text = (folder / name).read_bytes()
+        (tmp_path / name).write_bytes(text if name == "request.csv" else text[: len(text) // 2])
+    code, checks, _ = checked(capsys, tmp_path, "--max-ttft", "999s", "--fail-on", "low", "--ignore", "SERVICE.KV")
+    assert code == 1
+    assert checks["ttft:p99"] == ("not_measured", None)
+    assert checks["findings"][0] == "not_measured"
