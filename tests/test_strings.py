@@ -21,6 +21,7 @@ from npu_tui.analysis.cpu_time import By
 from npu_tui.analysis.drains import Cause
 from npu_tui.analysis.rhythm import Unit
 from npu_tui.analysis.service_latency import TPOT, TTFT
+from npu_tui.compare.services import Change
 from npu_tui.compare.steps import PARTS
 from npu_tui.gate.checks import JOB_LIMITS
 from npu_tui.gate.measures import BASELINE_MEASURES, LIMITS, PLACES
@@ -94,6 +95,10 @@ COMPUTED = {
     "summary.state.": set(get_args(State)),
     "latency.part.": {*TTFT, *TPOT},
     "latency.metric.": {"ttft", "tpot"},
+    "compare.service.unlike.": {"rate", "prompt", "answer"},
+    "compare.service.word.": set(get_args(Change)),
+    "compare.service.": {*get_args(Change), "cause_both", "cause_new", "cause_base"},
+    "compare.service.load.": {"requests", "requests_per_s", "prompt_tokens", "output_tokens", "tokens_per_s"},
     "finding.service.": {
         *(
             f"{part}_{of}"

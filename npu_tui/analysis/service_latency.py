@@ -118,7 +118,7 @@ def timeline(service: Service) -> Timeline:
     members, count = service.members, len(service.rids)
     step_of = np.full(len(service.batches), -1)
     step_of[steps.row] = np.arange(len(steps))
-    kept = np.flatnonzero(step_of[members.batch] >= 0)
+    kept = np.flatnonzero((step_of[members.batch] >= 0) & (members.rid >= 0))
     step, rid = step_of[members.batch[kept]], members.rid[kept].astype(np.int64)
     order = np.lexsort((steps.opened[step], rid))
     rid, step, prompt = rid[order], step[order], is_prompt(service)[kept][order]
@@ -135,6 +135,9 @@ def timeline(service: Service) -> Timeline:
     ):  # fmt: skip
         into[told] = column[row]
 
+    start[(start < 0) | (start > _LATEST)] = UNKNOWN
+    for lengths in (ttft, queue):
+        lengths[lengths > _LONGEST] = UNKNOWN
     seen = stop > begin
     ends = np.append(steps.end[step], 0)
     token = _first_token(steps, rid, step, prompt, begin, stop, plus(start, ttft))
@@ -172,6 +175,10 @@ def timeline(service: Service) -> Timeline:
     return found
 
 
+_LATEST, _LONGEST = 4_000_000_000_000_000_000, 10_000_000_000_000_000
+"""Moments and lengths (116 days) above which a table is damaged, ns."""
+_MOST_CHUNKS = 2000
+"""Steps before the first token that are told apart."""
 _WHOLE_MS = 1_000_000
 """The tool writes how long a request took in whole ms."""
 
@@ -287,6 +294,10 @@ def _split_ttft(found: Timeline, begin: I64, token: I64, seen: Bools, prompt: Bo
         parts[rids, place["sampling"]] += tail
         cursor[rids] = end
         done = begin[rids] + turn >= token[rids]
+        if turn == _MOST_CHUNKS:
+            parts[rids[~done], place["unrecorded"]] += (last - end)[~done]
+            rids, done = rids[done], done[done]
+            last, end = stop[rids], cursor[rids]
         parts[rids[done], place["output"]] += (last - end)[done]
         rids, turn = rids[~done], turn + 1
     assert (parts.sum(axis=1)[known] == lat.ttft[known]).all()
@@ -307,7 +318,7 @@ def _queue(found: Timeline, rids: I64, engine: I64, low: I64, high: I64) -> None
             held = np.flatnonzero(found.queued[part] == reason)
             shut = np.append(opened[1:], opened[-1:])
             time = _within(opened[held], np.maximum(shut, opened)[held], until, b)
-            time = np.minimum(time, rest)
+            time = np.clip(time, 0, rest)
             parts[who, reason] += time
             rest = rest - time
         parts[who, TTFT.index("queue_other")] += rest
@@ -319,7 +330,7 @@ def _between(found: Timeline, rids: I64, engine: I64, low: I64, high: I64, place
     for number in np.unique(engine).tolist():
         mine, part = engine == number, steps.of(number)
         work = _within(steps.start[part], steps.end[part], low[mine], high[mine])
-        work = np.minimum(work, high[mine] - low[mine])
+        work = np.clip(work, 0, high[mine] - low[mine])
         parts[rids[mine], place["other"]] += work
         parts[rids[mine], place["bubble"]] += high[mine] - low[mine] - work
 

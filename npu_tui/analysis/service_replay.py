@@ -91,6 +91,11 @@ class Served(Struct, frozen=True):
     tpot: F64
     tokens_per_s: float
 
+    @property
+    def complete(self) -> bool:
+        """Whether the schedule came to its end."""
+        return bool(np.isfinite(self.ttft).all() and np.isfinite(self.tpot).all())
+
     def figures(self) -> dict[str, float]:
         """The figures that count, by name."""
         found = {"tokens_per_s": self.tokens_per_s}
@@ -167,7 +172,7 @@ def slower_since(found: Timeline) -> Slower | None:
         ).tolist():
             cost = fitted(work[:cut], time[:cut])
             ratio = time / np.maximum(cost.of(work), 1)
-            factor = float(np.median(ratio[cut:]))
+            factor = max(float(np.median(ratio[cut:])), 1e-9)
             rest = float(np.abs(ratio[:cut] - 1).sum() + np.abs(ratio[cut:] / factor - 1).sum())
             if best is None or rest < best[0]:
                 best = rest, cut, factor, cost
@@ -231,7 +236,7 @@ def _engine(found: Timeline, number: int, work: F64, cost: Cost | None) -> Engin
     since = opened - np.append(opened[:1], np.maximum.accumulate(steps.end[mine])[:-1])
     busy = (steps.cycle[mine, B] > 0) & (steps.cycle[mine, -1] == 0)
     after = steps.cycle[mine, P] + steps.cycle[mine, D]
-    line = np.polyfit(size, after, 1) if len(np.unique(size)) > 1 else np.array([0.0, float(after.mean())])
+    line = line_of(size, after)
     lat = found.latencies
     came = np.sort(lat.arrival[(lat.first >= part.start) & (lat.first < part.stop) & (lat.arrival != UNKNOWN)])
     went = np.sort(opened_of(found, part))
@@ -250,7 +255,7 @@ def _engine(found: Timeline, number: int, work: F64, cost: Cost | None) -> Engin
     return EngineModel(
         cost or fitted(work[mine], steps.cycle[mine, F]), float(np.median(steps.cycle[mine, S])),
         float(np.median(np.maximum(since[busy], 0))) if busy.any() else 0.0,
-        float(np.median(np.maximum(steps.start[mine] - closed, 0))), (float(line[1]), float(line[0])),
+        float(np.median(np.maximum(steps.start[mine] - closed, 0))), (line[1], line[0]),
         most if limited else MANY, budget if several or not chunked else MANY, chunked or several,
         known if short and known else MANY, found.block,
     )  # fmt: skip
@@ -259,6 +264,13 @@ def _engine(found: Timeline, number: int, work: F64, cost: Cost | None) -> Engin
 _NEARLY = 0.9
 _AT_BUDGET = 3
 """So many batches of the same most tokens are a limit, not chance."""
+
+
+def line_of(x: I64, y: I64) -> tuple[float, float]:
+    """The slope and the offset of the straight line through the points, by least squares."""
+    away = x - x.mean()
+    slope = float(away @ (y - y.mean()) / (away @ away)) if away.any() else 0.0
+    return slope, float(y.mean()) - slope * float(x.mean())
 
 
 def opened_of(found: Timeline, part: slice) -> I64:
@@ -299,7 +311,10 @@ def _run(
     given: F64,
     ended: F64,
 ) -> None:
-    """Run the requests ``mine`` on ``engine``; those who leave after their prompt have an end and no token there."""
+    """Run the requests ``mine`` on ``engine``; those who leave after their prompt have an end and no token there.
+
+    A schedule that does not come to its end, such as one of damaged tables, leaves NaN: what it gives is unknown.
+    """
     order = mine[np.argsort(ready[mine], kind="stable")]
     came, place = ready[order].tolist(), 0
     handed = (model.first != model.last) & ~leaves
@@ -319,7 +334,11 @@ def _run(
     running: list[list[float]] = []
     cost, block, limited = engine.cost, engine.block, engine.blocks < MANY
     free, time = engine.blocks, 0.0
+    left = _MOST_TURNS * (int(model.turns[mine].sum()) + len(mine)) + int((model.prompt[mine] // engine.budget).sum())
     while place < len(rows) or waiting or running:
+        left -= 1
+        if left < 0 or left > _MOST_TURNS * LIMIT:
+            break
         if not waiting and not running:
             time = max(time, came[place])
         while place < len(rows) and came[place] <= time:
@@ -341,7 +360,7 @@ def _run(
                     while need > free and row in running:
                         victim = running.pop()
                         if not running:  # it does not fit even alone: it comes to nothing
-                            return
+                            left = 0
                         chosen = [one for one in chosen if one[0] is not victim]
                         free += int(victim[3])
                         victim[0], victim[2], victim[3] = max(round(victim[2]), 1), 0.0, 0
@@ -381,8 +400,8 @@ def _run(
         if time >= engine.late[0]:
             forward *= engine.late[1]
         end = time + engine.schedule + engine.dispatch + forward + engine.after[0] + engine.after[1] * len(chosen)
-        if not chosen:  # what waits is larger than all that the engine has: it comes to nothing
-            return
+        if not chosen:  # what waits is larger than all that the engine has
+            break
         for row, count in chosen:
             request = int(row[4])
             if row[0] > 0:
@@ -404,6 +423,12 @@ def _run(
                 running.remove(row)
                 free += int(row[3])
         time = end + engine.gap
+    unserved = [int(row[4]) for row in (*rows[place:], *waiting, *running)]
+    given[unserved] = ended[unserved] = np.nan
+
+
+_MOST_TURNS = 8
+"""So often is a request scheduled at most, for each time that it was: what is preempted is computed again."""
 
 
 def reproduces(model: ServiceModel, found: Timeline) -> float:
@@ -413,7 +438,7 @@ def reproduces(model: ServiceModel, found: Timeline) -> float:
     for name, values in (("ttft", lat.ttft[lat.answered]), ("tpot", lat.per_token(lat.decoded))):
         for share in (50, 99):
             real[f"{name}_p{share}"] = float(np.percentile(values, share)) if len(values) else 0.0
-    return max(abs(served[name] - value) / value for name, value in real.items() if value)
+    return float(np.max([abs(served[name] - value) / value for name, value in real.items() if value], initial=0.0))
 
 
 def with_engines(model: ServiceModel, **values: object) -> ServiceModel:

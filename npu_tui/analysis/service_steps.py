@@ -20,6 +20,8 @@ CYCLE = "schedule", "forward", "sampling", "draft", "bubble", "idle"
 """What the time from the end of one step to the end of the next goes to, in the order of ``Steps.cycle``."""
 S, F, P, D, B, I = range(6)  # noqa: E741
 _SAME_ENGINE = 0.5
+_MOST_PROCESSES = 512
+"""A damaged table may name as many as it has rows."""
 
 
 class Steps(Struct, eq=False):
@@ -83,7 +85,10 @@ def engines_of(service: Service, keys: U64) -> tuple[list[Engine], I64]:
     """The engines, and which of them each process (a code of ``Service.texts``) belongs to (-1: none)."""
     batches = service.batches
     passes = np.isin(batches.passes, (SCHEDULE, EXECUTE))
-    processes, rows = np.unique(batches.process[passes], return_counts=True)
+    processes, rows = np.unique(batches.process[passes & (batches.process >= 0)], return_counts=True)
+    most = np.sort(np.argsort(-rows, kind="stable")[:_MOST_PROCESSES])
+    processes, rows = processes[most], rows[most]
+    passes &= np.isin(batches.process, processes)
     known = np.flatnonzero(passes & (keys > 0))
     order = known[np.lexsort((batches.process[known], keys[known]))]
     same = keys[order][1:] == keys[order][:-1]
@@ -124,7 +129,8 @@ def steps_of(service: Service, keys: U64, of_process: I64) -> Steps:
     batches = service.batches
     engine = np.where(batches.process >= 0, of_process[batches.process], -1)
     executions = np.flatnonzero((batches.passes == EXECUTE) & (engine >= 0) & (batches.start != UNKNOWN))
-    executions = executions[(batches.end[executions] != UNKNOWN)]
+    sound = (batches.start[executions] >= 0) & (batches.end[executions] < np.iinfo(np.int64).max // 2)
+    executions = executions[sound & (batches.end[executions] != UNKNOWN)]
     lead = np.zeros(len(of_process), bool)
     for number in np.unique(engine[executions]).tolist():  # the workers of an engine repeat its steps
         processes, rows = np.unique(batches.process[executions[engine[executions] == number]], return_counts=True)

@@ -38,6 +38,10 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
 
     if any(is_pickle(Path(path)) for path in (options.base, options.new)):
         return _compare_snapshots(parser, options, form)
+    from npu_tui.load.service_files import service_folder
+
+    if any(service_folder(Path(path)) is not None for path in (options.base, options.new)):
+        return _compare_services(parser, options, form)
     failing = _failing(parser, options.fail_on)
     allowed = allowed_loss(parser, options)
     from npu_tui.cli.explore import is_job_at
@@ -109,6 +113,43 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
             print(say(f"compare.verdict.{verdict}"), file=sys.stderr)
         return FAILED
     return DONE
+
+
+def _compare_services(parser: Parser, options: argparse.Namespace, form: str) -> int:
+    """Write the comparison of two inference services; returns the exit code, 1 where ``--fail-on`` holds.
+
+    Raises ``InputError`` where one of them is none, ``OSError`` of what is written.
+    """
+    from npu_tui.cli.options import opened_profile
+    from npu_tui.load.errors import InputError
+    from npu_tui.output.formats import json_report, written
+    from npu_tui.output.service_compare import compared_services, compared_services_document
+    from npu_tui.trace.message import message
+
+    for name in ("step", "map", "rank", "tolerance", "ignore"):
+        if getattr(options, name):
+            parser.error(say("compare.service.options", option=f"--{name}"))
+    failing, allowed, thresholds = (
+        _failing(parser, options.fail_on),
+        allowed_loss(parser, options),
+        thresholds_of(options.config),
+    )
+    sides = [opened_profile(path, not options.no_cache, thresholds, None) for path in (options.base, options.new)]
+    for side in sides:
+        if side.judged is None:
+            raise InputError(message("compare.service.mixed", path=str(side.path)))
+    found = compared_services(sides[0], sides[1])
+    hand_over(
+        json_report(found) if form == "json" else written(compared_services_document(found), form), options.output
+    )
+    losses = [lost_in(side, allowed).get("slices") for side in sides] if failing else []
+    for why in losses:
+        if why is not None:
+            print(say("compare.not_measured", why=words(why)), file=sys.stderr)
+    if failing and found.unlike:
+        print(say("compare.service.not_alike"), file=sys.stderr)
+        return FAILED
+    return FAILED if any(losses) or failing.intersection(row.verdict for row in found.figures) else DONE
 
 
 def _compare_jobs(parser: Parser, options: argparse.Namespace, form: str, failing: frozenset[str]) -> int:

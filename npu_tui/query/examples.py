@@ -53,6 +53,16 @@ SELECT step, duration / 1e6 AS ms, computing / 1e6 AS computing_ms, not_overlapp
        free / 1e6 AS free_ms, 100 * free / duration AS free_percent
 FROM steps
 ORDER BY step""",
+    "requests": """\
+SELECT rid, ttft / 1e6 AS ttft_ms, ttft_most, per_token / 1e6 AS tpot_ms, tpot_most, prompt, tokens
+FROM latencies
+WHERE complete
+ORDER BY ttft DESC
+LIMIT 20""",
+    "tail": """\
+SELECT metric, part, 100 * share AS all_percent, 100 * slowest_share AS slowest_percent, slowest / 1e6 AS slowest_ms
+FROM latency_parts
+ORDER BY metric, slowest DESC""",
     "streams": """\
 SELECT layer, lane, count(*) AS slices, sum(duration) / 1e6 AS busy_ms, max(duration) / 1e6 AS longest_ms
 FROM slices

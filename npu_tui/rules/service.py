@@ -9,7 +9,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from npu_tui.analysis.service_latency import TPOT, TTFT, surcharges
-from npu_tui.analysis.service_replay import MANY, ServiceModel, evenly, fitted, twice, with_engines, work_of
+from npu_tui.analysis.service_replay import MANY, ServiceModel, evenly, fitted, line_of, twice, with_engines, work_of
 from npu_tui.analysis.service_steps import B, D, F, P, S
 from npu_tui.analysis.thresholds import AnyThreshold, Threshold
 from npu_tui.rules.rule import Skipped, sentences
@@ -268,8 +268,8 @@ def _transfer(facts: ServiceFacts) -> Draft | None:
     time, tokens = (pulls.end - pulls.start)[known], pulls.tokens[known]
     per, related = 0.0, False
     if len(time) >= _FEWEST_REQUESTS and len(np.unique(tokens)) > 1:
-        per = float(np.polyfit(tokens, time, 1)[0])
-        related = float(np.corrcoef(tokens, time)[0, 1]) >= _RELATED
+        per = line_of(tokens, time)[0]
+        related = per > 0 and float(np.var(per * tokens) / max(np.var(time), 1.0)) >= _RELATED
     words = {"share": max(shares), "median": float(np.median(time)) if len(time) else None, "per": per}
     kind = "length" if related else "fixed"
     return Draft(
@@ -279,7 +279,8 @@ def _transfer(facts: ServiceFacts) -> Draft | None:
     )  # fmt: skip
 
 
-_RELATED = 0.8
+_RELATED = 0.6
+"""The share of the variance of transfers that the length of the prompt explains."""
 
 
 def _model(facts: ServiceFacts) -> Draft | None:

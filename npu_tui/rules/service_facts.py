@@ -123,7 +123,8 @@ class ServiceFacts:
 
     def after(self, remedy: Remedy) -> Served | None:
         """The service with ``remedy``; None where it cannot be replayed."""
-        return None if self.model is None else replayed(remedy(self.model))
+        served = None if self.model is None else replayed(remedy(self.model))
+        return served if served is not None and served.complete else None
 
     def serving(self) -> list[int]:
         """The engines that give tokens."""

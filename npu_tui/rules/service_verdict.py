@@ -94,7 +94,8 @@ def _ladder(
     now = {} if model is None else replayed(model).figures()
     weighed = []
     for rule, draft in drafts:
-        after = None if model is None or draft.remedy is None else replayed(draft.remedy(model)).figures()
+        served = None if draft.remedy is None else facts.after(draft.remedy)
+        after = None if served is None else served.figures()
         weight = float(-np.log(max(1 - draft.share, 1e-3)))
         if after is not None and rule.id != "SERVICE.MIX":  # chunks trade one latency for another
             weight = _better(now, after)
@@ -106,8 +107,10 @@ def _ladder(
         first = weighed[0][2]
         if place and model is not None and first.remedy is not None and draft.remedy is not None and weight > 0:
             mended = first.remedy(model)
-            left = _better(replayed(mended).figures(), replayed(draft.remedy(mended)).figures())
-            part_of = weighed[0][1].id if left < _REST * weight else None
+            both = replayed(mended), replayed(draft.remedy(mended))
+            if all(served.complete for served in both):
+                left = _better(both[0].figures(), both[1].figures())
+                part_of = weighed[0][1].id if left < _REST * weight else None
         order = np.argsort(-draft.cost, kind="stable")
         worst = order[draft.cost[order] > 0][:_SHOWN]
         batches = np.argsort(-draft.blame, kind="stable")[:_SHOWN]
