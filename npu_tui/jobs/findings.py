@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from npu_tui.jobs.expert_loads import LayerLoad, explained, hot_experts
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.meetings import Unpaired
-from npu_tui.jobs.pipeline import Run, pairs_in_time, stage_as_others, stages_even
+from npu_tui.jobs.pipeline_cases import Run, pairs_in_time, stage_as_others, stages_even, with_lost_stages
 from npu_tui.jobs.role_findings import ROLE_FINDINGS, role_causes
 from npu_tui.rules import pages
 from npu_tui.rules.model import Kind
@@ -265,9 +265,15 @@ def _stages(job: Job) -> list[JobFinding]:
         "other": slow.fastest,
         "less": round(slow.less),
     }
-    share, even = slow.even / job.length if job.length else 0.0, round(slow.even)
+    even, gain = (
+        round(slow.even),
+        with_lost_stages(job.ranks, job.stage, job.layout, slow.stage, max(len(job.steps), 1)),
+    )
     title, detail = message("job.stage.title", **args), message("job.stage.detail", even=even, **args)
-    return [JobFinding("RANK.STAGE", _severity(share), title, detail, slow.ranks, even)]
+    if gain is not None:
+        detail = message("job.stage.replayed", gain=gain, even=even, **args)
+    gain = even if gain is None else gain
+    return [JobFinding("RANK.STAGE", _severity(gain / max(job.length, 1)), title, detail, slow.ranks, gain)]
 
 
 _UNEVEN = 1.05

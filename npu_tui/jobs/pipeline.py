@@ -14,84 +14,18 @@ from itertools import pairwise
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
 
 from npu_tui.jobs.blame import common_times
 from npu_tui.jobs.clock import Clock
 from npu_tui.jobs.columns import F64, I64, Bools, run_begins
 from npu_tui.jobs.meetings import Meetings
 from npu_tui.jobs.model import Layout, RankProfile, is_message, is_receive
+from npu_tui.jobs.pipeline_cases import Case, Change, Run, evened
 from npu_tui.jobs.schedules import Plan, plan_of, planned
 from npu_tui.trace.message import Message, message
 
 PARTS = ("compute", "fill", "imbalance", "variation", "transfer", "rest")
 """What the time from the first pass to the last one is made of; all but the first are the bubble."""
-
-
-class Run(Struct, frozen=True, eq=False):
-    """One step of the pipeline of ``ranks``, by stage; ns on the clock of the job since 1970, (passes of ``plan``,).
-
-    ``transfer`` is how long what a pass needed took to come, from when both ranks were ready for it; it was ``fetched``
-    where that was after the pass before. ``tail`` is how long after its last kernel a pass ended. ``apart`` is what the
-    clock of the rank of each stage is ahead, (stages,).
-    """
-
-    ranks: tuple[int, ...]
-    step: str
-    plan: Plan
-    start: I64
-    end: I64
-    transfer: I64
-    fetched: Bools
-    tail: I64
-    apart: I64
-
-    @property
-    def time(self) -> I64:
-        """How long each pass took."""
-        return self.end - self.start
-
-    @property
-    def moved(self) -> I64:
-        """The transfers on the way while the stage was busy, and those it fetched; (2, passes)."""
-        return self.transfer * np.stack((~self.fetched, self.fetched))
-
-    @property
-    def length(self) -> int:
-        """From the first pass to the end of the last."""
-        return int(self.end.max() - self.start.min())
-
-    def idle(self, stage: int) -> int:
-        """How long a stage ran no pass."""
-        return self.length - int(self.time[self.plan.stage == stage].sum())
-
-    def between(self, source: int, target: int) -> list[int]:
-        """The passes of rank ``target`` that need one of rank ``source``."""
-        ranks, stage, needs = np.array(self.ranks), self.plan.stage, self.plan.needs
-        told = (needs >= 0) & (ranks[stage] == target) & (ranks[stage[needs]] == source)
-        return list(np.flatnonzero(told).tolist())
-
-
-class Case(Struct, frozen=True, eq=False):
-    """Some ``runs`` of one plan, as recorded or changed: times (cases, n) and transfers (cases, 2, n), ns.
-
-    ``beside`` (cases,) is what the replay leaves out where only means of passes are known.
-    """
-
-    runs: tuple[Run, ...]
-    plan: Plan
-    time: F64
-    moved: F64
-    beside: F64
-
-    @property
-    def length(self) -> F64:
-        """How long each run takes by its order, (cases,)."""
-        return np.asarray(self.plan.length(self.time, self.moved) + self.beside)
-
-
-Change = Callable[[Case], Case]
-"""What is different in a what-if."""
 
 
 class Pipelines:
@@ -119,7 +53,7 @@ class Pipelines:
         length = np.array([run.length for run in self.runs], np.int64)
         replays = [
             self._each(lambda case: case.time.sum(axis=1) / case.plan.stages),
-            self._each(lambda case: case.plan.length(_evened(case.plan, case.plan.means(case.time)))),
+            self._each(lambda case: case.plan.length(evened(case.plan, case.plan.means(case.time)))),
             self._each(lambda case: case.plan.length(case.plan.means(case.time))),
             self._each(lambda case: case.plan.length(case.time)),
             self.replayed(),
@@ -183,83 +117,6 @@ class Pipelines:
         return bool(plans) and None not in plans
 
 
-# --- What-ifs
-
-
-def stages_even(case: Case) -> Case:
-    """All stages share their work evenly."""
-    by_stage = np.maximum(case.plan.means(case.time), 1)
-    return replace(case, time=case.time * _evened(case.plan, by_stage) / by_stage)
-
-
-def stage_as_others(stage: int) -> Change:
-    """The passes of ``stage`` take as long as those of the other stages."""
-
-    def change(case: Case) -> Case:
-        plan, time, kind = case.plan, case.time.copy(), _comparable(case.plan)
-        for one in np.unique(kind).tolist():
-            mine, others = ((kind == one) & ((plan.stage == stage) == own) for own in (True, False))
-            usual = case.time[:, others].sum(axis=1) / (plan.stages - 1)
-            time[:, mine] *= (usual / np.maximum(case.time[:, mine].sum(axis=1), 1))[:, None]
-        return replace(case, time=time)
-
-    return change
-
-
-def pairs_in_time(pairs: Sequence[tuple[int, int]], usual: float) -> Change:
-    """Messages of ``pairs`` of ranks, from and to, come ``usual`` ns after their pass was done, or before."""
-
-    def change(case: Case) -> Case:
-        time, moved = case.time.copy(), case.moved.copy()
-        for row, run in enumerate(case.runs):
-            for at in (at for pair in pairs for at in run.between(*pair)):
-                source = int(case.plan.needs[at])
-                sent = min(int(run.tail[source]), usual)
-                time[row, source] -= int(run.tail[source]) - sent
-                moved[row, :, at] = np.minimum(moved[row, :, at], usual - sent)
-        return replace(case, time=time, moved=moved)
-
-    return change
-
-
-def micro_batches(micro: int) -> Change:
-    """Another number of micro batches of the same size, for which ``Pipelines.orders`` is true; by means of passes."""
-
-    def change(case: Case) -> Case:
-        plan, other = case.plan, planned(case.plan.schedule, case.plan.stages, micro, case.plan.chunks)
-        assert other is not None
-        cell = (plan.kind + 4 * plan.stage).tolist()
-        at = [cell.index(one) for one in (other.kind + 4 * other.stage).tolist()]
-        time, moved = plan.means(case.time), _mean_transfers(plan, case.moved)
-        beside = case.length - plan.length(time, moved)
-        return Case(case.runs, other, time[:, at], moved[..., at], beside)
-
-    return change
-
-
-def _comparable(plan: Plan) -> I64:
-    """What of the passes all stages do equally often, (n,): of zero bubbles only all together, as some merge."""
-    return plan.kind if plan.schedule != "zero_bubble" else np.zeros(len(plan.kind), np.int64)
-
-
-def _evened(plan: Plan, time: F64) -> F64:
-    """``time`` as if all stages took as long for what is comparable; (cases, n)."""
-    evened: F64 = time.copy()
-    kind = _comparable(plan)
-    for one in np.unique(kind).tolist():
-        usual = time[:, kind == one].sum(axis=1) / plan.stages
-        for stage in range(plan.stages):
-            mine = (kind == one) & (plan.stage == stage)
-            evened[:, mine] *= (usual / np.maximum(time[:, mine].sum(axis=1), 1))[:, None]
-    return evened
-
-
-def _mean_transfers(plan: Plan, moved: F64) -> F64:
-    """Transfers as means of the passes of each kind and stage that need one; (cases, 2, n)."""
-    known = np.broadcast_to(plan.needs >= 0, moved.shape)
-    return np.asarray(plan.means(moved) / np.maximum(plan.means(known), 1e-9))
-
-
 # --- Reading a job
 
 
@@ -286,6 +143,9 @@ def pipelines_of(job: Staged) -> Pipelines:
         named = [job.ranks[place].rank for place in chain]
         if job.layout is not None and 1 < job.layout.pipeline != len(chain):
             untold.append(message("job.pipeline.lacks", ranks=named, stages=job.layout.pipeline))
+            continue
+        if job.layout is None and (lost := _lost(job, chain)):
+            untold.append(message("job.pipeline.lost", ranks=named, lost=sorted(lost)[:8]))
             continue
         rows, reason = _runs(job, chain, wires)
         runs += rows
@@ -356,6 +216,18 @@ def _chains(job: Staged, wires: _Wires) -> Iterator[tuple[int, ...]]:
         order = sorted(range(len(members)), key=lambda at: (stages[at] if known else 0, begun[at]))
         if len(members) > 1:
             yield tuple(members[at] for at in order)
+
+
+def _lost(job: Staged, chain: Sequence[int]) -> set[int]:
+    """Ranks that those of ``chain`` exchange messages with, and that are not part of it."""
+    ranks, lost = {job.ranks[place].rank for place in chain}, set()
+    for profile in (job.ranks[place] for place in chain):
+        calls, seen = profile.calls, profile.seen
+        wires = np.array([is_message(kind) for _, kind, _ in calls.kinds] + [False])[calls.kind]
+        names = {calls.name[at] for at in np.flatnonzero(wires).tolist()}
+        beyond = np.flatnonzero(~np.isin(seen.peer, list(ranks))).tolist()
+        lost |= {int(seen.peer[at]) for at in beyond if seen.name[at] in names}
+    return lost
 
 
 class _Recorded(Struct, frozen=True, eq=False):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.jobs.pipeline import PARTS, Run, stage_as_others
+from npu_tui.jobs.pipeline import PARTS
+from npu_tui.jobs.pipeline_cases import Run, stage_as_others
 from npu_tui.jobs.schedules import KINDS
 from npu_tui.profile.table import Column, Record, Sheet, from_tuples, table, us
 

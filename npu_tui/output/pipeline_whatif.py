@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from npu_tui.analysis.what_if import UnknownChangeError
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.pipeline import Change, Pipelines, micro_batches, stage_as_others, stages_even
+from npu_tui.jobs.pipeline import Pipelines
+from npu_tui.jobs.pipeline_cases import Change, micro_batches, stage_as_others, stages_even
 from npu_tui.output.role_whatif import is_of_roles, role_remedies, role_whatif
 from npu_tui.output.whatif import SCHEMA_VERSION, Remedies, Row, WhatIf
 from npu_tui.profile.table import us

@@ -7,7 +7,8 @@ from collections import defaultdict
 import numpy as np
 
 from npu_tui.jobs.findings import Evidence
-from npu_tui.jobs.pipeline import PARTS, Pipelines, Run
+from npu_tui.jobs.pipeline import PARTS, Pipelines
+from npu_tui.jobs.pipeline_cases import Run
 from npu_tui.jobs.schedules import KINDS
 from npu_tui.strings import say
 from npu_tui.trace.text import duration_text, printable

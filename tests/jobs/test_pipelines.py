@@ -197,3 +197,15 @@ def test_what_if_of_a_job(slow: tuple[Spec, Job], capsys: pytest.CaptureFixture[
     with pytest.raises(UnknownChangeError):
         job_whatif(job, ["kernel MatMul x0"])
     assert job_whatif(job, ["stage 2 as others"]).gain_us == stage["gain_us"]
+
+
+@pytest.mark.parametrize(("told", "lost"), [(True, 1), (False, 1)])
+def test_a_pipeline_with_a_lost_stage(told: bool, lost: int, tmp_path: Path):
+    """A slow stage is priced by a replay with a lost one like the others; without its number nothing is said."""
+    spec = Spec(slow=(2, 0.35), lost=(lost,), told=told, steps=1)
+    job, step = job_of(spec, tmp_path)
+    found = [finding for finding in job_findings(job) if finding.id == "RANK.STAGE"]
+    assert [reason.code for reason in job.pipelines.untold] == ["job.pipeline.lacks" if told else "job.pipeline.lost"]
+    assert len(found) == told
+    if told:
+        assert (found[0].ranks, found[0].gain) == ((2,), pytest.approx(step - write(healthy(spec), None), rel=0.1))

@@ -1,0 +1,178 @@
+"""One step of a pipeline, and what-ifs: the same passes with other times, transfers or numbers of micro batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from npu_tui.jobs.columns import F64, I64, Bools
+from npu_tui.jobs.model import Layout, RankProfile
+from npu_tui.jobs.schedules import Plan, planned
+
+
+class Run(Struct, frozen=True, eq=False):
+    """One step of the pipeline of ``ranks``, by stage; ns on the clock of the job since 1970, (passes of ``plan``,).
+
+    ``transfer`` is how long what a pass needed took to come, from when both ranks were ready for it; it was ``fetched``
+    where that was after the pass before. ``tail`` is how long after its last kernel a pass ended. ``apart`` is what the
+    clock of the rank of each stage is ahead, (stages,).
+    """
+
+    ranks: tuple[int, ...]
+    step: str
+    plan: Plan
+    start: I64
+    end: I64
+    transfer: I64
+    fetched: Bools
+    tail: I64
+    apart: I64
+
+    @property
+    def time(self) -> I64:
+        """How long each pass took."""
+        return self.end - self.start
+
+    @property
+    def moved(self) -> I64:
+        """The transfers on the way while the stage was busy, and those it fetched; (2, passes)."""
+        return self.transfer * np.stack((~self.fetched, self.fetched))
+
+    @property
+    def length(self) -> int:
+        """From the first pass to the end of the last."""
+        return int(self.end.max() - self.start.min())
+
+    def idle(self, stage: int) -> int:
+        """How long a stage ran no pass."""
+        return self.length - int(self.time[self.plan.stage == stage].sum())
+
+    def between(self, source: int, target: int) -> list[int]:
+        """The passes of rank ``target`` that need one of rank ``source``."""
+        ranks, stage, needs = np.array(self.ranks), self.plan.stage, self.plan.needs
+        told = (needs >= 0) & (ranks[stage] == target) & (ranks[stage[needs]] == source)
+        return list(np.flatnonzero(told).tolist())
+
+
+class Case(Struct, frozen=True, eq=False):
+    """Some ``runs`` of one plan, as recorded or changed: times (cases, n) and transfers (cases, 2, n), ns.
+
+    ``beside`` (cases,) is what the replay leaves out where only means of passes are known.
+    """
+
+    runs: tuple[Run, ...]
+    plan: Plan
+    time: F64
+    moved: F64
+    beside: F64
+
+    @property
+    def length(self) -> F64:
+        """How long each run takes by its order, (cases,)."""
+        return np.asarray(self.plan.length(self.time, self.moved) + self.beside)
+
+
+Change = Callable[[Case], Case]
+"""What is different in a what-if."""
+
+
+def stages_even(case: Case) -> Case:
+    """All stages share their work evenly."""
+    by_stage = np.maximum(case.plan.means(case.time), 1)
+    return replace(case, time=case.time * evened(case.plan, by_stage) / by_stage)
+
+
+def stage_as_others(stage: int) -> Change:
+    """The passes of ``stage`` take as long as those of the other stages."""
+
+    def change(case: Case) -> Case:
+        plan, time, kind = case.plan, case.time.copy(), _comparable(case.plan)
+        for one in np.unique(kind).tolist():
+            mine, others = ((kind == one) & ((plan.stage == stage) == own) for own in (True, False))
+            usual = case.time[:, others].sum(axis=1) / (plan.stages - 1)
+            time[:, mine] *= (usual / np.maximum(case.time[:, mine].sum(axis=1), 1))[:, None]
+        return replace(case, time=time)
+
+    return change
+
+
+def pairs_in_time(pairs: Sequence[tuple[int, int]], usual: float) -> Change:
+    """Messages of ``pairs`` of ranks, from and to, come ``usual`` ns after their pass was done, or before."""
+
+    def change(case: Case) -> Case:
+        time, moved = case.time.copy(), case.moved.copy()
+        for row, run in enumerate(case.runs):
+            for at in (at for pair in pairs for at in run.between(*pair)):
+                source = int(case.plan.needs[at])
+                sent = min(int(run.tail[source]), usual)
+                time[row, source] -= int(run.tail[source]) - sent
+                moved[row, :, at] = np.minimum(moved[row, :, at], usual - sent)
+        return replace(case, time=time, moved=moved)
+
+    return change
+
+
+def micro_batches(micro: int) -> Change:
+    """Another number of micro batches of the same size, for which ``Pipelines.orders`` is true; by means of passes."""
+
+    def change(case: Case) -> Case:
+        plan, other = case.plan, planned(case.plan.schedule, case.plan.stages, micro, case.plan.chunks)
+        assert other is not None
+        cell = (plan.kind + 4 * plan.stage).tolist()
+        at = [cell.index(one) for one in (other.kind + 4 * other.stage).tolist()]
+        time, moved = plan.means(case.time), _mean_transfers(plan, case.moved)
+        beside = case.length - plan.length(time, moved)
+        return Case(case.runs, other, time[:, at], moved[..., at], beside)
+
+    return change
+
+
+def _comparable(plan: Plan) -> I64:
+    """What of the passes all stages do equally often, (n,): of zero bubbles only all together, as some merge."""
+    return plan.kind if plan.schedule != "zero_bubble" else np.zeros(len(plan.kind), np.int64)
+
+
+def evened(plan: Plan, time: F64) -> F64:
+    """``time`` as if all stages took as long for what is comparable; (cases, n)."""
+    evened: F64 = time.copy()
+    kind = _comparable(plan)
+    for one in np.unique(kind).tolist():
+        usual = time[:, kind == one].sum(axis=1) / plan.stages
+        for stage in range(plan.stages):
+            mine = (kind == one) & (plan.stage == stage)
+            evened[:, mine] *= (usual / np.maximum(time[:, mine].sum(axis=1), 1))[:, None]
+    return evened
+
+
+def _mean_transfers(plan: Plan, moved: F64) -> F64:
+    """Transfers as means of the passes of each kind and stage that need one; (cases, 2, n)."""
+    known = np.broadcast_to(plan.needs >= 0, moved.shape)
+    return np.asarray(plan.means(moved) / np.maximum(plan.means(known), 1e-9))
+
+
+def with_lost_stages(
+    ranks: Sequence[RankProfile], stage: Callable[[int], int | None], layout: Layout | None, slow: int, steps: int
+) -> int | None:
+    """What ``steps`` would gain with stage ``slow`` as the others, where stages are lost: those are like the others.
+
+    In ns; None where the passes that are there are not those of 1F1B with equally many micro batches.
+    """
+    told = {stage(profile.rank): profile.passes for profile in ranks if profile.passes is not None}
+    counts = {(len(own.start), int(own.backward.sum())) for own in told.values()}
+    if layout is None or slow not in told or len(told) < 2 or len(counts) != 1:
+        return None
+    total, backward = counts.pop()
+    plan = planned("1f1b", layout.pipeline, backward // steps, 1) if backward % steps == 0 else None
+    if plan is None or total != 2 * backward:
+        return None
+    time, even = np.zeros((2, 1, len(plan.stage)))
+    for kind in (False, True):
+        means = {at: float((own.end - own.start)[own.backward == kind].mean()) for at, own in told.items()}
+        usual = sum(mean for at, mean in means.items() if at != slow) / (len(means) - 1)
+        for at in range(plan.stages):
+            own = (plan.stage == at) & (plan.kind == kind)
+            time[:, own], even[:, own] = means.get(at, usual), means.get(at, usual) if at != slow else usual
+    return round(float((plan.length(time) - plan.length(even))[0]) * steps)
