@@ -20,6 +20,7 @@ from npu_tui.trace.message import message
 from npu_tui.trace.model import EventFile, Health, Slices, Trace
 from npu_tui.trace.service import (
     EXECUTE,
+    FOLLOWED,
     KINDS,
     LENGTHS,
     MOMENTS,
@@ -305,8 +306,15 @@ def _names(tables: Sequence[tuple[npt.NDArray[np.int8], I64]]) -> tuple[list[str
 
 
 def _link(trace: Trace, service: Service, first: dict[str, int]) -> None:
-    """Link the states of requests to the batches that they are in, and schedules to what executes them."""
-    batches, members, slices = service.batches, service.members, trace.slices
+    """Link states of requests to the next ones and to the batches in them, and schedules to what executes them."""
+    batches, slices = service.batches, trace.slices
+    codes = [trace.categories.index(state) if state in trace.categories else -2 for state in _STATES]
+    states = [_places(slices, first["requests"], len(service.requests), slices.category == code) for code in codes]
+    queued, prefill, decode, running = states
+    for source, target in ((queued, np.where(prefill < 0, running, prefill)), (prefill, decode)):
+        there = (source >= 0) & (target >= 0)
+        trace.add_links(FOLLOWED, source[there], target[there], source[there])
+    members = service.members
     if not len(members):
         return
     of_batch = _places(slices, first["batches"], len(batches))
@@ -314,14 +322,12 @@ def _link(trace: Trace, service: Service, first: dict[str, int]) -> None:
     chosen = np.flatnonzero(executed[members.batch] | ~executed.any())
     target = of_batch[members.batch[chosen]]
     request_of = np.full(len(service.rids), -1)
-    request_of[service.requests.rid[::-1]] = np.arange(len(service.requests))[::-1]
+    named = np.flatnonzero(service.requests.rid != NONE)[::-1]  # of several with one rid the first counts
+    request_of[service.requests.rid[named]] = named
     request = np.where(members.rid[chosen] == NONE, -1, request_of[members.rid[chosen]])
     there = (target >= 0) & (request >= 0)
     target, request = target[there], request[there]
-    codes = [trace.categories.index(state) if state in trace.categories else -2 for state in _STATES]
-    queued, prefill, decode, running = (
-        _places(slices, first["requests"], len(service.requests), slices.category == code)[request] for code in codes
-    )
+    queued, prefill, decode, running = (state[request] for state in states)
     source = np.full(len(target), -1)
     for state in (decode, prefill, running, queued):  # the last state that has begun
         source = np.where((source < 0) & (state >= 0) & (slices.start[target] >= slices.start[state]), state, source)

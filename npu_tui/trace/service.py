@@ -259,6 +259,8 @@ SERVICE_PID = 1 << 45
 """The layers of the tables have this number or a higher one; no process of a system has."""
 SERVED = "request"
 """The links from a request to the batches that it is in."""
+FOLLOWED = "state"
+"""The links from a state of a request to the next one."""
 SCHEDULED = "schedule"
 """The links from a schedule to the pass that executes it."""
 

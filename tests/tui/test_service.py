@@ -163,6 +163,11 @@ async def test_the_list_of_requests_leads_to_one(session: Session) -> None:
         assert "12 requests" in driver.text()
         rows = [line for line in driver.text().splitlines() if "cmpl-" in line and " s " in line]
         assert slowest in rows[0]
+        await driver.press("\t", "\r")
+        assert place(driver) == (0, slowest)
+        await driver.press("]", "]")
+        service = session.scene.traces[0]
+        assert service.layer_of(int(service.slices.lane[driver.state.selection.item])).name == "Engine DP 0"
 
 
 def test_clocks_that_do_not_meet(tmp_path: Path) -> None:

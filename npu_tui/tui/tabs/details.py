@@ -166,7 +166,7 @@ def details(now: Context) -> Content:
         return _chart(now.session.painter.cache.curve(row), scene.to_trace(row.trace, now.cursor), now.cursor)
     ranged = _of_range(now)
     if now.selection is None:
-        return Group(*(ranged or _of_cursor(now)), Text(say("details.none"), style="dim"), *legend())
+        return Group(*(ranged or _of_cursor(now)), Text(say("details.none"), style="dim"), *legend(_is_served(now)))
     trace = now.selection.trace
     profile = now.session.profiles[trace]
     item = now.selection.item
@@ -348,6 +348,10 @@ def _code(code: CodeLine) -> Text:
     return line
 
 
+def _is_served(now: Context) -> bool:
+    return now.session.scene.traces[now.trace].service is not None
+
+
 def _facts(trace: Trace, item: int, offset: int) -> Text:
     slices = trace.slices
     start, end, lane = int(slices.start[item]), int(slices.end[item]), trace.lanes[int(slices.lane[item])]
@@ -356,7 +360,7 @@ def _facts(trace: Trace, item: int, offset: int) -> Text:
         (say("details.duration"), duration_text(end - start)),
         (say("details.end"), exact_text(end + offset)),
         (say("details.self"), duration_text(self_time(trace, item))),
-        ("", class_name(OpClass(int(slices.op_class[item])))),
+        ("", class_name(OpClass(int(slices.op_class[item])), trace.service is not None)),
         (say("details.lane"), f"{trace.layers[lane.layer].name} / {lane.name}"),
         (say("details.row"), str(int(slices.depth[item]))),
         (say("details.raw"), f"{trace.start_ns + start} ns"),
