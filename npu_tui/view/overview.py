@@ -147,6 +147,13 @@ class TopRows(Struct):
             row.bg[0, self.cursor] = Ink.CURSOR
         return y, lost, starved
 
+    def _launches(self) -> bool:
+        """Whether the trace may have links: a snapshot of memory and a service have no launches to lose time on."""
+        if not self.scene.measured or self.trace >= len(self.scene.traces):
+            return True
+        kinds = {layer.kind for layer in self.scene.traces[self.trace].layers}
+        return bool(kinds & {"cann", "hardware"} or len(self.cache.links(self.trace, self.state.link_category)))
+
     def _heading(self, left: Grid, count: StripCount, lost: tuple[int, int, bool] | None) -> None:
         """Draw the gutter beside the top rows: rank and duration, links, lost time."""
         rank = self.scene.traces[self.trace].rank if self.trace < len(self.scene.traces) else None
@@ -156,6 +163,8 @@ class TopRows(Struct):
             title = say("frame.findings")
         if lost is None or lost[0] != _MINIMAP:
             left.write(_MINIMAP, 1, points(title if cell_count(title) < left.width else duration), Ink.BRIGHT)
+        if not self._launches():
+            return
         if lost is not None:
             x = left.write(lost[0], 1, points(say("frame.lost")), Ink.DIM)
             ink = Ink.ALERT if lost[2] else Ink.TEXT
