@@ -64,6 +64,7 @@ class Overview:
         self.roles = RoleWalk(examined.job.roles)
         self.lines: list[Line] = []
         self._who: tuple[str, int] | None = None
+        self._place = ""
         first = next((finding for finding in examined.findings[:1] if finding.severity != "info"), None)
         self.metric: Metric = "own" if first is None else telling_metric(first.id, first.ranks, examined.rows)
         if examined.compared is not None and len(examined.parts) == 1:
@@ -156,6 +157,7 @@ class Overview:
         """Look at the ranks of the role ``place``, or of that under the cursor."""
         if place is None and self.axis == "role" and self.lines:
             place = self.lines[self.row].spans[0].place
+        self._place = place or self._place
         part = next((part for part in self.whole.parts if part.job.role == place), self.examined)
         if part is not self.examined:
             self.examined, self.job, self.marked = part, part.job, []
@@ -211,7 +213,9 @@ class Overview:
         return True
 
     def go_to_rank(self, rank: int) -> bool:
-        """Put the cursor on ``rank``, opening what hides it; False if the job has no such rank."""
+        """Put the cursor on ``rank``, opening what hides it; False if the job, or the role, has no such rank."""
+        if self.axis == "role":
+            return self._go_in_role(rank)
         for again in (False, True):
             found = [row for row in self.rows if rank in row.ranks]
             if found and (len(found[0].ranks) == 1 or again or found[0].kind != "alike"):
@@ -224,6 +228,16 @@ class Overview:
             self.opened = True
             self._arrange()
         return False
+
+    def _go_in_role(self, rank: int) -> bool:
+        """Put the cursor on ``rank`` of the role or replica that is looked at."""
+        at = self.roles.place_of(self.lines, self._place, rank)
+        if at is not None and len(self.lines[at].spans) > 1 and self.lines[at].spans[0].rank != rank:
+            self.opened = True
+            self._arrange()
+            at = self.roles.place_of(self.lines, self._place, rank)
+        self.row = self.row if at is None else at
+        return at is not None
 
     def next_rank(self, direction: int) -> bool:
         """Go to the rank with the next (1) or previous (-1) number; False where there is none."""

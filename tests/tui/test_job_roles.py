@@ -40,7 +40,11 @@ async def test_the_last_rank_is_under_the_cursor_and_opens_in_its_step():
         assert (view.step, len(view.rows)) == ("3", 4)
         await press(app, "left", "down", "down")
         assert view.job.role == "actor_compute_log_prob"
-        await press(app, "e")
+        await press(app, ">")
+        assert view.job.role == "actor_compute_log_prob"
+        await press(app, *":3\r")
+        assert (view.job.role, view.rank, len(view.rows)) == ("actor_compute_log_prob", 3, 32)
+        await press(app, "escape", "e")
         assert (view.job.role, view.rank, view.step) == ("rollout_generate", 5, "2")
         await press(app, "down", "space")
         assert len(view.rows) == 32
