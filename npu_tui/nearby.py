@@ -16,7 +16,7 @@ from npu_tui.load.companions import Companions
 from npu_tui.load.errors import Cancelled, InputError, Watcher, walled
 from npu_tui.load.find import Source, home_of, listed, sources_below, sources_in
 from npu_tui.load.load import Opening
-from npu_tui.load.roles import RolePlaces
+from npu_tui.load.roles import RolePlace, RolePlaces
 from npu_tui.load.service_files import folders_in
 from npu_tui.strings import words
 from npu_tui.trace.text import printable
@@ -199,15 +199,23 @@ def _level(source: Source) -> int | None:
 
 
 def in_order(profiles: Iterable[Nearby]) -> list[Nearby]:
-    """``profiles`` with the newest first; those of one folder that are different ranks follow their job, by rank."""
+    """``profiles`` with the newest first; those of one folder that are different ranks follow their job, by rank.
+
+    Folders of roles and of their steps are one job, whose ranks are those of each role and step.
+    """
     folders: dict[Path, list[Nearby]] = defaultdict(list)
+    places, role_of = RolePlaces(), {}
     for profile in profiles:
-        folders[profile.path.parent].append(profile)
+        source = profile.source
+        place = places.of((source.folder or source.path).absolute()) if source is not None else RolePlace()
+        role_of[profile.path] = place
+        folders[place.above(profile.path.parent)].append(profile)
     blocks: list[tuple[float, list[Nearby]]] = []
     for folder, inside in folders.items():
-        known = {profile.rank for profile in inside if profile.rank is not None}
-        if len(known) == len(inside) > 1:
-            ranks = sorted(inside, key=lambda profile: profile.rank or 0)
+        known = {(role_of[profile.path].order, profile.rank) for profile in inside if profile.rank is not None}
+        # A role whose folder names no step may hold several profiles of a rank.
+        if len(inside) > 1 and (len(known) == len(inside) or all(role_of[profile.path].role for profile in inside)):
+            ranks = sorted(inside, key=lambda one: (role_of[one.path].order, one.rank or 0))
             blocks.append((max(profile.time for profile in ranks), [_job(folder, ranks), *ranks]))
         else:
             blocks += [(profile.time, [profile]) for profile in inside]
@@ -218,7 +226,8 @@ def in_order(profiles: Iterable[Nearby]) -> list[Nearby]:
 
 def _job(folder: Path, ranks: list[Nearby]) -> Nearby:
     levels = {profile.level for profile in ranks}
-    where = ranks[0].name.rpartition("/")[0]
+    deeper = len(ranks[0].path.parent.parts) - len(folder.parts)
+    where = "/".join(ranks[0].name.split("/")[: -1 - deeper])
     return Nearby(
         folder,
         f"{where or '.'}/",

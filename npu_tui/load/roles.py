@@ -43,6 +43,17 @@ class RolePlace(Struct, frozen=True):
     step: str = ""
     process: str = ""
 
+    def above(self, folder: Path) -> Path:
+        """The folder of the job, where ``folder`` holds the profiles of this role or step."""
+        folder = folder.parent if self.role and folder.name == self.role else folder
+        step = _STEP.fullmatch(folder.name) if self.step else None
+        return folder.parent if step is not None and step["step"] == self.step else folder
+
+    @property
+    def order(self) -> tuple[int, str]:
+        """What orders the folders of a job: steps by their numbers, then roles."""
+        return int(self.step or 0), self.role
+
 
 def replica_of(role: str) -> tuple[str, int | None]:
     """The role that ``role`` is a replica of, and the number of the replica; itself and None for any other."""

@@ -14,7 +14,7 @@ from roles import Layout, Work, write_roles
 from npu_tui.cli.main import main
 from npu_tui.jobs.opening import open_job
 from npu_tui.load.roles import RolePlaces, holds_roles, role_names
-from npu_tui.nearby import holds_several
+from npu_tui.nearby import holds_several, nearby
 from npu_tui.output.job_report import JobReport, job_report
 
 ROLES = {"rollout_generate", "actor_compute_log_prob", "ref_compute_log_prob", "actor_update"}
@@ -164,3 +164,8 @@ def test_folders_of_other_things_are_no_roles(made: Path, tmp_path: Path):
     shutil.copytree(made, tmp_path / "jobs" / "two")
     assert holds_several(tmp_path / "jobs")
     assert holds_roles(tmp_path / "jobs" / "one")
+    jobs = [entry for entry in nearby(tmp_path / "jobs") if entry.is_job]
+    assert {entry.name: (entry.path, len(entry.ranks)) for entry in jobs} == {
+        "one/": (tmp_path / "jobs" / "one", 16),
+        "two/": (tmp_path / "jobs" / "two", 16),
+    }
