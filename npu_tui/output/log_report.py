@@ -201,7 +201,7 @@ def _sentences(series: Series, changes: list[LoggedChange]) -> Iterator[str]:
         share = series.drift_us * (looked - 1) / series.step_us
         yield say("log.drift", what=what, drift=series.drift_us * 1e3, share=share, count=looked)
     elif not changes and count < 2 * FEWEST:
-        yield say("log.few", count=count, more=2 * FEWEST - count)
+        yield say("log.few", what=what, count=count, more=2 * FEWEST - count)
     elif not changes:
         yield say("log.none_found", what=what, count=looked - series.undecided)
     if series.visible_us is not None and count >= 2 * FEWEST:

@@ -79,7 +79,7 @@ def test_drift_few_runs_and_the_last_ones() -> None:
     (drift,) = log_report(Log("log", runs_of([(25, 1.0)], 0.08), [], 0)).verdict
     assert drift.startswith("The step drifts by +")
     (few,) = log_report(Log("log", runs_of()[:5], [], 0)).verdict
-    assert few == "5 runs do not tell whether it changed: a change needs four runs on either side (3 more)."
+    assert few == "The step: 5 runs do not tell whether it changed; four are needed on either side (3 more)."
     last = log_report(Log("log", runs_of([(12, 1.0), (2, 1.1)]), [], 0))
     assert last.verdict[0] == "The step has not changed in 12 runs."
     assert re.fullmatch(r"The last 2 runs are off this level by \+\d+\.\d%: 2 more will tell .*", last.verdict[2])
