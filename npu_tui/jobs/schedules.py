@@ -67,12 +67,18 @@ class Plan(Struct, frozen=True, eq=False):
         return means
 
 
+_MOST = 4_096
+"""Forward passes of a step on one stage; more of them are several steps whose borders nothing tells."""
+
+
 def plan_of(kinds: Sequence[str], wraps: bool | None) -> Iterator[Plan]:
     """The plans that ``kinds`` may be, the one with most conditions first: of each stage a letter a pass, F, B or W.
 
     With ``wraps`` the last stage sends to the first one, without it does not; None: nothing tells.
     """
     stages, count = len(kinds), kinds[0].count("F")
+    if count > _MOST:
+        return
     if any("W" in stage for stage in kinds):
         if (plan := _zero_bubble(tuple(kinds))) is not None:
             yield plan
@@ -157,18 +163,19 @@ def _plan(schedule: Schedule, orders: Sequence[Sequence[_Pass]], micro: int, chu
             wanted = (BACKWARD, virtual + 1, number) if virtual < last else (FORWARD, virtual, number)
         needs.append(at.get(wanted, -1))
     order: list[int] = []
-    placed = {-1}
-    left = list(range(len(rows)))
-    while left:
-        ready = []
-        for place in left:
-            if before[place] in placed and needs[place] in placed:
-                placed.add(place)
-                ready.append(place)
-        if not ready:
-            return None
-        order += ready
-        left = [place for place in left if place not in placed]
+    placed, ahead = {-1}, True
+    ends = np.cumsum([len(passes) for passes in orders]).tolist()
+    at_stage = [0, *ends[:-1]]
+    while ahead:
+        ahead = False
+        for turn, end in enumerate(ends):
+            while at_stage[turn] < end and needs[at_stage[turn]] in placed:
+                order.append(at_stage[turn])
+                placed.add(at_stage[turn])
+                at_stage[turn] += 1
+                ahead = True
+    if len(order) < len(rows):
+        return None
     stage, kind, chunk, number = np.array(rows, np.int64).T
     links = np.array(before, np.int64), np.array(needs, np.int64)
     return Plan(schedule, stages, micro, chunks, stage, kind, chunk, number, *links, tuple(order))

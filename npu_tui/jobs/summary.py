@@ -325,7 +325,7 @@ def _profile(row: dict[str, Any], groups: dict[tuple[Any, ...], tuple[int, ...]]
         paces=tuple(Pace(**fields) for fields in row["paces"]),
         busy=None if row["busy_start"] is None else Busy(*(row[name] for name in _BUSY)),
         passes=None
-        if row["pass_start"] is None
+        if row["pass_start"] is None or not len(row["pass_start"])
         else Passes(*(row[name] for name in _PASSES[:3]), *(row[name] != 0 for name in _PASSES[3:])),
         **{name: row[name] for name in (*_PLAIN, "notifies", "seen")},
     )  # fmt: skip

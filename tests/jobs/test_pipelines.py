@@ -110,6 +110,7 @@ def test_healthy_replicas_are_silent(tmp_path: Path):
         (["FFBB", "FFBB"], ["gpipe"]),
         (["FBFB", "FFBB"], []),
         (["FFFFFBFBFBBBBB", "FFFBFBFBFBFBBB"], []),
+        (["FB" * 5000, "FB" * 5000], []),
     ],
 )
 def test_schedules_are_known_by_their_order(kinds: list[str], schedules: list[str]):
