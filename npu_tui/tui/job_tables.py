@@ -122,7 +122,7 @@ def _changes(view: Overview) -> Table:
     if compared is None or changes is None:
         return Table((), [], say("against.none"))
     sheet = CHANGED_RANKS.make(compared)
-    names = ("rank", "base_rank", "role", "delta", "verdict")
+    names = ("rank", "base_rank", "role", "work_delta", "verdict")
     rank, base, role, delta, verdict = (sheet.values(name) for name in names)
     order = _in_scope(view, rank)
     order.sort(key=lambda row: (verdict[row] not in ("slower", "faster"), -abs(delta[row]), rank[row]))
