@@ -267,6 +267,16 @@ class Culprit(Struct, frozen=True):
         return self.part, self.name, self.process, self.by
 
 
+def _key(
+    scheduling: Scheduling, processes: Mapping[int, int], part: int, by: int, together: bool
+) -> tuple[str, str, int | None, By]:
+    """The ``key`` of the culprit ``by`` in a part."""
+    if part == INTERRUPT:
+        return PARTS[part], scheduling.sources[by] if by >= 0 else "", None, "source"
+    state = WAITING if together and part in (PREEMPTED, WOKEN) else PARTS[part]
+    return state, scheduling.tasks.get(by, "") if by > IDLE else "", processes.get(by), _by(part, by)
+
+
 def culprits(
     parts: Parts, rows: I64, scheduling: Scheduling, processes: Mapping[int, int], together: bool = False
 ) -> list[Culprit]:
@@ -274,33 +284,26 @@ def culprits(
 
     ``together`` are waits for a CPU, whether a thread was preempted or woken: the part is ``waiting``.
     """
+    if not len(rows):
+        return []
+    code = (parts.by[rows] - WAKING) * len(PARTS) + parts.part[rows]
+    distinct, number = np.unique(code, return_inverse=True)
     groups: dict[tuple[str, str, int | None, By], list[int]] = {}
-    for row, part, by in zip(rows.tolist(), parts.part[rows].tolist(), parts.by[rows].tolist(), strict=True):
-        key: tuple[str, str, int | None, By]
-        if part == INTERRUPT:
-            key = PARTS[part], scheduling.sources[by] if by >= 0 else "", None, "source"
-        else:
-            name = scheduling.tasks.get(by, "") if by > IDLE else ""
-            state = WAITING if together and part in (PREEMPTED, WOKEN) else PARTS[part]
-            key = state, name, processes.get(by), _by(part, by)
-        groups.setdefault(key, []).append(row)
+    for place, (by, part) in enumerate(zip(*(column.tolist() for column in divmod(distinct, len(PARTS))), strict=True)):
+        groups.setdefault(_key(scheduling, processes, part, by + WAKING, together), []).append(place)
+    group_of = np.zeros(len(distinct), np.int64)
+    for group, places in enumerate(groups.values()):
+        group_of[places] = group
+    group_of = group_of[number]
+    order = np.argsort(group_of, kind="stable")
     found = []
-    for (part_name, name, process, kind), members in groups.items():
-        chosen = np.array(members, np.int64)
-        tasks = {task for task in parts.by[chosen].tolist() if task > IDLE and part_name != PARTS[INTERRUPT]}
-        found.append(
-            Culprit(
-                part_name,
-                name,
-                tasks.pop() if len(tasks) == 1 else None,
-                process,
-                kind,
-                tuple(sorted({cpu for cpu in parts.cpu[chosen].tolist() if cpu >= 0})),
-                len(np.unique(parts.wait[chosen])),
-                int(parts.time[chosen].sum()),
-                chosen,
-            )
-        )
+    for key, at in zip(groups, np.split(order, np.cumsum(np.bincount(group_of))[:-1]), strict=True):
+        chosen = rows[at]
+        tasks, cpus = np.unique(parts.by[chosen]), np.unique(parts.cpu[chosen])
+        task = int(tasks[0]) if key[3] == "task" and len(tasks) == 1 else None
+        late, time = len(np.unique(parts.wait[chosen])), int(parts.time[chosen].sum())
+        part_name, name, process, kind = key
+        found.append(Culprit(part_name, name, task, process, kind, tuple(cpus[cpus >= 0].tolist()), late, time, chosen))
     return sorted(found, key=lambda culprit: (-culprit.total, culprit.part, culprit.name))
 
 
