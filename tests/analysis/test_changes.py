@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from npu_tui.analysis import changes
 from npu_tui.analysis.changes import course, expected
 from tests.histories import NOISES, Level, history, right, within_five
 
@@ -78,10 +79,11 @@ def test_expected_leaves_outliers_out() -> None:
     assert expected(level[:3]) is None
 
 
-def test_a_long_log_is_looked_at_from_its_end() -> None:
+def test_a_long_log_is_looked_at_from_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "MOST", 40)
     rng = np.random.default_rng(7)
-    values = np.concatenate([1000 + rng.standard_normal(400), 1030 + rng.standard_normal(50)])
-    assert [change.place for change in course(values).changes] == [100]
+    values = np.concatenate([1000 + rng.standard_normal(90), 1030 + rng.standard_normal(15)])
+    assert [change.place for change in course(values).changes] == [25]
 
 
 def test_every_noise_has_the_spread_it_says() -> None:

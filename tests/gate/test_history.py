@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from npu_tui.analysis import changes
 from npu_tui.cli.main import main
+from npu_tui.gate import history as gate_history
 from npu_tui.gate.history import log_checks
 from npu_tui.jobs.history import ENDING, Log, OfKind, Run, read_log
 from tests.histories import history
@@ -81,9 +83,11 @@ def test_a_regression_that_was_logged_does_not_hide_itself() -> None:
     assert statuses(log_of([*LEVEL, *[1060.0 + k for k in range(4)]]), 1061)["step"] == "pass"
 
 
-def test_a_long_log_is_held_against_its_end() -> None:
+def test_a_long_log_is_held_against_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (changes, gate_history):
+        monkeypatch.setattr(module, "MOST", 30)
     rng = np.random.default_rng(4)
-    values = [*(1000 + rng.standard_normal(200)), *(1100 + rng.standard_normal(12))]
+    values = [*(1000 + rng.standard_normal(40)), *(1100 + rng.standard_normal(12))]
     assert statuses(log_of(values), 1101)["step"] == "pass"
     assert statuses(log_of(values), 1140)["step"] == "fail"
 
