@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.load.companion_schema import Reading, Schema, reason
-from npu_tui.load.csv_table import DATED, MISSING, empty_frame, moments_of, read_table, table_of_cells
+from npu_tui.load.csv_table import DATED, MISSING, moments_of, read_table, table_of_cells
 from npu_tui.load.database_file import as_text, opened
 from npu_tui.load.database_rows import Tables
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
@@ -80,6 +81,8 @@ _ASSUMED = 8 * _HOUR
 """New versions write dates of Asia/Shanghai, whatever the zone of the host is."""
 _COMPARED = 1000
 """Rows with a date and ms that tell the zone of the dates."""
+_SIDE_BY_SIDE = 2
+"""Tables that are read at the same time: each waits for its file now and then."""
 _ROWS = 100_000
 """Rows of a database, or batches, that are looked at together."""
 
@@ -90,7 +93,11 @@ def read_service(folder: Path, watcher: Watcher = UNWATCHED) -> Service:
     Raises ``Cancelled`` if the watcher says to stop, ``OSError`` if the folder cannot be read.
     """
     reading = _Reading(folder, watcher)
-    frames = {schema.stem: reading.frame(schema) for schema in SERVICE_TABLES}
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as readers:
+        tables = list(readers.map(reading.table, SERVICE_TABLES))
+    frames = {schema.stem: frame for schema, (frame, _) in zip(SERVICE_TABLES, tables, strict=True)}
+    for _, odd in tables:
+        reading.odd += (said for said in odd if said not in reading.odd)  # of a database once
     frames |= reading.of_events([schema for schema in (REQUESTS, BATCHES) if not len(frames[schema.stem])])
     clock = _clock(list(frames.values()))
     codes = _Codes({}, {}, clock.shift)
@@ -150,21 +157,25 @@ class _Reading:
                 self.files[name] = (folder / name).stat().st_size
         self._total, self._done = sum(self.files.values()), 0
 
-    def frame(self, schema: Schema) -> pl.DataFrame:
-        """The rows of ``schema``, null for what is not there."""
-        reading = read_table(self._folder, schema)
+    def table(self, schema: Schema) -> tuple[pl.DataFrame, list[Message]]:
+        """The rows of ``schema``, null for what is not there, and what is to be said of them."""
+        reading, odd = read_table(self._folder, schema), list[Message]()
         self._done += self.files.get(reading.name, 0)
         self._watcher.report(self._done, self._total)
         if reading.state != "read":
             for path in self._databases:
-                other = _table_in(path, schema)
+                try:
+                    other = _table_in(path, schema)
+                except InputError as error:
+                    odd.append(error.message)
+                    continue
                 if other is not None and len(other.frame) > len(reading.frame):
                     if reading.state not in ("missing", "empty"):
-                        self.odd += [*reading.messages, message("odd.service_twin", name=reading.name, twin=other.name)]
+                        odd += [*reading.messages, message("odd.service_twin", name=reading.name, twin=other.name)]
                     reading = other
-        if reading.state not in ("missing", "empty") and (said := reading.messages):
-            self.odd += said
-        return reading.frame
+        if reading.state not in ("missing", "empty"):
+            odd += reading.messages
+        return reading.frame, odd
 
     def of_events(self, missing: list[Schema]) -> dict[str, pl.DataFrame]:
         """The tables ``missing`` as far as the file of events tells them."""
@@ -180,20 +191,16 @@ class _Reading:
 
 
 def _table_in(path: Path, schema: Schema) -> Reading | None:
-    """The table of ``schema`` in the database at ``path``; None where there is none that can be read."""
-    try:
-        with opened(path) as database:
-            tables = Tables(database)
-            table = tables.find(schema.stem)
-            if table is None:
-                return None
-            header = list(table.columns.values())
-            reading = table_of_cells(
-                schema, f"{path.name}: {schema.stem}", header, _pieces(tables.cells(table, *header))
-            )
-    except InputError as error:
-        return Reading(path.name, "unreadable", empty_frame(schema), why=error.message.code)
-    return reading
+    """The table of ``schema`` in the database at ``path``; None without one. Raises ``InputError``."""
+    with opened(path) as database:
+        tables = Tables(database)
+        table = tables.find(schema.stem)
+        if table is None:
+            return None
+        header = list(table.columns.values())
+        name = f"{path.name}: {schema.stem}"
+        reading = table_of_cells(schema, name, header, _pieces(tables.cells(table, *header)))
+        return replace(reading, state="cut_off") if tables.damaged and reading.state == "read" else reading
 
 
 def _pieces(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[list[str | None]]]:

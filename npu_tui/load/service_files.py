@@ -50,12 +50,16 @@ def service_files(folder: Path) -> list[Path]:
 def service_folder(path: Path) -> Path | None:
     """``path`` if it is a folder of the tool, or the folder of a table or database of it; None if it is neither.
 
-    Events alone (``chrome_tracing.json``) make no folder of the tool unless it is the only trace there.
+    Events alone (``chrome_tracing.json``) make no folder of the tool where anything beside them may be a trace.
     """
     if not path.is_dir():
         return path.parent if is_service_file(path) else None
-    names = service_files(path)
-    return path if any(map(is_service_file, names)) or [file.name for file in names] == [SPANS] else None
+    files = service_files(path)
+    alone = [file.name for file in files] == [SPANS] and not any(
+        child.suffix in (".gz", ".db") or (child.suffix == ".json" and child.name != SPANS) or child.is_dir()
+        for child in path.iterdir()
+    )
+    return path if alone or any(map(is_service_file, files)) else None
 
 
 def services_below(folder: Path) -> Iterator[Path]:

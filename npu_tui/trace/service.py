@@ -312,6 +312,7 @@ class Service(Struct, dict=True, eq=False):
     @once
     def spans(self) -> Spans:
         """The ranges of the engine, of a service that was loaded as a trace."""
+        _ = self.members  # both add names of requests, one after the other
         return self.read_spans()
 
     def move(self, by: int, basis: Basis) -> None:

@@ -196,3 +196,12 @@ def test_events_alone(tmp_path: Path) -> None:
     assert (data.batches.dp_rank == UNKNOWN).all()
     (tmp_path / "chrome_tracing.json").write_text('[{"name":"httpReq","ph":"I","ts":1,"args":"x"},{"name":"modelExec"')
     assert len(read_service(tmp_path).requests) == 0
+
+
+def test_a_damaged_database_is_said_once(tmp_path: Path) -> None:
+    """One line for it, and what stands in files is read."""
+    folder = folder_of(tmp_path / "out", {"request.csv": NEW["request.csv"]})
+    (folder / "profiler.db").write_bytes(b"SQLite format 3\0" + bytes(40))
+    service = read_service(folder)
+    assert len(service.requests) == 2
+    assert [odd.code for odd in service.odd] == ["input.db_header"]

@@ -174,3 +174,11 @@ def test_rows_without_names(tmp_path: Path) -> None:
     assert {trace.name_of(item) for item in range(len(trace.slices))} == {"a", "?", "batch"}
     assert {layer.name for layer in trace.layers} == {"Requests", "Engine", "Engine 77"}
     assert [trace.args.one(int(event)).get("rid") for event in trace.slices.event[:2]] == ["a", None]
+
+
+def test_events_beside_another_trace_are_no_service(tmp_path: Path) -> None:
+    """A file called ``chrome_tracing.json`` hides nobody's trace."""
+    (tmp_path / "chrome_tracing.json").write_text('[{"name":"httpReq","ph":"I","ts":1,"pid":1,"tid":1}]')
+    assert find_source(tmp_path).kind == "service"
+    (tmp_path / "trace_view.json").write_text('[{"name":"a","ph":"X","ts":1,"dur":1,"pid":1,"tid":1}]')
+    assert find_source(tmp_path).path.name == "trace_view.json"
