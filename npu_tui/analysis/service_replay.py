@@ -48,7 +48,9 @@ class Cost(Struct, frozen=True):
 
 
 class EngineModel(Struct, frozen=True):
-    """One engine: its cost, times around the forward pass (ns) and limits; ``late`` slows all from a moment on."""
+    """One engine: its cost, times around the forward pass (ns) and limits. A request is admitted where its next chunk
+    fits, or with ``whole`` where all of its prompt does; ``late`` slows all from a moment on.
+    """
 
     cost: Cost
     schedule: float
@@ -60,6 +62,7 @@ class EngineModel(Struct, frozen=True):
     chunked: bool
     blocks: int
     block: int
+    whole: bool = False
     late: tuple[int, float] = (MANY << 20, 1.0)
 
 
@@ -381,7 +384,7 @@ def _run(
             count = min(int(row[0]), budget) if engine.chunked else int(row[0])
             if limited:
                 need = int(-(-(row[2] + count) // block) - row[3])
-                if need > free:
+                if need > free or (engine.whole and -(-int(row[2] + row[0]) // block) - row[3] > free):
                     break
                 free, row[3] = free - need, row[3] + need
             waiting.popleft()

@@ -136,7 +136,7 @@ def _mix(facts: ServiceFacts) -> Draft | None:
         passed = total[np.maximum(lat.last, lat.token) + 1] - total[lat.token + 1]
         cost = np.where((lat.token >= 0) & (lat.tpot != UNKNOWN), np.minimum(passed, cost), 0)
     all_, tail = shares = facts.shares(cost, lat.tpot, facts.decoded, facts.slow_tokens)
-    if not facts.notable(shares) if few else all_ < 2 * facts.limits[TAIL_SHARE]:
+    if max(shares) < facts.limits[SHARE] if few else all_ < 2 * facts.limits[TAIL_SHARE]:
         return None
     chunked = facts.model is None or all(engine.chunked for engine in facts.model.engines)
     words = {
@@ -191,6 +191,8 @@ def _rank(facts: ServiceFacts) -> Draft | Skipped | None:
             np.where(steps.engine == engines[worst], steps.cycle[:, F], 0), others_cost, ("service_device",),
         )  # fmt: skip
     worst = int(np.argmax(_beside(tokens)))
+    if not apart:
+        return _waited_for(facts, engines, worst, tokens, mean)
     slow = max((ratio for rids, values in (
         (facts.answered, lat.ttft[facts.answered].astype(np.float64)), (facts.decoded, lat.per_token(facts.decoded)),
     ) if (ratio := _slowness(values, lat.engine[rids] == engines[worst])) is not None), default=1.0)  # fmt: skip
@@ -206,6 +208,24 @@ def _rank(facts: ServiceFacts) -> Draft | Skipped | None:
         _of_engine(facts, engines[worst], 1 - 1 / slow),
         np.where(steps.engine == engines[worst], steps.size, 0),
         (lambda model: evenly(model, np.array(engines))) if apart else None, ("service_routing",),
+    )  # fmt: skip
+
+
+def _waited_for(
+    facts: ServiceFacts, engines: list[int], worst: int, tokens: npt.NDArray[np.float64], mean: npt.NDArray[np.float64]
+) -> Draft | None:
+    """All ranks wait for the one with most to do, in every step."""
+    found, steps = facts.found, facts.found.steps
+    part, work = steps.of(engines[worst]), work_of(facts.found)
+    cost = fitted(work[part], steps.cycle[part, F])
+    share = 1 - float(cost.of(mean)[0] / max(cost.of(work[part].mean(axis=0)[None, :])[0], 1.0))
+    if _beside(tokens)[worst] < facts.limits[RANK_LOAD] or share < facts.limits[SHARE]:
+        return None
+    words = {"rank": found.engines[engines[worst]].rank, "share": share, "load": tokens[worst] / tokens.sum()}
+    return Draft(
+        share, message("finding.service.rank_wait", **words), message("finding.service.rank_wait_detail", **words),
+        (facts.cost(("prefill",), ("forward", "surcharge")) * share).astype(np.int64),
+        np.where(steps.engine == engines[worst], steps.size, 0), advice=("service_routing",),
     )  # fmt: skip
 
 

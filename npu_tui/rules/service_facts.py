@@ -11,6 +11,7 @@ from msgspec import Struct
 from npu_tui.analysis.service_latency import TPOT, TTFT, Latencies, Timeline
 from npu_tui.analysis.service_replay import (
     FAITHFUL,
+    MANY,
     Served,
     ServiceModel,
     Slower,
@@ -18,6 +19,7 @@ from npu_tui.analysis.service_replay import (
     replayed,
     reproduces,
     slower_since,
+    with_engines,
 )
 from npu_tui.analysis.thresholds import Threshold, Thresholds
 from npu_tui.rules.model import Kind
@@ -119,7 +121,13 @@ class ServiceFacts:
     def model(self) -> ServiceModel | None:
         """The model of the service where its replay gives what was recorded."""
         model = model_of(self.found, self.slower)
-        return model if model is not None and reproduces(model, self.found) <= FAITHFUL else None
+        if model is None:
+            return None
+        error = reproduces(model, self.found)
+        if error > FAITHFUL and any(engine.blocks < MANY for engine in model.engines):
+            model = with_engines(model, whole=True)
+            error = reproduces(model, self.found)
+        return model if error <= FAITHFUL else None
 
     def after(self, remedy: Remedy) -> Served | None:
         """The service with ``remedy``; None where it cannot be replayed."""

@@ -90,6 +90,8 @@ def _ladder(
     facts: ServiceFacts, drafts: list[tuple[ServiceRule, Draft]], figures: dict[str, float]
 ) -> list[ServiceFinding]:
     """The drafts in the order of what they would gain; what the first one would take away is part of it."""
+    if not drafts:
+        return []
     model = facts.model
     now = {} if model is None else replayed(model).figures()
     weighed = []
