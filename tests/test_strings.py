@@ -93,6 +93,7 @@ COMPUTED = {
     "summary.tells.": set(FILES),
     "summary.makes.": set(FILES),
     "summary.state.": set(get_args(State)),
+    "service.": {"no_blocks", "no_schedule", "no_forward", "before", "unrecorded"},
     "latency.part.": {*TTFT, *TPOT},
     "latency.metric.": {"ttft", "tpot"},
     "compare.service.unlike.": {"rate", "prompt", "answer"},

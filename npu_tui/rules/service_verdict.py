@@ -65,7 +65,7 @@ def judge(found: Timeline, limits: Thresholds | None = None) -> Judged:
         why = message("service.few_requests", count=len(facts.answered), fewest=_FEWEST_REQUESTS)
         return Judged(found, [], [("requests", why)], figures)
     drafts: list[tuple[ServiceRule, Draft]] = []
-    not_checked: list[tuple[str, Message]] = []
+    not_checked = _missing(facts)
     for rule in SERVICE_RULES:
         draft = rule.check(facts)
         if isinstance(draft, Skipped):
@@ -84,6 +84,22 @@ def _better(now: dict[str, float], then: dict[str, float]) -> float:
     """How much better ``then`` is: the logarithm of the best ratio, less that of the worst."""
     ratios = [float(np.log(now[name] / then[name])) for name in _JUDGED if now.get(name) and then.get(name)]
     return max(ratios) + min(*ratios, 0.0) if ratios else 0.0
+
+
+def _missing(facts: ServiceFacts) -> list[tuple[str, Message]]:
+    """What the tables do not tell: rules that have nothing to go by, and time that has no part of its own."""
+    steps, service = facts.found.steps, facts.found.service
+    without = [
+        ("SERVICE.KV", "blocks", bool((steps.free == UNKNOWN).all())),
+        ("SERVICE.SCHEDULER", "schedule", bool((steps.schedule == UNKNOWN).all())),
+        ("SERVICE.SAMPLING", "forward", not len(service.forwards)),
+    ]
+    missing = [(id_, message(f"service.no_{what}")) for id_, what, holds in without if holds]
+    for part in ("before", "unrecorded"):
+        shares = facts.first(part)
+        if facts.notable(shares):
+            missing.append(("ttft", message(f"service.{part}", share=max(shares))))
+    return missing
 
 
 def _ladder(
@@ -199,7 +215,9 @@ def verdict_of(judged: Judged) -> list[Message]:
         words = {"figure": message(f"service.figure.{figure}"), "now": figures[figure], "then": then}
         after: Said = message("finding.service.after", **words) if gain is not None else ""
         told.append(message("service.cause", title=causes[0].title, after=after))
-    elif not judged.not_checked:
+    unknown = [why for id_, why in judged.not_checked if id_ in ("requests", "ttft")]
+    told += unknown
+    if not causes and not unknown:
         told.append(message("service.nothing", share=SHARE.default))
     if figures["ttft_p50"] == figures["ttft_p50"]:  # not NaN
         both = figures["tpot_p50"] == figures["tpot_p50"]

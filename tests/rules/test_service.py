@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +12,17 @@ from measured import profile_of
 
 from npu_tui.load.load import load
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 
+from service import serve
 from service_causes import write_service
+from service_writer import Folder
 from services import ALL, NEAR, Trouble, outcome
+
+from npu_tui.analysis.service_latency import timeline
+from npu_tui.load.service import read_service
+from npu_tui.rules.service_verdict import judge, verdict_of
+from npu_tui.strings import words
 
 SILENT = ["healthy", "idle"]
 NAMED = ["kv", "scheduler", "transfer"]
@@ -46,3 +53,33 @@ def test_a_replay_of_half_a_recording_ends(tmp_path: Path) -> None:
     batches = (tmp_path / "batch.csv").read_bytes()
     (tmp_path / "batch.csv").write_bytes(batches[: len(batches) // 2])
     assert profile_of(load(tmp_path)).judged is not None
+
+
+def test_columns_of_old_versions_say_the_same(tmp_path: Path) -> None:
+    served = serve(_short(ALL["kv"], 60).service)
+    said = []
+    for old in (False, True):
+        Folder(served, old=old).write(tmp_path / str(old))
+        verdict = judge(timeline(read_service(tmp_path / str(old))))
+        said.append(([(one.id, one.title.code) for one in verdict.findings], verdict.figures["ttft_p99"]))
+    assert said[0][0] == said[1][0]
+    assert said[0][1] == pytest.approx(said[1][1], abs=2000)
+
+
+def test_hidden_columns_are_unknown(tmp_path: Path) -> None:
+    Folder(serve(_short(ALL["kv"], 60).service)).write(tmp_path)
+    hidden = {
+        "request": ["queue_wait_time(ms)"],
+        "batch": ["total_blocks", "used_blocks", "free_blocks", "blocks_allocated", "blocks_freed"],
+    }
+    for name, columns in hidden.items():
+        rows = list(csv.reader((tmp_path / f"{name}.csv").open(encoding="utf-8", newline="")))
+        kept = [place for place, column in enumerate(rows[0]) if column not in columns]
+        with (tmp_path / f"{name}.csv").open("w", encoding="utf-8", newline="") as out:
+            csv.writer(out).writerows([[row[place] for place in kept] for row in rows])
+    for name in ("kvcache", "forward"):
+        (tmp_path / f"{name}.csv").unlink()
+    verdict = judge(timeline(read_service(tmp_path)))
+    assert verdict.findings == []
+    assert {id_ for id_, _ in verdict.not_checked} == {"SERVICE.KV", "SERVICE.SAMPLING", "ttft"}
+    assert "cannot be told apart" in words(verdict_of(verdict)[0])
