@@ -65,7 +65,12 @@ def tails_by_role(roles: Roles) -> dict[str, list[Tail]]:
 
 def tail_gain(roles: Roles, tails: Sequence[Tail]) -> int:
     """What the job would save if the last ranks of ``tails`` ended with the median of their role, ns."""
-    return roles.gain({span: span.end - tail.median for tail in tails for span in tail.last})
+    return roles.gain(shortened(tails))
+
+
+def shortened(tails: Sequence[Tail]) -> dict[RoleSpan, float]:
+    """By how many ns the last stints of ``tails`` are shorter if they end with the median one."""
+    return {span: float(more) for tail in tails for span, more in zip(tail.last, tail.more, strict=True)}
 
 
 def _tail(roles: Roles, role: str, tails: Sequence[Tail]) -> RoleCause | None:

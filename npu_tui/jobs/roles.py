@@ -52,9 +52,10 @@ class RoleSpan(Struct, frozen=True):
 
 
 class Tail(Struct, frozen=True):
-    """The ranks ``last`` end long after the ``median`` rank of their role in ``step``; ``end`` is the latest.
+    """The ranks ``last`` end long after the ``median`` rank of their role in ``step``; ``end`` is that of the first.
 
-    ``idle`` is how long each other rank's card stands still until then, ns.
+    ``more`` is how long after it each of them ends, ns, by the length of its stint where clocks are not tied. ``idle``
+    is how long each other rank's card stands still until then, ns.
     """
 
     role: str
@@ -62,6 +63,7 @@ class Tail(Struct, frozen=True):
     median: int
     end: int
     last: tuple[RoleSpan, ...]
+    more: tuple[int, ...]
     idle: tuple[int, ...]
 
     @property
@@ -97,19 +99,30 @@ class Roles:
         self._parts = parts
         self.clock: Literal["host", "collectives", "system"] = "host"
         """What puts ranks on one clock: one host, its collectives, or the system clocks of several hosts."""
+        profiles = [profile for ranks, _ in parts for profile in ranks]
         ahead = self._ahead()
-        self._by_device = False
-        card_of = self._cards()
+        devices = {(profile.role, self._host(profile), profile.device) for profile in profiles}
+        self._by_device = len(devices) == len(profiles) and all(profile.device is not None for profile in profiles)
+        self.spans: list[RoleSpan] = self._made(profiles, ahead)
+        if self._by_device and _collide(self.spans):  # each process counts its visible devices from 0
+            self._by_device = False
+            self.spans = self._made(profiles, ahead)
+        self.steps = sorted({span.step for span in self.spans}, key=step_order)
+
+    def _made(self, profiles: Sequence[RankProfile], ahead: Mapping[Hashable, int]) -> list[RoleSpan]:
+        """The stints of ``profiles`` on one clock, by start; hosts are so many ns ``ahead``."""
+        by_process = all(profile.process for profile in profiles)
         spans = []
-        for ranks, _ in parts:
-            for profile in ranks:
-                off = ahead.get(self._host(profile), 0)
-                for stint in profile.stints or _stints_by_calls(profile):
-                    role, times = replica_of(stint.role)[0], (stint.start - off, stint.end - off)
-                    who = role, stint.role, profile.rank
-                    spans.append(RoleSpan(*who, stint.step, *times, card_of(profile), off, stint.known_by))
-        self.spans: list[RoleSpan] = sorted(spans, key=lambda span: (span.start, span.end, span.who))
-        self.steps = sorted({span.step for span in spans}, key=step_order)
+        for profile in profiles:
+            host = self._host(profile)
+            card: Hashable = (host, profile.device) if self._by_device else (profile.role, profile.rank)
+            card = profile.process if by_process and not self._by_device else card
+            off = ahead.get(host, 0)
+            for stint in profile.stints or _stints_by_calls(profile):
+                times = stint.start - off, stint.end - off
+                who = replica_of(stint.role)[0], stint.role, profile.rank
+                spans.append(RoleSpan(*who, stint.step, *times, card, off, stint.known_by))
+        return sorted(spans, key=lambda span: (span.start, span.end, span.who))
 
     # --- clock and cards
 
@@ -134,20 +147,6 @@ class Roles:
         if len(hosts) > 1:
             self.clock = "collectives" if hosts <= ahead.keys() else "system"
         return ahead
-
-    def _cards(self) -> Callable[[RankProfile], Hashable]:
-        """The card of a profile: its device, else its process, as far as these tell ranks of a role apart."""
-        profiles = [profile for ranks, _ in self._parts for profile in ranks]
-        devices = {(profile.role, self._host(profile), profile.device) for profile in profiles}
-        self._by_device = len(devices) == len(profiles) and all(profile.device is not None for profile in profiles)
-        by_process = all(profile.process for profile in profiles)
-
-        def card(profile: RankProfile) -> Hashable:
-            if self._by_device:
-                return self._host(profile), profile.device
-            return profile.process if by_process else (profile.role, profile.rank)
-
-        return card
 
     # --- times
 
@@ -202,22 +201,27 @@ class Roles:
         for own in _by(spans, lambda span: span.step).values():
             # The ranks of a replica end together: it counts once, or two replicas would have no outlier.
             grouped = _by(last_of(own), lambda span: (span.place, 0) if several else span.who)
-            steps.append([max(unit, key=lambda span: span.end) for unit in grouped.values()])
-        middles = [median(span.end for span in units) for units in steps]
-        behind = [[span.end - middle for span in units] for units, middle in zip(steps, middles, strict=True)]
-        every = np.abs(np.concatenate(behind))
+            if len(grouped) > 1:
+                steps.append([max(unit, key=lambda span: span.end) for unit in grouped.values()])
+        if not steps:
+            return
+        # A system clock that is off moves both ends of a stint, and leaves its length.
+        by_length = self.clock == "system"
+        at = {span: span.end - span.start * by_length for span in spans}
+        middles = [median(at[span] for span in units) for units in steps]
+        every = np.abs([at[span] - middle for units, middle in zip(steps, middles, strict=True) for span in units])
         usual = median(span.end - span.start for span in spans)
         least = (_LEAST if len(every) >= _FEW else _LEAST_OF_FEW) * usual
         if max(map(len, steps)) > 2:  # two ends are as far from their middle as each other
             least = max(least, _OUTLIER * 1.4826 * float(np.median(every)))
-        for units, middle, after in zip(steps, middles, behind, strict=True):
-            if max(after) < least:
-                continue
+        for units, middle in zip(steps, middles, strict=True):
             own = last_of(self.by_role_step[role, units[0].step])
-            end = max(span.end for span in units)
-            late = sorted((span for span in own if span.end >= middle + least), key=lambda span: -span.end)
-            idle = tuple(self._idle(span.card, span.end, end) for span in own if span not in late)
-            yield Tail(role, units[0].step, round(middle), end, tuple(late), idle)
+            late = sorted((span for span in own if at[span] >= middle + least), key=lambda span: -at[span])
+            if late:
+                more = tuple(round(at[span] - middle) for span in late)
+                waits = [(span, round(at[late[0]] - at[span])) for span in own if span not in late]
+                idle = tuple(self._idle(span.card, span.end, span.end + time) for span, time in waits)
+                yield Tail(role, late[0].step, late[0].end - more[0], late[0].end, tuple(late), more, idle)
 
     def _idle(self, card: Hashable, start: int, end: int) -> int:
         """How long no role works on ``card`` from ``start`` until ``end``, ns."""
@@ -291,6 +295,15 @@ class Roles:
                 )
             )
         return found
+
+
+def _collide(spans: Sequence[RoleSpan]) -> bool:
+    """Whether two roles work on one card at the same time for more than moments."""
+    for own in _by(spans, lambda span: span.card).values():
+        times = [covered(*_edges(role)) for role in _by(own, lambda span: span.role).values()]
+        if sum(times) - covered(*_edges(own)) > _TOGETHER * min(times):
+            return True
+    return False
 
 
 def last_of(spans: Iterable[RoleSpan]) -> list[RoleSpan]:

@@ -187,12 +187,16 @@ def _unexplained(job: Job) -> Message | None:
     return message("job.verdict.unexplained", **args, why=message(f"job.unexplained.{why}", bubble=bubble))
 
 
+_OF_ALL = ("job.one_rank", "job.no_meetings", "job.roles.system", "job.roles.no_hosts")
+"""What is said of one role only where there is no other: the ends of all are compared, on one clock."""
+
+
 def _not_checked_of_roles(job: Job) -> list[Message]:
     """What could not be known of some roles, which are named, or of all."""
     roles: dict[str, tuple[Message, list[str]]] = {}
     for part in job.parts:
         for reason in not_checked(part)[len(part.broken) :]:
-            if reason.code not in ("job.one_rank", "job.no_meetings"):  # the ends of all are compared
+            if reason.code not in _OF_ALL:
                 roles.setdefault(words(reason), (reason, []))[1].append(replica_of(part.role or "–")[0])
     reasons = [
         reason if len(named) == len(job.parts) else message("job.of_roles", roles=sorted(set(named))[:8], what=reason)
@@ -249,4 +253,4 @@ def not_checked(job: Job) -> list[Message]:
         reasons.append(message("job.experts.padded"))
     if not job.links:
         reasons.append(message(job.no_links))
-    return reasons
+    return reasons + _clock_of_roles(job)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from npu_tui.analysis.what_if import UnknownChangeError
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.role_findings import role_causes
+from npu_tui.jobs.role_findings import role_causes, shortened
 from npu_tui.jobs.roles import Roles, RoleSpan
 from npu_tui.load.errors import InputError
 from npu_tui.output.whatif import SCHEMA_VERSION, Remedies, Row, WhatIf
@@ -94,8 +94,7 @@ def _asked(roles: Roles, text: str) -> Less:
     words = " ".join(text.split())
     if match := _TAIL.fullmatch(words):
         named = match["role"]
-        tails = [tail for tail in roles.tails if named in (None, tail.role)]
-        less = {span: float(span.end - tail.median) for tail in tails for span in tail.last}
+        less = shortened([tail for tail in roles.tails if named in (None, tail.role)])
     elif match := _ROLE.fullmatch(words):
         spans = [span for span in roles.spans if match["role"] in (span.role, span.place)]
         less = {span: (1 - float(match["factor"])) * (span.end - span.start) for span in spans}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,30 @@ def test_clocks_of_hosts_are_set_by_the_collectives_of_any_role(tmp_path: Path):
     assert report.role_clock.method == "collectives"
     assert report.role_steps[0].tail_us == pytest.approx(0, abs=100)
     assert not report.findings
+
+
+@pytest.mark.parametrize("seconds", [0, 41])
+def test_a_system_clock_that_is_off_is_no_tail(seconds: float, tmp_path: Path):
+    work = [replace(row, host=row.rank // 4) for row in colocated(one(6, seconds), after=())]
+    write_roles(tmp_path, work, skew={1: 20 * SECOND})
+    report = job_report(open_job(tmp_path))
+    assert report.role_clock is not None
+    assert report.role_clock.method == "system"
+    assert [finding.ranks for finding in report.findings if finding.id == "ROLE.TAIL"] == ([[6]] if seconds else [])
+    assert any("system clocks" in line for line in report.not_checked)
+
+
+def test_devices_that_each_process_counts_from_0_are_no_card(tmp_path: Path):
+    work = [
+        Work(step, role, 0, 10**9 * (10 * step + late), 10**9 * (10 * step + 9 + late), process)
+        for step in (1, 2, 3)
+        for role, process, late in (("rollout_generate", 1, 0), ("actor_update", 2, 3))
+    ]
+    write_roles(tmp_path, work)
+    roles = open_job(tmp_path).roles
+    assert roles is not None
+    assert roles.are_apart("rollout_generate", "actor_update")
+    assert len({span.card for span in roles.spans}) == 2
 
 
 def test_a_tail_that_nobody_waits_for_costs_cards_and_no_time():
