@@ -12,7 +12,7 @@ from statistics import NormalDist
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.statistics import Judgement, Verdict, judge, paired_shift
+from npu_tui.analysis.statistics import Judgement, Verdict, judge, paired_shift, shift
 from npu_tui.jobs.columns import F64, I64, Bools
 from npu_tui.jobs.job import Job, members
 from npu_tui.jobs.losses import job_losses
@@ -259,23 +259,33 @@ class JobComparison:
         of_stage: dict[object, int] = {}
         stage = np.array([of_stage.setdefault(self._stage_of[1][row], len(of_stage)) for row in new.tolist()], np.int64)
         work, computing = (self._moves(name, base, new, stage) for name in ("work", "computing"))
-        whole = {(row.role, row.stage): row.verdict for row in self.stages}
+        verdicts = [_either(work, computing, k, self.work_tolerance) for k in range(len(base))]
+        for number in range(len(of_stage)):
+            self._share_out(work, base, new, np.flatnonzero(stage == number).tolist(), verdicts)
         rows = []
         for k, (before, after) in enumerate(zip(base.tolist(), new.tolist(), strict=True)):
             role, of_rank = self._stage_of[1][after]
-            verdict = _either(work, computing, k, self.work_tolerance)
-            if verdict == "unsure" and work.by_peers and not work.alone[k]:
-                verdict = whole[role, of_rank]
             times = [{name: float(of_all[row]) for name, of_all in means.items()}
                      for means, row in zip(self._means, (before, after), strict=True)]  # fmt: skip
             rows.append(
                 RankChange(
                     role=role, stage=of_rank, rank=self._ranks[1][after][1].rank,
-                    base_rank=self._ranks[0][before][1].rank, base=times[0], new=times[1], verdict=verdict,
+                    base_rank=self._ranks[0][before][1].rank, base=times[0], new=times[1], verdict=verdicts[k],
                     alone=bool(work.alone[k] or computing.alone[k]),
                 )
             )  # fmt: skip
         return sorted(rows, key=lambda row: (row.role or "", row.rank))
+
+    def _share_out(self, work: _Moves, base: I64, new: I64, of_stage: list[int], verdicts: list[Verdict]) -> None:
+        """Give the ranks of a stage of which each is unsure the verdict that they have together, if they agree."""
+        unsure = [k for k in of_stage if verdicts[k] == "unsure" and not work.alone[k]]
+        if not unsure or (len(unsure) < 2 and not work.by_peers):
+            return
+        together = self._own("work", (base[unsure], new[unsure])).verdict
+        way = {"slower": 1.0, "faster": -1.0}.get(together, 0.0)
+        for k in unsure:
+            if work.by_peers or way * float(work.share[k]) >= self.work_tolerance:
+                verdicts[k] = together
 
     @once
     def by_step(self) -> F64:
@@ -294,7 +304,8 @@ class JobComparison:
         apart = share.copy()
         for number in range(int(stage.max()) + 1):
             apart[stage == number] -= np.median(share[stage == number])
-        noise, least = _noise((self.times[0][name][base], self.times[1][name][new]), usual)
+        sides = self.times[0][name][base], self.times[1][name][new]
+        noise, least = _noise(sides, usual)
         by_peers = noise is None
         if count >= (_RANKS if by_peers else _MANY):
             # Half of the ranks may have changed otherwise than the rest: the least spread of any two fifths counts.
@@ -304,7 +315,7 @@ class JobComparison:
             least = np.maximum(least, _sigmas(count, 8 / count) * among)
         least = np.maximum(least, self.work_tolerance)
         alone = np.zeros(count, np.bool_) if noise is None else np.abs(apart) > least
-        return _Moves(usual, share, noise, by_peers, alone, least)
+        return _Moves(sides, usual, share, noise, by_peers, alone, least)
 
     # --- transfers
 
@@ -353,8 +364,10 @@ class _Moves(Struct, frozen=True, eq=False):
 
     ``noise`` is the spread of the share, None if unknown; ``by_peers``: only that between ranks, which hides what they
     have in common. ``least`` is more than chance makes of it, ``alone`` which changed otherwise than their stage.
+    ``sides`` are their steps, (ranks, steps) ns.
     """
 
+    sides: tuple[F64, F64]
     usual: F64
     share: F64
     noise: F64 | None
@@ -369,9 +382,18 @@ class _Moves(Struct, frozen=True, eq=False):
             return "same" if not share else "unsure"
         if abs(share) < tolerance:
             return "same" if 2 * self.noise[k] <= tolerance else "unsure"
-        if abs(share) < self.least[k]:
+        if abs(share) < self.least[k] or not self._lasts(k):
             return "unsure"
         return "slower" if share > 0 else "faster"
+
+    def _lasts(self, k: int) -> bool:
+        """Whether most steps of pair ``k`` changed, not one by much; of few steps that is not known."""
+        base, new = (side[k][~np.isnan(side[k])] for side in self.sides)
+        moved = shift(base, new)
+        if moved is not None:
+            return moved.low > 0 or moved.high < 0
+        spread = sum(float(np.var(side, ddof=1)) / len(side) for side in (base, new) if len(side) > 1)
+        return abs(float(self.share[k])) * float(self.usual[k]) >= _SIGMAS * math.sqrt(spread)
 
 
 def _either(work: _Moves, computing: _Moves, k: int, tolerance: float) -> Verdict:
@@ -386,23 +408,21 @@ def _either(work: _Moves, computing: _Moves, k: int, tolerance: float) -> Verdic
 def _noise(sides: tuple[F64, F64], usual: F64) -> tuple[F64 | None, F64]:
     """The spread of the difference of the means of each pair, a share of ``usual``, and what chance does not reach.
 
-    It is that of all ranks over their steps, or of the rank where that is more, and that from run to run; (ranks,).
-    None for few steps.
+    It is that of all ranks over their steps, and that from run to run; (ranks,). None for few steps.
     """
-    spreads, variances, parts = [], [], []
+    spreads, parts = [], []
     for side in sides:
         there = ~np.isnan(side)
         count = np.maximum(there.sum(axis=1), 1)
         apart = np.where(there, side - mean(side)[:, None], np.nan) / usual[:, None]
         spreads.append((apart * np.sqrt(count / np.maximum(count - 1, 1))[:, None])[count > 1].ravel())
-        variances.append(np.nansum(apart**2, axis=1) / np.maximum(count - 1, 1) / count)
         parts.append(1 / count)
     freedom = int(sum((1 / part - 1).sum() for part in parts))
     if freedom < _FREEDOM or min(map(len, spreads)) == 0:
         return None, np.zeros(len(usual))
     together = np.abs(np.concatenate(spreads))
     pooled = _MAD_TO_SIGMA * float(np.median(together[~np.isnan(together)]))
-    noise = np.sqrt(np.maximum(pooled**2 * sum(parts), sum(variances)) + _RUNS**2)
+    noise = np.sqrt(pooled**2 * sum(parts) + _RUNS**2)
     return noise, _sigmas(len(usual), 2 / math.sqrt(freedom)) * noise
 
 

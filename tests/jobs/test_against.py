@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 from job_pairs import DIFFERENCES, pair, told
 from made_roles import colocated
@@ -18,7 +19,7 @@ from npu_tui.gate.checks import against_job_checks
 from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.changes import job_changes
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import Layout
+from npu_tui.jobs.model import Layout, RankProfile, StepTime
 from npu_tui.jobs.opening import open_job, open_steps
 from npu_tui.jobs.summary import write_summary
 from npu_tui.output.schemas import report_schema
@@ -273,3 +274,25 @@ def test_parts_sum_to_the_step_where_ranks_miss_steps():
     ranks = [msgspec.structs.replace(row, steps=row.steps[: 9 - row.rank % 3]) for row in rows]
     compared = JobComparison(found.base, Job(found.new.path, ranks))
     assert sum(new - base for _, base, new in compared.parts) == pytest.approx(compared.step.delta)
+
+
+def test_noisy_steps_hide_no_large_change_and_one_stall_is_none():
+    draw = np.random.default_rng(1)
+
+    def job(slow: int | None, every: float = 1.0, stall: bool = False) -> Job:
+        ranks = []
+        for rank in range(4):
+            work = draw.normal(10e6, 0.35e6, 6) * every * (1.15 if rank == slow else 1.0)
+            work[3] += 30e6 * (stall and rank == 2)
+            steps = [StepTime(str(k), int(time), 1_000_000, 0, int(time) + 1_000_000) for k, time in enumerate(work)]
+            ranks.append(RankProfile(rank, Path(f"rank{rank}"), "companions", steps=tuple(steps)))
+        return Job(Path("job"), ranks)
+
+    for seed in range(5):
+        draw = np.random.default_rng(seed)
+        (change,) = [each for each in job_changes(JobComparison(job(None), job(1))) if each.id != "DIFF.NETWORK"]
+        assert (change.id, change.ranks) == ("DIFF.RANK", (1,))
+        (change,) = job_changes(JobComparison(job(None), job(None, 1.12)))
+        assert (change.id, change.ranks) == ("DIFF.WORK", (0, 1, 2, 3))
+        assert job_changes(JobComparison(job(None), job(None))) == []
+        assert [row.verdict for row in JobComparison(job(None), job(None, stall=True)).ranks].count("slower") == 0
