@@ -10,7 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.code_lines import CodeLine, user_line
-from npu_tui.trace.snapshot import ACTIVE, ALLOC, BEFORE, INACTIVE, NEVER, OOM, DeviceMemory, MemorySnapshot
+from npu_tui.trace.snapshot import ACTIVE, ALLOC, BEFORE, INACTIVE, NEVER, OOM, UNKNOWN, DeviceMemory, MemorySnapshot
 
 I64 = npt.NDArray[np.int64]
 
@@ -33,11 +33,12 @@ class Owner(Struct, frozen=True):
 
 
 def owner_of(stack: str) -> CodeLine | None:
-    """The innermost user frame of ``stack``, else its innermost frame; None without any."""
+    """The innermost user frame of ``stack``, else its innermost frame of Python; None without any."""
     line = user_line(stack.replace("\n", ""))
     if line is not None or not stack:
         return line
-    match = _FRAME.fullmatch(stack.partition("\n")[0])
+    frames = (frame for frame in stack.split("\n") if not frame.startswith("??("))
+    match = _FRAME.fullmatch(next(frames, ""))
     return None if match is None else CodeLine(match["file"], int(match["line"]), match["function"])
 
 
@@ -244,7 +245,13 @@ def failures(device: DeviceMemory) -> list[Failure]:
 
 
 def live_bytes(device: DeviceMemory) -> tuple[int, int, int]:
-    """How many blocks are allocated at the end, what was requested of them and what they take, bytes."""
-    blocks = device.blocks
+    """How many blocks are allocated at the end, what was requested of them and what they take, bytes.
+
+    What they take is ``UNKNOWN`` where the file does not tell of segments.
+    """
+    blocks, lives = device.blocks, device.lives
+    if not device.has_segments:
+        here = lives.end == NEVER
+        return int(here.sum()), int(lives.size[here].sum()), UNKNOWN
     live = blocks.state == ACTIVE
     return int(live.sum()), int(blocks.requested[live].sum()), int(blocks.size[live].sum())

@@ -61,9 +61,9 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
     if not (limits or memory_limits or severity or options.baseline or options.write_baseline or options.against):
         parser.error(say("gate.nothing"))
 
-    from npu_tui.load.find import is_pickle
+    from npu_tui.load.snapshot_files import is_snapshot
 
-    if is_pickle(Path(options.path)):
+    if is_snapshot(Path(options.path)):
         return _check_snapshot(parser, options, memory_limits, [limit.measure for limit in limits], severity)
     if logged is not None and not (limits or memory_limits or severity or options.baseline or options.write_baseline):
         return _check_log(parser, options, tolerances, logged)

@@ -34,9 +34,9 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
         print(_one_path(options.base), file=sys.stderr)
         return USAGE
     form = format_of(parser, options)
-    from npu_tui.load.find import is_pickle
+    from npu_tui.load.snapshot_files import is_snapshot
 
-    if any(is_pickle(Path(path)) for path in (options.base, options.new)):
+    if any(is_snapshot(Path(path)) for path in (options.base, options.new)):
         return _compare_snapshots(parser, options, form)
     from npu_tui.load.service_files import service_folder
 
@@ -200,14 +200,15 @@ def _compare_snapshots(parser: Parser, options: argparse.Namespace, form: str) -
     Raises ``InputError`` where one of them is none, or cannot be read; ``OSError`` of what is written.
     """
     from npu_tui.load.errors import InputError
-    from npu_tui.load.find import find_source, is_pickle
+    from npu_tui.load.find import find_source
     from npu_tui.load.snapshot import load_snapshot
+    from npu_tui.load.snapshot_files import is_snapshot
     from npu_tui.output.memory_compare import compared_memory, compared_memory_document
     from npu_tui.trace.message import message
 
     paths = [Path(options.base), Path(options.new)]
     for path, other in zip(paths, reversed(paths), strict=True):
-        if not is_pickle(path):
+        if not is_snapshot(path):
             if not path.exists():
                 find_source(path)  # says so
             raise InputError(message("compare.memory.mixed", path=str(path), snapshot=str(other)))

@@ -86,10 +86,10 @@ def explore(
     """
     if sys.stdout.isatty():
         gc.disable()  # until the trace is there: a collection during imports walks what stays
-    from npu_tui.load.find import is_pickle
     from npu_tui.load.load import opening_of
+    from npu_tui.load.snapshot_files import is_snapshot
 
-    if len(paths) == 1 and not sys.stdout.isatty() and is_pickle(paths[0]):
+    if len(paths) == 1 and not sys.stdout.isatty() and is_snapshot(paths[0]):
         return write_snapshot(paths[0])
     if len(paths) == 1 and has_expert_files_only(paths[0]):
         return write_experts(paths[0])

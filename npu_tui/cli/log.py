@@ -121,12 +121,12 @@ def measured_run(
     from npu_tui.jobs.history import run_of, run_of_job
     from npu_tui.jobs.opening import is_kept, open_job
     from npu_tui.load.errors import InputError, SeveralError
-    from npu_tui.load.find import is_pickle
+    from npu_tui.load.snapshot_files import is_snapshot
     from npu_tui.nearby import refuse_several
     from npu_tui.trace.message import message
 
     path, allowed, thresholds = Path(options.path), allowed_loss(parser, options), thresholds_of(options.config)
-    if is_pickle(path):
+    if is_snapshot(path):
         raise InputError(message("log.snapshot", path=options.path))
     if not is_kept(path):
         try:

@@ -55,13 +55,13 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
         parser.error(say("cli.fields_of"))
     from npu_tui.jobs.opening import is_kept
     from npu_tui.load.errors import SeveralError
-    from npu_tui.load.find import is_pickle
+    from npu_tui.load.snapshot_files import is_snapshot
 
     if is_kept(Path(options.path)):
         return write_job(Path(options.path), form, output=options.output)
     if has_expert_files_only(Path(options.path)):
         return write_experts(Path(options.path), form, options.output)
-    if is_pickle(Path(options.path)):
+    if is_snapshot(Path(options.path)):
         return write_snapshot(Path(options.path), form, options.output)
     try:
         part = part_of(parser, options, (*REPORTING, *_writers(form)))

@@ -71,9 +71,9 @@ def _peak(snapshot: MemorySnapshot, limit: MemoryLimit) -> Check:
     if value <= most and any(not len(device.events) for device in snapshot.devices):
         return Check("limit", limit.measure, "not_measured", text=say("gate.memory.no_history"))
     status: Status = "pass" if value <= most else "fail"
-    where = say("gate.memory.device", device=device.device)
+    where = say("gate.memory.device", device=device.label)
     if device.peak[0] != BEFORE:
-        where = say("gate.memory.event", device=device.device, event=device.peak[0])
+        where = say("gate.memory.event", device=device.label, event=device.peak[0])
     return Check("limit", limit.measure, status, text=where, value_bytes=value, allowed_bytes=most)
 
 
@@ -82,7 +82,9 @@ def _fragmentation(snapshot: MemorySnapshot, limit: MemoryLimit) -> Check:
     for device in snapshot.devices:
         reserved, inactive = int(device.segments.size.sum()), pieces(device).inactive
         if reserved:
-            rows.append((inactive / reserved, inactive, reserved, device.device))
+            rows.append((inactive / reserved, inactive, reserved, device.label))
+    if any(not device.has_segments for device in snapshot.devices):
+        return Check("limit", limit.measure, "not_measured", text=say("snapshot.without.segments"))
     if not rows:
         return Check("limit", limit.measure, "not_measured", text=say("gate.memory.no_segments"))
     share, inactive, reserved, number = max(rows)

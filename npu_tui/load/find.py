@@ -26,6 +26,7 @@ from npu_tui.load.errors import InputError, SeveralError
 from npu_tui.load.ftrace_files import is_recording, recording_in
 from npu_tui.load.roles import holds_roles
 from npu_tui.load.service_files import folders_in, service_files, service_folder, services_below
+from npu_tui.load.snapshot_files import is_snapshot
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import open_regular
 
@@ -293,16 +294,6 @@ def form_of(file: Path) -> Form:
         return "db" if stream.read(len(SQLITE)) == SQLITE else "text"
 
 
-def is_pickle(file: Path) -> bool:
-    """Whether ``file`` begins as a pickle does, such as a memory snapshot."""
-    try:
-        with open_regular(file) as stream:
-            head = stream.read(2)
-    except OSError:
-        return False
-    return len(head) == 2 and head[0] == 0x80 and 2 <= head[1] <= 5
-
-
 def _beside(path: Path, form: Form) -> Source:
     """The trace in ``form`` that lies beside the file ``path``."""
     traces = _traces_in(path.parent, form)
@@ -315,10 +306,10 @@ def _source(opened: Path, path: Path, files: tuple[Path, ...]) -> Source:
     kind: Kind
     if is_recording(path):
         return Source(opened, path, files, None, "ftrace")
+    if is_snapshot(path):
+        return Source(opened, path, files, None, "memory")
     if form_of(path) == "db":
         kind = "database"
-    elif is_pickle(path):
-        return Source(opened, path, files, None, "memory")
     elif path.name.startswith("msprof"):
         kind = "msprof_json"
     else:

@@ -1,4 +1,4 @@
-"""A memory snapshot of PyTorch to columns: a pickle of dicts, each field checked before it counts.
+"""A memory snapshot to columns: a dump of MemScope, or a pickle of dicts, each field checked before it counts.
 
 What is damaged is counted and left out: an event without a number for its size, a block without an address. Stacks are
 told apart by the objects that the pickle shares, not by their texts.
@@ -16,8 +16,10 @@ import numpy.typing as npt
 
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
 from npu_tui.load.lives import lives_of
+from npu_tui.load.memscope import load_memscope
 from npu_tui.load.pickle_runs import Run
 from npu_tui.load.pickles import PickleError, Unpickler
+from npu_tui.load.snapshot_files import is_memscope
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import open_regular
 from npu_tui.trace.snapshot import ACTIONS, OOM, STATES, Blocks, DeviceMemory, Events, MemorySnapshot, Segments
@@ -39,6 +41,8 @@ _MOST = 1 << 50
 
 def load_snapshot(path: Path, watcher: Watcher = UNWATCHED) -> MemorySnapshot:
     """The snapshot at ``path``. Raises ``InputError`` where it is none, ``OSError`` where it cannot be read."""
+    if is_memscope(path):
+        return load_memscope(path, watcher)
     with open_regular(path) as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         size = len(data)
         unpickler = Unpickler(data, lambda done: watcher.report(done, size))

@@ -18,20 +18,20 @@ from npu_tui.load.snapshot import load_snapshot
 from npu_tui.trace.args import RowArgs
 from npu_tui.trace.message import message
 from npu_tui.trace.model import EventFile, Health, Trace
-from npu_tui.trace.snapshot import NEVER, DeviceMemory, MemorySnapshot
+from npu_tui.trace.snapshot import NEVER, UNKNOWN, DeviceMemory, MemorySnapshot
 from npu_tui.trace.text import memory_text
 
 I64 = npt.NDArray[np.int64]
 
-_GONE = "segments given back"
+_GONE, _NOWHERE = "segments given back", "blocks"
 
 
 def snapshot_trace(path: Path, watcher: Watcher = UNWATCHED) -> Trace:
     """The trace of the snapshot at ``path``; raises as ``load_snapshot``."""
     snapshot = load_snapshot(path, watcher)
     whole, first = WholeColumns(), 0
-    for device in snapshot.devices:
-        _add(whole, snapshot, device, first)
+    for number, device in enumerate(snapshot.devices):
+        _add(whole, snapshot, device, first, number if device.allocator else device.device)
         first += len(device.lives)
     untimed = any(device.events.time is None for device in snapshot.devices)
     health = Health(skipped=dict(snapshot.odd), warnings=[message("odd.memory_axis")] if untimed else [])
@@ -41,11 +41,11 @@ def snapshot_trace(path: Path, watcher: Watcher = UNWATCHED) -> Trace:
     return trace
 
 
-def _add(whole: WholeColumns, snapshot: MemorySnapshot, device: DeviceMemory, first: int) -> None:
+def _add(whole: WholeColumns, snapshot: MemorySnapshot, device: DeviceMemory, first: int, pid: int) -> None:
     """Take one device in, its blocks from ordinal ``first`` on; a slice of all of its history begins at event 0."""
-    lives, pid, time = device.lives, device.device, device.moments
-    whole.metadata.process_name[pid] = f"Device {device.device}"
-    whole.metadata.process_order[pid] = device.device
+    lives, time = device.lives, device.moments
+    whole.metadata.process_name[pid] = f"Device {device.label}"
+    whole.metadata.process_order[pid] = pid
     segments = device.segments
     order = np.argsort(segments.address, kind="stable")
     begins, sizes = segments.address[order], segments.size[order]
@@ -55,7 +55,7 @@ def _add(whole: WholeColumns, snapshot: MemorySnapshot, device: DeviceMemory, fi
     threads = []
     for number in range(len(begins) + 1):
         threads.append(whole.threads[pid, number])
-        name = _GONE
+        name = _GONE if device.has_segments else _NOWHERE
         if number < len(begins):
             pool = "small" if segments.small[order[number]] else "large"
             grows = ", expandable" if segments.expandable[order[number]] else ""
@@ -78,7 +78,7 @@ def _add(whole: WholeColumns, snapshot: MemorySnapshot, device: DeviceMemory, fi
     history = {
         "time": time[0], "duration": max(int(time[-1] - time[0]), 1), "thread": whole.threads[pid, -1],
         "name": whole.names[f"{len(device.events):,} events"], "category": whole.categories["history"],
-        "event": sum(len(other.lives) for other in snapshot.devices) + device.device,
+        "event": sum(len(other.lives) for other in snapshot.devices) + pid,
     }  # fmt: skip
     whole.metadata.thread_name[pid, -1] = "history"
     for name, values in columns.items():
@@ -87,6 +87,8 @@ def _add(whole: WholeColumns, snapshot: MemorySnapshot, device: DeviceMemory, fi
     whole.phases["X"] += count + 1
     for amount in ("requested", "active", "reserved"):
         value = getattr(device, amount)
+        if amount == "reserved" and device.reserved_at_end == UNKNOWN:
+            continue
         changed = np.flatnonzero(np.append(True, value[1:] != value[:-1])[: len(value)])
         whole.put("c_time", time[changed])
         whole.put("c_value", value[changed].astype(np.float64))

@@ -203,8 +203,8 @@ class Session:
 
     def _open(self, place: Path, stamp: object, size: int, call: Call) -> Opened:
         from npu_tui.jobs.opening import is_kept
-        from npu_tui.load.find import is_pickle
         from npu_tui.load.load import Opening
+        from npu_tui.load.snapshot_files import is_snapshot
         from npu_tui.load.snapshot_trace import snapshot_trace
         from npu_tui.nearby import refuse_several
         from npu_tui.profile.profile import Profile
@@ -215,7 +215,7 @@ class Session:
             if place not in self._places:
                 self._places.append(place)
             opened = Opened(f"#{self._places.index(place) + 1}", place, stamp, size)
-        if is_pickle(place):
+        if is_snapshot(place):
             from npu_tui.output.memory_report import memory_report
 
             trace = snapshot_trace(place, Watcher(call.tell))

@@ -44,7 +44,10 @@ class DevicePairRow(Struct, frozen=True, kw_only=True):
 
 
 class ComparedMemory(Struct, frozen=True, kw_only=True):
-    """What two memory snapshots hold differently, schema 1. Devices that only one side has are not compared."""
+    """What two memory snapshots hold differently, schema 1. Devices that only one side has are not compared.
+
+    Of dumps of MemScope a device stands with its allocator, such as ``0 PTA``.
+    """
 
     schema_version: Literal[1] = 1
     kind: Literal["compare_memory"] = "compare_memory"
@@ -52,15 +55,15 @@ class ComparedMemory(Struct, frozen=True, kw_only=True):
     new: MemorySource
     verdict: list[str]
     devices: list[DevicePairRow]
-    base_only_devices: list[int]
-    new_only_devices: list[int]
+    base_only_devices: list[int | str]
+    new_only_devices: list[int | str]
 
 
 def compared_memory(base: MemorySnapshot, new: MemorySnapshot) -> ComparedMemory:
     """``new`` against ``base``. The only device of each is compared whatever their numbers, others by number."""
     reports = [memory_report(side) for side in (base, new)]
     sides = [
-        {row.device: (device, row) for device, row in zip(side.devices, report.devices, strict=True)}
+        {_place_of(row): (device, row) for device, row in zip(side.devices, report.devices, strict=True)}
         for side, report in zip((base, new), reports, strict=True)
     ]
     if len(sides[0]) == len(sides[1]) == 1:
@@ -78,9 +81,13 @@ def compared_memory(base: MemorySnapshot, new: MemorySnapshot) -> ComparedMemory
         new=reports[1].source,
         verdict=[line for pair in devices for line in _verdict(pair)] or [say("compare.memory.no_device")],
         devices=devices,
-        base_only_devices=sorted(set(sides[0]) - {before for before, _ in numbers}),
-        new_only_devices=sorted(set(sides[1]) - {after for _, after in numbers}),
+        base_only_devices=sorted(set(sides[0]) - {before for before, _ in numbers}, key=str),
+        new_only_devices=sorted(set(sides[1]) - {after for _, after in numbers}, key=str),
     )
+
+
+def _place_of(row: DeviceRow) -> int | str:
+    return row.label if row.device is None or row.allocator is not None else row.device
 
 
 def _rows(found: list[Pair], at_end: bool) -> list[HeldRow]:
@@ -114,10 +121,11 @@ def _verdict(pair: DevicePairRow) -> list[str]:
     """What the peak became, and the line that holds most more then, else at the end."""
     base, new = pair.base.peak_requested_bytes, pair.new.peak_requested_bytes
     word = "same" if base == new else "more" if new > base else "less"
-    told = [say(f"compare.memory.peak_{word}", device=pair.new.device, base=base, new=new, delta=abs(new - base))]
+    told = [say(f"compare.memory.peak_{word}", device=pair.new.label, base=base, new=new, delta=abs(new - base))]
     for rows, key in ((pair.at_peak, "compare.memory.lead"), (pair.at_end, "compare.memory.lead_end")):
         lead = max(rows, key=lambda row: row.delta_bytes, default=None)
-        if lead is not None and lead.delta_bytes > 0:
+        # Without any stack there is nobody to name.
+        if lead is not None and lead.delta_bytes > 0 and (lead.kind == "line" or len(rows) > 1):
             told.append(say(key, place=_place(lead), delta=lead.delta_bytes, base=lead.base_bytes, new=lead.new_bytes))
             return told
     return told
@@ -136,7 +144,7 @@ def compared_memory_document(found: ComparedMemory) -> Document:
     blocks: list[Block] = [Paragraph((about,), "faint"), Paragraph(tuple(found.verdict), "verdict")]
     for pair in found.devices:
         blocks.append(_figures(pair))
-        tables = (_held(f"{moment}_{pair.new.device}", say(f"compare.memory.{moment}", device=pair.new.device), rows)
+        tables = (_held(f"{moment}_{pair.new.label}", say(f"compare.memory.{moment}", device=pair.new.label), rows)
                   for moment, rows in (("at_peak", pair.at_peak), ("at_end", pair.at_end)))  # fmt: skip
         blocks += [table for table in tables if table.rows]
     for side, path, devices in (
@@ -174,7 +182,7 @@ def _figures(pair: DevicePairRow) -> Table:
         rows.append([Cell(say(f"snapshot.figure.{name}")), _size(before), _size(after), _delta(delta)])
     heads = "snapshot.figure", "compare.memory.base", "compare.memory.new", "compare.memory.delta"
     return Table(
-        f"memory_{pair.new.device}", say("snapshot.device", device=pair.new.device),
+        f"memory_{pair.new.label}", say("snapshot.device", device=pair.new.label),
         tuple(map(say, heads)), (False, True, True, True), rows, sortable=False,
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ from npu_tui.trace.text import count_text, memory_text
 
 def memory_document(report: MemoryReport) -> Document:
     """What ``report`` says."""
-    size = say("snapshot.about", events=report.health.events, devices=len(report.devices))
+    size = say("snapshot.about", events=report.health.events, devices=len({row.device for row in report.devices}))
     blocks: list[Block] = [Paragraph((size,), "faint"), Paragraph(tuple(report.verdict), "verdict")]
     found = tuple(
         Finding(
@@ -37,6 +37,11 @@ def memory_document(report: MemoryReport) -> Document:
     return Document(f"npu-tui: {report.source.path}", blocks)
 
 
+def _id(device: DeviceRow) -> str:
+    """What tells the tables of ``device`` from those of others."""
+    return device.label.replace(" ", "_")
+
+
 def _size(value: int) -> Cell:
     return Cell(memory_text(value), value)
 
@@ -58,7 +63,7 @@ def _figures(device: DeviceRow) -> Table:
         if size is not None
     ]
     return Table(
-        f"memory_{device.device}", say("snapshot.device", device=device.device),
+        f"memory_{_id(device)}", say("snapshot.device", device=device.label),
         (say("snapshot.figure"), say("snapshot.size"), say("snapshot.event")), (False, True, True), cells,
         sortable=False,
     )  # fmt: skip
@@ -73,7 +78,7 @@ def _holders(device: DeviceRow) -> Table:
         ]  # fmt: skip
 
     return Table(
-        f"holders_{device.device}", say("snapshot.holders", device=device.device),
+        f"holders_{_id(device)}", say("snapshot.holders", device=device.label),
         (say("snapshot.size"), say("snapshot.blocks"), say("snapshot.function"), say("snapshot.place")),
         (True, True, False, False), device.stacks_at_peak, cells=cells,
     )  # fmt: skip
@@ -90,7 +95,7 @@ def _sizes(device: DeviceRow) -> Table:
         return [Cell(words, row.above_bytes), _size(row.bytes), Cell(count_text(row.blocks), row.blocks)]
 
     return Table(
-        f"sizes_{device.device}", say("snapshot.sizes", device=device.device),
+        f"sizes_{_id(device)}", say("snapshot.sizes", device=device.label),
         (say("snapshot.block"), say("snapshot.size"), say("snapshot.blocks")), (True, True, True),
         device.sizes_at_peak, cells=cells,
     )  # fmt: skip
@@ -103,7 +108,7 @@ def _streams(device: DeviceRow) -> Table:
         return [Cell(str(row.stream), row.stream), _size(row.bytes), Cell(count_text(row.blocks), row.blocks)]
 
     return Table(
-        f"streams_{device.device}", say("snapshot.streams", device=device.device),
+        f"streams_{_id(device)}", say("snapshot.streams", device=device.label),
         (say("snapshot.stream"), say("snapshot.size"), say("snapshot.blocks")), (True, True, True),
         device.streams_at_peak if len(device.streams_at_peak) > 1 else [], cells=cells,
     )  # fmt: skip
@@ -119,7 +124,7 @@ def _steps(device: DeviceRow) -> Table:
         ]
 
     return Table(
-        f"memory_steps_{device.device}", say("snapshot.steps", device=device.device),
+        f"memory_steps_{_id(device)}", say("snapshot.steps", device=device.label),
         (say("snapshot.event"), say("snapshot.live"), say("snapshot.grown")), (True, True, True), device.steps,
         sortable=False, cells=cells,
     )  # fmt: skip

@@ -11,7 +11,7 @@ from npu_tui.analysis.snapshot import SIZES, Owner, by_size, by_stream, live_byt
 from npu_tui.output.report_schema import NotChecked
 from npu_tui.rules.snapshot import SNAPSHOT_FINDINGS, Judged, SnapshotFinding, judge
 from npu_tui.strings import say, words
-from npu_tui.trace.snapshot import BEFORE, MemorySnapshot
+from npu_tui.trace.snapshot import BEFORE, HOST, UNKNOWN, MemorySnapshot, label_of
 from npu_tui.trace.text import printable
 
 
@@ -19,7 +19,7 @@ class MemorySource(Struct, frozen=True, kw_only=True):
     """The file that was read."""
 
     path: str
-    kind: str = "memory_snapshot"
+    kind: str
     bytes: int
     tool_version: str = __version__
 
@@ -60,19 +60,25 @@ class StepRow(Struct, frozen=True, kw_only=True):
 
 
 class DeviceRow(Struct, frozen=True, kw_only=True):
-    """The allocator of one device; bytes are those requested unless named otherwise. Null is unknown."""
+    """The allocator of one device; bytes are those requested unless named otherwise. Null is unknown.
 
-    device: int
+    ``device`` is null for memory of the host. ``allocator`` tells those of a dump of MemScope apart, such as PTA and
+    HAL, which holds the segments of PTA; ``process`` is given where the dump has several.
+    """
+
+    device: int | None
+    allocator: str | None
+    process: int | None
     events: int
-    segments: int
-    reserved_end_bytes: int
-    allocated_end_bytes: int
+    segments: int | None
+    reserved_end_bytes: int | None
+    allocated_end_bytes: int | None
     requested_end_bytes: int
     blocks_end: int
     peak_requested_bytes: int
     peak_event: int | None
     reserved_at_peak_bytes: int | None
-    peak_reserved_bytes: int
+    peak_reserved_bytes: int | None
     peak_reserved_event: int | None
     before_history_bytes: int
     stacks_at_peak: list[HolderRow]
@@ -80,11 +86,16 @@ class DeviceRow(Struct, frozen=True, kw_only=True):
     streams_at_peak: list[StreamRow]
     steps: list[StepRow]
     growth_bytes_per_step: int | None
-    inactive_blocks: int
-    inactive_bytes: int
-    largest_inactive_bytes: int
-    free_segments_bytes: int
-    expandable: bool
+    inactive_blocks: int | None
+    inactive_bytes: int | None
+    largest_inactive_bytes: int | None
+    free_segments_bytes: int | None
+    expandable: bool | None
+
+    @property
+    def label(self) -> str:
+        """How readers tell it from others."""
+        return label_of(HOST if self.device is None else self.device, self.allocator, self.process)
 
 
 class EventProof(Struct, frozen=True, kw_only=True):
@@ -99,7 +110,8 @@ class MemoryFinding(Struct, frozen=True, kw_only=True, rename={"cls": "class"}):
     id: str
     cls: str = "memory"
     severity: str
-    device: int
+    device: int | None
+    allocator: str | None = None
     title: str
     detail: str
     evidence: list[EventProof]
@@ -147,9 +159,12 @@ def memory_report(snapshot: MemorySnapshot) -> MemoryReport:
         ("steps", all(one.growth is None for one in judged)),
         ("history", all(not len(device.events) for device in snapshot.devices)),
         ("before", any(nameless(device).any() for device in snapshot.devices)),
+        ("segments", any(not device.has_segments for device in snapshot.devices)),
+        ("stacks", bool(snapshot.devices) and not snapshot.stacks),
+        ("sum", len({(device.device, device.process) for device in snapshot.devices}) < len(snapshot.devices)),
     ]
     return MemoryReport(
-        source=MemorySource(path=printable(snapshot.path), bytes=snapshot.size),
+        source=MemorySource(path=printable(snapshot.path), kind=snapshot.kind, bytes=snapshot.size),
         verdict=[words(finding.title) for finding in findings[:3]] or [say("snapshot.nothing")],
         devices=[_device(snapshot, one) for one in judged],
         findings=[_finding(finding) for finding in findings],
@@ -159,6 +174,10 @@ def memory_report(snapshot: MemorySnapshot) -> MemoryReport:
             skipped=[SkippedEntries(reason=words(said), count=count) for said, count in snapshot.odd.items()],
         ),
     )
+
+
+def _known(value: int) -> int | None:
+    return None if value == UNKNOWN else value
 
 
 def _event(event: int) -> int | None:
@@ -176,17 +195,19 @@ def _device(snapshot: MemorySnapshot, judged: Judged) -> DeviceRow:
         rows = zip(grown.starts.tolist(), grown.live.tolist(), more, strict=False)
         steps = [StepRow(event=event, live_bytes=live, growth_bytes=growth) for event, live, growth in rows]
     return DeviceRow(
-        device=device.device,
+        device=None if device.device == HOST else device.device,
+        allocator=printable(device.allocator) or None,
+        process=_known(device.process),
         events=len(device.events),
-        segments=len(device.segments),
-        reserved_end_bytes=int(device.segments.size.sum()),
-        allocated_end_bytes=allocated,
+        segments=len(device.segments) if device.has_segments else None,
+        reserved_end_bytes=_known(device.reserved_at_end),
+        allocated_end_bytes=_known(allocated),
         requested_end_bytes=requested,
         blocks_end=blocks,
         peak_requested_bytes=peak_bytes,
         peak_event=_event(peak),
-        reserved_at_peak_bytes=None if peak == BEFORE else int(device.reserved[peak]),
-        peak_reserved_bytes=full_bytes,
+        reserved_at_peak_bytes=None if peak == BEFORE else _known(int(device.reserved[peak])),
+        peak_reserved_bytes=_known(full_bytes),
         peak_reserved_event=_event(full),
         before_history_bytes=device.before,
         stacks_at_peak=[_holder(owner) for owner in judged.owners],
@@ -195,15 +216,17 @@ def _device(snapshot: MemorySnapshot, judged: Judged) -> DeviceRow:
             for number, size, count in by_size(device)
         ],
         streams_at_peak=[
-            StreamRow(stream=stream, bytes=size, blocks=count) for stream, size, count in by_stream(device)
+            StreamRow(stream=stream, bytes=size, blocks=count)
+            for stream, size, count in by_stream(device)
+            if device.has_segments
         ],
         steps=steps,
         growth_bytes_per_step=None if grown is None else grown.per_step,
-        inactive_blocks=unused.blocks,
-        inactive_bytes=unused.inactive,
-        largest_inactive_bytes=unused.largest,
-        free_segments_bytes=unused.free_segments,
-        expandable=unused.expandable,
+        inactive_blocks=unused.blocks if device.has_segments else None,
+        inactive_bytes=unused.inactive if device.has_segments else None,
+        largest_inactive_bytes=unused.largest if device.has_segments else None,
+        free_segments_bytes=unused.free_segments if device.has_segments else None,
+        expandable=unused.expandable if device.has_segments else None,
     )
 
 
@@ -223,7 +246,8 @@ def _finding(finding: SnapshotFinding) -> MemoryFinding:
     return MemoryFinding(
         id=finding.id,
         severity=finding.severity,
-        device=finding.device,
+        device=None if finding.device == HOST else finding.device,
+        allocator=finding.allocator or None,
         title=words(finding.title),
         detail=words(finding.detail),
         evidence=[EventProof(event=event) for event in finding.events],

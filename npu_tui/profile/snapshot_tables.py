@@ -9,9 +9,10 @@ import numpy as np
 from npu_tui.analysis.snapshot import nameless, owner_of
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import MISSING, Array, Column, Data, Sheet, coded, labels, numbers, table
-from npu_tui.trace.snapshot import ACTIONS, BEFORE, INACTIVE, NEVER, STATES, DeviceMemory
+from npu_tui.trace.snapshot import ACTIONS, BEFORE, HOST, INACTIVE, NEVER, STATES, UNKNOWN, DeviceMemory
 
 _FREED = len(STATES)
+_WHOSE = "device allocator process"
 _OWN = {
     column.id: column
     for column in (
@@ -20,6 +21,8 @@ _OWN = {
         *(Column(name, "whole", "bytes", "memory")
           for name in ("size", "taken", "requested", "active", "reserved", "unused", "peak_bytes", "end_bytes")),
         *(Column(name, "whole", "", "count") for name in ("blocks", "peak_blocks", "end_blocks")),
+        Column("allocator", "label", "", "name"),
+        Column("process", "whole", "", "id"),
         Column("expandable", "flag", "", "word"),
         Column("frames", "label", "", "name"),
     )
@@ -34,8 +37,15 @@ def _joined(parts: Sequence[Array]) -> Array:
     return np.concatenate([np.zeros(0, np.int64), *parts])
 
 
-def _numbered(devices: Sequence[DeviceMemory], counts: Sequence[int]) -> Data:
-    return numbers(np.repeat(np.array([device.device for device in devices], np.int64), counts))
+def _numbered(devices: Sequence[DeviceMemory], counts: Sequence[int]) -> dict[str, Data]:
+    """The columns that tell whose rows they are, ``counts`` of each of ``devices``."""
+    whose = np.repeat(np.arange(len(devices)), counts)
+    named = np.array([number if device.allocator else -1 for number, device in enumerate(devices)], np.int64)
+    return {
+        "device": _known(np.array([device.device for device in devices], np.int64)[whose], HOST),
+        "allocator": coded([device.allocator for device in devices], named[whose]),
+        "process": _known(np.array([device.process for device in devices], np.int64)[whose], -1),
+    }
 
 
 def _known(values: Array, *unknown: int) -> Data:
@@ -72,7 +82,7 @@ def blocks(profile: Profile) -> Sheet:
     return Sheet(
         len(_joined(columns["state"])),
         {
-            "device": _numbered(devices, [len(part) for part in columns["state"]]),
+            **_numbered(devices, [len(part) for part in columns["state"]]),
             "state": coded([*STATES, "freed"], _joined(columns["state"])),
             **{name: _known(_joined(columns[name]), *unknown) for name, unknown in _BLOCK.items()},
         },
@@ -80,12 +90,12 @@ def blocks(profile: Profile) -> Sheet:
 
 
 _BLOCK = {
-    "address": (), "size": (), "taken": (-1,), "stream": (), "stack": (-1,), "allocated_at": (BEFORE,),
+    "address": (), "size": (), "taken": (-1,), "stream": (-1,), "stack": (-1,), "allocated_at": (BEFORE,),
     "freed_at": (NEVER,),
 }  # fmt: skip
 """Columns of ``blocks``, and what stands for unknown or never in them."""
 
-BLOCKS = table("blocks", blocks, sql="device state address size taken stream stack allocated_at freed_at",
+BLOCKS = table("blocks", blocks, sql=f"{_WHOSE} state address size taken stream stack allocated_at freed_at",
                own=_OWN.values())  # fmt: skip
 
 
@@ -97,22 +107,23 @@ def events(profile: Profile) -> Sheet:
     return Sheet(
         sum(map(len, histories)),
         {
-            "device": _numbered(devices, [len(history) for history in histories]),
+            **_numbered(devices, [len(history) for history in histories]),
             "event": numbers(_joined([np.arange(len(history)) for history in histories])),
             "action": coded(ACTIONS, _joined([history.action for history in histories])),
             "address": numbers(_joined([history.address for history in histories])),
             "size": numbers(_joined([history.size for history in histories])),
-            "stream": numbers(_joined([history.stream for history in histories])),
+            "stream": _known(_joined([history.stream for history in histories]), -1),
             "stack": _known(_joined([history.stack for history in histories]), -1),
             "start_ns": numbers(_joined(times), MISSING),
             "requested": numbers(_joined([device.requested for device in devices])),
             "active": numbers(_joined([device.active for device in devices])),
-            "reserved": numbers(_joined([device.reserved for device in devices])),
+            "reserved": _known(_joined([device.reserved for device in devices]), UNKNOWN),
         },
     )
 
 
-EVENTS = table("events", events, sql="device event action address size stream stack start_ns requested active reserved",
+EVENTS = table("events", events,
+               sql=f"{_WHOSE} event action address size stream stack start_ns requested active reserved",
                own=_OWN.values())  # fmt: skip
 
 
@@ -129,7 +140,7 @@ def segments(profile: Profile) -> Sheet:
     return Sheet(
         sum(map(len, held)),
         {
-            "device": _numbered(devices, [len(part) for part in held]),
+            "device": _numbered(devices, list(map(len, held)))["device"],
             "address": numbers(_joined([part.address for part in held])),
             "size": numbers(_joined([part.size for part in held])),
             "unused": numbers(_joined(unused)),
@@ -167,7 +178,7 @@ def stacks(profile: Profile) -> Sheet:
     return Sheet(
         len(stack),
         {
-            "device": _numbered(devices, [len(part) for part in columns["stack"]]),
+            **_numbered(devices, [len(part) for part in columns["stack"]]),
             "stack": _known(stack, -1),
             "file": labels([None if line is None else line.file for line in code]),
             "line": numbers(np.array([MISSING if line is None else line.line for line in code], np.int64), MISSING),
@@ -181,5 +192,5 @@ def stacks(profile: Profile) -> Sheet:
 _HELD = "blocks", "size", "peak_blocks", "peak_bytes", "end_blocks", "end_bytes"
 
 STACKS = table("stacks", stacks,
-               sql="device stack file line function blocks size peak_blocks peak_bytes end_blocks end_bytes frames",
+               sql=f"{_WHOSE} stack file line function blocks size peak_blocks peak_bytes end_blocks end_bytes frames",
                own=_OWN.values())  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.analysis.free_blocks import free_blocks, request_of
 from npu_tui.analysis.snapshot import Growth, Owner, Pieces, at_peak, failures, growth, owners, pieces
@@ -36,6 +37,8 @@ _RETURNED = 0.5
 _SEGMENT = 20 << 20
 """What the allocator takes from the device for a request of less, bytes."""
 _LISTED = 5
+_OUTSIDE = "HAL", "HOST"
+"""Allocators of MemScope that no framework directs: the driver's, and memory of the host."""
 
 
 class SnapshotFinding(Struct, frozen=True):
@@ -47,6 +50,7 @@ class SnapshotFinding(Struct, frozen=True):
     id: str
     severity: Severity
     device: int
+    allocator: str
     title: Message
     detail: Message
     events: tuple[int, ...] = ()
@@ -74,6 +78,8 @@ def judge(snapshot: MemorySnapshot) -> list[Judged]:
             *_failed(device), *_leaks(device, grown), *_pieces(device), *_returned(device), *_cached(device, unused),
             *_peak(device, held),
         ]  # fmt: skip
+        if len(snapshot.devices) > 1:
+            found = [replace(one, title=message("snapshot.of", device=device.label, title=one.title)) for one in found]
         judged.append(Judged(device, held, grown, unused, found))
     return judged
 
@@ -151,7 +157,7 @@ def _failed(device: DeviceMemory) -> list[SnapshotFinding]:
     detail = message(f"finding.snapshot.oom_{why}", left=left, **words)
     return [
         SnapshotFinding(
-            "SNAPSHOT.OOM", "high", device.device, message("finding.snapshot.oom", **words), detail,
+            "SNAPSHOT.OOM", "high", device.device, device.allocator, message("finding.snapshot.oom", **words), detail,
             tuple(failure.event for failure in failed),
             advice=("expandable",) if in_pieces else ("smaller_batch", "checkpointing"),
         )
@@ -173,7 +179,7 @@ def _leaks(device: DeviceMemory, grown: Growth | None) -> list[SnapshotFinding]:
         }
         found.append(
             SnapshotFinding(
-                "SNAPSHOT.LEAK", "high", device.device, message("finding.snapshot.leak", **words),
+                "SNAPSHOT.LEAK", "high", device.device, device.allocator, message("finding.snapshot.leak", **words),
                 message("finding.snapshot.leak_detail", **words),
                 tuple(np.sort(device.lives.start[owner.members])[:_LISTED].tolist()), owner,
             )
@@ -184,7 +190,7 @@ def _leaks(device: DeviceMemory, grown: Growth | None) -> list[SnapshotFinding]:
 def _pieces(device: DeviceMemory) -> list[SnapshotFinding]:
     """Memory was unused, and enough of it, when the allocator took still more from the device."""
     event, reserved = device.fullest
-    if event < 0:
+    if event < 0 or not device.has_segments:
         return []
     allocated = int(device.active[event])
     unused = reserved - allocated
@@ -203,7 +209,7 @@ def _pieces(device: DeviceMemory) -> list[SnapshotFinding]:
         why = "expandable"
     detail = message(f"finding.snapshot.pieces_{why}", **words)
     share = message("finding.snapshot.pieces", share=(unused - grown) / reserved, **words)
-    return [SnapshotFinding("SNAPSHOT.PIECES", "medium", device.device, share, detail, (event,))]
+    return [SnapshotFinding("SNAPSHOT.PIECES", "medium", device.device, device.allocator, share, detail, (event,))]
 
 
 def _returned(device: DeviceMemory) -> list[SnapshotFinding]:
@@ -220,7 +226,7 @@ def _returned(device: DeviceMemory) -> list[SnapshotFinding]:
     words = {"size": size, "count": len(back), "again": retaken, "segments": len(again)}
     return [
         SnapshotFinding(
-            "SNAPSHOT.RETURNED", "low", device.device, message("finding.snapshot.returned", **words),
+            "SNAPSHOT.RETURNED", "low", device.device, device.allocator, message("finding.snapshot.returned", **words),
             message("finding.snapshot.returned_detail", **words), tuple(back[:_LISTED].tolist()),
         )
     ]  # fmt: skip
@@ -233,7 +239,7 @@ def _cached(device: DeviceMemory, unused: Pieces) -> list[SnapshotFinding]:
     words = {"size": unused.free_segments, "reserved": reserved}
     return [
         SnapshotFinding(
-            "SNAPSHOT.CACHED", "info", device.device, message("finding.snapshot.cached", **words),
+            "SNAPSHOT.CACHED", "info", device.device, device.allocator, message("finding.snapshot.cached", **words),
             message("finding.snapshot.cached_detail", **words),
         )
     ]  # fmt: skip
@@ -251,10 +257,12 @@ def _peak(device: DeviceMemory, held: list[Owner]) -> list[SnapshotFinding]:
     }  # fmt: skip
     if event < 0:  # the state at one moment, without what led to it
         title, detail = message("finding.snapshot.state", **words), message("finding.snapshot.state_detail", **words)
-        return [SnapshotFinding("SNAPSHOT.PEAK", "info", device.device, title, detail, (), first)]
+        return [SnapshotFinding("SNAPSHOT.PEAK", "info", device.device, device.allocator, title, detail, (), first)]
     detail = message("finding.snapshot.peak_released" if released else "finding.snapshot.peak_kept", **words)
+    said = "finding.snapshot.peak" if len(held) > 1 or first.code is not None else "finding.snapshot.peak_nobody"
     return [
         SnapshotFinding(
-            "SNAPSHOT.PEAK", "info", device.device, message("finding.snapshot.peak", **words), detail, (event,), first
+            "SNAPSHOT.PEAK", "info", device.device, device.allocator, message(said, **words), detail, (event,), first,
+            advice=("compare_dumps",) if device.allocator.startswith(_OUTSIDE) else (),
         )
-    ]
+    ]  # fmt: skip

@@ -21,7 +21,8 @@ _MODULES = re.compile(
 def is_of_user(file: str) -> bool:
     """Whether ``file`` is neither of a library nor of Python itself."""
     # "<string>" is code that dataclasses and namedtuples generate.
-    if file.startswith("<") or _STANDARD_LIBRARY.search(file):
+    # "??" is code of C++.
+    if file.startswith(("<", "??")) or _STANDARD_LIBRARY.search(file):
         return False
     parts = re.split(r"[/\\]", file)
     return _MODULES.fullmatch(parts[0]) is None and _LIBRARIES.isdisjoint(parts)

@@ -1,6 +1,7 @@
-"""A memory snapshot of PyTorch as columns: what the allocator did, what it holds, and who asked for it.
+"""A memory snapshot as columns: what the allocator did, what it holds, and who asked for it.
 
-``torch.npu.memory._dump_snapshot`` and ``torch.cuda.memory._dump_snapshot`` write it:
+Dumps of MemScope are read into the same columns. ``torch.npu.memory._dump_snapshot`` and
+``torch.cuda.memory._dump_snapshot`` write it:
 https://pytorch.org/docs/stable/torch_cuda_memory.html. All sizes are bytes. Time is the number of the event where the
 writer gives none, as that of torch_npu does.
 """
@@ -13,6 +14,7 @@ from msgspec import Struct
 
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import once
+from npu_tui.trace.text import printable
 
 I8 = npt.NDArray[np.int8]
 I32 = npt.NDArray[np.int32]
@@ -33,6 +35,11 @@ BEFORE = -1
 """The event that began what is older than the history."""
 NEVER = 2**62
 """The event that ended what is still there."""
+
+HOST = -1
+"""The device of memory of the host."""
+UNKNOWN = -1
+"""Bytes that are not known."""
 
 EVENT_NS = 1000
 """The time that one event stands for where none is recorded, ns."""
@@ -109,14 +116,34 @@ class Lives(Struct, eq=False):
         return np.flatnonzero((self.start <= event) & (self.end > event))
 
 
+def label_of(device: int, allocator: str | None, process: int | None) -> str:
+    """How readers tell an allocator from others: ``0``, ``0 PTA``, ``cpu HAL 4711``."""
+    number = "cpu" if device == HOST else str(device)
+    return printable(" ".join(filter(None, (number, allocator, "" if process is None else str(process)))))
+
+
 class DeviceMemory(Struct, dict=True, eq=False):
-    """The allocator of one device: its history and its state at the end of it."""
+    """The allocator of one device (``HOST``: of the host): its history and its state at the end of it.
+
+    A dump of MemScope has several allocators on a device, such as ``PTA`` and ``HAL``, and may have several processes
+    (-1 where it is one); others have one without a name. ``has_segments`` is false where the file does not tell of
+    segments: ``counted`` then are the bytes that the allocator says it has taken from the device, after each event.
+    """
 
     device: int
     events: Events
     segments: Segments
     blocks: Blocks
     lives: Lives
+    allocator: str = ""
+    process: int = -1
+    has_segments: bool = True
+    counted: I64 | None = None
+
+    @property
+    def label(self) -> str:
+        """How readers tell it from others."""
+        return label_of(self.device, self.allocator, None if self.process < 0 else self.process)
 
     @once
     def moments(self) -> I64:
@@ -138,13 +165,25 @@ class DeviceMemory(Struct, dict=True, eq=False):
 
     @once
     def reserved(self) -> I64:
-        """Bytes taken from the device, after each event; (events,). It is reckoned back from the segments."""
+        """Bytes taken from the device, after each event; (events,). It is reckoned back from the segments.
+
+        ``UNKNOWN`` all over where the file tells neither segments nor what the allocator counted.
+        """
         events = self.events
+        if not self.has_segments:
+            return np.full(len(events), UNKNOWN) if self.counted is None else self.counted
         more = np.isin(events.action, (SEGMENT_ALLOC, SEGMENT_MAP))
         less = np.isin(events.action, (SEGMENT_FREE, SEGMENT_UNMAP))
         change = np.where(more, events.size, 0) - np.where(less, events.size, 0)
         held: I64 = int(self.segments.size.sum()) - (change.sum() - np.cumsum(change))
         return held
+
+    @property
+    def reserved_at_end(self) -> int:
+        """Bytes taken from the device at the end, ``UNKNOWN`` where the file does not tell."""
+        if self.has_segments:
+            return int(self.segments.size.sum())
+        return int(self.reserved[-1]) if len(self.events) else UNKNOWN
 
     @property
     def before(self) -> int:
@@ -162,8 +201,8 @@ class DeviceMemory(Struct, dict=True, eq=False):
     @once
     def fullest(self) -> tuple[int, int]:
         """The event after which most was reserved, the first one, and the bytes; ``BEFORE`` without any event."""
-        if not len(self.events):
-            return BEFORE, int(self.segments.size.sum())
+        if not len(self.events) or self.reserved_at_end == UNKNOWN:
+            return BEFORE, self.reserved_at_end
         at = int(self.reserved.argmax())
         return at, int(self.reserved[at])
 
@@ -181,7 +220,8 @@ def _held(lives: Lives, end: I64, count: int) -> I64:
 class MemorySnapshot(Struct, eq=False):
     """The snapshot at ``path`` of ``size`` bytes; ``devices`` are those with any history or segment.
 
-    ``stacks`` are call stacks, innermost frame first, a line each. ``odd`` counts what could not be used.
+    ``stacks`` are call stacks, innermost frame first, a line each. ``odd`` counts what could not be used. ``kind`` is
+    ``memory_snapshot`` or ``memscope_dump``.
     """
 
     path: str
@@ -189,3 +229,4 @@ class MemorySnapshot(Struct, eq=False):
     devices: list[DeviceMemory]
     stacks: list[str]
     odd: dict[Message, int]
+    kind: str = "memory_snapshot"

@@ -321,7 +321,8 @@ def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]
     ]
     if shown.snapshot is not None:
         held = shown.snapshot.devices
-        about = say("snapshot.about", events=sum(len(device.events) for device in held), devices=len(held))
+        events = sum(len(device.events) for device in held)
+        about = say("snapshot.about", events=events, devices=len({device.device for device in held}))
         parts = [[Text(about, style="bold")]]
     elif shown.service is not None:
         parts = [[Text(_service_words(shown.service), style="bold")]]

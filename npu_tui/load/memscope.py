@@ -1,0 +1,200 @@
+"""A dump of MemScope to the columns of a memory snapshot: its allocations and releases, by device and allocator.
+
+https://gitcode.com/Ascend/msmemscope, docs/en/user_guide/output_file_spec.md. The rows are in no order: their times
+order them. What the driver (HAL) gave out holds the segments of PyTorch (PTA), so allocators are never added up. The
+dump tells no segments: where the allocator does not count what it has reserved, that is unknown, and so is what lies
+unused in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from msgspec import Struct
+
+from npu_tui.load.csv_table import Blocks as Rows
+from npu_tui.load.csv_table import parsed_rows
+from npu_tui.load.database_file import UNREADABLE, as_text, opened, tables_of
+from npu_tui.load.errors import UNWATCHED, InputError, Watcher
+from npu_tui.load.find import form_of
+from npu_tui.load.lives import lives_of
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.snapshot import ALLOC, FREE_COMPLETED, HOST, Blocks, DeviceMemory, Events, MemorySnapshot, Segments
+
+TABLE = "memscope_dump"
+_NEEDED = "Event", "Event Type", "Timestamp(ns)", "Device Id", "Ptr", "Attr"
+_WANTED = (*_NEEDED, "ID", "Process Id", "Call Stack(Python)", "Call Stack(C)")
+_ACTIONS = {"MALLOC": ALLOC, "FREE": FREE_COMPLETED}
+_NUMBER = re.compile(r"[{,]\s*\"?(size|total|used)\"?\s*:\s*\"?(-?[0-9]{1,18})(?![0-9])")
+"""A number in Attr, which has three spellings: ``{addr:1,size:-512}``, with hexadecimal addresses, or JSON."""
+_WHOLE, _ADDRESS = re.compile(r"[0-9]{1,19}"), re.compile(r"0x[0-9a-fA-F]{1,16}|[0-9]{1,20}")
+_FRAME = re.compile(r"(.{1,4096})\((\d{1,9})\): (.{1,1024})")
+_OF_THE_TOOL = re.compile(r"[/\\]msmemscope[/\\]")
+_LONGEST_STACK = 400
+_MICROSECONDS = 10**17
+"""Times below it are in us, whatever the name of the column says, as those of 2025-04 are."""
+_MOST, _MOST_DEVICES = 1 << 50, 1024
+_HOSTS = "cpu", "host"
+
+
+class _Row(Struct, frozen=True, gc=False):
+    """One allocation or release; ``total`` and ``used`` are what the allocator counted after it, -1 if it did not."""
+
+    time: int
+    number: int
+    action: int
+    allocator: str
+    process: int
+    device: int | None
+    address: int
+    size: int
+    total: int
+    used: int
+    stack: int
+
+
+def load_memscope(path: Path, watcher: Watcher = UNWATCHED) -> MemorySnapshot:
+    """The dump at ``path``, CSV or a database. Raises ``InputError`` for another file, ``OSError`` as ``open``."""
+    return _Reading(path, watcher).snapshot()
+
+
+class _Reading:
+    """One reading of the dump at ``path``."""
+
+    def __init__(self, path: Path, watcher: Watcher) -> None:
+        self._path, self._watcher = path, watcher
+        self._size = path.stat().st_size
+        self._stacks: dict[str, int] = {}
+        self._stack_of: dict[tuple[str, str], int] = {}
+        self._odd: dict[Message, int] = {}
+
+    def snapshot(self) -> MemorySnapshot:
+        """The columns of every device and allocator of the dump, by name."""
+        cells = self._of_database() if form_of(self._path) == "db" else self._of_csv()
+        rows = sorted(
+            (row for one in cells if (row := self._row(one)) is not None), key=lambda row: (row.time, row.number)
+        )
+        several = len({row.process for row in rows}) > 1
+        groups: dict[tuple[int, str, int], list[_Row]] = {}
+        held: dict[tuple[int, str, int], int] = {}
+        for row in rows:
+            # The driver does not say of which device it releases memory.
+            place = row.process, row.allocator, row.address
+            device = held.get(place) if row.device is None else row.device
+            if row.action == ALLOC and device is not None:
+                held[place] = device
+            if device is None:
+                self._count("odd.memscope_device")
+            else:
+                groups.setdefault((device, row.allocator, row.process), []).append(row)
+        devices = [
+            self._device(device, allocator, process if several else -1, groups[device, allocator, process])
+            for device, allocator, process in sorted(groups)
+        ]
+        return MemorySnapshot(str(self._path), self._size, devices, list(self._stacks), self._odd, "memscope_dump")
+
+    def _device(self, number: int, allocator: str, process: int, rows: list[_Row]) -> DeviceMemory:
+        def column(name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+            return np.array([getattr(row, name) for row in rows], np.int64)
+
+        action = column("action")
+        events = Events(
+            action=action.astype(np.int8), address=column("address"), size=column("size"),
+            stream=np.full(len(rows), -1), stack=np.where(action == ALLOC, column("stack"), -1).astype(np.int32),
+            time=column("time"),
+        )  # fmt: skip
+        none = np.zeros(0, np.int64)
+        segments = Segments(none, none, none, none.astype(np.int32), none.astype(np.bool_), none.astype(np.bool_))
+        blocks = Blocks(none.astype(np.int32), none, none, none, none.astype(np.int8), none.astype(np.int32))
+        lives = lives_of(events, segments, blocks)
+        device = DeviceMemory(number, events, segments, blocks, lives, allocator, process, has_segments=False)
+        total, used = column("total"), column("used")
+        # A total below what is used, as in dumps of 2025-04, is no total.
+        if (total >= np.maximum(used, device.requested)).all():
+            device.counted = total
+        self._count("odd.memscope_used", int(np.count_nonzero((used >= 0) & (used != device.requested))))
+        return device
+
+    def _row(self, cells: Sequence[str]) -> _Row | None:
+        """The row that ``cells`` (as ``_WANTED``) spell, None for one that is no allocation or cannot be used."""
+        event, allocator, time, device, pointer, attr, number, process, python, native = cells
+        action = _ACTIONS.get(event)
+        if action is None:
+            return None
+        counts = {name: int(text) for name, text in _NUMBER.findall(attr)}
+        size = counts.get("size", _MOST)
+        size = -size if action == FREE_COMPLETED and size < 0 else size
+        place = device if device in _HOSTS or _WHOLE.fullmatch(device) else None
+        is_known = _WHOLE.fullmatch(time) and _ADDRESS.fullmatch(pointer) and 0 <= size < _MOST and allocator
+        if not is_known or (place is None and action == ALLOC):
+            self._count("odd.memory_event")
+            return None
+        moment, address = int(time), int(pointer, 16 if pointer.startswith("0x") else 10)
+        moment = moment * 1000 if moment < _MICROSECONDS else moment
+        numbers = int(number) if _WHOLE.fullmatch(number) else 0, int(process) if _WHOLE.fullmatch(process) else 0
+        on = None if place is None else HOST if place in _HOSTS else int(place)
+        if max(moment, address, *numbers) >= 1 << 63 or (on is not None and on >= _MOST_DEVICES):
+            self._count("odd.memory_event")
+            return None
+        return _Row(
+            moment, numbers[0], action, allocator, numbers[1], on, address, size,
+            counts.get("total", -1), counts.get("used", -1), self._stack(python, native) if action == ALLOC else -1,
+        )  # fmt: skip
+
+    def _stack(self, python: str, native: str) -> int:
+        known = self._stack_of.get((python, native))
+        if known is None:
+            lines = [f"??(0): {line.rpartition('/')[2]};" for line in native.splitlines() if line.strip()]
+            for line in python.splitlines():
+                match = _FRAME.fullmatch(line.strip())
+                if match and not _OF_THE_TOOL.search(match[1]):  # the hooks of the tool allocate nothing
+                    lines.append(f"{match[1]}({match[2]}): {match[3]};")
+            text = "\n".join(lines[:_LONGEST_STACK])
+            known = self._stacks.setdefault(text, len(self._stacks)) if text else -1
+            self._stack_of[python, native] = known
+        return known
+
+    def _count(self, said: str, count: int = 1) -> None:
+        if count:
+            self._odd[message(said)] = self._odd.get(message(said), 0) + count
+
+    def _of_csv(self) -> Iterator[list[str]]:
+        rows = Rows(self._path)
+        header = [name.strip() for name in rows.header]
+        places = self._places(header)
+        done = 0
+        for block in rows:
+            done += len(block)
+            self._watcher.report(min(done, self._size), self._size)
+            for row in parsed_rows(block):
+                if len(row) < len(header):
+                    self._count("odd.memscope_row", int(any(row)))
+                else:
+                    yield ["" if place is None else row[place].strip() for place in places]
+        self._count("odd.memscope_row", rows.short + rows.cut_off)
+
+    def _of_database(self) -> Iterator[list[str]]:
+        with opened(self._path) as database:
+            try:
+                rows = database.connection.execute(f"PRAGMA table_info({TABLE})")
+                is_table = TABLE in tables_of(database.connection)[0]  # a view would be whatever SQL it names
+                names = [as_text(row[1]) for row in rows] if is_table else []
+                places = self._places(names)
+                chosen = ", ".join(f'"{names[place]}"' for place in places if place is not None)
+                for row in database.connection.execute(f"SELECT {chosen} FROM {TABLE}"):
+                    values = iter(row)
+                    yield ["" if place is None else as_text(next(values)).strip() for place in places]
+            except UNREADABLE:
+                self._count("odd.memscope_page")
+            if database.cut:
+                self._count("odd.memscope_page")
+
+    def _places(self, header: Sequence[str]) -> list[int | None]:
+        """Where each of ``_WANTED`` stands in ``header``. Raises ``InputError`` without one that is needed."""
+        missing = [name for name in _NEEDED if name not in header]
+        if missing:
+            raise InputError(message("input.memscope", path=str(self._path), missing=", ".join(missing)))
+        return [header.index(name) if name in header else None for name in _WANTED]

@@ -1,0 +1,41 @@
+"""Which files are memory snapshots: pickles, and dumps of MemScope."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from npu_tui.trace.side_file import open_regular
+
+_HEAD = 64 << 10
+_SQLITE = b"SQLite format 3\0"
+_TABLE = re.compile(rb"CREATE TABLE \"?memscope_dump\"?[ (]")
+
+
+def is_snapshot(file: Path) -> bool:
+    """Whether ``file`` begins as a memory snapshot does, a pickle or a dump of MemScope."""
+    return is_pickle(file) or is_memscope(file)
+
+
+def is_pickle(file: Path) -> bool:
+    """Whether ``file`` begins as a pickle does, such as a memory snapshot."""
+    head = _begin(file, 2)
+    return len(head) == 2 and head[0] == 0x80 and 2 <= head[1] <= 5
+
+
+def is_memscope(file: Path) -> bool:
+    """Whether ``file`` begins as a dump of MemScope does: a header with its columns, or a database with its table."""
+    head = _begin(file, _HEAD)
+    if head.startswith(_SQLITE):
+        return _TABLE.search(head) is not None
+    names = {name.strip(b' "\r') for name in head.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].split(b",")}
+    return {b"Event", b"Event Type", b"Ptr"} <= names
+
+
+def _begin(file: Path, count: int) -> bytes:
+    """The first ``count`` bytes of ``file``; nothing of one that cannot be read."""
+    try:
+        with open_regular(file) as stream:
+            return stream.read(count)
+    except OSError:
+        return b""
