@@ -71,6 +71,10 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
 
     base = read_baseline(Path(options.baseline)) if options.baseline else None
     part = part_of(parser, options, REPORTING)
+    if part.trace.service is not None:
+        for option in ("against", "baseline", "write_baseline", "range", "step"):
+            if getattr(options, option) is not None:
+                parser.error(say("gate.service_alone", option=f"--{option.replace('_', '-')}"))
     from npu_tui.gate.answer import Answer
     from npu_tui.gate.checks import baseline_checks, differences, finding_checks, limit_checks, trace_checks
     from npu_tui.gate.measures import measures

@@ -188,7 +188,7 @@ SERVICE_ENGINES = table(
     service_engines,
     sql=f"{_ENGINE} tokens tokens_per_s",
     json=f"{_ENGINE.replace('dp_rank', 'dp_rank?')} tokens tokens_per_s?",
-    page=f"{_ENGINE} tokens_per_s",
+    page=f"{_ENGINE.replace('bubble', 'bubbles=bubble').replace('idle', 'no_request=idle')} tokens_per_s",
     row="ServiceEngineRow",
     about="What the time of an engine went to, from its first schedule on; forward passes by what they hold.",
     own=_OWN,

@@ -65,3 +65,22 @@ def test_a_damaged_folder_is_not_measured(folder: Path, tmp_path: Path, capsys: 
     assert code == 1
     assert checks["ttft:p99"] == ("not_measured", None)
     assert checks["findings"][0] == "not_measured"
+
+
+@pytest.mark.parametrize("option", ["--against", "--write-baseline"])
+def test_a_service_has_no_baseline(
+    folder: Path, option: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(
+            [
+                "check",
+                str(folder),
+                "--fail-on",
+                "high",
+                option,
+                str(folder if option == "--against" else tmp_path / "b"),
+            ]
+        )
+    assert stopped.value.code == 2
+    assert "compare BASE NEW --fail-on slower" in capsys.readouterr().err
