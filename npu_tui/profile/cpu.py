@@ -45,8 +45,8 @@ def cpu_time(source: Source | None, trace: Trace, devices: Sequence[Dispatch]) -
         if moved.first < trace.end and moved.last > 0:
             covering.append(_matched(CpuTime(trace, devices, moved), recording))
     if not covering:
-        moved = (scheduling.shifted(offset - trace.start_ns) for offset in offsets)
-        return message("cpu.other_time", gap=min(max(at.first - trace.end, -at.last) for at in moved), **words)
+        there = [scheduling.shifted(offset - trace.start_ns) for offset in offsets]
+        return message("cpu.other_time", gap=min(max(at.first - trace.end, -at.last) for at in there), **words)
     best = max(covering, key=lambda placed: len(placed.threads))
     if not best.threads:
         return best.unknown[0] if best.unknown else message("cpu.no_thread", **words)
