@@ -280,7 +280,7 @@ def _runs(job: Staged, chain: Sequence[int], wires: _Wires) -> tuple[list[Run], 
     wraps = None if len(chain) == 2 else (chain[-1], chain[0]) in wires.between
     error = max((job.clocks[place].error for place in chain if job.clocks[place].is_tied), default=0.0)
     runs: list[Run] = []
-    at = [0] * len(stages)
+    at, odd = [0] * len(stages), 0
     for size in _steps(stages[0].letters):
         spans = []
         for number, stage in enumerate(stages):
@@ -299,12 +299,15 @@ def _runs(job: Staged, chain: Sequence[int], wires: _Wires) -> tuple[list[Run], 
         slack = 2 * error + 0.05 * float((end - start).mean())
         plan = next((plan for plan in plan_of(letters, wraps) if _holds(plan, start, end, slack)), None)
         if plan is None:
-            return [], message("job.pipeline.order", ranks=list(ranks))
+            odd += 1
+            continue
         moved, fetched = _moved(plan, start, end, chain, wires)
         apart = np.array([stage.apart[low] for stage, (low, _) in zip(stages, spans, strict=True)], np.int64)
         step = _step_of(job, chain, start + apart[plan.stage], end + apart[plan.stage])
         runs.append(Run(ranks, step, plan, start, end, moved, fetched, tail, apart))
-    return runs, None
+    if not odd:
+        return runs, None
+    return runs, message("job.pipeline.order", ranks=list(ranks), odd=odd, all=odd + len(runs))
 
 
 def _steps(letters: str) -> Iterator[int]:

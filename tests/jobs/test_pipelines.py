@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace as structs_replace
 from pipeline_jobs import SITUATIONS, Spec, healthy, is_right, job_of, what_ifs, write
 
 from npu_tui.analysis.what_if import UnknownChangeError
@@ -210,3 +211,17 @@ def test_a_pipeline_with_a_lost_stage(told: bool, lost: int, tmp_path: Path):
     assert len(found) == told
     if told:
         assert (found[0].ranks, found[0].gain) == ((2,), pytest.approx(step - write(healthy(spec), None), rel=0.1))
+
+
+def test_a_step_in_an_unknown_order_leaves_the_others(slow: tuple[Spec, Job]):
+    """The first step of the last stage runs two passes the other way round: nothing is said of it alone."""
+    _, job = slow
+    last = job.ranks[3]
+    back = last.passes.backward.copy()
+    back[[2, 3]] = back[[3, 2]]
+    turned = structs_replace(last, passes=structs_replace(last.passes, backward=back))
+    found = Job(job.path, [*job.ranks[:3], turned]).pipelines
+    assert [run.step for run in found.runs] == ["6", "7"]
+    assert [(reason.code, reason.args["odd"], reason.args["all"]) for reason in found.untold] == [
+        ("job.pipeline.order", 1, 3)
+    ]
