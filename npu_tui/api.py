@@ -333,6 +333,8 @@ class Profile(Tables):
         from npu_tui.compare.comparison import Comparison as Compare
         from npu_tui.compare.measured import Side
 
+        if any(side.measured.trace.service is not None for side in (self, other)):
+            raise Error(say("api.services", base=str(self.measured.path), new=str(other.measured.path)))
         if any(side.measured.trace.snapshot is not None for side in (self, other)):
             raise Error(say("api.snapshots", base=str(self.measured.path), new=str(other.measured.path)))
         with errors_of_api():

@@ -20,6 +20,7 @@ from npu_tui.analysis.service_steps import (
     keys_of,
     spread,
     steps_of,
+    tokens_of,
     with_idle,
 )
 from npu_tui.trace.intervals import covered_within
@@ -122,7 +123,7 @@ def timeline(service: Service) -> Timeline:
     step, rid = step_of[members.batch[kept]], members.rid[kept].astype(np.int64)
     order = np.lexsort((steps.opened[step], rid))
     rid, step, prompt = rid[order], step[order], is_prompt(service)[kept][order]
-    tokens = np.where(members.tokens[kept][order] == UNKNOWN, 1, members.tokens[kept][order])
+    tokens = tokens_of(service)[kept][order]
     begin, stop = np.searchsorted(rid, np.arange(count)), np.searchsorted(rid, np.arange(count), "right")
 
     start, ttft, output = (np.full(count, UNKNOWN) for _ in range(3))

@@ -182,7 +182,7 @@ def _schedules(service: Service, keys: U64, engine: I64, row: I64) -> I64:
 def _work(service: Service, row: I64) -> tuple[I64, I64, I64]:
     """Tokens of prompts and of decodes, and the requests, of the batches ``row``."""
     members, batches = service.members, service.batches
-    tokens = np.where(members.tokens == UNKNOWN, 1, members.tokens)
+    tokens = tokens_of(service)
     prompt = np.append(0, np.cumsum(np.where(is_prompt(service), tokens, 0)))
     both = np.append(0, np.cumsum(tokens))
     first, last = members.offset[row], members.offset[row + 1]
@@ -199,6 +199,19 @@ def is_prompt(service: Service) -> npt.NDArray[np.bool_]:
     guess = (members.iter == 0) | (members.tokens > _FEW)
     prompt: npt.NDArray[np.bool_] = np.where(members.phase == UNKNOWN, guess, members.phase == 0)
     return prompt
+
+
+def tokens_of(service: Service) -> I64:
+    """The tokens of each member of a batch; without any that are written a prompt has all of its, a decode one."""
+    members, requests = service.members, service.requests
+    tokens = members.tokens.copy()
+    unknown = tokens == UNKNOWN
+    if unknown.any():
+        whole = np.ones(len(service.rids), np.int64)
+        known = (requests.rid >= 0) & (requests.prompt_tokens > 0)
+        whole[requests.rid[known]] = requests.prompt_tokens[known]
+        tokens[unknown] = np.where(is_prompt(service) & (members.rid >= 0), whole[members.rid], 1)[unknown]
+    return tokens
 
 
 _FEW = 16
