@@ -143,7 +143,7 @@ def write_snapshot(path: Path, form: str = "text", output: str | None = None) ->
         from npu_tui.output.formats import written
         from npu_tui.output.memory_document import memory_document
 
-        hand_over(written(memory_document(found), form), output)
+        hand_over(written(memory_document(found, form), form), output)
     return DONE
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import shlex
 
 from npu_tui.output.document import Block, Cell, Code, Document, Finding, Findings, Heading, Items, Paragraph, Table
+from npu_tui.output.memory_curve import lettered, pictured
 from npu_tui.output.memory_report import DeviceRow, HolderRow, MemoryReport, SizeRow, StepRow, StreamRow
 from npu_tui.output.values import severity_word
 from npu_tui.strings import say
 from npu_tui.trace.text import count_text, memory_text
 
 
-def memory_document(report: MemoryReport) -> Document:
-    """What ``report`` says."""
+def memory_document(report: MemoryReport, form: str = "") -> Document:
+    """What ``report`` says; in the form ``text`` the curves are of letters, a page draws them in any case."""
     size = say("snapshot.about", events=report.health.events, devices=len({row.device for row in report.devices}))
     blocks: list[Block] = [Paragraph((size,), "faint"), Paragraph(tuple(report.verdict), "verdict")]
     found = tuple(
@@ -26,6 +27,7 @@ def memory_document(report: MemoryReport) -> Document:
         blocks.append(Findings(say("snapshot.findings"), None, found, frozenset(range(1, len(found) + 1))))
     for device in report.devices:
         blocks.append(_figures(device))
+        blocks += _curve(device, form) if device.curve else []
         blocks += [
             table for table in (_holders(device), _sizes(device), _streams(device), _steps(device)) if table.rows
         ]
@@ -67,6 +69,14 @@ def _figures(device: DeviceRow) -> Table:
         (say("snapshot.figure"), say("snapshot.size"), say("snapshot.event")), (False, True, True), cells,
         sortable=False,
     )  # fmt: skip
+
+
+def _curve(device: DeviceRow, form: str) -> list[Block]:
+    known = device.peak_reserved_bytes is not None
+    title = say("snapshot.curve" if known else "snapshot.curve_allocated", device=device.label)
+    if form != "text":
+        return [pictured(device.curve, title, f"curve_{_id(device)}")]
+    return [Heading(title), Code(tuple(lettered(device.curve, device.events)))]
 
 
 def _holders(device: DeviceRow) -> Table:

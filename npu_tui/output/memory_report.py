@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from npu_tui import __version__
 from npu_tui.analysis.snapshot import SIZES, Owner, by_size, by_stream, live_bytes, nameless
+from npu_tui.output.memory_curve import CurvePoint, curve_points
 from npu_tui.output.report_schema import NotChecked
 from npu_tui.rules.snapshot import SNAPSHOT_FINDINGS, Judged, SnapshotFinding, judge
 from npu_tui.strings import say, words
@@ -81,6 +82,7 @@ class DeviceRow(Struct, frozen=True, kw_only=True):
     peak_reserved_bytes: int | None
     peak_reserved_event: int | None
     before_history_bytes: int
+    curve: list[CurvePoint]
     stacks_at_peak: list[HolderRow]
     sizes_at_peak: list[SizeRow]
     streams_at_peak: list[StreamRow]
@@ -210,6 +212,7 @@ def _device(snapshot: MemorySnapshot, judged: Judged) -> DeviceRow:
         peak_reserved_bytes=_known(full_bytes),
         peak_reserved_event=_event(full),
         before_history_bytes=device.before,
+        curve=curve_points(device),
         stacks_at_peak=[_holder(owner) for owner in judged.owners],
         sizes_at_peak=[
             SizeRow(above_bytes=(0, *SIZES)[number], up_to_bytes=(*SIZES, None)[number], bytes=size, blocks=count)

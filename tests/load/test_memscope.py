@@ -82,6 +82,8 @@ def test_allocators_of_a_dump_are_told_apart_and_not_added_up(form: str, tmp_pat
     first = pta.stacks_at_peak[0]
     assert (first.where, first.line, first.bytes) == ("/home/me/train.py", 7, 1000)  # not the hook of the tool
     assert report.verdict[0].startswith("Device cpu HOST_PINNED: Peak 64 B at event 0; no call stack")
+    assert [point.requested_bytes for point in pta.curve] == [1000, 1300, 1812, 1512]
+    assert {point.reserved_bytes for point in hal.curve} == {None}
     assert {row.id for row in report.not_checked} == {"steps", "segments", "sum"}
 
 

@@ -221,10 +221,28 @@ def test_every_cut_is_refused_or_read():
 def test_report_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path = written(tmp_path, simulated(leak=4 * MB))
     assert main(["report", str(path)]) == 0
-    assert "keeps 4.0 MiB more in every step" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "keeps 4.0 MiB more in every step" in said
+    lines = said.splitlines()
+    top = lines.index("Device 0: allocated (bars) and reserved (shaded) over the events") + 1
+    assert lines[top] == "  512.0 MiB " + "░" * 72  # half of what is reserved is ever allocated
+    assert lines[top + 5] == "            " + "█" * 72
+    assert lines[top + 6] == f"            0{'2,414':>71}"
     for form in ("markdown", "html"):
         assert main(["report", str(path), "--format", form]) == 0
-        assert "train.py" in capsys.readouterr().out
+        said = capsys.readouterr().out
+        assert "train.py" in said
+        assert ("from event 0: " in said) == (form == "html")
+
+
+def test_the_curve_loses_no_peak(tmp_path: Path):
+    row = memory_report(load_snapshot(written(tmp_path, simulated()))).devices[0]
+    assert len(row.curve) == 144
+    assert max(point.requested_bytes for point in row.curve) == row.peak_requested_bytes
+    highest = max(row.curve, key=lambda point: point.requested_bytes)
+    assert row.peak_event is not None
+    assert highest.event <= row.peak_event < highest.event + row.events / 144 + 1
+    assert {point.reserved_bytes for point in row.curve} == {512 * MB}
 
 
 FIGURES = {

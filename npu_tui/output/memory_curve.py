@@ -1,0 +1,88 @@
+"""The curve of what is allocated and reserved over the events of an allocator: its rows, of letters, as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from msgspec import Struct
+
+from npu_tui.output.document import Box, Paint, Picture, Shape, Tip, Words
+from npu_tui.strings import say
+from npu_tui.trace.classes import OpClass
+from npu_tui.trace.snapshot import UNKNOWN, DeviceMemory
+from npu_tui.trace.text import cell_count, count_text, memory_text
+from npu_tui.view.bars import LOWER_EIGHTHS
+from npu_tui.view.palette import bar
+
+_POINTS, _COLUMNS, _LINES = 144, 72, 6
+_WIDTH, _HEIGHT, _MARGIN = 900, 180, 90
+_ALLOCATED: Paint = bar(OpClass.CUBE)
+_SHADE = "░"
+
+
+class CurvePoint(Struct, frozen=True, kw_only=True):
+    """The most that was allocated and reserved from ``event`` on up to the next point, bytes; null is unknown."""
+
+    event: int
+    requested_bytes: int
+    reserved_bytes: int | None
+
+
+def curve_points(device: DeviceMemory) -> list[CurvePoint]:
+    """The curve of ``device`` in at most 144 points, so that no peak is lost; empty without events."""
+    count = len(device.events)
+    if not count:
+        return []
+    starts = np.arange(min(count, _POINTS)) * count // min(count, _POINTS)
+    most = (np.maximum.reduceat(values, starts).tolist() for values in (device.requested, device.reserved))
+    return [
+        CurvePoint(event=event, requested_bytes=requested, reserved_bytes=None if reserved == UNKNOWN else reserved)
+        for event, requested, reserved in zip(starts.tolist(), *most, strict=True)
+    ]
+
+
+def _values(points: list[CurvePoint]) -> tuple[list[int], list[int], int]:
+    """What was allocated and reserved (0 where unknown), and the most of both."""
+    allocated = [point.requested_bytes for point in points]
+    reserved = [point.reserved_bytes or 0 for point in points]
+    return allocated, reserved, max(*allocated, *reserved, 1)
+
+
+def lettered(points: list[CurvePoint], events: int) -> Iterator[str]:
+    """The curve in lines of letters: what is allocated as bars, what is reserved shaded behind them."""
+    allocated, reserved, top = _values(points)
+    columns = max(_COLUMNS // len(points) * len(points), min(len(points), _COLUMNS))
+    starts = np.arange(columns) * len(points) // columns
+    heights, shades = (
+        np.ceil(8 * _LINES * np.maximum.reduceat(np.array(values, np.float64), starts) / top).astype(np.int64)
+        for values in (allocated, reserved)
+    )
+    label = memory_text(top)
+    for line in range(_LINES - 1, -1, -1):
+        levels = np.clip(heights - 8 * line, 0, 8).tolist()
+        cells = [
+            chr(LOWER_EIGHTHS[level]) if level or shade <= 8 * line else _SHADE
+            for level, shade in zip(levels, shades.tolist(), strict=True)
+        ]
+        yield f"{label if line == _LINES - 1 else '':>{cell_count(label)}} {''.join(cells)}".rstrip()
+    last = count_text(events - 1)
+    yield f"{'':{cell_count(label)}} 0{last:>{max(columns - 1, len(last) + 1)}}"
+
+
+def pictured(points: list[CurvePoint], title: str, id: str) -> Picture:
+    """The curve as a picture of a page."""
+    allocated, reserved, top = _values(points)
+    pitch = (_WIDTH - _MARGIN) / len(points)
+    shapes: list[Shape] = [Words(0, 14, _MARGIN - 9, memory_text(top).rjust(9), "ink")]
+    for number, point in enumerate(points):
+        left = _MARGIN + number * pitch
+        for value, paint in ((reserved[number], "free"), (allocated[number], _ALLOCATED)):
+            height = value / top * _HEIGHT
+            if height:
+                shapes.append(Box(left, _HEIGHT - height, pitch, height, paint))
+        size = say("report.unknown") if point.reserved_bytes is None else memory_text(point.reserved_bytes)
+        words = say("snapshot.point", event=point.event, allocated=point.requested_bytes, reserved=size)
+        shapes.append(Tip(left, 0, pitch, _HEIGHT, words))
+    legend = ((_ALLOCATED, say("snapshot.allocated")), ("free", say("snapshot.reserved")))
+    return Picture(title, _WIDTH, _HEIGHT, shapes, id, legend if any(reserved) else legend[:1])
