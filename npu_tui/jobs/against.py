@@ -26,7 +26,8 @@ _FEWEST = 4
 """Steps of each side from which steps are samples; below, ranks are, of what they do by themselves."""
 _RANKS = 6
 _MAD_TO_SIGMA = 1.4826
-_SIGMAS = 3.5
+_SIGMAS, _ALONE = 3.0, 1.25
+"""Spreads that a change must be, and how many times that to be one of the rank alone."""
 _FALSE = 0.01
 """How likely one of all ranks is named by chance."""
 _FREEDOM = 6
@@ -277,12 +278,22 @@ class JobComparison:
         return sorted(rows, key=lambda row: (row.role or "", row.rank))
 
     def _share_out(self, work: _Moves, base: I64, new: I64, of_stage: list[int], verdicts: list[Verdict]) -> None:
-        """Give the ranks of a stage of which each is unsure the verdict that they have together, if they agree."""
+        """Give the ranks of a stage of which each is unsure the verdict of most others, or that they have together."""
+        verdict: Verdict
+        for verdict in ("slower", "faster"):
+            moved = [k for k in of_stage if verdicts[k] == verdict]
+            if 2 * len(moved) > len(of_stage):
+                half = float(work.share[moved].mean()) / 2
+                for k in of_stage:
+                    verdicts[k] = verdict if verdicts[k] == "unsure" and work.share[k] / half >= 1 else verdicts[k]
         unsure = [k for k in of_stage if verdicts[k] == "unsure" and not work.alone[k]]
         if not unsure or (len(unsure) < 2 and not work.by_peers):
             return
         together = self._own("work", (base[unsure], new[unsure])).verdict
         way = {"slower": 1.0, "faster": -1.0}.get(together, 0.0)
+        if work.noise is not None and not work.by_peers:
+            chance = _SIGMAS * float(work.noise[unsure].mean()) / math.sqrt(len(unsure))
+            way *= float(abs(work.share[unsure].mean()) > chance)
         for k in unsure:
             if work.by_peers or way * float(work.share[k]) >= self.work_tolerance:
                 verdicts[k] = together
@@ -314,7 +325,7 @@ class JobComparison:
             noise = np.full(count, among) if noise is None else np.maximum(noise, among)
             least = np.maximum(least, _sigmas(count, 8 / count) * among)
         least = np.maximum(least, self.work_tolerance)
-        alone = np.zeros(count, np.bool_) if noise is None else np.abs(apart) > least
+        alone = np.zeros(count, np.bool_) if noise is None else np.abs(apart) > _ALONE * least
         return _Moves(sides, usual, share, noise, by_peers, alone, least)
 
     # --- transfers
@@ -389,11 +400,11 @@ class _Moves(Struct, frozen=True, eq=False):
     def _lasts(self, k: int) -> bool:
         """Whether most steps of pair ``k`` changed, not one by much; of few steps that is not known."""
         base, new = (side[k][~np.isnan(side[k])] for side in self.sides)
-        moved = shift(base, new)
+        moved, change = shift(base, new), float(self.share[k] * self.usual[k])
         if moved is not None:
-            return moved.low > 0 or moved.high < 0
+            return moved.estimate * change > 0 and abs(moved.estimate) >= self.least[k] * self.usual[k] / 2
         spread = sum(float(np.var(side, ddof=1)) / len(side) for side in (base, new) if len(side) > 1)
-        return abs(float(self.share[k])) * float(self.usual[k]) >= _SIGMAS * math.sqrt(spread)
+        return abs(change) >= _SIGMAS * math.sqrt(spread)
 
 
 def _either(work: _Moves, computing: _Moves, k: int, tolerance: float) -> Verdict:
