@@ -107,6 +107,7 @@ COMPUTED = {
             for of in ("first", "tokens", "detail")
         ),
         "queue_room",
+        "queue_places",
         "queue_load",
         "mix_few",
         "mix_all",

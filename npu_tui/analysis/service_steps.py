@@ -204,7 +204,7 @@ def is_prompt(service: Service) -> npt.NDArray[np.bool_]:
 def tokens_of(service: Service) -> I64:
     """The tokens of each member of a batch; without any that are written a prompt has all of its, a decode one."""
     members, requests = service.members, service.requests
-    tokens = members.tokens.copy()
+    tokens: I64 = members.tokens.copy()
     unknown = tokens == UNKNOWN
     if unknown.any():
         whole = np.ones(len(service.rids), np.int64)

@@ -63,8 +63,9 @@ def _queue(facts: ServiceFacts) -> Draft | None:
         "mean": float(waits.mean()), "waiting": waiting, "tokens": int((steps.prompts + steps.decoded).max()),
     }  # fmt: skip
     kind = "room" if remedy is _more_room else "load"
+    told = "places" if kind == "room" and not facts.knows_blocks else kind
     return Draft(
-        max(shares), message("finding.service.queue", **words), message(f"finding.service.queue_{kind}", **words),
+        max(shares), message("finding.service.queue", **words), message(f"finding.service.queue_{told}", **words),
         facts.cost(("queue_full",)),
         np.where(facts.found.queued == TTFT.index("queue_full"), steps.size, 0), remedy, (f"service_{kind}",),
     )  # fmt: skip
@@ -107,7 +108,7 @@ def _kv(facts: ServiceFacts) -> Draft | None:
 def _wait(facts: ServiceFacts) -> Draft | None:
     """Requests wait although the batch has room and blocks are free."""
     shares = facts.first("queue_other")
-    if not facts.notable(shares):
+    if not facts.notable(shares) or not facts.knows_blocks:
         return None
     words = {"share": max(shares)}
     return Draft(

@@ -26,6 +26,7 @@ from npu_tui.rules.model import Kind
 from npu_tui.rules.rule import Skipped
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import once
+from npu_tui.trace.service import UNKNOWN
 
 I64 = npt.NDArray[np.int64]
 
@@ -72,6 +73,12 @@ class ServiceFacts:
     def _slowest(rids: I64, values: npt.NDArray[np.generic]) -> I64:
         tenth: I64 = rids[np.argsort(values, kind="stable")][-max(len(rids) // 10, 1) :]
         return tenth
+
+    @property
+    def knows_blocks(self) -> bool:
+        """Whether it is known how many blocks were free after a schedule: else a wait has no reason."""
+        free = self.found.steps.free
+        return bool(len(free)) and float((free != UNKNOWN).mean()) > 1 / 2
 
     def first(self, *parts: str) -> tuple[float, float]:
         """The share of ``parts`` of TTFT: of all requests, and of the slowest tenth."""

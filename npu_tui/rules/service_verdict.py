@@ -90,11 +90,13 @@ def _missing(facts: ServiceFacts) -> list[tuple[str, Message]]:
     """What the tables do not tell: rules that have nothing to go by, and time that has no part of its own."""
     steps, service = facts.found.steps, facts.found.service
     without = [
-        ("SERVICE.KV", "blocks", bool((steps.free == UNKNOWN).all())),
+        ("SERVICE.KV", "blocks", not facts.knows_blocks),
         ("SERVICE.SCHEDULER", "schedule", bool((steps.schedule == UNKNOWN).all())),
         ("SERVICE.SAMPLING", "forward", not len(service.forwards)),
     ]
     missing = [(id_, message(f"service.no_{what}")) for id_, what, holds in without if holds]
+    if not facts.knows_blocks and facts.notable(shares := facts.first("queue_other")):
+        missing.append(("ttft", message("service.reasonless", share=max(shares))))
     for part in ("before", "unrecorded"):
         shares = facts.first(part)
         if facts.notable(shares):

@@ -83,3 +83,15 @@ def test_hidden_columns_are_unknown(tmp_path: Path) -> None:
     assert verdict.findings == []
     assert {id_ for id_, _ in verdict.not_checked} == {"SERVICE.KV", "SERVICE.SAMPLING", "ttft"}
     assert "cannot be told apart" in words(verdict_of(verdict)[0])
+
+
+def test_a_wait_without_known_blocks_has_no_reason(tmp_path: Path) -> None:
+    Folder(serve(_short(ALL["kv"], 60).service)).write(tmp_path)
+    rows = list(csv.reader((tmp_path / "batch.csv").open(encoding="utf-8", newline="")))
+    kept = [place for place, column in enumerate(rows[0]) if "blocks" not in column]
+    with (tmp_path / "batch.csv").open("w", encoding="utf-8", newline="") as out:
+        csv.writer(out).writerows([[row[place] for place in kept] for row in rows])
+    (tmp_path / "kvcache.csv").unlink()
+    verdict = judge(timeline(read_service(tmp_path)))
+    assert verdict.findings == []
+    assert "why is not known" in words(verdict_of(verdict)[0])
