@@ -20,8 +20,12 @@ from npu_tui.trace.once import once
 
 _OUTLIER = 5.0
 """Robust standard deviations that an end lies behind the median to be a tail: log-normal ends of 30 % have fewer."""
+_UNSURE = 6
+"""Of so many ends the deviation counts twice: of few ones chance makes it too small."""
 _LEAST, _LEAST_OF_FEW, _FEW = 0.03, 0.10, 12
 """Shares of the usual length of a stint from which an end may be a tail; of fewer than so many ends the latter."""
+_CLEAR, _TIMES = 0.25, 3
+"""Share of a usual stint, and times the range of all other ends, that the last of few ends is late by to be a tail."""
 _NOISE = 1_000_000
 """ns by which the clocks of hosts may put what follows before what it follows."""
 _TOGETHER = 0.05
@@ -213,10 +217,16 @@ class Roles:
         usual = median(span.end - span.start for span in spans)
         least = (_LEAST if len(every) >= _FEW else _LEAST_OF_FEW) * usual
         if max(map(len, steps)) > 2:  # two ends are as far from their middle as each other
-            least = max(least, _OUTLIER * 1.4826 * float(np.median(every)))
+            deviation = 1.4826 * float(np.median(every)) * (1 + _UNSURE / len(every))
+            least = max(least, _OUTLIER * deviation)
         for units, middle in zip(steps, middles, strict=True):
             own = last_of(self.by_role_step[role, units[0].step])
-            late = sorted((span for span in own if at[span] >= middle + least), key=lambda span: -at[span])
+            *rest, last = sorted(at[span] for span in units)
+            # Of few ends the deviation says little: there the last one is far from all others, and they are together.
+            few = 2 <= len(rest) < _FEW
+            is_clear = few and last - middle >= max(_CLEAR * usual, _TIMES * (rest[-1] - rest[0]))
+            bound = min(middle + least, last) if is_clear else middle + least
+            late = sorted((span for span in own if at[span] >= bound), key=lambda span: -at[span])
             if late:
                 more = tuple(round(at[span] - middle) for span in late)
                 waits = [(span, round(at[late[0]] - at[span])) for span in own if span not in late]

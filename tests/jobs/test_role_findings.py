@@ -82,6 +82,13 @@ def test_devices_that_each_process_counts_from_0_are_no_card(tmp_path: Path):
     assert len({span.card for span in roles.spans}) == 2
 
 
+@pytest.mark.parametrize("world", [3, 4, 8, 16])
+def test_one_step_of_few_ranks_is_enough_for_a_clear_tail(world: int):
+    for seed in range(5):
+        (finding,) = job_findings(job_in_memory(colocated(one(1, 41), world, 1, seed)))
+        assert (finding.id, finding.ranks) == ("ROLE.TAIL", (1,))
+
+
 def test_a_tail_that_nobody_waits_for_costs_cards_and_no_time():
     later = one(3, 30)
     job = job_in_memory(asynchronous(lambda step, rank: later(step, rank) * (step > 1), generate=30, train=62))
