@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from npu_tui.compare.comparison import Comparison as Compared
     from npu_tui.load.find import Form
     from npu_tui.output.compare_report import Compared as ComparedReport
+    from npu_tui.output.document import Document
     from npu_tui.output.job_report import JobReport
+    from npu_tui.output.memory_compare import ComparedMemory
     from npu_tui.output.memory_report import MemoryReport
     from npu_tui.output.report_schema import Report as Said
     from npu_tui.profile.profile import Profile as Measured
@@ -194,7 +196,7 @@ class Report:
         from npu_tui.output.report_document import report_document
 
         if isinstance(self.data, MemoryReport):
-            return written(memory_document(self.data), form)
+            return written(memory_document(self.data, form), form)
         return written(report_document(self.data, self._part if form == "html" else None), form)
 
     def __str__(self) -> str:
@@ -206,19 +208,28 @@ class Report:
 
 
 class Comparison:
-    """A profile against a base; printed as text, shown as a page with both timelines in a notebook."""
+    """A profile against a base; printed as text, shown as a page with both timelines in a notebook.
 
-    def __init__(self, compared: Compared) -> None:
+    Two memory snapshots are compared too, without timelines.
+    """
+
+    def __init__(self, compared: Compared | ComparedMemory) -> None:
+        from npu_tui.compare.comparison import Comparison as Compare
         from npu_tui.output.compare_report import compared as said
 
         self._compared = compared
-        self.data: ComparedReport = said(compared)
-        """The comparison: a struct with the fields of ``npu-tui compare --format json``."""
+        self.data: ComparedReport | ComparedMemory = said(compared) if isinstance(compared, Compare) else compared
+        """The comparison: a struct with the fields of ``npu-tui compare --format json``, whose ``kind`` tells which."""
 
     @property
     def verdict(self) -> str:
-        """What became of the step: slower, faster, same, unsure or incomparable."""
-        return self.data.step.verdict
+        """What became of the step: slower, faster, same, unsure or incomparable; of snapshots what became of the peak.
+
+        Of snapshots it is sentences, a line each.
+        """
+        from npu_tui.output.memory_compare import ComparedMemory
+
+        return "\n".join(self.data.verdict) if isinstance(self.data, ComparedMemory) else self.data.step.verdict
 
     def to_dict(self) -> dict[str, Any]:
         """What ``npu-tui compare --format json`` prints, as an object."""
@@ -226,19 +237,27 @@ class Comparison:
 
     def text(self) -> str:
         """The comparison as text."""
-        from npu_tui.output.compare_document import compare_document
         from npu_tui.output.text import text
 
-        return text(compare_document(self.data))
+        return text(self._document(pictured=False))
 
     def html(self) -> str:
         """The comparison as one HTML page that loads nothing."""
-        from npu_tui.compare.picture import Picture
-        from npu_tui.output.compare_document import compare_document
         from npu_tui.output.html import html
 
         with errors_of_api():
-            return html(compare_document(self.data, Picture(self._compared)))
+            return html(self._document(pictured=True))
+
+    def _document(self, pictured: bool) -> Document:
+        from npu_tui.compare.comparison import Comparison as Compare
+        from npu_tui.compare.picture import Picture
+        from npu_tui.output.compare_document import compare_document
+        from npu_tui.output.memory_compare import ComparedMemory, compared_memory_document
+
+        if isinstance(self.data, ComparedMemory):
+            return compared_memory_document(self.data)
+        drawn = self._compared if pictured and isinstance(self._compared, Compare) else None
+        return compare_document(self.data, None if drawn is None else Picture(drawn))
 
     def __str__(self) -> str:
         return self.text()
@@ -328,15 +347,21 @@ class Profile(Tables):
     def compare(self, other: Profile) -> Comparison:
         """``other`` against this one as the base: differences are other minus this, per step where both have steps.
 
-        Raises ``Error`` for memory snapshots, which ``npu-tui compare`` compares.
+        Two memory snapshots are compared as a whole: peaks, and who holds what. Raises ``Error`` for one of them alone.
         """
         from npu_tui.compare.comparison import Comparison as Compare
         from npu_tui.compare.measured import Side
 
         if any(side.measured.trace.service is not None for side in (self, other)):
             raise Error(say("api.services", base=str(self.measured.path), new=str(other.measured.path)))
-        if any(side.measured.trace.snapshot is not None for side in (self, other)):
-            raise Error(say("api.snapshots", base=str(self.measured.path), new=str(other.measured.path)))
+        base, new = self.measured.trace.snapshot, other.measured.trace.snapshot
+        if base is not None and new is not None:
+            from npu_tui.output.memory_compare import compared_memory
+
+            return Comparison(compared_memory(base, new))
+        if base is not None or new is not None:
+            path, snapshot = (self, other) if base is None else (other, self)
+            raise Error(say("compare.memory.mixed", path=str(path.measured.path), snapshot=str(snapshot.measured.path)))
         with errors_of_api():
             return Comparison(Compare(Side(self.measured), Side(other.measured)))
 

@@ -43,8 +43,22 @@ def test_the_report_of_the_api_is_that_of_the_command(tmp_path: Path):
     assert report.verdict[0] == "train.py:9 step keeps 4.0 MiB more in every step"
     assert report.verdict[0] in report.text()
     assert report.verdict[0] in report.html()
-    with pytest.raises(npu_tui.Error, match="npu-tui compare"):
-        profile.compare(profile)
+    assert "█" in report.text()  # the curve
+
+
+def test_the_api_compares_snapshots(tmp_path: Path):
+    (tmp_path / "base").mkdir()
+    base = npu_tui.open(written(tmp_path / "base", simulated()))
+    new = npu_tui.open(written(tmp_path, simulated(leak=4 * MB)))
+    found = base.compare(new)
+    assert found.verdict.splitlines()[1] == "train.py:9 step grew most at the peak: 0 B → 16.0 MiB (+16.0 MiB)"
+    assert found.to_dict()["kind"] == "compare_memory"
+    for said in (found.text(), found.html()):
+        assert "train.py:9 step grew most at the peak" in said
+    other = tmp_path / "trace_view.json"
+    other.write_text('[{"name": "a", "ph": "X", "ts": 1, "dur": 1, "pid": 1, "tid": 1}]')
+    with pytest.raises(npu_tui.Error, match="is no memory snapshot, but"):
+        new.compare(npu_tui.open(other))
 
 
 REAL = {
