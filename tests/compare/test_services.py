@@ -23,7 +23,7 @@ def compared(capsys: pytest.CaptureFixture[str], base: Path, new: Path, *words: 
 
 def test_a_slow_scheduler_at_like_load(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for cause in ("healthy", "scheduler"):
-        write_service(tmp_path / cause, cause, 1, 60)
+        write_service(tmp_path / cause, cause, 1, 40)
     code, found = compared(capsys, tmp_path / "healthy", tmp_path / "scheduler", "--fail-on", "slower")
     assert code == 1
     assert found["unlike"] == []
@@ -31,7 +31,7 @@ def test_a_slow_scheduler_at_like_load(tmp_path: Path, capsys: pytest.CaptureFix
     truth = [
         json.loads((tmp_path / cause / "truth.json").read_text())["latencies_ns"] for cause in ("healthy", "scheduler")
     ]
-    means = [sum(side["ttft"]) / 60 / 1000 for side in truth]
+    means = [sum(side["ttft"]) / 40 / 1000 for side in truth]
     assert sum(row["delta_us"] for row in found["parts"] if row["metric"] == "ttft") == pytest.approx(
         means[1] - means[0], abs=1
     )
@@ -42,7 +42,7 @@ def test_a_slow_scheduler_at_like_load(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_an_unlike_load_fails_a_gate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for cause in ("healthy", "idle"):
-        write_service(tmp_path / cause, cause, 1, 40)
+        write_service(tmp_path / cause, cause, 1, 12)
     code, found = compared(capsys, tmp_path / "healthy", tmp_path / "idle", "--fail-on", "slower")
     assert code == 1
     assert found["unlike"] == ["rate"]

@@ -24,7 +24,7 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 def test_same_seed_same_bytes(tmp_path: Path) -> None:
     for name in ("one", "two"):
-        write_service(tmp_path / name, "kv", 3, 30, trace=True)
+        write_service(tmp_path / name, "kv", 3, 8, trace=True)
     for path in (tmp_path / "one").iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
 

@@ -30,7 +30,7 @@ NAMED = ["kv", "scheduler", "transfer"]
 
 @pytest.mark.parametrize("name", SILENT)
 def test_healthy_services_are_silent(name: str, tmp_path: Path) -> None:
-    found = outcome(_short(ALL[name], 40), 1, tmp_path)
+    found = outcome(_short(ALL[name], 20), 1, tmp_path)
     assert found.named == []
 
 
