@@ -241,9 +241,9 @@ class JobComparison:
         for role, stage in sorted(both, key=lambda key: (key[0] or "", -1 if key[1] is None else key[1])):
             at = [np.array([row for row in rows.tolist() if of_rank[row] == (role, stage)], np.int64)
                   for rows, of_rank in zip(self._rows, self._stage_of, strict=True)]  # fmt: skip
-            if not all(map(len, at)):
-                continue
             base, new = self._mean((at[0], at[1]))
+            if math.isnan(base["work"] + new["work"]):  # none of its ranks tells a step
+                continue
             verdict = self._own("work", (at[0], at[1])).verdict
             counts = len(at[0]), len(at[1])
             rows.append(StageChange(role=role, stage=stage, counts=counts, base=base, new=new, verdict=verdict))

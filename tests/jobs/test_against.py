@@ -296,3 +296,10 @@ def test_noisy_steps_hide_no_large_change_and_one_stall_is_none():
         assert (change.id, change.ranks) == ("DIFF.WORK", (0, 1, 2, 3))
         assert job_changes(JobComparison(job(None), job(None))) == []
         assert [row.verdict for row in JobComparison(job(None), job(None, stall=True)).ranks].count("slower") == 0
+
+
+def test_a_stage_whose_ranks_tell_no_step_has_no_row():
+    more, found = pair("nothing", 16, 1).new, pair("nothing", 8, 1).new
+    bare = [msgspec.structs.replace(row, steps=() if row.rank < 4 else row.steps) for row in found.ranks]
+    compared = JobComparison(more, Job(found.path, bare))
+    assert (compared.pairing.way, [row.stage for row in compared.stages]) == ("none", [1])
