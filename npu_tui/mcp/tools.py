@@ -366,6 +366,14 @@ def compare_tool(session: Session, call: Call, given: Compare) -> Answer:
 
         data = new.kept(("compared", base.place, base.stamp), partial(compared_memory, memory[0], memory[1]))
         return _document(plain(data), data.verdict, listed(given.fields), [], again)
+    services = [
+        side.profile for side in (base, new) if side.profile is not None and side.profile.trace.service is not None
+    ]
+    if len(services) == 2:
+        from npu_tui.output.service_compare import compared_services
+
+        beside = new.kept(("compared", base.place, base.stamp), partial(compared_services, services[0], services[1]))
+        return _document(plain(beside), beside.verdict, listed(given.fields), [], again)
     if all(side.profile is None and side.snapshot is None for side in (base, new)):
         from npu_tui.jobs.against import JobComparison
         from npu_tui.output.job_compare import compared_jobs

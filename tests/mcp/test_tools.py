@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
+
+from service_causes import write_service
 
 from npu_tui.mcp.answers import tokens_of
 from npu_tui.mcp.server import make_server
@@ -231,3 +236,11 @@ def test_the_log_of_runs_is_that_of_the_command_line(tmp_path: Path) -> None:
     assert answer["verdict"][0].startswith("The step got slower by 4.")
     assert "error" in asked("log", session, path="nothing")
     assert "error" in asked("log", session, path="/etc")
+
+
+def test_two_services_are_compared(tmp_path: Path) -> None:
+    for cause in ("healthy", "scheduler"):
+        write_service(tmp_path / cause, cause, 1, 12)
+    found = asked("compare", Session([tmp_path]), base="healthy", new="scheduler")
+    assert found["data"]["kind"] == "compare_service"
+    assert found["verdict"][0].startswith("Slower: ")
