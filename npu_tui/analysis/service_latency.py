@@ -24,7 +24,7 @@ from npu_tui.analysis.service_steps import (
     with_idle,
 )
 from npu_tui.trace.intervals import covered_within
-from npu_tui.trace.service import UNKNOWN, Service, plus
+from npu_tui.trace.service import UNKNOWN, Service, Spans, plus
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
@@ -116,7 +116,8 @@ def timeline(service: Service) -> Timeline:
     keys = keys_of(service)
     engines, of_process = engines_of(service, keys)
     steps = steps_of(service, keys, of_process)
-    members, count = service.members, len(service.rids)
+    members, spans = service.members, service.spans
+    count = len(service.rids)  # ranges name requests that no table has
     step_of = np.full(len(service.batches), -1)
     step_of[steps.row] = np.arange(len(steps))
     kept = np.flatnonzero((step_of[members.batch] >= 0) & (members.rid >= 0))
@@ -151,7 +152,7 @@ def timeline(service: Service) -> Timeline:
     again = prompt[1:] & (~prompt[:-1] | (np.diff(step) > 1))
     moved = (np.diff(rid) != 0) | (np.diff(steps.engine[step]) != 0)
     admitted = np.append(True, moved | again)[: len(rid)]
-    arrival = _arrivals(service, steps, step, rid, admitted, start, queue)
+    arrival = _arrivals(service, spans, steps, step, rid, admitted, start, queue)
     steps_of_pairs, engine = np.append(step, 0), np.append(steps.engine[step], 0)
     latencies = Latencies(
         start, arrival, ttft, np.where(seen & (token >= 0), last_end - ends[token], UNKNOWN), output, computed,
@@ -203,14 +204,15 @@ _ROUNDING = 1_000
 """Moments in ms are floats of the tool: good for a quarter of a microsecond."""
 
 
-def _arrivals(service: Service, steps: Steps, step: I64, rid: I64, admitted: Bools, start: I64, queue: I64) -> I64:
+def _arrivals(
+    service: Service, spans: Spans, steps: Steps, step: I64, rid: I64, admitted: Bools, start: I64, queue: I64
+) -> I64:
     """When each request came into the queue: its Enqueue, else the schedule it left the queue in less its wait."""
     arrival = np.full(len(start), UNKNOWN)
     at = np.flatnonzero(admitted)
     closed = np.where(steps.schedule == UNKNOWN, steps.start, steps.schedule_end)
     arrival[rid[at]] = closed[step[at]]  # the last admission: a wait lasts until then
     arrival = np.where((queue == UNKNOWN) | (arrival == UNKNOWN), UNKNOWN, arrival - queue)
-    spans = service.spans
     named = [number for number, text in enumerate(service.texts) if text.lower() == "enqueue"]
     rows = np.flatnonzero(np.isin(spans.name, named) & (spans.rid >= 0))[::-1]
     arrival[spans.rid[rows]] = spans.start[rows]

@@ -339,7 +339,6 @@ def _run(
     free, time = engine.blocks, 0.0
     left = _MOST_TURNS * (int(model.turns[mine].sum()) + len(mine)) + int((model.prompt[mine] // engine.budget).sum())
     while place < len(rows) or waiting or running:
-        left -= 1
         if left < 0 or left > _MOST_TURNS * LIMIT:
             break
         if not waiting and not running:
@@ -352,25 +351,23 @@ def _run(
         prompts_first = not engine.chunked and waiting and len(running) < engine.seqs and (
             not limited or -(-int(waiting[0][0]) // block) <= free)  # fmt: skip
         if not prompts_first:
-            for row in list(running):
-                if budget <= 0:
+            for at, row in enumerate(list(running)):
+                if budget <= 0 or at >= len(running):  # the rest is preempted: the last ones are first
                     break
-                if limited and row not in running:
-                    continue
                 count = min(int(row[0]), budget) if row[0] > 0 else 1
                 if limited:
                     need = int(-(-(row[2] + count) // block) - row[3])
-                    while need > free and row in running:
+                    while need > free and at < len(running):
                         victim = running.pop()
                         if not running:  # it does not fit even alone: it comes to nothing
-                            left = 0
+                            left = -1
                         chosen = [one for one in chosen if one[0] is not victim]
                         free += int(victim[3])
                         victim[0], victim[2], victim[3] = max(round(victim[2]), 1), 0.0, 0
                         waiting.appendleft(victim)
                         evicted = True
-                    if row not in running:
-                        continue
+                    if at >= len(running):
+                        break
                     if need > 0:
                         free, row[3] = free - need, row[3] + need
                 chosen.append((row, count))
@@ -405,6 +402,7 @@ def _run(
         end = time + engine.schedule + engine.dispatch + forward + engine.after[0] + engine.after[1] * len(chosen)
         if not chosen:  # what waits is larger than all that the engine has
             break
+        left -= len(chosen)
         for row, count in chosen:
             request = int(row[4])
             if row[0] > 0:

@@ -9,12 +9,15 @@ from __future__ import annotations
 import pickletools
 import re
 import zipfile
+import zlib
 from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+
+from npu_tui.trace.side_file import open_regular
 
 I64 = npt.NDArray[np.int64]
 
@@ -48,13 +51,13 @@ def place_of(path: Path) -> tuple[str, int, int] | None:
 def read_group_list(path: Path) -> I64:
     """The numbers of the group list at ``path``. Raises ``OSError``, and ``ValueError`` where it is none."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_regular(path) as stream, zipfile.ZipFile(stream) as archive:
             members = {name.partition("/")[2]: archive.getinfo(name) for name in archive.namelist()}
             if any(member.file_size > _LARGEST for member in members.values()):
                 raise ValueError("too large for a group list")
             kind, offset, count = _tensor(archive.read(members["data.pkl"]))
             values = np.frombuffer(archive.read(members["data/0"]), kind)
-    except (zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, KeyError, NotImplementedError, RuntimeError, EOFError) as error:
         raise ValueError(f"no tensor of torch: {error}") from error
     if offset + count > len(values) or (values < 0).any():
         raise ValueError("fewer numbers than it says, or negative ones")

@@ -300,9 +300,11 @@ _PASSES = (SCHEDULE, SCHEDULES), (EXECUTE, EXECUTIONS), (DRAFT, DRAFTS)
 
 
 def _numbers(values: pl.Series) -> npt.NDArray[Any]:
-    """The numbers of a column, unknown where they are null."""
+    """The numbers of a column, unknown where they are null. Real ones are shares: what is none is unknown."""
     if values.dtype.is_float():
-        return values.fill_null(float("nan")).to_numpy(writable=True)
+        shares = values.fill_null(float("nan")).to_numpy(writable=True)
+        shares[~((shares >= 0) & (shares <= 1))] = np.nan
+        return shares
     return values.fill_null(UNKNOWN).to_numpy(writable=True)
 
 

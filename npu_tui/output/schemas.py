@@ -16,6 +16,7 @@ REPORTS = {
     "experts": "experts_report:ExpertsReport",
     "memory": "memory_report:MemoryReport", "compare_memory": "memory_compare:ComparedMemory",
     "log": "log_report:LogReport", "compare_jobs": "job_compare:ComparedJobs",
+    "compare_service": "service_compare:ComparedServices",
 }  # fmt: skip
 """Where in ``npu_tui.output`` the type of each JSON document is."""
 

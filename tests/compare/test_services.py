@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from npu_tui.cli.main import main
+from npu_tui.output.schemas import report_schema
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 
@@ -26,6 +28,7 @@ def test_a_slow_scheduler_at_like_load(tmp_path: Path, capsys: pytest.CaptureFix
         write_service(tmp_path / cause, cause, 1, 40)
     code, found = compared(capsys, tmp_path / "healthy", tmp_path / "scheduler", "--fail-on", "slower")
     assert code == 1
+    Draft202012Validator(report_schema("compare_service")).validate(found)
     assert found["unlike"] == []
     assert found["verdict"][1].startswith("Most of it: schedule, 400.0 µs → 12.00 ms")
     truth = [

@@ -158,12 +158,13 @@ def test_split_tables(tmp_path: Path) -> None:
 def test_damage(tmp_path: Path) -> None:
     """A file that is no table, one that is cut off, cells that are no numbers: the rest is read, a line says what."""
     files = {
-        "request.csv": NEW["request.csv"] + "c,2025-11-20 08:5",
+        "request.csv": NEW["request.csv"].replace("N/A", "1e308") + "c,2025-11-20 08:5",
         "batch.csv": "no such table\n1\n",
         "kvcache.csv": "name,start_time(ms),free_blocks\nKVCacheStatus,1763600000002.0,many\nFree,x,5\n",
     }
     service = read_service(folder_of(tmp_path / "out", files))
     assert len(service.requests) == 2
+    assert np.isnan(service.requests.hit_rate[1])
     assert len(service.batches) == 0
     assert service.kv_blocks.free_blocks.tolist() == [5, UNKNOWN]
     assert service.kv_blocks.time.tolist() == [UNKNOWN, 1_763_600_000_002_000_000]

@@ -229,6 +229,7 @@ def test_group_lists_of_dumped_products_are_loads(tmp_path: Path, storage: str):
     for at, content in enumerate((b"", b"PK\x03\x04", b"\x80\x02cos\nsystem\n.")):
         rank.mkdir(parents=True, exist_ok=True)
         (rank / f"NPU.npu_grouped_matmul.{at}.forward.kwargs.group_list.pt").write_bytes(content)
+    os.mkfifo(rank / "NPU.npu_grouped_matmul.3.forward.kwargs.group_list.pt")
     again = _report(tmp_path)
     assert again.ranks == report.ranks
     assert any("rank2" in line for line in again.not_checked)

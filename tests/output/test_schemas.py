@@ -69,5 +69,15 @@ def test_a_settings_file_is_valid_where_the_program_takes_it(
 
 
 def test_every_document_has_a_schema() -> None:
-    known = {"report", "compare", "ranks", "experts", "memory", "compare_memory", "compare_jobs", "log"}
+    known = {
+        "report",
+        "compare",
+        "ranks",
+        "experts",
+        "memory",
+        "compare_memory",
+        "compare_jobs",
+        "compare_service",
+        "log",
+    }
     assert set(REPORTS) == known

@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from measured import profile_of
 
@@ -23,6 +24,7 @@ from npu_tui.analysis.service_latency import timeline
 from npu_tui.load.service import read_service
 from npu_tui.rules.service_verdict import judge, verdict_of
 from npu_tui.strings import words
+from npu_tui.trace.service import Spans
 
 SILENT = ["healthy", "idle"]
 NAMED = ["kv", "scheduler", "transfer"]
@@ -53,6 +55,25 @@ def test_a_replay_of_half_a_recording_ends(tmp_path: Path) -> None:
     batches = (tmp_path / "batch.csv").read_bytes()
     (tmp_path / "batch.csv").write_bytes(batches[: len(batches) // 2])
     assert profile_of(load(tmp_path)).judged is not None
+
+
+def test_a_request_that_only_a_range_names(tmp_path: Path) -> None:
+    """Its Enqueue is known; it was in no batch, and the others are as they were."""
+    write_service(tmp_path / "out", "healthy", 1, 5)
+    service = read_service(tmp_path / "out")
+
+    def spans() -> Spans:
+        service.rids.append("late")
+        service.texts.append("Enqueue")
+        moment, code = np.array([service.batches.start[-1]]), np.array([len(service.texts) - 1], np.int32)
+        return Spans(code, moment, moment, code, code, np.array([5], np.int32))
+
+    service.read_spans = spans
+    found = timeline(service).latencies
+    assert found.arrival[5] == service.batches.start[-1]
+    assert found.first.tolist()[5] == -1
+    plain = timeline(read_service(tmp_path / "out")).latencies
+    assert (found.ttft[:5] == plain.ttft).all()
 
 
 def test_columns_of_old_versions_say_the_same(tmp_path: Path) -> None:
