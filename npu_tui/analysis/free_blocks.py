@@ -13,7 +13,8 @@ Bools = npt.NDArray[np.bool_]
 
 SMALL = 1 << 20
 """The largest request that the small pool serves, bytes."""
-_SMALL_SEGMENT = 2 << 20
+SMALL_SEGMENT = 2 << 20
+"""A segment of the small pool, bytes."""
 _ROUND = 512
 
 
@@ -59,7 +60,7 @@ def free_blocks(device: DeviceMemory, event: int, request: int, stream: int) -> 
 def _is_small(device: DeviceMemory, address: I64, size: I64) -> Bools:
     """Whether segments are of the small pool: as the one at the end that holds the address, else by their size."""
     segments = device.segments
-    small: Bools = size <= _SMALL_SEGMENT
+    small: Bools = size <= SMALL_SEGMENT
     if len(segments):
         order = np.argsort(segments.address, kind="stable")
         place = np.maximum(np.searchsorted(segments.address[order], address, "right") - 1, 0)

@@ -8,13 +8,13 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.free_blocks import free_blocks, request_of
+from npu_tui.analysis.free_blocks import SMALL, SMALL_SEGMENT, free_blocks, request_of
 from npu_tui.analysis.snapshot import Growth, Owner, Pieces, at_peak, failures, growth, owners, pieces
 from npu_tui.rules import pages
 from npu_tui.rules.model import SEVERITIES, Evidence, Finding, Findings, Kind
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
-from npu_tui.trace.snapshot import NEVER, SEGMENT_ALLOC, SEGMENT_FREE, DeviceMemory, MemorySnapshot
+from npu_tui.trace.snapshot import NEVER, SEGMENT_ALLOC, SEGMENT_FREE, SEGMENT_MAP, DeviceMemory, MemorySnapshot
 from npu_tui.trace.text import brief
 
 Severity = Literal["high", "medium", "low", "info"]
@@ -189,10 +189,10 @@ def _leaks(device: DeviceMemory, grown: Growth | None) -> list[SnapshotFinding]:
 
 def _pieces(device: DeviceMemory) -> list[SnapshotFinding]:
     """Memory was unused, and enough of it, when the allocator took still more from the device."""
-    event, reserved = device.fullest
+    event = _last_growth(device)
     if event < 0 or not device.has_segments:
         return []
-    allocated = int(device.active[event])
+    reserved, allocated = int(device.reserved[event]), int(device.active[event])
     unused = reserved - allocated
     grown = int(device.events.size[event])
     if unused - grown < max(_PIECES * reserved, _WORTH, grown):
@@ -203,6 +203,11 @@ def _pieces(device: DeviceMemory) -> list[SnapshotFinding]:
         "reserved": reserved, "allocated": allocated, "unused": unused - grown, "event": event, "grown": grown,
         "request": request, "here": free.here, "largest": free.largest,
     }  # fmt: skip
+    # What is free in the pool of the request is wasted by its pieces, or else what lies elsewhere; but the large pool
+    # never serves small requests.
+    wasted = unused - grown - free.here if request > SMALL and free.here < request else free.here
+    if wasted < max(_PIECES * reserved, _WORTH, grown):
+        return []
     expandable = bool(device.segments.expandable.any())
     why = "fits" if free.largest >= request else "detail" if free.here >= request else "elsewhere"
     if why == "detail" and expandable:
@@ -210,6 +215,14 @@ def _pieces(device: DeviceMemory) -> list[SnapshotFinding]:
     detail = message(f"finding.snapshot.pieces_{why}", **words)
     share = message("finding.snapshot.pieces", share=(unused - grown) / reserved, **words)
     return [SnapshotFinding("SNAPSHOT.PIECES", "medium", device.device, device.allocator, share, detail, (event,))]
+
+
+def _last_growth(device: DeviceMemory) -> int:
+    """The event after which most was reserved, of those that took more for large blocks; without any, of all."""
+    events = device.events
+    large = np.isin(events.action, (SEGMENT_ALLOC, SEGMENT_MAP)) & (events.size > SMALL_SEGMENT)
+    at = np.flatnonzero(large)
+    return int(at[device.reserved[at].argmax()]) if len(at) else device.fullest[0]
 
 
 def _returned(device: DeviceMemory) -> list[SnapshotFinding]:
