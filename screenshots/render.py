@@ -2,7 +2,8 @@
 
 A page of the manual has its pictures as blocks of code. The first line of a block says what it shows: ``screen FIXTURE
 SIZE KEYS...`` or ``job FIXTURE SIZE KEYS...`` a screen after these keys, ``run LINES ARGUMENTS...`` the first lines
-that ``npu-tui ARGUMENTS`` prints. ``python screenshots/render.py pages`` renders only these.
+that ``npu-tui ARGUMENTS`` prints. ``python screenshots/render.py pages`` renders only these, ``generated`` only the
+pictures of simulated jobs and services.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from walk import walk
 
@@ -22,7 +26,7 @@ from npu_tui.profile.profile import Profile
 from npu_tui.strings import LANGUAGES, language, speaking
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.job_screen import JobScreen
-from npu_tui.tui.picture import picture, text_frame
+from npu_tui.tui.picture import job_picture, picture, text_frame
 from npu_tui.tui.session import make_session
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.view.palette import BLIND, LIGHT
@@ -57,6 +61,57 @@ TERMINALS: tuple[tuple[str, str, int, int, str, Terminal], ...] = (
     ("small_60x15", "dispatch_bound", 60, 15, "x", Terminal("256")),
 )
 """The same, with the terminal that shows it."""
+
+
+@contextmanager
+def chdir(folder: str) -> Iterator[None]:
+    """Be in ``folder`` meanwhile, so that pictures show relative paths."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+SIZES = (80, 24), (120, 40), (200, 50)
+GENERATED = {"pipeline": "", "experts": "", "roles": "", "service": "e"}
+"""Simulated jobs and a service that no fixture holds, with the keys pressed first."""
+
+
+def generate(folder: Path) -> None:
+    """Write the ``GENERATED`` into folders of their names below ``folder``."""
+    for room in ("fixtures", "tests", "tests/jobs"):
+        sys.path.insert(0, str(HERE.parent / room))
+    from made_roles import colocated
+    from moe_jobs import Shape, simulate
+    from pipeline_jobs import SITUATIONS, job_of
+    from role_simulations import one
+    from roles import write_roles
+    from service_causes import write_service
+
+    for name in GENERATED:
+        (folder / name).mkdir()
+    job_of(SITUATIONS["middle stage slow"][0], folder / "pipeline")
+    simulate("hot rank", Shape(), 1, folder / "experts")
+    write_roles(folder / "roles", colocated(one(5, 41, 2), steps=3))
+    write_service(folder / "service", "kv")
+
+
+def render_generated() -> None:
+    """Write the pictures of the ``GENERATED`` at every size."""
+    with TemporaryDirectory() as folder, chdir(folder):
+        generate(Path(folder))
+        for name, keys in GENERATED.items():
+            for columns, rows in SIZES:
+                if name == "service":
+                    opening = Opening(Path(name), cached=False)
+                    drawn = picture([Profile(opening.trace(), opening.source)], columns, rows, keys.split())
+                else:
+                    drawn = job_picture(Path(name), columns, rows, keys.split(), traces=True)
+                (HERE / f"{name}_{columns}x{rows}.svg").write_text(drawn, encoding="utf-8")
+                print(f"{name}_{columns}x{rows}.svg")
+
 
 BLOCK = re.compile(r"^```(screen|job|run) (.+)\n(?:(?!```).*\n)*```$", re.MULTILINE)
 
@@ -99,8 +154,12 @@ CHINESE = ("opening_80x24", "opening_120x40", "finding_120x40", "idle_120x40", "
 def main() -> None:
     """Write every picture."""
     os.chdir(HERE.parent)  # the pictures show relative paths
-    render_pages()
+    if sys.argv[1:] != ["generated"]:
+        render_pages()
     if sys.argv[1:] == ["pages"]:
+        return
+    render_generated()
+    if sys.argv[1:] == ["generated"]:
         return
     for name, fixture, columns, rows, keys, terminal in (*((*entry, Terminal()) for entry in PICTURES), *TERMINALS):
         for spoken in ("en", "zh") if name in CHINESE else ("en",):
