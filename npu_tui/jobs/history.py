@@ -37,7 +37,7 @@ from npu_tui.trace.text import printable
 ENDING = ".run.json"
 """How the names of the files of a log end."""
 _LARGEST = 1 << 16
-_MOST_US = 1e15
+_LEAST_US, _MOST_US = 0.001, 1e15
 _MOST_KINDS = 64
 _YEARS = 1970, 9999
 _VERSIONS = ("cann_version", "torch_npu_version", "mindspore_version")
@@ -149,8 +149,10 @@ def _checked(run: Run) -> Run:
     for times in (run, *run.kinds):
         for name in ("step_us", *Times.PARTS):
             value = getattr(times, name)
-            if value is not None and not 0 <= value <= _MOST_US:
+            if value and not _LEAST_US <= value <= _MOST_US:
                 raise ValueError(f"{value} us")
+        if times.steps < 0:
+            raise ValueError(f"{times.steps} steps")
     return replace(
         run, id=printable(run.id), label=printable(run.label), path=printable(run.path),
         when=_time(run.when).isoformat(),

@@ -119,6 +119,8 @@ DAMAGED = {
     "nan": b"NaN",
     "newer": msgspec.json.encode(made("x", 1.0)).replace(b'"schema_version":1', b'"schema_version":2'),
     "negative": msgspec.json.encode(made("x", -1.0)),
+    "below a ns": msgspec.json.encode(made("x", 1e-300)),
+    "steps": msgspec.json.encode(made("x", 1.0, steps=-1)),
     "huge": msgspec.json.encode(made("x", 1e300)),
     "text": msgspec.json.encode(made("x", 1.0)).replace(b'"step_us":1.0', b'"step_us":"fast"'),
     "when": msgspec.json.encode(made("x", 1.0, "yesterday")),
