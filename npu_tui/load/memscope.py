@@ -36,7 +36,7 @@ _OF_THE_TOOL = re.compile(r"[/\\]msmemscope[/\\]")
 _LONGEST_STACK = 400
 _MICROSECONDS = 10**17
 """Times below it are in us, whatever the name of the column says, as those of 2025-04 are."""
-_MOST, _MOST_DEVICES = 1 << 50, 1024
+_MOST, _MOST_DEVICES, _MOST_ALLOCATORS = 1 << 50, 1024, 256
 _HOSTS = "cpu", "host"
 
 
@@ -88,8 +88,12 @@ class _Reading:
                 held[place] = device
             if device is None:
                 self._count("odd.memscope_device")
+                continue
+            whose = device, row.allocator, row.process
+            if whose not in groups and len(groups) >= _MOST_ALLOCATORS:
+                self._count("odd.memory_event")
             else:
-                groups.setdefault((device, row.allocator, row.process), []).append(row)
+                groups.setdefault(whose, []).append(row)
         devices = [
             self._device(device, allocator, process if several else -1, groups[device, allocator, process])
             for device, allocator, process in sorted(groups)
@@ -128,7 +132,9 @@ class _Reading:
         size = counts.get("size", _MOST)
         size = -size if action == FREE_COMPLETED and size < 0 else size
         place = device if device in _HOSTS or _WHOLE.fullmatch(device) else None
-        is_known = _WHOLE.fullmatch(time) and _ADDRESS.fullmatch(pointer) and 0 <= size < _MOST and allocator
+        is_known = (
+            _WHOLE.fullmatch(time) and _ADDRESS.fullmatch(pointer) and 0 <= size < _MOST and 0 < len(allocator) < 64
+        )
         if not is_known or (place is None and action == ALLOC):
             self._count("odd.memory_event")
             return None

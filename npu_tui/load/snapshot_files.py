@@ -7,7 +7,7 @@ from pathlib import Path
 
 from npu_tui.trace.side_file import open_regular
 
-_HEAD = 64 << 10
+_HEAD, _HEADER = 64 << 10, 4 << 10
 _SQLITE = b"SQLite format 3\0"
 _TABLE = re.compile(rb"CREATE TABLE \"?memscope_dump\"?[ (]")
 
@@ -28,6 +28,8 @@ def is_memscope(file: Path) -> bool:
     head = _begin(file, _HEAD)
     if head.startswith(_SQLITE):
         return _TABLE.search(head) is not None
+    if b"Event Type" not in head[:_HEADER]:
+        return False
     names = {name.strip(b' "\r') for name in head.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].split(b",")}
     return {b"Event", b"Event Type", b"Ptr"} <= names
 

@@ -131,6 +131,11 @@ def test_damaged_rows_are_counted_and_nothing_else_is_lost(tmp_path: Path):
     assert devices["0 PTA"].peak_requested_bytes == 1812
 
 
+def test_a_dump_of_endless_allocators_has_some(tmp_path: Path):
+    report, devices = reported(dumped(tmp_path, [row(n, "MALLOC", n, 1, kind=f"A{n}") for n in range(1, 401)]))
+    assert (len(devices), [skipped.count for skipped in report.health.skipped]) == (256, [144])
+
+
 HOSTILE: dict[str, Any] = {
     "columns.csv": b"ID,Event,Event Type,Ptr\n1,MALLOC,PTA,0x1\n",
     "empty.csv": ",".join(HEADER).encode(),
