@@ -32,7 +32,7 @@ from npu_tui.load.companion_schema import State
 from npu_tui.output.explain import KINDS
 from npu_tui.profile import collective_tables, file_tables, finding_tables, launch_tables, trace_tables, work_tables
 from npu_tui.profile.companions import FILES
-from npu_tui.profile.profile import SourceKind
+from npu_tui.profile.kind import SourceKind
 from npu_tui.profile.table import Table
 from npu_tui.rules.config import ENVIRONMENT
 from npu_tui.rules.find import RULES, THRESHOLDS

@@ -18,11 +18,11 @@ from npu_tui.profile.expert_tables import EXPERTS
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.fusion_tables import FUSION
+from npu_tui.profile.kind import SourceKind
 from npu_tui.profile.latency_tables import LATENCIES, LATENCY, LATENCY_PARTS, SERVICE_ENGINES
 from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
 from npu_tui.profile.module_tables import MODULES
 from npu_tui.profile.network_tables import PORTS
-from npu_tui.profile.profile import SourceKind
 from npu_tui.profile.service_tables import BATCH_KINDS, REQUESTS, TRANSFERS
 from npu_tui.profile.table import Record
 from npu_tui.profile.trace_tables import LAYERS, LINK_CATEGORIES, OPERATIONS

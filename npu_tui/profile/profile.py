@@ -6,7 +6,7 @@ from collections import OrderedDict
 from contextlib import suppress
 from functools import partial, reduce
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,7 @@ from npu_tui.analysis.replay_model import build as replay_model
 from npu_tui.analysis.replay_model import clock_floor
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.find import Source, Writer, writer_of
+from npu_tui.profile.kind import SourceKind, kind_of
 from npu_tui.profile.parts import WHOLE_TRACE, Selection, shared
 from npu_tui.trace.intervals import intersection
 from npu_tui.trace.kineto import is_kineto
@@ -63,18 +64,6 @@ if TYPE_CHECKING:
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 T = TypeVar("T")
-
-SourceKind = Literal[
-    "trace_view_json",
-    "msprof_json",
-    "profile_directory",
-    "database",
-    "kineto",
-    "chrome_trace",
-    "memory",
-    "service",
-    "ftrace",
-]
 
 _MOST_PARTS = 8
 """Ranges that a user marks come and go; the last ones stay measured."""
@@ -152,24 +141,7 @@ class Profile:
     @property
     def kind(self) -> SourceKind:
         """What the user opened, or the database that was found there: by discovery, else by the layers."""
-        if self.source is not None and self.source.kind == "database":
-            return "database"
-        if self.trace.snapshot is not None:
-            return "memory"
-        if self.trace.service is not None:
-            return "service"
-        if self.trace.scheduling is not None:
-            return "ftrace"
-        if is_kineto(self.trace):
-            return "kineto"
-        if self.source is not None and (self.source.is_directory or self.source.kind == "companions"):
-            return "profile_directory"
-        if self.source is not None and self.source.kind in ("trace_view_json", "msprof_json"):
-            return self.source.kind
-        kinds = {layer.name for layer in self.trace.layers}
-        if not kinds & {"Ascend Hardware", "Overlap Analysis", "HCCL", "Communication"}:
-            return "chrome_trace"
-        return "trace_view_json" if any(layer.kind == "python" for layer in self.trace.layers) else "msprof_json"
+        return kind_of(self.trace, self.source)
 
     @property
     def writer(self) -> Writer | None:

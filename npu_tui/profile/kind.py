@@ -1,0 +1,43 @@
+"""What a user has opened: the kind of file or folder, as discovery and the layers tell."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from npu_tui.load.find import Source
+from npu_tui.trace.kineto import is_kineto
+from npu_tui.trace.model import Trace
+
+SourceKind = Literal[
+    "trace_view_json",
+    "msprof_json",
+    "profile_directory",
+    "database",
+    "kineto",
+    "chrome_trace",
+    "memory",
+    "service",
+    "ftrace",
+]
+
+
+def kind_of(trace: Trace, source: Source | None) -> SourceKind:
+    """What the user opened, or the database that was found there: by discovery, else by the layers of ``trace``."""
+    if source is not None and source.kind == "database":
+        return "database"
+    if trace.snapshot is not None:
+        return "memory"
+    if trace.service is not None:
+        return "service"
+    if trace.scheduling is not None:
+        return "ftrace"
+    if is_kineto(trace):
+        return "kineto"
+    if source is not None and (source.is_directory or source.kind == "companions"):
+        return "profile_directory"
+    if source is not None and source.kind in ("trace_view_json", "msprof_json"):
+        return source.kind
+    kinds = {layer.name for layer in trace.layers}
+    if not kinds & {"Ascend Hardware", "Overlap Analysis", "HCCL", "Communication"}:
+        return "chrome_trace"
+    return "trace_view_json" if any(layer.kind == "python" for layer in trace.layers) else "msprof_json"
