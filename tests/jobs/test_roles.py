@@ -128,8 +128,8 @@ def test_raw_profiles_hosts_of_engines_and_roles_without_times_are_lines(made: P
     text = "\n".join(report.not_checked)
     assert "2 raw profiles" in text
     assert "no profile of this role" not in text
-    assert "async_llm), which is no rank" in text
-    assert "ref_compute_log_prob: nothing tells when it worked" in text
+    assert "async_llm), not a rank" in text
+    assert "ref_compute_log_prob: working times are unknown" in text
     assert len(report.rank_table) == 6
     assert [row.role for row in report.roles] == ["actor_compute_log_prob", "actor_update"]
 

@@ -79,10 +79,10 @@ def test_drift_few_runs_and_the_last_ones() -> None:
     (drift,) = log_report(Log("log", runs_of([(25, 1.0)], 0.08), [], 0)).verdict
     assert drift.startswith("The step drifts by +")
     (few,) = log_report(Log("log", runs_of()[:5], [], 0)).verdict
-    assert few == "The step: 5 runs do not tell whether it changed; four are needed on either side (3 more)."
+    assert few == "The step: 5 runs are too few to tell whether it changed; four are needed on either side (3 more)."
     last = log_report(Log("log", runs_of([(12, 1.0), (2, 1.1)]), [], 0))
     assert last.verdict[0] == "The step has not changed in 12 runs."
-    assert re.fullmatch(r"The last 2 runs are off this level by \+\d+\.\d%: 2 more will tell .*", last.verdict[2])
+    assert re.fullmatch(r"The last 2 runs differ from this level by \+\d+\.\d%: 2 more will tell .*", last.verdict[2])
     assert last.series[0].off_us == pytest.approx(13_700, rel=0.1)
 
 
@@ -148,7 +148,7 @@ def test_adding_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     add = ["log", "add", str(FIXTURES / "kineto"), *words]
     assert main([*add, "--label", "b"]) == 0
     assert main([*add, "--label", "a", "--when", "2026-01-01T00:00Z"]) == 0
-    assert "in the log as b already" in capsys.readouterr().err
+    assert "the log already has this profile as b: a copy" in capsys.readouterr().err
     assert main([*add, "--label", "b"]) == 0
     assert main(["log", "add", str(FIXTURES / "two_ranks"), *words, "--label", "job"]) == 0
     assert [(run.label, run.ranks) for run in read_log(log).runs] == [("a", 1), ("b", 1), ("job", 2)]
