@@ -26,7 +26,7 @@ from npu_tui.load.errors import InputError, SeveralError
 from npu_tui.load.ftrace_files import is_recording, recording_in
 from npu_tui.load.roles import holds_roles
 from npu_tui.load.service_files import folders_in, service_files, service_folder, services_below
-from npu_tui.load.snapshot_files import is_snapshot
+from npu_tui.load.snapshot_files import dumps_in, is_snapshot
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import open_regular
 
@@ -454,6 +454,8 @@ def _nothing_in(path: Path, form: Form | None) -> Message:
     below = [(place, writer)] if writer is not None else _raw_below(path)
     if below:
         return raw.refusal(path if inside is None else inside, below)
+    if dumps := dumps_in(path):
+        return listed("input.dumps", path, dumps, len(dumps))
     if any(path.glob("*.db")) or any((path / _OUTPUT).glob("*.db")):
         return message("input.databases", path=str(path))
     loose = [file for file in sorted(path.iterdir()) if _NAMED_OTHERWISE.fullmatch(file.name) and file.is_file()]

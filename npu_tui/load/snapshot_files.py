@@ -34,6 +34,13 @@ def is_memscope(file: Path) -> bool:
     return {b"Event", b"Event Type", b"Ptr"} <= names
 
 
+def dumps_in(folder: Path) -> list[Path]:
+    """The dumps of MemScope in ``folder``, or where its writer puts them below it."""
+    places = ("", "dump/", "device_*/dump/", "msmemscope_*/device_*/dump/")
+    files = (file for place in places for file in folder.glob(f"{place}memscope_dump_*"))
+    return sorted(file for file in files if file.suffix in (".csv", ".db"))
+
+
 def _begin(file: Path, count: int) -> bytes:
     """The first ``count`` bytes of ``file``; nothing of one that cannot be read."""
     try:

@@ -131,6 +131,17 @@ def test_damaged_rows_are_counted_and_nothing_else_is_lost(tmp_path: Path):
     assert devices["0 PTA"].peak_requested_bytes == 1812
 
 
+def test_a_folder_of_dumps_names_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder = tmp_path / "msmemscope_7_1" / "device_0" / "dump"
+    folder.mkdir(parents=True)
+    path = dumped(folder)
+    for place in (tmp_path, folder):
+        assert main(["report", str(place)]) == 3
+        assert capsys.readouterr().err == (
+            f"npu-tui: {place}: 1 dump of MemScope, each opened by itself; give one: {path}\n"
+        )
+
+
 def test_a_dump_of_endless_allocators_has_some(tmp_path: Path):
     report, devices = reported(dumped(tmp_path, [row(n, "MALLOC", n, 1, kind=f"A{n}") for n in range(1, 401)]))
     assert (len(devices), [skipped.count for skipped in report.health.skipped]) == (256, [144])
