@@ -25,7 +25,7 @@ _OWN: dict[str, Column] = {
         *(Column(name, "whole", "", "id") for name in ("base_rank", "pp_stage")),
         *(Column(name, "whole", "", "count") for name in ("base_ranks", "new_ranks")),
         *(Column(name, "real", "GB/s", "speed") for name in ("base_gb_s", "new_gb_s")),
-        Column("role", "label", "", "name"),
+        Column("role", "label", "", "word"),
         Column("part", "label", "", "word", "compare.part"),
         Column("verdict", "label", "", "word", "compare.computing"),
         Column("alone", "flag", "", "word"),

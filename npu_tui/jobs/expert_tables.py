@@ -25,7 +25,7 @@ _OWN: dict[str, Column] = {
         ),
         *(Column(name, "real", "", "mean_count") for name in ("uneven", "tokens")),
         Column("fused", "flag", "", "word"),
-        Column("role", "label", "", "name"),
+        Column("role", "label", "", "word"),
     )
 }
 

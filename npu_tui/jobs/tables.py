@@ -48,7 +48,7 @@ _OWN: dict[str, Column] = {
             )
         ),
         *(Column(name, "label", "", "word") for name in ("in_step", "reasons", "interval")),
-        Column("role", "label", "", "name"),
+        Column("role", "label", "", "word"),
         *(Column(name, "whole", "", "count") for name in ("rank_count", "edges", "gain_count")),
         *(Column(name, "whole", "", "id") for name in ("src", "dst", "boot_epoch_ns", "slowest", "ordinal")),
         *(Column(name, "real", "", "speed") for name in ("gb_s", "expected_gb_s")),

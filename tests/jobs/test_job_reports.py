@@ -48,6 +48,7 @@ def test_the_page_of_a_job_has_verdict_heat_map_and_the_dearest_collective():
     assert tags.rows > 16
     assert '<p class="verdict">rank 5 is slow: at its peers' in page
     assert "15 similar" in page
+    assert ">role<" not in page, "a job without roles has no column for them"
     assert 'class="excess"' in page
     assert "http" not in page.replace("http-equiv", "")
 
