@@ -123,6 +123,8 @@ def timeline(service: Service) -> Timeline:
     kept = np.flatnonzero((step_of[members.batch] >= 0) & (members.rid >= 0))
     step, rid = step_of[members.batch[kept]], members.rid[kept].astype(np.int64)
     order = np.lexsort((steps.opened[step], rid))
+    # A batch may name a request twice, as for several answers: it takes part in the step once.
+    order = order[np.append(True, (np.diff(rid[order]) != 0) | (np.diff(step[order]) != 0))[: len(order)]]
     rid, step, prompt = rid[order], step[order], is_prompt(service)[kept][order]
     tokens = tokens_of(service)[kept][order]
     begin, stop = np.searchsorted(rid, np.arange(count)), np.searchsorted(rid, np.arange(count), "right")

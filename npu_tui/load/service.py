@@ -248,6 +248,8 @@ class _Codes(Struct):
                 columns[name] = _numbers(frame[name])
             else:
                 columns[name] = _coded(frame[name], self.texts)
+        if "start" in columns and "end" in columns:  # what ends before its start has an unknown end
+            columns["end"] = np.where(columns["end"] < columns["start"], UNKNOWN, columns["end"])
         if "duration" in frame.columns:
             lasting = _numbers(frame["duration"])
             lasting[lasting < 0] = UNKNOWN

@@ -87,6 +87,14 @@ def test_batches(tmp_path: Path) -> None:
     assert members.tokens.tolist() == [100, UNKNOWN, UNKNOWN]
 
 
+def test_an_end_before_its_start_is_unknown(tmp_path: Path) -> None:
+    """Unless the length says when it was."""
+    text = NEW["batch.csv"].replace("1763600000011.0", "1763600000009.0").replace("1763600000630.0", "1763600000600.0")
+    ends = {"batch.csv": text.replace(":20:630000,10.0", ":20:630000,")}
+    batches = read_service(folder_of(tmp_path / "out", ends)).batches
+    assert batches.end.tolist() == [1_763_600_000_011_000_000, 1_763_600_000_530_000_000, UNKNOWN]
+
+
 def test_versions(tmp_path: Path) -> None:
     """Old names, dates alone, capitals, and no ``dp_rank``: the dates are those of UTC+8, which is said."""
     old = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -74,6 +75,17 @@ def test_a_request_that_only_a_range_names(tmp_path: Path) -> None:
     assert found.first.tolist()[5] == -1
     plain = timeline(read_service(tmp_path / "out")).latencies
     assert (found.ttft[:5] == plain.ttft).all()
+
+
+def test_a_request_that_a_batch_names_twice_is_in_it_once(tmp_path: Path) -> None:
+    write_service(tmp_path / "out", "healthy", 1, 5)
+    plain = timeline(read_service(tmp_path / "out")).latencies
+    text = (tmp_path / "out" / "batch.csv").read_text()
+    (tmp_path / "out" / "batch.csv").write_text(re.sub(r"(\{'rid': [^}]*\})\]", r"\1, \1]", text))
+    found = timeline(read_service(tmp_path / "out")).latencies
+    assert (found.turns == plain.turns).all()
+    assert (found.tpot_parts >= 0).all()
+    assert (found.tpot_parts.sum(axis=1) == plain.tpot_parts.sum(axis=1)).all()
 
 
 def test_columns_of_old_versions_say_the_same(tmp_path: Path) -> None:
