@@ -49,4 +49,4 @@ def test_an_unlike_load_fails_a_gate(tmp_path: Path, capsys: pytest.CaptureFixtu
     code, found = compared(capsys, tmp_path / "healthy", tmp_path / "idle", "--fail-on", "slower")
     assert code == 1
     assert found["unlike"] == ["rate"]
-    assert found["verdict"][0].startswith("The load is not alike (requests a second differ")
+    assert found["verdict"][0].startswith("The loads differ (requests a second by more than 10%)")

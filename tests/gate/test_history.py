@@ -48,7 +48,7 @@ def test_longer_than_tolerance_and_noise_fails() -> None:
         1030.0,
         pytest.approx(0.03),
     )
-    assert "10 runs from c0" in notes[0]
+    assert "10 runs since c0" in notes[0]
 
 
 def test_noise_widens_what_is_allowed() -> None:
@@ -154,7 +154,7 @@ def test_check_against_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     for number in range(3):
         put(tmp_path / "log", replace(run, id=f"{number}", when=f"2026-01-0{number + 1}T00:00:00Z"), f"{number}")
     assert check("--against", "log:last-10", *folder) == 1
-    assert "3 runs like this one" in capsys.readouterr().out
+    assert "3 runs comparable with this one" in capsys.readouterr().out
     put(tmp_path / "log", replace(run, id="3", when="2026-01-04T00:00:00Z"), "3")
     assert check("--against", "log:last-10", "--max-free", "90%", *folder) == 0
     capsys.readouterr()

@@ -96,7 +96,7 @@ def test_a_clock_that_is_off_shows_in_threads_that_do_not_run(tmp_path: Path) ->
     moved = json.loads(info)
     moved["clockMonotonicRaw"] = str(int(moved["clockMonotonicRaw"]) + 3_000_000)
     said = _said(_written(tmp_path, clock=json.dumps(moved).encode()))
-    assert "its clock or its numbers of threads do not fit" in said
+    assert "its clock or thread numbers do not fit" in said
 
 
 def test_both_spellings_say_the_same(tmp_path: Path) -> None:

@@ -127,4 +127,4 @@ def test_a_wait_without_known_blocks_has_no_reason(tmp_path: Path) -> None:
     (tmp_path / "kvcache.csv").unlink()
     verdict = judge(timeline(read_service(tmp_path)))
     assert verdict.findings == []
-    assert "why is not known" in words(verdict_of(verdict)[0])
+    assert "the reason is unknown" in words(verdict_of(verdict)[0])
