@@ -183,7 +183,7 @@ def test_cells_that_are_no_tokens_are_unknown_and_a_heading_is_none(tmp_path: Pa
     (tmp_path / "decode_1.csv").write_text("1,1\n1,1\n1,1\n1,1\n")
     report = _report(tmp_path)
     assert [row.tokens for row in report.ranks] == [44, 8]
-    assert any("4 cells are no number of tokens" in line for line in report.not_checked)
+    assert any("4 cells are not token counts" in line for line in report.not_checked)
 
 
 def test_of_several_collections_the_last_counts(tmp_path: Path):
