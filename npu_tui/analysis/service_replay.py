@@ -192,6 +192,8 @@ def model_of(found: Timeline, slower: Slower | None) -> ServiceModel | None:
     rids = np.flatnonzero((lat.first >= 0) & (lat.prompt > 0))
     if not len(rids) or len(found.pair_rid) > LIMIT or len(steps) < _FEWEST:
         return None
+    if any(not steps.size[steps.of(number)].any() for number in range(len(found.engines))):
+        return None  # an engine that nobody asks tells nothing
     work = work_of(found)
     engines = []
     costs: dict[bool, Cost] = {}

@@ -22,6 +22,7 @@ from service_writer import Folder
 from services import ALL, NEAR, Trouble, outcome
 
 from npu_tui.analysis.service_latency import timeline
+from npu_tui.analysis.service_replay import model_of
 from npu_tui.load.service import read_service
 from npu_tui.rules.service_verdict import judge, verdict_of
 from npu_tui.strings import words
@@ -75,6 +76,23 @@ def test_a_request_that_only_a_range_names(tmp_path: Path) -> None:
     assert found.first.tolist()[5] == -1
     plain = timeline(read_service(tmp_path / "out")).latencies
     assert (found.ttft[:5] == plain.ttft).all()
+
+
+def test_an_engine_that_only_makes_dummy_steps(tmp_path: Path) -> None:
+    """Nothing is known of what it would do: there is a verdict without a replay."""
+    write_service(tmp_path / "out", "kv", 1, 10)
+    rows = list(csv.DictReader((tmp_path / "out" / "batch.csv").open()))
+    idle = [
+        row | {"res_list": "[]", "batch_type": "Dummy", "prof_id": "other", "dp_rank": "1", "batch_size": "0"}
+        for row in rows
+    ]
+    with (tmp_path / "out" / "batch.csv").open("w") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows + idle)
+    found = timeline(read_service(tmp_path / "out"))
+    assert len(found.engines) == 2
+    assert model_of(found, None) is None
 
 
 def test_a_request_that_a_batch_names_twice_is_in_it_once(tmp_path: Path) -> None:
