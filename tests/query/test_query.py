@@ -19,14 +19,18 @@ HEALTHY = FIXTURES / "healthy"
 BOUND = FIXTURES / "dispatch_bound"
 
 
+OF_SERVICES = ("requests", "tail")
+"""Examples on tables that only an inference service has."""
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_run_on_every_bundled_profile(bundled: Sample, name: str) -> None:
     frame = query(tables_at(bundled.path), EXAMPLES[name])
     assert len(frame.columns) >= 4
-    assert len(frame) or name in ("late", "requests", "tail")
+    assert len(frame) or name in ("late", *OF_SERVICES)
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in OF_SERVICES])
 def test_examples_run_on_real_profiles(real: Sample, name: str) -> None:
     assert len(query(tables_at(real.path), EXAMPLES[name])) or (real.name, name) in [
         ("single_card", "late"), ("level0/rank0", "late"), ("level0/rank1", "late"), ("level0/rank0", "calls"),
