@@ -8,7 +8,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from measured import part_of
+from measured import part_of, profile_of
 from written import text_report
 
 from npu_tui.load.find import find_source, sources_below
@@ -17,6 +17,9 @@ from npu_tui.output.report import report
 from npu_tui.output.report_tables import profile_again
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.service_tables import SERVICE_TABLES
+from npu_tui.query.examples import EXAMPLES
+from npu_tui.query.frames import tables_of
+from npu_tui.query.query import query
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.service import EXECUTE, SERVED
@@ -182,3 +185,9 @@ def test_events_beside_another_trace_are_no_service(tmp_path: Path) -> None:
     assert find_source(tmp_path).kind == "service"
     (tmp_path / "trace_view.json").write_text('[{"name":"a","ph":"X","ts":1,"dur":1,"pid":1,"tid":1}]')
     assert find_source(tmp_path).path.name == "trace_view.json"
+
+
+@pytest.mark.parametrize("name", ["requests", "tail"])
+def test_examples_of_services_have_rows(trace: Trace, name: str) -> None:
+    """No NPU profile has rows for them."""
+    assert len(query(tables_of(profile_of(trace)), EXAMPLES[name]))
