@@ -14,6 +14,7 @@ from npu_tui.analysis.overlap import slow_stage
 from npu_tui.analysis.steps import FEWEST_STEPS, step_spread
 from npu_tui.output.experts_report import ExpertsReport, experts_at
 from npu_tui.output.report_schema import (
+    ALONE,
     BorrowedPart,
     DispatchPart,
     HealthPart,
@@ -192,9 +193,9 @@ def not_checked(profile: Profile, report: Report) -> list[NotChecked]:
         "source.profiler_level": source.profiler_level is None,
     }
     words = {"overlap.before": {"count": len(before), "all": every}}
-    # What a service has no profile of the NPU for is one line.
-    on_service = source.kind == "service" and not parts
-    missing = ["service"] if on_service else [id for id, holds in applies.items() if holds]
+    # A service, or a recording of the scheduler, without a profile of the NPU beside it misses one thing: that.
+    is_alone = source.kind in ALONE and not parts
+    missing = [source.kind] if is_alone else [id for id, holds in applies.items() if holds]
     unrecorded = _NEVER_ON_GPU if on_gpu else ()
     reasons = {id: "not_checked.gpu" if id in unrecorded else f"not_checked.{id}" for id in missing}
     return [NotChecked(id=id, reason=say(reasons[id], **words.get(id, {}))) for id in missing]
@@ -245,8 +246,10 @@ def report(part: Profile) -> Report:
         not_checked=[],
         health=_health(profile),
     )
-    unapplied = [NotChecked(id=rule, reason=words(reason)) for rule, reason in part.findings.not_checked]
-    return structs.replace(measured, not_checked=not_checked(profile, measured) + unapplied)
+    missing = not_checked(profile, measured)
+    if not any(answer.id in ALONE for answer in missing):  # else no rule about an NPU has anything to check
+        missing += [NotChecked(id=rule, reason=words(reason)) for rule, reason in part.findings.not_checked]
+    return structs.replace(measured, not_checked=missing)
 
 
 def _selection(selection: Selection) -> SelectionPart | None:

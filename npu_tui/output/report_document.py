@@ -36,7 +36,7 @@ from npu_tui.output.report_tables import (
     data_tables,
     findings_table,
     gain_words,
-    is_lone_service,
+    is_alone,
     overlap_table,
     profile_again,
     ranges_table,
@@ -83,7 +83,7 @@ def report_document(report: Report, part: Profile | None = None) -> Document:
             blocks += experts_part(report.expert_files)
         elif table.id == "memory":
             blocks += _memory(report.memory)
-        elif table.id == "files" and not is_lone_service(report):
+        elif table.id == "files" and not is_alone(report):
             blocks += _missing(report.files)
     blocks += [Heading(say("table.again")), Items(tuple(profile_again(report)))]
     if report.not_checked:
@@ -169,19 +169,16 @@ def _about(report: Report) -> Iterator[str]:
         yield f"{_kind(source)}: {say('service.about', **counts, engines=len(report.service_engines))}"
         yield f"npu-tui {source.tool_version}"
         return
-    yield say(
-        "report.about",
-        kind=_kind(source),
-        size=size_text(source.bytes),
-        rank=or_unknown(source.rank),
-        device=or_unknown(source.device),
-        level=or_unknown(source.profiler_level),
-        steps=source.step_count,
-        slices=count_text(trace.slices),
-        lanes=count_text(trace.lanes),
-        links=count_text(trace.links),
-        span=time_text(trace.span_us),
-    )
+    size, lanes, slices = size_text(source.bytes), count_text(trace.lanes), count_text(trace.slices)
+    if is_alone(report):
+        span = time_text(trace.span_us)
+        yield say("report.about.alone", kind=_kind(source), size=size, slices=slices, lanes=lanes, span=span)
+    else:
+        yield say(
+            "report.about", kind=_kind(source), size=size, slices=slices, lanes=lanes,
+            rank=or_unknown(source.rank), device=or_unknown(source.device), level=or_unknown(source.profiler_level),
+            steps=source.step_count, links=count_text(trace.links), span=time_text(trace.span_us),
+        )  # fmt: skip
     if selection is not None:
         key = "report.selection" if selection.step is None else "report.selection.step"
         words = {

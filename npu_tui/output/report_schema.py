@@ -93,6 +93,10 @@ class SelectionPart(Struct, frozen=True, kw_only=True):
     step: int | None
 
 
+ALONE = ("service", "ftrace")
+"""Kinds of sources that may lie beside a profile of the NPU, or alone."""
+
+
 class SourcePart(Struct, frozen=True, kw_only=True):
     """What was read: ``path`` as the user gave it, ``bytes`` of its events unpacked.
 

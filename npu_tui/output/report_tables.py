@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.steps import FEWEST_STEPS
 from npu_tui.output.document import Cell, Table
 from npu_tui.output.rendered import finding_cells, made_table, name_cell, rendered
-from npu_tui.output.report_schema import CodeLineRow, ModuleRow, OverlapPart, RangeRow, Report, StepRow
+from npu_tui.output.report_schema import ALONE, CodeLineRow, ModuleRow, OverlapPart, RangeRow, Report, StepRow
 from npu_tui.output.values import count_text, ratio, share_text, time_text
 from npu_tui.profile.borrowed_tables import BORROWED_CODE
 from npu_tui.profile.collective_tables import COLLECTIVES
@@ -74,6 +74,7 @@ def shorter_steps(steps: Sequence[StepRow], hidden: int) -> str:
 
 _NEEDS = (
     ("again.service", ("service",)),
+    ("again.ftrace", ("ftrace",)),
     ("again.level", ("apis", "communication.planes", "communication.timing", "dispatch.drains.cause")),
     ("again.stack", ("dispatch.code_lines",)),
     ("again.steps", ("steps", "steps.window")),
@@ -82,9 +83,9 @@ _NEEDS = (
 """What to change for which missing answers."""
 
 
-def is_lone_service(report: Report) -> bool:
-    """Whether ``report`` is about an inference service without a profile of the NPU beside it."""
-    return any(missing.id == "service" for missing in report.not_checked)
+def is_alone(report: Report) -> bool:
+    """Whether ``report`` is about a source of the kinds ``ALONE`` without a profile of the NPU beside it."""
+    return any(missing.id in ALONE for missing in report.not_checked)
 
 
 def profile_again(report: Report) -> list[str]:
@@ -94,8 +95,9 @@ def profile_again(report: Report) -> list[str]:
     lines = [say(key) for key, ids in _NEEDS if missing.intersection(ids) and (key == "again.steps" or not on_gpu)]
     if 0 < report.source.step_count < FEWEST_STEPS:
         lines.append(say("again.few", steps=report.source.step_count))
-    overhead = [] if on_gpu or is_lone_service(report) else [say("again.overhead")]
-    return [*lines, *overhead, say("again.limits" if report.source.kind == "service" else "again.compare")]
+    overhead = [] if on_gpu or is_alone(report) else [say("again.overhead")]
+    ways = {"service": "again.limits", "ftrace": ""}.get(report.source.kind, "again.compare")
+    return [*lines, *overhead, *([say(ways)] if ways else [])]
 
 
 def verdict(report: Report) -> list[str]:

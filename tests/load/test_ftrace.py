@@ -8,12 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from measured import part_of
 
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import find_source
 from npu_tui.load.ftrace import load_ftrace
 from npu_tui.load.ftrace_beside import load_scheduling
 from npu_tui.load.load import load
+from npu_tui.output.report import report
+from npu_tui.output.report_tables import profile_again
+from npu_tui.strings import say
 from npu_tui.trace.scheduling import STATES, Scheduling, Spans
 
 START = 100_000_000_000
@@ -241,3 +245,11 @@ def test_states_of_a_thread_never_overlap(tmp_path: Path) -> None:
     for spans in owners:
         assert (spans.end > spans.start).all()
         assert (spans.start[1:] >= spans.end[:-1]).all()
+
+
+def test_a_recording_alone_misses_a_profile_and_nothing_else(tmp_path: Path) -> None:
+    """No rule about an NPU is listed as not checked, no setting of the profiler is advised."""
+    _read(tmp_path, _switch(0, 0, A, "S", B), _switch(10, 0, B, "R", A), _switch(30, 0, A, "S", IDLE))
+    found = report(part_of(load(tmp_path / "trace.txt")))
+    assert [missing.id for missing in found.not_checked] == ["ftrace"]
+    assert profile_again(found) == [say("again.ftrace")]
