@@ -322,7 +322,7 @@ def _queue(found: Timeline, rids: I64, engine: I64, low: I64, high: I64) -> None
         for reason in (TTFT.index("queue_blocks"), TTFT.index("queue_full")):
             held = np.flatnonzero(found.queued[part] == reason)
             shut = np.append(opened[1:], opened[-1:])
-            time = _within(opened[held], np.maximum(shut, opened)[held], until, b)
+            time = covered_within(opened[held], np.maximum(shut, opened)[held], until, b)
             time = np.clip(time, 0, rest)
             parts[who, reason] += time
             rest = rest - time
@@ -334,18 +334,10 @@ def _between(found: Timeline, rids: I64, engine: I64, low: I64, high: I64, place
     parts, steps = found.latencies.ttft_parts, found.steps
     for number in np.unique(engine).tolist():
         mine, part = engine == number, steps.of(number)
-        work = _within(steps.start[part], steps.end[part], low[mine], high[mine])
+        work = covered_within(steps.start[part], steps.end[part], low[mine], high[mine])
         work = np.clip(work, 0, high[mine] - low[mine])
         parts[rids[mine], place["other"]] += work
         parts[rids[mine], place["bubble"]] += high[mine] - low[mine] - work
-
-
-def _within(start: I64, end: I64, low: I64, high: I64) -> I64:
-    """How much of each ``[low, high)`` the intervals cover, exactly: ns since 1970 are too many for a float."""
-    if not len(start):
-        return np.zeros(len(low), np.int64)
-    since = start.min()
-    return covered_within(start - since, end - since, low - since, high - since)
 
 
 def _split_tpot(found: Timeline, token: I64, last: I64, seen: Bools, prompt: Bools) -> None:

@@ -23,6 +23,7 @@ _EXACT_SIZE = 120
 _VISIBLE = 2.87
 """Sum of the normal quantiles of 5 % (two sides) and 80 % power, with 2.5 % for unequal spreads."""
 MAD_TO_SIGMA = 1.4826
+"""From the median of absolute deviations to a standard deviation of normal values."""
 
 
 class Shift(Struct, frozen=True):

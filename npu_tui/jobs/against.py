@@ -12,7 +12,7 @@ from statistics import NormalDist
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.statistics import Judgement, Verdict, judge, paired_shift, shift
+from npu_tui.analysis.statistics import MAD_TO_SIGMA, Judgement, Verdict, judge, paired_shift, shift
 from npu_tui.jobs.columns import F64, I64, Bools
 from npu_tui.jobs.job import Job, members
 from npu_tui.jobs.losses import job_losses
@@ -25,7 +25,6 @@ from npu_tui.trace.once import once
 _FEWEST = 4
 """Steps of each side from which steps are samples; below, ranks are, of what they do by themselves."""
 _RANKS = 6
-_MAD_TO_SIGMA = 1.4826
 _SIGMAS, _ALONE = 3.0, 1.25
 """Spreads that a change must be, and how many times that to be one of the rank alone."""
 _FALSE = 0.01
@@ -432,7 +431,7 @@ def _noise(sides: tuple[F64, F64], usual: F64) -> tuple[F64 | None, F64]:
     if freedom < _FREEDOM or min(map(len, spreads)) == 0:
         return None, np.zeros(len(usual))
     together = np.abs(np.concatenate(spreads))
-    pooled = _MAD_TO_SIGMA * float(np.median(together[~np.isnan(together)]))
+    pooled = MAD_TO_SIGMA * float(np.median(together[~np.isnan(together)]))
     noise = np.sqrt(pooled**2 * sum(parts) + _RUNS**2)
     return noise, _sigmas(len(usual), 2 / math.sqrt(freedom)) * noise
 

@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.analysis.statistics import MAD_TO_SIGMA
 from npu_tui.jobs.columns import F64, I64, Grouped
 from npu_tui.jobs.model import LinkUse, RankProfile
 from npu_tui.jobs.peers import members
@@ -33,8 +34,6 @@ _LEAST = 4
 """Fewer links of one kind are too few for one to stand out."""
 _LEAST_USES = 2
 """Operations of one kind in which a link must be slow, where the links were used so often."""
-_SCALE = 1.4826
-"""From the median of absolute deviations to a standard deviation of normal values."""
 
 
 class Link(Struct, frozen=True):
@@ -98,7 +97,7 @@ def _of_kind(uses: list[LinkUse]) -> list[Link]:
     sizes = own_uses.medians(np.array([use.size_mb for use in uses]))
     times = np.bincount(pair)
     middle, sent, received, left = _polished(source, target, speeds, len(ranks))
-    deviation = max(_SCALE * float(np.median(np.abs(left))), 1e-3)
+    deviation = max(MAD_TO_SIGMA * float(np.median(np.abs(left))), 1e-3)
     score = left / deviation
     few = len(pairs) < _LEAST
     slow = (score < -_ODD) & (np.exp(left) < _SLOW) & (times >= _LEAST_USES if times.max() >= _LEAST_USES else True)

@@ -11,6 +11,7 @@ from typing import Literal, TypeVar
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.statistics import MAD_TO_SIGMA
 from npu_tui.jobs.clock import Clock
 from npu_tui.jobs.columns import I64
 from npu_tui.jobs.model import RankProfile, Stint, step_order
@@ -217,7 +218,7 @@ class Roles:
         usual = median(span.end - span.start for span in spans)
         least = (_LEAST if len(every) >= _FEW else _LEAST_OF_FEW) * usual
         if max(map(len, steps)) > 2:  # two ends are as far from their middle as each other
-            deviation = 1.4826 * float(np.median(every)) * (1 + _UNSURE / len(every))
+            deviation = MAD_TO_SIGMA * float(np.median(every)) * (1 + _UNSURE / len(every))
             least = max(least, _OUTLIER * deviation)
         for units, middle in zip(steps, middles, strict=True):
             own = last_of(self.by_role_step[role, units[0].step])

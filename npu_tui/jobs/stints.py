@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from npu_tui.jobs.model import RankProfile, Stint
 from npu_tui.load.find import Source
 from npu_tui.load.load import load
+from npu_tui.trace.intervals import union
 from npu_tui.trace.model import Trace
 
 FUNCTIONS = frozenset(
@@ -82,13 +83,8 @@ def stints_of(trace: Trace, role: str) -> tuple[Stint, ...]:
 
 def _united(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """``spans`` in order, those that overlap as one."""
-    united: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
-        if united and start <= united[-1][1]:
-            united[-1] = united[-1][0], max(united[-1][1], end)
-        else:
-            united.append((start, end))
-    return united
+    start, end = union(*np.array(spans, np.int64).T)
+    return list(zip(start.tolist(), end.tolist(), strict=True))
 
 
 def _stint(trace: Trace, role: str, step: str, span: tuple[int, int], known_by: str) -> Stint:

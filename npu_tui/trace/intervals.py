@@ -67,9 +67,13 @@ def covered_before(start: I64, end: I64, time: F64) -> npt.NDArray[np.float64]:
 
 
 def covered_within(start: I64, end: I64, low: I64, high: I64) -> I64:
-    """How much of each ``[low, high)`` the disjoint ascending ``[start, end)`` cover; (n,) ns."""
-    inside = covered_before(start, end, high.astype(np.float64)) - covered_before(start, end, low.astype(np.float64))
-    return inside.astype(np.int64)
+    """How much of each ``[low, high)`` the union of ``[start, end)`` covers, exact to the ns; (n,)."""
+    if not len(start):
+        return np.zeros(len(low), np.int64)
+    since = start.min()  # ns since 1970 are too many for a float
+    start, end = start - since, end - since
+    before_high, before_low = (covered_before(start, end, (time - since).astype(np.float64)) for time in (high, low))
+    return (before_high - before_low).astype(np.int64)
 
 
 def touches(start: I64 | F64, end: I64 | F64, low: F64, high: F64) -> Bools:

@@ -4,7 +4,16 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npu_tui.trace.intervals import clipped, covered, covered_before, difference, intersection, touches, union
+from npu_tui.trace.intervals import (
+    clipped,
+    covered,
+    covered_before,
+    covered_within,
+    difference,
+    intersection,
+    touches,
+    union,
+)
 
 pairs = st.lists(st.tuples(st.integers(-20, 40), st.integers(0, 15)), max_size=12)
 
@@ -82,3 +91,12 @@ def test_what_touches_shares_an_instant(intervals: list[tuple[int, int]], asked:
     lasting = [each for each in intervals if each[1]]
     shared = touches(*arrays(lasting), low.astype(np.float64), high.astype(np.float64))
     assert shared.tolist() == [bool(instants(*arrays(lasting)) & instants(*arrays([each]))) for each in asked]
+
+
+def test_cover_of_times_since_the_epoch_is_exact():
+    """A float has steps of 256 ns there."""
+    epoch = 1_764_000_000_000_000_000
+    start, end = np.array([epoch + 3, epoch + 101]), np.array([epoch + 50, epoch + 104])
+    low, high = np.array([epoch + 10, epoch, epoch + 60]), np.array([epoch + 103, epoch + 4, epoch + 70])
+    assert covered_within(start, end, low, high).tolist() == [42, 1, 0]
+    assert covered_within(start[:0], end[:0], low, high).tolist() == [0, 0, 0]
