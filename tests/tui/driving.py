@@ -170,7 +170,9 @@ class Driver:
         if not self.app.is_running:
             return False
         screen = self.app.screen
-        if screen._layout_required or screen._repaint_required or screen._dirty_widgets:
+        if screen._layout_required or screen._scroll_required or screen._repaint_required or screen._dirty_widgets:
+            return True
+        if screen._callbacks:  # what waits for the screen to be laid out, as the scrolling to a row of a table
             return True
         if isinstance(screen, MainScreen) and (self.timeline._pending or screen.finder.running):
             return True
