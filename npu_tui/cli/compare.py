@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from npu_tui.cli.options import add_look, add_opening, add_place, allowed_loss, lost_in, refuse_terminal, thresholds_of
 from npu_tui.cli.parser import Parser
-from npu_tui.cli.streams import DONE, FAILED, USAGE, add_format, format_of, hand_over, write
+from npu_tui.cli.streams import DONE, FAILED, USAGE, add_format, answer, format_of, hand_over, write
 from npu_tui.strings import say, words
 
 if TYPE_CHECKING:
@@ -84,9 +84,9 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
     found = compared(comparison, single=form != "text")
     found.findings = [finding for finding in found.findings if finding.id not in ignored]
     if form == "json":
-        import msgspec
+        from npu_tui.output.formats import json_report
 
-        hand_over(msgspec.json.encode(found) + b"\n", options.output)
+        hand_over(json_report(found), options.output)
     else:
         from npu_tui.compare.picture import Picture
         from npu_tui.compare.tables import PROFILE_FINDINGS
@@ -122,7 +122,6 @@ def _compare_services(parser: Parser, options: argparse.Namespace, form: str) ->
     """
     from npu_tui.cli.options import opened_profile
     from npu_tui.load.errors import InputError
-    from npu_tui.output.formats import json_report, written
     from npu_tui.output.service_compare import compared_services, compared_services_document
     from npu_tui.trace.message import message
 
@@ -139,9 +138,7 @@ def _compare_services(parser: Parser, options: argparse.Namespace, form: str) ->
         if side.judged is None:
             raise InputError(message("compare.service.mixed", path=str(side.path)))
     found = compared_services(sides[0], sides[1])
-    hand_over(
-        json_report(found) if form == "json" else written(compared_services_document(found), form), options.output
-    )
+    answer(found, lambda: compared_services_document(found), form, options.output)
     losses = [lost_in(side, allowed).get("slices") for side in sides] if failing else []
     for why in losses:
         if why is not None:
@@ -164,7 +161,6 @@ def _compare_jobs(parser: Parser, options: argparse.Namespace, form: str, failin
     from npu_tui.jobs.opening import is_kept, open_steps
     from npu_tui.load.errors import InputError
     from npu_tui.nearby import refuse_several
-    from npu_tui.output.formats import json_report, written
     from npu_tui.output.job_compare import RANKS_SHOWN, compared_jobs, compared_jobs_document
     from npu_tui.trace.message import message
 
@@ -184,8 +180,7 @@ def _compare_jobs(parser: Parser, options: argparse.Namespace, form: str, failin
     if not compared.is_comparable:
         raise InputError(message("against.no_steps", base=str(paths[0]), new=str(paths[1])))
     found = compared_jobs(compared, ignored)
-    content = json_report(found) if form == "json" else written(compared_jobs_document(found), form, RANKS_SHOWN)
-    hand_over(content, options.output)
+    answer(found, lambda: compared_jobs_document(found), form, options.output, RANKS_SHOWN)
     verdict = compared.step.verdict
     if verdict not in failing:
         return DONE
@@ -216,14 +211,7 @@ def _compare_snapshots(parser: Parser, options: argparse.Namespace, form: str) -
     if any(getattr(options, name) for name in of_steps):
         parser.error(say("compare.memory.options"))
     found = compared_memory(*map(load_snapshot, paths))
-    if form == "json":
-        from npu_tui.output.formats import json_report
-
-        hand_over(json_report(found), options.output)
-    else:
-        from npu_tui.output.formats import written
-
-        hand_over(written(compared_memory_document(found), form), options.output)
+    answer(found, lambda: compared_memory_document(found), form, options.output)
     return DONE
 
 

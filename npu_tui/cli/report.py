@@ -23,6 +23,7 @@ from npu_tui.cli.streams import (
     UNREADABLE,
     USAGE,
     add_format,
+    answer,
     format_of,
     hand_over,
     refuse,
@@ -33,6 +34,7 @@ from npu_tui.strings import say, words
 
 if TYPE_CHECKING:
     from npu_tui.jobs.job import Job
+    from npu_tui.output.document import Document
     from npu_tui.output.report_schema import Report
     from npu_tui.output.whatif import WhatIf
 
@@ -76,15 +78,14 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
     found = report(part)
     if options.fields is not None:
         hand_over(_chosen(parser, found, options.fields), options.output)
-    elif form == "json":
-        from npu_tui.output.formats import json_report
+        return DONE
 
-        hand_over(json_report(found), options.output)
-    else:
-        from npu_tui.output.formats import written
+    def document() -> Document:
         from npu_tui.output.report_document import report_document
 
-        hand_over(written(report_document(found, part if form == "html" else None), form), options.output)
+        return report_document(found, part if form == "html" else None)
+
+    answer(found, document, form, options.output)
     return DONE
 
 
@@ -114,15 +115,8 @@ def write_experts(path: Path, form: str = "text", output: str | None = None) -> 
     files = read_expert_files(expert_files_in(path))
     if not files.dumps and not files.placements:
         raise InputError(files.problems[0])
-    found = experts_report(path, files)
-    if form == "json":
-        import msgspec
-
-        hand_over(msgspec.json.encode(found) + b"\n", output)
-    else:
-        from npu_tui.output.formats import written
-
-        hand_over(written(experts_document(found), form), output)
+    report = experts_report(path, files)
+    answer(report, lambda: experts_document(report), form, output)
     return DONE
 
 
@@ -132,18 +126,11 @@ def write_snapshot(path: Path, form: str = "text", output: str | None = None) ->
     Raises ``InputError`` where it cannot be read, ``OSError`` of what is written.
     """
     from npu_tui.load.snapshot import load_snapshot
+    from npu_tui.output.memory_document import memory_document
     from npu_tui.output.memory_report import memory_report
 
-    found = memory_report(load_snapshot(path))
-    if form == "json":
-        from npu_tui.output.formats import json_report
-
-        hand_over(json_report(found), output)
-    else:
-        from npu_tui.output.formats import written
-        from npu_tui.output.memory_document import memory_document
-
-        hand_over(written(memory_document(found, form), form), output)
+    report = memory_report(load_snapshot(path))
+    answer(report, lambda: memory_document(report, form), form, output)
     return DONE
 
 
@@ -204,6 +191,7 @@ def write_job(
     """
     from npu_tui.jobs.opening import is_kept, open_job
     from npu_tui.nearby import refuse_several
+    from npu_tui.output.job_document import RANKS, job_document
     from npu_tui.output.job_report import job_report
 
     if not is_kept(path):
@@ -217,16 +205,8 @@ def write_job(
         return refuse(say("job.no_step", step=step, there=job.steps[:_LISTED]), USAGE)
     if group is not None or step is not None:
         job = job.narrowed(group, step)
-    found = job_report(job)
-    if form == "json":
-        import msgspec
-
-        hand_over(msgspec.json.encode(found) + b"\n", output)
-    else:
-        from npu_tui.output.formats import written
-        from npu_tui.output.job_document import RANKS, job_document
-
-        hand_over(written(job_document(found, job if form == "html" else None), form, RANKS), output)
+    report = job_report(job)
+    answer(report, lambda: job_document(report, job if form == "html" else None), form, output, RANKS)
     return DONE
 
 

@@ -45,12 +45,11 @@ def run_explain(parser: Parser, options: argparse.Namespace) -> int:
     thresholds = thresholds_of(options.config)
     kind, found = kind_of(wanted), meant(wanted)
     if form == "json":
-        import msgspec
-
         from npu_tui.output.explain import explained
+        from npu_tui.output.formats import json_report
 
         rows = explained([kind] if kind else found.kinds if wanted else None, [] if kind else found.words, thresholds)
-        hand_over(msgspec.json.format(msgspec.json.encode(rows)) + b"\n", options.output)
+        hand_over(json_report(rows), options.output)
         return DONE
     if not wanted:
         document = findings_document()
