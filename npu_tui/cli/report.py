@@ -226,7 +226,7 @@ def run_whatif(parser: Parser, options: argparse.Namespace) -> int:
     """
     refuse_terminal(parser, options.path)
     from npu_tui.analysis.what_if import UnknownChangeError
-    from npu_tui.output.pipeline_whatif import job_remedies, job_whatif
+    from npu_tui.output.job_whatif import job_remedies, job_whatif
     from npu_tui.output.text import ALL, text
     from npu_tui.output.whatif import NoReplayError, Remedies, remedies, remedies_document, whatif, whatif_document
 

@@ -334,7 +334,7 @@ _MOST_CHANGES = 100
 
 def whatif_tool(session: Session, call: Call, given: WhatIf) -> Answer:
     """What changes would gain."""
-    from npu_tui.output.pipeline_whatif import job_remedies, job_whatif
+    from npu_tui.output.job_whatif import job_remedies, job_whatif
     from npu_tui.output.whatif import remedies, remedies_document, whatif, whatif_document
 
     opened = session.opened(given.path, call)

@@ -24,7 +24,7 @@ from npu_tui.jobs.summary import read_summaries, write_summary
 from npu_tui.output.formats import written
 from npu_tui.output.job_document import job_document
 from npu_tui.output.job_report import job_report
-from npu_tui.output.pipeline_whatif import job_remedies, job_whatif
+from npu_tui.output.job_whatif import job_remedies, job_whatif
 
 _SLOW = "middle stage slow"
 
