@@ -304,15 +304,14 @@ class Busy(Struct, frozen=True, eq=False):
 class Passes(Struct, frozen=True, eq=False):
     """The passes of a rank by start, ns since 1970 by the clock of its device; (n,) each.
 
-    The last kernel of each was ``done`` before the end, which is when its message is sent. ``backward`` ones go the
-    other way; one that is ``tied`` received something before, or sent something after.
+    The last kernel of each was ``done`` before the end, which is when its message is sent; ``backward`` ones go the
+    other way.
     """
 
     start: I64
     end: I64
     done: I64
     backward: Bools
-    tied: Bools
 
 
 class RankFinding(Struct, frozen=True):

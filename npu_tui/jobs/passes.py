@@ -61,7 +61,7 @@ def passes_of(profile: Profile, calls: Calls, launched: I64 | None = None) -> Pa
             first = run_begins(stretch[some], marks[some])
             begin, last = some[first], np.append(some[first[1:] - 1], some[-1])
             back = marks[begin] == _BACKWARD
-            found.append(_between(start[begin], end[last], back, sent, come, np.sort(calls.start)))
+            found.append(_between(start[begin], end[last], back, come, np.sort(calls.start)))
             if 2 * back.sum() == len(back):
                 return found[-1]
     return found[0] if found else None
@@ -142,19 +142,18 @@ def _without_again(kinds: I64, sizes: I64) -> I64:
     return again
 
 
-def _between(start: I64, end: I64, backward: Bools, sent: I64, come: I64, called: I64) -> Passes:
+def _between(start: I64, end: I64, backward: Bools, come: I64, called: I64) -> Passes:
     """Passes from kernel to kernel, ``start`` to ``end`` (n,), up to the messages around them.
 
     A gap of the host before a message is part of the pass; one without any, of the forward pass before.
     """
     before, after = np.append(np.iinfo(np.int64).min, end[:-1]), np.append(start[1:], np.iinfo(np.int64).max)
-    at = np.searchsorted(come, start, "right") - 1
-    received = (at >= 0) & (come[at] > before) if len(come) else np.zeros(len(start), np.bool_)
-    begin = np.where(received, come[at], start) if len(come) else start
+    begin = start
+    if len(come):
+        at = np.searchsorted(come, start, "right") - 1
+        begin = np.where((at >= 0) & (come[at] > before), come[at], start)
     at = np.minimum(np.searchsorted(called, end), len(called) - 1)
     calls_next = (called[at] >= end) & (called[at] <= after)
     follows = ~calls_next & ~backward & np.append(backward[1:], False)
     until = np.where(calls_next, called[at], np.where(follows, after, end))
-    at = np.minimum(np.searchsorted(sent, end), len(sent) - 1)
-    sends = (sent[at] >= end) & (sent[at] <= after) if len(sent) else np.zeros(len(start), np.bool_)
-    return Passes(begin, until, end, backward, received | sends)
+    return Passes(begin, until, end, backward)

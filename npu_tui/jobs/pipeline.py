@@ -249,27 +249,23 @@ def _recorded(job: Staged, place: int, last: bool) -> _Recorded:
     """The passes of a rank; what a backward pass computes again of the forward one is part of it."""
     passes = job.ranks[place].passes
     assert passes is not None
-    start, end, back, tied = passes.start, passes.end, passes.backward, passes.tied
+    start, end, back = passes.start, passes.end, passes.backward
     tail = end - passes.done
     forward = int((~back).sum())
     if not last and forward == 2 * (len(back) - forward):
         again = ~back & np.append(back[1:], False) & (end == np.append(start[1:], -1))
         kept = ~again
         start = np.where(np.append(False, again[:-1]), np.append(0, start[:-1]), start)[kept]
-        end, back, tied, tail = end[kept], back[kept], tied[kept], tail[kept]
-        forward = int((~back).sum())
-    letters = np.where(back, "B", "F")
-    if len(back) > 2 * forward == 2 * int((back & tied).sum()):  # weights are neither waited for nor sent
-        letters[back & ~tied] = "W"
+        end, back, tail = end[kept], back[kept], tail[kept]
     common = _common(job, place, start)
-    return _Recorded("".join(letters.tolist()), common, _common(job, place, end), tail, start - common)
+    return _Recorded("".join(np.where(back, "B", "F").tolist()), common, _common(job, place, end), tail, start - common)
 
 
 def _runs(job: Staged, chain: Sequence[int], wires: _Wires) -> tuple[list[Run], Message | None]:
     """The steps of one pipeline, and why it cannot be divided into them, or into passes of micro batches."""
     stages = [_recorded(job, place, place == chain[-1]) for place in chain]
     ranks = tuple(job.ranks[place].rank for place in chain)
-    counts = [{letter: stage.letters.count(letter) for letter in "FBW"} for stage in stages]
+    counts = [{letter: stage.letters.count(letter) for letter in "FB"} for stage in stages]
     even = all(count["F"] == count["B"] == counts[0]["F"] for count in counts)
     if not even or not counts[0]["F"]:
         told = [
@@ -280,21 +276,12 @@ def _runs(job: Staged, chain: Sequence[int], wires: _Wires) -> tuple[list[Run], 
     wraps = None if len(chain) == 2 else (chain[-1], chain[0]) in wires.between
     error = max((job.clocks[place].error for place in chain if job.clocks[place].is_tied), default=0.0)
     runs: list[Run] = []
-    at, odd = [0] * len(stages), 0
+    at = odd = 0
     for size in _steps(stages[0].letters):
-        spans = []
-        for number, stage in enumerate(stages):
-            low = high = at[number]
-            passed = 0
-            while high < len(stage.letters) and (passed < 2 * size or stage.letters[high] == "W"):
-                passed += stage.letters[high] != "W"
-                high += 1
-            at[number] = high
-            spans.append((low, high))
-        letters = [stage.letters[low:high] for stage, (low, high) in zip(stages, spans, strict=True)]
+        low, at = at, at + 2 * size
+        letters = [stage.letters[low:at] for stage in stages]
         start, end, tail = (
-            np.concatenate([getattr(stage, name)[low:high] for stage, (low, high) in zip(stages, spans, strict=True)])
-            for name in ("start", "end", "tail")
+            np.concatenate([getattr(stage, name)[low:at] for stage in stages]) for name in ("start", "end", "tail")
         )
         slack = 2 * error + 0.05 * float((end - start).mean())
         plan = next((plan for plan in plan_of(letters, wraps) if _holds(plan, start, end, slack)), None)
@@ -302,7 +289,7 @@ def _runs(job: Staged, chain: Sequence[int], wires: _Wires) -> tuple[list[Run], 
             odd += 1
             continue
         moved, fetched = _moved(plan, start, end, chain, wires)
-        apart = np.array([stage.apart[low] for stage, (low, _) in zip(stages, spans, strict=True)], np.int64)
+        apart = np.array([stage.apart[low] for stage in stages], np.int64)
         step = _step_of(job, chain, start + apart[plan.stage], end + apart[plan.stage])
         runs.append(Run(ranks, step, plan, start, end, moved, fetched, tail, apart))
     if not odd:

@@ -89,7 +89,7 @@ def stage_as_others(stage: int) -> Change:
     """The passes of ``stage`` take as long as those of the other stages."""
 
     def change(case: Case) -> Case:
-        plan, time, kind = case.plan, case.time.copy(), _comparable(case.plan)
+        plan, time, kind = case.plan, case.time.copy(), case.plan.kind
         for one in np.unique(kind).tolist():
             mine, others = ((kind == one) & ((plan.stage == stage) == own) for own in (True, False))
             usual = case.time[:, others].sum(axis=1) / (plan.stages - 1)
@@ -121,8 +121,8 @@ def micro_batches(micro: int) -> Change:
     def change(case: Case) -> Case:
         plan, other = case.plan, planned(case.plan.schedule, case.plan.stages, micro, case.plan.chunks)
         assert other is not None
-        cell = (plan.kind + 4 * plan.stage).tolist()
-        at = [cell.index(one) for one in (other.kind + 4 * other.stage).tolist()]
+        cell = (plan.kind + 2 * plan.stage).tolist()
+        at = [cell.index(one) for one in (other.kind + 2 * other.stage).tolist()]
         time, moved = plan.means(case.time), _mean_transfers(plan, case.moved)
         beside = case.length - plan.length(time, moved)
         return Case(case.runs, other, time[:, at], moved[..., at], beside)
@@ -130,19 +130,13 @@ def micro_batches(micro: int) -> Change:
     return change
 
 
-def _comparable(plan: Plan) -> I64:
-    """What of the passes all stages do equally often, (n,): of zero bubbles only all together, as some merge."""
-    return plan.kind if plan.schedule != "zero_bubble" else np.zeros(len(plan.kind), np.int64)
-
-
 def evened(plan: Plan, time: F64) -> F64:
-    """``time`` as if all stages took as long for what is comparable; (cases, n)."""
+    """``time`` as if all stages took as long for the passes of a kind; (cases, n)."""
     evened: F64 = time.copy()
-    kind = _comparable(plan)
-    for one in np.unique(kind).tolist():
-        usual = time[:, kind == one].sum(axis=1) / plan.stages
+    for kind in np.unique(plan.kind).tolist():
+        usual = time[:, plan.kind == kind].sum(axis=1) / plan.stages
         for stage in range(plan.stages):
-            mine = (kind == one) & (plan.stage == stage)
+            mine = (plan.kind == kind) & (plan.stage == stage)
             evened[:, mine] *= (usual / np.maximum(time[:, mine].sum(axis=1), 1))[:, None]
     return evened
 

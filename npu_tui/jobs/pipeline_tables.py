@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from msgspec import Struct
 
 from npu_tui.jobs.pipeline import PARTS
 from npu_tui.jobs.pipeline_cases import Run, stage_as_others
-from npu_tui.jobs.schedules import KINDS
-from npu_tui.profile.table import Column, Record, Sheet, from_tuples, table, us
+from npu_tui.jobs.schedules import KINDS, Schedule
+from npu_tui.profile.table import Column, Sheet, from_tuples, table, us
 
 if TYPE_CHECKING:  # as in the other tables of a job
     from npu_tui.jobs.job import Job
@@ -63,7 +62,7 @@ PIPELINES = table(
     row="PipelineRow",
     about="A step of a pipeline; its parts from ``compute_us`` to ``rest_us`` add up to ``length_us``.",
     own=_OWN.values(),
-    types={"ranks": list[int], "schedule": Literal["1f1b", "gpipe", "interleaved", "zero_bubble"]},
+    types={"ranks": list[int], "schedule": Schedule},
 )
 
 
@@ -76,7 +75,7 @@ def stages(job: Job) -> Sheet:
         times: list[list[int]] = [[], []]
         for run in of_stage:
             for back in (False, True):
-                times[back] += run.time[(run.plan.stage == stage) & ((run.plan.kind > 0) == back)].tolist()
+                times[back] += run.time[(run.plan.stage == stage) & (run.plan.kind == back)].tolist()
         micro = sum(run.plan.micro for run in of_stage)
         rows.append(
             (
@@ -129,36 +128,5 @@ PASSES = table(
     row="PassRow",
     about="A pass of a micro batch; ``start_us`` counts from the first one of its step, ``start_ns`` is by its device.",
     own=_OWN.values(),
-    types={"kind": Literal["forward", "backward", "weights"]},
+    types={"kind": Literal["forward", "backward"]},
 )
-
-
-class Bar(Struct, frozen=True):
-    """What a stage did from ``start`` to ``end`` us of a step: a pass of micro batch ``number``, or a transfer (-1)."""
-
-    start: float
-    end: float
-    fill: Literal["forward", "backward", "weights", "transfer"]
-    number: int
-
-
-def bars_of(rows: Sequence[Record]) -> list[list[Bar]]:
-    """The bars of each stage by rows of ``PASSES`` of one step; between them lies the bubble."""
-    stages: list[list[Bar]] = [[] for _ in range(max((row.stage for row in rows), default=-1) + 1)]
-    for row in rows:
-        start, end = row.start_us, row.start_us + row.duration_us
-        if row.transfer_us:
-            stages[row.stage].append(Bar(start - row.transfer_us, start, "transfer", -1))
-        stages[row.stage].append(Bar(start, end, row.kind, row.micro_batch))
-    return stages
-
-
-def cells_of(bars: Sequence[Bar], low: float, high: float, width: int) -> list[Bar | None]:
-    """What fills each of ``width`` cells from ``low`` to ``high`` us, None for a bubble; a pass has at least one."""
-    cells: list[Bar | None] = [None] * width
-    scale = width / max(high - low, 1e-9)
-    for bar in sorted(bars, key=lambda bar: bar.number >= 0):  # a pass stands on a transfer
-        first, last = round((bar.start - low) * scale), round((bar.end - low) * scale)
-        for at in range(max(first, 0), min(max(last, first + (bar.number >= 0)), width)):
-            cells[at] = bar
-    return cells

@@ -12,12 +12,9 @@ from msgspec import Struct
 from npu_tui.jobs.columns import F64, I64, Bools
 
 Numbers = I64 | F64 | Bools
-Schedule = Literal["1f1b", "gpipe", "interleaved", "zero_bubble"]
-FORWARD, BACKWARD, WEIGHTS, BOTH = range(4)
-"""Kinds of passes: ``WEIGHTS`` are gradients of weights that a zero bubble schedule computes later; on the first stage,
-which sends none of them on, they stand right behind the gradients of activations, and the pass is of ``BOTH``."""
-
-KINDS = ("forward", "backward", "weights", "backward")
+Schedule = Literal["1f1b", "gpipe", "interleaved"]
+FORWARD, BACKWARD = range(2)
+KINDS = ("forward", "backward")
 
 _Pass = tuple[int, int, int]
 """Kind, chunk of layers, micro batch."""
@@ -58,9 +55,14 @@ class Plan(Struct, frozen=True, eq=False):
             ends[:, at] = begin + time[:, at]
         return np.asarray(ends.max(axis=1))
 
+    @property
+    def letters(self) -> list[str]:
+        """The passes of each stage in their order, F or B."""
+        return ["".join("FB"[kind] for kind in self.kind[self.stage == stage].tolist()) for stage in range(self.stages)]
+
     def means(self, values: Numbers) -> F64:
         """The mean of each kind of pass on each stage, in the place of each pass; (…, n)."""
-        cell = self.kind + 4 * self.stage
+        cell = self.kind + 2 * self.stage
         means = np.zeros(values.shape)
         for one in np.unique(cell).tolist():
             means[..., cell == one] = values[..., cell == one].mean(axis=-1, keepdims=True)
@@ -72,64 +74,35 @@ _MOST = 4_096
 
 
 def plan_of(kinds: Sequence[str], wraps: bool | None) -> Iterator[Plan]:
-    """The plans that ``kinds`` may be, the one with most conditions first: of each stage a letter a pass, F, B or W.
+    """The plans that ``kinds`` may be, the one with most conditions first: of each stage a letter a pass, F or B.
 
     With ``wraps`` the last stage sends to the first one, without it does not; None: nothing tells.
     """
     stages, count = len(kinds), kinds[0].count("F")
-    if count > _MOST:
-        return
-    if any("W" in stage for stage in kinds):
-        if (plan := _zero_bubble(tuple(kinds))) is not None:
-            yield plan
-        return
-    names: list[tuple[Schedule, int]] = [
-        ("interleaved", chunks) for chunks in range(2, count + 1) if wraps is not False
-    ]
-    names += [("1f1b", 1), ("gpipe", 1)] if not wraps else []
-    for schedule, chunks in names:
+    names: list[tuple[Schedule, int]] = []
+    if wraps is not False:
+        names += [("interleaved", chunks) for chunks in range(2, count + 1)]
+    if not wraps:
+        names += [("1f1b", 1), ("gpipe", 1)]
+    for schedule, chunks in names if count <= _MOST else ():
         if count % chunks == 0 and (chunks == 1 or count // chunks % stages == 0):
             plan = planned(schedule, stages, count // chunks, chunks)
-            if plan is not None and _letters(plan) == list(kinds):
+            if plan is not None and plan.letters == list(kinds):
                 yield plan
-
-
-def _letters(plan: Plan) -> list[str]:
-    return ["".join("FBWB"[kind] for kind in plan.kind[plan.stage == stage].tolist()) for stage in range(plan.stages)]
-
-
-@lru_cache(maxsize=256)
-def _zero_bubble(kinds: tuple[str, ...]) -> Plan | None:
-    """The recorded order, in which every micro batch has its turn."""
-    orders = []
-    for stage, letters in enumerate(kinds):
-        counts = dict.fromkeys("FBW", 0)
-        passes: list[_Pass] = []
-        for letter in letters:
-            kind = BOTH if letter == "B" and not stage and "W" not in letters else "FBW".index(letter)
-            passes.append((kind, 0, counts[letter]))
-            counts[letter] += 1
-        orders.append(passes)
-    return _plan("zero_bubble", orders, kinds[0].count("F"), 1)
 
 
 @lru_cache(maxsize=256)
 def planned(schedule: Schedule, stages: int, micro: int, chunks: int) -> Plan | None:
     """The plan of a schedule; None where none is known for these numbers."""
-    if schedule == "zero_bubble" or (schedule == "interleaved" and micro % stages):
+    if schedule == "interleaved" and micro % stages:
         return None
     count = micro * chunks
-    ahead = [
-        min(
-            count,
-            {"gpipe": count, "1f1b": stages - stage - 1}.get(schedule, _interleaved(stages, stage, micro, chunks)),
-        )
-        for stage in range(stages)
-    ]
     forward = [(FORWARD, *_place(turn, stages, chunks)) for turn in range(count)]
     backward = [(BACKWARD, chunks - 1 - chunk, number) for _, chunk, number in forward]
     orders = []
-    for first in ahead:
+    for stage in range(stages):
+        ahead = {"gpipe": count, "1f1b": stages - stage - 1}
+        first = min(ahead.get(schedule, _interleaved(stages, stage, micro, chunks)), count)
         turns = [each for pair in zip(forward[first:], backward, strict=False) for each in pair]
         orders.append([*forward[:first], *turns, *backward[count - first :]])
     return _plan(schedule, orders, micro, chunks)
@@ -151,16 +124,13 @@ def _plan(schedule: Schedule, orders: Sequence[Sequence[_Pass]], micro: int, chu
     """The plan of the passes of each stage; None where they wait for each other."""
     stages, last = len(orders), len(orders) * chunks - 1
     rows = [(stage, *one) for stage, passes in enumerate(orders) for one in passes]
-    at = {(min(kind, BACKWARD) if kind != WEIGHTS else kind, chunk * stages + stage, number): place
-          for place, (stage, kind, chunk, number) in enumerate(rows)}  # fmt: skip
+    at = {(kind, chunk * stages + stage, number): place for place, (stage, kind, chunk, number) in enumerate(rows)}
     before = [place - 1 if place and rows[place - 1][0] == row[0] else -1 for place, row in enumerate(rows)]
     needs = []
     for stage, kind, chunk, number in rows:
         virtual = chunk * stages + stage
-        if kind in (FORWARD, WEIGHTS):
-            wanted = (kind, virtual - 1 if kind == FORWARD else -1, number)
-        else:
-            wanted = (BACKWARD, virtual + 1, number) if virtual < last else (FORWARD, virtual, number)
+        turns = kind == BACKWARD and virtual == last
+        wanted = (FORWARD, virtual, number) if turns else (kind, virtual + (1 if kind == BACKWARD else -1), number)
         needs.append(at.get(wanted, -1))
     order: list[int] = []
     placed, ahead = {-1}, True

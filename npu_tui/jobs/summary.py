@@ -41,7 +41,7 @@ from npu_tui.load.errors import InputError, walled
 from npu_tui.strings import words
 from npu_tui.trace.message import Message, message
 
-FORMAT = 4
+FORMAT = 5
 """Raised whenever a row means something else."""
 
 _INTS = pl.List(pl.Int64)
@@ -66,7 +66,7 @@ SCHEMA: dict[str, Any] = {
     "call_name": pl.List(pl.String), "call_kind": _INTS, "call_ordinal": _INTS, "call_start": _INTS, "call_end": _INTS,
     "call_pair": _INTS, "busy_start": _INTS, "busy_end": _INTS,
     "kernels": _INTS, "computing": _INTS, "lost": _INTS, "begun": pl.Int64, "pass_start": _INTS, "pass_end": _INTS,
-    "pass_done": _INTS, "pass_backward": _INTS, "pass_tied": _INTS,
+    "pass_done": _INTS, "pass_backward": _INTS,
     "notifies": pl.List(_NOTIFY), "seen": pl.List(_SEEN), "steps": pl.List(_STEP), "links": pl.List(_LINK),
     "lines": pl.List(pl.Struct({"file": pl.String, "line": pl.Int64, "lost": pl.Int64})),
     "told": pl.List(pl.Struct({"id": pl.String, "gain": pl.Int64})),
@@ -78,7 +78,7 @@ be read (then all else is empty), ``told`` are the findings of the rank alone.""
 _CALLS = ("call_name", "call_kind", "call_ordinal", "call_start", "call_end", "call_pair")
 _BUSY = ("busy_start", "busy_end")
 _WORK = ("kernels", "computing", "lost")
-_PASSES = ("pass_start", "pass_end", "pass_done", "pass_backward", "pass_tied")
+_PASSES = ("pass_start", "pass_end", "pass_done", "pass_backward")
 _ALIKE = (_CALLS, _BUSY, _WORK, _PASSES)
 """Columns of lists that are as long as each other."""
 _PLAIN = ("rank", "kind", "boot", "counter", "host_name", "level", "begun", "role", "in_step", "process", "device")
@@ -326,7 +326,7 @@ def _profile(row: dict[str, Any], groups: dict[tuple[Any, ...], tuple[int, ...]]
         busy=None if row["busy_start"] is None else Busy(*(row[name] for name in _BUSY)),
         passes=None
         if row["pass_start"] is None or not len(row["pass_start"])
-        else Passes(*(row[name] for name in _PASSES[:3]), *(row[name] != 0 for name in _PASSES[3:])),
+        else Passes(row["pass_start"], row["pass_end"], row["pass_done"], row["pass_backward"] != 0),
         **{name: row[name] for name in (*_PLAIN, "notifies", "seen")},
     )  # fmt: skip
 

@@ -11,12 +11,13 @@ from msgspec.structs import replace
 from npu_tui.jobs import tables
 from npu_tui.jobs.expert_tables import EXPERT_LAYERS, EXPERT_RANKS
 from npu_tui.jobs.job import Job
+from npu_tui.jobs.pipeline import PARTS
+from npu_tui.jobs.pipeline_tables import PIPELINES, STAGES
 from npu_tui.jobs.role_tables import ROLE_STEPS, ROLES
 from npu_tui.load.roles import replica_of
 from npu_tui.output.document import Block, Cell, Code, Document, Finding, Findings, Heading, Items, Paragraph, Table
 from npu_tui.output.experts_report import experts_part
 from npu_tui.output.job_report import ClockRow, JobReport, RankRow
-from npu_tui.output.pipeline_document import pipeline_blocks
 from npu_tui.output.rendered import rendered, time_cell
 from npu_tui.output.values import severity_word
 from npu_tui.profile.table import Record
@@ -26,6 +27,8 @@ from npu_tui.trace.text import share_text
 RANKS = 16
 """Rows of a table that a terminal or an issue gets: all ranks of two hosts."""
 _MOST_LINKS = 8
+_TOLD = 1e-3
+"""Share of a step from which a part of it is told."""
 
 
 def job_document(report: JobReport, job: Job | None = None) -> Document:
@@ -41,8 +44,9 @@ def job_document(report: JobReport, job: Job | None = None) -> Document:
         first = next((row for row in report.findings[:1] if row.severity != "info"), None)
         known = {profile.rank for profile in job.ranks}
         blocks += job_pictures(job, "own" if first is None else telling_metric(first.id, first.ranks, known))
-    blocks += pipeline_blocks(report, job is not None)
-    found = (*_roles(report), _ranks(report), *_experts(report), _collectives(report))
+    if report.pipelines:
+        blocks += [Heading(say("pipeline.title")), Paragraph((_pipelines_told(report),))]
+    found = (*_pipelines(report), *_roles(report), _ranks(report), *_experts(report), _collectives(report))
     blocks += [table for table in found if table.rows]
     blocks += experts_part(report.expert_files)
     if report.links:
@@ -78,6 +82,30 @@ def _finding(report: JobReport, number: int, row: Record) -> Finding:
     notes = (say("job.why", why=" · ".join(why)),) if why else ()
     head = f"{severity_word(row.severity).upper()} · {row.title}"
     return Finding(number, row.id, row.severity, head, "", row.detail, notes=notes)
+
+
+def _pipelines_told(report: JobReport) -> str:
+    """How the mean step of the pipelines is made up, in one sentence."""
+    count, first = len(report.pipelines), report.pipelines[0]
+    mean = {name: 1e3 * sum(getattr(row, f"{name}_us") for row in report.pipelines) / count
+            for name in (*PARTS, "length", "bubble")}  # fmt: skip
+    parts = [
+        say("pipeline.part", part=say(f"column.{name}"), time=mean[name])
+        for name in PARTS[1:]
+        if abs(mean[name]) >= _TOLD * mean["length"]
+    ]
+    return say(
+        "pipeline.told", schedule=say(f"pipeline.schedule.{first.schedule}"), stages=first.stages,
+        micro=first.micro_batches, length=mean["length"], bubble=mean["bubble"], share=mean["bubble"] / mean["length"],
+        parts=parts,
+    )  # fmt: skip
+
+
+def _pipelines(report: JobReport) -> Iterator[Table]:
+    """The stages, and each step of each pipeline; of many the longest."""
+    yield rendered(STAGES, report.stages, ranks=lambda row: Cell(" ".join(map(str, row.ranks))))
+    table = rendered(PIPELINES, report.pipelines, pipeline=lambda row: Cell("-".join(map(str, row.ranks))))
+    yield replace(table, weights=tuple(row.length_us for row in report.pipelines))
 
 
 def _roles(report: JobReport) -> Iterator[Table]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import cycle
 
 import numpy as np
 
 from npu_tui.jobs.heat import SHADES, HeatRow, HeatSource, Metric, heat_rows
 from npu_tui.jobs.job import Job
+from npu_tui.jobs.pipeline_cases import Run
 from npu_tui.jobs.roles import Roles, RoleSpan
+from npu_tui.jobs.schedules import KINDS
 from npu_tui.jobs.timelines import Bar, Waterfall, waterfall
-from npu_tui.output.document import Block, Box, Paragraph, Picture, Shape, Tip
+from npu_tui.output.document import Block, Box, Paint, Paragraph, Picture, Shape, Tip
 from npu_tui.output.svg import CELL_HEIGHT, CELL_WIDTH, row_shapes
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
@@ -21,8 +23,8 @@ from npu_tui.view import palette
 _MOST_ROWS = 64
 _MOST_COLUMNS = 60
 _MOST_BARS = 16
-_INKS = tuple(map(palette.bar, (OpClass.CUBE, OpClass.COMMUNICATION, OpClass.VECTOR, OpClass.OTHER)))
-"""The inks of roles, one after the other."""
+_INKS = tuple(map(palette.bar, (OpClass.CUBE, OpClass.VECTOR, OpClass.COMMUNICATION, OpClass.OTHER)))
+"""The inks of roles, one after the other; the first three are those of forward and backward passes and transfers."""
 _BAR = 900
 """Pixels of the longest bar."""
 
@@ -30,31 +32,66 @@ _BAR = 900
 def job_pictures(job: Job, metric: Metric) -> Iterator[Block]:
     """The heat map of ``job`` in one ``metric``, and the collective that was waited for the longest."""
     if job.roles is not None:
-        yield from _lanes(job.roles)
+        yield _lanes(job.roles)
     for part in job.parts:
+        yield from map(_passes, part.pipelines.longest)
         yield from _heat(part, metric)
         yield from _collective(part)
 
 
-def _lanes(roles: Roles) -> Iterator[Block]:
+def _lanes(roles: Roles) -> Picture:
     """When every rank worked as which role, a line each, and what of it lies behind the median of its role."""
     inks = dict(zip(roles.by_role, cycle(_INKS), strict=False))
     late = {span: tail.median for tail in roles.tails for span in tail.last}
     who = list(dict.fromkeys(span.who for own in roles.by_role.values() for span in sorted(own, key=_by_rank)))
-    shown = {one: number for number, one in enumerate(who[:_MOST_ROWS])}
-    begun, end = roles.spans[0].start, max(span.end for span in roles.spans)
-    names = [drawable(f"{place} {rank}") for place, rank in shown]
-    head = (max(map(cell_count, names)) + 1) * CELL_WIDTH
-    shapes = [shape for row, name in enumerate(names) for shape in _words(name, row * CELL_HEIGHT)]
+    lines: dict[tuple[str, int], list[_Part]] = {one: [] for one in who[:_MOST_ROWS]}
     for span in roles.spans:
-        if span.who in shown:
-            middle = min(max(late.get(span, span.end), span.start), span.end)
-            for paint, low, high in ((inks[span.role], span.start, middle), ("excess", middle, span.end)):
-                left, width = ((time / (end - begun) * _BAR) for time in (low - begun, high - low))
-                if width > 0:
-                    place = head + left, shown[span.who] * CELL_HEIGHT, width, CELL_HEIGHT
-                    shapes += [Box(*place, paint), Tip(*place, f"{drawable(span.place)} {duration_text(high - low)}")]
-    yield Picture(say("roles.lanes.title"), head + _BAR, CELL_HEIGHT * len(shown), shapes, id="roles")
+        middle = min(max(late.get(span, span.end), span.start), span.end)
+        for paint, low, high in ((inks[span.role], span.start, middle), ("excess", middle, span.end)):
+            if span.who in lines and high > low:
+                lines[span.who].append((low, high, paint, span.place))
+    named = [(f"{place} {rank}", parts) for (place, rank), parts in lines.items()]
+    return _timed(say("roles.lanes.title"), "roles", named)
+
+
+def _passes(run: Run) -> Picture:
+    """The longest step of a pipeline by stages: passes and transfers over the bubble."""
+    lines = []
+    words = [say(f"pipeline.pass.{name}") for name in (*KINDS, "transfer")]
+    for stage, rank in enumerate(run.ranks):
+        parts: list[_Part] = []
+        for at in np.flatnonzero(run.plan.stage == stage).tolist():
+            kind, begun, end = int(run.plan.kind[at]), int(run.start[at]), int(run.end[at])
+            if moved := int(run.transfer[at]):
+                parts.append((begun - moved, begun, _INKS[2], words[2]))
+            parts.append((begun, end, _INKS[kind], f"{words[kind]} {run.plan.number[at]}"))
+        lines.append((say("pipeline.stage", stage=stage, rank=rank), parts))
+    legend = tuple(zip(_INKS, words, strict=False))
+    return _timed(say("pipeline.chart", step=run.step or "–"), "passes", lines, "free", legend)
+
+
+_Part = tuple[int, int, Paint, str]
+"""Start and end of a part of a line, ns; its ink and its words."""
+
+
+def _timed(
+    title: str, id: str, lines: Sequence[tuple[str, Sequence[_Part]]], gap: Paint | None = None,
+    legend: tuple[tuple[Paint, str], ...] = (),
+) -> Picture:  # fmt: skip
+    """Lines of bars on one clock, each with its name before it; ``gap`` lies below them."""
+    names = [drawable(name) for name, _ in lines]
+    head = (max(map(cell_count, names)) + 1) * CELL_WIDTH
+    begun = min(part[0] for _, parts in lines for part in parts)
+    scale = _BAR / (max(part[1] for _, parts in lines for part in parts) - begun)
+    shapes: list[Shape] = []
+    for row, (name, (_, parts)) in enumerate(zip(names, lines, strict=True)):
+        top = row * CELL_HEIGHT
+        shapes += _words(name, top)
+        shapes += [Box(head, top, _BAR, CELL_HEIGHT, gap)] if gap is not None else []
+        for low, high, paint, words in parts:
+            place = head + (low - begun) * scale, top, (high - low) * scale, CELL_HEIGHT
+            shapes += [Box(*place, paint), Tip(*place, f"{drawable(words)} {duration_text(high - low)}")]
+    return Picture(title, head + _BAR, CELL_HEIGHT * len(lines), shapes, id=id, legend=legend)
 
 
 def _by_rank(span: RoleSpan) -> tuple[str, int]:

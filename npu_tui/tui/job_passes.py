@@ -111,7 +111,7 @@ class PassWalk:
             parts=[say("pipeline.part", part=say(f"column.{name}"), time=int(time))
                    for name, time in zip(PARTS[1:], parts[1:], strict=True) if abs(time) >= 1e-3 * run.length],
         )  # fmt: skip
-        fills = ("forward", "backward", *(("weights",) if 2 in run.plan.kind else ()), "transfer")
+        fills = (*KINDS, "transfer")
         legend = (*((fill, say(f"pipeline.pass.{fill}")) for fill in fills), ("", bubble))
         return PassesPicture(title, stages, line, legend)
 

@@ -14,7 +14,7 @@ from npu_tui.trace.text import duration_text, printable
 from npu_tui.view.heat import DrawnRow, HeatPicture
 from npu_tui.view.passes import DrawnBar, DrawnStage, PassesPicture, bar_room
 
-_FILLS = ("forward", "backward", "transfer", "weights")
+_FILLS = ("forward", "backward", "transfer", "other")
 _ALIKE = 0.05
 """Share of the step within which the ends of ranks are alike."""
 _LISTED = 4

@@ -15,7 +15,7 @@ _FILLS = {
     "": ("╱", bar(OpClass.WAIT)),
     "forward": ("█", bar(OpClass.CUBE)),
     "backward": ("▓", bar(OpClass.VECTOR)),
-    "weights": ("░", bar(OpClass.OTHER)),
+    "other": ("░", bar(OpClass.OTHER)),
     "transfer": ("▒", bar(OpClass.COMMUNICATION)),
     "tail": ("█", Ink.ALERT),
     "blank": (" ", Ink.FAINT),

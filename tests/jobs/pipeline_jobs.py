@@ -62,7 +62,7 @@ class Spec:
     again: bool = False
 
     def passes(self, stage: int) -> list[tuple[str, int, int]]:
-        """The passes of a stage in their order: F, B or W, chunk, micro batch."""
+        """The passes of a stage in their order: F or B, chunk, micro batch."""
         count, stages = self.micro * self.chunks, self.stages
         if self.chunks == 1:
             forward = [("F", 0, number) for number in range(count)]
@@ -70,7 +70,7 @@ class Spec:
             rounds = range(0, self.micro, stages)
             forward = [("F", c, r + n) for r in rounds for c in range(self.chunks) for n in range(stages)]
         backward = [("B", self.chunks - 1 - chunk, number) for _, chunk, number in forward]
-        ahead = {"1f1b": stages - stage, "zero": stages - stage, "gpipe": count}.get(self.schedule)
+        ahead = {"1f1b": stages - stage, "gpipe": count}.get(self.schedule)
         if ahead is None:
             ahead = count if self.micro == stages else (stages - stage - 1) * 2 + (self.chunks - 1) * stages + 1
         ahead = min(ahead, count)
@@ -78,10 +78,6 @@ class Spec:
         for number, back in enumerate(backward):
             order.append(back)
             order += forward[ahead + number : ahead + number + 1]
-            if self.schedule == "zero" and number >= stage:
-                order.append(("W", 0, number - stage))
-        if self.schedule == "zero":
-            order += [("W", 0, number) for number in range(max(count - stage, 0), count)]
         return order
 
     def events(self, stage: int) -> list[tuple[str, int, int]]:
@@ -92,7 +88,6 @@ class Spec:
         """What a pass takes, ns; noise is the same with and without trouble."""
         draw = random.Random(f"{self.seed} {stage} {replica} {kind} {chunk} {step} {number}").uniform(-1, 1)
         usual = self.forward if kind == "F" else self.backward
-        usual = usual // 2 if self.schedule == "zero" and kind != "F" else usual
         more = self.slow[1] if self.slow and self.slow[0] == stage else 0.0
         more += self.slow_rank[2] if self.slow_rank and self.slow_rank[:2] == (stage, replica) else 0.0
         return round(usual * (1 + self.noise * draw) * (1 + more) / self.chunks)
@@ -149,7 +144,7 @@ class Ran:
 def _source(spec: Spec, stage: int, kind: str, chunk: int) -> tuple[int, int] | None:
     """The stage and chunk that a pass needs something of; None for its own stage."""
     virtual = chunk * spec.stages + stage + (-1 if kind == "F" else 1)
-    if kind == "W" or not 0 <= virtual < spec.stages * spec.chunks:
+    if not 0 <= virtual < spec.stages * spec.chunks:
         return None
     return virtual % spec.stages, virtual // spec.stages
 
@@ -276,7 +271,7 @@ def _step(spec, writer, rank, ran, times, counts, keys) -> int:
                     source = operations[chunk, number, part // 2 if spec.again else part]
                     writer.flow("fwdbwd", keys + 1, (_HOST, *source), (_HOST, thread, op))
         virtual = chunk * spec.stages + stage + (1 if kind == "F" else -1)
-        if kind != "W" and 0 <= virtual < spec.stages * spec.chunks and not spec.together:
+        if 0 <= virtual < spec.stages * spec.chunks and not spec.together:
             other = virtual % spec.stages
             posted, received, _ = ran.passes[other, kind, virtual // spec.stages, number]
             _message(
@@ -365,7 +360,6 @@ SITUATIONS: dict[str, tuple[Spec, str | None, tuple[int, ...]]] = {
     "gpipe, third slow": (Spec(schedule="gpipe", slow=(2, 0.4)), _STAGE, (2,)),
     "interleaved, second slow": (Spec(schedule="interleaved", chunks=2, slow=(1, 0.4)), _STAGE, (1,)),
     "interleaved, two stages": (Spec(stages=2, schedule="interleaved", chunks=3, slow=(0, 0.4)), _STAGE, (0,)),
-    "zero bubble, third slow": (Spec(schedule="zero", slow=(2, 0.4)), _STAGE, (2,)),
     "types only, last slow": (Spec(linked=False, slow=(3, 0.35)), _STAGE, (3,)),
     "computed again, third slow": (Spec(again=True, slow=(2, 0.35)), _STAGE, (2,)),
     "computed again, types only, last slow": (Spec(again=True, linked=False, slow=(3, 0.35)), _STAGE, (3,)),
@@ -395,7 +389,6 @@ SITUATIONS: dict[str, tuple[Spec, str | None, tuple[int, ...]]] = {
     "even, eight stages": (Spec(stages=8, micro=16, steps=2), None, ()),
     "even, gpipe": (Spec(schedule="gpipe"), None, ()),
     "even, interleaved": (Spec(schedule="interleaved", chunks=2), None, ()),
-    "even, zero bubble": (Spec(schedule="zero"), None, ()),
     "even, uneven passes": (Spec(noise=0.2, micro=12), None, ()),
     "even, replicas": (_WIDE, None, ()),
 }  # fmt: skip
