@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -46,12 +47,18 @@ class MemoryCurve(Struct, frozen=True):
 
 
 class Allocations(Struct, frozen=True):
-    """The allocations of operations: ``size`` bytes, alive in ``[start, end)`` ns; (n,)."""
+    """The allocations of operations: ``size`` bytes, alive in ``[start, end)`` ns; (n,).
+
+    Those of a memory snapshot have a ``line``, a code of ``lines``, and a ``maker``, their slice (-1 without one).
+    """
 
     name: Coded
     size: I64
     start: I64
     end: I64
+    line: I64 | None = None
+    lines: Sequence[object] = ()
+    maker: I64 | None = None
 
     def __len__(self) -> int:
         return len(self.size)

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.code_lines import CodeLine, user_line
-from npu_tui.trace.snapshot import ACTIVE, ALLOC, BEFORE, INACTIVE, NEVER, OOM, UNKNOWN, DeviceMemory, MemorySnapshot
+from npu_tui.trace.snapshot import ACTIVE, BEFORE, INACTIVE, NEVER, OOM, UNKNOWN, DeviceMemory, MemorySnapshot
 
 I64 = npt.NDArray[np.int64]
 
 _FRAME = re.compile(r"(?P<file>.*)\((?P<line>\d+)\): (?P<function>.*);")
-_FEWEST_STEPS = 3
-_EVEN = 1.5
-"""The longest step may be so many times the shortest one: what recurs less evenly is no step."""
-_COVERED = 0.5
 
 
 class Owner(Struct, frozen=True):
@@ -109,34 +104,6 @@ def _sums(keys: I64, sizes: I64) -> list[tuple[int, int, int]]:
     return list(zip(known.tolist(), sums.tolist(), counts.tolist(), strict=True))
 
 
-def step_starts(device: DeviceMemory) -> I64:
-    """The events that begin a step, by what recurs once a step; empty without at least three steps.
-
-    The writer marks no steps. Allocations of one size by one stack that come back evenly over most of the history do:
-    the count that most of these share is that of the steps, and the one that comes first begins them.
-    """
-    events = device.events
-    at = np.flatnonzero((events.action == ALLOC) & (events.stack >= 0))
-    if not len(at):
-        return at
-    order = np.lexsort((at, events.size[at], events.stack[at]))
-    stack, size, at = events.stack[at][order], events.size[at][order], at[order]
-    begins = np.flatnonzero(np.append(True, (stack[1:] != stack[:-1]) | (size[1:] != size[:-1])))
-    counts = np.diff(np.append(begins, len(at)))
-    even: list[tuple[int, int]] = []
-    for begin, count in zip(begins.tolist(), counts.tolist(), strict=True):
-        if count < _FEWEST_STEPS:
-            continue
-        gaps = np.diff(at[begin : begin + count])
-        if int(gaps.sum()) >= _COVERED * len(events) and int(gaps.max()) <= _EVEN * int(gaps.min()):
-            even.append((count, begin))
-    if not even:
-        return at[:0]
-    steps = max(Counter(count for count, _ in even).items(), key=lambda pair: (pair[1], -pair[0]))[0]
-    first = min((int(at[begin]), begin) for count, begin in even if count == steps)[1]
-    return at[first : first + steps]
-
-
 class Growth(Struct, frozen=True):
     """``starts`` are events that begin a step, ``live`` the bytes before each and, where it ended, after the last one.
 
@@ -160,7 +127,7 @@ def growth(snapshot: MemorySnapshot, device: DeviceMemory) -> Growth | None:
     What is born in the first step and stays, such as the state of an optimizer, is no leak: a leak grows in every later
     step, and in two at least. A last step that is as long as the others counts up to the end of the history.
     """
-    starts = step_starts(device)
+    starts = device.step_starts
     if not len(starts):
         return None
     lives = device.lives

@@ -1,4 +1,4 @@
-"""A memory snapshot as a ``Trace``: blocks as slices in the lanes of their segments, what is held as counters.
+"""A memory snapshot as a ``Trace``: blocks as slices, by age and in the lanes of their segments.
 
 Where the writer gives no times, as torch_npu does, one event of the allocator stands for 1 us.
 """
@@ -16,13 +16,18 @@ from npu_tui.load.errors import UNWATCHED, Watcher
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.snapshot import load_snapshot
 from npu_tui.trace.args import RowArgs
+from npu_tui.trace.frames import NO_STACK, function_of
 from npu_tui.trace.message import message
 from npu_tui.trace.model import EventFile, Health, Trace
-from npu_tui.trace.snapshot import NEVER, UNKNOWN, DeviceMemory, MemorySnapshot
+from npu_tui.trace.snapshot import BEFORE, NEVER, SEGMENTS_PID, DeviceMemory, MemorySnapshot
 from npu_tui.trace.text import memory_text
 
+I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
+_BEFORE, _KEPT, _AT_PEAK, _OTHER = range(1, 5)
+"""The lanes of a device by the age of blocks; the last is none."""
+_AGES = "older than the history", "never released", "released after the peak"
 _GONE, _NOWHERE = "segments given back", "blocks"
 
 
@@ -31,7 +36,7 @@ def snapshot_trace(path: Path, watcher: Watcher = UNWATCHED) -> Trace:
     snapshot = load_snapshot(path, watcher)
     whole, first = WholeColumns(), 0
     for number, device in enumerate(snapshot.devices):
-        _add(whole, snapshot, device, first, number if device.allocator else device.device)
+        _add(whole, snapshot, device, first, number)
         first += len(device.lives)
     untimed = any(device.events.time is None for device in snapshot.devices)
     health = Health(skipped=dict(snapshot.odd), warnings=[message("odd.memory_axis")] if untimed else [])
@@ -42,66 +47,82 @@ def snapshot_trace(path: Path, watcher: Watcher = UNWATCHED) -> Trace:
 
 
 def _add(whole: WholeColumns, snapshot: MemorySnapshot, device: DeviceMemory, first: int, pid: int) -> None:
-    """Take one device in, its blocks from ordinal ``first`` on; a slice of all of its history begins at event 0."""
+    """Take one device in, its blocks from ordinal ``first`` on, by age in one layer and by address in another.
+
+    By age are those that are older than the history, that were never released, or that were there at the peak.
+    """
     lives, time = device.lives, device.moments
-    whole.metadata.process_name[pid] = f"Device {device.label}"
-    whole.metadata.process_order[pid] = pid
-    segments = device.segments
+    names = [function_of(stack) or NO_STACK for stack in [*snapshot.stacks, ""]]
+    kinds, where = np.unique(lives.size * len(names) + lives.stack + 1, return_inverse=True)
+    codes = [
+        whole.names[f"{memory_text(kind // len(names))} {names[kind % len(names) - 1]}"] for kind in kinds.tolist()
+    ]
+    name = np.array([*codes, -1], np.int32)[where]
+    stacks = np.array([whole.stacks[stack] for stack in snapshot.stacks] + [-1], np.int32)[lives.stack]
+    start = time[np.maximum(lives.start, 0)]
+    end = time[np.minimum(np.where(lives.gone == NEVER, len(device.events), lives.gone), len(device.events))]
+
+    def put(process: int, lanes: list[str], chosen: I64, lane: I64) -> None:
+        """A slice of each of the blocks ``chosen``, in the ``lane`` of each."""
+        threads = [whole.threads[process, number] for number in range(len(lanes))]
+        whole.metadata.thread_name.update({(process, number): label for number, label in enumerate(lanes)})
+        _put(
+            whole, start[chosen], end[chosen] - start[chosen], np.array(threads, np.int32)[lane], name[chosen],
+            whole.categories["block"], stacks[chosen], first + chosen,
+        )  # fmt: skip
+
+    for process, label in ((pid, "Device {}"), (SEGMENTS_PID + pid, "Device {} segments")):
+        whole.metadata.process_name[process] = label.format(device.label)
+        whole.metadata.process_order[process] = process
+    at_peak = (lives.start <= device.peak[0]) & (lives.end > device.peak[0])
+    age = np.select(
+        [lives.start == BEFORE, lives.end == NEVER, at_peak], [_BEFORE, _KEPT, _AT_PEAK], _OTHER
+    )  # fmt: skip
+    chosen = np.flatnonzero(age < _OTHER)
+    put(pid, ["history", *_AGES], chosen, age[chosen])
+    steps = device.step_starts
+    begins, ends = time[np.append(0, steps)], time[np.append(steps, len(device.events))]
+    history = [f"step {number}" for number in range(1, len(steps) + 1)]
+    history = ["before the first step" if history else f"{len(device.events):,} events", *history]
+    _put(
+        whole, begins, ends - begins, np.full(len(begins), whole.threads[pid, 0], np.int32),
+        np.array([whole.names[step] for step in history], np.int32), whole.categories["history"],
+        np.full(len(begins), -1, np.int32), np.full(len(begins), sum(len(other.lives) for other in snapshot.devices)),
+    )  # fmt: skip
+    put(SEGMENTS_PID + pid, *_by_address(device))
+
+
+def _by_address(device: DeviceMemory) -> tuple[list[str], I64, I64]:
+    """The segments by address, what is in none of them last; all blocks, and the segment of each."""
+    lives, segments = device.lives, device.segments
     order = np.argsort(segments.address, kind="stable")
     begins, sizes = segments.address[order], segments.size[order]
     place = np.searchsorted(begins, lives.address, "right") - 1
     inside = (place >= 0) & (lives.address < (begins + sizes)[np.maximum(place, 0)]) if len(begins) else place >= 0
-    lane = np.where(inside, place, len(begins))
-    threads = []
-    for number in range(len(begins) + 1):
-        threads.append(whole.threads[pid, number])
-        name = _GONE if device.has_segments else _NOWHERE
-        if number < len(begins):
-            pool = "small" if segments.small[order[number]] else "large"
-            grows = ", expandable" if segments.expandable[order[number]] else ""
-            name = f"0x{int(begins[number]):x} {memory_text(int(sizes[number]))} {pool}{grows}"
-        whole.metadata.thread_name[pid, number] = name
-    start = time[np.maximum(lives.start, 0)]
-    end = time[np.minimum(np.where(lives.gone == NEVER, len(device.events), lives.gone), len(device.events))]
-    stacks = np.array([whole.stacks[stack] for stack in snapshot.stacks] + [-1], np.int32)
-    names = [_name(stack) for stack in [*snapshot.stacks, ""]]
-    keys, where = np.unique(np.stack((lives.size, lives.stack)), axis=1, return_inverse=True)
-    codes = [whole.names[f"{memory_text(size)} {names[stack]}"] for size, stack in keys.T.tolist()]
-    count = len(lives)
+    lanes = []
+    for row in order.tolist():
+        pool = "small" if segments.small[row] else "large"
+        grows = ", expandable" if segments.expandable[row] else ""
+        lanes.append(f"0x{int(segments.address[row]):x} {memory_text(int(segments.size[row]))} {pool}{grows}")
+    lanes.append(_GONE if device.has_segments else _NOWHERE)
+    return lanes, np.arange(len(lives)), np.where(inside, place, len(begins))
+
+
+def _put(
+    whole: WholeColumns, start: I64, length: I64, thread: I32, name: I32, category: int, stack: I32, event: I64
+) -> None:
+    """Take slices in."""
+    count = len(start)
     columns: dict[str, Any] = {
-        "time": start, "duration": np.maximum(end - start, 1), "thread": np.array(threads, np.int32)[lane],
-        "name": np.array(codes, np.int32)[where.ravel()] if count else np.zeros(0, np.int32),
-        "category": np.full(count, whole.categories["block"], np.int32), "task_type": np.full(count, -1, np.int32),
+        "time": start, "duration": np.maximum(length, 1), "thread": thread, "name": name,
+        "category": np.full(count, category, np.int32), "task_type": np.full(count, -1, np.int32),
         "stream": np.full(count, -1), "connection": np.full(count, -1), "correlation": np.full(count, -1),
-        "stack": stacks[lives.stack], "event": np.arange(first, first + count),
+        "stack": stack, "event": event,
     }  # fmt: skip
-    history = {
-        "time": time[0], "duration": max(int(time[-1] - time[0]), 1), "thread": whole.threads[pid, -1],
-        "name": whole.names[f"{len(device.events):,} events"], "category": whole.categories["history"],
-        "event": sum(len(other.lives) for other in snapshot.devices) + pid,
-    }  # fmt: skip
-    whole.metadata.thread_name[pid, -1] = "history"
-    for name, values in columns.items():
-        whole.put(f"x_{name}", np.append(values, history.get(name, -1)).astype(values.dtype))
-    whole.count += count + 1
-    whole.phases["X"] += count + 1
-    for amount in ("requested", "active", "reserved"):
-        value = getattr(device, amount)
-        if amount == "reserved" and device.reserved_at_end == UNKNOWN:
-            continue
-        changed = np.flatnonzero(np.append(True, value[1:] != value[:-1])[: len(value)])
-        whole.put("c_time", time[changed])
-        whole.put("c_value", value[changed].astype(np.float64))
-        series = whole.series[pid, f"{amount} bytes", amount, ""]
-        whole.put("c_series", np.full(len(changed), series, np.int32))
-        whole.count += len(changed)
-        whole.phases["C"] += len(changed)
-
-
-def _name(stack: str) -> str:
-    """What allocated, in a word: the function of the innermost frame."""
-    frame = stack.partition("\n")[0]
-    return frame.rpartition(": ")[2].rstrip(";") or "no stack"
+    for column, values in columns.items():
+        whole.put(f"x_{column}", values)
+    whole.count += count
+    whole.phases["X"] += count
 
 
 class SnapshotArgs(RowArgs, frozen=True, eq=False):

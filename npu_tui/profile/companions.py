@@ -71,7 +71,9 @@ FILES = (
 """What may lie beside a trace; ``summary.tells.<file>`` says what is in it, ``summary.makes.<file>`` what makes it."""
 # memory_record.csv has MB of 2**20 bytes, operator_memory.csv KB of 2**10; communication.json has MB of 10**6.
 _MEGABYTE, _KILOBYTE = 2**20, 2**10
-_NOTHING = Allocations(Coded([], np.zeros(0, np.int64)), *(np.zeros(0, np.int64) for _ in range(3)))
+_NOTHING = Allocations(
+    Coded([], np.zeros(0, np.int64)), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
+)
 _PLACE = ("step", "kind", "name", "group")
 """What names a collective in communication.json."""
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from npu_tui.analysis.code_lines import line_of
 from npu_tui.analysis.collectives import PairSum
-from npu_tui.analysis.memory import BEFORE, NEVER, Holder, MemoryCurve, holders
+from npu_tui.analysis.memory import BEFORE, NEVER, Holder, Memory, MemoryCurve, holders
 from npu_tui.profile.columns import UNKNOWN, absolute, rank_of, where
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
@@ -82,19 +82,26 @@ def allocations(profile: Profile) -> Sheet:
 ALLOCATIONS = table("allocations", allocations, sql="rank slice name size start end duration start_ns")
 
 
-def memory_holders(profile: Profile, chosen: I64, time: int | None) -> Sheet:
+def memory_holders(profile: Profile, chosen: I64, time: int | None, memory: Memory | None = None) -> Sheet:
     """Which operations and lines of code hold the allocations ``chosen``, most bytes first.
+
+    They are those of ``memory``, else of the profile.
 
     A row leads to the operations that allocated, the largest allocation first. With ``time`` (ns) they are those of
     that time, and a last row without a name is what is allocated beyond them.
     """
-    allocations = profile.memory.allocations
-    makers = profile.tables.allocating_slices if len(allocations) else np.zeros(0, np.int64)
-    lines = {item: line_of(profile.trace, item) for item in set(makers[chosen].tolist()) - {UNKNOWN}}
-    places = [lines.get(item) for item in makers[chosen].tolist()]
+    memory = memory or profile.memory
+    allocations = memory.allocations
+    if allocations.maker is None or allocations.line is None:
+        makers = profile.tables.allocating_slices if len(allocations) else np.zeros(0, np.int64)
+        lines = {item: line_of(profile.trace, item) for item in set(makers[chosen].tolist()) - {UNKNOWN}}
+        places = [lines.get(item) for item in makers[chosen].tolist()]
+    else:
+        makers = allocations.maker
+        places = [allocations.lines[code] for code in allocations.line[chosen].tolist()]
     line_at = dict(zip(chosen.tolist(), places, strict=True))
     rows = holders(allocations, chosen, list(places))
-    curve = profile.memory.curve("allocated")
+    curve = memory.curve("allocated")
     held = sum(holder.size for holder in rows)
     total = max(held, (curve.at(time) or 0) if curve is not None and time is not None else 0)
     if total > held:

@@ -196,10 +196,11 @@ class Profile:
 
     @shared
     def memory(self) -> Memory:
-        """Memory of the device over time and its allocations, by the files beside the trace."""
+        """Memory of the device over time and its allocations, by a snapshot or the files beside the trace."""
         from npu_tui.profile.companions import memory_of
+        from npu_tui.profile.snapshot_memory import memory_of_snapshot
 
-        return memory_of(self.tables)
+        return memory_of_snapshot(self.trace) or memory_of(self.tables)
 
     @shared
     def profiler_level(self) -> int | None:

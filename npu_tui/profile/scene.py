@@ -12,11 +12,12 @@ import numpy.typing as npt
 from npu_tui.analysis.cpu_time import INTERRUPT, CpuTime, timeline
 from npu_tui.analysis.drains import backlog, host_lead, waiting
 from npu_tui.analysis.launches import Dispatch
-from npu_tui.analysis.memory import AMOUNTS, APP, MemoryCurve
+from npu_tui.analysis.memory import AMOUNTS, APP, Memory, MemoryCurve
 from npu_tui.analysis.overlap import COMMUNICATION, COMPUTING, FREE, NOT_OVERLAPPED
 from npu_tui.analysis.replay import Run
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
 from npu_tui.profile.profile import Profile
+from npu_tui.profile.snapshot_memory import memory_of_device
 from npu_tui.rules.model import Finding
 from npu_tui.strings import say
 from npu_tui.trace.intervals import union
@@ -82,8 +83,14 @@ def _marks(profile: Profile) -> LinkClasses:
 
 
 def _charts(profile: Profile) -> list[Chart]:
-    """Lead and queue depth of every device that is launched to, under its Ascend Hardware layer."""
-    trace, charts = profile.trace, []
+    """Lead and queue depth of every device that is launched to, under its layer; of a snapshot curves of memory."""
+    trace, charts = profile.trace, list[Chart]()
+    if trace.snapshot is not None:
+        layer_of = {layer.pid: layer for layer in trace.layers}
+        for number, held in enumerate(trace.snapshot.devices):
+            memory = memory_of_device(trace.snapshot, held, trace.start_ns)
+            charts += _memory_charts(trace, memory, layer_of[number])
+        return charts
     for device in profile.dispatch:
         layers = [layer for layer in trace.layers if layer.kind == "hardware" and layer.lanes]
         layer = next((layer for layer in layers if layer.device == device.device), None)
@@ -131,11 +138,15 @@ def memory_charts(profile: Profile) -> list[Chart]:
 
     Of the components of the device those are drawn that reach 100 MiB, as their table shows all.
     """
-    memory = profile.memory
-    layers = profile.trace.layers or [_NO_LANES]
+    trace = profile.trace
+    if trace.snapshot is not None:
+        return []  # they are there at once
+    layers = trace.layers or [_NO_LANES]
     layer = next((layer for layer in layers if layer is _NO_LANES or (layer.kind == "hardware" and layer.lanes)), None)
-    if layer is None:
-        return []
+    return [] if layer is None else _memory_charts(trace, profile.memory, layer)
+
+
+def _memory_charts(trace: Trace, memory: Memory, layer: Layer) -> list[Chart]:
     curves = [curve for amount in AMOUNTS if (curve := memory.curve(amount)) is not None]
     top = max((curve.peak[1] for curve in curves), default=0)
     curves += [memory.gap] if memory.gap is not None else []
@@ -144,9 +155,7 @@ def memory_charts(profile: Profile) -> list[Chart]:
         rows.append((say("chart.memory.process"), memory.process, 0))
     large = [curve for curve in memory.modules if curve.peak[1] >= _LARGE and curve.component != APP]
     rows += [(say("chart.memory.module", name=curve.component), curve, 0) for curve in large]
-    return [
-        Chart("memory", layer.index, name, partial(_bytes, profile.trace, curve), most) for name, curve, most in rows
-    ]
+    return [Chart("memory", layer.index, name, partial(_bytes, trace, curve), most) for name, curve, most in rows]
 
 
 def cpu_charts(profile: Profile) -> list[Chart]:

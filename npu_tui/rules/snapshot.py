@@ -14,7 +14,15 @@ from npu_tui.rules import pages
 from npu_tui.rules.model import SEVERITIES, Evidence, Finding, Findings, Kind
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
-from npu_tui.trace.snapshot import NEVER, SEGMENT_ALLOC, SEGMENT_FREE, SEGMENT_MAP, DeviceMemory, MemorySnapshot
+from npu_tui.trace.snapshot import (
+    NEVER,
+    OUTSIDE,
+    SEGMENT_ALLOC,
+    SEGMENT_FREE,
+    SEGMENT_MAP,
+    DeviceMemory,
+    MemorySnapshot,
+)
 from npu_tui.trace.text import brief
 
 Severity = Literal["high", "medium", "low", "info"]
@@ -37,8 +45,6 @@ _RETURNED = 0.5
 _SEGMENT = 20 << 20
 """What the allocator takes from the device for a request of less, bytes."""
 _LISTED = 5
-_OUTSIDE = "HAL", "HOST"
-"""Allocators of MemScope that no framework directs: the driver's, and memory of the host."""
 
 
 class SnapshotFinding(Struct, frozen=True):
@@ -103,7 +109,9 @@ def _finding(trace: Trace, device: DeviceMemory, finding: SnapshotFinding, first
     if finding.owner is not None:
         members = finding.owner.members
         largest = members[np.argsort(-device.lives.size[members], kind="stable")][:_LISTED]
-        for item in np.flatnonzero(np.isin(trace.slices.event, first + largest)).tolist():
+        items = np.flatnonzero(np.isin(trace.slices.event, first + largest))
+        # A block may stand in two lanes: by age and by address.
+        for item in items[np.unique(trace.slices.event[items], return_index=True)[1]].tolist():
             start, end = int(trace.slices.start[item]), int(trace.slices.end[item])
             lane = int(trace.slices.lane[item])
             evidence.append(Evidence(start, end, lane, brief(trace.name_of(item)), place_of(finding.owner), item))
@@ -276,6 +284,6 @@ def _peak(device: DeviceMemory, held: list[Owner]) -> list[SnapshotFinding]:
     return [
         SnapshotFinding(
             "SNAPSHOT.PEAK", "info", device.device, device.allocator, message(said, **words), detail, (event,), first,
-            advice=("compare_dumps",) if device.allocator.startswith(_OUTSIDE) else (),
+            advice=("compare_dumps",) if device.allocator.startswith(OUTSIDE) else (),
         )
     ]  # fmt: skip

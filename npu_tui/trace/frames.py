@@ -26,3 +26,12 @@ def is_of_user(file: str) -> bool:
         return False
     parts = re.split(r"[/\\]", file)
     return _MODULES.fullmatch(parts[0]) is None and _LIBRARIES.isdisjoint(parts)
+
+
+NO_STACK = "no stack"
+"""Stands for the function that allocated memory, where no stack tells it."""
+
+
+def function_of(stack: str) -> str:
+    """The function of the innermost frame of ``stack``, a frame a line; empty without any."""
+    return stack.partition("\n")[0].rpartition(": ")[2].rstrip(";")

@@ -8,6 +8,8 @@ writer gives none, as that of torch_npu does.
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
@@ -38,11 +40,21 @@ NEVER = 2**62
 
 HOST = -1
 """The device of memory of the host."""
+OUTSIDE = "HAL", "HOST"
+"""Allocators of MemScope that no framework directs: the driver's, and memory of the host."""
 UNKNOWN = -1
 """Bytes that are not known."""
 
+SEGMENTS_PID = 1 << 20
+"""Of a trace that was made of a snapshot: the number of the first layer with the segments of a device."""
+
 EVENT_NS = 1000
 """The time that one event stands for where none is recorded, ns."""
+
+_FEWEST_STEPS = 3
+_EVEN = 1.5
+"""The longest step may be so many times the shortest one: what recurs less evenly is no step."""
+_COVERED = 0.5
 
 
 class Events(Struct, eq=False):
@@ -205,6 +217,34 @@ class DeviceMemory(Struct, dict=True, eq=False):
             return BEFORE, self.reserved_at_end
         at = int(self.reserved.argmax())
         return at, int(self.reserved[at])
+
+    @once
+    def step_starts(self) -> I64:
+        """The events that begin a step, by what recurs once a step; empty without at least three steps.
+
+        The writer marks no steps. Allocations of one size by one stack that come back evenly over most of the history
+        do: the count that most of these share is that of the steps, and the one that comes first begins them.
+        """
+        events = self.events
+        at = np.flatnonzero((events.action == ALLOC) & (events.stack >= 0))
+        if not len(at):
+            return at
+        order = np.lexsort((at, events.size[at], events.stack[at]))
+        stack, size, at = events.stack[at][order], events.size[at][order], at[order]
+        begins = np.flatnonzero(np.append(True, (stack[1:] != stack[:-1]) | (size[1:] != size[:-1])))
+        counts = np.diff(np.append(begins, len(at)))
+        even: list[tuple[int, int]] = []
+        for begin, count in zip(begins.tolist(), counts.tolist(), strict=True):
+            if count < _FEWEST_STEPS:
+                continue
+            gaps = np.diff(at[begin : begin + count])
+            if int(gaps.sum()) >= _COVERED * len(events) and int(gaps.max()) <= _EVEN * int(gaps.min()):
+                even.append((count, begin))
+        if not even:
+            return at[:0]
+        steps = max(Counter(count for count, _ in even).items(), key=lambda pair: (pair[1], -pair[0]))[0]
+        first = min((int(at[begin]), begin) for count, begin in even if count == steps)[1]
+        return at[first : first + steps]
 
 
 def _held(lives: Lives, end: I64, count: int) -> I64:

@@ -168,6 +168,10 @@ class Loader:
         trace = opening.trace(Watcher(progress, early, lambda why: _note(found, why)))
         found.append(trace)
         _fold(trace)
+        if trace.snapshot is not None:
+            from npu_tui.tui.session import read_times_of
+
+            read_times_of([trace])
         self._draw(trace, True)
         from npu_tui.profile.profile import Profile
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
+from npu_tui.trace.model import Trace
 from npu_tui.trace.snapshot import EVENT_NS
 from npu_tui.trace.text import EventAxis, printable, read_in
 from npu_tui.view.explorer import Explorer
@@ -135,6 +136,13 @@ def _at_event(number: int) -> str:
     return say("snapshot.at", event=number)
 
 
+def read_times_of(traces: Sequence[Trace]) -> None:
+    """Times read in events where all ``traces`` are of snapshots without times."""
+    devices = [device for trace in traces for device in (trace.snapshot.devices if trace.snapshot else [None])]
+    untimed = bool(devices) and all(device is not None and device.events.time is None for device in devices)
+    read_in(EventAxis(EVENT_NS, _events, _events_short, _at_event) if untimed else None)
+
+
 class Session(Struct):
     """The scene of ``profiles``.
 
@@ -154,14 +162,8 @@ class Session(Struct):
     _painter: Painter | None = None
 
     def __post_init__(self) -> None:
-        """Times read in events where all that is shown are snapshots without times."""
-        devices = [
-            device
-            for profile in self.profiles
-            for device in (profile.trace.snapshot.devices if profile.trace.snapshot is not None else [None])
-        ]
-        untimed = bool(devices) and all(device is not None and device.events.time is None for device in devices)
-        read_in(EventAxis(EVENT_NS, _events, _events_short, _at_event) if untimed else None)
+        """Times read as the traces that are shown have them."""
+        read_times_of([profile.trace for profile in self.profiles])
 
     @property
     def painter(self) -> Painter:

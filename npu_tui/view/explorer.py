@@ -284,13 +284,12 @@ class Explorer:
     def home_bounds(self) -> tuple[int, int]:
         """The times of the opening view: the first step, or the trace without steps.
 
-        Also an inference service, and the trace where no work of the device begins in that step, such as one call of an
-        inference engine, whose kernels run after it.
+        Also an inference service, a memory snapshot, and the trace where no work of the device begins in that step,
+        such as one call of an inference engine, whose kernels run after it.
         """
-        served = any(
-            trace.service is not None for trace in self.scene.traces
-        )  # steps of an NPU beside are a part of it
-        step = None if served else self.scene.step_at(0, 0)
+        # Steps of an NPU beside a service are a part of it, those of a snapshot are what it compares.
+        as_whole = any(trace.service is not None or trace.snapshot is not None for trace in self.scene.traces)
+        step = None if as_whole else self.scene.step_at(0, 0)
         return self.scene.whole if step is None or self._is_idle(step) else step
 
     def _is_idle(self, times: tuple[int, int]) -> bool:

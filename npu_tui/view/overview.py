@@ -149,9 +149,12 @@ class TopRows(Struct):
 
     def _launches(self) -> bool:
         """Whether the trace may have links: a snapshot of memory and a service have no launches to lose time on."""
-        if not self.scene.measured or self.trace >= len(self.scene.traces):
+        if self.trace >= len(self.scene.traces):
             return True
-        kinds = {layer.kind for layer in self.scene.traces[self.trace].layers}
+        trace = self.scene.traces[self.trace]
+        if not self.scene.measured:
+            return trace.snapshot is None and trace.service is None
+        kinds = {layer.kind for layer in trace.layers}
         return bool(kinds & {"cann", "hardware"} or len(self.cache.links(self.trace, self.state.link_category)))
 
     def _heading(self, left: Grid, count: StripCount, lost: tuple[int, int, bool] | None) -> None:

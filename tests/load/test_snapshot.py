@@ -7,6 +7,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from npu_tui.analysis.free_blocks import free_blocks
@@ -18,10 +19,15 @@ from npu_tui.load.pickle_runs import Run
 from npu_tui.load.pickles import PickleError, Unpickler
 from npu_tui.load.snapshot import load_snapshot
 from npu_tui.output.memory_report import memory_report
+from npu_tui.trace.model import HOST_TO_DEVICE
 from npu_tui.trace.text import duration_text, exact_text, parse_duration, read_in
 from npu_tui.tui.head import headline
-from npu_tui.tui.session import make_session
+from npu_tui.tui.session import NO_HITS, make_session
+from npu_tui.tui.tabs.memory import memory
+from npu_tui.tui.tabs.table import Context, Table
+from npu_tui.view.explorer import Explorer
 from npu_tui.view.margins import find_ticks
+from npu_tui.view.scene import Selected
 from npu_tui.view.viewport import Viewport
 from tests.conftest import WITHOUT_TRACES
 
@@ -278,9 +284,15 @@ def test_figures_of_real_snapshots(name: str):
 def test_the_explorer_has_blocks_in_segments_curves_and_findings(tmp_path: Path):
     profile = opened_profile(str(written(tmp_path, simulated(leak=4 * MB))), True, Thresholds())
     trace = profile.trace
-    assert [lane.name for lane in trace.lanes] == ["history", "0x100000000000 512.0 MiB large"]
-    assert int((trace.slices.category == trace.categories.index("block")).sum()) == 1 + 4 * 202 + 1
-    assert [series.key for series in trace.counters.series] == ["requested", "active", "reserved"]
+    assert [lane.name for lane in trace.lanes] == [
+        "history", "never released", "released after the peak", "0x100000000000 512.0 MiB large", "Steps",
+    ]  # fmt: skip
+    by_address = np.flatnonzero(trace.slices.lane == 3)
+    assert len(by_address) == 1 + 4 * 202 + 1
+    by_age = [int((trace.slices.lane == lane).sum()) for lane in (1, 2)]
+    assert by_age == [1 + 1 + 4, 200]
+    steps = [trace.name_of(item) for item in np.flatnonzero(trace.slices.lane == 0).tolist()]
+    assert steps == ["before the first step", "step 1", "step 2", "step 3", "step 4"]
     leak = profile.findings.findings[0]
     assert leak.id == "SNAPSHOT.LEAK"
     item = leak.evidence[0].slice
@@ -290,6 +302,21 @@ def test_the_explorer_has_blocks_in_segments_curves_and_findings(tmp_path: Path)
     args = trace.args.one(int(trace.slices.event[item]))
     assert args["requested bytes"] == 4 * MB
     assert trace.slices.start[item] == args["allocated at event"] * 1000  # an event is 1 us of the axis
+    assert trace.lanes[int(trace.slices.lane[item])].name == "never released"
+    session = make_session([profile])
+    try:
+        assert [chart.name for chart in session.scene.charts[0]] == ["Memory allocated", "reserved", "active", "unused"]
+        assert Explorer(session.scene, 80, 20).state.viewport.span == trace.end  # all of it, not its first step
+        panel = memory(Context(session, None, None, None, HOST_TO_DEVICE, NO_HITS, 0))
+    finally:
+        read_in(None)
+    assert isinstance(panel, Table)
+    assert [row.values[:5] for row in panel.rows[:3]] == [
+        (199 * MB, 199 / 312, 199, "forward", "train.py:7"), (64 * MB, 64 / 312, 1, "main", "train.py:5"),
+        (32 * MB, 32 / 312, 1, "step", "train.py:7"),
+    ]  # fmt: skip
+    leaking = next(row for row in panel.rows if row.values[4] == "train.py:9")
+    assert next(place.item for place in leaking.places if isinstance(place, Selected)) == item
 
 
 @pytest.mark.parametrize("command", [["check", "--fail-on", "high"], ["whatif"], ["ranks"]])
