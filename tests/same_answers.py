@@ -2,6 +2,7 @@
 
     python tests/same_answers.py                     # text profiles in NPU_TUI_TRACES, databases written from them
     python tests/same_answers.py TEXT DATABASE       # a text profile and a database of the same run
+    python tests/same_answers.py --simulated [NAME…] # every simulated job of tests/causes.py, as both
 
 prints the fields of the JSON report that differ by more than 0.2 % of a time, or at all in a count or a word. A
 database keeps the start of the call that launches; a text of older versions has the time of the submission, some
@@ -16,14 +17,19 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "load" / "database")]
+FOLDERS = ("tests/load/database", "tests/rules", "tests", "fixtures")
+sys.path[:0] = [str(ROOT), *(str(ROOT / folder) for folder in FOLDERS)]
 
-from export import export, export_analysis, nanoseconds  # noqa: E402 - its folder is no package
+from cause import Job  # noqa: E402 - its folder is no package
+from causes import ALL  # noqa: E402
+from export import Profile as TextProfile  # noqa: E402
+from export import export, export_analysis, nanoseconds  # noqa: E402
+from jobs import first_of, put  # noqa: E402
 
 from npu_tui.load.load import opening_of  # noqa: E402
 from npu_tui.output.formats import json_report  # noqa: E402
@@ -66,6 +72,27 @@ UNLIKE_AT_LEVEL_0 = (
     *(f"findings[{each}].step_after_us" for each in ("COMM.LONGOP", "DISPATCH.FREE", "DISPATCH.STAGE", "OP.SMALL")),
 )
 """At level 0 a text leaves the calls of CANN out, and with them what is told of them."""
+
+
+UNLIKE_SIMULATED = (
+    *UNLIKE,
+    "not_checked[",  # its text has no tables beside the trace
+    "findings[OP.FORMAT]",
+    "memory",
+    "health.warnings[",
+)
+
+
+UNLIKE_SIMULATED_AT_LEVEL_0 = (
+    *UNLIKE_SIMULATED,
+    "trace.slices",
+    "trace.lanes",
+    "layers[CANN].",
+    "apis[",
+    "findings[SYNC.HOST]",  # its waits are calls of CANN
+    "dispatch.drains[",
+    "findings[DISPATCH.INTERRUPT].",
+)
 
 
 @dataclass(frozen=True)
@@ -131,6 +158,26 @@ def exported(profile: Path, folder: Path, rank: int) -> Path:
     return output.parent
 
 
+def simulated(job: Job, folder: Path) -> tuple[Path, Path]:
+    """The first rank of ``job`` as a text profile and as one with a database, both below ``folder``.
+
+    The links of the text begin with the calls that launch, as those of newer versions and of databases do.
+    """
+    job = tuple(replace(rank, dialect=replace(rank.dialect, links_from_call=True)) for rank in job)
+    text, called, database = (folder / name / "run" for name in ("text", "called", "database"))
+    put(first_of(job), text)
+    calls = None
+    if not job[0].profiler_level:
+        put(first_of(tuple(replace(rank, profiler_level=1) for rank in job)), called)
+        calls = TextProfile(called)
+    output = database / "ASCEND_PROFILER_OUTPUT"
+    output.mkdir(parents=True)
+    for settings in text.glob("profiler_info*.json"):
+        shutil.copy(settings, database)
+    export(text, output / f"ascend_pytorch_profiler_{job[0].rank}.db", job[0].rank, calls=calls)
+    return text, database
+
+
 def with_calls_as_sources(profile: Path, folder: Path) -> Path:
     """A copy of the text ``profile`` in ``folder`` whose launches begin with their calls, as newer versions have it."""
     copy = folder / "text" / profile.name
@@ -156,6 +203,13 @@ def main(words: list[str]) -> int:
     """Print the tables."""
     moved = "--launches" in words
     words = [word for word in words if word != "--launches"]
+    if words[:1] == ["--simulated"]:
+        for name, cause in ALL.items():
+            if any(word in name for word in words[1:] or [""]):
+                with tempfile.TemporaryDirectory() as folder:
+                    unlike = UNLIKE_SIMULATED if cause.job[0].profiler_level else UNLIKE_SIMULATED_AT_LEVEL_0
+                    _table(name, *simulated(cause.job, Path(folder)), unlike)
+        return 0
     if len(words) == 2:
         _table(words[0], Path(words[0]), Path(words[1]))
         return 0
@@ -168,8 +222,8 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _table(title: str, text: Path, database: Path) -> None:
-    found = list(differences(answers(text), answers(database)))
+def _table(title: str, text: Path, database: Path, unlike: tuple[str, ...] = ()) -> None:
+    found = [each for each in differences(answers(text), answers(database)) if not each.field.startswith(unlike)]
     print(f"{title}: {len(found)} fields differ")
     for each in found:
         shown = [json.dumps(value, ensure_ascii=False)[:48] for value in (each.text, each.database)]

@@ -102,6 +102,11 @@ UNEVEN: dict[str, Cause] = {
         lambda job: untroubled(blocking_copies=False)(changed(copy_ns=20_000)(job)),
         ("SYNC.HOST", "DATA.COPY", "STEP.START"),
     ),
+    "uneven: blocking copies, no call that waits": Cause(
+        (troubled(replace(_AHEAD, copy_ns=8_000_000, with_waits=False), blocking_copies=True),),
+        lambda job: untroubled(blocking_copies=False)(changed(copy_ns=20_000)(job)),
+        ("SYNC.HOST", "DATA.COPY", "STEP.START"),
+    ),
     "uneven: a copy to the host": Cause(
         (troubled(CALM, read_back_ns=9_000_000),), untroubled(read_back_ns=0), ("SYNC.HOST", "DATA.COPY")
     ),

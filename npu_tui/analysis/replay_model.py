@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.analysis.calls import is_blocking_call
 from npu_tui.analysis.collectives import Collectives
+from npu_tui.analysis.device import named_on
 from npu_tui.analysis.launches import Dispatch, dequeue_slices
 from npu_tui.analysis.overlap import DevicePart
 from npu_tui.analysis.replay_dependencies import unrecorded_dependencies
@@ -49,11 +51,11 @@ def _has_calls(trace: Trace) -> bool:
 def unrecorded_waits(trace: Trace, tasks: DeviceTasks, floor: int) -> Unrecorded:
     """The silences that end when everything launched so far is done.
 
-    Only for a trace without CANN slices: with them every wait is recorded.
+    Only for a trace without calls that wait: where some are recorded, all are.
     """
     # Events are passed, not waited for, and where no call is recorded it is not known when they were launched.
     known = np.flatnonzero((tasks.launched >= 0) & ((tasks.kind == KERNEL) | (tasks.kind == COLLECTIVE)))
-    if _has_calls(trace) or not len(known):
+    if len(named_on(trace, ("cann",), is_blocking_call)) or not len(known):
         return Unrecorded(*(np.zeros(0, np.int64),) * 5)
     _, number = thread_numbers(trace)
     launching = known[tasks.lane[known] >= 0]

@@ -40,7 +40,8 @@ _DIRECTLY_NS = 50_000
 _SERIAL_SHARE = 0.1
 """A collective that less computing than this goes along with is waited for: the next operator needs its result."""
 _FEWEST_A_STEP = 2
-_MOSTLY = 0.5
+_NOTABLE = 0.25
+"""Of the sums of tensor parallelism at least this share stands behind a product: others stand behind its bias."""
 
 
 @once_per_device
@@ -82,11 +83,16 @@ def backward(facts: Facts) -> Bools:
     found = np.array([_BACKWARD_KERNEL.search(name) is not None for name in types] + [False])[code]
     found |= launched_backward(facts)
     starts = trace.slices.start[kernels]
+    return _begun(facts, starts[found], starts)
+
+
+def _begun(facts: Facts, backward_starts: I64, starts: I64) -> Bools:
+    """Which of ``starts`` lie behind the first of ``backward_starts`` in their step; (n,)."""
     # What comes before the first kernel of a step belongs to it.
-    step = np.searchsorted(np.sort(facts.repetitions), starts, "right")
-    first = np.full(len(facts.repetitions) + 1, np.iinfo(np.int64).max)
-    np.minimum.at(first, step[found], starts[found])
-    begun: Bools = starts >= first[step]
+    steps = np.sort(facts.repetitions)
+    first = np.full(len(steps) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, np.searchsorted(steps, backward_starts, "right"), backward_starts)
+    begun: Bools = starts >= first[np.searchsorted(steps, starts, "right")]
     return begun
 
 
@@ -117,17 +123,20 @@ def purposes(facts: Facts) -> I64:
     before, after = product_before(facts), backward(facts)
     summing = np.isin(purpose, [PURPOSES.index("gradients"), PURPOSES.index("shards")])
     forward = (before >= 0) & ~np.append(after, True)[before]
-    lane = facts.trace.slices.lane[every.item]
+    slices = facts.trace.slices
+    lane = slices.lane[every.item]
     least = _FEWEST_A_STEP * facts.count
+    # There are no gradients before the backward pass.
+    kernels = slices.start[facts.kernels]
+    trained = summing & _begun(facts, kernels[after], slices.start[every.item])
+    purpose[summing & ~trained] = PURPOSES.index("other")
     for group in np.unique(lane[summing & forward]).tolist():
         there = summing & (lane == group)
-        if np.count_nonzero(there & forward) >= least and np.count_nonzero(before[there] >= 0) >= _MOSTLY * there.sum():
+        behind = np.count_nonzero(before[there] >= 0)
+        if np.count_nonzero(there & forward) >= least and behind >= _NOTABLE * there.sum():
             # With sequence parallelism the group gathers what its sums scatter.
             gathered = purpose == PURPOSES.index("weights")
             purpose[(lane == group) & (summing | gathered)] = PURPOSES.index("tensor")
-    if not trains(facts):
-        purpose[purpose == PURPOSES.index("gradients")] = PURPOSES.index("other")
-        purpose[purpose == PURPOSES.index("shards")] = PURPOSES.index("other")
     return purpose
 
 

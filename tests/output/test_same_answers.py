@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from same_answers import UNLIKE, UNLIKE_AT_LEVEL_0, answers, differences, exported, with_calls_as_sources
+from causes import ALL
+from same_answers import (
+    UNLIKE,
+    UNLIKE_AT_LEVEL_0,
+    UNLIKE_SIMULATED,
+    UNLIKE_SIMULATED_AT_LEVEL_0,
+    answers,
+    differences,
+    exported,
+    simulated,
+    with_calls_as_sources,
+)
 
 PROFILES = [f"level{level}/rank{rank}" for level in (0, 1) for rank in (0, 1)]
 
@@ -26,3 +38,22 @@ def test_text_and_database_give_the_same_report(name: str, tmp_path: Path) -> No
     unlike = UNLIKE_AT_LEVEL_0 if name.startswith("level0") else UNLIKE
     assert [each for each in differences(text, database) if not each.field.startswith(unlike)] == []
     assert len(list(differences(text, {**text, "trace": {**text["trace"], "links": 0}}))) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "unlike"),
+    [
+        ("host: slow fetch", UNLIKE_SIMULATED),
+        ("peers: always late at Level0", UNLIKE_SIMULATED_AT_LEVEL_0),
+    ],
+)
+def test_text_and_database_of_a_simulated_run_give_the_same_report(
+    name: str, unlike: tuple[str, ...], tmp_path: Path
+) -> None:
+    job = tuple(replace(rank, steps=2) for rank in ALL[name].job)
+    text, database = map(answers, simulated(job, tmp_path))
+    assert [each for each in differences(text, database) if not each.field.startswith(unlike)] == []
+    gains = [{row["id"]: row["gain_us"] for row in found["findings"]} for found in (text, database)]
+    assert max(gains[0].values(), default=0, key=lambda gain: gain or 0) > 1_000
+    if unlike is UNLIKE_SIMULATED:
+        assert gains[0] == pytest.approx(gains[1], rel=0.002)

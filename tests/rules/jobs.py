@@ -46,16 +46,21 @@ def measured(
     ranks = situation if isinstance(situation, tuple) else (situation,)
     with TemporaryDirectory() as alone:
         folder = Path(alone) / "profile"  # what lies beside it is looked at
-        for name, content in _first_of(ranks).items():
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+        put(first_of(ranks), folder)
         found = profile_at(folder, thresholds).part(selection)
         _ = found.facts, found.findings
     return found
 
 
-def _first_of(ranks: tuple[Situation, ...]) -> Files:
+def put(files: Files, folder: Path) -> None:
+    """Write ``files`` into ``folder``."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def first_of(ranks: tuple[Situation, ...]) -> Files:
     """The files of the first rank."""
     recording = simulate_ranks(ranks)[0] if len(ranks) > 1 else simulate(ranks[0])
     return recorded(ranks[0], recording)

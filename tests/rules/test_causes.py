@@ -50,7 +50,7 @@ TRIED = (
     "uneven: accumulation, a late rank",
     "uneven: AI CPU in the backward pass",
     "uneven: blocking copies",
-    "uneven: blocking copies at Level0",
+    "uneven: blocking copies, no call that waits",
     "uneven: busy CPU",
     "uneven: a checkpoint now and then",
     "uneven: slow line and AI CPU",

@@ -161,6 +161,14 @@ def test_convolutions_are_folded_for_inference_only(tmp_path: Path, trained: boo
     assert says in words(by_id(run.profile(tmp_path).findings)["OP.AFFINITY_KERNEL"].detail)
 
 
+def test_sums_behind_the_bias_of_a_product_are_no_gradients() -> None:
+    tensor = replace(JOB, tensor_parallel=True, token_bytes=400_000, steps=2)
+    (facts,) = measured(tensor).facts
+    group = facts.trace.slices.lane[facts.collectives.item]
+    purpose = [PURPOSES[kind] for kind in purposes(facts).tolist()]
+    assert set(zip(group.tolist(), purpose, strict=True)) == {(10, "gradients"), (15, "tensor")}
+
+
 def test_uneven_experts_are_balanced_and_a_late_rank_is_profiled() -> None:
     experts = replace(JOB, experts=True, token_bytes=2_000_000, layers=4, kernel_ns=150_000)
     hot = by_id(measured(replace(experts, trouble=Trouble(hot_expert=2, hot_percent=400))).findings)

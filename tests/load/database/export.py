@@ -56,9 +56,15 @@ class Profile:
             return None
 
 
-def export(profile: Path, database: Path, rank: int = 0, swapped: bool = False) -> None:
-    """Write ``database`` from the text ``profile``; ``swapped`` puts shapes and types of inputs as old versions do."""
-    _Export(Profile(profile), rank, swapped).write(database)
+def export(profile: Path, database: Path, rank: int = 0, swapped: bool = False, calls: Profile | None = None) -> None:
+    """Write ``database`` from the text ``profile``; ``swapped`` puts shapes and types of inputs as old versions do.
+
+    ``calls`` is the same run at level 1: at level 0 only a database keeps the calls of CANN.
+    """
+    text = Profile(profile)
+    if calls is not None:
+        text.events += [event for event in calls.events if "level" in event.get("args", {})]
+    _Export(text, rank, swapped).write(database)
 
 
 STEP_COLUMNS = (
@@ -105,6 +111,12 @@ def nanoseconds(text: str) -> int:
     """Microseconds as a text to whole nanoseconds."""
     whole, _, fraction = text.partition(".")
     return int(whole) * 1000 + int(f"{fraction:0<3}"[:3])
+
+
+def _is_kernel(task: dict[str, Any]) -> bool:
+    """Whether a task computes, without kernel_details.csv; older chips call every type of task Other."""
+    kind = task["args"].get("Task Type")
+    return kind in HOST_TYPES or (kind == "Other" and task["name"] != "Other" and not task["name"].isupper())
 
 
 def _write(database: Path, statements: list[str], rows: dict[str, list[tuple[Any, ...]]]) -> None:
@@ -252,6 +264,9 @@ class _Export:
                 core = row["Accelerator Core"]
                 kind = HOST_TYPES.get(core if core != "N/A" else args["Task Type"], "KERNEL_AICORE")
                 self._kernel(number, event["name"], row)
+            elif not details and _is_kernel(event):
+                kind = HOST_TYPES.get(args["Task Type"], "KERNEL_AICORE")
+                self._kernel(number, event["name"], {})
             self.tasks[stream, task, context] = number
             times = (event["start"], event["end"])
             ids = (self.device, connection, number, self.pid)
