@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from npu_tui.compare.comparison import Comparison as Compared
-    from npu_tui.load.find import Form
+    from npu_tui.load.layouts import Form
     from npu_tui.output.compare_report import Compared as ComparedReport
     from npu_tui.output.document import Document
     from npu_tui.output.job_report import JobReport

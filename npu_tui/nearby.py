@@ -15,9 +15,9 @@ from npu_tui.load import copy as cache
 from npu_tui.load.companions import Companions
 from npu_tui.load.errors import Cancelled, InputError, Watcher, walled
 from npu_tui.load.find import Source, home_of, listed, sources_below, sources_in
+from npu_tui.load.folders import folders_in
 from npu_tui.load.load import Opening
 from npu_tui.load.roles import RolePlace, RolePlaces
-from npu_tui.load.service_files import folders_in
 from npu_tui.strings import words
 from npu_tui.trace.text import printable
 
@@ -85,7 +85,8 @@ def holds_several(folder: Path) -> bool:
 
     That is so where a rank lies in two folders (two jobs, or a job and a single run), where all profiles are of one
     rank (runs one after the other), or where profiles with and without a known rank lie side by side. A run of a single
-    card has no rank: its profiler_info.json names none. Roles of one job have the same ranks, and are no two jobs.
+    card has no rank: neither its profiler_info.json nor its file under a name of its own tells one. Roles of one job
+    have the same ranks, and are no two jobs.
     """
     by_rank: dict[int | None, list[Source]] = defaultdict(list)
     services = 0
@@ -132,6 +133,8 @@ def refuse_several(folder: Path) -> None:
 
 
 def _is_single_card(source: Source) -> bool:
+    if source.kind == "json" and source.rank is None:
+        return True
     return source.folder is not None and (source.folder.parent / "profiler_info.json").is_file()
 
 

@@ -19,7 +19,7 @@ from npu_tui.strings import say, words
 if TYPE_CHECKING:
     from npu_tui.analysis.evidence import Evidence
     from npu_tui.analysis.thresholds import Thresholds
-    from npu_tui.load.find import Form
+    from npu_tui.load.layouts import Form
     from npu_tui.profile.profile import Profile
     from npu_tui.settings import Known, Settings
     from npu_tui.trace.message import Message

@@ -14,7 +14,8 @@ from npu_tui.jobs.rank_files import companion_rank
 from npu_tui.jobs.role_steps import apart, named_hosts, steps_joined
 from npu_tui.load.companions import Companions
 from npu_tui.load.errors import InputError, walled
-from npu_tui.load.find import Source, cluster_folder, find_sources, sources_below, unparsed_in
+from npu_tui.load.find import Source, find_sources, sources_below, unparsed_in
+from npu_tui.load.layouts import cluster_folder
 from npu_tui.load.raw import is_raw
 from npu_tui.load.roles import RolePlaces, empty_roles, holds_roles
 from npu_tui.trace.message import Message, message

@@ -22,7 +22,7 @@ from npu_tui.load.companion_schema import State
 from npu_tui.load.companions import Companions, read_document
 from npu_tui.load.database_companions import plain_rows, with_tables
 from npu_tui.load.database_rows import Tables
-from npu_tui.load.find import CLUSTER_FILES
+from npu_tui.load.layouts import CLUSTER_FILES
 
 DATABASE, STEPS, COLLECTIVES, MATRIX = CLUSTER_FILES
 GROUPS = "communication_group.json"

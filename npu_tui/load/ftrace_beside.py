@@ -14,8 +14,9 @@ from msgspec import Struct
 
 from npu_tui.load.companions import Companions, read_document
 from npu_tui.load.errors import UNWATCHED, Watcher
-from npu_tui.load.find import OUTPUTS, Source
+from npu_tui.load.find import Source
 from npu_tui.load.ftrace_files import recording_in
+from npu_tui.load.layouts import OUTPUTS
 from npu_tui.trace.scheduling import Scheduling
 
 _CLOCKS = ("start_info", "PROF_*/start_info", "*/start_info", "PROF_*/*/start_info*", "start_info.*")

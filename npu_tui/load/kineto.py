@@ -17,6 +17,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.load.errors import InputError
+from npu_tui.load.unpack import MAGIC
 from npu_tui.trace.frames import BETWEEN, FRAME, is_of_user
 from npu_tui.trace.kineto import DEVICE_CATEGORIES, LAUNCH, is_kineto
 from npu_tui.trace.model import Trace
@@ -86,7 +87,6 @@ def _is_frame_of_user(name: str) -> bool:
     return match is not None and is_of_user(match["file"])
 
 
-GZIP = b"\x1f\x8b"
 _LONGEST_HEAD = 4 << 20
 _INFO = re.compile(rb'"distributedInfo"\s*:\s*')
 
@@ -114,7 +114,7 @@ def distributed(path: str) -> Distributed:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(0)
-            packed = file.read(len(GZIP)) == GZIP
+            packed = file.read(len(MAGIC)) == MAGIC
             for at in (0,) if packed else dict.fromkeys((0, max(size - _LONGEST_HEAD, 0))):
                 file.seek(at)
                 text = gzip.GzipFile(fileobj=file).read(_LONGEST_HEAD) if packed else file.read(_LONGEST_HEAD)

@@ -23,11 +23,12 @@ from npu_tui.load.build import build_trace
 from npu_tui.load.containers import foreign, piped
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher, out_of_memory
 from npu_tui.load.fast_reader import read_scanned
-from npu_tui.load.find import PIPE, PIPED, Form, Source, find_source, form_of, has_tables
+from npu_tui.load.find import PIPE, PIPED, Source, find_source, has_tables
 from npu_tui.load.graph_dump import link_events
 from npu_tui.load.json_chunks import BOM, CHUNK, LONGEST, array_start
 from npu_tui.load.json_reader import WholeColumns, read_tolerantly
 from npu_tui.load.kineto import add_stacks, distributed, link_graphs
+from npu_tui.load.layouts import Form, form_of
 from npu_tui.load.service_files import DATABASES, SPANS
 from npu_tui.load.unpack import Unpacking, open_plain, scratch_folder, spooled
 from npu_tui.native.library import library

@@ -19,7 +19,7 @@ from npu_tui.load.csv_table import Blocks as Rows
 from npu_tui.load.csv_table import parsed_rows
 from npu_tui.load.database_file import UNREADABLE, as_text, opened, tables_of
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
-from npu_tui.load.find import form_of
+from npu_tui.load.layouts import form_of
 from npu_tui.load.lives import lives_of
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.snapshot import ALLOC, FREE_COMPLETED, HOST, Blocks, DeviceMemory, Events, MemorySnapshot, Segments

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from npu_tui.load.folders import folders_in, walk
 from npu_tui.trace.side_file import read_regular
 
 _REPLICA = re.compile(r"(?P<base>.+?)[-_]?replica[-_]?(?P<number>\d{1,6})", re.IGNORECASE)
@@ -73,22 +74,17 @@ def role_names(names: Iterable[str]) -> set[str]:
 
 def holds_roles(folder: Path) -> bool:
     """Whether folders of roles, or of replicas, lie in ``folder`` or some levels down."""
-    level = [folder]
-    for _ in range(_LEVELS):
-        deeper: list[Path] = []
-        for place in level:
-            children = _folders(place)
-            names = [child.name for child in children]
-            if role_names(names) or any(map(_FLAT.fullmatch, names)):
-                return True
-            deeper += [child for child in children if not _is_closed(child.name)]
-        level = deeper
+    for _, children in walk(folder, _LEVELS):
+        names = [child.name for child in children]
+        if role_names(names) or any(map(_FLAT.fullmatch, names)):
+            return True
+        children[:] = [child for child in children if not _is_closed(child.name)]
     return False
 
 
 def _is_closed(name: str) -> bool:
     """Whether no roles lie in a folder of that name."""
-    return name.startswith(".") or name in _PARTS or _PROFILE.fullmatch(name) is not None
+    return name in _PARTS or _PROFILE.fullmatch(name) is not None
 
 
 class RolePlaces:
@@ -124,7 +120,7 @@ class RolePlaces:
 
     def _beside(self, folder: Path) -> set[str]:
         if folder not in self._roles:
-            self._roles[folder] = role_names(child.name for child in _folders(folder))
+            self._roles[folder] = role_names(child.name for child in folders_in(folder))
         return self._roles[folder]
 
 
@@ -153,21 +149,9 @@ def role_of(place: RolePlace, told: str) -> str:
 def empty_roles(folder: Path, used: Iterable[Path]) -> list[str]:
     """The folders of roles at or below ``folder``, some levels down, that none of the files ``used`` lies in."""
     used = [place.absolute() for place in used]
-    level, empty = [folder.absolute()], []
-    for _ in range(_LEVELS):
-        deeper: list[Path] = []
-        for place in level:
-            children = _folders(place)
-            for child in children:
-                if _ROLE.fullmatch(child.name):
-                    empty += [] if any(file.is_relative_to(child) for file in used) else [str(child)]
-                elif not _is_closed(child.name):
-                    deeper.append(child)
-        level = deeper
+    empty = []
+    for _, children in walk(folder.absolute(), _LEVELS):
+        roles = [child for child in children if _ROLE.fullmatch(child.name)]
+        empty += [str(role) for role in roles if not any(file.is_relative_to(role) for file in used)]
+        children[:] = [child for child in children if child not in roles and not _is_closed(child.name)]
     return empty
-
-
-def _folders(folder: Path) -> list[Path]:
-    with suppress(OSError):
-        return sorted(child for child in folder.iterdir() if child.is_dir())
-    return []

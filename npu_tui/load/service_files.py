@@ -6,10 +6,12 @@ https://gitcode.com/Ascend/msserviceprofiler.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from npu_tui.load.folders import walk
 from npu_tui.trace.side_file import open_regular
 
 SPANS = "chrome_tracing.json"
@@ -26,6 +28,7 @@ _HEADINGS = {
 }
 """Names that others may give, and headings of which a table of this tool has one."""
 _HEAD = 4096
+_PROFILE = re.compile(r"PROF_.*|.*_ascend_(?:pt|ms)")
 _LEVELS, _MOST_FOLDERS = 4, 1000
 
 
@@ -64,24 +67,17 @@ def service_folder(path: Path) -> Path | None:
 
 def services_below(folder: Path) -> Iterator[Path]:
     """The folders of the tool below ``folder``, some levels down; profiles of an NPU are not looked through."""
-    level, looked = [folder], 0
-    for _ in range(_LEVELS):
-        deeper: list[Path] = []
-        for parent in level:
-            with suppress(OSError):  # not ours to read
-                for child in folders_in(parent):
-                    looked += 1
-                    if looked > _MOST_FOLDERS:
-                        return
-                    if service_folder(child) is not None:
-                        yield child
-                    elif not (
-                        child.name.startswith((".", "PROF_")) or child.name.endswith(("_ascend_pt", "_ascend_ms"))
-                    ):
-                        deeper.append(child)
-        level = deeper
+    for looked, (place, children) in enumerate(walk(folder, _LEVELS)):
+        if looked > _MOST_FOLDERS:
+            return
+        if looked and _is_service(place):
+            yield place
+            children.clear()
+        children[:] = [child for child in children if not _PROFILE.fullmatch(child.name)]
 
 
-def folders_in(folder: Path, pattern: str = "*") -> list[Path]:
-    """The folders in ``folder``, by name."""
-    return [child for child in sorted(folder.glob(pattern)) if child.is_dir()]
+def _is_service(folder: Path) -> bool:
+    """Whether ``folder`` is one of the tool; not where it cannot be read."""
+    with suppress(OSError):
+        return service_folder(folder) is not None
+    return False

@@ -33,7 +33,7 @@ from npu_tui.analysis.replay_device import DeviceTasks, device_tasks, event_pair
 from npu_tui.analysis.replay_model import build as replay_model
 from npu_tui.analysis.replay_model import clock_floor
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.load.find import Source, Writer, writer_of
+from npu_tui.load.find import Source, Writer, left_out, writer_of
 from npu_tui.profile.kind import SourceKind, kind_of
 from npu_tui.profile.parts import WHOLE_TRACE, Selection, shared
 from npu_tui.trace.intervals import intersection
@@ -580,9 +580,9 @@ class Profile:
         from npu_tui.analysis.health import trace_health
 
         health, cpu = trace_health(self.trace), self.cpu
-        if cpu is None or isinstance(cpu, Message):
-            return health
-        odd = [message("health.ftrace", count=count, what=what) for what, count in cpu.scheduling.odd.items()]
+        odd = left_out(self.source) if self.source is not None else []
+        if cpu is not None and not isinstance(cpu, Message):
+            odd += [message("health.ftrace", count=count, what=what) for what, count in cpu.scheduling.odd.items()]
         return replace(health, warnings=health.warnings + odd)
 
     @shared

@@ -16,7 +16,8 @@ from refusals import refused, said
 
 from npu_tui.load import unpack
 from npu_tui.load.errors import InputError, Watcher
-from npu_tui.load.find import SQLITE, Form, find_source, find_sources, home_of, sources_below, writer_of
+from npu_tui.load.find import find_source, find_sources, home_of, sources_below, writer_of
+from npu_tui.load.layouts import SQLITE, Form
 from npu_tui.load.load import load
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import words
@@ -77,6 +78,50 @@ def test_many_profiles_are_not_all_named(tmp_path: Path) -> None:
         (tmp_path / f"rank{rank:02}").mkdir()
         (tmp_path / f"rank{rank:02}" / "trace_view.json").write_bytes(TRACE)
     with refused(r"holds 12 traces.*rank07, and 4 more"):
+        find_source(tmp_path)
+
+
+def laid(folder: Path, *names: str) -> Path:
+    """``folder`` with traces of these ``names``, packed where they say so."""
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(gzip.compress(TRACE) if name.endswith(".gz") else TRACE)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("names", "opened", "left"),
+    [
+        (["run.json.gz", "capture_traces/graph_capture_rank_0.17.pt.trace.json.gz"], "run.json.gz", ["capture_traces"]),
+        (["a.pt.trace.json", "graph_capture_profile/bs_1.json", "graph_capture_profile/bs_2.json"], "a.pt.trace.json",
+         ["graph_capture_profile"]),
+        (["capture_traces/graph_capture_rank_0.17.pt.trace.json.gz"],
+         "capture_traces/graph_capture_rank_0.17.pt.trace.json.gz", []),
+        (["trace_view.json", "older.json", "old/trace_view.json"], "trace_view.json", ["older.json", "old"]),
+        (["msprof_20250701120003.json", "msprof_20250702120003.json", "msprof_20250702120003.json.gz"],
+         "msprof_20250702120003.json", ["msprof_20250701120003.json"]),
+        (["a_ascend_pt/ASCEND_PROFILER_OUTPUT/trace_view.json",
+          "a_ascend_pt/PROF_1_2_A/mindstudio_profiler_output/msprof_20250702120003.json"],
+         "a_ascend_pt/ASCEND_PROFILER_OUTPUT/trace_view.json", []),
+    ],
+)  # fmt: skip
+def test_what_lies_beside_and_is_not_opened_is_told(
+    tmp_path: Path, names: list[str], opened: str, left: list[str]
+) -> None:
+    source = find_source(laid(tmp_path, *names))
+    assert source.path == tmp_path / opened
+    told = [said(InputError(warning)) for warning in Profile(load(tmp_path), source).health.warnings]
+    assert {name for name in left if any(str(tmp_path / name) in line for line in told)} == set(left)
+    assert any("not opened" in line for line in told) == bool(left)
+
+
+def test_a_rank_without_a_trace_and_one_further_down_are_ranks_of_the_job(tmp_path: Path) -> None:
+    laid(tmp_path, "rank0_ascend_pt/ASCEND_PROFILER_OUTPUT/trace_view.json", "b/deep/rank1_ascend_pt/trace_view.json")
+    tables = tmp_path / "rank2_ascend_pt" / "ASCEND_PROFILER_OUTPUT" / "step_trace_time.csv"
+    tables.parent.mkdir(parents=True)
+    tables.write_text("Step\n")
+    assert len(find_sources(tmp_path)) == 3
+    with refused("holds 3 traces.*rank2_ascend_pt"):
         find_source(tmp_path)
 
 

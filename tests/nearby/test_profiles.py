@@ -133,13 +133,17 @@ def test_an_order_of_nothing():
     assert in_order([]) == []
 
 
-def test_traces_under_names_of_their_own_are_named(folder, tmp_path, capsys):
-    place = tmp_path / "loose"
+def test_traces_under_names_of_their_own_are_opened_or_a_choice(folder, tmp_path, capsys):
+    place = tmp_path / "own names"
     place.mkdir()
-    shutil.copy(folder / "bare" / "trace_view.json", place / "bert_run.json")
+    (place / "notes.json").write_text('{"alpha": [1, 2]}')
     (place / "profiler_info_0.json").write_text("{}")
+    (place / "run.tar.gz").write_bytes(b"")
     assert main(["report", str(place)]) == 3
     said = capsys.readouterr().err
-    assert "1 file may be a trace" in said
-    assert "bert_run.json" in said
+    assert "2 files may hold one" in said
     assert "profiler_info" not in said
+    for name, count in (("bert_run.json", 0), ("gpt_run.json", 2)):
+        shutil.copy(folder / "bare" / "trace_view.json", place / name)
+        assert main(["report", str(place)]) == (3 if count else 0)
+        assert not count or f"holds {count} jobs and profiles" in capsys.readouterr().err
