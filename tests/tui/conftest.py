@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from npu_tui.load.load import load
 from npu_tui.profile.checks import checks_of
-from npu_tui.tui import screen
+from npu_tui.tui import screen, timeline
 from npu_tui.tui.session import Session, make_session
 
 HERE = Path(__file__).resolve().parent
@@ -30,6 +30,8 @@ def _surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     # Nobody holds a key down here: the panel follows at once.
     monkeypatch.setattr(screen, "_PANEL_SECONDS", 0.001)
+    # Nor does anybody see how many frames there are in a second.
+    monkeypatch.setattr(timeline, "FRAME_SECONDS", 0.0)
 
 
 @pytest.fixture(scope="session")

@@ -14,9 +14,9 @@ from npu_tui.tui.session import Session
 HAN = re.compile(r"[\u4e00-\u9fff]")
 HIDDEN_COLUMNS = re.compile(r"\+(\d+) ← →")
 WALKS = {
-    "tabs": ("", *"2345678", "7", "9", *"9999", *"rrrr", "1"),
+    "tabs": ("", *"777", *"9999", *"rrrr"),
     "views": (*"ITCO", ":health\r", "escape", "escape"),
-    "grown panel": ("P", *"23456789r1", "P", *"2319", "P"),
+    "grown panel": ("P", *"234568r1", "P", *"239", "P"),
     "slices": (*"xcftetb[]}m", "M", "v", "d", "v", "5", "3", "escape", "escape"),
     "rows": ("p", "p", "H", ":show_hidden\r", "i", "i", "space", "space"),
     "table": ("1", "1", "down", "space", "escape", "&", "escape", "escape"),

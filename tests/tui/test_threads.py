@@ -13,16 +13,17 @@ from npu_tui.tui.app import Beside
 
 
 def test_the_event_loop_ends_while_a_thread_works():
-    beside, goes_on, results = Beside(), threading.Event(), []
+    beside, begun, goes_on, results = Beside(), threading.Event(), threading.Event(), []
 
     def work() -> None:
+        begun.set()
         results.append(goes_on.wait(20))
 
     async def leave() -> None:
         loop = asyncio.get_running_loop()
         loop.set_default_executor(beside)
         loop.run_in_executor(None, work)
-        await asyncio.sleep(0)
+        assert begun.wait(20)
 
     asyncio.run(leave())
     assert beside.is_busy
