@@ -105,14 +105,25 @@ def _sums(keys: I64, sizes: I64) -> list[tuple[int, int, int]]:
 
 
 class Growth(Struct, frozen=True):
-    """``starts`` are events that begin a step, ``live`` the bytes before each and, where it ended, after the last one.
+    """``starts`` are events that begin a step, ``moments`` those before each and, where it ended, after the last one.
 
-    ``leaks`` are owners that hold more from step to step: the bytes by which one grew in each step but the first.
+    ``live`` are the bytes that are allocated at the ``moments``.
+
+    ``held`` are the bytes that each owner whose blocks outlive a step holds at the ``moments``, what grew most after
+    the first step first.
     """
 
     starts: I64
+    moments: I64
     live: I64
-    leaks: list[tuple[Owner, I64]]
+    held: list[tuple[Owner, I64]]
+
+    @property
+    def leaks(self) -> list[tuple[Owner, I64]]:
+        """Owners that hold more from step to step, and by how much one grew in each step but the first."""
+        grown = [(owner, np.diff(held)[1:]) for owner, held in self.held]
+        leaks = [(owner, more) for owner, more in grown if len(more) >= 2 and (more > 0).all()]
+        return sorted(leaks, key=lambda leak: -int(leak[1].sum()))
 
     @property
     def per_step(self) -> int | None:
@@ -140,14 +151,12 @@ def growth(snapshot: MemorySnapshot, device: DeviceMemory) -> Growth | None:
     long = np.flatnonzero(
         (lives.start != BEFORE) & (lives.end > np.append(moments, NEVER)[np.searchsorted(moments, lives.start)])
     )
-    leaks = []
+    held = []
     for owner in owners(snapshot, device, long):
-        held = [int(lives.size[owner.members][_alive(device, owner.members, at)].sum()) for at in moments.tolist()]
-        more = np.diff(held)[1:]
-        if len(more) >= 2 and (more > 0).all():
-            kept = owner.members[lives.end[owner.members] == NEVER]
-            leaks.append((Owner(owner.code, owner.size, kept if len(kept) else owner.members), more))
-    return Growth(starts, live, sorted(leaks, key=lambda leak: -int(leak[1].sum())))
+        size = [int(lives.size[owner.members][_alive(device, owner.members, at)].sum()) for at in moments.tolist()]
+        kept = owner.members[lives.end[owner.members] == NEVER]
+        held.append((Owner(owner.code, owner.size, kept if len(kept) else owner.members), np.array(size, np.int64)))
+    return Growth(starts, moments, live, sorted(held, key=lambda one: int(one[1][1] - one[1][-1])))
 
 
 def _alive(device: DeviceMemory, members: I64, event: int) -> npt.NDArray[np.bool_]:

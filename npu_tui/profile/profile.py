@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from npu_tui.load.companions import Companions
     from npu_tui.profile.companions import Tables
     from npu_tui.profile.kernels import Kernels
+    from npu_tui.profile.snapshot_memory import Beside
     from npu_tui.rules.facts import Facts
     from npu_tui.rules.inputs import Inputs, Setup
     from npu_tui.rules.model import Findings
@@ -196,11 +197,19 @@ class Profile:
 
     @shared
     def memory(self) -> Memory:
-        """Memory of the device over time and its allocations, by a snapshot or the files beside the trace."""
+        """Memory of the device over time and its allocations, by the files beside the trace, else by a snapshot."""
         from npu_tui.profile.companions import memory_of
-        from npu_tui.profile.snapshot_memory import memory_of_snapshot
 
-        return memory_of_snapshot(self.trace) or memory_of(self.tables)
+        recorded = memory_of(self.tables)
+        beside = None if recorded.is_known else self.beside
+        return recorded if beside is None or not beside.placed else beside.memory
+
+    @shared
+    def beside(self) -> Beside | None:
+        """The memory snapshot that was opened, or the one beside the profile."""
+        from npu_tui.profile.snapshot_memory import snapshot_of
+
+        return snapshot_of(self.trace, self.source)
 
     @shared
     def profiler_level(self) -> int | None:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
+from msgspec import Struct
 
 from npu_tui.analysis.kernels import Coded
 from npu_tui.analysis.memory import BEFORE, NEVER, Allocations, Amount, Memory, memory_curve
-from npu_tui.analysis.snapshot import nameless, owner_of
+from npu_tui.analysis.snapshot import Growth, growth, nameless, owner_of
+from npu_tui.load.errors import InputError
+from npu_tui.load.find import Source
+from npu_tui.load.snapshot import load_snapshot
+from npu_tui.load.snapshot_files import is_snapshot
 from npu_tui.trace.frames import NO_STACK, function_of
 from npu_tui.trace.model import Trace
+from npu_tui.trace.once import once
 from npu_tui.trace.snapshot import BEFORE as OLDER
 from npu_tui.trace.snapshot import NEVER as KEPT
 from npu_tui.trace.snapshot import OUTSIDE, UNKNOWN, DeviceMemory, MemorySnapshot
@@ -59,8 +67,68 @@ def memory_of_device(snapshot: MemorySnapshot, device: DeviceMemory, origin: int
     )
 
 
-def memory_of_snapshot(trace: Trace) -> Memory | None:
-    """The memory of the main device of the snapshot that ``trace`` was made of; None of another trace."""
-    snapshot = trace.snapshot
+class Beside(Struct, dict=True, eq=False):
+    """The ``snapshot`` of a profile: ``memory`` of its main ``device``, in ns after ``origin``.
+
+    ``placed`` tells whether that is on the clock of the profile: it was made of the snapshot, or both have times.
+    """
+
+    snapshot: MemorySnapshot
+    device: DeviceMemory
+    memory: Memory
+    origin: int
+    placed: bool
+
+    @once
+    def growth(self) -> Growth | None:
+        """How what is allocated grows from step to step; None without steps."""
+        return growth(self.snapshot, self.device)
+
+    def event_at(self, time: int) -> int:
+        """The event at ``time`` of ``memory``, where that has no place in the profile."""
+        return int(np.searchsorted(self.device.moments, time + self.origin, "right")) - 1
+
+    @once
+    def step_times(self) -> list[int]:
+        """When steps begin, by allocations that recur, on the clock of ``memory``, ns."""
+        times: list[int] = (self.device.moments[self.device.step_starts] - self.origin).tolist()
+        return times
+
+
+def snapshot_of(trace: Trace, source: Source | None) -> Beside | None:
+    """The memory snapshot that ``trace`` was made of, or the one that lies beside the profile at ``source``."""
+    snapshot = trace.snapshot or _beside(source)
     device = None if snapshot is None else main_device(snapshot)
-    return None if snapshot is None or device is None else memory_of_device(snapshot, device, trace.start_ns, trace)
+    if snapshot is None or device is None:
+        return None
+    own, moments = trace.snapshot is not None, device.moments
+    within = moments[0] < trace.start_ns + trace.end and moments[-1] > trace.start_ns
+    placed = own or (device.events.time is not None and bool(within))
+    origin = trace.start_ns if placed else int(moments[0])
+    return Beside(snapshot, device, memory_of_device(snapshot, device, origin, trace if own else None), origin, placed)
+
+
+_NAMES = "*.pkl", "*.pickle", "memscope_dump_*.csv", "memscope_dump_*.db"
+_PROCESS = re.compile(r"_(\d+)_\d{8,}")
+"""The process in names such as ``host_4711_20250101000000000_ascend_pt`` and ``oom_snapshot_4711_20250101000000``."""
+
+
+def _beside(source: Source | None) -> MemorySnapshot | None:
+    """The only snapshot in the folder of a profile, else the one beside that folder that names its process."""
+    folder = None if source is None else source.folder
+    if source is None or folder is None or source.kind in ("memory", "service", "ftrace"):
+        return None
+    profile = source.opened if source.is_directory else folder
+    inside = {file for place in {folder, profile} for name in _NAMES for file in place.glob(name)}
+    process = _PROCESS.search(profile.resolve().name)
+    outside = [
+        file
+        for name in (_NAMES if process else ())
+        for file in profile.resolve().parent.glob(name)
+        if (match := _PROCESS.search(file.name)) and process and match[1] == process[1]
+    ]
+    files = [file for file in inside or outside if is_snapshot(file)]
+    try:
+        return load_snapshot(files[0]) if len(files) == 1 else None
+    except (InputError, OSError):
+        return None  # another pickle

@@ -194,3 +194,24 @@ _HELD = "blocks", "size", "peak_blocks", "peak_bytes", "end_blocks", "end_bytes"
 STACKS = table("stacks", stacks,
                sql=f"{_WHOSE} stack file line function blocks size peak_blocks peak_bytes end_blocks end_bytes frames",
                own=_OWN.values())  # fmt: skip
+
+
+def growth_of_lines(profile: Profile) -> Sheet:
+    """The lines whose blocks outlive a step: what each added after the first step, what grew most first."""
+    grown = None if profile.beside is None else profile.beside.growth
+    held = [] if grown is None else grown.held
+    more = [np.diff(size)[1:] for _, size in held]
+    return Sheet(
+        len(held),
+        {
+            "added": numbers(np.array([step.sum() for step in more], np.int64)),
+            "grew": numbers(np.array([np.count_nonzero(step > 0) for step in more], np.int64)),
+            "held": numbers(np.array([size[-1] for _, size in held], np.int64)),
+            "calls": numbers(np.array([len(owner.members) for owner, _ in held], np.int64)),
+        },
+        code=lambda row: held[row][0].code,
+    )
+
+
+GROWTH = table("snapshot_growth", growth_of_lines, panel="added grew size=held count=calls line=place",
+               own=(Column("added", "whole", "bytes", "memory"), Column("grew", "whole", "", "count")))  # fmt: skip

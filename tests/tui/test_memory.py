@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from measured import profile_at
@@ -13,7 +15,7 @@ from npu_tui.trace.model import HOST_TO_DEVICE
 from npu_tui.tui.session import NO_HITS, make_session
 from npu_tui.tui.tabs.memory import curve_picture, memory
 from npu_tui.tui.tabs.summary import summary
-from npu_tui.tui.tabs.table import Context, Table
+from npu_tui.tui.tabs.table import Context, Stretch, Table
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
@@ -76,6 +78,68 @@ def test_rows_of_the_tab_have_the_curve_beside_them(tmp_path: Path):
     assert [row.values[1] for row in components.rows] == ["HCCL", "RUNTIME"]
     pictures = [row.aside(60, 8).plain.split("\n")[0] for row in components.rows if row.aside is not None]
     assert pictures == ["█ HCCL  ≤ 200.0 MiB", "█ RUNTIME  ≤ 50.0 MiB"]
+
+
+def snapshot_of(start_ns: int | None) -> dict[str, Any]:
+    """A leak of 1 MiB in each of four steps of 2 ms, from ``start_ns`` on if there are times."""
+    frames = [{"name": "step", "filename": "/home/me/train.py", "line": 9}]
+    base = 1 << 44
+    blocks = [{"address": base + (k << 20), "size": 1 << 20, "state": "active_allocated"} for k in range(4)]
+    events: list[dict[str, Any]] = [{"action": "segment_alloc", "addr": base, "size": 16 << 20, "stream": 0}]
+    for number, block in enumerate(blocks):
+        events.append({"action": "alloc", "addr": block["address"], "size": 1 << 20, "stream": 0, "frames": frames})
+        for action in ("alloc", "free_completed"):
+            events.append({"action": action, "addr": base + (9 << 20), "size": 40 + number, "stream": 0})
+    for number, event in enumerate(events):
+        event.update({} if start_ns is None else {"time_us": start_ns // 1000 + 700 * number})
+    segment = {"device": 0, "address": base, "total_size": 16 << 20, "stream": 0, "segment_type": "large"}
+    return {"segments": [{**segment, "blocks": blocks}], "device_traces": [events]}
+
+
+def test_a_snapshot_without_times_beside_a_profile_has_the_same_views_in_events(tmp_path: Path):
+    output = beside(tmp_path)
+    (output / "snapshot.pkl").write_bytes(pickle.dumps(snapshot_of(None)))
+    held = memory(looked_at(output.parent))
+    assert isinstance(held, Table)
+    assert held.note.startswith("peak allocated 4.0 MiB at event 11   reserved 16.0 MiB at event 0")
+    assert "the snapshot has no times" in held.note
+    assert [(row.values[0], row.values[4], len(row.places)) for row in held.rows] == [
+        (4 << 20, "train.py:9", 0),
+        (43, None, 0),
+    ]
+    assert held.rows[0].aside is not None
+    axis = held.rows[0].aside(60, 8).plain.split("\n")[-1]
+    assert axis.startswith("event 0")
+    assert axis.count("╷") + axis.count("▲") == 4  # a mark for a step, one of them under the peak or the words
+    grown = memory(looked_at(output.parent, 2))
+    assert isinstance(grown, Table)
+    assert "4 steps, by allocations that recur" in grown.note
+    assert [row.values[:5] for row in grown.rows] == [(3 << 20, 3, 4 << 20, 4, "train.py:9")]
+
+
+def test_a_snapshot_with_times_beside_a_profile_lies_on_its_timeline(tmp_path: Path):
+    output = beside(tmp_path)
+    profile = profile_at(output.parent)
+    start = (profile.trace.start_ns + 1_000_000) // 1000 * 1000
+    begun = start - profile.trace.start_ns
+    (output.parent / "memory.pickle").write_bytes(pickle.dumps(snapshot_of(start)))
+    held = memory(looked_at(output.parent))
+    assert isinstance(held, Table)
+    assert "the snapshot has no times" not in held.note
+    assert next(place.start for place in held.rows[0].places if isinstance(place, Stretch)) == begun + 700_000
+    curve = profile_at(output.parent).memory.curve("allocated")
+    assert curve is not None
+    assert curve.peak == (begun + 700_000 * 11, (4 << 20) + 43)
+
+
+def test_the_snapshot_of_another_process_is_not_beside_a_profile(tmp_path: Path):
+    output = beside(tmp_path)
+    profile = output.parent.rename(tmp_path / "host_4711_20250101000000000_ascend_pt")
+    for name in ("oom_snapshot_4712_20250101000000.pickle", "other.pkl"):
+        (tmp_path / name).write_bytes(pickle.dumps(snapshot_of(None)))
+    assert profile_at(profile).beside is None
+    (tmp_path / "oom_snapshot_4711_20250101000000.pickle").write_bytes(pickle.dumps(snapshot_of(None)))
+    assert profile_at(profile).beside is not None
 
 
 def test_the_summary_names_the_device_where_files_tell(tmp_path: Path):

@@ -7,7 +7,7 @@ from npu_tui.tui.tabs.device import communication, operators
 from npu_tui.tui.tabs.findings import changes, changes_that_count, findings, findings_worth_a_look
 from npu_tui.tui.tabs.lines import LinesTab
 from npu_tui.tui.tabs.links import links
-from npu_tui.tui.tabs.memory import memory, memory_moment
+from npu_tui.tui.tabs.memory import memory, memory_depends_on
 from npu_tui.tui.tabs.range import range_table
 from npu_tui.tui.tabs.search import are_few, lists_hits, search
 from npu_tui.tui.tabs.summary import summary
@@ -47,8 +47,6 @@ def make_tabs(compared: bool) -> dict[str, Tab]:
             are_few,
             turns=True,
         ),
-        "memory": Tab(
-            memory, lambda now: (now.trace, now.cursor if memory_moment(now.turn) == "cursor" else None), turns=True
-        ),
+        "memory": Tab(memory, memory_depends_on, turns=True),
         "summary": Tab(summary, lambda now: now.trace, turns=True),
     }

@@ -1,11 +1,12 @@
 """Memory of the device: its curve, and which operations, code lines and components hold it.
 
-At the peak, at the cursor, or to the end: each turn of the tab asks about another moment.
+At the peak, at the cursor, or to the end: each turn of the tab asks about another moment. Where a memory snapshot was
+opened or lies beside, the last turn tells what grew from step to step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -15,6 +16,9 @@ from rich.text import Text
 
 from npu_tui.analysis.memory import BEFORE, Memory, MemoryCurve
 from npu_tui.profile.file_tables import HOLDERS, MODULE_PEAKS
+from npu_tui.profile.profile import Profile
+from npu_tui.profile.snapshot_memory import Beside
+from npu_tui.profile.snapshot_tables import GROWTH
 from npu_tui.profile.table import Value
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, moment_text, printable, shortened
@@ -28,52 +32,105 @@ F64 = npt.NDArray[np.float64]
 _LONGEST_HOLDER = 44
 
 _MOMENTS = ("peak", "cursor", "kept", "modules")
+_OF_SNAPSHOT = ("snapshot_peak", "snapshot_kept")
 
 
-def memory_moment(turn: int) -> str:
-    """What ``memory`` shows: at the peak, at the cursor, what was never released, or the components of the device."""
-    return _MOMENTS[turn % len(_MOMENTS)]
+def _views(profile: Profile) -> list[str]:
+    """What the tab shows in turn: of the files, then of a snapshot."""
+    beside = profile.beside
+    if beside is None:
+        return list(_MOMENTS)
+    whole = beside.memory is profile.memory
+    known = _MOMENTS[:3] if whole else _MOMENTS if profile.memory.is_known else ()
+    return [*known, *(() if whole else _OF_SNAPSHOT), "growth"]
+
+
+def memory_view(now: Context) -> str:
+    """What ``memory`` shows."""
+    views = _views(now.profile)
+    return views[now.turn % len(views)]
+
+
+def memory_depends_on(now: Context) -> object:
+    """The trace, and the cursor where ``memory`` is asked about it; a snapshot beside is not read for that."""
+    follows = Profile.beside.is_known(now.profile) and memory_view(now) == "cursor"
+    return now.trace, now.cursor if follows else None
 
 
 def memory(now: Context) -> Content:
     """A row per operation and code line, most bytes first; Enter goes to its allocations."""
-    held, moment = now.profile.memory, memory_moment(now.turn)
-    if not held.is_known:
+    held, beside, view, views = now.profile.memory, now.profile.beside, memory_view(now), _views(now.profile)
+    if not held.is_known and beside is None:
         return say("memory.none")
-    notes = [_peaks(held)]
-    then = say(f"memory.by_{memory_moment(now.turn + 1)}")
+    then = say(f"memory.by_{views[(now.turn + 1) % len(views)]}")
     again = say("memory.again", key=keys_label(BY_ID["tab_memory"]), then=then)
-    if moment == "modules":
+    if view == "modules":
         sheet = MODULE_PEAKS.make(now.part)
-        notes.append(say("memory.modules", shown=sheet.rows, count=len(held.modules)))
-        table = shown(now.trace, MODULE_PEAKS, sheet, "\n".join(notes), again=again, most=sheet.rows)
+        note = say("memory.modules", shown=sheet.rows, count=len(held.modules))
+        table = shown(now.trace, MODULE_PEAKS, sheet, f"{_peaks(held)}\n{note}", again=again, most=sheet.rows)
         of_component = {curve.component: curve for curve in held.modules}
         components = [[(printable(name), of_component[name])] for name in sheet.values("component")]
         return _pictured(table, components, None, now.profile.trace.end)
+    if view == "growth" and beside is not None:
+        return _growth(now, beside, again)
+    if beside is not None and view in _OF_SNAPSHOT:
+        return _held_then(now, beside.memory, view, again, None if beside.placed else beside)
+    return _held_then(now, held, view, again)
+
+
+def _held_then(now: Context, held: Memory, view: str, again: str, unplaced: Beside | None = None) -> Table:
+    """Who held memory at the moment of ``view``; times of a snapshot that is ``unplaced`` are numbers of events."""
+
+    def at(time: int) -> str:
+        return _text(time) if unplaced is None else say("snapshot.at", event=unplaced.event_at(time))
+
+    moment = view.removeprefix("snapshot_")
     time = _time(now, held, moment)
     chosen = held.allocations.kept if time is None else held.allocations.alive(time)
     known = int(held.allocations.size[chosen].sum())
-    words = say("memory.kept_words") if time is None else say(f"memory.{moment}_words", time=time)
+    words = say("memory.kept_words") if time is None else say(f"memory.{moment}_words", time=at(time))
     alive = say("memory.alive", words=words, count=len(chosen), size=known)
-    notes.append(GAP.join([alive, say("memory.lead", key=keys_label(BY_ID["focus_next"]))]))
-    sheet = HOLDERS.make(now.part, chosen=chosen, time=time)
+    lead = say("memory.lead", key=keys_label(BY_ID["focus_next"])) if unplaced is None else say("memory.unplaced")
+    sheet = HOLDERS.make(now.part, chosen=chosen, time=time, memory=held)
     names = sheet.values("name")
 
-    def when(row: int, at: Value, unknown: str) -> str:
-        return "" if names[row] is None else say(unknown) if at is None else moment_text(float(at))
+    def when(row: int, value: Value, unknown: str) -> str:
+        return "" if names[row] is None else say(unknown) if value is None else at(int(value))
 
     cells = {
         "name": lambda row, name: say("memory.unknown") if name is None else brief(str(name), _LONGEST_HOLDER),
-        "at": lambda row, at: when(row, at, "memory.before"),
-        "released": lambda row, at: when(row, at, "memory.never"),
+        "at": lambda row, value: when(row, value, "memory.before"),
+        "released": lambda row, value: when(row, value, "memory.never"),
     }
-    table = shown(now.trace, HOLDERS, sheet, "\n".join(notes), cells=cells, again=again, most=sheet.rows)
+    note = f"{_peaks(held, at)}\n{GAP.join([alive, lead])}"
+    table = shown(now.trace, HOLDERS, sheet, note, cells=cells, again=again, most=sheet.rows)
+    if unplaced is not None:
+        table = replace(table, rows=[replace(row, places=()) for row in table.rows])
     curves = [
         (say(f"memory.curve.{amount}"), curve)
         for amount in ("allocated", "reserved")
         if (curve := held.curve(amount)) is not None
     ]
-    return _pictured(table, [curves] * sheet.rows, time, now.profile.trace.end)
+    beside = now.profile.beside
+    marks: list[int] = []
+    if beside is not None and beside.memory is held:
+        items = [step.item for step in now.profile.steps if step.item >= 0]
+        marks = now.profile.trace.slices.start[items].tolist() if beside.placed else beside.step_times
+    return _pictured(table, [curves] * sheet.rows, time, 0 if unplaced else now.profile.trace.end, at, marks)
+
+
+def _growth(now: Context, beside: Beside, again: str) -> Content:
+    """What each line holds more after each step of the snapshot."""
+    grown, name = beside.growth, printable(beside.snapshot.path)
+    if grown is None:
+        return say("memory.no_steps", path=name)
+    words = say("memory.growth", count=len(grown.starts), path=name)
+    if grown.per_step is not None:
+        words += GAP + say("memory.growth_step", size=grown.per_step)
+    table = shown(now.trace, GROWTH, GROWTH.make(now.profile), words, again=again)
+    times = np.arange(len(grown.moments), dtype=np.int64)
+    curves = [[(say("memory.curve.steps"), MemoryCurve("", "allocated", times, held))] for _, held in grown.held]
+    return _pictured(table, curves, None, 0, lambda step: say("memory.after_step", step=step))
 
 
 def _time(now: Context, memory: Memory, moment: str) -> int | None:
@@ -90,16 +147,20 @@ def _time(now: Context, memory: Memory, moment: str) -> int | None:
     return max(edges.tolist(), key=lambda at: int(allocations.size[allocations.alive(at)].sum()), default=0)
 
 
-def _peaks(memory: Memory) -> str:
+def _text(time: int) -> str:
+    return moment_text(float(time))
+
+
+def _peaks(memory: Memory, at: Callable[[int], str] = _text) -> str:
     """The peaks of all curves, and how far reserved was above allocated."""
     words = []
     for amount in ("allocated", "reserved", "active"):
         curve = memory.curve(amount)
         if curve is not None:
-            words.append(say(f"memory.peak_{amount}", size=curve.peak[1], time=curve.peak[0]))
+            words.append(say(f"memory.peak_{amount}", size=curve.peak[1], time=at(curve.peak[0])))
     gap = memory.fragmented()
     if gap is not None:
-        words.append(say("memory.gap", size=gap[1], time=gap[0]))
+        words.append(say("memory.gap", size=gap[1], time=at(gap[0])))
     if memory.process is not None:
         words.append(say("memory.process", size=memory.process.peak[1]))
     return GAP.join(words)
@@ -114,19 +175,34 @@ Named = tuple[str, MemoryCurve]
 """What a curve is called, and the curve."""
 
 
-def _pictured(table: Table, curves: Sequence[Sequence[Named]], time: int | None, end: int) -> Table:
-    """``table`` with the ``curves`` of each row beside it, up to ``end`` ns; ``time`` is marked."""
+def _pictured(
+    table: Table,
+    curves: Sequence[Sequence[Named]],
+    time: int | None,
+    end: int,
+    at: Callable[[int], str] = _text,
+    marks: Sequence[int] = (),
+) -> Table:
+    """``table`` with the ``curves`` of each row beside it, up to ``end`` ns; ``time`` is marked, and ``marks``."""
     rows = [
-        replace(row, aside=partial(curve_picture, of_row, time, end) if of_row else None)
+        replace(row, aside=partial(curve_picture, of_row, time, end, at=at, marks=marks) if of_row else None)
         for row, of_row in zip(table.rows, curves, strict=True)
     ]
     return replace(table, rows=rows)
 
 
-def curve_picture(named: Sequence[Named], time: int | None, end: int, width: int, height: int) -> Text:
+def curve_picture(
+    named: Sequence[Named],
+    time: int | None,
+    end: int,
+    width: int,
+    height: int,
+    at: Callable[[int], str] = _text,
+    marks: Sequence[int] = (),
+) -> Text:
     """The first of the ``named`` curves as bars, the second shaded behind it, over their time up to ``end`` ns.
 
-    Each column shows the most of its time; ``time`` is marked below.
+    Each column shows the most of its time; below, ``time`` is marked, and where steps begin, the ``marks``.
     """
     curves = [curve for _, curve in named]
     begin = min(int(curve.time[0]) for curve in curves)
@@ -146,7 +222,7 @@ def curve_picture(named: Sequence[Named], time: int | None, end: int, width: int
         shades = (behind > 8 * line).tolist()
         cells = [_LEVELS[level] if level or not shade else _SHADE for level, shade in zip(levels, shades, strict=True)]
         picture.append("\n" + "".join(cells))
-    picture.append("\n" + _axis(begin, end, time, width), style="dim")
+    picture.append("\n" + _axis(begin, end, time, width, at, marks), style="dim")
     return picture
 
 
@@ -158,11 +234,14 @@ def _most(curve: MemoryCurve, edges: I64) -> F64:
     return np.array([curve.value[low:high].max(initial=0) for low, high in spans], np.float64)
 
 
-def _axis(begin: int, end: int, time: int | None, width: int) -> str:
-    """When the curve begins and ends, with a mark at ``time``."""
-    left, right = moment_text(float(begin)), moment_text(float(end))
+def _axis(begin: int, end: int, time: int | None, width: int, at: Callable[[int], str], marks: Sequence[int]) -> str:
+    """When the curve begins and ends, with a mark at ``time`` and where each step begins."""
+    left, right = at(begin), at(end)
     room = max(width - len(left) - len(right), 1)
     line = list(f"{left}{' ' * room}{right}"[:width])
-    if time is not None and end > begin and 0 <= (at := (time - begin) * width // (end - begin)) < len(line):
-        line[at] = "▲"
+    for glyph, places in (("╷", marks), ("▲", [] if time is None else [time])):
+        for place in places:
+            column = (place - begin) * width // max(end - begin, 1)
+            if 0 <= column < len(line) and (glyph == "▲" or line[column] == " "):
+                line[column] = glyph
     return "".join(line)
