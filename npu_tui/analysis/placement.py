@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
-
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
@@ -47,20 +45,6 @@ def best_swap(tokens: F64, experts: I64) -> Swap | None:
     slot, other, other_slot = np.unravel_index(int(np.nanargmin(after)), after.shape)
     found = experts[hot, slot], other, experts[other, other_slot]
     return Swap(hot, int(found[0]), int(found[1]), int(found[2]), float(after[slot, other, other_slot]))
-
-
-def placed_anew(tokens: F64) -> float:
-    """The tokens of the device with most once all slots (devices, slots) are placed anew, largest first."""
-    devices, width = tokens.shape
-    free = [(0.0, place, width) for place in range(devices)]
-    heapify(free)
-    most = 0.0
-    for size in np.sort(tokens[np.isfinite(tokens)])[::-1].tolist():
-        load, place, left = heappop(free)
-        most = max(most, load + size)
-        if left > 1:
-            heappush(free, (load + size, place, left - 1))
-    return most
 
 
 class Copies(Struct, frozen=True):

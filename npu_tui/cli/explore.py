@@ -21,7 +21,7 @@ from npu_tui.cli.options import (
     thresholds_of,
 )
 from npu_tui.cli.parser import Parser
-from npu_tui.cli.report import has_expert_files_only, write_experts, write_job, write_snapshot
+from npu_tui.cli.report import write_job, write_snapshot
 from npu_tui.cli.streams import DONE, USAGE, end_process, refuse, write, write_list
 from npu_tui.strings import say
 from npu_tui.trace.text import whole_number
@@ -91,8 +91,6 @@ def explore(
 
     if len(paths) == 1 and not sys.stdout.isatty() and is_snapshot(paths[0]):
         return write_snapshot(paths[0])
-    if len(paths) == 1 and has_expert_files_only(paths[0]):
-        return write_experts(paths[0])
     start = place_of(parser, options)
     openings = [opening_of(path, cached, getattr(options, "source", None)) for path in paths]
     if not on_terminal():  # from here on the keys are where something may have been piped

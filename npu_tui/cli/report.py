@@ -61,8 +61,6 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
 
     if is_kept(Path(options.path)):
         return write_job(Path(options.path), form, output=options.output)
-    if has_expert_files_only(Path(options.path)):
-        return write_experts(Path(options.path), form, options.output)
     if is_snapshot(Path(options.path)):
         return write_snapshot(Path(options.path), form, options.output)
     try:
@@ -86,37 +84,6 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
         return report_document(found, part if form == "html" else None)
 
     answer(found, document, form, options.output)
-    return DONE
-
-
-def has_expert_files_only(path: Path) -> bool:
-    """Whether dumps of expert loads or placements lie at ``path``, and no profile."""
-    from npu_tui.load.errors import InputError
-    from npu_tui.load.expert_files import expert_files_in
-    from npu_tui.load.find import find_sources
-
-    if not expert_files_in(path):
-        return False
-    try:
-        return path.is_file() or not find_sources(path)
-    except InputError:
-        return True
-
-
-def write_experts(path: Path, form: str = "text", output: str | None = None) -> int:
-    """Write the report about the expert loads and placements at ``path`` in one of ``FORMATS``; returns the exit code.
-
-    Raises ``InputError`` where none can be read, ``OSError`` of what is written.
-    """
-    from npu_tui.load.errors import InputError
-    from npu_tui.load.expert_files import expert_files_in, read_expert_files
-    from npu_tui.output.experts_report import experts_document, experts_report
-
-    files = read_expert_files(expert_files_in(path))
-    if not files.dumps and not files.placements:
-        raise InputError(files.problems[0])
-    report = experts_report(path, files)
-    answer(report, lambda: experts_document(report), form, output)
     return DONE
 
 

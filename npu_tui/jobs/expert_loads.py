@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 from msgspec import Struct
 
 from npu_tui.jobs.columns import F64, I64
 from npu_tui.jobs.experts import Balance
 from npu_tui.jobs.job import Job
+from npu_tui.profile.placement_tables import Loads
+from npu_tui.trace.message import Message, message
 
 
 class LayerLoad(Struct, frozen=True):
@@ -135,3 +139,46 @@ def explained(job: Job) -> frozenset[int]:
     return frozenset(
         row.rank for row, own in zip(job.sums, more.tolist(), strict=False) if own >= _EXPLAINED * max(row.own, 1)
     )
+
+
+_SWAPPED = 0.05
+"""By how many times the mean of a rank the swaps make the rank with most tokens less, to be told as a finding."""
+
+
+def swaps_told(loads: Loads, work: Sequence[float] = ()) -> Iterator[Message]:
+    """How uneven ``loads`` are, then which swap gains most; ``work`` is that of the mean rank on each layer, us."""
+    args: dict[str, object] = {
+        "phase": loads.phase, "rank": loads.ranks[0], "count": len(loads.ranks), "layers": len(loads.tokens),
+        "uneven": loads.times_mean(loads.of_rank.max(axis=1)),
+    }  # fmt: skip
+    if len(loads.ranks) < 2:
+        yield message("expert_files.one", **args)
+        return
+    yield message("expert_files.uneven", **args)
+    less, mean = loads.of_rank.max(axis=1) - loads.swapped, loads.of_rank.mean(axis=1)
+    layer = int(np.argmax(less))
+    swap, saves = loads.swaps[layer], loads.saves(work)
+    if swap is None:
+        yield message("expert_files.even")
+    else:
+        args |= {
+            "layer": layer, "expert": swap.expert, "rank": loads.ranks[swap.place], "other": swap.other_expert,
+            "other_rank": loads.ranks[swap.other], "swapped": loads.times_mean(loads.swapped),
+            "before": float(loads.of_rank[layer].max() / mean[layer]), "after": swap.most / float(mean[layer]),
+        }  # fmt: skip
+        yield message("expert_files.swap", **args)
+        if saves is not None:
+            yield message("expert_files.saves", saves=saves * 1e3)
+    if loads.missing:
+        yield message("expert_files.missing", count=len(loads.missing))
+
+
+def is_told(loads: Loads) -> bool:
+    """Whether swaps make the ranks notably more even."""
+    before, after = loads.times_mean(loads.of_rank.max(axis=1)), loads.times_mean(loads.swapped)
+    return before is not None and after is not None and before - after >= _SWAPPED
+
+
+def layer_works(job: Job) -> list[float]:
+    """What the mean rank of ``job`` computes for the experts of each layer in a step, us."""
+    return [load.mean / max(len(job.steps), 1) / 1e3 for load in layer_loads(job)]

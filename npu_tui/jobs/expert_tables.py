@@ -23,7 +23,8 @@ _OWN: dict[str, Column] = {
             Column(name, "real", "\u00b5s", "time")
             for name in ("mean_work", "most_work", "job_waits", "work", "backward", "dispatch", "combine")
         ),
-        *(Column(name, "real", "", "mean_count") for name in ("uneven", "tokens")),
+        Column("uneven", "real", "", "ratio"),
+        Column("tokens", "real", "", "mean_count"),
         Column("fused", "flag", "", "word"),
         Column("role", "label", "", "word"),
     )

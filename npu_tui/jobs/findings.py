@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.jobs.expert_loads import LayerLoad, explained, hot_experts
+from npu_tui.jobs.expert_loads import LayerLoad, explained, hot_experts, is_told, layer_works, swaps_told
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.meetings import Unpaired
 from npu_tui.jobs.pipeline_cases import Run, pairs_in_time, stage_as_others, stages_even, with_lost_stages
@@ -30,6 +30,7 @@ JOB_FINDINGS = (
     Kind("RANK.HOST", "job", pages=(pages.BINDING,)),
     Kind("RANK.WANDER", "job", pages=(pages.GC,)),
     Kind("EXPERT.LOAD", "job"),
+    Kind("EXPERT.SWAP", "job"),
     Kind("RANK.MISSING", "job"),
     Kind("RANK.CLOCK", "job", pages=(pages.PROFILER,)),
     Kind("LINK.SLOW", "job", pages=(pages.ANALYZE,)),
@@ -78,18 +79,20 @@ def job_findings(job: Job, alone: bool = True) -> list[JobFinding]:
     """
     if len(job.parts) > 1:
         return _of_roles(job)
+    if not job.has_profiles:
+        return _swaps(job)
     experts = _experts(job)
     hot = explained(job) if experts else frozenset()
     findings = [*experts, *_stages(job), *_transfers(job), *_slow_ranks(job, hot)]
     findings += [*_slow_hosts(job, hot), *_wandering(job, hot), *_links(job)]
-    findings += _between_roles(job) if alone else []
+    findings += [*_between_roles(job), *_swaps(job)] if alone else []
     findings.sort(key=lambda finding: -(finding.gain or 0))
     return [*findings, *_missing(job), *_clocks(job), *_sizes(job)]
 
 
 def _of_roles(job: Job) -> list[JobFinding]:
     """What is wrong within the roles; that nothing ties ranks which never meet is no news there."""
-    findings = _between_roles(job)
+    findings = [*_between_roles(job), *_swaps(job)]
     for part in job.parts:
         for row in job_findings(part, alone=False):
             if row.title.code != "job.clock.title":
@@ -135,6 +138,20 @@ def _experts(job: Job) -> list[JobFinding]:
     title, detail = message(f"job.experts.{hot.kind}", **args), message(f"job.experts.{hot.kind}.detail", **args)
     evidence = tuple(place for load in sorted(layers, key=lambda load: -load.cost)[:5] for place in _longest(job, load))
     return [JobFinding("EXPERT.LOAD", _severity(hot.gain / job.length), title, detail, ranks, hot.gain, evidence)]
+
+
+def _swaps(job: Job) -> list[JobFinding]:
+    """Dumps of expert loads in which swaps of experts make the ranks more even; of several phases each."""
+    findings, work = [], layer_works(job.parts[0])
+    for loads in filter(is_told, job.loads):
+        title, *detail = swaps_told(loads, work)
+        rank = loads.ranks[int(np.argmax(loads.of_rank.sum(axis=0)))]
+        saves = loads.saves(work) if job.length else None
+        gain = None if saves is None else round(saves * 1e3 * max(len(job.steps), 1))
+        severity = "medium" if gain is None else _severity(gain / job.length)
+        told = message("list.sentences", parts=detail)
+        findings.append(JobFinding("EXPERT.SWAP", severity, title, told, (rank,), gain))
+    return findings
 
 
 def _longest(job: Job, load: LayerLoad) -> list[Evidence]:

@@ -32,7 +32,7 @@ def telling_metric(finding: str, ranks: Iterable[int], known: Container[int]) ->
     """The metric that shows what a ``finding`` ("" without one) about ``ranks`` says; ``known`` ranks have files."""
     if finding == "RANK.STAGE":
         return "computing"
-    if finding == "EXPERT.LOAD":
+    if finding.startswith("EXPERT."):
         return "experts"
     return "own" if not finding or any(rank in known for rank in ranks) else "cost"
 
@@ -190,7 +190,7 @@ class HeatSource:
         """How much longer than the mean of its group each rank computes in a step for the experts of each layer."""
         balance = self._job.experts
         if balance is None:
-            return Heat("experts", "layer", self.ranks, (), np.full((len(self.ranks), 0), np.nan), self.step_length)
+            return self._dumped()
         columns = [
             Column(str(layer), "", tuple(np.unique(balance.row[balance.layer == layer]).tolist()))
             for layer in balance.layers
@@ -198,6 +198,17 @@ class HeatSource:
         values = np.full((len(self.ranks), len(columns)), np.nan)
         values[: len(self._job.ranks)] = excess_of(self._job, balance) / max(len(self._job.steps), 1)
         return Heat("experts", "layer", self.ranks, tuple(columns), values, self.step_length)
+
+    def _dumped(self) -> Heat:
+        """The tokens of each rank above those of the mean one, a share of these, in the layers of the first dumps."""
+        values = np.full((len(self.ranks), 0), np.nan)
+        for loads in self._job.loads[:1]:
+            values = np.full((len(self.ranks), len(loads.tokens)), np.nan)
+            there = [number for number, rank in enumerate(loads.ranks) if rank in self.ranks]
+            rows = [self.ranks.index(loads.ranks[number]) for number in there]
+            values[rows] = (loads.of_rank / np.maximum(loads.of_rank.mean(axis=1), 1)[:, None] - 1).T[there]
+        columns = tuple(Column(str(layer), "", ()) for layer in range(values.shape[1]))
+        return Heat("experts", "layer", self.ranks, columns, values, 1.0)
 
     def _changed(self) -> Heat:
         """How much more the work of each rank is in a step than in the mean one of the other job."""

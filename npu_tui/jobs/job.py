@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -16,7 +17,17 @@ from npu_tui.jobs.columns import Bools
 from npu_tui.jobs.experts import Balance, balance_of
 from npu_tui.jobs.links import Link, judged_links, placed_links
 from npu_tui.jobs.meetings import Meetings, Unpaired, meetings
-from npu_tui.jobs.model import KINETO, SAME_BOOT, CallTable, Layout, RankProfile, call_table, is_message, step_order
+from npu_tui.jobs.model import (
+    EXPERTS,
+    KINETO,
+    SAME_BOOT,
+    CallTable,
+    Layout,
+    RankProfile,
+    call_table,
+    is_message,
+    step_order,
+)
 from npu_tui.jobs.peers import placed
 from npu_tui.jobs.pipeline import Pipelines, Staged, pipelines_of
 from npu_tui.jobs.role_steps import apart
@@ -36,6 +47,10 @@ from npu_tui.jobs.slowness import (
 )
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import once
+
+if TYPE_CHECKING:  # few jobs have expert files
+    from npu_tui.load.expert_files import ExpertFiles
+    from npu_tui.profile.placement_tables import Loads
 
 _SAME_COUNTER = 100_000
 """ns within which two ranks of one host agree on its cycle counter."""
@@ -125,9 +140,28 @@ class Job:
         return bool(self.ranks) and all(profile.kind == KINETO for profile in self.ranks)
 
     @property
+    def has_profiles(self) -> bool:
+        """Whether more than expert files tells of its ranks."""
+        return any(profile.kind != EXPERTS for profile in self.ranks)
+
+    @property
     def no_links(self) -> str:
         """The text for a job that tells nothing of its links."""
         return "job.no_links.gpu" if self.on_gpu else "job.no_links"
+
+    @once
+    def expert_files(self) -> ExpertFiles:
+        """The dumps of expert loads and the placements that lie with the job."""
+        from npu_tui.load.expert_files import expert_files_in, read_expert_files
+
+        return read_expert_files(expert_files_in(self.path))
+
+    @once
+    def loads(self) -> list[Loads]:
+        """The loads of the dumps, of every phase."""
+        from npu_tui.profile.placement_tables import loads_of
+
+        return loads_of(self.expert_files)
 
     @once
     def roles(self) -> Roles | None:

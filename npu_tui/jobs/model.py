@@ -370,6 +370,7 @@ class Layout(Struct, frozen=True):
 
 
 CLUSTER = "cluster"
+EXPERTS = "experts"
 """The kind of a rank that only the output of a cluster analysis tells of."""
 
 KINETO = "kineto"
@@ -430,7 +431,7 @@ class RankProfile(Struct, frozen=True):
     @property
     def has_trace(self) -> bool:
         """Whether there is a timeline: files beside one, and the output of a cluster analysis, are none."""
-        return self.kind not in ("companions", CLUSTER)
+        return self.kind not in ("companions", CLUSTER, EXPERTS)
 
     def __post_init__(self) -> None:
         force_setattr(self, "calls", Calls.of(self.calls))

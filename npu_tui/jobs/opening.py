@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import RankProfile
+from npu_tui.jobs.model import EXPERTS, RankProfile
 from npu_tui.jobs.rank_files import companion_rank
 from npu_tui.jobs.role_steps import apart, named_hosts, steps_joined
 from npu_tui.load.companions import Companions
@@ -35,11 +35,28 @@ def summaries_in(path: Path) -> list[Path]:
 
 
 def is_kept(path: Path) -> bool:
-    """Whether ``path`` holds a job without its profiles: summaries, or the output of a cluster analysis.
+    """Whether ``path`` holds a job without its profiles: summaries, the output of a cluster analysis, expert files.
 
-    Beside profiles such an output tells less than they do, and does not count.
+    Beside profiles the latter two tell less than they do, and do not count.
     """
-    return bool(summaries_in(path)) or _cluster_of(path) is not None
+    return bool(summaries_in(path)) or _cluster_of(path) is not None or _is_of_experts(path)
+
+
+def _is_of_experts(path: Path) -> bool:
+    """Whether dumps of expert loads or placements lie at ``path``, and no profile."""
+    from npu_tui.load.expert_files import expert_files_in  # they read arrays, which few inputs need
+
+    return bool(expert_files_in(path)) and (path.is_file() or next(sources_below(path), None) is None)
+
+
+def _expert_job(path: Path) -> Job:
+    """The ranks that dumps or placements at ``path`` are about. Raises ``InputError`` where none can be read."""
+    job = Job(path, [])
+    files = job.expert_files
+    ranks = {dump.rank for dump in files.dumps} or {rank for one in files.placements for rank in one.devices}
+    if not ranks:
+        raise InputError(files.problems[0])
+    return Job(path, [RankProfile(rank, path, EXPERTS) for rank in sorted(ranks)])
 
 
 def _cluster_of(path: Path) -> Path | None:
@@ -71,7 +88,7 @@ Progress = Callable[[int, int], None]
 def open_job(
     path: Path, traces: bool | None = None, progress: Progress | None = None, beside_only: bool = False
 ) -> Job:
-    """The job of all profiles at or below ``path``, of the summaries in it, or of the output of a cluster analysis.
+    """The job of all profiles at or below ``path``, or what ``is_kept`` without them.
 
     Files beside the traces come first; the traces are read too if ``traces`` says so, or, where it is None, if they are
     few and small. With ``beside_only`` no trace is read, whatever the files beside it tell. Raises ``InputError`` if
@@ -89,6 +106,8 @@ def open_job(
         from npu_tui.jobs.cluster import cluster_job  # few jobs are kept so
 
         return cluster_job(folder)
+    if _is_of_experts(path):
+        return _expert_job(path)
     sources = find_sources(path)
     ignored = [source for source in sources if _OF_THE_ENGINE in source.path.name] if len(sources) > 1 else []
     sources = [source for source in sources if source not in ignored] or sources

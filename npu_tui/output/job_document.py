@@ -67,7 +67,7 @@ def _about(report: JobReport) -> str:
     if report.steps and report.steps != [""]:
         first, last = report.steps[0], report.steps[-1]
         steps = say("job.steps.one", step=first) if first == last else say("job.steps", first=first, last=last)
-    count, hosts = len(report.rank_table), len({host.id for host in report.hosts})
+    count, hosts = report.source.ranks, len({host.id for host in report.hosts})
     ranks = say("job.on_hosts", ranks=count, hosts=hosts) if hosts else say("job.no_hosts", ranks=count)
     if report.roles:
         named = {replica_of(row.role)[0] for row in report.rank_table if row.role}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from npu_tui.jobs import tables
-from npu_tui.jobs.expert_loads import hot_experts, layer_loads
+from npu_tui.jobs.expert_loads import hot_experts, layer_works
 from npu_tui.jobs.expert_tables import EXPERT_LAYERS, EXPERT_RANKS
 from npu_tui.jobs.findings import JobFinding, job_findings
 from npu_tui.jobs.job import Job
@@ -17,7 +17,7 @@ from npu_tui.jobs.pipeline_tables import PASSES, PIPELINES, STAGES
 from npu_tui.jobs.role_tables import ROLE_STEPS, ROLES, STINTS
 from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, FINDINGS, GROUPS, HEAT, HOSTS, LINKS, RANKS
 from npu_tui.load.roles import replica_of
-from npu_tui.output.experts_report import ExpertsReport, experts_at
+from npu_tui.output.experts_report import ExpertsReport, experts_report
 from npu_tui.output.values import text
 from npu_tui.profile.table import Record
 from npu_tui.rules.model import MUCH_LOST
@@ -114,7 +114,7 @@ def job_report(job: Job) -> JobReport:
 
 
 def _report(job: Job) -> JobReport:
-    findings, parts = job_findings(job), job.parts
+    findings, parts = job_findings(job), job.parts if job.has_profiles else ()
     kinds = sorted({profile.kind for profile in job.ranks})
     traces = sum(max(len(profile.folders), 1) for profile in job.ranks if profile.has_trace)
     return JobReport(
@@ -132,7 +132,7 @@ def _report(job: Job) -> JobReport:
         findings=FINDINGS.records(job, findings=findings),
         not_checked=[words(reason) for reason in not_checked(job)],
         expert_layers=[row for part in parts for row in EXPERT_LAYERS.records(part)],
-        expert_files=experts_at(job.path, [load.mean / max(len(job.steps), 1) / 1e3 for load in layer_loads(parts[0])]),
+        expert_files=_expert_files(job),
         expert_ranks=[row for part in parts for row in EXPERT_RANKS.records(part)],
         pipelines=[row for part in parts for row in PIPELINES.records(part)],
         stages=[row for part in parts for row in STAGES.records(part)],
@@ -142,6 +142,12 @@ def _report(job: Job) -> JobReport:
         stints=STINTS.records(job),
         role_clock=None if job.roles is None else RoleClock(job.roles.spans[0].start, job.roles.clock),
     )
+
+
+def _expert_files(job: Job) -> ExpertsReport | None:
+    files = job.expert_files
+    there = files.dumps or files.placements or files.problems
+    return experts_report(files, layer_works(job.parts[0])) if there else None
 
 
 def _steps(job: Job) -> list[str]:
@@ -157,6 +163,8 @@ def verdict(job: Job, findings: list[JobFinding]) -> Message:
         return message("job.verdict.roles", roles=len(job.parts), ranks=len(job.ranks), steps=len(job.steps))
     if (loss := _unexplained(job)) is not None:
         return loss
+    if not job.has_profiles:
+        return message("job.verdict.experts", ranks=len(job.ranks))
     if not len(job.blamed):
         return message("job.verdict.nothing", ranks=len(job.ranks))
     return message("job.verdict.even", ranks=len(job.ranks), collectives=len(job.blamed))
@@ -230,6 +238,8 @@ def not_checked(job: Job) -> list[Message]:
     """What could not be known, and why."""
     if len(job.parts) > 1:
         return _not_checked_of_roles(job)
+    if not job.has_profiles:
+        return [message("job.experts.alone")]
     reasons, cluster = list(job.broken), any(profile.kind == CLUSTER for profile in job.ranks)
     here = ".cluster" if cluster else ".gpu" if job.on_gpu else ""
     reasons += [problem for profile in job.ranks for problem in profile.problems]

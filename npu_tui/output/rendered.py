@@ -20,12 +20,13 @@ Write = Callable[[Record], Cell]
 """The cell that a column has in a row."""
 
 
-def rendered(table: DataTable, rows: Sequence[Record], id: str = "", /, **cells: Write) -> Table:
+def rendered(table: DataTable, rows: Sequence[Record], id: str = "", blank: bool = False, /, **cells: Write) -> Table:
     """``rows`` of the JSON of ``table`` as a page shows them; ``cells`` writes those of the columns that it names.
 
-    The table is called ``id``, by default as ``table`` is. A column without a word in any row is left out.
+    The table is called ``id``, by default as ``table`` is. What is null is unknown, or with ``blank`` not there. A
+    column without a word in any row is left out.
     """
-    columns = [(field, cells.get(field.name) or _written(table, field)) for field in table.page]
+    columns = [(field, cells.get(field.name) or _written(table, field, blank)) for field in table.page]
     columns = [(field, write) for field, write in columns if not rows or any(write(row).text for row in rows)]
     return Table(
         id or table.id,
@@ -37,7 +38,7 @@ def rendered(table: DataTable, rows: Sequence[Record], id: str = "", /, **cells:
     )
 
 
-def _written(table: DataTable, field: Field) -> Write:
+def _written(table: DataTable, field: Field, blank: bool) -> Write:
     """The cell of a column by its kind."""
     column, name = field.column, table.field(field.column.id).name
     scale = 1000 if column.unit == "ns" else 1  # JSON has microseconds
@@ -46,7 +47,7 @@ def _written(table: DataTable, field: Field) -> Write:
         value = getattr(row, name)
         if not column.is_number:
             return name_cell(value) if column.form == "name" else Cell(column.cell(value))
-        return Cell(say("report.unknown") if value is None else column.cell(value * scale), value)
+        return Cell(("" if blank else say("report.unknown")) if value is None else column.cell(value * scale), value)
 
     return write
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:  # the program describes its commands without msgspec
 
 REPORTS = {
     "report": "report_schema:Report", "compare": "compare_report:Compared", "ranks": "job_report:JobReport",
-    "experts": "experts_report:ExpertsReport",
     "memory": "memory_report:MemoryReport", "compare_memory": "memory_compare:ComparedMemory",
     "log": "log_report:LogReport", "compare_jobs": "job_compare:ComparedJobs",
     "compare_service": "service_compare:ComparedServices",

@@ -193,6 +193,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "change": change_text,
     "share_change": share_change_text,
     "mean_count": mean_count_text,
+    "ratio": "{:.2f}".format,
     "and": _and,
     "list": _list,
     "sentences": _sentences,

@@ -63,7 +63,7 @@ def heat_picture(view: Overview) -> HeatPicture:
     if view.scope.ranks is not None:
         title += f"  [{view.scope.name}]"
     rows = tuple(_row(view, row) for row in view.rows)
-    heads = tuple(say(f"column.{name}") for name in ("own", "last", "waits", "saves"))
+    heads = tuple(say(f"column.{name}") for name in ("own", "last", "waits", "saves") if view.job.has_profiles)
     labels = tuple(column.label if heat.axis != "collective" else f"#{column.label}" for column in heat.columns)
     more = ""
     hidden = sum(len(row.ranks) for row in view.rows)
@@ -77,12 +77,14 @@ def _row(view: Overview, row: HeatRow) -> DrawnRow:
         label = f"{row.ranks[0]}" if len(row.ranks) == 1 else say("ranks.missing.label", count=len(row.ranks))
         figures = () if np.isnan(row.values).all() else _seen_figures(view, row.ranks[0])
         return DrawnRow(label, say("ranks.missing"), row.values, figures, unknown=not figures)
-    if row.kind == "alike":
+    if row.kind == "alike" and view.job.has_profiles:
         own = [view.examined.rows[rank] for rank in row.ranks]
         most = max(abs(rank_row.own_excess_us) for rank_row in own) * 1e3
         waits = max(rank_row.job_waits_us for rank_row in own) * 1e3
         return DrawnRow(say("ranks.alike", count=len(row.ranks)), "", row.values, (f"±{_time(most)}", "", _time(waits)))
     rank = row.ranks[0]
+    if not view.job.has_profiles:
+        return DrawnRow(f"{rank}" if row.kind == "rank" else say("ranks.alike", count=len(row.ranks)), "", row.values)
     own_row = view.examined.rows[rank]
     gain = "" if own_row.gain_us is None else _time(own_row.gain_us * 1e3)
     figures = (
@@ -193,7 +195,8 @@ def _bar(view: Overview, bar: Bar, last: int | None, cost: int) -> DrawnBar:
 
 def parts_rows(view: Overview) -> tuple[DrawnParts, ...]:
     """What the ranks of the heat map spend a step on; none where files do not tell, or where the ranks are many."""
-    rows = [view.examined.rows[row.ranks[0]] for row in view.rows if row.kind == "rank"]
+    by_rank = view.examined.rows
+    rows = [by_rank[row.ranks[0]] for row in view.rows if row.kind == "rank" and row.ranks[0] in by_rank]
     if not 0 < len(rows) <= _MOST_PARTS:
         return ()
     found = []
@@ -488,6 +491,8 @@ class JobHead(HeadLines):
 
 def clock_parts(job: Job) -> list[str]:
     """The methods with their ±, the drift, ranks that nothing ties to the first, and missing ranks."""
+    if not job.has_profiles:
+        return [say("job.experts.alone")]
     by_method: dict[str, list[float]] = defaultdict(list)
     for clock in job.clocks:
         by_method[clock.method].append(clock.error)

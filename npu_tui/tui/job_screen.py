@@ -213,6 +213,8 @@ class JobScreen(PanelScreen[JobMap]):
             self._stay(before, self.view)
         elif examined.compared is not None:
             self.panel.tab = "job_changes"
+        elif not examined.job.has_profiles:
+            self.panel.tab = "job_experts"
         self._filled = None
         if self.is_attached:
             self._begin()

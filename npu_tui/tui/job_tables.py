@@ -15,6 +15,7 @@ from npu_tui.jobs.expert_tables import EXPERT_LAYERS
 from npu_tui.jobs.role_tables import ROLES
 from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, FINDINGS, GROUPS, HOSTS, LINKS, RANKS
 from npu_tui.output.job_report import JobReport
+from npu_tui.profile.placement_tables import LOAD_LAYERS
 from npu_tui.profile.table import Record, Sheet, Value
 from npu_tui.profile.table import Table as DataTable
 from npu_tui.strings import say
@@ -179,8 +180,18 @@ def _experts(view: Overview) -> Table:
         rows = np.unique(balance.row[balance.layer == layer[row]])
         return {"rank": slowest[row], "collective": int(rows[np.argmax(balance.cost[rows])])}
 
+    if not sheet.rows and view.whole.job.loads:
+        return _loads(view)
     note = "" if sheet.rows else say("job.experts.none")
     return _table(EXPERT_LAYERS, sheet, order, leads, {}, note)
+
+
+def _loads(view: Overview) -> Table:
+    """The layers of dumps of expert loads, those first in which a swap gains most; Enter goes to their busiest rank."""
+    sheet = LOAD_LAYERS.make(view.whole.job.loads)
+    uneven, swapped, slowest = (sheet.values(name) for name in ("uneven", "swapped", "slowest"))
+    order = sorted(range(sheet.rows), key=lambda row: (swapped[row] or uneven[row] or 0) - (uneven[row] or 0))
+    return _table(LOAD_LAYERS, sheet, order, lambda row: {} if slowest[row] is None else {"rank": slowest[row]}, {})
 
 
 def _roles(view: Overview) -> Table:
@@ -301,6 +312,10 @@ def _findings(view: Overview) -> Table:
     return replace(table, rows=[*table.rows, *unchecked])
 
 
+def _dumped(report: JobReport) -> int:
+    return 0 if report.expert_files is None else len(report.expert_files.layers)
+
+
 _OF_WHOLE = ("job_findings", "job_roles")
 """Tabs that are about all roles; the others are about that under the cursor."""
 
@@ -313,6 +328,6 @@ _TABS: dict[str, tuple[Callable[[Overview], Table], Callable[[JobReport], int]]]
     "job_clock": (_clock, lambda report: 0),
     "job_findings": (_findings, lambda report: len(report.findings)),
     "job_roles": (_roles, lambda report: len(report.roles)),
-    "job_experts": (_experts, lambda report: len(report.expert_layers)),
+    "job_experts": (_experts, lambda report: len(report.expert_layers) or _dumped(report)),
 }
 """What each of ``JOB_KEYS`` shows, and the number after its name (0: none)."""

@@ -73,7 +73,6 @@ def test_every_document_has_a_schema() -> None:
         "report",
         "compare",
         "ranks",
-        "experts",
         "memory",
         "compare_memory",
         "compare_jobs",
