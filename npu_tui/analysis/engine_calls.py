@@ -43,12 +43,14 @@ def engine_calls(trace: Trace, items: I64) -> list[EngineName]:
 class Work(Struct, frozen=True):
     """The slices ``item`` of devices (ascending), the step that launched each, and whether a graph replays it; (n,).
 
-    A step has all that is launched until the next one begins. -1 is what was launched before the first step.
+    A step has all that is launched until the next one begins. -1 is what was launched before the first step. ``made``
+    is when the host launched it, ns, -1 where no launch is known.
     """
 
     item: I64
     step: I64
     graph: Bools
+    made: I64
 
 
 def launched_by(trace: Trace, begins: I64) -> Work:
@@ -68,12 +70,13 @@ def launched_by(trace: Trace, begins: I64) -> Work:
     link = launch_links(trace)
     link = link[links.target_slice[link] >= 0]
     if not len(link) or not len(item):
-        return Work(item, np.searchsorted(begins, slices.start[item], "right") - 1, np.zeros(len(item), np.bool_))
+        by_clock = np.searchsorted(begins, slices.start[item], "right") - 1
+        return Work(item, by_clock, np.zeros(len(item), np.bool_), np.full(len(item), -1))
     enqueue = enqueue_of(trace, dequeue_of(trace, link))
     made = np.where(enqueue >= 0, slices.start[enqueue], links.source_time[link])
     target = links.target_slice[link]
-    launched = BySlice(target, np.searchsorted(begins, made, "right")).of(item)  # 0: before them
-    graph = BySlice(target, graph_launches(trace, link).astype(np.int64)).of(item)
+    led = BySlice(target, np.arange(len(link))).of(item)
+    launched = np.append(np.searchsorted(begins, made, "right"), -1)[led]  # 0: before them
     begin = np.append(True, slices.lane[item[1:]] != slices.lane[item[:-1]])
     at = np.maximum.accumulate(np.where((launched >= 0) | begin, np.arange(len(item)), 0))
     unknown = np.flatnonzero(launched[at] < 0)
@@ -82,7 +85,8 @@ def launched_by(trace: Trace, begins: I64) -> Work:
         known = known[np.argsort(slices.start[item[known]], kind="stable")]
         before = np.searchsorted(slices.start[item[known]], slices.start[item[unknown]], "right") - 1
         at[unknown] = known[np.maximum(before, 0)]
-    return Work(item, launched[at] - 1, graph[at] > 0)
+    graph = np.append(graph_launches(trace, link), False)
+    return Work(item, launched[at] - 1, graph[led[at]], np.append(made, -1)[led[at]])
 
 
 def _on_device(trace: Trace, layer: int) -> bool:

@@ -9,9 +9,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.analysis.device import DeviceSlices, Window, named_on
-from npu_tui.analysis.engine_calls import launched_by
+from npu_tui.analysis.engine_calls import Work, launched_by
+from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import Dispatch, graph_calls, graph_launches
 from npu_tui.analysis.rhythm import Basis
 from npu_tui.analysis.steps import Step
@@ -83,11 +85,21 @@ def fallen_out(steps: Sequence[EngineStep]) -> list[EngineStep]:
     return [step for step in known if step.captured == "eager" and step.kind in replayed_kinds]
 
 
+_NONE = np.zeros(0, np.int64)
+
+
 class EngineSteps(Struct, frozen=True):
-    """The steps of a run by start, and what tells where they begin (None without any)."""
+    """The steps of a run by start, and what tells where they begin (None without any).
+
+    Of the slices ``kernel`` it has the position of the ``step`` that each belongs to (-1: none), and when the host
+    ``made`` its launch, ns (-1: not known); (n,).
+    """
 
     steps: list[EngineStep] = []
     basis: Basis | None = None
+    kernel: I64 = _NONE
+    step: I64 = _NONE
+    made: I64 = _NONE
 
 
 def engine_steps(
@@ -110,7 +122,12 @@ def engine_steps(
     begins = trace.slices.start[items] if on_host else low
     ends = np.append(begins[1:], max(int(trace.end), int(begins.max(initial=0)))) if count else begins
     kernel, copy, busy = _masks(trace, devices)
-    of_kernel, of_copy, replayed = _shares(trace, begins, (low, high), on_host, kernel, copy)
+    work = launched_by(trace, begins)
+    of_kernel, of_copy = (_steps_of(trace, work, (low, high), on_host, items) for items in (kernel, copy))
+    in_graph = BySlice(work.item, work.graph.astype(np.int64)).of(kernel) > 0
+    kernels_of, copies_of, replayed_of = (
+        np.bincount(step[step >= 0], minlength=count) for step in (of_kernel, of_copy, of_kernel[in_graph])
+    )
     covered = union(trace.slices.start[busy], trace.slices.end[busy])
     working = covered_within(*covered, low, high)
     last = np.searchsorted(covered[0], high, "left") - 1
@@ -126,7 +143,7 @@ def engine_steps(
     rows = []
     for k, step in enumerate(steps):
         there = step.window is not None
-        kernels, graph_kernels, launched = int(of_kernel[k]), int(replayed[k]), int(graphs[k])
+        kernels, graph_kernels, launched = int(kernels_of[k]), int(replayed_of[k]), int(graphs[k])
         rows.append(
             EngineStep(
                 step.number or k + 1,
@@ -142,13 +159,14 @@ def engine_steps(
                 int(lost[k]) if there and launches else None,
                 kernels,
                 graph_kernels,
-                int(of_copy[k]),
+                int(copies_of[k]),
                 launched,
                 _captured(kernels, graph_kernels, launched) if known and (there or launched) else None,
                 {name: int(times[k]) for name, times in phases.items() if times[k]},
             )
         )
-    return EngineSteps(rows, basis)
+    launched_at = BySlice(work.item, np.arange(len(work.item))).of(kernel)
+    return EngineSteps(rows, basis, kernel, of_kernel, np.append(work.made, -1)[launched_at])
 
 
 def _counted(times: I64, begins: I64) -> I64:
@@ -184,30 +202,19 @@ def _masks(trace: Trace, devices: Sequence[DeviceSlices]) -> tuple[I64, I64, I64
     return np.flatnonzero(kernel), np.flatnonzero(copy), np.flatnonzero(kernel | copy)
 
 
-def _shares(
-    trace: Trace, begins: I64, windows: tuple[I64, I64], on_host: bool, kernel: I64, copy: I64
-) -> tuple[I64, I64, I64]:
-    """How many kernels, copies and replayed kernels each step has; (steps,) each."""
+def _steps_of(trace: Trace, work: Work, windows: tuple[I64, I64], on_host: bool, items: I64) -> I64:
+    """The position of the step of each of ``items``, -1 of none; (n,).
+
+    What has no place among the launches, such as the collectives of a group, is where the clock puts it.
+    """
     low, high = windows
-    work = launched_by(trace, begins if on_host else low)
-    step_of, replays = BySlice(work.item, work.step + 1), BySlice(work.item, work.graph.astype(np.int64))
-    order = np.flatnonzero(high > low)
-
-    def steps_of(items: I64) -> I64:
-        step = step_of.of(items) - 1 if on_host else np.full(len(items), -2)
-        # What has no place among the launches, such as the collectives of a group, is where the clock puts it.
-        untold = np.flatnonzero(step < -1)
-        if len(untold) and len(order):
-            start = trace.slices.start[items[untold]]
-            at = np.searchsorted(low[order], start, "right") - 1
-            step[untold] = np.where((at >= 0) & (start < high[order][np.maximum(at, 0)]), order[np.maximum(at, 0)], -1)
-        return step
-
-    def count_of(items: I64) -> I64:
-        step = steps_of(items)
-        return np.bincount(step[step >= 0], minlength=len(begins))
-
-    return count_of(kernel), count_of(copy), count_of(kernel[replays.of(kernel) > 0])
+    step = BySlice(work.item, work.step + 1).of(items) - 1 if on_host else np.full(len(items), -2)
+    order, untold = np.flatnonzero(high > low), np.flatnonzero(step < -1)
+    if len(untold) and len(order):
+        start = trace.slices.start[items[untold]]
+        at = np.searchsorted(low[order], start, "right") - 1
+        step[untold] = np.where((at >= 0) & (start < high[order][np.maximum(at, 0)]), order[np.maximum(at, 0)], -1)
+    return step
 
 
 def _lost(trace: Trace, launches: Sequence[Dispatch], low: I64, high: I64) -> I64:
@@ -252,6 +259,35 @@ def kinds_by_kernels(trace: Trace, kernels: I64, windows: Sequence[Window]) -> l
         marks.append(np.searchsorted(start, high, "left") > np.searchsorted(start, low, "left"))
     words = {(True, False): "prefill", (False, True): "decode", (True, True): "mixed"}
     return [EngineName(words.get(pair, "unknown")) for pair in zip(*(mark.tolist() for mark in marks), strict=True)]
+
+
+def padded_by_shapes(engine: EngineSteps, table: KernelTable) -> list[EngineStep]:
+    """The steps with the requests that replayed ones are padded to, where their names do not tell and shapes do.
+
+    The first side of a matrix product counts the tokens of the batch: that of most products of the step.
+    """
+    product = table.type.where(lambda kind: "matmul" in kind.lower()) & (table.item >= 0)
+    rows = np.array([_rows_of(shapes) for shapes in table.shapes.values] + [0], np.int64)[table.shapes.code]
+    chosen = np.flatnonzero(product & (rows > 0))
+    step = np.append(engine.step, -1)[np.searchsorted(engine.kernel, table.item[chosen])]
+    chosen = chosen[np.argsort(step, kind="stable")]
+    bounds = np.searchsorted(np.sort(step), np.arange(len(engine.steps) + 1)).tolist()
+    steps = []
+    for one, low, high in zip(engine.steps, bounds, bounds[1:], strict=False):
+        call, sizes = one.call, rows[chosen[low:high]]
+        if len(sizes) and one.captured == "graph" and call.padded is None and call.requests and call.tokens:
+            values, counts = np.unique(sizes, return_counts=True)
+            tokens = int(values[np.argmax(counts)])
+            if tokens >= call.tokens:
+                one = replace(one, call=replace(call, padded=tokens * call.requests // call.tokens))
+        steps.append(one)
+    return steps
+
+
+def _rows_of(shapes: str) -> int:
+    """The first side of the first tensor of ``32,2880;2880,5120``; 0 if there is none."""
+    first = shapes.split(";")[0].split(",")[0].strip(' "')
+    return int(first) if first.isdecimal() and len(first) < 10 else 0
 
 
 class EngineKind(Struct, frozen=True):

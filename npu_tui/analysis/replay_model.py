@@ -240,6 +240,7 @@ def build(
     place[wrong] = count
     edges = builder.edges(source[:count], target[:count], place, count)
     busy = part.slices.busy[tasks.item]
+    linked = known | _replayed(part, tasks.item)
     return Model(
         trace,
         floor,
@@ -253,9 +254,16 @@ def build(
         length,
         where[marked].astype(np.int64),
         len(wrong),
-        float(np.mean(known[busy])) if busy.any() else 0.0,
+        float(np.mean(linked[busy])) if busy.any() else 0.0,
         unrecorded.unexplained,
     )
+
+
+def _replayed(part: DevicePart, item: I64) -> npt.NDArray[np.bool_]:
+    """Which of the tasks ``item`` a graph replays: they follow its launch on their stream."""
+    if part.pairs is None:
+        return np.zeros(len(item), np.bool_)
+    return np.isin(item, part.pairs.unlinked[part.pairs.graph >= 0])
 
 
 def clock_floor(trace: Trace, launches: Dispatch, device_tasks: Callable[[], DeviceTasks]) -> int:

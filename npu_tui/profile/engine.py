@@ -9,7 +9,8 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from npu_tui.analysis.device import DeviceSlices, Window
-from npu_tui.analysis.engine_steps import EngineSteps, engine_steps, kinds_by_kernels
+from npu_tui.analysis.engine_steps import EngineSteps, engine_steps, kinds_by_kernels, padded_by_shapes
+from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import Dispatch
 from npu_tui.analysis.rhythm import Basis, Rhythm, is_serving
 from npu_tui.analysis.steps import Step
@@ -24,15 +25,17 @@ def engine_of(
     compute: npt.NDArray[np.bool_],
     rhythm_of: Callable[[], Rhythm | None],
     unasked_of: Callable[[], tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]],
+    kernels_of: Callable[[], KernelTable],
 ) -> EngineSteps:
     """The steps of an engine in ``trace`` and what tells where they begin; none where no engine works.
 
     ``rhythm_of`` gives the tokens of a run without ``steps`` of its own, ``compute`` are the kernels, ``unasked_of``
-    gives when no device works as nobody has a request.
+    gives when no device works as nobody has a request, ``kernels_of`` the shapes of kernels.
     """
     annotated = [step for step in steps if step.engine is not None]
     if annotated:
-        return engine_steps(trace, annotated, "annotations", devices, launches, unasked_of())
+        found = engine_steps(trace, annotated, "annotations", devices, launches, unasked_of())
+        return replace(found, steps=padded_by_shapes(found, kernels_of()))
     known = [step for step in steps if step.number is not None]
     basis: Basis = "profiler"
     if known and not is_serving(trace):

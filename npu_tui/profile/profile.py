@@ -330,6 +330,7 @@ class Profile:
             self.compute,
             lambda: next((facts.rhythm for facts in self.whole.facts if facts.is_serving), None),
             lambda: reduce(lambda span, other: intersection(*span, *other), [row.unasked for row in self.whole.facts]),
+            lambda: self.all_kernels,
         )
 
     @shared

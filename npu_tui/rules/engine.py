@@ -1,49 +1,87 @@
-"""Findings about the steps of an inference engine."""
+"""Findings about how the steps of an inference engine are scheduled and launched."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from npu_tui.analysis.engine_steps import EngineStep, fallen_out, phase_spans
+from npu_tui.analysis.launches import graph_launches
 from npu_tui.analysis.replay import ANY_THREAD, Change, HostCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import sync_calls, sync_operations
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import I64, NOTHING, Span, both, largest, length_of, together, without
+from npu_tui.rules.inputs import NOTHING, Span, both, largest, length_of, together, without
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, runs_of, sentences, severity_of
-from npu_tui.trace.intervals import covered_before, union
-from npu_tui.trace.message import message
+from npu_tui.trace.intervals import union
+from npu_tui.trace.kineto import launch_links
+from npu_tui.trace.message import Said, message
 from npu_tui.trace.text import brief
 
 EAGER_SHARE = Threshold("eager_share", 0.01)
 ENGINE_HOST_SHARE = Threshold("engine_host_share", 0.03)
 PREFILL_RATIO = Threshold("prefill_ratio", 3.0)
-PADDING_SHARE = Threshold("padding_share", 0.25)
+DUMMY_SHARE = Threshold("dummy_share", 0.1)
 _WORTH_NAMING = 0.2
 """Share of the time of all phases from which one is named, and taken to be avoidable."""
 _MOST_SHOWN = 10
 
 
+def steps_of(facts: Facts) -> list[EngineStep]:
+    """The steps of an engine that begin on the device in the window."""
+    steps = facts.inputs.engine().steps
+    return [
+        step for step in steps if step.window is not None and facts.window.start <= begin_of(step) < facts.window.end
+    ]
+
+
+def begin_of(step: EngineStep) -> int:
+    """When a step begins on the device, ns."""
+    assert step.window is not None
+    return step.window.start
+
+
+def places(runs: Iterable[Sequence[EngineStep]], note: Callable[[Sequence[EngineStep]], Said]) -> tuple[Evidence, ...]:
+    """The longest of ``runs``, which are steps one after another, in order of time; ``note`` gives the words."""
+    longest = sorted(runs, key=lambda run: -_span(run))[:_MOST_SHOWN]
+    return tuple(
+        Evidence(
+            begin_of(run[0]),
+            begin_of(run[-1]) + (run[-1].span or 0),
+            None,
+            brief(run[0].name or "", 60),
+            note(run),
+            run[0].item if run[0].item >= 0 else None,
+        )
+        for run in sorted(longest, key=lambda run: begin_of(run[0]))
+    )
+
+
+def _span(run: Sequence[EngineStep]) -> int:
+    return sum(step.span or 0 for step in run)
+
+
 def eager(facts: Facts) -> Draft | None:
     """Steps that launch every kernel by itself although graphs replay others of their kind."""
-    low, high = facts.window.start, facts.window.end
-    steps = facts.inputs.engine().steps
-    alone = [step for step in fallen_out(steps) if low <= _begin(step) < high]
+    steps = [step for step in facts.inputs.engine().steps if step.window is not None and step.captured is not None]
+    inside = {step.number for step in steps_of(facts)}
+    alone = [step for step in fallen_out(steps) if step.number in inside]
     if not alone:
         return None
     kinds = {step.kind for step in alone}
-    alike = [step for step in steps if step.window is not None and step.captured is not None and step.kind in kinds]
-    windows = np.array([(step.window.start, step.window.end) for step in alone if step.window is not None], np.int64)
-    removes = both(facts.lost, (windows[:, 0], windows[:, 1]))
+    alike = [step for step in steps if step.kind in kinds]
+    replayed = [step for step in alike if step.captured != "eager"]
+    cut = _launching(facts, alone, replayed)
+    removes = both(facts.lost, facts.on_device(cut))
     share = facts.share(length_of(removes))
     if share < facts.limits[EAGER_SHARE]:
         return None
     sizes = [size for step in alone if (size := _size(step)) is not None]
-    captured = [size for step in alike if step.captured != "eager" and (size := _size(step)) is not None]
+    captured = [size for step in replayed if (size := _size(step)) is not None]
     above = bool(sizes) and bool(captured) and min(sizes) > max(captured)
-    longest = sorted(sorted(alone, key=lambda step: -(step.span or 0))[:_MOST_SHOWN], key=_begin)
     words = {"count": len(alone), "all": len(alike), "time": length_of(removes)}
     return Draft(
         severity_of(facts, share),
@@ -53,20 +91,44 @@ def eager(facts: Facts) -> Draft | None:
             message("finding.eager.sizes", sizes=runs_of(sizes)) if sizes else "",
             message("finding.eager.above", most=max(captured)) if above else "",
         ),
-        tuple(
-            Evidence(
-                _begin(step),
-                _begin(step) + (step.span or 0),
-                None,
-                brief(step.name or "", 60),
-                message("finding.eager.place", kernels=step.kernels),
-                step.item if step.item >= 0 else None,
-            )
-            for step in longest
-        ),
+        places(([step] for step in alone), lambda run: message("finding.eager.place", kernels=run[0].kernels)),
         removes=removes,
+        change=Change(host=(HostCut(ANY_THREAD, cut),)),
         verdict=message("finding.eager.verdict", **words),
     )
+
+
+def _launching(facts: Facts, alone: list[EngineStep], replayed: list[EngineStep]) -> Span:
+    """When the host launches in steps ``alone`` what graphs do in ``replayed`` ones, but for as long as these take.
+
+    Launches before and after the graphs, such as those of sampling, belong to every step.
+    """
+    trace, links = facts.trace, facts.trace.links
+    link = launch_links(trace)
+    link = link[np.isin(links.target_slice[link], facts.kernels)]
+    link = link[np.argsort(trace.slices.start[links.target_slice[link]], kind="stable")]
+    start, made = trace.slices.start[links.target_slice[link]], links.source_time[link]
+    call, graph = links.source_slice[link], graph_launches(trace, link)
+
+    def launches(step: EngineStep) -> slice:
+        assert step.window is not None
+        low, high = np.searchsorted(start, (step.window.start, step.window.end)).tolist()
+        return slice(low, high)
+
+    around = []
+    for at in map(launches, replayed):
+        graphs = np.flatnonzero(graph[at])
+        if len(graphs):
+            first, last = graphs[0], graphs[-1]
+            until = trace.slices.end[call[at][last]] if call[at][last] >= 0 else made[at][last]
+            around.append((first, len(made[at]) - 1 - last, until - made[at][first]))
+    if not around:
+        return NOTHING
+    before, after, taken = np.median(around, axis=0).astype(np.int64).tolist()
+    made_in = [made[launches(step)] for step in alone]
+    spans = [(times[before], times[-1 - after] - taken) for times in made_in if len(times) > before + after]
+    low, high = np.array(spans, np.int64).reshape(-1, 2).T
+    return union(low[high > low], high[high > low])
 
 
 def host(facts: Facts) -> Draft | None:
@@ -78,26 +140,20 @@ def host(facts: Facts) -> Draft | None:
     forward = phases.pop("forward", NOTHING)
     calls = np.array([(step.start, step.start + (step.host or 0)) for step in called], np.int64)
     between = (calls[:-1, 1], np.maximum(calls[1:, 0], calls[:-1, 1]))
-    work = {
-        name: without(span, forward)
-        for name, span in (*phases.items(), ("between", without(union(*between), together(*phases.values(), NOTHING))))
-    }
-    waits = facts.span_of(np.concatenate((sync_calls(facts), sync_operations(facts))))
-    work = {name: without(span, waits) for name, span in work.items()}
-    floor = facts.floor
-    idle = {name: both(facts.lost, (low + floor, high + floor)) for name, (low, high) in work.items()}
+    phases["between"] = without(union(*between), together(*phases.values(), NOTHING))
+    waits = together(forward, facts.span_of(np.concatenate((sync_calls(facts), sync_operations(facts)))))
+    work = {name: without(span, waits) for name, span in phases.items()}
+    idle = {name: both(facts.lost, facts.on_device(span)) for name, span in work.items()}
     time = length_of(together(*idle.values()))
     if facts.share(time) < facts.limits[ENGINE_HOST_SHARE]:
         return None
     longest = sorted(idle, key=lambda name: -length_of(idle[name]))
     shown = [name for name in longest if length_of(idle[name]) >= _WORTH_NAMING * time]
-    cut = together(*(work[name] for name in shown))
-    removes = _earlier(facts, cut, waits[1])
+    removes = together(*(idle[name] for name in shown))
     cost = length_of(removes)
-    share = facts.share(cost)
-    words = {"time": cost, "share": share}
+    words = {"time": cost, "share": facts.share(cost)}
     return Draft(
-        severity_of(facts, share),
+        severity_of(facts, facts.share(cost)),
         message("finding.engine_host.title", **words),
         sentences(
             message("finding.engine_host.detail", time=time),
@@ -108,92 +164,43 @@ def host(facts: Facts) -> Draft | None:
             for low, high in largest(idle[longest[0]])
         ),
         removes=removes,
-        change=Change(host=(HostCut(ANY_THREAD, cut),)),
+        change=Change(host=(HostCut(ANY_THREAD, together(*(work[name] for name in shown))),)),
         verdict=message("finding.engine_host.verdict", **words),
     )
 
 
-def _earlier(facts: Facts, cut: Span, waited: I64) -> Span:
-    """The waits of the idle device that end earlier if the host saves the time ``cut``.
-
-    A host that is earlier by more than the device stays so for the next launches, until one of the ends ``waited`` of
-    its waits for the device: that ends earlier only by as long as the device was idle by then.
-    """
-    launches = facts.launches
-    if launches is None:
-        return NOTHING
-    lost = launches.lost - facts.lost_unasked
-    losing = np.flatnonzero(lost > 0)
-    made = facts.trace.links.source_time[launches.link[losing]]
-    losing, made = losing[np.argsort(made, kind="stable")], np.sort(made)
-    at = np.searchsorted(waited, made, "right")
-    ahead = covered_before(*cut, made.astype(np.float64)).tolist()
-    start, end = facts.busy
-    worked = np.append(end, 0)[np.searchsorted(start, waited + facts.floor, "left") - 1]
-    idle = np.maximum(waited + facts.floor - worked, 0)
-    at_wait = np.append(0.0, covered_before(*cut, waited.astype(np.float64)) - idle)[at].tolist()
-    saved = np.zeros(len(losing), np.int64)
-    device, held, place = 0.0, 0.0, 0
-    for k, (host_ahead, before, wait, most) in enumerate(
-        zip(ahead, at_wait, at.tolist(), lost[losing].tolist(), strict=True)
-    ):
-        if wait > place:
-            place, held = wait, max(held, before - device)
-        gain = min(max(host_ahead - held - device, 0.0), most)
-        saved[k] = round(gain)
-        device += gain
-    ready = launches.ready[losing]
-    return union(ready[saved > 0], (ready + saved)[saved > 0])
-
-
 def prefill(facts: Facts) -> Draft | None:
     """Prefills for which requests that already decode have to wait."""
-    low, high = facts.window.start, facts.window.end
     steps = [step for step in facts.inputs.engine().steps if step.window is not None]
+    inside = {step.number for step in steps_of(facts)}
     decoding = [step.span or 0 for step in steps if step.kind == "decode"]
     if not decoding:
         return None
     usual = float(np.median(decoding))
-    holds = [
-        held
-        for held in _between_decodes(steps)
-        if low <= _begin(held[0]) < high and sum(step.span or 0 for step in held) >= facts.limits[PREFILL_RATIO] * usual
-    ]
+    least = facts.limits[PREFILL_RATIO] * usual
+    holds = [run for run in _between_decodes(steps) if run[0].number in inside and _span(run) >= least]
     if not holds:
         return None
-    lengths = [sum(step.span or 0 for step in held) for held in holds]
-    most = int(np.argmax(lengths))
-    tokens = [step.call.tokens for step in holds[most]]
-    time, longest = sum(lengths), lengths[most]
-    shown = sorted(sorted(holds, key=lambda held: -sum(step.span or 0 for step in held))[:_MOST_SHOWN], key=_begin_of)
+    most = max(holds, key=_span)
+    tokens = [step.call.tokens for step in most]
+    time = sum(map(_span, holds))
     return Draft(
         "info",
-        message("finding.engine_prefill.title", count=len(holds), time=longest),
+        message("finding.engine_prefill.title", count=len(holds), time=_span(most)),
         sentences(
             message("finding.engine_prefill.detail", count=len(holds), time=time, usual=round(usual)),
             message("finding.engine_prefill.tokens", tokens=sum(count or 0 for count in tokens)) if all(tokens) else "",
         ),
-        tuple(
-            Evidence(
-                _begin_of(held),
-                _begin(held[-1]) + (held[-1].span or 0),
-                None,
-                brief(held[0].name or "", 60),
-                message("finding.engine_prefill.place", count=len(held)),
-                held[0].item if held[0].item >= 0 else None,
-            )
-            for held in shown
-        ),
+        places(holds, lambda run: message("finding.engine_prefill.place", count=len(run))),
         weight=float(time),
     )
 
 
-def _begin_of(steps: list[EngineStep]) -> int:
-    return _begin(steps[0])
-
-
 def _between_decodes(steps: list[EngineStep]) -> list[list[EngineStep]]:
-    """Prefills, one or several in a row, after a decode and before one with more requests than they bring."""
+    """Prefills, one or several in a row, after a decode and before one with more requests than they bring.
+
+    A mixed step holds up its own decodes.
+    """
     runs: list[list[EngineStep]] = []
     held: list[EngineStep] = []
     decoded = False
@@ -201,6 +208,8 @@ def _between_decodes(steps: list[EngineStep]) -> list[list[EngineStep]]:
         if step.kind == "prefill":
             held.append(step)
             continue
+        if step.kind == "mixed":
+            runs.append([step])
         brought = [one.call.requests for one in held]
         known = None not in brought and step.kind == "decode"
         if held and decoded and known and (step.call.requests or 0) > sum(count or 0 for count in brought):
@@ -209,45 +218,22 @@ def _between_decodes(steps: list[EngineStep]) -> list[list[EngineStep]]:
     return runs
 
 
-def padding(facts: Facts) -> Draft | None:
-    """Batches that are filled up to a captured size."""
-    low, high = facts.window.start, facts.window.end
-    steps = [
-        (step, step.call.requests, step.call.padded)
-        for step in facts.inputs.engine().steps
-        if step.window is not None and low <= _begin(step) < high
-    ]
-    known = [(step, real, size) for step, real, size in steps if real is not None and size is not None and size >= real]
-    every = sum(size for _, _, size in known)
-    added = sum(size - real for _, real, size in known)
-    if not added or added / every < facts.limits[PADDING_SHARE]:
+def dummy(facts: Facts) -> Draft | None:
+    """Steps without a request, which a data-parallel rank computes as the others of its group have some."""
+    steps = steps_of(facts)
+    alone = [step for step in steps if step.kind == "dummy"]
+    time = sum(step.busy or 0 for step in alone)
+    share = facts.share(time)
+    if share < facts.limits[DUMMY_SHARE] or len(alone) == len(steps):
         return None
-    filled = [(step, real, size) for step, real, size in known if size > real]
-    worst = sorted(sorted(filled, key=lambda row: row[1] - row[2])[:_MOST_SHOWN], key=lambda row: _begin(row[0]))
+    words = {"count": len(alone), "all": len(steps), "time": time, "share": share}
     return Draft(
         "info",
-        message("finding.engine_padding.title", share=added / every, count=len(filled)),
-        message(
-            "finding.engine_padding.detail", added=added, count=every, sizes=runs_of([size for *_, size in filled])
-        ),
-        tuple(
-            Evidence(
-                _begin(step),
-                _begin(step) + (step.span or 0),
-                None,
-                brief(step.name or "", 60),
-                message("finding.engine_padding.place", real=real, size=size),
-                step.item if step.item >= 0 else None,
-            )
-            for step, real, size in worst
-        ),
-        weight=float(sum(step.span or 0 for step, *_ in filled)) * added / every,
+        message("finding.engine_dummy.title", **words),
+        message("finding.engine_dummy.detail", **words),
+        places(([step] for step in alone), lambda run: message("finding.engine_dummy.place")),
+        weight=float(time),
     )
-
-
-def _begin(step: EngineStep) -> int:
-    assert step.window is not None
-    return step.window.start
 
 
 def _size(step: EngineStep) -> int | None:
@@ -305,19 +291,18 @@ RULES: tuple[Rule, ...] = (
         reach="cause",
     ),
     Rule(
-        "ENGINE.PADDING",
+        "ENGINE.DUMMY",
         cls="dispatch",
         inputs=("device", "overlap"),
-        check=padding,
-        thresholds=(PADDING_SHARE,),
-        advice=("padding_sizes",),
-        gpu=("padding_sizes",),
-        pages=(pages.GRAPHS,),
-        change="""\
--vllm serve MODEL
-+vllm serve MODEL --compilation-config '{"cudagraph_capture_sizes": [1, 2, 4, 8, 12, 16, 24, 32]}'
-""",
-        sources=("vllm-ascend: batches are filled up to a captured size",),
+        check=dummy,
+        thresholds=(DUMMY_SHARE,),
+        advice=("dp_balance",),
+        gpu=("dp_balance",),
+        pages=(pages.MINDIE,),
+        sources=(
+            "vLLM: a data-parallel rank without requests computes dummy batches",
+            "best practice dp_load_imbalance",
+        ),
         reach="cause",
     ),
 )

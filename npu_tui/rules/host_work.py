@@ -14,6 +14,7 @@ from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import I64, NOTHING, Span, both, length_of, together, without
 from npu_tui.rules.pauses import at_the_end, pauses
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, line_of, sentences, severity_of
+from npu_tui.trace.engine_names import phase_of
 from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.message import Said, message
 from npu_tui.trace.text import brief
@@ -48,9 +49,11 @@ class Work(Struct, frozen=True):
 
 @once_per_device
 def costly_work(facts: Facts) -> list[Work]:
-    """The work for which the idle device waits, most first, without what STEP.START and HOST.PAUSE tell."""
+    """The work for which the idle device waits, most first, but what STEP.START, HOST.PAUSE, ENGINE.HOST tell."""
     trace, slices = facts.trace, facts.trace.slices
     items = idle_work(trace)
+    if facts.has_engine_steps:
+        items = items[~facts.names_where(lambda name: phase_of(name) is not None)[slices.name[items]]]
     waiting = without(_waiting(facts), _told_elsewhere(facts))
     low, high = facts.on_device((slices.start[items], slices.end[items]))
     idle = covered_within(*waiting, low, high)

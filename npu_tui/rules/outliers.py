@@ -174,6 +174,9 @@ def _places(facts: Facts, names: I64) -> I64 | None:
     sums = np.zeros(len(starts) + 1, np.uint64)
     factor = np.random.default_rng(0).integers(1 << 63, size=int(place.max(initial=0)) + 1, dtype=np.uint64)
     np.add.at(sums, repetition, factor[place] * (names + 1).astype(np.uint64))
+    if facts.has_engine_steps:  # the kernels of a prefill compute more than those of a decode
+        works = [f"{step.engine.kind} {step.engine.bucket}" if step.engine else "" for step in facts.steps]
+        sums[1:] += np.array([*map(_code_of, works)], np.uint64)
     kind = np.unique(sums, return_inverse=True)[1]
     return np.asarray(kind[repetition] * (int(place.max(initial=0)) + 1) + place, np.int64)
 

@@ -123,6 +123,8 @@ def sync_host(facts: Facts) -> Draft | None:
         first=blocking,
         most=freed,
         shown=facts.on_device(facts.span_of(waits)),
+        # An engine that reads its tokens waits once a step: what it does until its next launch is nearer to a cause.
+        reach="place" if few and facts.has_engine_steps and not blocking else None,
     )
 
 

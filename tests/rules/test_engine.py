@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from engines import outcome, troubles
 from jobs import by_id
 from measured import profile_at
 from test_repetitions import CANN, DEVICE, NO_MODEL, Writer
@@ -265,24 +266,30 @@ def length(profile: Any) -> int:
     return int(windows[-1].end - windows[0].start)
 
 
-@pytest.mark.parametrize("waits", [False, True])
 @pytest.mark.parametrize(
-    ("phases", "named"),
-    [({"schedule": 300.0}, "Scheduling"), ({"sample": 340.0}, "Sampling")],
-    ids=["schedule", "sample"],
+    ("name", "steps", "says"),
+    [
+        ("eager hole", 18, "The largest batch that a graph replays has 8 requests."),
+        ("scheduling", 30, "Scheduling:"),
+        ("sampling", 16, "Sampling:"),
+        ("context sglang", 24, "With 6 requests attention takes"),
+        ("padding shapes", 21, "are filled up to a captured size: 4, 8 and 16."),
+        ("drafts", 30, "With 1 draft a token takes least"),
+    ],
 )
-def test_host_work_around_the_model(tmp_path: Path, phases: dict[str, float], named: str, waits: bool) -> None:
-    sizes = (1, *[4] * 20)
-    (tmp_path / "remedied").mkdir()
-    profile = served(sizes, waits=waits, **phases).profile(tmp_path)
-    remedied = served(sizes, waits=waits).profile(tmp_path / "remedied")
-    found = by_id(profile.findings)["ENGINE.HOST"]
-    gain = (length(profile) - length(remedied)) / len(sizes)
-    step = length(profile) / len(sizes)
-    assert found.gain_ns == pytest.approx(gain, rel=0.1, abs=0.03 * step)
-    assert named in words(found.detail)
-    assert (found.severity, found.unit) == ("high", "engine_step")
-    assert waits or "ENGINE.HOST" not in by_id(remedied.findings)
+def test_gains_are_those_of_the_run_without_the_cause(tmp_path: Path, name: str, steps: int, says: str) -> None:
+    trouble = troubles()[name]
+    said = outcome(trouble.lasting(steps), 1, tmp_path)
+    assert said.near, (said.told, said.true, said.step)
+    assert said.named[0] == trouble.finding
+    found = by_id(profile_at(tmp_path / "with").findings)[trouble.finding or ""]
+    assert says in words(found.detail)
+    assert found.unit == "engine_step"
+
+
+@pytest.mark.parametrize("name", ["healthy chunked", "healthy drafts", "healthy padding"])
+def test_healthy_engines_are_silent(tmp_path: Path, name: str) -> None:
+    assert not outcome(troubles()[name].lasting(24), 1, tmp_path).named
 
 
 def test_host_work_that_the_device_hides_is_no_finding(tmp_path: Path) -> None:
