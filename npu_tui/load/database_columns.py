@@ -6,7 +6,6 @@ first row number with the number of the table in ``TABLES`` above it, its length
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from npu_tui.load.database_rows import Rows, Tables, plain
 from npu_tui.load.database_texts import enumeration
 from npu_tui.load.json_columns import SOURCE, TARGET
 from npu_tui.load.json_reader import WholeColumns
-from npu_tui.load.times import INVALID
 
 I8 = npt.NDArray[np.int8]
 I32 = npt.NDArray[np.int32]
@@ -96,10 +94,7 @@ _HOST = 31
 
 
 class DatabaseColumns(WholeColumns):
-    """Takes slices, samples and links and numbers processes and threads as msprof does.
-
-    Each of the three kinds may come from a thread of its own.
-    """
+    """Takes links as well, and numbers processes as msprof does."""
 
     def __init__(self, tables: Tables) -> None:
         super().__init__()
@@ -107,7 +102,6 @@ class DatabaseColumns(WholeColumns):
         self.is_older = enumeration(tables, "ENUM_API_TYPE").get(COLLECTIVE) == "hccl"
         self._sort = {**SORT, **_OLDER_SORT} if self.is_older else SORT
         self._table_numbers = {plain(name): number for number, name in enumerate(TABLES)}
-        self._lock = threading.Lock()
         self._event = 0
         self._link = 0
         self._pids: dict[tuple[str, int, int], int] = {}
@@ -157,62 +151,6 @@ class DatabaseColumns(WholeColumns):
         metadata.process_label[pid] = label or ("CPU" if device < 0 else f"NPU {device}")
         return self._pids[key]
 
-    def thread(self, pid: int, tid: int, name: str, order: int | None = None) -> int:
-        """The code of a thread, which is named once."""
-        metadata = self.metadata
-        metadata.thread_name.setdefault((pid, tid), name)
-        metadata.thread_order.setdefault((pid, tid), tid if order is None else order)
-        return self.threads[pid, tid]
-
-    def slices(
-        self,
-        event: I64,
-        thread: I32,
-        start: I64,
-        end: I64,
-        name: I32,
-        category: I32 | int,
-        task_type: I32 | None = None,
-        stream: I64 | None = None,
-        connection: I64 | None = None,
-        correlation: I64 | None = None,
-        stack: I32 | None = None,
-    ) -> None:
-        """Take slices in, (n,) each; times are in ns since 1970, ``INVALID`` where there is none."""
-        count = len(event)
-        self._count("X", count)
-        columns: dict[str, npt.NDArray[Any]] = {
-            "time": start,
-            "duration": _durations(start, end),
-            "thread": thread,
-            "name": name,
-            "category": np.broadcast_to(np.asarray(category, np.int32), count),
-            "task_type": _or_absent(task_type, count, np.int32),
-            "stream": _or_absent(stream, count, np.int64),
-            "connection": _or_absent(connection, count, np.int64),
-            "correlation": _or_absent(correlation, count, np.int64),
-            "stack": _or_absent(stack, count, np.int32),
-            "event": event,
-        }
-        for key, values in columns.items():
-            self.put(f"x_{key}", values)
-
-    def _count(self, phase: str, count: int) -> None:
-        with self._lock:
-            self.phases[phase] += count
-            self.count += count
-
-    def samples(self, pid: int, name: str, key: str, instance: str, time: I64, value: F64) -> None:
-        """Take samples of one curve in, (n,) each; a value that is none is left out."""
-        there = ~np.isnan(value)
-        time, value = time[there], value[there]
-        if len(time):
-            series = self.series[pid, name, key, instance]
-            self.put("c_series", np.full(len(time), series, np.int32))
-            self.put("c_time", time)
-            self.put("c_value", value)
-            self._count("C", len(time))
-
     def links(self, category: str, link: I64, source: Ends, target: Ends) -> None:
         """Take links in: each of the targets belongs to the source of the same number in ``link``; (n,) each.
 
@@ -246,15 +184,3 @@ class Ends:
 
     def __getitem__(self, which: I64) -> Ends:
         return Ends(self.thread[which], self.time[which])
-
-
-def _durations(start: I64, end: I64) -> I64:
-    """How long slices last, -1 where one of their times is ``INVALID``; (n,)."""
-    if not len(start) or (start.min() != INVALID and end.min() != INVALID):
-        return end - start
-    timed = (start != INVALID) & (end != INVALID)
-    return np.where(timed, end - np.where(timed, start, end), -1)
-
-
-def _or_absent(values: npt.NDArray[np.signedinteger] | None, count: int, kind: type) -> npt.NDArray[np.signedinteger]:
-    return np.broadcast_to(kind(-1), count) if values is None else values

@@ -65,23 +65,8 @@ def ftrace_trace(path: Path, watcher: Watcher = UNWATCHED) -> Trace:
 
 def _put(whole: WholeColumns, process: int, spans: Spans, names: list[str]) -> None:
     """Take ``spans`` in as slices on the lanes of their owners."""
-    count = len(names)
     owners, number = np.unique(spans.owner, return_inverse=True)
     threads = np.array([whole.threads[process, owner] for owner in owners.tolist()], np.int32)
-    category = whole.categories["scheduling"]
-    absent = dict.fromkeys(("stream", "connection", "correlation"), np.full(count, -1))
-    columns = {
-        "time": spans.start,
-        "duration": spans.end - spans.start,
-        "thread": threads[number] if count else np.zeros(0, np.int32),
-        "name": np.array([whole.names[name] for name in names], np.int32),
-        "category": np.full(count, category, np.int32),
-        "task_type": np.full(count, -1, np.int32),
-        "stack": np.full(count, -1, np.int32),
-        "event": np.arange(whole.count, whole.count + count),
-        **absent,
-    }
-    for name, values in columns.items():
-        whole.put(f"x_{name}", values)
-    whole.count += count
-    whole.phases["X"] += count
+    event = np.arange(whole.count, whole.count + len(names))
+    codes = np.array([whole.names[name] for name in names], np.int32)
+    whole.slices(event, threads[number], spans.start, spans.end, codes, whole.categories["scheduling"])

@@ -8,6 +8,7 @@ It takes all that calls itself a trace in the Trace Event Format
 from __future__ import annotations
 
 import os
+import threading
 from binascii import crc32
 from collections import Counter
 from collections.abc import Callable
@@ -26,6 +27,8 @@ from npu_tui.trace.model import UNFINISHED, Chunks
 
 Array = npt.NDArray[Any]
 I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
 
 _DICTIONARY = {
     "x_thread": "threads",
@@ -46,7 +49,8 @@ Numbered = tuple[int, Event]
 class WholeColumns(Dictionaries):
     """Takes parts in file order; ``column`` gives a column of them all.
 
-    Dictionaries are numbered by first appearance in the file, whichever reader met a value first.
+    Dictionaries are numbered by first appearance in the file, whichever reader met a value first. What stands in tables
+    comes as slices and samples; each of the two may come from a thread of its own.
     """
 
     def __init__(self) -> None:
@@ -59,6 +63,7 @@ class WholeColumns(Dictionaries):
         self._tables: dict[tuple[str, str], list[int]] = {}  # by reader and dictionary: code here by code there
         self._marks: list[Numbered] = []
         self._flows: list[Numbered] = []
+        self._lock = threading.Lock()
 
     def add(self, part: RangeColumns, reader: str = "", file: int = 0) -> None:
         """Take in the next part, read by ``reader`` from file number ``file``, after all that it read before."""
@@ -140,6 +145,62 @@ class WholeColumns(Dictionaries):
         """Append to the column ``name``: its codes and ordinals are those of the whole trace already."""
         self._columns.setdefault(name, []).append(values)
 
+    def thread(self, pid: int, tid: int, name: str, order: int | None = None) -> int:
+        """The code of a thread, which is named once."""
+        metadata = self.metadata
+        metadata.thread_name.setdefault((pid, tid), name)
+        metadata.thread_order.setdefault((pid, tid), tid if order is None else order)
+        return self.threads[pid, tid]
+
+    def slices(
+        self,
+        event: I64,
+        thread: I32,
+        start: I64,
+        end: I64,
+        name: I32,
+        category: I32 | int,
+        task_type: I32 | None = None,
+        stream: I64 | None = None,
+        connection: I64 | None = None,
+        correlation: I64 | None = None,
+        stack: I32 | None = None,
+    ) -> None:
+        """Take slices in, (n,) each; times are in ns since 1970, ``INVALID`` where there is none."""
+        count = len(event)
+        self._count("X", count)
+        columns: dict[str, npt.NDArray[Any]] = {
+            "time": start,
+            "duration": _durations(start, end),
+            "thread": thread,
+            "name": name,
+            "category": np.broadcast_to(np.asarray(category, np.int32), count),
+            "task_type": _or_absent(task_type, count, np.int32),
+            "stream": _or_absent(stream, count, np.int64),
+            "connection": _or_absent(connection, count, np.int64),
+            "correlation": _or_absent(correlation, count, np.int64),
+            "stack": _or_absent(stack, count, np.int32),
+            "event": event,
+        }
+        for key, values in columns.items():
+            self.put(f"x_{key}", values)
+
+    def _count(self, phase: str, count: int) -> None:
+        with self._lock:
+            self.phases[phase] += count
+            self.count += count
+
+    def samples(self, pid: int, name: str, key: str, instance: str, time: I64, value: F64) -> None:
+        """Take samples of one curve in, (n,) each; a value that is none is left out."""
+        there = ~np.isnan(value)
+        time, value = time[there], value[there]
+        if len(time):
+            series = self.series[pid, name, key, instance]
+            self.put("c_series", np.full(len(time), series, np.int32))
+            self.put("c_time", time)
+            self.put("c_value", value)
+            self._count("C", len(time))
+
     def so_far(self) -> WholeColumns:
         """What was taken in until now, without link ends, to be put together before more comes."""
         early = WholeColumns()
@@ -176,6 +237,18 @@ class WholeColumns(Dictionaries):
             self.column("chunk_length", np.int64),
             self.column("chunk_first", np.int64),
         )
+
+
+def _durations(start: I64, end: I64) -> I64:
+    """How long slices last, -1 where one of their times is ``INVALID``; (n,)."""
+    if not len(start) or (start.min() != INVALID and end.min() != INVALID):
+        return end - start
+    timed = (start != INVALID) & (end != INVALID)
+    return np.where(timed, end - np.where(timed, start, end), -1)
+
+
+def _or_absent(values: npt.NDArray[np.signedinteger] | None, count: int, kind: type) -> npt.NDArray[np.signedinteger]:
+    return np.broadcast_to(kind(-1), count) if values is None else values
 
 
 def _flow_phase(event: Event) -> str:

@@ -26,6 +26,7 @@ from npu_tui.trace.service import (
     MOMENTS,
     NONE,
     NUMBERED,
+    OTHER,
     SCHEDULE,
     SCHEDULED,
     SERVED,
@@ -33,6 +34,8 @@ from npu_tui.trace.service import (
     TABLES,
     TEXTS,
     UNKNOWN,
+    Batches,
+    Forwards,
     Service,
     plus,
     whole_quarters,
@@ -49,7 +52,10 @@ _NAMELESS = "?"
 _MOST_ENGINES = 256
 """A layer each; a damaged file may name as many as it has rows."""
 _MOST_LANES = 256
-"""Of a layer."""
+"""Of a layer; others share the last one."""
+_REST = "Other engines"
+_LARGEST = 1 << 22
+"""A batch of more requests has a damaged size."""
 
 
 def service_trace(
@@ -98,6 +104,9 @@ class _Lanes:
     def __init__(self, whole: WholeColumns, service: Service, first: dict[str, int]) -> None:
         self._whole, self._service, self._first = whole, service, first
         self._layers = 0
+        self._lanes = 0
+        self._rids = np.array([whole.names[rid] for rid in (*service.rids, _NAMELESS)], np.int32)
+        """The name of each request; that of ``NONE`` is the last one."""
 
     def _layer(self, name: str) -> int:
         """A new layer below the others."""
@@ -106,45 +115,27 @@ class _Lanes:
         self._whole.metadata.process_name[pid] = name
         self._whole.metadata.process_order[pid] = self._layers - (1 << 20)
         self._layers += 1
+        self._lanes = 0
         return pid
 
     def _lane(self, pid: int, name: str) -> int:
-        """The code of a new lane of the layer ``pid``."""
-        tid = sum(1 for other, _ in self._whole.metadata.thread_name if other == pid)
-        self._whole.metadata.thread_name[pid, tid] = name
-        return self._whole.threads[pid, tid]
+        """The code of a new lane of the last layer, which is ``pid``; the last one of the most is shared."""
+        if self._lanes < _MOST_LANES:
+            self._whole.metadata.thread_name[pid, self._lanes] = name
+            self._lanes += 1
+        return self._whole.threads[pid, self._lanes - 1]
 
-    def _slices(
-        self, lane: I64 | int, start: I64, end: I64, names: Sequence[str], name: npt.NDArray[Any], kind: I32, event: I64
-    ) -> None:
-        """Slices for rows with times: ``lane`` and ``kind`` are codes of threads and categories, ``name`` of names."""
+    def _slices(self, lane: int, start: I64, end: I64, name: I32, category: I32 | str, event: I64) -> None:
+        """Slices of ``lane`` for the rows that have times."""
         there = np.flatnonzero((start != UNKNOWN) & (end != UNKNOWN) & (end >= start))
-        whole, count = self._whole, len(there)
-        used, place = _ranked(name[there].astype(np.int64))
-        codes = np.array(
-            [whole.names[names[number] if number >= 0 else _NAMELESS] for number in used.tolist()], np.int32
-        )
-        none = np.full(count, -1)
-        columns: dict[str, Any] = {
-            "time": start[there], "duration": (end - start)[there], "name": codes[place], "category": kind[there],
-            "thread": np.broadcast_to(lane, len(start))[there].astype(np.int32), "event": event[there],
-            "task_type": none.astype(np.int32), "stream": none, "connection": none, "correlation": none,
-            "stack": none.astype(np.int32),
-        }  # fmt: skip
-        for column, values in columns.items():
-            whole.put(f"x_{column}", values)
-        whole.phases["X"] += count
+        kind = self._category(category) if isinstance(category, str) else category[there]
+        thread = np.full(len(there), lane, np.int32)
+        self._whole.slices(event[there], thread, start[there], end[there], name[there], kind)
 
     def _samples(self, pid: int, name: str, time: I64, value: I64, instance: str = "") -> None:
         """The samples of one counter, where time and value are known."""
-        there = np.flatnonzero((time != UNKNOWN) & (value != UNKNOWN))
-        if not len(there):
-            return
-        whole, series = self._whole, self._whole.series[pid, name, name, instance]
-        whole.put("c_time", time[there])
-        whole.put("c_value", value[there].astype(np.float64))
-        whole.put("c_series", np.full(len(there), series, np.int32))
-        whole.phases["C"] += len(there)
+        there = (time != UNKNOWN) & (value != UNKNOWN)
+        self._whole.samples(pid, name, name, instance, time[there], value[there].astype(np.float64))
 
     def _category(self, name: str) -> int:
         return self._whole.categories[name]
@@ -165,20 +156,18 @@ class _Lanes:
         waited = plus(start, requests.queue)
         waited = np.where((waited != UNKNOWN) & known, np.minimum(waited, first_token), waited)
         begun = np.where(waited == UNKNOWN, start, waited)
-        nothing = np.full(len(start), UNKNOWN)
         spans = (
             (start, waited),
-            (np.where(known, begun, nothing), first_token),
+            (np.where(known, begun, UNKNOWN), first_token),
             (first_token, end),
-            (np.where(known, nothing, begun), np.where(end < begun, begun, end)),
+            (np.where(known, UNKNOWN, begun), np.where(end < begun, begun, end)),
         )
         for state, (low, high) in zip(_STATES, spans, strict=True):
-            kind = np.full(len(start), self._category(state), np.int32)
-            self._slices(self._lane(pid, state), low, high, self._service.rids, requests.rid, kind, event)
-        keys, where = _ranked(statuses.host.astype(np.int64) << 32 | statuses.process)
-        for number, process in enumerate((keys & (1 << 32) - 1).tolist()[:_MOST_LANES]):
+            self._slices(self._lane(pid, state), low, high, self._rids[requests.rid], state, event)
+        processes, where = _few(statuses.host.astype(np.int64) << 32 | statuses.process + 1)
+        for number, process in enumerate(processes):
             mine = np.flatnonzero(where == number)
-            instance = self._service.texts[process] if len(keys) > 1 and process < len(self._service.texts) else ""
+            instance = self._service.text((process & (1 << 32) - 1) - 1) if len(processes) > 1 else ""
             for name in ("waiting", "running", "swapped"):
                 self._samples(pid, name, statuses.time[mine], getattr(statuses, name)[mine], instance)
 
@@ -187,44 +176,50 @@ class _Lanes:
         service = self._service
         batches, forwards, drafts = service.batches, service.forwards, service.spec_decodes
         tables: dict[str, Any] = {"batches": batches, "forwards": forwards, "spec_decodes": drafts}
-        if not any(map(len, tables.values())):
-            return
-        process = np.concatenate([table.process for table in tables.values()]).astype(np.int64)
-        rank = np.concatenate((batches.dp_rank, forwards.dp_rank, np.full(len(drafts), UNKNOWN)))
+
+        def joined(of_batches: Any, of_forwards: Any, of_drafts: Any) -> I64:
+            return np.concatenate([np.zeros(0, np.int64), of_batches, of_forwards, of_drafts])
+
+        start, end, process = (joined(*(getattr(table, name) for table in tables.values()))
+                               for name in ("start", "end", "process"))  # fmt: skip
+        event = joined(*(self._first[title] + np.arange(len(table)) for title, table in tables.items()))
+        part = joined(np.where(batches.passes == NONE, OTHER, batches.passes), np.full(len(forwards), 4),
+                      np.full(len(drafts), 5))  # fmt: skip
+        name = joined(self._kinds(batches), self._kinds(forwards), self._rids[drafts.rid]).astype(np.int32)
+        words = np.array([self._category(word) for word in (*KINDS, "speculation", "batch")], np.int32)
+        kind = words[joined(batches.kind, forwards.kind, np.full(len(drafts), len(KINDS)))]
+        rank = joined(batches.dp_rank, forwards.dp_rank, np.full(len(drafts), UNKNOWN))
         rank_of = np.full(len(service.texts) + 1, UNKNOWN)  # a process has the rank that any of its rows names
         rank_of[process[rank != UNKNOWN]] = rank[rank != UNKNOWN]
         rank = np.where((rank == UNKNOWN) & (process != NONE), rank_of[process], rank)
-        part = np.concatenate((batches.passes, np.full(len(forwards), 4), np.full(len(drafts), 5)))
-        part = np.where(part == NONE, _PARTS.index("other"), part)
-        names, name = _names([(batches.kind, batches.size), (forwards.kind, forwards.size)])
-        name = np.concatenate((name, np.where(drafts.rid == NONE, NONE, len(names) + drafts.rid)))
-        categories = np.array([self._category(word) for word in (*KINDS, "speculation", "batch")], np.int32)
-        kind = categories[np.concatenate((batches.kind, forwards.kind, np.full(len(drafts), len(KINDS))))]
-        event = np.concatenate([self._first[title] + np.arange(len(table)) for title, table in tables.items()])
-        start, end = (np.concatenate([getattr(table, edge) for table in tables.values()]) for edge in ("start", "end"))
-        ranks, engine = _ranked(rank)  # a process without a rank is an engine of its own, after those with one
-        alone = rank == UNKNOWN
-        engine = np.minimum(np.where(alone, len(ranks) + 1 + process, engine), _MOST_ENGINES)
-        lanes, lane = _ranked((engine * (len(service.texts) + 1) + process + 1) * len(_PARTS) + part)
-        codes, layers = np.zeros(len(lanes), np.int64), {}
         common = _common([service.text(code) for code in np.unique(process).tolist()])
-        workers, of_engine = lanes // len(_PARTS) % (len(service.texts) + 1) - 1, lanes // len(_PARTS)
-        of_engine //= len(service.texts) + 1
-        for number, (key, worker, at) in enumerate(
-            zip(lanes.tolist(), workers.tolist(), of_engine.tolist(), strict=True)
-        ):
-            if at not in layers:
-                title = service.text(worker) if at >= len(ranks) else f"DP {ranks[at]}"
-                layers[at] = self._layer("Other engines" if at == _MOST_ENGINES else f"Engine {title}".strip())
-            several = len(np.unique(workers[of_engine == at])) > 1
-            name_of_part = _PARTS[key % len(_PARTS)]
-            title = f"{name_of_part} {service.text(worker)[common:]}" if several else name_of_part
-            codes[number] = self._lane(layers[at], title) if number < _MOST_LANES else codes[number - 1]
-        self._slices(codes[lane], start, end, [*names, *service.rids], name, kind, event)
-        for at, pid in layers.items():
-            rows = np.flatnonzero(engine[: len(batches)] == at)
+        # A process without a rank is an engine of its own, after those with one.
+        engines = [(f"DP {number}", rank == number) for number in np.unique(rank[rank != UNKNOWN])[:_MOST_ENGINES]]
+        lone = np.unique(process[rank == UNKNOWN])[: _MOST_ENGINES - len(engines)]
+        engines += [(service.text(code), (rank == UNKNOWN) & (process == code)) for code in lone.tolist()]
+        rest = ~np.logical_or.reduce([np.zeros(len(rank), np.bool_), *(mine for _, mine in engines)])
+        for title, mine in [*engines, *([(_REST, rest)] if rest.any() else [])]:
+            pid, rows = self._layer(title if title == _REST else f"Engine {title}".strip()), np.flatnonzero(mine)
+            workers, worker_of = _few(process[rows])
+            for at, worker in enumerate(workers):
+                of_worker = rows[worker_of == at]
+                for number in np.unique(part[of_worker]).tolist():
+                    chosen = of_worker[part[of_worker] == number]
+                    several = f" {service.text(worker)[common:]}" if len(workers) > 1 else ""
+                    lane = self._lane(pid, _PARTS[number] + several)
+                    self._slices(lane, start[chosen], end[chosen], name[chosen], kind[chosen], event[chosen])
+            rows = rows[rows < len(batches)]
             for title in ("used_blocks", "free_blocks"):
                 self._samples(pid, title, batches.start[rows], getattr(batches, title)[rows])
+
+    def _kinds(self, rows: Batches | Forwards) -> I32:
+        """What each batch is called, by what it computes and how many requests it holds: ``decode 12``."""
+        words = ("batch", *KINDS)
+        size = np.where((rows.size == UNKNOWN) | (rows.size > _LARGEST), -1, rows.size)
+        keys, where = np.unique((size + 1) * len(words) + rows.kind + 1, return_inverse=True)
+        pairs = [divmod(key, len(words)) for key in keys.tolist()]
+        names = [f"{words[word]} {size - 1}" if size else words[word] for size, word in pairs]
+        return np.array([self._whole.names[name] for name in names], np.int32)[where]
 
     def add_cache(self) -> None:
         """What the KV cache holds, as its events say."""
@@ -239,27 +234,32 @@ class _Lanes:
 
     def add_transfers(self) -> None:
         """Pulls of KV blocks by rank, and the two sides of a request that is prefilled here and decoded there."""
-        transfers, handoffs, rids = self._service.transfers, self._service.handoffs, self._service.rids
+        transfers, handoffs = self._service.transfers, self._service.handoffs
         if not (len(transfers) or len(handoffs)):
             return
-        pid, category = self._layer("Transfers"), self._category("transfer")
-        event = self._first["handoffs"] + np.arange(len(handoffs))
+        pid, event = self._layer("Transfers"), self._first["handoffs"] + np.arange(len(handoffs))
         sides = ("received", "prefilled"), ("sent", "acknowledged"), ("prefilled", "ended")
         for lane, (low, high) in zip(("prefill side", "hand-off", "decode side"), sides, strict=True):
-            kind = np.full(len(handoffs), self._category(lane), np.int32)
             begin, end = getattr(handoffs, low), getattr(handoffs, high)
-            self._slices(self._lane(pid, lane), begin, end, rids, handoffs.rid, kind, event)
-        ranks, rank = _ranked(transfers.rank)
-        names = ["pull" if number == UNKNOWN else f"pull rank {number}" for number in ranks.tolist()[:_MOST_LANES]]
-        lanes = np.array([self._lane(pid, name) for name in names] or [0])
-        kind, event = np.full(len(rank), category, np.int32), self._first["transfers"] + np.arange(len(rank))
-        lane_of = lanes[np.minimum(rank, len(lanes) - 1)]
-        self._slices(lane_of, transfers.start, transfers.end, rids, transfers.rid, kind, event)
+            self._slices(self._lane(pid, lane), begin, end, self._rids[handoffs.rid], lane, event)
+        event = self._first["transfers"] + np.arange(len(transfers))
+        ranks, rank = _few(transfers.rank)
+        for number, name in enumerate(ranks):
+            rows = np.flatnonzero(rank == number)
+            lane_of = self._lane(pid, "pull" if name == UNKNOWN else f"pull rank {name}")
+            names = self._rids[transfers.rid[rows]]
+            self._slices(lane_of, transfers.start[rows], transfers.end[rows], names, "transfer", event[rows])
+
+
+def _few(values: I64) -> tuple[list[int], I64]:
+    """The distinct ``values``, ascending, and which of them each is; those beyond the most lanes count as the last."""
+    distinct, place = np.unique(values, return_inverse=True)
+    return distinct[:_MOST_LANES].tolist(), np.minimum(place, _MOST_LANES - 1)
 
 
 def _common(names: Sequence[str]) -> int:
     """How many letters all ``names`` begin with, up to a separator."""
-    first, last = min(names), max(names)  # what these two share, all share
+    first, last = min(names, default=""), max(names, default="")  # what these two share, all share
     length = next((at for at, pair in enumerate(zip(first, last, strict=False)) if len(set(pair)) > 1), len(first))
     return 0 if len(names) < 2 else max(first.rfind(separator, 0, length) for separator in "-_. ") + 1
 
@@ -273,36 +273,6 @@ def first_moment(service: Service) -> int:
             values = getattr(rows, column)
             first += [int(known.min())] if len(known := values[values != UNKNOWN]) else []
     return min(first, default=0)
-
-
-def _ranked(values: I64) -> tuple[I64, I64]:
-    """The distinct ``values``, ascending, and which of them each is; (n,)."""
-    numbers = values[values != UNKNOWN]
-    low, high = int(numbers.min(initial=0)), int(numbers.max(initial=0))
-    if high - low >= _TABLE:
-        distinct, place = np.unique(values, return_inverse=True)
-        return distinct, place.ravel()
-    code = np.where(values == UNKNOWN, 0, values - (low - 1))
-    there = np.bincount(code, minlength=1) > 0
-    distinct = np.flatnonzero(there) + (low - 1)
-    if there[0]:
-        distinct[0] = UNKNOWN
-    return distinct, (np.cumsum(there) - 1)[code]
-
-
-_TABLE = 1 << 22
-"""Values in so small a range are counted in a table, others sorted."""
-
-
-def _names(tables: Sequence[tuple[npt.NDArray[np.int8], I64]]) -> tuple[list[str], I64]:
-    """What batches are called, by what they compute and how many requests they hold, and which name each has."""
-    kind = np.concatenate([table[0] for table in tables]).astype(np.int64)
-    size = np.concatenate([table[1] for table in tables])
-    size = np.where(size > _TABLE, UNKNOWN, size)
-    keys, where = _ranked(np.where(size == UNKNOWN, 0, size + 1) * (len(KINDS) + 1) + kind + 1)
-    words = ("batch", *KINDS)
-    named = ((words[key % len(words)], key // len(words)) for key in keys.tolist())
-    return [f"{word} {size - 1}" if size else word for word, size in named], where
 
 
 def _link(trace: Trace, service: Service, first: dict[str, int]) -> None:
