@@ -17,6 +17,8 @@ F64 = npt.NDArray[np.float64]
 
 ALIKE = 0.1
 """How far rates and mean lengths of requests may be apart where loads are alike."""
+LOAD = {"rate": "requests_per_s", "prompt": "prompt_tokens", "answer": "output_tokens"}
+"""What is held against it, and which field of a load it is."""
 _NOISE = 0.02
 _RESAMPLED = 200
 _FEWEST = 30
@@ -24,72 +26,84 @@ PERCENTILES = 50, 90, 99
 Change = Literal["slower", "faster", "same", "unsure"]
 
 
-class Load(Struct, frozen=True):
-    """What a service was asked for: requests, how many a second, mean tokens of prompts (computed) and answers."""
+class LoadRow(Struct, frozen=True, kw_only=True):
+    """What one service was asked for; means of tokens are of computed prompts and of answers, null is unknown."""
 
+    path: str
     requests: int
-    rate: float
-    prompt: float
-    answer: float
+    requests_per_s: float | None
+    prompt_tokens: float | None
+    output_tokens: float | None
+    tokens_per_s: float | None
 
 
-class FigureChange(Struct, frozen=True):
-    """A percentile of TTFT or TPOT on both sides (ns), and the range of its difference (95%)."""
+class FigureRow(Struct, frozen=True, kw_only=True):
+    """A percentile of TTFT or TPOT on both sides; ``low_us`` and ``high_us`` hold its difference with 95%."""
 
     figure: str
-    base: float
-    new: float
-    low: float
-    high: float
-    change: Change
+    base_us: float
+    new_us: float
+    delta_us: float
+    low_us: float
+    high_us: float
+    verdict: str
 
 
-class PartChange(Struct, frozen=True):
-    """A part of TTFT (of a request) or TPOT (of a token) on both sides, means in ns."""
+class PartRow(Struct, frozen=True, kw_only=True):
+    """The mean of a part of TTFT (a request) or TPOT (a token); those of a metric add up to its mean."""
 
     metric: str
     part: str
-    base: float
-    new: float
+    base_us: float
+    new_us: float
+    delta_us: float
 
 
-class ServiceComparison(Struct, frozen=True):
-    """Two services. ``forward`` is how much longer the new one computes the same work (None: too few steps)."""
+def load_of(side: Judged, path: str) -> LoadRow:
+    """What the service at ``path`` was asked for."""
+    lat, requests = side.found.latencies, side.found.latencies.answered
+    start, tokens = lat.start[requests], lat.tokens[requests]
+    rate: float | None = None
+    prompt, answer = rate, rate
+    if len(requests) > 1:
+        rate = (len(requests) - 1) / max(int(start.max() - start.min()) / 1e9, 1e-9)
+        prompt = float(lat.prompt[requests].mean())
+        answer = float(tokens[tokens > 0].mean()) if (tokens > 0).any() else None
+    means = rate, prompt, answer, side.figures["tokens_per_s"]
+    rate, prompt, answer, speed = (None if mean is None or mean != mean else round(mean, 3) for mean in means)
+    return LoadRow(
+        path=path, requests=len(requests), requests_per_s=rate, prompt_tokens=prompt, output_tokens=answer,
+        tokens_per_s=speed,
+    )  # fmt: skip
 
-    base: Load
-    new: Load
-    unlike: list[str]
-    figures: list[FigureChange]
-    parts: list[PartChange]
-    forward: float | None
+
+def unlike_in(base: LoadRow, new: LoadRow) -> list[str]:
+    """What of two loads is not alike, or not known."""
+    pairs = {name: (getattr(base, field), getattr(new, field)) for name, field in LOAD.items()}
+    return [
+        name
+        for name, (one, other) in pairs.items()
+        if one is None or other is None or abs(other - one) > ALIKE * max(one, other)
+    ]
 
 
-def compare_services(base: Judged, new: Judged) -> ServiceComparison:
-    """``new`` against ``base``; the unlike parts of their loads are fields of ``Load``."""
-    loads = [_load(side) for side in (base, new)]
-    apart = {name: (getattr(loads[0], name), getattr(loads[1], name)) for name in ("rate", "prompt", "answer")}
-    unlike = [name for name, (one, other) in apart.items() if not abs(other - one) <= ALIKE * max(one, other)]
+def latency_changes(base: Judged, new: Judged) -> tuple[list[FigureRow], list[PartRow]]:
+    """How the percentiles of TTFT and TPOT changed, and the means of their parts."""
     figures, parts = [], []
     for metric, names in (("ttft", TTFT), ("tpot", TPOT)):
         (one, of_one), (other, of_other) = (_values(side, metric) for side in (base, new))
         if len(one) and len(other):
             figures += [_change(f"{metric}_p{share}", share, one, other) for share in PERCENTILES]
             parts += [
-                PartChange(metric, part, float(before), float(after))
-                for part, before, after in zip(names, of_one, of_other, strict=True)
-                if before or after
+                PartRow(metric=metric, part=part, base_us=_us(old), new_us=_us(now), delta_us=_us(now - old))
+                for part, old, now in zip(names, of_one, of_other, strict=True)
+                if old or now
             ]
-    return ServiceComparison(loads[0], loads[1], unlike, figures, parts, _forward(base, new))
+    return figures, parts
 
 
-def _load(side: Judged) -> Load:
-    lat, requests = side.found.latencies, side.found.latencies.answered
-    if len(requests) < 2:
-        return Load(len(requests), float("nan"), float("nan"), float("nan"))
-    span = (int(lat.start[requests].max()) - int(lat.start[requests].min())) / 1e9
-    tokens = lat.tokens[requests]
-    answer = float(tokens[tokens > 0].mean()) if (tokens > 0).any() else float("nan")
-    return Load(len(requests), (len(requests) - 1) / max(span, 1e-9), float(lat.prompt[requests].mean()), answer)
+def _us(time: float) -> float:
+    return round(float(time) / 1000, 3)
 
 
 def _values(side: Judged, metric: str) -> tuple[F64, F64]:
@@ -103,7 +117,7 @@ def _values(side: Judged, metric: str) -> tuple[F64, F64]:
     return lat.per_token(rids), per
 
 
-def _change(figure: str, share: int, base: F64, new: F64) -> FigureChange:
+def _change(figure: str, share: int, base: F64, new: F64) -> FigureRow:
     """The change of a percentile; its range is that of resampled requests."""
     random = np.random.default_rng(0)
     drawn = [
@@ -120,20 +134,22 @@ def _change(figure: str, share: int, base: F64, new: F64) -> FigureChange:
         change = "faster"
     elif max(abs(low), abs(high)) <= max(small, ALIKE * before):
         change = "same"
-    return FigureChange(figure, before, after, low, high, change)
+    return FigureRow(
+        figure=figure, base_us=_us(before), new_us=_us(after), delta_us=_us(after - before), low_us=_us(low),
+        high_us=_us(high), verdict=change,
+    )  # fmt: skip
 
 
-def _forward(base: Judged, new: Judged) -> float | None:
-    """How much longer a forward pass of the new service takes for the same tokens and context."""
+def forward_change(base: Judged, new: Judged) -> float | None:
+    """How much longer a forward pass of the new service takes for the same tokens and context; None: too few steps."""
     sides = []
     for side in (base, new):
-        found = side.found
+        found, steps = side.found, side.found.steps
         decode = np.array([not engine.prefills for engine in found.engines] or [False])
-        steps = found.steps
         mine = np.flatnonzero(decode[steps.engine] & (steps.size > 0)) if len(steps) else np.zeros(0, np.int64)
         if len(mine) < _FEWEST:
             return None
         sides.append((work_of(found)[mine], steps.cycle[mine, F]))
     (work, time), (new_work, new_time) = sides
     expected = np.maximum(fitted(work, time).of(new_work), 1)
-    return float(np.median(new_time / expected)) - 1
+    return round(float(np.median(new_time / expected)) - 1, 6)

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.load.companion_schema import Reading, Schema, reason
-from npu_tui.load.csv_table import DATED, MISSING, moments_of, read_table, table_of_cells
+from npu_tui.load.csv_table import DATED, MISSING, moments_of, read_table, table_of_cells, table_of_columns
 from npu_tui.load.database_file import as_text, opened
 from npu_tui.load.database_rows import Tables
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
@@ -35,7 +35,7 @@ from npu_tui.load.service_schema import (
     STATUSES,
     TRANSFERS,
 )
-from npu_tui.load.service_spans import cells_of_events
+from npu_tui.load.service_spans import tables_of_events
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.service import (
     DECODE,
@@ -182,12 +182,11 @@ class _Reading:
         if not missing or SPANS not in self.files:
             return {}
         try:
-            cells = cells_of_events(self._folder / SPANS)
+            tables = tables_of_events(self._folder / SPANS)
         except OSError as error:
             self.odd.append(message("companion.unreadable", name=SPANS, why=reason(error)))
             return {}
-        return {schema.stem: table_of_cells(schema, SPANS, cells[schema.stem][0], [cells[schema.stem][1]]).frame
-                for schema in missing}  # fmt: skip
+        return {schema.stem: table_of_columns(schema, SPANS, tables[schema.stem]).frame for schema in missing}
 
 
 def _table_in(path: Path, schema: Schema) -> Reading | None:
@@ -314,22 +313,12 @@ def _coded(values: pl.Series, codes: dict[str, int]) -> I32:
     """The codes of texts, those that are new included."""
     import polars as pl
 
-    distinct = values.unique(maintain_order=True).drop_nulls()
-    texts = distinct.cast(pl.String).to_list()
-    numbers = pl.Series([codes.setdefault(text, len(codes)) for text in texts], dtype=pl.Int32)
-    if not texts:
-        return np.full(len(values), NONE, np.int32)
-    if values.dtype == pl.Categorical:
-        places = values.to_physical().to_numpy() if not values.null_count() else values.to_physical().fill_null(0)
-        table = np.full(int(distinct.to_physical().max()) + 1, NONE, np.int32)  # type: ignore[arg-type]
-        table[distinct.to_physical().to_numpy()] = numbers.to_numpy()
-        found: I32 = table[np.asarray(places)]
-        return np.where(values.is_null().to_numpy(), np.int32(NONE), found) if values.null_count() else found
-    coded: pl.Series = values.replace_strict(
-        distinct, pl.Series(numbers, dtype=pl.Int32), default=NONE, return_dtype=pl.Int32
-    )
-    array: I32 = coded.fill_null(NONE).to_numpy(writable=True)
-    return array
+    values = values.cast(pl.Categorical)
+    distinct, numbers = values.unique(maintain_order=True).drop_nulls(), values.to_physical()
+    table = np.full(int(numbers.max() or 0) + 2, NONE, np.int32)  # type: ignore[arg-type]
+    table[distinct.to_physical()] = [codes.setdefault(text, len(codes)) for text in distinct.cast(pl.String)]
+    coded: I32 = table[numbers.fill_null(len(table) - 1).to_numpy()]
+    return coded
 
 
 _MEMBER = r"\{[^{}]*\}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,9 @@ from npu_tui.trace.args import RowArgs
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import EventFile, Trace
 from npu_tui.trace.service import DRAFTS, EXECUTIONS, NONE, SCHEDULES, Service, Spans
+
+if TYPE_CHECKING:
+    import polars as pl
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -76,43 +79,33 @@ class TextArgs(RowArgs, frozen=True, eq=False):
 
 def add_slices(whole: WholeColumns, path: Path) -> tuple[TextArgs, list[Message]]:
     """Take in what the table ``slice`` of the database at ``path`` holds; what is in the way is said."""
+    rows: list[tuple[int, int, int, int, int]] = []
     texts: list[str] = []
+    odd: list[Message] = []
     try:
         with opened(path) as database:
             tables = Tables(database)
             slices, threads, processes = (tables.find(name) for name in ("slice", "thread", "process"))
-            if slices is None:
-                return TextArgs(texts), []
+            for pid, name in tables.cells(processes, "pid", "process_name") if processes else ():
+                whole.metadata.process_name[_place(pid)] = as_text(name)
             threads_of: dict[Any, int] = {}
-            if processes is not None:
-                for pid, name in tables.cells(processes, "pid", "process_name"):
-                    whole.metadata.process_name[_place(pid)] = as_text(name)
-            if threads is not None:
-                for track, tid, pid, name in tables.cells(threads, "track_id", "tid", "pid", "thread_name"):
-                    threads_of[track] = whole.threads[_place(pid), _place(tid)]
-                    whole.metadata.thread_name[_place(pid), _place(tid)] = as_text(name)
-            columns: dict[str, list[int]] = {name: [] for name in ("time", "duration", "thread", "name", "category")}
-            for start, length, name, track, category, args in tables.cells(
-                slices, "timestamp", "duration", "name", "track_id", "cat", "args"
+            for track, tid, pid, name in (
+                tables.cells(threads, "track_id", "tid", "pid", "thread_name") if threads else ()
             ):
-                columns["time"].append(start if isinstance(start, int) and 0 < start < 1 << 62 else INVALID)
-                columns["duration"].append(length if isinstance(length, int) and 0 <= length < 1 << 61 else -1)
-                thread = threads_of.get(track)
-                columns["thread"].append(whole.threads[_place(track), 0] if thread is None else thread)
-                columns["name"].append(whole.names[as_text(name)])
-                columns["category"].append(whole.categories[as_text(category)])
+                threads_of[track] = whole.thread(_place(pid), _place(tid), as_text(name))
+            cells = "timestamp", "duration", "name", "track_id", "cat", "args"
+            for start, length, name, track, category, args in tables.cells(slices, *cells) if slices else ():
+                timed = isinstance(start, int) and isinstance(length, int) and 0 < start < 1 << 62 > 2 * length >= 0
+                thread = threads_of[track] if track in threads_of else whole.threads[_place(track), 0]
+                times = (start, start + length) if timed else (INVALID, INVALID)
+                rows.append((*times, thread, whole.names[as_text(name)], whole.categories[as_text(category)]))
                 texts.append(as_text(args))
     except InputError as error:
-        return TextArgs(texts), [error.message]
-    for name, values in columns.items():
-        whole.put(f"x_{name}", np.array(values, np.int64 if name in ("time", "duration") else np.int32))
-    for name, kind in (("task_type", np.int32), ("stream", np.int64), ("connection", np.int64),
-                       ("correlation", np.int64), ("stack", np.int32)):  # fmt: skip
-        whole.put(f"x_{name}", np.full(len(texts), -1, kind))
-    whole.put("x_event", whole.count + np.arange(len(texts)))
-    whole.count += len(texts)
-    whole.phases["X"] += len(texts)
-    return TextArgs(texts), []
+        odd.append(error.message)
+    start, end, thread, name, category = np.array(rows, np.int64).reshape(-1, 5).T
+    codes = (column.astype(np.int32) for column in (name, category))
+    whole.slices(whole.count + np.arange(len(rows)), thread.astype(np.int32), start, end, *codes)
+    return TextArgs(texts), odd
 
 
 def _place(cell: Any) -> int:
@@ -157,52 +150,64 @@ _SEVERAL = set(",[]{}:")
 """What stands in a text that names several requests."""
 
 
-def cells_of_events(path: Path) -> dict[str, tuple[list[str], list[list[str | None]]]]:
-    """The tables ``request`` and ``batch`` from the events of ``path`` alone: headings and columns of cells, by table.
+def tables_of_events(path: Path) -> dict[str, dict[str, pl.Series]]:
+    """The columns of the tables ``request`` and ``batch`` from the events of ``path`` alone, by table.
 
     As the exporter does: a request begins with its first httpReq and ends with its last httpRes, DecodeEnd,
     sendResponse or outputSync; it waits from its first Enqueue to the end of its last Dequeue; its first token is there
     when it is first detokenized or sent. Raises ``OSError``.
     """
-    requests: dict[str, dict[str, Any]] = {}
-    batches: list[list[str | None]] = []
+    import polars as pl  # most services have tables
+
+    rows = []
     with open(path, "rb") as stream:
-        start = array_start(stream.read(_HEAD))
-        for chunk in ChunkReader(stream, start or 0, decode_events, strict_json) if start is not None else ():
+        first = array_start(stream.read(_HEAD))
+        for chunk in ChunkReader(stream, first or 0, decode_events, strict_json) if first is not None else ():
             for event in chunk.events:
                 word, begin = event.name.lower(), parse_time(event.ts)
-                if event.ph not in ("X", "I", "i") or begin == INVALID or word not in _MARKS | _PASSES:
-                    continue
-                end = begin + round(event.dur * 1000 if event.dur > 0 else 0)
-                args = _args(event)
-                rid = _cell(args, "rid")
-                if word in _PASSES:
-                    process = named(event.pid) or str(event.pid)
-                    batches.append([
-                        event.name, _cell(args, "res_list", "rid"), _ms(begin), _ms(end), process,
-                        _cell(args, "batch_type"), _cell(args, "batch_size"),
-                    ])  # fmt: skip
-                elif rid and not set(rid) & _SEVERAL:
-                    _note(requests.setdefault(rid, {}), word, begin, end, args)
-    rows = [
-        [rid, _ms(known.get("start")), _apart(known, "last", "start"), _apart(known, "dequeued", "enqueued"),
-         _apart(known, "token", "start"), known.get("prompt"), known.get("answer")]
-        for rid, known in requests.items()
-    ]  # fmt: skip
+                if event.ph in ("X", *_INSTANTS) and begin != INVALID and word in _MARKS | _PASSES:
+                    end = begin + round(event.dur * 1000 if event.dur > 0 else 0)
+                    args = _args(event)
+                    rows.append((event.name, word, begin, end, named(event.pid) or str(event.pid),
+                                 *(next((str(args[key]) for key in keys if args.get(key) is not None), None)
+                                   for keys in _ARGS.values())))  # fmt: skip
+    whole = dict.fromkeys(("start", "end"), pl.Int64)
+    columns = {name: whole.get(name, pl.String) for name in ("name", "word", "start", "end", "process", *_ARGS)}
+    events = pl.DataFrame(rows, columns, orient="row")
+    what, begin_of, end_of = pl.col("word"), pl.col("start"), pl.col("end")
+    single = events.filter(~what.is_in(_PASSES) & (pl.col("rid") != "") & ~pl.col("rid").str.contains(r"[,\[\]{}:]"))
+    begun = begin_of.filter(what == "httpreq").min()
+    requests = single.group_by("rid", maintain_order=True).agg(
+        start=begun,
+        execution=end_of.filter(what.is_in(_ENDS)).max() - begun,
+        queue=end_of.filter(what == "dequeue").max() - begin_of.filter(what == "enqueue").min(),
+        first_token=end_of.filter(what.is_in(_TOKENS)).min() - begun,
+        prompt_tokens=pl.col("prompt_tokens").filter(what == "httpreq").drop_nulls().first(),
+        output_tokens=pl.col("output_tokens").filter(what.is_in(_ENDS)).drop_nulls().first(),
+    )
+    batches = events.filter(what.is_in(_PASSES)).with_columns(members=pl.coalesce("members", "rid"))
     return {
-        "request": (_REQUEST, [[row[at] for row in rows] for at in range(len(_REQUEST))]),
-        "batch": (_BATCH, [[row[at] for row in batches] for at in range(len(_BATCH))]),
+        "request": _typed(requests, "prompt_tokens", "output_tokens"),
+        "batch": _typed(batches.select("name", "members", "start", "end", "process", "type", "size"), "size"),
     }
 
 
+def _typed(frame: pl.DataFrame, *whole: str) -> dict[str, pl.Series]:
+    """The columns of ``frame``, those that are ``whole`` as numbers."""
+    numbers = {name: frame[name].cast(float, strict=False).cast(int, strict=False) for name in whole}
+    return {name: numbers.get(name, frame[name]) for name in frame.columns}
+
+
 _HEAD = 1 << 16
-_REQUEST = ["rid", "start_time(ms)", "execution_time(ms)", "queue_wait_time(ms)", "first_token_latency(ms)",
-            "recv_token_size", "reply_token_size"]  # fmt: skip
-_BATCH = ["name", "res_list", "start_time(ms)", "end_time(ms)", "prof_id", "batch_type", "batch_size"]
-_ENDS = frozenset({"httpres", "decodeend", "sendresponse", "outputsync"})
-_TOKENS = frozenset({"detokenize", "sendresponse"})
-_MARKS = _ENDS | _TOKENS | {"httpreq", "enqueue", "dequeue"}
+_ENDS = ("httpres", "decodeend", "sendresponse", "outputsync")
+_TOKENS = ("detokenize", "sendresponse")
+_MARKS = frozenset({*_ENDS, *_TOKENS, "httpreq", "enqueue", "dequeue"})
 _PASSES = SCHEDULES | EXECUTIONS | DRAFTS
+_ARGS = {
+    "rid": ("rid",), "members": ("res_list",), "type": ("batch_type",), "size": ("batch_size",),
+    "prompt_tokens": ("recvTokenSize=", "recvTokenSize"), "output_tokens": ("replyTokenSize=", "replyTokenSize"),
+}  # fmt: skip
+"""What each column is called in the args of an event."""
 
 
 def _args(event: Event) -> dict[str, Any]:
@@ -212,34 +217,3 @@ def _args(event: Event) -> dict[str, Any]:
     except ValueError:
         return {}
     return args if isinstance(args, dict) else {}
-
-
-def _note(known: dict[str, Any], word: str, begin: int, end: int, args: dict[str, Any]) -> None:
-    """Take in what an event says of its request, whose times so far are ``known``."""
-    if word == "httpreq":
-        known["start"] = min(begin, known.get("start", begin))
-        known["prompt"] = known.get("prompt") or _cell(args, "recvTokenSize=", "recvTokenSize")
-    elif word == "enqueue":
-        known["enqueued"] = min(begin, known.get("enqueued", begin))
-    elif word == "dequeue":
-        known["dequeued"] = max(end, known.get("dequeued", end))
-    if word in _ENDS:
-        known["last"] = max(end, known.get("last", end))
-        known["answer"] = known.get("answer") or _cell(args, "replyTokenSize=", "replyTokenSize")
-    if word in _TOKENS:
-        known["token"] = min(end, known.get("token", end))
-
-
-def _cell(args: dict[str, Any], *names: str) -> str | None:
-    """The first of the args ``names`` that there is, as a text."""
-    return next((str(args[name]) for name in names if args.get(name) is not None), None)
-
-
-def _ms(time: int | None) -> str | None:
-    """Nanoseconds as milliseconds, exactly."""
-    return None if time is None else f"{time // 10**6}.{time % 10**6:06d}"
-
-
-def _apart(known: dict[str, Any], later: str, earlier: str) -> str | None:
-    """The time between two events of a request, in ms."""
-    return _ms(known[later] - known[earlier]) if later in known and earlier in known else None

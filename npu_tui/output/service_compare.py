@@ -7,45 +7,20 @@ from typing import Literal
 from msgspec import Struct
 
 from npu_tui import __version__
-from npu_tui.compare.services import FigureChange, Load, ServiceComparison, compare_services
+from npu_tui.compare.services import (
+    LOAD,
+    FigureRow,
+    LoadRow,
+    PartRow,
+    forward_change,
+    latency_changes,
+    load_of,
+    unlike_in,
+)
 from npu_tui.output.document import Block, Cell, Document, Items, Paragraph, Table
 from npu_tui.profile.profile import Profile
-from npu_tui.rules.service_verdict import Judged
 from npu_tui.strings import say, words
 from npu_tui.trace.text import count_text, duration_text, mean_count_text, printable
-
-
-class LoadRow(Struct, frozen=True, kw_only=True):
-    """What one service was asked for; means of tokens are of computed prompts and of answers, null is unknown."""
-
-    path: str
-    requests: int
-    requests_per_s: float | None
-    prompt_tokens: float | None
-    output_tokens: float | None
-    tokens_per_s: float | None
-
-
-class FigureRow(Struct, frozen=True, kw_only=True):
-    """A percentile of TTFT or TPOT on both sides; ``low_us`` and ``high_us`` hold its difference with 95%."""
-
-    figure: str
-    base_us: float
-    new_us: float
-    delta_us: float
-    low_us: float
-    high_us: float
-    verdict: str
-
-
-class PartRow(Struct, frozen=True, kw_only=True):
-    """The mean of a part of TTFT (a request) or TPOT (a token); those of a metric add up to its mean."""
-
-    metric: str
-    part: str
-    base_us: float
-    new_us: float
-    delta_us: float
 
 
 class CauseRow(Struct, frozen=True, kw_only=True):
@@ -74,88 +49,46 @@ class ComparedServices(Struct, frozen=True, kw_only=True):
 
 def compared_services(base: Profile, new: Profile) -> ComparedServices:
     """``new`` against ``base``, both inference services."""
-    sides = base.judged, new.judged
-    assert sides[0] is not None
-    assert sides[1] is not None
-    found = compare_services(sides[0], sides[1])
-    titles = [{one.id: words(one.title) for one in side.findings if one.severity != "info"} for side in sides if side]
+    one, other = base.judged, new.judged
+    assert one is not None
+    assert other is not None
+    old, now = ({cause.id: words(cause.title) for cause in side.findings if cause.severity != "info"}
+                for side in (one, other))  # fmt: skip
+    loads = load_of(one, printable(base.path)), load_of(other, printable(new.path))
+    unlike, forward = unlike_in(*loads), forward_change(one, other)
+    figures, parts = latency_changes(one, other)
     return ComparedServices(
-        verdict=_verdict(found),
-        base=_load(base, sides[0], found.base),
-        new=_load(new, sides[1], found.new),
-        unlike=found.unlike,
-        forward_change=None if found.forward is None else round(found.forward, 6),
-        figures=[
-            FigureRow(
-                figure=one.figure, base_us=_us(one.base), new_us=_us(one.new), delta_us=_us(one.new - one.base),
-                low_us=_us(one.low), high_us=_us(one.high), verdict=one.change,
-            )
-            for one in found.figures
-        ],
-        parts=[
-            PartRow(
-                metric=one.metric, part=one.part, base_us=_us(one.base), new_us=_us(one.new),
-                delta_us=_us(one.new - one.base),
-            )
-            for one in found.parts
-        ],
-        findings=[
-            CauseRow(id=id_, base=titles[0].get(id_), new=titles[1].get(id_))
-            for id_ in dict.fromkeys([*titles[1], *titles[0]])
-        ],
+        verdict=_verdict(unlike, figures, parts, forward), base=loads[0], new=loads[1], unlike=unlike,
+        forward_change=forward, figures=figures, parts=parts,
+        findings=[CauseRow(id=id_, base=old.get(id_), new=now.get(id_)) for id_ in {**now, **old}],
     )  # fmt: skip
 
 
-def _us(time: float) -> float:
-    return round(time / 1000, 3)
-
-
-def _known(value: float) -> float | None:
-    return None if value != value else round(value, 3)
-
-
-def _load(profile: Profile, side: Judged, load: Load) -> LoadRow:
-    return LoadRow(
-        path=printable(profile.path), requests=load.requests, requests_per_s=_known(load.rate),
-        prompt_tokens=_known(load.prompt), output_tokens=_known(load.answer),
-        tokens_per_s=_known(side.figures["tokens_per_s"]),
-    )  # fmt: skip
-
-
-def _verdict(found: ServiceComparison) -> list[str]:
+def _verdict(unlike: list[str], figures: list[FigureRow], parts: list[PartRow], forward: float | None) -> list[str]:
     """What became slower most, else that nothing did; first of all whether the two can be compared."""
     told = []
-    if found.unlike:
-        parts = [say(f"compare.service.unlike.{name}") for name in found.unlike]
-        told.append(say("compare.service.unlike", parts=parts))
-    if not found.figures:
+    if unlike:
+        told.append(say("compare.service.unlike", parts=[say(f"compare.service.unlike.{name}") for name in unlike]))
+    if not figures:
         return [*told, say("compare.service.nothing")]
-    moved = [one for one in found.figures if one.change in ("slower", "faster")]
-    worst = max(moved or found.figures, key=lambda one: abs(one.new / max(one.base, 1) - 1))
-    told.append(say(f"compare.service.{worst.change}", **_words(worst)))
+    moved = [one for one in figures if one.verdict in ("slower", "faster")]
+    share, worst = max(((one.new_us / max(one.base_us, 1e-3) - 1, one) for one in moved or figures),
+                       key=lambda pair: abs(pair[0]))  # fmt: skip
+    figure = say(f"service.figure.{worst.figure}")
+    sides = {"base": worst.base_us * 1000, "new": worst.new_us * 1000}
+    told.append(say(f"compare.service.{worst.verdict}", figure=figure, share=abs(share), **sides))
     if moved:
-        rows = [one for one in found.parts if worst.figure.startswith(one.metric)]
-        lead = max(rows, key=lambda one: (one.new - one.base) * (1 if worst.change == "slower" else -1))
-        told.append(
-            say(
-                "compare.service.lead",
-                part=say(f"latency.part.{lead.part}"),
-                base=lead.base,
-                new=lead.new,
-            )
-        )
-    if found.forward is not None and abs(found.forward) >= _WORTH:
-        key = "compare.service.forward_longer" if found.forward > 0 else "compare.service.forward_shorter"
-        told.append(say(key, share=abs(found.forward)))
+        rows = [one for one in parts if worst.figure.startswith(one.metric)]
+        lead = max(rows, key=lambda one: one.delta_us * (1 if worst.verdict == "slower" else -1))
+        part = say(f"latency.part.{lead.part}")
+        told.append(say("compare.service.lead", part=part, base=lead.base_us * 1000, new=lead.new_us * 1000))
+    if forward is not None and abs(forward) >= _WORTH:
+        key = "compare.service.forward_longer" if forward > 0 else "compare.service.forward_shorter"
+        told.append(say(key, share=abs(forward)))
     return told
 
 
 _WORTH = 0.03
-
-
-def _words(one: FigureChange) -> dict[str, object]:
-    share = one.new / max(one.base, 1) - 1
-    return {"figure": say(f"service.figure.{one.figure}"), "base": one.base, "new": one.new, "share": abs(share)}
 
 
 def compared_services_document(found: ComparedServices) -> Document:
@@ -200,7 +133,7 @@ def _delta(us: float) -> Cell:
 
 def _loads(found: ComparedServices) -> Table:
     rows = []
-    for name in ("requests", "requests_per_s", "prompt_tokens", "output_tokens", "tokens_per_s"):
+    for name in ("requests", *LOAD.values(), "tokens_per_s"):
         values = [getattr(side, name) for side in (found.base, found.new)]
         cells = [Cell(_number(value), value) for value in values]
         rows.append([Cell(say(f"compare.service.load.{name}")), *cells])
