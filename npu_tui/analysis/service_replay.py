@@ -100,12 +100,24 @@ class Served(Struct, frozen=True):
         return bool(np.isfinite(self.ttft).all() and np.isfinite(self.tpot).all())
 
     def figures(self) -> dict[str, float]:
-        """The figures that count, by name."""
+        """The figures that count, by name; NaN where nothing tells."""
         found = {"tokens_per_s": self.tokens_per_s}
         for name, values in (("ttft", self.ttft), ("tpot", self.tpot)):
-            for share in (50, 99):
-                found[f"{name}_p{share}"] = float(np.percentile(values, share)) if len(values) else 0.0
+            for share in (50, 90, 99):
+                found[f"{name}_p{share}"] = float(np.percentile(values, share)) if len(values) else float("nan")
         return found
+
+
+FIGURES = "ttft_p50", "ttft_p99", "tpot_p50", "tpot_p99"
+"""The figures by which one service is better than another."""
+
+
+def recorded(found: Timeline) -> Served:
+    """What was recorded of the complete requests."""
+    lat, known = found.latencies, found.latencies.answered
+    wall = (found.steps.end.max() - lat.start[known].min()) if len(known) and len(found.steps) else 0
+    speed = float(lat.tokens[known].clip(0).sum() / wall * 1e9) if wall > 0 else float("nan")
+    return Served(lat.ttft[known].astype(np.float64), lat.per_token(lat.decoded), speed)
 
 
 def work_of(found: Timeline) -> F64:
@@ -321,113 +333,115 @@ def _run(
     A schedule that does not come to its end, such as one of damaged tables, leaves NaN: what it gives is unknown.
     """
     order = mine[np.argsort(ready[mine], kind="stable")]
-    came, place = ready[order].tolist(), 0
-    handed = (model.first != model.last) & ~leaves
-    # left of the prompt, steps left, context, blocks, request, growth; a request that was handed over decodes at once
-    rows = [
-        [
-            1 if handed[r] else int(model.prompt[r]),
-            int(model.turns[r]),
-            float(model.prompt[r] - 1) if handed[r] else 0.0,
-            0,
-            r,
-            float(model.growth[r]),
-        ]
-        for r in order.tolist()
-    ]
-    waiting: deque[list[float]] = deque()
-    running: list[list[float]] = []
-    cost, block, limited = engine.cost, engine.block, engine.blocks < MANY
+    handed = (model.first != model.last) & ~leaves  # such a request decodes at once
+    coming = deque(
+        (came, _Row(r, 1 if handed[r] else prompt, prompt - 1.0 if handed[r] else 0.0, turns, growth))
+        for came, r, prompt, turns, growth in zip(
+            ready[order].tolist(), order.tolist(), model.prompt[order].tolist(), model.turns[order].tolist(),
+            model.growth[order].tolist(), strict=True,
+        )
+    )  # fmt: skip
+    waiting: deque[_Row] = deque()
+    running: list[_Row] = []
+    cost, block = engine.cost, engine.block
     free, time = engine.blocks, 0.0
     left = _MOST_TURNS * (int(model.turns[mine].sum()) + len(mine)) + int((model.prompt[mine] // engine.budget).sum())
-    while place < len(rows) or waiting or running:
-        if left < 0 or left > _MOST_TURNS * LIMIT:
-            break
+    while (coming or waiting or running) and 0 <= left <= _MOST_TURNS * LIMIT:
         if not waiting and not running:
-            time = max(time, came[place])
-        while place < len(rows) and came[place] <= time:
-            waiting.append(rows[place])
-            place += 1
+            time = max(time, coming[0][0])
+        while coming and coming[0][0] <= time:
+            waiting.append(coming.popleft()[1])
         budget, evicted = engine.budget, False
-        chosen: list[tuple[list[float], int]] = []
+        chosen: list[tuple[_Row, int]] = []
         prompts_first = not engine.chunked and waiting and len(running) < engine.seqs and (
-            not limited or -(-int(waiting[0][0]) // block) <= free)  # fmt: skip
-        if not prompts_first:
-            for at, row in enumerate(list(running)):
-                if budget <= 0 or at >= len(running):  # the rest is preempted: the last ones are first
-                    break
-                count = min(int(row[0]), budget) if row[0] > 0 else 1
-                if limited:
-                    need = int(-(-(row[2] + count) // block) - row[3])
-                    while need > free and at < len(running):
-                        victim = running.pop()
-                        if not running:  # it does not fit even alone: it comes to nothing
-                            left = -1
-                        chosen = [one for one in chosen if one[0] is not victim]
-                        free += int(victim[3])
-                        victim[0], victim[2], victim[3] = max(round(victim[2]), 1), 0.0, 0
-                        waiting.appendleft(victim)
-                        evicted = True
-                    if at >= len(running):
-                        break
-                    if need > 0:
-                        free, row[3] = free - need, row[3] + need
-                chosen.append((row, count))
-                budget -= count
+            -(-waiting[0].prompt // block) <= free)  # fmt: skip
+        for row in () if prompts_first else list(running):
+            if budget <= 0 or row.out:  # the rest was preempted: the last ones are first
+                break
+            count = min(row.prompt, budget) or 1
+            need = row.lacks(count, block)
+            while need > free and not row.out:
+                victim = running.pop()
+                chosen = [one for one in chosen if one[0] is not victim]
+                free += victim.restart()
+                waiting.appendleft(victim)
+                evicted = True
+                if not running:  # it does not fit even alone: it comes to nothing
+                    left = -1
+            if row.out:
+                break
+            free, row.blocks = free - need, row.blocks + need
+            chosen.append((row, count))
+            budget -= count
         while (
             (engine.chunked or prompts_first) and not evicted and waiting and budget > 0 and len(running) < engine.seqs
         ):
             row = waiting[0]
-            if not engine.chunked and chosen and row[0] > budget:
+            if not engine.chunked and chosen and row.prompt > budget:
                 break
-            count = min(int(row[0]), budget) if engine.chunked else int(row[0])
-            if limited:
-                need = int(-(-(row[2] + count) // block) - row[3])
-                if need > free or (engine.whole and -(-int(row[2] + row[0]) // block) - row[3] > free):
-                    break
-                free, row[3] = free - need, row[3] + need
-            waiting.popleft()
-            running.append(row)
+            count = min(row.prompt, budget) if engine.chunked else row.prompt
+            need = row.lacks(count, block)
+            if need > free or (engine.whole and row.lacks(row.prompt, block) > free):
+                break
+            free, row.blocks, row.out = free - need, row.blocks + need, False
+            running.append(waiting.popleft())
             chosen.append((row, count))
             budget -= count
-        prompts = sum(count for row, count in chosen if row[0] > 0 and not (handed[row[4]] and row[0] == 1))
+        if not chosen:  # what waits is larger than all that the engine has
+            break
+        prompts = sum(count for row, count in chosen if row.prompt and not (handed[row.request] and row.prompt == 1))
         decoded = sum(count for _, count in chosen) - prompts
-        context = product = 0.0
-        for row, count in chosen:
-            context += row[2] + count
-            product += (row[2] + count) * count
+        context = sum(row.context + count for row, count in chosen)
+        product = sum((row.context + count) * count for row, count in chosen)
         forward = (
             cost.fixed + cost.prompt * prompts + cost.decode * decoded + cost.context * context + cost.product * product
         )
         if time >= engine.late[0]:
             forward *= engine.late[1]
         end = time + engine.schedule + engine.dispatch + forward + engine.after[0] + engine.after[1] * len(chosen)
-        if not chosen:  # what waits is larger than all that the engine has
-            break
         left -= len(chosen)
         for row, count in chosen:
-            request = int(row[4])
-            if row[0] > 0:
-                row[0] -= count
-                row[2] += count
-                if row[0] <= 0:
-                    if leaves[request]:
-                        ended[request] = end
-                    elif not given[request]:
-                        given[request] = ended[request] = end
-                    else:
-                        row[1] -= 1
-                        ended[request] = end
-            else:
-                row[1] -= 1
-                row[2] += row[5]
-                ended[request] = end
-            if row[0] <= 0 and (row[1] <= 0 or leaves[request]):
+            decodes = not row.prompt
+            row.prompt -= 0 if decodes else count
+            row.context += row.growth if decodes else count
+            if row.prompt:
+                continue
+            if decodes or given[row.request]:
+                row.turns -= 1
+            elif not leaves[row.request]:
+                given[row.request] = end
+            ended[row.request] = end
+            if row.turns <= 0 or leaves[row.request]:
                 running.remove(row)
-                free += int(row[3])
+                free += row.blocks
         time = end + engine.gap
-    unserved = [int(row[4]) for row in (*rows[place:], *waiting, *running)]
+    unserved = [row.request for row in (*(row for _, row in coming), *waiting, *running)]
     given[unserved] = ended[unserved] = np.nan
+
+
+class _Row(Struct, eq=False):
+    """A request on an engine: tokens ``prompt`` are left to be computed, ``turns`` steps to be decoded after the first.
+
+    It holds ``blocks`` for a ``context`` of so many tokens, which grows by ``growth`` a step; ``out`` of the batch.
+    """
+
+    request: int
+    prompt: int
+    context: float
+    turns: int
+    growth: float
+    blocks: int = 0
+    out: bool = True
+
+    def lacks(self, count: int, block: int) -> int:
+        """How many blocks it needs for ``count`` tokens more."""
+        return max(int(-(-(self.context + count) // block)) - self.blocks, 0)
+
+    def restart(self) -> int:
+        """Take it out of the batch: all of its context is computed again. Returns the blocks it held."""
+        held, self.blocks, self.out = self.blocks, 0, True
+        self.prompt, self.context = max(round(self.context), 1), 0.0
+        return held
 
 
 _MOST_TURNS = 8
@@ -436,12 +450,8 @@ _MOST_TURNS = 8
 
 def reproduces(model: ServiceModel, found: Timeline) -> float:
     """The largest relative error of the figures of the unchanged ``model``, replayed, against the recording."""
-    lat = found.latencies
-    served, real = replayed(model).figures(), {}
-    for name, values in (("ttft", lat.ttft[lat.answered]), ("tpot", lat.per_token(lat.decoded))):
-        for share in (50, 99):
-            real[f"{name}_p{share}"] = float(np.percentile(values, share)) if len(values) else 0.0
-    return float(np.max([abs(served[name] - value) / value for name, value in real.items() if value], initial=0.0))
+    served, real = replayed(model).figures(), recorded(found).figures()
+    return max([abs(served[name] - real[name]) / real[name] for name in FIGURES if real[name] > 0], default=0.0)
 
 
 def with_engines(model: ServiceModel, **values: object) -> ServiceModel:

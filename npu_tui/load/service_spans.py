@@ -166,7 +166,7 @@ def tables_of_events(path: Path) -> dict[str, dict[str, pl.Series]]:
             for event in chunk.events:
                 word, begin = event.name.lower(), parse_time(event.ts)
                 if event.ph in ("X", *_INSTANTS) and begin != INVALID and word in _MARKS | _PASSES:
-                    end = begin + round(event.dur * 1000 if event.dur > 0 else 0)
+                    end = begin + round(min(event.dur, _LONGEST_US) * 1000 if event.dur > 0 else 0)
                     args = _args(event)
                     rows.append((event.name, word, begin, end, named(event.pid) or str(event.pid),
                                  *(next((str(args[key]) for key in keys if args.get(key) is not None), None)
@@ -198,7 +198,7 @@ def _typed(frame: pl.DataFrame, *whole: str) -> dict[str, pl.Series]:
     return {name: numbers.get(name, frame[name]) for name in frame.columns}
 
 
-_HEAD = 1 << 16
+_HEAD, _LONGEST_US = 1 << 16, 1e12
 _ENDS = ("httpres", "decodeend", "sendresponse", "outputsync")
 _TOKENS = ("detokenize", "sendresponse")
 _MARKS = frozenset({*_ENDS, *_TOKENS, "httpreq", "enqueue", "dequeue"})

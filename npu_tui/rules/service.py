@@ -21,7 +21,6 @@ from npu_tui.rules.service_facts import (
     Remedy,
     ServiceFacts,
     ServiceRule,
-    figures_of,
 )
 from npu_tui.trace.message import message
 from npu_tui.trace.service import UNKNOWN
@@ -50,7 +49,7 @@ def _queue(facts: ServiceFacts) -> Draft | None:
     remedy: Remedy | None = twice
     if limited:
         more = facts.after(_more_room)
-        now, then = figures_of(facts), {} if more is None else more.figures()
+        now, then = facts.figures, {} if more is None else more.figures()
         if (
             more is not None
             and then["ttft_p99"] < _ENOUGH * now["ttft_p99"]

@@ -16,6 +16,7 @@ from npu_tui.analysis.service_replay import (
     ServiceModel,
     Slower,
     model_of,
+    recorded,
     replayed,
     reproduces,
     slower_since,
@@ -125,6 +126,11 @@ class ServiceFacts:
         return None if found is None or found.factor < self.limits[SLOWER] else found
 
     @once
+    def figures(self) -> dict[str, float]:
+        """TTFT and TPOT as recorded at some percentiles (ns), and tokens a second; NaN where nothing tells."""
+        return recorded(self.found).figures()
+
+    @once
     def model(self) -> ServiceModel | None:
         """The model of the service where its replay gives what was recorded."""
         model = model_of(self.found, self.slower)
@@ -144,16 +150,3 @@ class ServiceFacts:
     def serving(self) -> list[int]:
         """The engines that give tokens."""
         return [number for number, engine in enumerate(self.found.engines) if not engine.prefills]
-
-
-def figures_of(facts: ServiceFacts) -> dict[str, float]:
-    """TTFT and TPOT as recorded at some percentiles (ns), and tokens a second."""
-    lat = facts.latencies
-    found = {}
-    for name, values in (("ttft", lat.ttft[facts.answered]), ("tpot", lat.per_token(facts.decoded))):
-        for share in (50, 90, 99):
-            found[f"{name}_p{share}"] = float(np.percentile(values, share)) if len(values) else float("nan")
-    known = facts.answered
-    wall = (facts.found.steps.end.max() - lat.start[known].min()) if len(known) and len(facts.found.steps) else 0
-    found["tokens_per_s"] = float(lat.tokens[known].clip(0).sum() / wall * 1e9) if wall > 0 else float("nan")
-    return found

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.analysis.service_latency import Timeline
-from npu_tui.analysis.service_replay import replayed
+from npu_tui.analysis.service_replay import FIGURES, replayed
 from npu_tui.analysis.service_steps import I
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules.model import Evidence, Finding, Findings, Severity
-from npu_tui.rules.pages import Page
 from npu_tui.rules.rule import Skipped, sentences
 from npu_tui.rules.service import SERVICE_RULES
-from npu_tui.rules.service_facts import SHARE, Draft, ServiceFacts, ServiceRule, figures_of
+from npu_tui.rules.service_facts import SHARE, Draft, ServiceFacts, ServiceRule
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.service import UNKNOWN
 from npu_tui.trace.text import brief
+
+I64 = npt.NDArray[np.int64]
 
 _HIGH, _MEDIUM = 0.5, 0.25
 _SHOWN = 3
@@ -28,24 +31,26 @@ _HUNDRED = 100
 
 
 class ServiceFinding(Struct, frozen=True):
-    """One cause: ``worst`` are the requests (codes of rids) that lost most by it, ``cost`` what each of them lost (ns).
+    """One cause: what ``rule`` found. ``after`` are the figures of the replayed service without it alone.
 
-    ``batches`` are the steps
-    that show it most. ``after`` are the figures of the replayed service without it alone, None where it cannot be
-    replayed. A finding that is ``part_of`` another is gone once that one is.
+    They are None where it cannot be replayed. A finding that is ``part_of`` another is gone once that one is.
     """
 
-    id: str
-    severity: Severity
-    share: float
-    title: Message
-    detail: Message
-    worst: tuple[int, ...]
-    cost: tuple[int, ...]
-    batches: tuple[int, ...]
-    advice: tuple[str, ...]
+    rule: ServiceRule
+    draft: Draft
     after: dict[str, float] | None
     part_of: str | None = None
+
+    @property
+    def id(self) -> str:
+        """That of the rule."""
+        return self.rule.id
+
+    @property
+    def severity(self) -> Severity:
+        """By the share of the latency that it takes; what is part of another is for information."""
+        share = self.draft.share
+        return "info" if self.part_of else "high" if share >= _HIGH else "medium" if share >= _MEDIUM else "low"
 
 
 class Judged(Struct, frozen=True):
@@ -60,7 +65,7 @@ class Judged(Struct, frozen=True):
 def judge(found: Timeline, limits: Thresholds | None = None) -> Judged:
     """What is wrong with a service."""
     facts = ServiceFacts(found, limits or Thresholds())
-    figures = figures_of(facts)
+    figures = facts.figures
     if len(facts.answered) < _FEWEST_REQUESTS:
         why = message("service.few_requests", count=len(facts.answered), fewest=_FEWEST_REQUESTS)
         return Judged(found, [], [("requests", why)], figures)
@@ -74,15 +79,12 @@ def judge(found: Timeline, limits: Thresholds | None = None) -> Judged:
             drafts.append((rule, draft))
     if drafts and facts.model is None:
         not_checked.append(("gain", message("service.no_replay")))
-    return Judged(found, _ladder(facts, drafts, figures), not_checked, figures)
-
-
-_JUDGED = "ttft_p50", "ttft_p99", "tpot_p50", "tpot_p99"
+    return Judged(found, _ladder(facts, drafts), not_checked, figures)
 
 
 def _better(now: dict[str, float], then: dict[str, float]) -> float:
     """How much better ``then`` is: the logarithm of the best ratio, less that of the worst."""
-    ratios = [float(np.log(now[name] / then[name])) for name in _JUDGED if now.get(name) and then.get(name)]
+    ratios = [float(np.log(now[name] / then[name])) for name in FIGURES if now[name] > 0 and then[name] > 0]
     return max(ratios) + min(*ratios, 0.0) if ratios else 0.0
 
 
@@ -104,13 +106,9 @@ def _missing(facts: ServiceFacts) -> list[tuple[str, Message]]:
     return missing
 
 
-def _ladder(
-    facts: ServiceFacts, drafts: list[tuple[ServiceRule, Draft]], figures: dict[str, float]
-) -> list[ServiceFinding]:
+def _ladder(facts: ServiceFacts, drafts: list[tuple[ServiceRule, Draft]]) -> list[ServiceFinding]:
     """The drafts in the order of what they would gain; what the first one would take away is part of it."""
-    if not drafts:
-        return []
-    model = facts.model
+    model = facts.model if drafts else None
     now = {} if model is None else replayed(model).figures()
     weighed = []
     for rule, draft in drafts:
@@ -119,59 +117,47 @@ def _ladder(
         weight = float(-np.log(max(1 - draft.share, 1e-3)))
         if after is not None and rule.id != "SERVICE.MIX":  # chunks trade one latency for another
             weight = _better(now, after)
-        weighed.append((weight, rule, draft, after))
+        weighed.append((weight, ServiceFinding(rule, draft, after)))
     weighed.sort(key=lambda one: -one[0])
-    findings: list[ServiceFinding] = []
-    for place, (weight, rule, draft, after) in enumerate(weighed):
-        part_of = None
-        first = weighed[0][2]
-        if place and model is not None and first.remedy is not None and draft.remedy is not None and weight > 0:
-            mended = first.remedy(model)
-            both = replayed(mended), replayed(draft.remedy(mended))
-            if all(served.complete for served in both):
-                left = _better(both[0].figures(), both[1].figures())
-                part_of = weighed[0][1].id if left < _REST * weight else None
-        order = np.argsort(-draft.cost, kind="stable")
-        worst = order[draft.cost[order] > 0][:_SHOWN]
-        batches = np.argsort(-draft.blame, kind="stable")[:_SHOWN]
-        batches = batches[draft.blame[batches] > 0]
-        share = draft.share
-        severity: Severity = "high" if share >= _HIGH else "medium" if share >= _MEDIUM else "low"
-        findings.append(
-            ServiceFinding(
-                rule.id, "info" if part_of else severity, share, draft.title, draft.detail,
-                tuple(worst.tolist()), tuple(draft.cost[worst].tolist()), tuple(batches.tolist()),
-                draft.advice or rule.advice or (rule.id,),
-                after, part_of,
-            )
-        )  # fmt: skip
+    findings = [finding for _, finding in weighed]
+    first = findings[0].draft.remedy if findings else None
+    for place, (weight, finding) in enumerate(weighed):
+        remedy = finding.draft.remedy
+        if place and model is not None and first is not None and remedy is not None and weight > 0:
+            mended = first(model)
+            both = replayed(mended), replayed(remedy(mended))
+            if all(served.complete for served in both) and (
+                _better(both[0].figures(), both[1].figures()) < _REST * weight
+            ):
+                findings[place] = replace(finding, part_of=findings[0].id)
     return sorted(findings, key=lambda finding: finding.part_of is not None)
 
 
 def service_findings(judged: Judged, trace: Trace) -> Findings:
     """What was found as the explorer and reports show it, at the requests that lost most."""
     found = judged.found
-    lat, n = found.latencies, len(found.latencies.ttft)
+    lat, n, origin = found.latencies, len(found.latencies.ttft), trace.start_ns
     findings = []
     for one in judged.findings:
-        evidence = []
-        for rid, cost in zip(one.worst, one.cost, strict=True):
+        cost, blame = one.draft.cost, one.draft.blame
+        evidence: list[Evidence] = []
+        for rid in _most(cost):
             begin = int(lat.start[rid] if lat.start[rid] != UNKNOWN else found.steps.opened[lat.first[rid]])
             end = int(found.steps.end[lat.last[rid]]) if lat.last[rid] >= 0 else begin + max(int(lat.ttft[rid]), 0)
-            note = message("finding.service.place", time=cost)
-            name = brief(found.service.rids[rid])
-            evidence.append(Evidence(begin - trace.start_ns, end - trace.start_ns, None, name, note))
-        for step in one.batches:
+            note = message("finding.service.place", time=int(cost[rid]))
+            evidence.append(Evidence(begin - origin, end - origin, None, brief(found.service.rids[rid]), note))
+        for step in _most(blame):
             begin, end = int(found.steps.opened[step]), int(found.steps.end[step])
             batch = message("service.batch", count=int(found.steps.size[step]))
             lasting = message("service.lasting", time=end - begin)
-            evidence.append(Evidence(begin - trace.start_ns, end - trace.start_ns, None, batch, lasting))
+            evidence.append(Evidence(begin - origin, end - origin, None, batch, lasting))
         figure, gain, then = gain_of(judged, one)
+        advice = one.draft.advice or one.rule.advice or (one.id,)
         findings.append(
             Finding(
-                one.id, "service", one.severity, one.title, _told(judged, one), tuple(evidence),
-                tuple(message(f"finding.advice.{word}") for word in one.advice), None if gain is None else round(gain),
-                "medium" if one.after is None else "high", tuple(title for title, _ in pages_of(one.id)),
+                one.id, "service", one.severity, one.draft.title, _told(judged, one), tuple(evidence),
+                tuple(message(f"finding.advice.{word}") for word in advice), None if gain is None else round(gain),
+                "medium" if one.after is None else "high", tuple(title for title, _ in one.rule.pages),
                 step_after_ns=None if then is None else round(then), part_of=one.part_of,
                 unit="token" if figure.startswith("tpot") else "request", count=n,
             )
@@ -180,9 +166,10 @@ def service_findings(judged: Judged, trace: Trace) -> Findings:
     return Findings(tuple(findings), tuple(judged.not_checked), tuple(verdict), tuple(findings[:1]))
 
 
-def pages_of(id_: str) -> tuple[Page, ...]:
-    """The pages of the finding ``id_``."""
-    return next(rule.pages for rule in SERVICE_RULES if rule.id == id_)
+def _most(values: I64) -> list[int]:
+    """Where the largest ``values`` are."""
+    order = np.argsort(-values, kind="stable")[:_SHOWN]
+    return [place for place in order.tolist() if values[place] > 0]
 
 
 def gain_of(judged: Judged, finding: ServiceFinding) -> tuple[str, float | None, float | None]:
@@ -190,7 +177,7 @@ def gain_of(judged: Judged, finding: ServiceFinding) -> tuple[str, float | None,
     now, after = judged.figures, finding.after
     if after is None:
         return "ttft_p50", None, None
-    known = [name for name in _JUDGED if after.get(name) and now[name] > 0]
+    known = [name for name in FIGURES if after[name] > 0 and now[name] > 0]
     figure = max(known, key=lambda name: now[name] / after[name], default="ttft_p50")
     return figure, max(now[figure] - after[figure], 0.0), after[figure]
 
@@ -199,12 +186,12 @@ def _told(judged: Judged, finding: ServiceFinding) -> Message:
     """The detail of ``finding`` with what it would gain, or why that is not known."""
     figure, gain, then = gain_of(judged, finding)
     if finding.part_of is not None:
-        return sentences(finding.detail, message("finding.service.part_of", id=finding.part_of))
+        return sentences(finding.draft.detail, message("finding.service.part_of", id=finding.part_of))
     if gain is None:
         why = message("service.no_replay") if ("gain" in dict(judged.not_checked)) else message("service.no_remedy")
-        return sentences(finding.detail, message("finding.service.unknown", why=why))
+        return sentences(finding.draft.detail, message("finding.service.unknown", why=why))
     words = {"figure": message(f"service.figure.{figure}"), "now": judged.figures[figure], "then": then}
-    return sentences(finding.detail, message("finding.service.after", **words))
+    return sentences(finding.draft.detail, message("finding.service.after", **words))
 
 
 def verdict_of(judged: Judged) -> list[Message]:
@@ -216,7 +203,7 @@ def verdict_of(judged: Judged) -> list[Message]:
         figure, gain, then = gain_of(judged, causes[0])
         words = {"figure": message(f"service.figure.{figure}"), "now": figures[figure], "then": then}
         after: Said = message("finding.service.after", **words) if gain is not None else ""
-        told.append(message("service.cause", title=causes[0].title, after=after))
+        told.append(message("service.cause", title=causes[0].draft.title, after=after))
     unknown = [why for id_, why in judged.not_checked if id_ in ("requests", "ttft")]
     told += unknown
     if not causes and not unknown:

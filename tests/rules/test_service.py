@@ -112,7 +112,7 @@ def test_columns_of_old_versions_say_the_same(tmp_path: Path) -> None:
     for old in (False, True):
         Folder(served, old=old).write(tmp_path / str(old))
         verdict = judge(timeline(read_service(tmp_path / str(old))))
-        said.append(([(one.id, one.title.code) for one in verdict.findings], verdict.figures["ttft_p99"]))
+        said.append(([(one.id, one.draft.title.code) for one in verdict.findings], verdict.figures["ttft_p99"]))
     assert said[0][0] == said[1][0]
     assert said[0][1] == pytest.approx(said[1][1], abs=2000)
 
