@@ -6,15 +6,20 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.trace.snapshot import ALLOC, SEGMENT_ALLOC, SEGMENT_FREE, SEGMENT_MAP, SEGMENT_UNMAP, DeviceMemory
+from npu_tui.trace.snapshot import (
+    ALLOC,
+    SEGMENT_ALLOC,
+    SEGMENT_FREE,
+    SEGMENT_MAP,
+    SEGMENT_UNMAP,
+    SMALL,
+    SMALL_SEGMENT,
+    DeviceMemory,
+)
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-SMALL = 1 << 20
-"""The largest request that the small pool serves, bytes."""
-SMALL_SEGMENT = 2 << 20
-"""A segment of the small pool, bytes."""
 _ROUND = 512
 
 

@@ -107,7 +107,10 @@ class EventProof(Struct, frozen=True, kw_only=True):
 
 
 class MemoryFinding(Struct, frozen=True, kw_only=True, rename={"cls": "class"}):
-    """One finding of a snapshot; what it would gain in time is not known."""
+    """One finding of a snapshot; what it would gain in time is not known.
+
+    ``gain_bytes`` is how much less is reserved at most where the history is replayed with another setting.
+    """
 
     id: str
     cls: str = "memory"
@@ -119,6 +122,7 @@ class MemoryFinding(Struct, frozen=True, kw_only=True, rename={"cls": "class"}):
     evidence: list[EventProof]
     advice: list[str]
     gain_us: None = None
+    gain_bytes: int | None = None
     confidence: str = "high"
     where: HolderRow | None = None
 
@@ -256,4 +260,5 @@ def _finding(finding: SnapshotFinding) -> MemoryFinding:
         evidence=[EventProof(event=event) for event in finding.events],
         advice=[say(f"finding.advice.{word}") for word in finding.advice or kind.advice or (kind.id,)],
         where=None if finding.owner is None else _holder(finding.owner),
+        gain_bytes=finding.gain,
     )

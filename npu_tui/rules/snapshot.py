@@ -8,8 +8,10 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.free_blocks import SMALL, SMALL_SEGMENT, free_blocks, request_of
-from npu_tui.analysis.snapshot import Growth, Owner, Pieces, at_peak, failures, growth, owners, pieces
+from npu_tui.analysis.allocator_replay import Gains, gains
+from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.analysis.free_blocks import free_blocks, request_of
+from npu_tui.analysis.snapshot import Growth, Owner, Pieces, at_peak, failures, growth, owner_of, owners, pieces
 from npu_tui.rules import pages
 from npu_tui.rules.model import SEVERITIES, Evidence, Finding, Findings, Kind
 from npu_tui.trace.message import Message, message
@@ -20,6 +22,8 @@ from npu_tui.trace.snapshot import (
     SEGMENT_ALLOC,
     SEGMENT_FREE,
     SEGMENT_MAP,
+    SMALL,
+    SMALL_SEGMENT,
     DeviceMemory,
     MemorySnapshot,
 )
@@ -45,12 +49,15 @@ _RETURNED = 0.5
 _SEGMENT = 20 << 20
 """What the allocator takes from the device for a request of less, bytes."""
 _LISTED = 5
+_GAIN = 0.05
+"""The share of what was reserved that another setting must save to be named."""
 
 
 class SnapshotFinding(Struct, frozen=True):
     """One thing that is wrong on ``device``, or who holds most; ``events`` are where it shows.
 
-    ``advice`` is what helps of that of its kind, empty for all of it.
+    ``advice`` is what helps of that of its kind, empty for all of it. ``gain`` are the bytes by which a replay with
+    another setting reserves less at most; None where none is known to help.
     """
 
     id: str
@@ -62,6 +69,7 @@ class SnapshotFinding(Struct, frozen=True):
     events: tuple[int, ...] = ()
     owner: Owner | None = None
     advice: tuple[str, ...] = ()
+    gain: int | None = None
 
 
 class Judged(Struct, frozen=True):
@@ -81,13 +89,46 @@ def judge(snapshot: MemorySnapshot) -> list[Judged]:
         held = owners(snapshot, device, at_peak(device)[0])
         grown, unused = growth(snapshot, device), pieces(device)
         found = [
-            *_failed(device), *_leaks(device, grown), *_pieces(device), *_returned(device), *_cached(device, unused),
-            *_peak(device, held),
+            *_failed(device), *_leaks(device, grown), *_pieces(device), *_returned(snapshot, device),
+            *_cached(device, unused), *_peak(device, held),
         ]  # fmt: skip
+        found = _with_gains(device, found)
         if len(snapshot.devices) > 1:
             found = [replace(one, title=message("snapshot.of", device=device.label, title=one.title)) for one in found]
         judged.append(Judged(device, held, grown, unused, found))
     return judged
+
+
+def _with_gains(device: DeviceMemory, found: list[SnapshotFinding]) -> list[SnapshotFinding]:
+    """``found`` with what another setting of the allocator would gain, as far as a replay tells."""
+    if not {"SNAPSHOT.OOM", "SNAPSHOT.PIECES", "SNAPSHOT.RETURNED"} & {finding.id for finding in found}:
+        return found
+    known = gains(device)
+    return [finding if known is None else _with_gain(finding, known) for finding in found]
+
+
+def _with_gain(finding: SnapshotFinding, known: Gains) -> SnapshotFinding:
+    was, code = known.was.peak, ""
+    words: dict[str, object] = {
+        "was": was,
+        "taken": known.was.taken,
+        "kept": known.kept.peak,
+        "times": known.kept.taken,
+    }
+    gain: int | None = None
+    if finding.id == "SNAPSHOT.RETURNED":
+        code = "kept"
+    elif known.expandable is not None and known.split is not None and "expandable" in finding.advice:
+        words |= {"now": known.expandable.peak, "split": known.split.peak, "limit": known.max_split >> 20}
+        helps, splits = ((was - other.peak) >= _GAIN * was for other in (known.expandable, known.split))
+        gain = was - min(known.expandable.peak, known.split.peak) if helps or splits else None
+        code = "split" if splits else "expandable" if helps else "none"
+    if not code:
+        return finding
+    replayed = message(f"finding.snapshot.gain_{code}", **words)
+    advice = tuple(word for word in finding.advice if code != "none" or word != "expandable")
+    detail = message("finding.snapshot.replayed", detail=finding.detail, replayed=replayed)
+    return replace(finding, detail=detail, gain=gain, advice=advice)
 
 
 def snapshot_findings(trace: Trace) -> Findings:
@@ -130,7 +171,11 @@ def _finding(trace: Trace, device: DeviceMemory, finding: SnapshotFinding, first
 
 def place_of(owner: Owner) -> Message:
     """The line of an owner, or that there is none."""
-    code = owner.code
+    return line_text(owner.code)
+
+
+def line_text(code: CodeLine | None) -> Message:
+    """A line of code, or that there is none."""
     if code is None:
         return message("snapshot.no_stack")
     return message(
@@ -222,7 +267,12 @@ def _pieces(device: DeviceMemory) -> list[SnapshotFinding]:
         why = "expandable"
     detail = message(f"finding.snapshot.pieces_{why}", **words)
     share = message("finding.snapshot.pieces", share=(unused - grown) / reserved, **words)
-    return [SnapshotFinding("SNAPSHOT.PIECES", "medium", device.device, device.allocator, share, detail, (event,))]
+    return [
+        SnapshotFinding(
+            "SNAPSHOT.PIECES", "medium", device.device, device.allocator, share, detail, (event,),
+            advice=() if expandable else ("expandable",),
+        )
+    ]  # fmt: skip
 
 
 def _last_growth(device: DeviceMemory) -> int:
@@ -233,8 +283,8 @@ def _last_growth(device: DeviceMemory) -> int:
     return int(at[device.reserved[at].argmax()]) if len(at) else device.fullest[0]
 
 
-def _returned(device: DeviceMemory) -> list[SnapshotFinding]:
-    """Segments are given back to the device and taken again."""
+def _returned(snapshot: MemorySnapshot, device: DeviceMemory) -> list[SnapshotFinding]:
+    """Segments are given back to the device and taken again; by a call of ``empty_cache``, where its stack is there."""
     events = device.events
     back = np.flatnonzero(events.action == SEGMENT_FREE)
     if not len(back):
@@ -244,11 +294,19 @@ def _returned(device: DeviceMemory) -> list[SnapshotFinding]:
     size, retaken = int(events.size[back].sum()), int(events.size[again].sum())
     if min(size, retaken) < max(_RETURNED * device.fullest[1], _WORTH):
         return []
-    words = {"size": size, "count": len(back), "again": retaken, "segments": len(again)}
+    called = [stack >= 0 and "): empty_cache;" in snapshot.stacks[stack] for stack in events.stack[back].tolist()]
+    calls = back[called][np.diff(back[called], prepend=-2) > 1]
+    words: dict[str, object] = {
+        "size": size, "count": len(back), "again": retaken, "segments": len(again), "calls": len(calls),
+    }  # fmt: skip
+    kind = "returned_by" if all(called) else "returned_detail"
+    if all(called):
+        stack = int(events.stack[calls[0]])
+        words["place"] = line_text(owner_of(snapshot.stacks[stack]))
     return [
         SnapshotFinding(
             "SNAPSHOT.RETURNED", "low", device.device, device.allocator, message("finding.snapshot.returned", **words),
-            message("finding.snapshot.returned_detail", **words), tuple(back[:_LISTED].tolist()),
+            message(f"finding.snapshot.{kind}", **words), tuple((calls if all(called) else back)[:_LISTED].tolist()),
         )
     ]  # fmt: skip
 

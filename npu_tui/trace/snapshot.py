@@ -45,6 +45,11 @@ OUTSIDE = "HAL", "HOST"
 UNKNOWN = -1
 """Bytes that are not known."""
 
+SMALL = 1 << 20
+"""The largest request that the small pool serves, bytes."""
+SMALL_SEGMENT = 2 << 20
+"""A segment of the small pool, bytes."""
+
 SEGMENTS_PID = 1 << 20
 """Of a trace that was made of a snapshot: the number of the first layer with the segments of a device."""
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from npu_tui.analysis.allocator_replay import gains
 from npu_tui.analysis.free_blocks import free_blocks
 from npu_tui.analysis.snapshot import at_peak, growth, live_bytes, owners, pieces
 from npu_tui.analysis.thresholds import Thresholds
@@ -263,6 +264,14 @@ FIGURES = {
 """Events, segments, reserved, requested and allocated at the end; the peaks with their events; before; per step."""
 
 
+REPLAYED = {
+    "snapshot_1768383987920985470": [551550976, 517996544],
+    "snapshot_expandable": [643825664, None],
+    "snapshot_with_empty_cache": [666894336, 643825664],
+}
+"""What a replay reserves at most with the settings of the run, and with expandable segments."""
+
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_figures_of_real_snapshots(name: str):
     folder = os.environ.get("NPU_TUI_TRACES")
@@ -279,6 +288,10 @@ def test_figures_of_real_snapshots(name: str):
     assert (row.stacks_at_peak[0].bytes, row.stacks_at_peak[0].blocks) == (282342776, 484)
     free = free_blocks(device, row.events - 1, 30 * MB, int(device.segments.stream[0]))
     assert (free.unused, free.largest) == (row.inactive_bytes, row.largest_inactive_bytes)
+    # The same program ran with expandable segments and without: each run is what the replay of the other one tells.
+    replayed = gains(device)
+    assert replayed is not None
+    assert [replayed.was.peak, replayed.expandable and replayed.expandable.peak] == REPLAYED[name]
 
 
 def test_the_explorer_has_blocks_in_segments_curves_and_findings(tmp_path: Path):

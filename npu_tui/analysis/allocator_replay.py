@@ -1,0 +1,177 @@
+"""What the allocator of PyTorch would reserve with other settings: its history, allocated again by its rules.
+
+NPUCachingAllocator.cpp and CUDACachingAllocator.cpp: the smallest free block that suffices, within a pool (small up to
+1 MiB, large above) and a stream. Only where a replay with the settings of the run reserves what the run did is anything
+told of others.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+
+import numpy as np
+from msgspec import Struct
+
+from npu_tui.trace.snapshot import BEFORE, SEGMENT_FREE, SEGMENT_UNMAP, SMALL, SMALL_SEGMENT, DeviceMemory
+
+_LARGE_SEGMENT = 20 << 20
+"""What is taken for a request of 1 to 10 MiB, and a page of expandable segments, bytes."""
+_OWN_SEGMENT, _GRAIN = 10 << 20, 2 << 20
+_ROUND, _PAD = 512, 32
+_LONGEST = 100_000
+"""Events of a history that is replayed."""
+_EXACT = 0.02
+"""How far the replay of the run may be from what it reserved."""
+_SPLITS = (64 << 20, 128 << 20, 256 << 20, 512 << 20)
+"""Values of ``max_split_size`` that are tried, bytes."""
+_NO_LIMIT = 1 << 62
+_GIVE, _TAKE, _RELEASE = range(3)
+"""What happens at one event, in this order."""
+
+
+class Settings(Struct, frozen=True):
+    """``expandable`` segments, blocks divided below ``max_split`` bytes, segments ``released`` when the run did so."""
+
+    expandable: bool = False
+    max_split: int = _NO_LIMIT
+    released: bool = True
+
+
+class Replay(Struct, frozen=True):
+    """The most that was reserved, bytes, and how often memory was taken from the device."""
+
+    peak: int
+    taken: int
+
+
+class Gains(Struct, frozen=True):
+    """What the history reserves with the settings of the run, and with others: those that were not tried are None.
+
+    ``split`` is with the best ``max_split`` bytes, ``kept`` without giving cached segments back.
+    """
+
+    was: Replay
+    expandable: Replay | None
+    split: Replay | None
+    max_split: int
+    kept: Replay
+
+
+class _Pool:
+    """The segments and free blocks of one pool and stream; ``size`` of the free ones by address, ``begin`` by end."""
+
+    def __init__(self, small: bool, settings: Settings) -> None:
+        self._small, self._settings = small, settings
+        self._page = SMALL_SEGMENT if small else _LARGE_SEGMENT
+        self._free: list[tuple[int, int]] = []
+        self._size: dict[int, int] = {}
+        self._begin: dict[int, int] = {}
+        self._segments: dict[int, int] = {}
+        self._end = 0
+        self.reserved = self.taken = 0
+
+    def _put(self, at: int, size: int) -> None:
+        insort(self._free, (size, at))
+        self._size[at], self._begin[at + size] = size, at
+
+    def _drop(self, at: int) -> int:
+        size = self._size.pop(at)
+        del self._begin[at + size]
+        del self._free[bisect_left(self._free, (size, at))]
+        return size
+
+    def take(self, size: int) -> tuple[int, int]:
+        """A block of at least ``size`` bytes: its address and size."""
+        most = self._settings.max_split
+        place = bisect_left(self._free, (size, -1))
+        found = self._free[place] if place < len(self._free) else None
+        # Blocks too large to be divided are for requests of about their size.
+        limit = most if size < most else size + _LARGE_SEGMENT
+        at = self._grow(size) if found is None or (most < _NO_LIMIT and found[0] >= limit) else found[1]
+        whole = self._drop(at)
+        rest = whole - size
+        divided = rest >= _ROUND if self._small or self._settings.expandable else rest > SMALL and size < most
+        if divided:
+            self._put(at + size, rest)
+        return at, size if divided else whole
+
+    def _grow(self, size: int) -> int:
+        """Take memory from the device for ``size`` bytes; returns the address of the free block it is in."""
+        self.taken += 1
+        if not self._settings.expandable:
+            at = self._end + 1  # segments do not touch
+            more = self._page if size < _OWN_SEGMENT else -(-size // _GRAIN) * _GRAIN
+            self._segments[at] = more
+            self._end = at + more
+            self._put(at, more)
+        else:
+            at = self._begin.get(self._end, self._end)
+            more = -(-(size - (self._end - at)) // self._page) * self._page
+            if at < self._end:
+                self._drop(at)
+            self._end += more
+            self._put(at, self._end - at)
+        self.reserved += more
+        return at
+
+    def give(self, at: int, size: int) -> None:
+        """Take a block back; free neighbours become one."""
+        if at + size in self._size:
+            size += self._drop(at + size)
+        if at in self._begin:
+            at = self._begin[at]
+            size += self._drop(at)
+        self._put(at, size)
+
+    def release(self) -> None:
+        """Give segments without a block back to the device."""
+        for at in [at for at, size in self._segments.items() if self._size.get(at) == size]:
+            self.reserved -= self._segments.pop(at)
+            self._drop(at)
+
+
+def replay(device: DeviceMemory, settings: Settings) -> Replay:
+    """The history of ``device`` with ``settings``; what is older is allocated first, the largest block first."""
+    lives, events = device.lives, device.events
+    pools: dict[tuple[int, bool], _Pool] = {}
+    held: dict[int, tuple[_Pool, tuple[int, int]]] = {}
+    sizes, streams = (-(-(lives.size + _PAD) // _ROUND) * _ROUND).tolist(), lives.stream.tolist()
+    turns = [(gone, _GIVE, 0, life) for life, gone in enumerate(lives.gone.tolist())]
+    for life, (start, size) in enumerate(zip(lives.start.tolist(), sizes, strict=True)):
+        turns.append((start, _TAKE, -size if start == BEFORE else 0, life))
+    if settings.released:
+        given = np.flatnonzero(np.isin(events.action, (SEGMENT_FREE, SEGMENT_UNMAP)))
+        turns += [(event, _RELEASE, 0, 0) for event in given.tolist()]
+    peak = 0
+    for event, kind, _, life in sorted(turns):
+        if event >= len(events):
+            break
+        if kind == _RELEASE:
+            for pool in pools.values():
+                pool.release()
+        elif kind == _GIVE and life in held:
+            pool, block = held.pop(life)
+            pool.give(*block)
+        elif kind == _TAKE:
+            key = streams[life], sizes[life] - _PAD <= SMALL
+            pool = pools.get(key) or pools.setdefault(key, _Pool(key[1], settings))
+            held[life] = pool, pool.take(sizes[life])
+            peak = max(peak, sum(pool.reserved for pool in pools.values()))
+    return Replay(peak, sum(pool.taken for pool in pools.values()))
+
+
+def gains(device: DeviceMemory) -> Gains | None:
+    """What other settings would gain; None where the replay of the run is not what it reserved."""
+    recorded = device.fullest[1]
+    if not device.has_segments or not 0 < len(device.events) <= _LONGEST:
+        return None
+    grows = bool(device.segments.expandable.any())
+    was = replay(device, Settings(expandable=grows))
+    if abs(was.peak - recorded) > _EXACT * recorded:
+        return None
+    kept = replay(device, Settings(expandable=grows, released=False))
+    if grows:
+        return Gains(was, None, None, 0, kept)
+    split = {size: replay(device, Settings(max_split=size)) for size in _SPLITS}
+    best = min(_SPLITS, key=lambda size: split[size].peak)
+    return Gains(was, replay(device, Settings(expandable=True)), split[best], best, kept)
