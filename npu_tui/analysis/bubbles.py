@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.calls import BLOCKING_OPERATIONS, is_blocking_call
+from npu_tui.analysis.calls import BLOCKING_OPERATIONS, blocking_calls
 from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.device import DeviceSlices, Window, named_on
 from npu_tui.analysis.launches import Around, Pairs
@@ -129,7 +129,7 @@ class SyncSum(Struct, frozen=True):
 
 def waits(trace: Trace) -> I64:
     """The CANN calls that block the host until the device is done; without any, the outermost such operations."""
-    calls = named_on(trace, ("cann",), is_blocking_call)
+    calls = blocking_calls(trace)
     if len(calls):
         return calls
     operations = named_on(trace, ("python", "other"), BLOCKING_OPERATIONS.__contains__)

@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.device import Window
+from npu_tui.analysis.device import HOST, Window, named_on
 from npu_tui.analysis.launches import Around, operation_pairs
 from npu_tui.trace.arrays import distinct
 from npu_tui.trace.classes import names_step
 from npu_tui.trace.intervals import clipped
 from npu_tui.trace.model import FORWARD_BACKWARD, Lane, Trace
+from npu_tui.trace.once import of_trace
 
 I64 = npt.NDArray[np.int64]
 
@@ -25,7 +26,7 @@ BLOCKING_OPERATIONS = frozenset(
 _LEVELS = {"AscendCL": "acl", "Model": "model", "Node": "node", "Hccl": "hccl", "Communication": "communication"}
 
 
-_BLOCKING = re.compile(r"(?:cuda|hip)(?:(?:Device|Stream|Event)Synchronize|Memcpy)")
+_BLOCKING = re.compile(r"(?:cuda|hip)(?:(?:Device|Stream|Event)Synchronize|Memcpy(?:WithStream)?)")
 
 
 def is_blocking_call(name: str) -> bool:
@@ -35,6 +36,12 @@ def is_blocking_call(name: str) -> bool:
     call = name.rpartition("@")[2]
     # aclrtMemcpyAsync does not wait: only the exact name counts.
     return call.startswith("aclrtSynchronize") or call == "aclrtMemcpy"
+
+
+@of_trace
+def blocking_calls(trace: Trace) -> I64:
+    """The calls of the runtime that block the host; those of a GPU lie between the operations of the framework."""
+    return named_on(trace, HOST, is_blocking_call)
 
 
 class ApiSum(Struct, frozen=True):

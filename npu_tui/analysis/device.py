@@ -170,6 +170,10 @@ def _kinds(names: list[str], rule: Callable[[str], bool]) -> Bools:
 _FEW = 8
 
 
+HOST: tuple[LayerKind, ...] = ("python", "cann", "other")
+"""The kinds of layers whose lanes are threads."""
+
+
 def named_on(trace: Trace, kinds: tuple[LayerKind, ...], rule: Callable[[str], bool]) -> I64:
     """The slices on layers of ``kinds`` whose name passes ``rule``, ascending."""
     return named_in(trace, (lane for lane in trace.lanes if trace.layers[lane.layer].kind in kinds), rule)

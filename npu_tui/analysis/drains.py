@@ -9,7 +9,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.calls import BLOCKING_OPERATIONS, is_blocking_call
+from npu_tui.analysis.calls import BLOCKING_OPERATIONS, blocking_calls
 from npu_tui.analysis.device import DeviceSlices, Window, named_on, on_ai_cpu
 from npu_tui.analysis.host_work import idle_work
 from npu_tui.analysis.launches import Dispatch, Pairs, dequeue_of, dequeue_slices, enqueue_of
@@ -134,7 +134,7 @@ def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, st
     # A floor is launch latency plus clock offset: subtracted, it turns times of the device into times of the host.
     host_start, host_end = start - floor, end - floor
     issued = _issued(trace, link)
-    waiting_calls = named_on(trace, ("cann", "python", "other"), is_blocking_call)
+    waiting_calls = blocking_calls(trace)
     waiting_operations = named_on(trace, ("python", "other"), BLOCKING_OPERATIONS.__contains__)
     waiting_operations = waiting_operations[length(waiting_operations) > _LONG_SYNC_NS]
     returned = np.sort(np.concatenate((slices.end[waiting_calls], slices.end[waiting_operations])))

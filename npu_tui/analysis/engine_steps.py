@@ -11,7 +11,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.device import DeviceSlices, Window, named_on
+from npu_tui.analysis.device import HOST, DeviceSlices, Window, named_on
 from npu_tui.analysis.engine_calls import Work, launched_by
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import Dispatch, graph_calls, graph_launches
@@ -21,7 +21,7 @@ from npu_tui.trace.arrays import BySlice, distinct
 from npu_tui.trace.engine_names import PHASES, EngineName, phase_of
 from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.kineto import launch_links
-from npu_tui.trace.model import LayerKind, Trace
+from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -32,7 +32,6 @@ Captured = Literal["graph", "mixed", "eager"]
 _ALL_REPLAYED = 0.95
 _MOSTLY_REPLAYED = 0.5
 """A step whose only launch of a graph replays this share of its kernels is a replayed one; the rest is sampling."""
-_HOST: tuple[LayerKind, ...] = ("python", "cann", "other")
 
 
 class EngineStep(Struct, frozen=True):
@@ -234,7 +233,7 @@ def _phases(trace: Trace, begins: I64, ends: I64) -> dict[str, I64]:
 
 def phase_spans(trace: Trace) -> dict[str, tuple[I64, I64]]:
     """When the host is in each phase of an engine's steps, ns on its clock, in the order of a step's work."""
-    items = named_on(trace, _HOST, lambda name: phase_of(name) is not None)
+    items = named_on(trace, HOST, lambda name: phase_of(name) is not None)
     phase = np.array([phase_of(trace.name_of(item)) for item in items.tolist()], np.str_)
     spans = {}
     for name in PHASES:

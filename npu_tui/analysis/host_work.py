@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.device import named_in
+from npu_tui.analysis.device import HOST, named_in
 from npu_tui.analysis.launches import dequeue_slices, dequeued_launches, enqueue_slices
 from npu_tui.analysis.replay_host import thread_numbers, waits_of
 from npu_tui.trace.intervals import covered_within, union
@@ -40,9 +40,7 @@ def idle_work(trace: Trace) -> I64:
     lanes = np.unique(np.concatenate((slices.lane[enqueues], slices.lane[waits], trace.links.source_lane[direct])))
     launching = np.setdiff1d(number[lanes], [-1, *number[np.unique(slices.lane[dequeue_slices(trace)])].tolist()])
     lanes_of_work = [
-        lane
-        for lane in trace.lanes
-        if number[lane.index] in launching and trace.layers[lane.layer].kind in ("python", "other", "cann")
+        lane for lane in trace.lanes if number[lane.index] in launching and trace.layers[lane.layer].kind in HOST
     ]
     calls = [lane for lane in lanes_of_work if trace.layers[lane.layer].kind == "cann"]
     of_python = [lane for lane in lanes_of_work if lane not in calls]

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.device import DeviceSlices, named_on
+from npu_tui.analysis.device import HOST, DeviceSlices, named_on
 from npu_tui.analysis.outlying import bulk_of
 from npu_tui.analysis.thresholds import Threshold, Thresholds
 from npu_tui.trace.arrays import BySlice
@@ -278,7 +278,7 @@ def graph_launches(trace: Trace, link: I64) -> npt.NDArray[np.bool_]:
 
 @of_trace
 def _graph_calls(trace: Trace) -> Around:
-    return Around(trace, named_on(trace, ("python", "cann", "other"), lambda name: _GRAPH.search(name) is not None))
+    return Around(trace, named_on(trace, HOST, lambda name: _GRAPH.search(name) is not None))
 
 
 def graph_calls(trace: Trace) -> I64:

@@ -23,7 +23,8 @@ from npu_tui.analysis.lateness import (
 )
 from npu_tui.analysis.pipelines import pipeline_fills
 from npu_tui.trace.arrays import BySlice, among, previous_same
-from npu_tui.trace.model import HOST_TO_DEVICE, Trace
+from npu_tui.trace.kineto import launch_links
+from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -91,7 +92,7 @@ def device_tasks(trace: Trace, device: DeviceSlices) -> DeviceTasks:
         stream[stream == lane] = group_stream
     order = np.lexsort((slices.end[item], slices.start[item]))
     item, kind, stream = item[order], kind[order], stream[order]
-    launched, source_lane = _launches(trace, item)
+    launched, source_lane, call = _launches(trace, item)
     tasks = DeviceTasks(
         item,
         kind,
@@ -102,7 +103,7 @@ def device_tasks(trace: Trace, device: DeviceSlices) -> DeviceTasks:
         np.full(len(item), -1, np.int64),
         launched,
         source_lane,
-        slices.connection[item].astype(np.int64),
+        call,
     )
     _pair_events(trace, tasks)
     return tasks
@@ -161,19 +162,22 @@ def _streams_of_groups(trace: Trace, item: I64, kind: I64, hardware: list[slice]
     return {int(group): int(np.bincount(streams[groups == group]).argmax()) for group in np.unique(groups)}
 
 
-def _launches(trace: Trace, item: I64) -> tuple[I64, I64]:
-    """When and on which host lane each task was launched: by its HostToDevice link, else by its connection id.
+def _launches(trace: Trace, item: I64) -> tuple[I64, I64, I64]:
+    """When, on which host lane and by which call each task was launched: by its link, else by its connection id.
 
     (n,) each, -1 where unknown.
     """
     slices, links = trace.slices, trace.links
     time, lane = np.full(len(item), -1, np.int64), np.full(len(item), -1, np.int64)
-    connection = slices.connection[item]
-    link = trace.links_of(HOST_TO_DEVICE)
+    connection = slices.connection[item].astype(np.int64)
+    call = connection.copy()
+    link = launch_links(trace)
     link = link[links.target_slice[link] >= 0]
     led = BySlice(links.target_slice[link], np.arange(len(link))).of(item)
     linked = link[led[led >= 0]]
     time[led >= 0], lane[led >= 0] = links.source_time[linked], links.source_lane[linked]
+    if (connection < 0).all():  # a GPU has none
+        call[led >= 0] = links.source_slice[linked]
     other = np.flatnonzero((led < 0) & (connection >= 0))
     calls = _calls_of(trace, np.unique(connection[other]))
     if len(calls):
@@ -189,7 +193,7 @@ def _launches(trace: Trace, item: I64) -> tuple[I64, I64]:
         at = np.searchsorted(connection[known], connection[lost], "right") - 1
         near = known[np.maximum(at, 0)]
         time[lost], lane[lost] = np.where(at >= 0, time[near], -1), np.where(at >= 0, lane[near], -1)
-    return time, lane
+    return time, lane, call
 
 
 def _calls_of(trace: Trace, connections: I64) -> I64:

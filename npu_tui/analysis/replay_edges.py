@@ -204,7 +204,9 @@ def wait_edges(
     # If the device was busy, the call itself took only the time after the device was done. Other calls keep their
     # length.
     points.until[wait_ends[waited]] = begun[waited]
-    points.rest[wait_ends[waited]] = np.minimum((until - begun)[waited], np.maximum(after[waited], _CALL_NS))
+    before = points.before[wait_ends[waited]]  # such as the end of a step, which may be that of the wait
+    length = until[waited] - np.maximum(begun[waited], np.where(before >= 0, points.time[before], 0))
+    points.rest[wait_ends[waited]] = np.minimum(length, np.maximum(after[waited], _CALL_NS))
 
 
 def device_edges(
@@ -246,7 +248,9 @@ def device_edges(
     inner = np.full(len(known), -1, np.int64)
     inner[late] = tasks.within_launch(known[late])
     # A copy from pageable memory starts when the host has staged its bytes: the host works until then.
-    arrival = np.where(late & (inner < 0), start, arrival)
+    # One that a blocking call of a GPU's runtime makes starts when the stream comes to it: the host only waits.
+    blocked = (points.kind[anchor] == WAIT_BEGIN) & (points.time[anchor] == arrival)
+    arrival = np.where(late & (inner < 0) & ~blocked, start, arrival)
     latency = np.where(bound & (inner < 0), start - arrival, np.minimum(0, start - arrival))
     forked = inner >= 0
     before = inner[forked]

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.calls import BLOCKING_OPERATIONS, is_blocking_call
-from npu_tui.analysis.device import named_on
+from npu_tui.analysis.calls import BLOCKING_OPERATIONS, blocking_calls
+from npu_tui.analysis.device import HOST, named_on
 from npu_tui.analysis.launches import dequeue_slices, enqueue_of, enqueue_slices
 from npu_tui.trace.arrays import BySlice, previous_same
 from npu_tui.trace.model import Trace
@@ -142,7 +142,7 @@ class HostPoints(Struct):
 
 def thread_numbers(trace: Trace) -> tuple[I64, I64]:
     """The thread ids of the host, and for every lane the index of its thread id, -1 for lanes of a device."""
-    host = [trace.layers[lane.layer].kind in ("python", "cann", "other") for lane in trace.lanes]
+    host = [trace.layers[lane.layer].kind in HOST for lane in trace.lanes]
     tid = np.array([lane.tid for lane in trace.lanes] + [0], np.int64)
     on_host = np.array([*host, False])
     tids = np.unique(tid[on_host])
@@ -157,7 +157,7 @@ def waits_of(trace: Trace) -> I64:
     These are blocking CANN calls, and blocking operations of the framework without such a call inside.
     """
     slices = trace.slices
-    calls = named_on(trace, ("cann",), is_blocking_call)
+    calls = blocking_calls(trace)
     named = named_on(trace, ("python", "other"), BLOCKING_OPERATIONS.__contains__)
     _, number = thread_numbers(trace)
     items = np.concatenate((calls, named))
@@ -209,6 +209,7 @@ def host_points(
     serves[queue_threads] = True
     # A launch of the queue's thread belongs to its entry; other launches are points of their own.
     direct = ~serves[number[launch_lane]] & (number[launch_lane] >= 0)
+    launches = np.unique(np.stack((launch_time[direct], launch_lane[direct])), axis=1)  # a graph has many tasks
     parts = (
         (ENQUEUE, enqueues, slices.end[enqueues], slices.start[enqueues]),
         (DEQUEUE, dequeues, slices.start[dequeues], slices.start[dequeues]),
@@ -217,13 +218,13 @@ def host_points(
         (MARK, steps, slices.start[steps], slices.start[steps]),
         (MARK, steps, slices.end[steps], slices.end[steps]),
     )
-    made, count = int(direct.sum()), len(woken[1])
+    made, count = launches.shape[1], len(woken[1])
     counts = [len(items) for _, items, _, _ in parts] + [made, count]
     kind = np.repeat(np.array([*(code for code, _, _, _ in parts), LAUNCH, MARK], np.int8), counts)
     item = np.concatenate([items for _, items, _, _ in parts] + [np.full(made + count, -1)])
-    time = np.concatenate([times for _, _, times, _ in parts] + [launch_time[direct], woken[1]])
-    begin = np.concatenate([times for _, _, _, times in parts] + [launch_time[direct], woken[1]])
-    lane = np.concatenate([slices.lane[items] for _, items, _, _ in parts] + [launch_lane[direct]]).astype(np.int64)
+    time = np.concatenate([times for _, _, times, _ in parts] + [launches[0], woken[1]])
+    begin = np.concatenate([times for _, _, _, times in parts] + [launches[0], woken[1]])
+    lane = np.concatenate([slices.lane[items] for _, items, _, _ in parts] + [launches[1]]).astype(np.int64)
     thread = np.concatenate((number[lane], woken[0]))
     order = np.lexsort((kind, time))
     kind, item, time, begin, thread = kind[order], item[order], time[order], begin[order], thread[order]

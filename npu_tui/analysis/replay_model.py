@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.calls import is_blocking_call
+from npu_tui.analysis.calls import blocking_calls
 from npu_tui.analysis.collectives import Collectives
-from npu_tui.analysis.device import named_on
 from npu_tui.analysis.launches import Dispatch, dequeue_slices
 from npu_tui.analysis.overlap import DevicePart
 from npu_tui.analysis.replay_dependencies import unrecorded_dependencies
@@ -55,7 +54,7 @@ def unrecorded_waits(trace: Trace, tasks: DeviceTasks, floor: int) -> Unrecorded
     """
     # Events are passed, not waited for, and where no call is recorded it is not known when they were launched.
     known = np.flatnonzero((tasks.launched >= 0) & ((tasks.kind == KERNEL) | (tasks.kind == COLLECTIVE)))
-    if len(named_on(trace, ("cann",), is_blocking_call)) or not len(known):
+    if len(blocking_calls(trace)) or not len(known):
         return Unrecorded(*(np.zeros(0, np.int64),) * 5)
     _, number = thread_numbers(trace)
     launching = known[tasks.lane[known] >= 0]

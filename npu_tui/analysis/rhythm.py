@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.device import named_on
+from npu_tui.analysis.device import HOST, named_on
 from npu_tui.analysis.launches import graph_launches
 from npu_tui.trace.arrays import distinct
 from npu_tui.trace.model import Trace
@@ -143,7 +143,7 @@ def _by_calls(trace: Trace, launched: I64) -> I64 | None:
     known = np.flatnonzero(launched >= 0)
     order = known[np.argsort(launched[known], kind="stable")]
     for name in _ENGINE:
-        calls = named_on(trace, ("python", "cann", "other"), partial(_is_called, name))
+        calls = named_on(trace, HOST, partial(_is_called, name))
         calls = calls[np.argsort(slices.start[calls], kind="stable")]
         reached = np.maximum.accumulate(slices.end[calls])
         calls = calls[np.append(True, slices.start[calls[1:]] >= reached[:-1])] if len(calls) else calls

@@ -149,6 +149,8 @@ def explain_document(kind: Kind, thresholds: Thresholds | None = None) -> Docume
         ]
         blocks.append(_pairs(say("explain.thresholds"), rows))
     blocks += [Heading(say("explain.advice")), Items(about.advice)]
+    if about.gpu:
+        blocks += [Heading(say("explain.gpu")), Items(about.gpu)]
     if about.whatif:
         blocks.append(Paragraph((say("explain.whatif", change=about.whatif),)))
     if about.change:

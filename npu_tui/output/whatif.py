@@ -23,7 +23,6 @@ from npu_tui.rules.judged import within
 from npu_tui.rules.model import Remedy
 from npu_tui.strings import say
 from npu_tui.trace.intervals import covered_before
-from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief, duration_text
 
@@ -179,7 +178,7 @@ def replay_of(profile: Profile) -> tuple[int | None, Replay]:
     """The first device that can be replayed with the model of its run; raises ``NoReplayError`` without one."""
     replays = [(part.device, replay) for part, replay in profile.replays if replay is not None]
     if not replays:
-        raise NoReplayError(message("whatif.gpu" if is_kineto(profile.trace) else "whatif.no_model"))
+        raise NoReplayError(message("whatif.no_model"))
     for device, replay in replays:
         if replay.trusted:
             return device, replay

@@ -464,13 +464,13 @@ class Profile:
 
     @shared
     def replays(self) -> list[tuple[DevicePart, Replay | None]]:
-        """Every device with a model of its run, None for GPUs and without launches; raises as ``collectives``."""
+        """Every device with a model of its run, None without launches; raises as ``collectives``."""
         steps = np.array([step.item for step in self.steps if step.item >= 0], np.int64)
         replays = []
         for number, device in enumerate(self.devices):
             tasks = partial(lambda number: self.device_tasks[number], number)
             model = replay_model(self.trace, device, tasks, lambda: self.collectives, steps)
-            replays.append((device, None if model is None or is_kineto(self.trace) else Replay(model)))
+            replays.append((device, None if model is None else Replay(model)))
         return replays
 
     def replay_of(self, device: DevicePart) -> Replay | None:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.calls import BLOCKING_OPERATIONS, is_blocking_call
 from npu_tui.analysis.code_lines import CodeLine, stack_of, user_lines
+from npu_tui.analysis.device import HOST
 from npu_tui.analysis.launches import enqueue_slices, operation_of
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.facts import Facts, once_per_device
@@ -51,8 +52,8 @@ def cache_drops(facts: Facts) -> int:
 
 @once_per_device
 def sync_calls(facts: Facts) -> I64:
-    """The calls of CANN that block the host until the device is done."""
-    return facts.named(("cann",), is_blocking_call)
+    """The calls of the runtime that block the host until the device is done."""
+    return facts.named(HOST, is_blocking_call)
 
 
 @once_per_device

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu_tui.analysis.device import HOST
 from npu_tui.analysis.replay import ANY_THREAD, Change, HostCut, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
@@ -225,8 +226,7 @@ def _without_collections(facts: Facts, items: I64) -> Change:
     busy = {
         lane.tid
         for lane in trace.lanes
-        if trace.layers[lane.layer].kind in ("python", "cann", "other")
-        and not collections[trace.slices.name[lane.first : lane.last]].all()
+        if trace.layers[lane.layer].kind in HOST and not collections[trace.slices.name[lane.first : lane.last]].all()
     }
     if busy.issuperset(trace.lanes[lane].tid for lane in np.unique(trace.slices.lane[items]).tolist()):
         return facts.without_calls(items)

@@ -18,7 +18,8 @@ class Explanation(Struct, frozen=True):
     """A finding in words; ``thresholds`` are name, value and meaning, ``change`` the lines of a diff.
 
     ``subject`` is the class of the finding, or that it is about a comparison or a job. ``documents`` are what the rule
-    is taken from, ``whatif`` is what ``npu-tui whatif`` is asked for its gain, empty where no run is replayed for it.
+    is taken from, ``gpu`` is the advice for a GPU where it differs, ``whatif`` is what ``npu-tui whatif`` is asked for
+    its gain, empty where no run is replayed for it.
     """
 
     id: str
@@ -31,6 +32,7 @@ class Explanation(Struct, frozen=True):
     thresholds: tuple[tuple[str, float, str], ...] = ()
     documents: tuple[str, ...] = ()
     whatif: str = ""
+    gpu: tuple[str, ...] = ()
 
     @property
     def summary(self) -> str:
@@ -65,6 +67,9 @@ def explanation(kind: Kind, limits: Thresholds | None = None) -> Explanation:
         _limits(kind, limits),
         tuple(map(document_title, kind.sources)),
         "" if kind.of_profiler or kind.id in SUMMING_UP else f"fix {kind.id}",
+        ()
+        if kind.gpu is None or {*kind.gpu} == {*kind.advice}
+        else tuple(say(f"finding.advice.{word}") for word in kind.gpu),
     )
 
 

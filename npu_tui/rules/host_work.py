@@ -133,6 +133,7 @@ RULES: tuple[Rule, ...] = (
         check=host_work,
         thresholds=(HOST_WORK_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
         advice=("work_beside", "work_on_device"),
+        gpu=("work_beside",),
         pages=(pages.TUNING,),
         change="""\
 -score = metric(output.cpu().numpy(), labels)

@@ -12,7 +12,7 @@ from msgspec import Struct
 from npu_tui.analysis.calls import HostOperators
 from npu_tui.analysis.collectives import Collectives, Preprocessing, Transfer
 from npu_tui.analysis.cpu_time import CpuTime
-from npu_tui.analysis.device import Window
+from npu_tui.analysis.device import HOST, Window
 from npu_tui.analysis.engine_steps import EngineSteps
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import dequeue_slices, enqueue_of
@@ -188,7 +188,7 @@ class TraceSlices:
     @once
     def _host_lanes(self) -> list[Lane]:
         lanes = [lane for lane in self.trace.lanes if lane.tid not in self.foreign]
-        return [lane for lane in lanes if self.trace.layers[lane.layer].kind in ("python", "cann", "other")]
+        return [lane for lane in lanes if self.trace.layers[lane.layer].kind in HOST]
 
     @once
     def _frames(self) -> int:

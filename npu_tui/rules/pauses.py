@@ -258,6 +258,7 @@ RULES: tuple[Rule, ...] = (
         inputs=("device", "overlap", "links"),
         check=unasked,
         advice=("serve_load",),
+        gpu=("serve_load",),
         pages=(pages.TUNING,),
         sources=("20-step tuning checklist 2-20",),
     ),

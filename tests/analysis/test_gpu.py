@@ -5,16 +5,20 @@ from __future__ import annotations
 import csv
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from cause_jobs import CAUSES
+from kineto_writer import build_gpus
 from measured import profile_at
 
 from npu_tui.analysis.code_lines import CodeLine, line_of
 from npu_tui.analysis.launches import operation_of
 from npu_tui.output.report import report
+from npu_tui.output.whatif import whatif
 from npu_tui.strings import words
 from npu_tui.trace.kineto import left_out
 
@@ -99,6 +103,43 @@ def test_a_small_trace(tmp_path: Path) -> None:
     advice = " ".join(words(text) for finding in found.findings.findings for text in finding.advice)
     for npu_only in ("TASK_QUEUE_ENABLE", "torch_npu", "CPU_AFFINITY_CONF", "MINDIE", "torchair"):
         assert npu_only not in advice
+
+
+@pytest.mark.parametrize("name", ["waits: many short ones", "host: an optimizer on the CPU", "device: copies"])
+def test_gains_are_those_of_the_job_without_the_cause(tmp_path: Path, name: str) -> None:
+    cause = CAUSES[name]
+    profiles = []
+    for number, job in enumerate((cause.job, cause.remedy(cause.job))):
+        (text,) = build_gpus([replace(rank, paired=True) for rank in job]).values()
+        (tmp_path / f"{number}.pt.trace.json").write_bytes(text)
+        profiles.append(profile_at(tmp_path / f"{number}.pt.trace.json"))
+    before, after = (profile.replays[0][1] for profile in profiles)
+    assert before is not None
+    assert after is not None
+    assert before.trusted
+    (lead, *_), steps = profiles[0].findings.findings, cause.job[0].steps
+    assert lead.id in cause.leads
+    assert lead.gain_ns == pytest.approx((before.recorded - after.recorded) / steps, rel=0.1)
+    left = {finding.id for finding in profiles[1].findings.findings if finding.severity != "info"}
+    assert left <= {*cause.others}
+
+
+def test_a_graph_of_many_kernels_is_replayed(tmp_path: Path) -> None:
+    """The first replay of a graph waits for the copy before it; its kernels follow each other."""
+    kernels = [("kernel", f"layer_{k % 4}", 200.0 + 22 * k, 20.0) for k in range(300)]
+    events = [
+        *_launched("hipMemcpyWithStream", 20, 1, ("gpu_memcpy", "Memcpy HtoD", 24, 100)),
+        *_launched("hipGraphLaunch", 150, 2, *kernels),
+        *_launched("hipDeviceSynchronize", 7000, 3),
+    ]
+    events[0]["dur"] = 108
+    path = tmp_path / "h_1.1.pt.trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    (_, replay), *_ = profile_at(path).replays
+    assert replay is not None
+    assert (replay.trusted, replay.error, replay.model.missed) == (True, 0.0, 0)
+    halved = whatif(profile_at(path), ["kernel layer_1 x0.5"]).changes[0]
+    assert (halved.matches, halved.gain_us) == (75, 750.0)
 
 
 def test_a_trace_of_the_device_alone(tmp_path: Path) -> None:

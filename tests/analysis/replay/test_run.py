@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from npu_tui.trace.model import Trace
 
 #: Fixtures without a link from the host to a device.
-WITHOUT_LAUNCHES = {"kineto", "chrome_generic"}
+WITHOUT_LAUNCHES = {"chrome_generic"}
 
 
 def replays(found: Profile) -> list[Replay]:
