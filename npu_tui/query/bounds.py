@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
-import time
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from npu_tui.trace.memory import free_addresses, free_memory, resident
+from npu_tui.trace.memory import free_addresses, free_memory
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
 
@@ -142,8 +143,7 @@ def _scans(tokens: list[tuple[str, str]]) -> int:
 _MOST_CELLS = 100_000_000
 """Numbers and texts of an answer: of a table with 10 columns 10 million rows."""
 
-_MOST_GROWTH = 4 << 30
-_TICK_SECONDS = 0.02
+_MOST_MEMORY = 2 << 30
 
 
 def most_rows(columns: int) -> int:
@@ -151,20 +151,58 @@ def most_rows(columns: int) -> int:
     return _MOST_CELLS // max(columns, 1)
 
 
+_MOST_PAIRS = 250_000_000
+_SCAN = re.compile(r"PYTHON\[(\w+)\] SCAN")
+
+
+def most_pairs(plan: str, rows: Callable[[str], int], in_memory: bool) -> int:
+    """Rows of the largest join of all rows with all that ``plan``, as polars explains it, makes of tables of ``rows``.
+
+    ``in_memory`` is whether polars makes pairs at once also where it joins by something else than equal columns.
+    """
+    most, sides = 0, [0]
+    for line in plan.splitlines():
+        if scan := _SCAN.search(line):
+            sides[-1] = max(sides[-1], rows(scan[1]))
+        elif line.lstrip().startswith(("LEFT PLAN", "RIGHT PLAN")):
+            sides.append(0)
+        elif line.lstrip().startswith("END ") and line.endswith(" JOIN"):
+            right, left = sides.pop(), sides.pop()
+            pairs = left * right if in_memory or "CROSS" in line else 0
+            most = max(most, pairs)
+            sides[-1] = max(sides[-1], left, right, pairs)
+    return most
+
+
 class TooLarge(Exception):  # noqa: N818 - said as a QueryError
-    """The query wanted more memory than it may have."""
+    """The query wanted more memory than it may have; ``message`` says of what."""
+
+    def __init__(self, said: Message) -> None:
+        super().__init__(said.code)
+        self.message = said
 
 
-def collected(answer: pl.LazyFrame) -> pl.DataFrame:
-    """``answer``, computed in pieces. Raises ``TooLarge`` where it takes half of the memory that is free, or 4 GB."""
-    begun = resident()
-    allowed = min(_MOST_GROWTH, free_memory() // 2, free_addresses() // 2)
-    running = answer.collect(engine="streaming", background=True)
-    waited = 0.001
-    while (frame := running.fetch()) is None:
-        if begun and resident() - begun > allowed:
-            running.cancel()
-            raise TooLarge
-        time.sleep(waited)
-        waited = min(waited * 2, _TICK_SECONDS)
-    return frame
+def collected(answer: pl.LazyFrame, rows: Callable[[str], int]) -> pl.DataFrame:
+    """``answer`` of tables that have so many ``rows``, computed in pieces.
+
+    Raises ``TooLarge`` where it takes a quarter of the memory that is free, or 2 GB, or joins too many rows with all.
+    """
+    import polars as pl
+
+    plan = answer.explain(engine="streaming")
+    if " JOIN" in plan:
+        steps = answer.show_graph(engine="streaming", plan_stage="physical", raw_output=True) or ""
+        if (pairs := most_pairs(plan, rows, "in-memory-join" in steps)) > _MOST_PAIRS:
+            raise TooLarge(message("query.too_many_pairs", pairs=pairs, most=_MOST_PAIRS))
+    allowed = min(_MOST_MEMORY, free_memory() // 4, free_addresses() // 4)
+    # Polars writes what exceeds its budget to disk, and ends the query where it may write nothing.
+    budget = {"OOC_MEMORY_BUDGET_MB": str(max(allowed >> 20, 1)), "OOC_DISK_BUDGET_MB": "0"}
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.update({f"POLARS_{name}": value for name, value in {**budget, "OOC_SPILL_DIR": folder}.items()})
+        pl.Config.reload_env_vars()
+        try:
+            return answer.collect(engine="streaming")
+        except pl.exceptions.ComputeError as error:
+            if "disk budget" in str(error):
+                raise TooLarge(message("query.too_large")) from None
+            raise

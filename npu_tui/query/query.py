@@ -132,8 +132,8 @@ def query(tables: ProfileTables, sql: str, limit: int | None = None) -> pl.DataF
             # LIKE, upper() and their like want texts, which cost more than the codes that are enough for all else.
             known.clear()
             return _answer(tables, sql, limit, known, as_texts=True)
-    except TooLarge:
-        raise QueryError(message("query.too_large")) from None
+    except TooLarge as error:
+        raise QueryError(error.message) from None
     except (InputError, MemoryError):
         raise
     except (Exception, pl.exceptions.PanicException) as error:  # polars raises whatever its parts do
@@ -149,7 +149,7 @@ def _answer(
     while True:
         try:
             answer = pl.SQLContext(frames=known, register_globals=False).execute(sql, eager=False)
-            return collected(answer if limit is None else answer.head(limit))
+            return collected(answer if limit is None else answer.head(limit), tables.rows)
         except pl.exceptions.SQLInterfaceError as error:
             missing = _NO_TABLE.search(str(error))
             if missing is None or missing[1] not in tables.names or missing[1] in known:

@@ -12,6 +12,7 @@ import pytest
 from npu_tui.cli.main import main
 from npu_tui.load.load import Opening, opening_of
 from npu_tui.profile.profile import Profile
+from npu_tui.query import bounds
 from npu_tui.query.bounds import refused
 from npu_tui.query.frames import ProfileTables
 from npu_tui.query.query import QueryError, query
@@ -122,6 +123,38 @@ def test_a_join_of_all_with_all_takes_no_memory(tables: ProfileTables) -> None:
     assert len(query(tables, "SELECT a.name FROM slices a CROSS JOIN slices b", 101)) == 101
     count = query(tables, "SELECT count(*) AS n FROM slices a JOIN slices b ON a.rank = b.rank")
     assert count["n"].to_list() == [len(tables.profiles[0].trace.slices) ** 2]
+
+
+def test_more_memory_than_there_is_ends_the_query_and_nothing_else(
+    tables: ProfileTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In memory each would take 15 GB of a trace with 50,000 slices."""
+    monkeypatch.setattr(bounds, "_MOST_MEMORY", 1 << 20)
+    for sql in (
+        "SELECT DISTINCT a.start + b.start FROM slices a JOIN slices b ON a.start < b.start",
+        "SELECT DISTINCT a.start + b.start FROM slices a JOIN slices b ON a.rank = b.rank",
+    ):
+        with pytest.raises(QueryError) as failure:
+            query(tables, sql)
+        assert failure.value.message.code == "query.too_large"
+    assert len(query(tables, "SELECT name FROM slices", 3)) == 3
+
+
+def test_pairs_of_all_rows_are_counted_before_they_are_made(
+    tables: ProfileTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = tables.rows("slices") * tables.rows("links")
+    monkeypatch.setattr(bounds, "_MOST_PAIRS", most - 1)
+    for sql in (
+        "SELECT a.name FROM slices a, links b",
+        "SELECT count(*) FROM slices a LEFT JOIN links b ON a.start < b.latency",
+        "SELECT a.name FROM (SELECT * FROM slices WHERE depth = 0) a JOIN links b ON a.start * b.latency > 7",
+    ):
+        with pytest.raises(QueryError) as failure:
+            query(tables, sql)
+        assert failure.value.message.args == {"pairs": most, "most": most - 1}
+    assert len(query(tables, "SELECT a.name FROM slices a LEFT JOIN links b ON a.slice = b.source_slice", 1)) == 1
+    assert len(query(tables, "SELECT a.name FROM slices a JOIN links b ON a.start < b.latency", 1)) == 1
 
 
 @pytest.mark.parametrize("damage", [b"broken", None])
