@@ -6,7 +6,10 @@ https://modelcontextprotocol.io/specification
 from __future__ import annotations
 
 import inspect
+import io
 import logging
+import os
+import re
 from difflib import get_close_matches
 from functools import partial
 from typing import Any
@@ -183,6 +186,25 @@ def make_server(session: Session) -> Server[Any]:
     )
 
 
+_LONE = re.compile(
+    r"""(?P<whole>\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"""
+)
+"""Half a character, written in JSON as ``\ud83d`` alone; the SDK answers no message that has one."""
+
+
+class Messages(io.TextIOWrapper):
+    """What a client writes, a message a line, with U+FFFD for halves of characters."""
+
+    def readline(self, size: int = -1) -> str:  # type: ignore[override]
+        """The next message, empty at the end."""
+        return whole(super().readline(size))
+
+
+def whole(text: str) -> str:
+    """The JSON ``text`` with U+FFFD for halves of characters."""
+    return _LONE.sub(lambda match: match["whole"] or r"\ufffd", text)
+
+
 async def _tell(ctx: Context, call: Call) -> None:
     """Tell how much is read, as long as the call lasts; nothing where the client did not ask."""
     told = 0
@@ -197,9 +219,14 @@ def serve(session: Session) -> None:
     """Answer on standard input and output until the client closes them."""
     logging.getLogger("mcp").setLevel(logging.CRITICAL)  # what a client does wrong it is told in the answer
 
+    # As the SDK does: what is run by the way reads nothing of the client.
+    messages = Messages(os.fdopen(os.dup(0), "rb"), encoding="utf-8", errors="replace")
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+
     async def run() -> None:
         server = make_server(session)
-        async with stdio_server() as (read, write):
+        async with stdio_server(anyio.wrap_file(messages)) as (read, write):
             await server.run(read, write, server.create_initialization_options())
 
     anyio.run(run)

@@ -38,6 +38,11 @@ def test_a_process_answers_on_standard_input_and_output_and_ends_with_it() -> No
     asyncio.run(run())
 
 
+def test_halves_of_characters_are_replaced_and_whole_ones_are_not() -> None:
+    text = r'"\ud83d \\ud83d \ud83d\ude00 \udc00\n \\\ud83d"'
+    assert json.loads(server.whole(text)) == "\ufffd \\ud83d \U0001f600 \ufffd\n \\\ufffd"
+
+
 def test_the_list_of_tools_is_small_and_its_schemas_hold() -> None:
     listed = server.listed_tools()
     assert [tool.name for tool in listed] == [
