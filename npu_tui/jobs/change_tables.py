@@ -10,28 +10,26 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from npu_tui.jobs.step_times import TIMES
-from npu_tui.profile.table import Column, Sheet, from_tuples, table, us
+from npu_tui.profile.table import Column, Sheet, columns, from_tuples, table, us
 from npu_tui.strings import words
 
 if TYPE_CHECKING:  # a comparison is not needed to name its tables
     from npu_tui.jobs.against import Change, JobComparison
     from npu_tui.jobs.changes import JobChange
 
+_NAMES = (*TIMES, "part")
 _OWN: dict[str, Column] = {
-    each.id: each
-    for each in (
-        *(Column(f"{name}_{side}", "real", "µs", "time") for name in (*TIMES, "part") for side in ("base", "new")),
-        *(Column(f"{name}_delta", "real", "µs", "change") for name in (*TIMES, "part")),
-        *(Column(name, "whole", "", "id") for name in ("base_rank", "pp_stage")),
-        *(Column(name, "whole", "", "count") for name in ("base_ranks", "new_ranks")),
-        *(Column(name, "real", "GB/s", "speed") for name in ("base_gb_s", "new_gb_s")),
-        Column("role", "label", "", "word"),
-        Column("part", "label", "", "word", "compare.part"),
-        Column("verdict", "label", "", "word", "compare.computing"),
-        Column("alone", "flag", "", "word"),
-        Column("ranks", "rows", "", "word"),
-    )
-}  # fmt: skip
+    **columns("real", "µs", "time", " ".join(f"{name}_base {name}_new" for name in _NAMES)),
+    **columns("real", "µs", "change", " ".join(f"{name}_delta" for name in _NAMES)),
+    **columns("whole", "", "id", "base_rank pp_stage"),
+    **columns("whole", "", "count", "base_ranks new_ranks"),
+    **columns("real", "GB/s", "speed", "base_gb_s new_gb_s"),
+    "role": Column("role", "label", "", "word"),
+    "part": Column("part", "label", "", "word", "compare.part"),
+    "verdict": Column("verdict", "label", "", "word", "compare.computing"),
+    "alone": Column("alone", "flag", "", "word"),
+    "ranks": Column("ranks", "rows", "", "word"),
+}
 
 
 def parts(compared: JobComparison) -> Sheet:

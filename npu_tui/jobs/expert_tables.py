@@ -9,25 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from npu_tui.analysis.experts import layer_sums
 from npu_tui.jobs.expert_loads import layer_loads
-from npu_tui.profile.table import Column, Sheet, from_tuples, table
+from npu_tui.profile.table import Column, Sheet, columns, from_tuples, table
 
 if TYPE_CHECKING:  # a job is not needed to name its tables
     from npu_tui.jobs.job import Job
 
 _OWN: dict[str, Column] = {
-    column.id: column
-    for column in (
-        *(Column(name, "whole", "", "id") for name in ("layer", "slowest")),
-        Column("passes", "whole", "", "count"),
-        *(
-            Column(name, "real", "\u00b5s", "time")
-            for name in ("mean_work", "most_work", "job_waits", "work", "backward", "dispatch", "combine")
-        ),
-        Column("uneven", "real", "", "ratio"),
-        Column("tokens", "real", "", "mean_count"),
-        Column("fused", "flag", "", "word"),
-        Column("role", "label", "", "word"),
-    )
+    **columns("whole", "", "id", "layer slowest"),
+    **columns("real", "µs", "time", "mean_work most_work job_waits work backward dispatch combine"),
+    "passes": Column("passes", "whole", "", "count"),
+    "uneven": Column("uneven", "real", "", "ratio"),
+    "tokens": Column("tokens", "real", "", "mean_count"),
+    "fused": Column("fused", "flag", "", "word"),
+    "role": Column("role", "label", "", "word"),
 }
 
 

@@ -13,26 +13,23 @@ import numpy as np
 from npu_tui.jobs.pipeline import PARTS
 from npu_tui.jobs.pipeline_cases import Run, stage_as_others
 from npu_tui.jobs.schedules import KINDS, Schedule
-from npu_tui.profile.table import Column, Sheet, from_tuples, table, us
+from npu_tui.profile.table import Column, Sheet, columns, from_tuples, table, us
 
 if TYPE_CHECKING:  # as in the other tables of a job
     from npu_tui.jobs.job import Job
 
 _PARTS = " ".join(PARTS)
-_OWN = {
-    one.id: one
-    for one in (
-        *(Column(name, "real", "µs", "time")
-          for name in (*PARTS, "length", "bubble", "forward", "backward", "idle", "gain", "even", "start", "duration",
-                       "waited", "transfer")),
-        *(Column(name, "whole", "", "count") for name in ("stages", "micro_batches", "chunks")),
-        *(Column(name, "whole", "", "id") for name in ("stage", "chunk", "micro_batch", "start_ns")),
-        *(Column(name, "label", "", "word") for name in ("in_step", "pipeline")),
-        Column("schedule", "label", "", "word", "pipeline.schedule"),
-        Column("kind", "label", "", "word", "pipeline.pass"),
-        Column("ranks", "rows", "", "word"),
-    )
-}  # fmt: skip
+_OWN: dict[str, Column] = {
+    **columns(
+        "real", "µs", "time", f"{_PARTS} length bubble forward backward idle gain start duration waited transfer"
+    ),
+    **columns("whole", "", "count", "stages micro_batches chunks"),
+    **columns("whole", "", "id", "stage chunk micro_batch start_ns"),
+    **columns("label", "", "word", "in_step pipeline"),
+    "schedule": Column("schedule", "label", "", "word", "pipeline.schedule"),
+    "kind": Column("kind", "label", "", "word", "pipeline.pass"),
+    "ranks": Column("ranks", "rows", "", "word"),
+}
 
 
 def pipelines(job: Job) -> Sheet:

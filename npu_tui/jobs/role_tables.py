@@ -10,27 +10,17 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from npu_tui.jobs.roles import last_of
-from npu_tui.profile.table import Column, Sheet, from_tuples, row_type, table, us
+from npu_tui.profile.table import Column, Sheet, columns, from_tuples, table, us
 
 if TYPE_CHECKING:  # a job is not needed to name its tables
     from npu_tui.jobs.job import Job
 
 _OWN: dict[str, Column] = {
-    column.id: column
-    for column in (
-        *(Column(name, "label", "", "name") for name in ("role", "waits_for", "last_role")),
-        *(Column(name, "label", "", "word") for name in ("in_step", "known_by")),
-        *(Column(name, "whole", "", "count") for name in ("replicas", "rank_count", "step_count")),
-        Column("last_rank", "whole", "", "id"),
-        *(Column(name, "real", "µs", "time")
-          for name in ("works", "waits", "waited", "start", "end", "median_end", "tail")),
-        Column("share", "real", "0..1", "share"),
-        Column("waits_each", "rows", "", "word"),
-    )
-}  # fmt: skip
-
-
-RoleWait = row_type("RoleWait", "How long a role waits for another one on idle cards.", role=str, us=float)
+    **columns("label", "", "name", "role waits_for last_role"),
+    **columns("label", "", "word", "in_step known_by"),
+    **columns("whole", "", "count", "replicas rank_count step_count"),
+    **columns("real", "µs", "time", "works waits waited start end median_end tail"),
+}
 
 
 def _sheet(rows: Sequence[Sequence[Any]], names: str) -> Sheet:
@@ -48,25 +38,23 @@ def roles(job: Job) -> Sheet:
         rows.append(
             (
                 row.role, row.ranks, len(row.places), row.steps, us(row.time), share,
-                [RoleWait(of, us(time)) for of, time in sorted(waits.items(), key=lambda pair: -pair[1])],
                 None if row.waits is None else us(sum(waits.values())), most, us(waits[most]) if most else None,
                 us(row.after),
             )
         )  # fmt: skip
-    return _sheet(rows, "role rank_count replicas step_count works share waits_each waits waits_for waited tail")
+    return _sheet(rows, "role rank_count replicas step_count works share waits waits_for waited tail")
 
 
 ROLES = table(
     "roles",
     roles,
     sql="role rank_count replicas step_count works share waits waits_for waited tail",
-    json="role ranks=rank_count replicas steps=step_count works share waits? waits_for? waited? waits_each tail",
+    json="role ranks=rank_count replicas steps=step_count works share waits? waits_for? waited? tail",
     page="role ranks=rank_count steps=step_count works share waits_for waited tail",
     panel="role ranks=rank_count replicas steps=step_count works share waits waits_for waited tail",
     row="RoleRow",
     about="A role, means a step and rank; ``tail_us`` is how long after the median rank its last one ends.",
     own=_OWN.values(),
-    types={"waits_each": list[RoleWait]},  # type: ignore[valid-type]
 )
 
 

@@ -20,6 +20,7 @@ from npu_tui.profile.table import (
     Sheet,
     attributes,
     coded,
+    columns,
     from_tuples,
     numbers,
     optional,
@@ -37,29 +38,22 @@ if TYPE_CHECKING:  # a job is not needed to name its tables
     from npu_tui.jobs.job import Job
 
 _OWN: dict[str, Column] = {
-    each.id: each
-    for each in (
-        *(
-            Column(name, "real", "µs", "time")
-            for name in (
-                "step", "computing", "communication_not_overlapped", "free", "own_excess", "inherited", "job_waits",
-                "job_waits_exposed", "waits_exposed", "gain", "clock_offset", "late", "second", "transfer",
-                "end_spread", "offset", "low", "high", "error",
-            )
-        ),
-        *(Column(name, "label", "", "word") for name in ("in_step", "reasons", "interval")),
-        Column("role", "label", "", "word"),
-        *(Column(name, "whole", "", "count") for name in ("rank_count", "edges", "gain_count")),
-        *(Column(name, "whole", "", "id") for name in ("src", "dst", "boot_epoch_ns", "slowest", "ordinal")),
-        *(Column(name, "real", "", "speed") for name in ("gb_s", "expected_gb_s")),
-        *(Column(name, "real", "", "mean_count") for name in ("z", "drift_us_per_s", "most_off")),
-        Column("size_bytes", "whole", "", "size"),
-        Column("last_share", "real", "0..1", "share"),
-        Column("verdict", "label", "", "word", "ranks.link"),
-        Column("gain_unit", "label", "", "word", "finding.unit"),
-        Column("method", "label", "", "word", "job.method"),
-        *(Column(name, "rows", "", "word") for name in ("why", "ranks", "bends", "evidence")),
-    )
+    **columns(
+        "real", "µs", "time",
+        "step computing communication_not_overlapped free own_excess inherited job_waits job_waits_exposed "
+        "waits_exposed gain clock_offset late second transfer end_spread offset low high error",
+    ),
+    **columns("label", "", "word", "in_step reasons interval role"),
+    **columns("whole", "", "count", "rank_count edges gain_count"),
+    **columns("whole", "", "id", "src dst boot_epoch_ns slowest ordinal"),
+    **columns("real", "", "speed", "gb_s expected_gb_s"),
+    **columns("real", "", "mean_count", "z drift_us_per_s most_off"),
+    **columns("rows", "", "word", "why ranks bends evidence"),
+    "size_bytes": Column("size_bytes", "whole", "", "size"),
+    "last_share": Column("last_share", "real", "0..1", "share"),
+    "verdict": Column("verdict", "label", "", "word", "ranks.link"),
+    "gain_unit": Column("gain_unit", "label", "", "word", "finding.unit"),
+    "method": Column("method", "label", "", "word", "job.method"),
 }  # fmt: skip
 
 ArrivalRow = row_type(

@@ -19,7 +19,7 @@ from npu_tui.analysis.experts import (
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.profile.columns import rank_of
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Column, Sheet, Span, attributes, table
+from npu_tui.profile.table import Column, Sheet, Span, attributes, columns, table
 from npu_tui.strings import say
 
 I64 = npt.NDArray[np.int64]
@@ -69,15 +69,12 @@ def _exchanges(profile: Profile, kernels: KernelTable) -> Exchanges:
     return Exchanges(start, end, kind, group).taken(np.argsort(start, kind="stable"))
 
 
-_OWN = {
-    column.id: column
-    for column in (
-        Column("layer", "whole", "", "id"),
-        Column("passes", "whole", "", "count"),
-        Column("tokens", "real", "", "mean_count"),
-        *(Column(name, "whole", "ns", "time") for name in ("work", "dispatch", "combine")),
-        Column("fused", "flag", "", "word"),
-    )
+_OWN: dict[str, Column] = {
+    **columns("whole", "ns", "time", "work dispatch combine"),
+    "layer": Column("layer", "whole", "", "id"),
+    "passes": Column("passes", "whole", "", "count"),
+    "tokens": Column("tokens", "real", "", "mean_count"),
+    "fused": Column("fused", "flag", "", "word"),
 }
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from npu_tui.analysis.placement import Swap, best_swap, copies_in
 from npu_tui.load.expert_files import ExpertDump, ExpertFiles, Placement
-from npu_tui.profile.table import Column, Sheet, from_tuples, table
+from npu_tui.profile.table import Column, Sheet, columns, from_tuples, table
 from npu_tui.trace.once import once
 
 F64 = npt.NDArray[np.float64]
@@ -93,21 +93,15 @@ def loads_of(files: ExpertFiles) -> list[Loads]:
     return [Loads([dump for dump in files.dumps if dump.phase == phase], files.placements) for phase in phases]
 
 
-_OWN = {
-    column.id: column
-    for column in (
-        *(Column(name, "label", "", "name") for name in ("phase", "path")),
-        *(Column(name, "whole", "", "id")
-          for name in ("layer", "expert", "slowest", "swap_expert", "swap_rank", "swap_with")),
-        *(Column(name, "whole", "", "count")
-          for name in ("layers", "experts", "devices", "slots", "redundant", "twice", "missing")),
-        *(Column(name, "real", "", "mean_count") for name in ("tokens", "expert_tokens")),
-        *(Column(name, "real", "", "ratio")
-          for name in ("uneven", "swapped", "times_mean", "expert_uneven")),
-        Column("saves", "real", "µs", "time"),
-        *(Column(name, "rows", "", "word") for name in ("ranks", "missing_ranks", "most_copies")),
-    )
-}  # fmt: skip
+_OWN: dict[str, Column] = {
+    **columns("label", "", "name", "phase path"),
+    **columns("whole", "", "id", "layer expert slowest swap_expert swap_rank swap_with"),
+    **columns("whole", "", "count", "layers experts devices slots redundant twice missing"),
+    **columns("real", "", "mean_count", "tokens expert_tokens"),
+    **columns("real", "", "ratio", "uneven swapped times_mean expert_uneven"),
+    **columns("rows", "", "word", "ranks missing_ranks most_copies"),
+    "saves": Column("saves", "real", "µs", "time"),
+}
 
 
 def _expert_uneven(loads: Loads) -> F64:

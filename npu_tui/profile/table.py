@@ -77,7 +77,8 @@ class Column(Struct, frozen=True):
         return KINDS[self.form](value * 1000 if self.unit == "µs" else value)
 
 
-def _columns(kind: Kind, unit: str, form: str, ids: str) -> dict[str, Column]:
+def columns(kind: Kind, unit: str, form: str, ids: str) -> dict[str, Column]:
+    """Columns that differ by their ``ids`` only."""
     return {id_: Column(id_, kind, unit, form) for id_ in ids.split()}
 
 
@@ -89,56 +90,56 @@ _SHARED = (
 """Columns that mean the same in every table: ``tables.any.<id>`` says what."""
 
 COLUMNS: dict[str, Column] = {
-    **_columns(
+    **columns(
         "whole", "", "id",
         "rank device step slice depth stream connection correlation event link source_slice target_slice launch "
         "dequeue enqueue op line peer_rank series before_slice after_slice number profiler_level source target "
         "last_rank",
     ),
-    **_columns(
+    **columns(
         "whole", "", "count",
         "near_vertical peak_backlog sources targets bound_sources bound_targets negative lanes calls launches events "
         "slices links rows matched figures differing ours_only outliers came_last collectives",
     ),
-    **_columns(
+    **columns(
         "whole", "ns", "time",
         "duration total shortest longest latency wait transit synchronization idle longest_wait after computing "
         "not_overlapped overlapped communication free stage bubble preparing host_duration length host_self host_total "
         "copies device_self device_total backward device_idle idle_after gain gain_alone step_after span exposed "
         "last_after",
     ),
-    **_columns(
+    **columns(
         "whole", "ns", "moment",
         "start end start_ns source_time target_time dequeue_start dequeue_end enqueue_start enqueue_end op_start time "
         "at released",
     ),
-    **_columns("whole", "bytes", "size", "size bytes_read"),
-    **_columns("whole", "bytes", "memory", "peak held largest at_end"),
-    **_columns(
+    **columns("whole", "bytes", "size", "size bytes_read"),
+    **columns("whole", "bytes", "memory", "peak held largest at_end"),
+    **columns(
         "real", "ns", "time",
         "drain_start drain_end mean lost relative lead host_late device_side unlinked p50 p90 deviation",
     ),
-    **_columns("real", "", "mean_count", "block_dim value"),
-    **_columns("real", "bytes", "size", "bytes"),
-    **_columns("real", "GB/s", "speed", "gb_s"),
-    **_columns("real", "0..1", "share", "ratio share spread mte2_ratio mac_ratio vec_ratio hit_rate late_share"),
-    **_columns("real", "µs²", "mean_count", "variance"),
-    **_columns("flag", "", "word", "interrupted starved outlier hidden"),
-    **_columns(
+    **columns("real", "", "mean_count", "block_dim value"),
+    **columns("real", "bytes", "size", "bytes"),
+    **columns("real", "GB/s", "speed", "gb_s"),
+    **columns("real", "0..1", "share", "ratio share spread mte2_ratio mac_ratio vec_ratio hit_rate late_share"),
+    **columns("real", "µs²", "mean_count", "variance"),
+    **columns("flag", "", "word", "interrupted starved outlier hidden"),
+    **columns(
         "label", "", "name",
         "layer lane name category task_type stack source_name source_lane target_name target_lane launch_name op_name "
         "file function type core input_shapes input_types input_formats output_shapes group_name algorithm key "
         "instance before_name after_name path host shapes dtypes formats component transport place route call level "
         "operation main queue",
     ),
-    **_columns(
+    **columns(
         "label", "", "word",
         "cause kind amount id title detail part_of whatif confidence note shape tells setting where",
     ),
     "state": Column("state", "label", "", "word", "summary.state"),
     "class": Column("class", "label", "", "word", "finding.kind"),
     "severity": Column("severity", "label", "", "word", "severity"),
-    **_columns("rows", "", "word", "arrivals traffic problems latencies"),
+    **columns("rows", "", "word", "arrivals traffic problems latencies"),
 }  # fmt: skip
 """Every column by id."""
 
@@ -208,13 +209,13 @@ def table(
     row of JSON; ``types`` gives the types of values that the columns do not define: rows within it, a few words.
     """
     known = COLUMNS | {column.id: column for column in own}
-    columns = tuple(
+    in_sql = tuple(
         replace(known[column], about=f"tables.{'any' if column in _SHARED else name}.{column}")
         for column in sql.split()
     )
     in_json = tuple(_field(word, known, suffixed=True) for word in json.split())
     of_page, of_panel = (tuple(_field(word, known) for word in view.split()) for view in (page, panel))
-    return Table(name, make, columns, in_json, of_page, of_panel, _row(row, about, in_json, types or {}), extended)
+    return Table(name, make, in_sql, in_json, of_page, of_panel, _row(row, about, in_json, types or {}), extended)
 
 
 def row_type(name: str, about: str, /, **fields: Any) -> Any:
@@ -426,20 +427,20 @@ def attributes(
 
     The columns are ``own`` ones of the table, or of ``COLUMNS``.
     """
-    columns = COLUMNS | dict(own or {})
+    known = COLUMNS | dict(own or {})
     values = {}
     for word in names.split():
         column, _, attribute = word.partition("=")
         values[column] = [getattr(row, attribute or column) for row in objects]
     values |= {column: list(map(value, objects)) for column, value in computed.items()}
-    return {column: column_of(columns[column], cells) for column, cells in values.items()}
+    return {column: column_of(known[column], cells) for column, cells in values.items()}
 
 
 def from_tuples(rows: Sequence[Sequence[Any]], names: str, own: Mapping[str, Column] = COLUMNS) -> Sheet:
     """A few ``rows`` with a value for each of the columns ``names``, which are ``own`` ones or of ``COLUMNS``."""
     ids = names.split()
-    columns = list(zip(*rows, strict=True)) or [()] * len(ids)
-    data = {id_: column_of(own.get(id_) or COLUMNS[id_], values) for id_, values in zip(ids, columns, strict=True)}
+    cells = list(zip(*rows, strict=True)) or [()] * len(ids)
+    data = {id_: column_of(own.get(id_) or COLUMNS[id_], values) for id_, values in zip(ids, cells, strict=True)}
     return Sheet(len(rows), data)
 
 

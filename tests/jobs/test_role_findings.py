@@ -35,8 +35,8 @@ def test_a_tail_in_files_of_every_layout(layout: Layout, tmp_path: Path):
     assert "rank 2 ends 40.99 s after the median: 28.3% of the step" in finding.title
     assert "on 3 ranks" in finding.title
     assert report.steps == ["1", "2"]
-    after = report.roles[1].waits_each[0]
-    assert (after.role, after.us) == (finding.role, pytest.approx(0.75 * 41e6, rel=0.01))
+    after = report.roles[1]
+    assert (after.waits_for, after.waited_us) == (finding.role, pytest.approx(0.75 * 41e6, rel=0.01))
     first = report.roles[0]
     assert (first.ranks, first.steps, first.role) == (4, 2, finding.role)
     assert len(report.role_steps) == 8
