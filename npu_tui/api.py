@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     import polars as pl
 
     from npu_tui.compare.comparison import Comparison as Compared
+    from npu_tui.jobs.against import JobComparison
     from npu_tui.load.layouts import Form
     from npu_tui.output.compare_report import Compared as ComparedReport
     from npu_tui.output.document import Document
+    from npu_tui.output.job_compare import ComparedJobs
     from npu_tui.output.job_report import JobReport
     from npu_tui.output.memory_compare import ComparedMemory
     from npu_tui.output.memory_report import MemoryReport
@@ -210,15 +212,21 @@ class Report:
 class Comparison:
     """A profile against a base; printed as text, shown as a page with both timelines in a notebook.
 
-    Two memory snapshots are compared too, without timelines.
+    Two jobs are compared too, with a map of the changes by rank and step, and two memory snapshots without a picture.
     """
 
-    def __init__(self, compared: Compared | ComparedMemory) -> None:
+    def __init__(self, compared: Compared | JobComparison | ComparedMemory) -> None:
         from npu_tui.compare.comparison import Comparison as Compare
+        from npu_tui.jobs.against import JobComparison
         from npu_tui.output.compare_report import compared as said
+        from npu_tui.output.job_compare import compared_jobs
 
         self._compared = compared
-        self.data: ComparedReport | ComparedMemory = said(compared) if isinstance(compared, Compare) else compared
+        self.data: ComparedReport | ComparedJobs | ComparedMemory
+        if isinstance(compared, JobComparison):
+            self.data = compared_jobs(compared)
+        else:
+            self.data = said(compared) if isinstance(compared, Compare) else compared
         """The comparison: a struct with the fields of ``npu-tui compare --format json``, whose ``kind`` tells which."""
 
     @property
@@ -251,11 +259,16 @@ class Comparison:
     def _document(self, pictured: bool) -> Document:
         from npu_tui.compare.comparison import Comparison as Compare
         from npu_tui.compare.picture import Picture
+        from npu_tui.jobs.against import JobComparison
         from npu_tui.output.compare_document import compare_document
+        from npu_tui.output.job_compare import ComparedJobs, compared_jobs_document
         from npu_tui.output.memory_compare import ComparedMemory, compared_memory_document
 
         if isinstance(self.data, ComparedMemory):
             return compared_memory_document(self.data)
+        if isinstance(self.data, ComparedJobs):
+            of_jobs = self._compared if pictured and isinstance(self._compared, JobComparison) else None
+            return compared_jobs_document(self.data, of_jobs)
         drawn = self._compared if pictured and isinstance(self._compared, Compare) else None
         return compare_document(self.data, None if drawn is None else Picture(drawn))
 
@@ -443,6 +456,20 @@ class Job(Tables):
         from npu_tui.output.text import text
 
         return text(job_document(self.data), RANKS)
+
+    def compare(self, other: Job) -> Comparison:
+        """``other`` against this job as the base, as ``npu-tui compare`` of two jobs does. Raises ``Error``."""
+        from npu_tui.jobs.against import JobComparison
+        from npu_tui.jobs.opening import open_steps
+        from npu_tui.load.errors import InputError
+        from npu_tui.trace.message import message
+
+        with errors_of_api():
+            base, new = (side._tables.job.path for side in (self, other))
+            compared = JobComparison(open_steps(base), open_steps(new))
+            if not compared.is_comparable:
+                raise InputError(message("against.no_steps", base=str(base), new=str(new)))
+            return Comparison(compared)
 
     def __repr__(self) -> str:
         return f"<Job {self.data.source.path}: {self.data.source.ranks} ranks>"

@@ -180,7 +180,13 @@ def _compare_jobs(parser: Parser, options: argparse.Namespace, form: str, failin
     if not compared.is_comparable:
         raise InputError(message("against.no_steps", base=str(paths[0]), new=str(paths[1])))
     found = compared_jobs(compared, ignored)
-    answer(found, lambda: compared_jobs_document(found), form, options.output, RANKS_SHOWN)
+    answer(
+        found,
+        lambda: compared_jobs_document(found, compared if form == "html" else None),
+        form,
+        options.output,
+        RANKS_SHOWN,
+    )
     verdict = compared.step.verdict
     if verdict not in failing:
         return DONE

@@ -227,19 +227,19 @@ class _Teller:
     def __init__(self, folder: Path, thresholds: Thresholds) -> None:
         self._folder = folder
         self._thresholds = thresholds
-        self._before: dict[int | None, Path] = {}
+        self._before: dict[tuple[str, int | None], Path] = {}
         self.newest: Path | None = None
 
     def seen(self, source: Source) -> None:
-        """``source`` is the newest of its rank."""
-        self._before[source.rank] = self.newest = source.path
+        """``source`` is the newest of its role and rank."""
+        self._before[_who(source)] = self.newest = source.path
 
     def line(self, source: Source) -> str:
         """The line about ``source``."""
         from npu_tui.cli.options import opened_profile
         from npu_tui.load.errors import InputError, walled
 
-        before = self._before.get(source.rank)
+        before = self._before.get(_who(source))
         clock, name = time.strftime("%H:%M:%S"), drawable(printable(str(_below(self._folder, _shown(source)))))
         try:
             with walled(source.path):
@@ -269,6 +269,13 @@ class _Teller:
         if found.delta_us is None or found.verdict == "incomparable":
             return say("watch.incomparable")
         return say(f"watch.{found.verdict}", change=found.delta_us * 1000)
+
+
+def _who(source: Source) -> tuple[str, int | None]:
+    """The role, where it is of one, and the rank that ``source`` is a profile of."""
+    from npu_tui.load.roles import RolePlaces
+
+    return RolePlaces().told(source.folder or source.path.parent).role, source.rank
 
 
 def _below(folder: Path, path: Path) -> Path:

@@ -69,8 +69,7 @@ def _works(compared: JobComparison, verdict: str) -> Iterator[JobChange]:
         for (role, stage), of_stage in stages.items():
             together = [row for row in of_stage if row in common]
             if len(stages) > 1 and len(together) > 1 and len(together) >= _TOGETHER * len(of_stage):
-                known = "both" if role and stage is not None else "role" if role else "stage"
-                place = message(f"against.place.{known}", role=role, stage=stage)
+                place = place_of(role, stage)
                 yield _change(
                     "DIFF.STAGE", f"against.stage.{verdict}", together, _mean(together), compared, place=place
                 )
@@ -80,6 +79,12 @@ def _works(compared: JobComparison, verdict: str) -> Iterator[JobChange]:
         return
     for row in moved:
         yield _change("DIFF.RANK", f"against.rank.{verdict}", [row], row.delta("work"), compared, rank=row.rank)
+
+
+def place_of(role: str | None, stage: int | None) -> Message:
+    """A stage, a role, or a stage of a role."""
+    known = "both" if role and stage is not None else "role" if role else "stage"
+    return message(f"against.place.{known}", role=role, stage=stage)
 
 
 def _mean(rows: Sequence[RankChange]) -> float:

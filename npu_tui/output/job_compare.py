@@ -125,8 +125,8 @@ def _not_judged(compared: JobComparison) -> Iterator[str]:
         yield say("against.unsure", count=count)
 
 
-def compared_jobs_document(found: ComparedJobs) -> Document:
-    """What ``found`` says."""
+def compared_jobs_document(found: ComparedJobs, compared: JobComparison | None = None) -> Document:
+    """What ``found`` says; with what is ``compared``, a map of the changes by rank and step too."""
     verdict, *rest = found.verdict
     sides = [_about(name, side) for name, side in (("base", found.base), ("new", found.new))]
     lines = [rest[0], *[*judged_lines(found.step, found.computing)][1:]]
@@ -135,6 +135,10 @@ def compared_jobs_document(found: ComparedJobs) -> Document:
     if found.findings:
         rows = tuple(_finding(number, row) for number, row in enumerate(found.findings, 1))
         blocks.append(Findings(say("compare.findings"), None, rows, frozenset(range(1, len(rows) + 1))))
+    if compared is not None and len(compared.jobs[1].parts) == 1:
+        from npu_tui.output.job_pictures import heat_picture  # text and Markdown have none
+
+        blocks += heat_picture(compared.jobs[1], "change", compared)
     changes = {name: _written(name) for name in ("computing_delta", "free_delta", "exposed_delta", "step_delta")}
     changes["work_delta"] = lambda row: change_cell(row.delta_us)
     moved = sorted(found.ranks, key=lambda row: (row.verdict not in ("slower", "faster"), -abs(row.delta_us), row.rank))

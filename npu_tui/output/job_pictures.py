@@ -7,6 +7,7 @@ from itertools import cycle
 
 import numpy as np
 
+from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.heat import SHADES, HeatRow, HeatSource, Metric, heat_rows
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.pipeline_cases import Run
@@ -35,7 +36,7 @@ def job_pictures(job: Job, metric: Metric) -> Iterator[Block]:
         yield _lanes(job.roles)
     for part in job.parts:
         yield from map(_passes, part.pipelines.longest)
-        yield from _heat(part, metric)
+        yield from heat_picture(part, metric)
         yield from _collective(part)
 
 
@@ -98,9 +99,9 @@ def _by_rank(span: RoleSpan) -> tuple[str, int]:
     return span.place, span.rank
 
 
-def _heat(job: Job, metric: Metric) -> Iterator[Picture]:
+def heat_picture(job: Job, metric: Metric, compared: JobComparison | None = None) -> Iterator[Picture]:
     """``metric`` of each rank, similar ranks in one row; the first columns of a long run."""
-    heat = HeatSource(job).heat(metric, "step" if len(job.steps) > 1 else "collective")
+    heat = HeatSource(job, compared).heat(metric, "step" if len(job.steps) > 1 else "collective")
     if not heat.columns:
         return
     rows = heat_rows(heat, missing=job.missing)[:_MOST_ROWS]

@@ -11,6 +11,7 @@ from msgspec.structs import asdict, replace
 from rich.text import Text
 
 from npu_tui.jobs.change_tables import RANKS as CHANGED_RANKS
+from npu_tui.jobs.changes import place_of
 from npu_tui.jobs.expert_tables import EXPERT_LAYERS
 from npu_tui.jobs.role_tables import ROLES
 from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, FINDINGS, GROUPS, HOSTS, LINKS, RANKS
@@ -18,8 +19,8 @@ from npu_tui.output.job_report import JobReport
 from npu_tui.profile.placement_tables import LOAD_LAYERS
 from npu_tui.profile.table import Record, Sheet, Value
 from npu_tui.profile.table import Table as DataTable
-from npu_tui.strings import say
-from npu_tui.trace.text import duration_text
+from npu_tui.strings import say, words
+from npu_tui.trace.text import change_text, duration_text
 from npu_tui.tui.job_overview import Overview, Scope
 from npu_tui.tui.tabs.declared import Cell, shown
 from npu_tui.tui.tabs.table import GAP, Row, Table
@@ -132,7 +133,12 @@ def _changes(view: Overview) -> Table:
         "base_rank": lambda row, value: "" if value == rank[row] else str(value),
         "verdict": lambda row, value: Text(say(f"compare.computing.{value}"), style.get(str(value), "")),
     }
-    note = GAP.join([*(row.title for row in changes.findings[1:_MOST_TOLD]), say("against.work")])
+    stages = [
+        f"{words(place_of(row.role, row.stage))} {change_text(row.delta('work'))}"
+        for row in compared.stages
+        if compared.stages[1:]
+    ]
+    note = GAP.join([*(row.title for row in changes.findings[1:_MOST_TOLD]), *stages, say("against.work")])
     return _table(
         CHANGED_RANKS, sheet, order, lambda row: {"rank": rank[row], "base": base[row], "role": role[row]}, cells, note
     )

@@ -14,6 +14,7 @@ from job_pairs import DIFFERENCES, pair, told
 from made_roles import colocated
 from roles import write_roles
 
+import npu_tui
 from npu_tui.cli.main import main
 from npu_tui.gate.checks import against_job_checks
 from npu_tui.jobs.against import JobComparison
@@ -184,8 +185,18 @@ def test_summaries_are_compared_in_every_format(folders: tuple[Path, Path], caps
         assert main([*words, "--format", form]) == 0
         out = capsys.readouterr().out
         assert f"rank {slow} works" in out
+    assert "work since the base" in " ".join(out.split())  # the page has a map of the changes
     assert main([*words, "--ignore", "DIFF.RANK", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["findings"] == []
+
+
+def test_jobs_are_compared_in_python(folders: tuple[Path, Path]):
+    base, new = map(npu_tui.open_job, folders)
+    compared = base.compare(new)
+    slow = pair(_SLOW, 8, 1).ranks[0]
+    assert (compared.data.findings[0].ranks, compared.verdict) == ([slow], compared.data.step.verdict)
+    assert f"rank {slow} works" in compared.text()
+    assert "<svg" in compared.html()
 
 
 def test_an_option_of_profiles_is_refused(folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]):

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.cli.main import main
-from npu_tui.cli.watch import Watch
+from npu_tui.cli.watch import Watch, _Teller
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
@@ -103,3 +104,19 @@ def test_wrong_usage_is_refused(tmp_path: Path, words: list[str]) -> None:
 def test_there_has_to_be_a_folder(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["watch", "/nowhere"]) == 3
     assert capfd.readouterr().err == "npu-tui: /nowhere: no such folder\n"
+
+
+def test_a_profile_of_a_role_follows_those_of_its_role(tmp_path: Path) -> None:
+    teller = _Teller(tmp_path, Thresholds())
+    watch = Watch(tmp_path, 0)
+    for role in ("actor_update", "rollout_generate"):
+        put(tmp_path / role, "a")
+    watch.complete(0)
+    lines = [teller.line(source) for source in watch.complete(1)]
+    assert [line.split()[1:4] for line in lines] == [
+        [f"{role}/a_ascend_pt", "rank", "0"] for role in ("actor_update", "rollout_generate")
+    ]
+    assert not any("same" in line or "+" in line for line in lines)  # neither follows the other
+    put(tmp_path / "actor_update", "b")
+    watch.complete(2)
+    assert "the same" in teller.line(watch.complete(3)[0])
