@@ -9,7 +9,6 @@ from msgspec import Struct
 from rich.text import Text
 
 from npu_tui.strings import say
-from npu_tui.trace.text import brief, duration_text
 from npu_tui.tui.finder import Finder
 from npu_tui.tui.panel import Panel
 from npu_tui.tui.session import Session
@@ -32,7 +31,6 @@ _MARGIN = 0.05
 """A stretch of time is shown with this share of its length on either side."""
 _CONTEXT = 0.75
 """The same of what differs between two profiles: it is told by what stands around it."""
-_LONGEST_NAME = 50
 _THIN = 0.02
 _AROUND = 3.0
 """A slice thinner than this share of the view is shown with so many of its lengths on either side."""
@@ -170,7 +168,6 @@ class Contents:
             self._explorer.select(place)
             if row.values:
                 self._fit_around(place)
-            words.append(self._slice(place))
         else:
             self._show_stretch(place)
             words.append(place.words)
@@ -182,16 +179,6 @@ class Contents:
         span, length = self._explorer.state.viewport.span, max(end - start, 1)
         if length < _THIN * span or length > span:
             self._explorer.show(start, end, _AROUND)
-
-    def _slice(self, place: Selected) -> str:
-        """How long the slice lasts, and which operation launched it from which line."""
-        trace = self._session.scene.traces[place.trace]
-        length = duration_text(int(trace.slices.end[place.item] - trace.slices.start[place.item]))
-        words = [say("panel.slice", length=length, name=brief(trace.name_of(place.item), _LONGEST_NAME))]
-        operation = self._session.profiles[place.trace].operation_of(place.item)
-        if operation >= 0:
-            words.append(say("panel.operation", name=brief(trace.name_of(operation), _LONGEST_NAME)))
-        return "   ".join(words)
 
     def _show_stretch(self, place: Stretch) -> None:
         """Mark a stretch as the range and fit it; a slice of its own is selected too."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -110,8 +110,16 @@ def _ways_out() -> list[str]:
     return [key_label(key) for key in BY_ID["quit"].keys[:1]] or ["Ctrl+C"]
 
 
+_LEAST_BESIDE = 36
+"""Columns that what is selected needs beside a message."""
+
+
+def _nothing(_: int) -> str:
+    return ""
+
+
 class StatusLine(Static):
-    """What is selected or the keys that matter, or for a few seconds what the last key did."""
+    """What is selected or the keys that matter; for a few seconds what the last key did comes first."""
 
     DEFAULT_CSS = """
     StatusLine {
@@ -122,40 +130,54 @@ class StatusLine(Static):
     def __init__(self) -> None:
         super().__init__()
         self._turn = 0
-        self.is_speaking = False
-        self.leads: list[str] = []
+        self._said = ""
+        self._leads: list[str] = []
         self._held = ""
+        self._naming: Callable[[int], str] = _nothing
         self._selected = ""
         self._place: Place = "lanes"
 
     def on_resize(self) -> None:
         """Show as many keys as fit."""
-        if not self.is_speaking:
-            self._show()
+        self._show()
 
     def hold(self, words: str) -> None:
         """Show ``words`` where the keys stand, until there are none."""
         self._held = words
-        if not self.is_speaking:
+        self._show()
+
+    def lead(self, leads: Iterable[str]) -> None:
+        """Show the first of ``leads`` that fits among the keys."""
+        self._leads = list(leads)
+        self._show()
+
+    def select(self, naming: Callable[[int], str]) -> None:
+        """Show what is selected, which ``naming`` says in a number of columns, then keys as far as there is room.
+
+        It says "" without a selection.
+        """
+        self._naming = naming
+        selected = naming(self.content_size.width)
+        if selected != self._selected:
+            self._selected = selected
             self._show()
 
-    def select(self, words: str) -> None:
-        """Show ``words`` about what is selected, then the keys that there is still room for; "" without a selection."""
-        if words != self._selected:
-            self._selected = words
-            if not self.is_speaking:
-                self._show()
-
     def _show(self) -> None:
-        if self._held:
+        width = self.content_size.width
+        if self._said:
+            line = Text(self._said, style="bold")
+            room = width - line.cell_len - len(_GAP)
+            if room >= _LEAST_BESIDE and self._selected:
+                line.append(_GAP + self._naming(room), style="not bold")
+        elif self._held:
             line = Text(printable(self._held))
         elif self._selected:
             line = Text(self._selected, style="bold")
-            keys = _joined(HINTS[self._place], self.content_size.width - line.cell_len - len(_GAP))
+            keys = _joined(HINTS[self._place], width - line.cell_len - len(_GAP))
             if keys.plain:
                 line.append(_GAP).append_text(keys)
-        elif self.leads:
-            line = led(self.leads, self.size.width)
+        elif self._leads:
+            line = led(self._leads, self.size.width)
         else:
             line = footer(self._place, self.size.width)
         self.update(line, layout=False)
@@ -164,12 +186,16 @@ class StatusLine(Static):
         """Show the keys that count where the focus is now."""
         if place != self._place:
             self._place = place
-            if not self.is_speaking:
-                self._show()
+            self._show()
+
+    @property
+    def is_speaking(self) -> bool:
+        """Whether a message is shown."""
+        return bool(self._said)
 
     def show_keys(self) -> None:
         """Show the keys, or what leads on if there is such, in place of a message."""
-        self.is_speaking = False
+        self._said = ""
         self._show()
 
     def holds(self, words: str) -> bool:
@@ -179,9 +205,9 @@ class StatusLine(Static):
     def say(self, words: str) -> None:
         """Show ``words`` for a while."""
         self._turn += 1
-        self.is_speaking = True
         turn = self._turn
-        self.update(Text(printable(words), style="bold"), layout=False)
+        self._said = printable(words)
+        self._show()
         after(_MESSAGE_SECONDS, self, lambda: self._back(turn))
 
     def _back(self, turn: int) -> None:
@@ -212,15 +238,13 @@ class FirstRun:
         """Lead to so many launches that ``starved`` the device, to the findings where they are none."""
         if self._line is not None:
             lead = "starved" if starved else "finding"
-            self._line.leads = [say(f"first.{form}", count=starved) for form in (lead, f"{lead}.short")]
-            if not self._line.is_speaking:
-                self._line.show_keys()
+            self._line.lead(say(f"first.{form}", count=starved) for form in (lead, f"{lead}.short"))
 
     def used(self, command: str) -> None:
         """Take the line away: ``command``, one of ``ENDS``, is what it leads to, or sends it away."""
         if self._line is None:
             return
-        self._line.leads = []
+        self._line.lead(())
         self._line = None
         if command in _LEADS:
             with suppress(OSError):

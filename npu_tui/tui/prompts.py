@@ -283,8 +283,8 @@ _QUERY = "sql "
 class Asking:
     """Commands, times, flags, lanes and names of slices typed in ``prompt``; ``run_command`` runs a command.
 
-    ``suppose`` replays the run with what follows ``whatif``, ``querying`` answers what follows ``sql``, ``borrow``
-    reads the profile that follows ``eager``.
+    ``jump`` goes to a time and returns what to tell, ``suppose`` replays the run with what follows ``whatif``,
+    ``querying`` answers what follows ``sql``, ``borrow`` reads the profile that follows ``eager``.
     """
 
     def __init__(
@@ -293,6 +293,7 @@ class Asking:
         explorer: Explorer,
         marks: FlagMarks,
         run_command: Callable[[str], object],
+        jump: Callable[[int], str],
         suppose: Callable[[str], object],
         querying: Querying,
         borrow: Callable[[str], object],
@@ -302,6 +303,7 @@ class Asking:
         self._borrow = borrow
         self._marks = marks
         self._run_command = run_command
+        self._jump = jump
         self._suppose = suppose
         self._querying = querying
         self._found: list[Candidate] = []
@@ -344,8 +346,9 @@ class Asking:
         """Do what the chosen candidate says; where none is, return which command is called most like ``text``."""
         self.complete(text)  # it may have been entered faster than it was completed
         if self._found and self._at >= 0:
-            self._found[self._at].run()
-        elif typed := text.strip():
+            told = self._found[self._at].run()
+            return told if isinstance(told, str) else ""
+        if typed := text.strip():
             near = nearest_command(typed, "lanes")
             hint = say("command.nearest", command=near) if near else ""
             return say("command.unknown", text=brief(typed, 40)) + hint
@@ -384,7 +387,7 @@ class Asking:
             return [Candidate("range", words, partial(self._mark, *span))], []
         when = parse_duration(text)
         if when is not None:
-            return [Candidate("time", exact_text(when), partial(self._explorer.jump, when))], []
+            return [Candidate("time", exact_text(when), partial(self._jump, when))], []
         exact = command_called(text, "lanes")
         first = [] if exact is None else [Candidate("command", exact.title, partial(self._run_command, exact.id))]
         commands = [

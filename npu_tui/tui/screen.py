@@ -108,7 +108,7 @@ class MainScreen(PanelScreen[Timeline]):
         session, explorer, prompt = self.session, self.explorer, self.prompt
         self.finder = Finder(session, self._work, self.call_later, self._show_hits)
         self.contents = Contents(session, explorer, self.finder, self.panel, partial(self._work, group="panel"))
-        self.walk = Walk(session, explorer, self.contents)
+        self.walk = Walk(session, explorer, self.contents, self.finder)
         self.sides = Sides(session, explorer)
         self.ranks = Ranks(session, explorer, lambda ranks, late: self.post_message(self.Wanted(ranks, late)))
         self.supposing = Supposing(
@@ -122,7 +122,9 @@ class MainScreen(PanelScreen[Timeline]):
         self.querying = Querying(prompt, self._ask)
         borrowing = Borrowing(session, explorer, self._work, partial(self.call_later, self._show_borrowed))
         supposed = self.supposing.begin
-        self.asking = Asking(prompt, explorer, self.marks, self.run_command, supposed, self.querying, borrowing.begin)
+        self.asking = Asking(
+            prompt, explorer, self.marks, self.run_command, self.walk.jump, supposed, self.querying, borrowing.begin
+        )
 
     @property
     def hits(self) -> Hits:
@@ -217,39 +219,27 @@ class MainScreen(PanelScreen[Timeline]):
             self.call_later(self.learn, session, index, made)
 
     def learn(self, session: Session, index: int, made: Times | Findings | None) -> None:
-        """Take what was ``made`` of trace number ``index`` of ``session``; None: memory and CPU have been read."""
-        if isinstance(made, Times):
-            self.learn_times(session, index, made)
-        elif made is None:
-            self.learn_memory(session, index)
-        else:
-            self.learn_findings(session, index, made)
-
-    def learn_times(self, session: Session, index: int, times: Times) -> None:
-        """Show the times of trace number ``index`` in bars."""
-        if session is self.session:
-            if isinstance(self.head, Head):
-                self.head.learn(index, times)
-            self.show_head()
-
-    def learn_memory(self, session: Session, index: int) -> None:
-        """Show the curves of memory and CPU of trace number ``index``, which have been read."""
-        if session is self.session and session.remember(index):
-            self.explorer.widen()
-            if self.session.is_tables and self.panel.is_full and self.app.size.height >= PANEL_FROM:
-                self.panel.grow("normal")
-            self.show_head()
-            self.drawing.changed()
-
-    def learn_findings(self, session: Session, index: int, findings: Findings) -> None:
-        """Show the findings of trace number ``index``; with the first go to the one the user wants to begin with."""
+        """Show what was ``made`` of trace number ``index`` of ``session``; None: memory and CPU have been read."""
         if session is not self.session:
             return
+        if isinstance(made, Findings):
+            self._learn_findings(index, made)
+        elif made is not None and isinstance(self.head, Head):
+            self.head.learn(index, made)
+        elif made is None and session.remember(index):
+            self.explorer.widen()
+            if session.is_tables and self.panel.is_full and self.app.size.height >= PANEL_FROM:
+                self.panel.grow("normal")
+            self.drawing.changed()
+        self.show_head()
+
+    def _learn_findings(self, index: int, findings: Findings) -> None:
+        """With the first findings, go to the one that the user wants to begin with."""
+        session = self.session
         session.learn(index, findings)
         self.head.examined += 1
         if self.first_run is not None and [finding.cls for finding in findings.findings[:1]] == ["dispatch"]:
             self.first_run.lead_to(sum(len(profile.starved) for profile in session.profiles))
-        self.show_head()
         self.contents.fill()
         if self.head.examined == 1 and self._start is not None and self._start.finding:
             self.tell(self.contents.show_finding(self._start.finding))
@@ -333,12 +323,18 @@ class MainScreen(PanelScreen[Timeline]):
         late = self.ranks.late()
         return self.walk.follow(True) if late is None else self.ranks.follow(late)
 
-    def show_passes(self) -> str:
-        """Show the forward and backward operation of the row under the cursor of the table, else of the selection."""
-        if self.panel.has_focus_within and self.panel.rows:
-            row = self.panel.rows[self.panel.table.cursor_row]
-            if row.places and self.explorer.state.selection not in row.places:
-                self.visit(row)
+    def show_passes(self) -> str | None:
+        """Show the forward and backward operation of the row under the cursor of the table, else of the selection.
+
+        Without either list all operations that have both.
+        """
+        row = self.panel.row_at_cursor() if self.panel.has_focus_within else None
+        if row is not None and row.places and self.explorer.state.selection not in row.places:
+            self.visit(row)
+        elif row is None and self.explorer.state.selection is None:
+            self.press_view("passes")
+            self.panel.focus_content()
+            return None
         return self.walk.passes()
 
     def open_code(self) -> str:
@@ -491,25 +487,6 @@ class MainScreen(PanelScreen[Timeline]):
         self.finder.prepare()
         self.prompt.open("search", hint=say("search.hint"))
 
-    def next_hit(self, direction: int) -> str:
-        """Go to the next (1) or previous (-1) hit; returns what to tell."""
-        hits, state = self.finder.hits, self.explorer.state
-        if not len(hits):
-            return self.finder.words() or say("hit.none")
-        at = hits.next(state.selection, state.cursor, direction)
-        hit = hits.at(at)
-        self.explorer.select(hit)
-        name = printable(self.session.scene.traces[hit.trace].name_of(hit.item))
-        return say("hit.of", n=at + 1, count=len(hits.starts), name=name)
-
-    def toggle_hits_only(self) -> str:
-        """Draw nothing but the hits, or everything."""
-        state = self.explorer.state
-        state.hits_only = not state.hits_only
-        if not len(self.finder.hits):
-            return say("hit.none")
-        return say("search.filter_on" if state.hits_only else "search.filter_off")
-
     # --- panel
 
     def fill(self) -> None:
@@ -573,7 +550,7 @@ class MainScreen(PanelScreen[Timeline]):
     def _name_selected(self, linked: bool) -> None:
         """Say in the bottom line what is selected, at rest also where its link leads."""
         opened = self.panel.is_shown and self.panel.is_open("details")
-        self._line.select(selection_line(self.session, self.explorer, self._line.content_size.width, linked, opened))
+        self._line.select(lambda width: selection_line(self.session, self.explorer, width, linked, opened))
 
     def _rested(self) -> None:
         self._panel_timer = None

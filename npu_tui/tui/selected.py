@@ -38,7 +38,7 @@ def selection_line(session: Session, explorer: Explorer, width: int, linked: boo
     links = _other_end(session, state.selection, state.link_category) if linked else []
     more = [] if opened else [say("selected.details", key=keys_label(BY_ID["tab_details"]))]
     gap, name = say("list.selected"), printable(trace.name_of(state.selection.item))
-    for facts in ([*times, *links, *more], [*times, *more], times):
+    for facts in ([*times, *links, *more], [*times, *links], [*times, *more], times):
         rest = gap + gap.join(facts)
         room = width - cell_count(rest)
         if cell_count(name) <= room or room >= _SHORTEST_NAME:

@@ -15,8 +15,9 @@ from npu_tui.trace.text import brief, duration_text, exact_text, printable, sign
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.contents import Contents
 from npu_tui.tui.crossing import across
+from npu_tui.tui.finder import Finder
 from npu_tui.tui.session import Session
-from npu_tui.tui.tabs.bubbles import idle_at
+from npu_tui.tui.tabs.bubbles import idle_at, verdict
 from npu_tui.tui.tabs.details import pass_times
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.moves import back, forward, gap_beside, link_span, next_in_time, siblings, task_beside
@@ -38,14 +39,16 @@ def event_beside(profile: Profile, item: int) -> int | None:
 class Walk:
     """Moves ``explorer`` through ``session``. A move returns what to tell the user, or None where the screen shows it.
 
-    ``direction`` is 1 for the next and -1 for the previous one. ``contents`` follows to the tab that a move is about.
+    ``direction`` is 1 for the next and -1 for the previous one. ``contents`` follows to the tab that a move is about;
+    ``finder`` has the hits.
     """
 
-    def __init__(self, session: Session, explorer: Explorer, contents: Contents) -> None:
+    def __init__(self, session: Session, explorer: Explorer, contents: Contents, finder: Finder) -> None:
         self._session = session
         self._scene = session.scene
         self._explorer = explorer
         self._contents = contents
+        self._finder = finder
         self._left: Selected | None = None
         """Where the last link was followed from: a batch has many requests, and the user came from one of them."""
 
@@ -109,9 +112,8 @@ class Walk:
             at = 0 if direction > 0 else len(launches) - 1  # round the end
         launch = launches[at]
         self._go(Selected(index, launch.item))
-        name = printable(self._scene.traces[index].name_of(launch.item))
         key, lost = keys_label(BY_ID["range_gap"]), duration_text(launch.lost, 3)
-        return say("starved.of", n=at + 1, count=len(launches), name=name, lost=lost, key=key)
+        return say("starved.of", n=at + 1, count=len(launches), lost=lost, key=key)
 
     def same(self, direction: int) -> str:
         """To a slice of the same name."""
@@ -121,9 +123,8 @@ class Walk:
         trace = self._scene.traces[selected.trace]
         found = namesakes(trace, selected.item)
         at = found.at + direction
-        name = printable(trace.name_of(selected.item))
         if not 0 <= at < len(found.items):
-            return say("same.last", name=name, count=f"{len(found.items):,}")
+            return say("same.last", name=_name(trace, selected.item), count=f"{len(found.items):,}")
         item = int(found.items[at])
         self._go(Selected(selected.trace, item))
         found = namesakes(trace, item)
@@ -131,8 +132,6 @@ class Walk:
             "same.of",
             n=f"{found.at + 1:,}",
             count=f"{len(found.items):,}",
-            name=name,
-            length=duration_text(int(trace.slices.end[item] - trace.slices.start[item])),
             median=duration_text(found.median),
             percentile=f"{found.percentile:.0f}",
         )
@@ -171,8 +170,43 @@ class Walk:
             self._explorer.go_to(low)
             self._explorer.set_range(low, high)
             self._explorer.state.selection = None
-        length = duration_text(int(ends[at] - starts[at]))
-        return say("bubble.of", n=f"{at + 1:,}", count=f"{len(starts):,}", length=length)
+        why = self._why_idle(index, int(starts[at])) or duration_text(int(ends[at] - starts[at]))
+        return say("bubble.of", n=f"{at + 1:,}", count=f"{len(starts):,}", why=why)
+
+    def _why_idle(self, index: int, when: int) -> str:
+        """How long the device of trace number ``index`` is free around ``when`` ns, and why; "" where it is busy."""
+        found = idle_at(self._session.profiles[index], when)
+        if found is None:
+            return ""
+        idles, at = found
+        return say("idle.here", length=duration_text(int(idles.length[at])), why=verdict(idles, at))
+
+    def jump(self, when: int) -> str:
+        """Put the cursor at ``when`` ns of the screen; in a bubble, what the device waits for there."""
+        self._explorer.jump(when)
+        index = self._explorer.trace
+        if index >= len(self._session.profiles):
+            return ""
+        return self._why_idle(index, self._scene.to_trace(index, when))
+
+    # --- hits
+
+    def hit(self, direction: int) -> str:
+        """To a hit of the search."""
+        hits, state = self._finder.hits, self._explorer.state
+        if not len(hits):
+            return self._finder.words() or say("hit.none")
+        at = hits.next(state.selection, state.cursor, direction)
+        self._explorer.select(hits.at(at))
+        return say("hit.of", n=at + 1, count=len(hits.starts))
+
+    def toggle_hits_only(self) -> str:
+        """Draw nothing but the hits, or everything."""
+        state = self._explorer.state
+        state.hits_only = not state.hits_only
+        if not len(self._finder.hits):
+            return say("hit.none")
+        return say("search.filter_on" if state.hits_only else "search.filter_off")
 
     # --- links
 
@@ -283,7 +317,7 @@ class Walk:
         if not 0 <= at < len(found):
             return say("sibling.last", count=len(found))
         self._explorer.select(Selected(selected.trace, found[at]))
-        return say("sibling.of", n=at + 1, count=len(found), name=printable(trace.name_of(found[at])))
+        return say("sibling.of", n=at + 1, count=len(found))
 
     # --- time
 

@@ -152,7 +152,7 @@ async def test_a_finding_asked_for_too_early_is_gone_to_when_there_are_some(sess
         await driver.press("7")
         before = driver.state.viewport
         driver.main.head.examined = 0
-        driver.main.learn_findings(session, 0, findings)
+        driver.main.learn(session, 0, findings)
         await driver.settle()
         assert driver.state.viewport != before
         assert driver.panel.tab == "communication"
@@ -160,7 +160,7 @@ async def test_a_finding_asked_for_too_early_is_gone_to_when_there_are_some(sess
         await driver.press("e", "d")  # who goes elsewhere stays there
         before = driver.state.viewport
         driver.main.head.examined = 0
-        driver.main.learn_findings(session, 0, findings)
+        driver.main.learn(session, 0, findings)
         await driver.settle()
         assert driver.state.viewport == before
 

@@ -116,7 +116,7 @@ async def test_enter_goes_to_the_first_hit_after_the_cursor_and_n_on_and_back(se
             seen.append(driver.state.cursor)
         assert seen == starts[:4]
         assert "Gelu" in driver.selected
-        assert status(driver).startswith(f"hit 4 of {len(starts)}: ")
+        assert status(driver).startswith(f"hit 4 of {len(starts)} ")
         await driver.press("N")
         assert driver.state.cursor == starts[2]
 

@@ -8,6 +8,7 @@ import pytest
 from driving import opened
 from measured import session_of
 
+from npu_tui.analysis.calls import host_operators
 from npu_tui.load.load import load
 from npu_tui.strings import say
 from npu_tui.trace.text import duration_text
@@ -38,6 +39,10 @@ async def test_the_longest_kernel_and_its_operation(session):
 
 
 async def test_why_the_device_is_idle_between_two_times(session):
+    keys, text, _ = await answer(session, ":", "3ms", "\r")
+    assert keys <= 3
+    assert " idle " in text.splitlines()[-1]
+    assert "host was late" in text.splitlines()[-1]
     keys, text, _ = await answer(session, ":", "2ms..5ms", "\r", "3")
     assert keys <= 4
     assert "host late" in text
@@ -45,10 +50,20 @@ async def test_why_the_device_is_idle_between_two_times(session):
 
 
 async def test_forward_against_backward(session):
-    keys, text, _ = await answer(session, "5", "5", "5", "5", "5")
-    assert keys <= 6
-    assert "forward" in text
-    assert "backward" in text
+    operators = host_operators(session.scene.traces[0])
+    names = [session.scene.traces[0].name_of(int(item)) for item in operators.item]
+    totals = {name: 0 for name in names}
+    for name, time in zip(names, operators.backward.tolist(), strict=True):
+        totals[name] += time
+    longest = max(totals.values())
+    _, text, _ = await answer(session, "%")
+    rows = text.splitlines()
+    first = rows[next(k for k, row in enumerate(rows) if "its backward" in row) + 1]
+    assert duration_text(longest) in first
+    assert any(f"  {name} " in f"{first} " for name, time in totals.items() if time == longest)
+    keys, text, _ = await answer(session, "%", "%")
+    assert keys <= 4
+    assert text.splitlines()[-1].lstrip().startswith("forward ")
 
 
 async def test_the_distribution_of_one_operation(session):

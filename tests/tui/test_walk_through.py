@@ -51,7 +51,8 @@ async def test_a_walk_through_a_profile(session, size):
         hardware = [lane.index for lane in trace.file_lanes if trace.layers[lane.layer].kind == "hardware"]
         compute = np.isin(trace.slices.op_class, (OpClass.CUBE, OpClass.VECTOR))
         assert lasting[item] == lasting[compute & np.isin(trace.slices.lane, hardware)].max()
-        assert f"{duration_text(int(lasting[item]))} {trace.name_of(item)[:40]}" in status(driver)
+        assert f" · {duration_text(int(lasting[item]))} · at " in status(driver)
+        assert trace.name_of(item)[:12] in status(driver)
 
         assert "3 Details" in driver.text()
         await driver.press(*WALK["the code line that launched it"])
@@ -67,7 +68,7 @@ async def test_a_walk_through_a_profile(session, size):
         launch = session.profiles[0].starved[20]
         assert driver.state.selection.item == launch.item
         assert status(driver).startswith("starved launch 21 of ")
-        assert f"{duration_text(launch.lost, 3)} lost (V: the gap) before " in status(driver)
+        assert f"{duration_text(launch.lost, 3)} lost before it (V: the gap)" in status(driver)
 
         await driver.press(*WALK["the bubble before it"])
         await driver.settle()

@@ -41,7 +41,7 @@ _SQL = "sql"
 
 _NAMES = {
     _SQL: "query.tab", "bubbles": "bubbles.name", "syncs": "syncs.name", "calls": "calls.name",
-    "host_ops": "hosts.name", "modules": "modules.name", "engine_kinds": "engine.kinds.name",
+    "host_ops": "hosts.name", "passes": "passes.name", "modules": "modules.name", "engine_kinds": "engine.kinds.name",
     "engine_steps": "engine.name", "batches": "service.batches.name", "cpu": "cpu.view",
 }  # fmt: skip
 _NAMES_OF_SERVICE = {"engine_kinds": "service.kinds.name", "engine_steps": "service.requests.name"}
@@ -147,6 +147,21 @@ def host_ops(now: Context) -> Content:
     return shown(now.trace, OPERATIONS, sheet, GAP.join([note, scope_note(now)]), most=sheet.rows)
 
 
+def passes(now: Context) -> Content:
+    """A row per operation with a backward pass, the longest first; the key that opens it shows both of a row."""
+    sheet = OPERATIONS.make(now.part)
+    backward = np.array(sheet.values("backward"))
+    order = np.argsort(-backward, kind="stable")[: np.count_nonzero(backward)]
+    if not len(order):
+        return nothing(now, say("passes.unknown"))
+    columns = [field for name in _OF_PASSES for field in OPERATIONS.panel if field.column.id == name]
+    note = GAP.join([say("passes.list"), scope_note(now)])
+    return shown(now.trace, OPERATIONS, sheet.taken(order), note, columns=columns, most=sheet.rows)
+
+
+_OF_PASSES = ("host_total", "device_total", "backward", "calls", "name", "spread")
+
+
 def modules(now: Context) -> Content:
     """A row per ``nn.Module`` as a tree, with what it and those in it launched; Enter goes to its longest call."""
     sheet = MODULES.make(now.part)
@@ -173,6 +188,7 @@ VIEWS: dict[str, Callable[[Context], Content]] = {
     "syncs": syncs,
     "calls": calls,
     "host_ops": host_ops,
+    "passes": passes,
     "modules": modules,
     "engine_kinds": engine_kinds,
     "engine_steps": engine_steps,
