@@ -52,7 +52,7 @@ async def test_why_the_device_is_idle_between_two_times(session):
 async def test_forward_against_backward(session):
     operators = host_operators(session.scene.traces[0])
     names = [session.scene.traces[0].name_of(int(item)) for item in operators.item]
-    totals = {name: 0 for name in names}
+    totals = dict.fromkeys(names, 0)
     for name, time in zip(names, operators.backward.tolist(), strict=True):
         totals[name] += time
     longest = max(totals.values())
