@@ -115,7 +115,7 @@ def batches(engine: Engine) -> list[Batch]:
         tokens = wanted * width
         padded = next((size * width for size in engine.captured if size >= wanted), 0)
         rows.append(Batch(0, wanted, tokens, sum(running) + tokens, padded))
-        draws = engine.draw(1, step).random((wanted, max(engine.drafts, 1)))
+        draws = engine.draw(1, step).random((wanted, 16))[:, : max(engine.drafts, 1)]
         taken = (draws < engine.accepts).cumprod(axis=1).sum(axis=1) if engine.drafts else np.zeros(wanted, int)
         rows[-1].made = wanted + int(taken.sum())
         running = [kv + engine.grows * (1 + int(more)) for kv, more in zip(running, taken, strict=True)]
@@ -133,6 +133,8 @@ def name_of(engine: Engine, batch: Batch) -> str:
         return f"execute_context_{asked}({batch.prompt})_generation_{batch.requests}({batch.tokens})"
     if engine.names == "counted":
         return f"execute_new_{asked}_cached_{batch.requests}"
+    if engine.names == "none":
+        return "forward_context"
     if engine.names == "sglang":
         if batch.prompt:
             return f"step[EXTEND bs=1 toks={batch.prompt}]"

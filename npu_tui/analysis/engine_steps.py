@@ -32,6 +32,8 @@ Captured = Literal["graph", "mixed", "eager"]
 _ALL_REPLAYED = 0.95
 _MOSTLY_REPLAYED = 0.5
 """A step whose only launch of a graph replays this share of its kernels is a replayed one; the rest is sampling."""
+_LONGER = 2.0
+"""Steps of an unknown kind that compute so much longer than replayed ones are unlike them."""
 
 
 class EngineStep(Struct, frozen=True):
@@ -78,10 +80,17 @@ class EngineStep(Struct, frozen=True):
 
 
 def fallen_out(steps: Sequence[EngineStep]) -> list[EngineStep]:
-    """The steps that launch every kernel by itself although graphs replay others of their kind."""
+    """The steps that launch every kernel by itself although graphs replay others of their kind.
+
+    A step of unknown kind whose kernels take far longer than those of replayed ones may be a prefill.
+    """
     known = [step for step in steps if step.window is not None and step.captured is not None]
-    replayed_kinds = {step.kind for step in known if step.captured != "eager"}
-    return [step for step in known if step.captured == "eager" and step.kind in replayed_kinds]
+    busy: dict[str, list[int]] = {}
+    for step in known:
+        if step.captured != "eager":
+            busy.setdefault(step.kind, []).append(step.busy or 0)
+    most = {kind: _LONGER * float(np.median(times)) if kind == "unknown" else np.inf for kind, times in busy.items()}
+    return [step for step in known if step.captured == "eager" and (step.busy or 0) <= most.get(step.kind, -1)]
 
 
 _NONE = np.zeros(0, np.int64)

@@ -35,6 +35,8 @@ _PERIODS = 256
 """Periods that are tried."""
 _COVERED = 0.6
 """Share of all kernels that the repetitions must span together."""
+_PASS = 0.5
+"""Share of the kernels between two graphs from which as many eager ones more are a pass of the model."""
 _BACKWARD = re.compile(r"Grad|Backward|Optimizer|ApplyAdam|ApplyMomentum", re.IGNORECASE)
 _READS = frozenset({"aten::item", "aten::_local_scalar_dense"})
 _ENGINE = tuple(
@@ -103,7 +105,7 @@ def rhythm(trace: Trace, kernels: I64, link: I64) -> Rhythm | None:
     if reads is not None and decodes:
         reads = _by_choices(trace, names, reads)
     ways: tuple[tuple[Basis, I64 | None], ...] = (
-        ("annotations", _by_calls(trace, launched)), ("rhythm", reads), ("graphs", _by_graphs(trace, names, link)),
+        ("annotations", _by_calls(trace, launched)), ("rhythm", reads), ("graphs", _by_graphs(trace, kernels, link)),
     )  # fmt: skip
     for way in ways:
         by, at = way
@@ -190,19 +192,42 @@ def _by_choices(trace: Trace, names: I64, reads: I64) -> I64:
     return reads
 
 
-def _by_graphs(trace: Trace, names: I64, link: I64) -> I64 | None:
-    """The first kernel of every graph, by position; where several graphs take turns that of the rarest one."""
+def _by_graphs(trace: Trace, kernels: I64, link: I64) -> I64 | None:
+    """The first kernel of every graph, by position; where several graphs take turns that of the rarest one.
+
+    An eager pass of the model before the first graph or between two of them, such as a prefill, begins anew.
+    """
     launch = np.append(trace.links.source_event, -1)[link]
     first = np.unique(launch, return_index=True)[1]
     first = first[launch[first] >= 0]
-    first = np.sort(first[graph_launches(trace, link[first])])
-    if not len(first):
+    replayed = graph_launches(trace, link[first])
+    graphs = np.sort(first[replayed])
+    if not len(graphs):
         return None
-    graphs, graph = distinct(names[first])
-    if len(graphs) == 1:
-        return first
-    at = _by_names(graph)
-    return None if at is None else first[at]
+    kinds, graph = distinct(trace.slices.name[kernels[graphs]].astype(np.int64))
+    if len(kinds) > 1:
+        rarest = _by_names(graph)
+        if rarest is None:
+            return None
+        graphs = graphs[rarest]
+    alone = np.append(np.isin(trace.links.source_event, launch[first[~replayed]]), False)[link]
+    return _with_eager(graphs, alone, trace.slices.start[kernels], trace.slices.end[kernels])
+
+
+def _with_eager(graphs: I64, alone: Bools, start: I64, end: I64) -> I64:
+    """The kernels at which ``graphs`` begin, and those at which many kernels begin that are launched ``alone``.
+
+    Many are half as many as a graph and its sampling have. They begin after the sampling, at the largest gap.
+    """
+    bounds = np.append(graphs, len(alone))
+    counts = np.add.reduceat(np.append(alone, False).astype(np.int64), graphs)
+    usual, pass_ = int(np.median(counts)), _PASS * float(np.median(np.diff(bounds)))
+    begins = [0] if alone[: graphs[0]].sum() >= pass_ else []
+    gap = np.append(0, start[1:] - np.maximum.accumulate(end)[:-1])
+    for k in np.flatnonzero(counts - usual >= pass_).tolist():
+        last = bounds[k] + np.flatnonzero(~alone[bounds[k] : bounds[k + 1]])[-1]
+        begins.append(int(last + 1 + np.argmax(gap[last + 1 : last + 2 + usual])))
+    return np.sort(np.append(graphs, begins).astype(np.int64))
 
 
 def _backward_among(trace: Trace, names: I64) -> Bools:

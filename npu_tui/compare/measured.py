@@ -81,7 +81,7 @@ class Side:
         if self.of_tables:
             windows = table_windows(self.profile.kernel_table)
         else:
-            windows = step_windows(self.trace, self.profile.steps)
+            windows = step_windows(self.trace, self.profile.steps, self.profile.engine.steps)
         if self._chosen is not None:
             return sample([window for window in windows if window.number in self._chosen] or windows, everything=True)
         steps = sample(windows, outliers=self._outliers)

@@ -7,12 +7,14 @@ ends; before the first and after the last of these; what is left is Free, late h
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.analysis.engine_steps import EngineStep
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.overlap import FreeSplit, Intervals, OverlapLanes
 from npu_tui.analysis.steps import Step
@@ -139,8 +141,24 @@ class Sample(Struct, frozen=True):
         return self.compared[int(np.argmin(np.abs(walls - np.median(walls))))]
 
 
-def step_windows(trace: Trace, steps: list[Step]) -> list[StepWindow]:
-    """The wall time of every step of ``steps``; without steps that of the whole trace."""
+def step_windows(trace: Trace, steps: list[Step], engine: Sequence[EngineStep] = ()) -> list[StepWindow]:
+    """The wall time of every step of ``steps``; without steps that of the whole trace.
+
+    Steps of an ``engine`` tell what work they do; without slices of their own they are windows of the device.
+    """
+    replays = any(step.replayed for step in engine)
+
+    def work_of(step: EngineStep) -> Work:
+        # Beside graphs an eager step of unknown kind may be a prefill.
+        return "eager" if replays and step.kind == "unknown" and not step.replayed else step.kind, step.call.bucket
+
+    works = {step.item: work_of(step) for step in engine}
+    if -1 in works:
+        return [
+            StepWindow(f"step {step.number}", step.number, window.start, window.end, window.start, work_of(step))
+            for step in engine
+            if (window := step.window) is not None
+        ]
     windows: list[StepWindow] = []
     reached = -(2**62)
     recorded = sorted((step for step in steps if step.item >= 0), key=lambda step: trace.slices.start[step.item])
@@ -148,7 +166,7 @@ def step_windows(trace: Trace, steps: list[Step]) -> list[StepWindow]:
         begin, end = int(trace.slices.start[step.item]), int(trace.slices.end[step.item])
         if step.window is not None:
             end = max(end, step.window.end)
-        work = None if step.engine is None else (step.engine.kind, step.engine.bucket)
+        work = works.get(step.item)
         windows.append(StepWindow(step.name, step.number, max(begin, reached), max(end, begin, reached), begin, work))
         reached = windows[-1].end
     return windows or [StepWindow(None, None, 0, trace.end, 0)]

@@ -8,12 +8,13 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from engines import outcome, troubles
+from engines import Engine, outcome, recorded, troubles
 from jobs import by_id
 from measured import profile_at
 from test_repetitions import CANN, DEVICE, NO_MODEL, Writer
@@ -130,14 +131,14 @@ def renamed(writer: Writer, name: Callable[[int], str]) -> Writer:
 @pytest.mark.parametrize(
     ("name", "eager", "basis", "told"),
     [
-        ("aten::empty", (), "graphs", ["graph"] * 6),
+        ("aten::empty", (), "graphs", ["eager", *["graph"] * 6]),
         ("aten::empty", (4,), "rhythm", ["eager"] * 6),
         ("execute_model", (), "annotations", ["eager", *["graph"] * 6]),
         ("ProfilerStep#{}", (), "profiler", ["eager", *["graph"] * 6]),
     ],
 )
 def test_steps_without_names(tmp_path: Path, name: str, eager: tuple[int, ...], basis: str, told: list[str]) -> None:
-    """Launches of graphs, else the rhythm of kernels; the eager prefill before the first graph is in no step then."""
+    """Launches of graphs, else the rhythm of kernels; an eager prefill before a graph is a step of its own."""
     profile = renamed(served((1, *[4] * 6), eager), name.format).profile(tmp_path)
     steps = ENGINE_STEPS.records(profile)[: len(told)]
     assert (profile.engine.basis, report(profile).steps_from) == (basis, basis)
@@ -311,6 +312,18 @@ def test_steps_are_compared_with_their_kind(tmp_path: Path) -> None:
     assert compared.step.verdict == "slower"
     walls = [side.walls.mean() for side in compared.sides]
     assert compared.step.delta == pytest.approx(walls[1] - walls[0])
+
+
+def test_steps_that_graphs_tell_are_compared(tmp_path: Path) -> None:
+    """Prefills between the graphs of one side are steps of their own, and longer ones than its decodes."""
+    engine = Engine(steps=14, layers=2, launch=60.0, names="none", requests=lambda step: 6 if step % 5 else 0)
+    longer = replace(engine, matmul=50.0, requests=lambda step: 6 * (step > 0))
+    sides = [Side(recorded(one, tmp_path / name)) for name, one in {"base": engine, "new": longer}.items()]
+    assert [side.profile.engine.basis for side in sides] == ["graphs", "graphs"]
+    compared = Comparison(*sides)
+    walls = [np.median([step.span for step in side.profile.engine.steps if step.graphs]) for side in sides]
+    assert compared.step.verdict == "slower"
+    assert compared.step.delta == pytest.approx(walls[1] - walls[0], rel=0.1)
 
 
 @pytest.mark.parametrize(
