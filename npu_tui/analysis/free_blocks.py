@@ -38,7 +38,8 @@ class FreeBlocks(Struct, frozen=True):
 def free_blocks(device: DeviceMemory, event: int, request: int, stream: int) -> FreeBlocks:
     """The free blocks after ``event`` (``BEFORE``: before the history) for ``request`` bytes on ``stream``.
 
-    The pool is the small one for up to 1 MiB, else the large one; private pools are not told apart.
+    The pool is the small one for up to 1 MiB, else the large one; private pools are told apart where the writer names
+    that of the request.
     """
     events, segments, lives = device.events, device.segments, device.lives
     later = np.flatnonzero(np.isin(events.action, (SEGMENT_ALLOC, SEGMENT_MAP, SEGMENT_FREE, SEGMENT_UNMAP)))
@@ -52,6 +53,9 @@ def free_blocks(device: DeviceMemory, event: int, request: int, stream: int) -> 
     sign = np.concatenate((np.ones(len(segments), np.int64), np.where(came, -1, 1)))
     ours = np.concatenate((segments.stream, events.stream[later])) == stream
     ours &= np.concatenate((segments.small, small)) == (request <= SMALL)
+    pool = -1 if event < 0 or events.pool is None else int(events.pool[event])
+    if pool >= 0 and events.pool is not None:
+        ours &= np.concatenate((segments.pool, events.pool[later])) == pool
     fixed = ~np.concatenate((segments.expandable, pages))
 
     alive = np.flatnonzero((lives.start <= event) & (lives.gone > event))

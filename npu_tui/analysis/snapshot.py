@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ from npu_tui.trace.snapshot import ACTIVE, BEFORE, INACTIVE, NEVER, OOM, UNKNOWN
 
 I64 = npt.NDArray[np.int64]
 
+_OPTIMIZER = re.compile(r"[/\\]optim[/\\]")
 _FRAME = re.compile(r"(?P<file>.*)\((?P<line>\d+)\): (?P<function>.*);")
 
 
@@ -37,13 +39,24 @@ def owner_of(stack: str) -> CodeLine | None:
     return None if match is None else CodeLine(match["file"], int(match["line"]), match["function"])
 
 
-def owners(snapshot: MemorySnapshot, device: DeviceMemory, members: I64) -> list[Owner]:
-    """The blocks ``members`` (positions in ``lives``) by owner, most bytes first, then by name."""
+def module_of(stack: str) -> CodeLine | None:
+    """The innermost frame of ``stack`` in which a module runs forward or an optimizer its step; None without any."""
+    for frame in stack.split("\n"):
+        match = _FRAME.fullmatch(frame)
+        word = "" if match is None else match["function"].rpartition(".")[2]
+        if match is not None and (word == "forward" or (word == "step" and _OPTIMIZER.search(match["file"]))):
+            return CodeLine(match["file"], int(match["line"]), match["function"])
+    return None
+
+
+def owners(
+    snapshot: MemorySnapshot, device: DeviceMemory, members: I64, of: Callable[[str], CodeLine | None] = owner_of
+) -> list[Owner]:
+    """The blocks ``members`` (positions in ``lives``) by owner, ``of`` each stack, most bytes first, then by name."""
     lives, known = device.lives, dict[CodeLine | None, int]()
     stacks, where = np.unique(lives.stack[members], return_inverse=True)
     numbers = [
-        known.setdefault(owner_of(snapshot.stacks[stack]) if stack >= 0 else None, len(known))
-        for stack in stacks.tolist()
+        known.setdefault(of(snapshot.stacks[stack]) if stack >= 0 else None, len(known)) for stack in stacks.tolist()
     ]
     group = np.array(numbers, np.int64)[where]
     rows = [
@@ -62,11 +75,10 @@ def owners(snapshot: MemorySnapshot, device: DeviceMemory, members: I64) -> list
     )
 
 
-def at_peak(device: DeviceMemory) -> tuple[I64, I64]:
-    """The blocks that are allocated at the peak: those that say who allocated them, and older ones that do not."""
-    alive = device.lives.alive(device.peak[0])
-    unknown = nameless(device)[alive]
-    return alive[~unknown], alive[unknown]
+def named_at(device: DeviceMemory, event: int) -> I64:
+    """The blocks that are allocated after ``event`` and say who allocated them."""
+    alive = device.lives.alive(event)
+    return alive[~nameless(device)[alive]]
 
 
 def nameless(device: DeviceMemory) -> npt.NDArray[np.bool_]:
@@ -84,17 +96,32 @@ SIZES = (1 << 20, 10 << 20, 100 << 20, 1 << 30)
 """Bounds of the size classes, requested bytes. The allocator parts small and large blocks at 1 MiB and at 10 MiB."""
 
 
-def by_size(device: DeviceMemory) -> list[tuple[int, int, int]]:
-    """Of each size class with blocks at the peak its number among ``SIZES``, requested bytes and blocks."""
-    size = device.lives.size[device.lives.alive(device.peak[0])]
+def by_size(device: DeviceMemory, event: int) -> list[tuple[int, int, int]]:
+    """Of each size class with blocks after ``event`` its number among ``SIZES``, requested bytes and blocks."""
+    size = device.lives.size[device.lives.alive(event)]
     return _sums(np.searchsorted(SIZES, size), size)
 
 
-def by_stream(device: DeviceMemory) -> list[tuple[int, int, int]]:
-    """Of each stream with blocks at the peak its number, requested bytes and blocks; most bytes first."""
-    alive = device.lives.alive(device.peak[0])
+def by_stream(device: DeviceMemory, event: int) -> list[tuple[int, int, int]]:
+    """Of each stream with blocks after ``event`` its number, requested bytes and blocks; most bytes first."""
+    alive = device.lives.alive(event)
     found = _sums(device.lives.stream[alive], device.lives.size[alive])
     return sorted(found, key=lambda row: -row[1])
+
+
+def by_pool(device: DeviceMemory, event: int) -> list[tuple[int, int, int]]:
+    """Of each pool with blocks after ``event`` its number, requested bytes and blocks; -1 where that is not known."""
+    alive, segments = device.lives.alive(event), device.segments
+    address = device.lives.address[alive]
+    order = np.argsort(segments.address, kind="stable")
+    place = np.searchsorted(segments.address[order], address, "right") - 1
+    at = np.append(order, 0)[place]
+    inside = (place >= 0) & (address < np.append(segments.address + segments.size, 0)[at])
+    pool = np.where(inside, np.append(segments.pool, -1)[at], -1)
+    if device.events.pool is not None:
+        named = np.append(device.events.pool, -1)[np.maximum(device.lives.start[alive], -1)]
+        pool = np.where(named >= 0, named, pool)
+    return _sums(pool.astype(np.int64), device.lives.size[alive])
 
 
 def _sums(keys: I64, sizes: I64) -> list[tuple[int, int, int]]:

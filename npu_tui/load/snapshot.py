@@ -7,7 +7,8 @@ told apart by the objects that the pickle shares, not by their texts.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,21 @@ from npu_tui.load.memscope import load_memscope
 from npu_tui.load.pickle_runs import Run
 from npu_tui.load.pickles import PickleError, Unpickler
 from npu_tui.load.snapshot_files import is_memscope
+from npu_tui.trace.classes import step_number
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import open_regular
-from npu_tui.trace.snapshot import ACTIONS, OOM, STATES, Blocks, DeviceMemory, Events, MemorySnapshot, Segments
+from npu_tui.trace.snapshot import (
+    ACTIONS,
+    ANNOTATE,
+    OOM,
+    STATES,
+    Annotation,
+    Blocks,
+    DeviceMemory,
+    Events,
+    MemorySnapshot,
+    Segments,
+)
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -35,8 +48,8 @@ _LEAST_ENTRIES, _ENTRY_BYTES = 10_000, 8
 """A list of events or blocks that is referred to again holds its entries again: a file has bounds for all of them."""
 _LEAST_TEXT, _TEXT_TIMES = 64 << 20, 3
 """Letters of all stacks: those of a small file, and how many times the size of a large one."""
-_MOST = 1 << 50
-"""Bytes of one block that no device has."""
+_MOST, _MOST_DEVICES = 1 << 50, 1024
+"""Bytes of one block that no device has, and devices that no host has."""
 
 
 def load_snapshot(path: Path, watcher: Watcher = UNWATCHED) -> MemorySnapshot:
@@ -68,7 +81,7 @@ class _Reading:
     """One reading; ``objects`` are what the entries of runs refer to."""
 
     def __init__(self, objects: list[Any], size: int) -> None:
-        self._objects = objects
+        self.objects = objects
         self._entries_left = _LEAST_ENTRIES + size // _ENTRY_BYTES
         self._text_left = _LEAST_TEXT + _TEXT_TIMES * size
         self._index = {id(value): number for number, value in enumerate(objects)}
@@ -80,22 +93,23 @@ class _Reading:
 
     def snapshot(self, path: str, size: int, root: dict[str, Any]) -> MemorySnapshot:
         """The columns of all devices with anything on them."""
-        traces = root.get("device_traces")
-        traces = traces if type(traces) is list else []
-        entries = root.get("segments")
-        segments = _Entries(self, entries if type(entries) is list else [])
+        traces = _listed(root.get("device_traces"))
+        segments = _Entries(self, root.get("segments"))
         device, there = segments.numbers("device", 0)
-        known = sorted({number for number in device[there].tolist() if number < 1024})
-        numbers = sorted({*known, *(number for number, trace in enumerate(traces) if type(trace) is list and trace)})
+        entries = list(segments)
+        notes = list(_Entries(self, root.get("external_annotations")))
+        known = {number for number in device[there].tolist() if number < _MOST_DEVICES}
         devices = []
-        for number in numbers:
-            trace = traces[number] if number < len(traces) and type(traces[number]) is list else []
-            events = self._events(_Entries(self, trace))
-            chosen = np.flatnonzero(there & (device == number)).tolist()
-            segment, blocks = self._segments([segments.entry(row) for row in chosen])
-            devices.append(DeviceMemory(number, events, segment, blocks, lives_of(events, segment, blocks)))
-        stacks = list(self._stacks)
-        return MemorySnapshot(path, size, devices, stacks, {said: count for said, count in self._odd.items() if count})
+        for number in sorted({*known, *(number for number, trace in enumerate(traces) if _listed(trace))}):
+            events = self._events(_Entries(self, traces[number] if number < len(traces) else None))
+            held, blocks = self._segments([entries[row] for row in np.flatnonzero(there & (device == number)).tolist()])
+            annotations = self._annotations([note for note in notes if note.get("device") == number])
+            devices.append(
+                DeviceMemory(number, events, held, blocks, lives_of(events, held, blocks), annotations=annotations)
+            )
+        odd = {said: count for said, count in self._odd.items() if count}
+        pools = [", ".join(map(str, pool)) for pool in self._pools]
+        return MemorySnapshot(path, size, devices, list(self._stacks), odd, pools=pools)
 
     def _events(self, entries: _Entries) -> Events:
         action = entries.coded("action", _ACTIONS, "odd.memory_action")
@@ -104,49 +118,45 @@ class _Reading:
         free, _ = entries.numbers("device_free", -1)
         is_oom = action == OOM
         address, placed = np.where(is_oom, free, address), np.where(is_oom, True, placed)
-        is_note = action > OOM  # snapshots are notes of the whole: no address is asked of them
-        kept = (action >= 0) & sized & (placed | is_note) & (size >= 0) & (size < _MOST)
+        is_note = action > OOM  # they are of the whole: no address is asked of them
+        kept = (action >= 0) & (sized | (action == ANNOTATE)) & (placed | is_note) & (size >= 0) & (size < _MOST)
         self.count(message("odd.memory_event"), int(np.count_nonzero((action >= 0) & ~kept)))
         time, timed = entries.numbers("time_us", 0)
-        kept_at = np.flatnonzero(kept)
         return Events(
-            action=action[kept_at].astype(np.int8),
-            address=address[kept_at],
-            size=size[kept_at],
-            stream=entries.numbers("stream", 0)[0][kept_at],
-            stack=entries.stacks()[kept_at].astype(np.int32),
-            time=time[kept_at] * 1000 if len(kept_at) and timed[kept_at].all() else None,
+            action=action[kept].astype(np.int8),
+            address=address[kept],
+            size=size[kept],
+            stream=entries.numbers("stream", 0)[0][kept],
+            stack=entries.of_objects("frames", self.stack)[kept].astype(np.int32),
+            time=time[kept] * 1000 if kept.any() and timed[kept].all() else None,
+            pool=entries.of_objects("pool_id", self._pool)[kept].astype(np.int32),
         )
 
     def _segments(self, entries: list[dict[str, Any]]) -> tuple[Segments, Blocks]:
-        segments, lists = _Entries(self, entries), [entry.get("blocks") for entry in entries]
+        segments = _Entries(self, entries)
         address, placed = segments.numbers("address", -1)
         size, sized = segments.numbers("total_size", 0)
         kept = placed & sized & (size >= 0) & (size < _MOST)
         self.count(message("odd.memory_segment"), int(np.count_nonzero(~kept)))
-        at = np.flatnonzero(kept).tolist()
-        pools = [self._pools.setdefault(_plain(entries[row].get("segment_pool_id")), len(self._pools)) for row in at]
-        taken = [self._blocks(lists[row], number) for number, row in enumerate(at)]
-        columns = [
-            np.concatenate([part[name] for part in taken]) if taken else np.zeros(0, np.int64) for name in range(6)
-        ]
+        usable = [entries[row] for row in np.flatnonzero(kept).tolist()]
         found = Segments(
             address=address[kept],
             size=size[kept],
             stream=segments.numbers("stream", 0)[0][kept],
-            pool=np.array(pools, np.int32),
-            small=np.array([entries[row].get("segment_type") == "small" for row in at], np.bool_),
-            expandable=np.array([entries[row].get("is_expandable") is True for row in at], np.bool_),
+            pool=np.array([self._pool_of(entry.get("segment_pool_id")) for entry in usable], np.int32),
+            small=np.array([entry.get("segment_type") == "small" for entry in usable], np.bool_),
+            expandable=np.array([entry.get("is_expandable") is True for entry in usable], np.bool_),
         )
+        taken = [self._blocks(entry.get("blocks"), number) for number, entry in enumerate(usable)]
+        columns = np.concatenate([np.zeros((6, 0), np.int64), *taken], axis=1)
         segment, block, block_size, requested, state, stack = columns
-        blocks = Blocks(
+        return found, Blocks(
             segment.astype(np.int32), block, block_size, requested, state.astype(np.int8), stack.astype(np.int32)
         )
-        return found, blocks
 
-    def _blocks(self, entries: Any, segment: int) -> list[I64]:
-        """Segment, address, size, requested size, state and stack of the blocks of a segment."""
-        blocks = _Entries(self, entries if type(entries) is list else [])
+    def _blocks(self, entries: Any, segment: int) -> I64:
+        """Segment, address, size, requested size, state and stack of the blocks of a segment; (6, blocks)."""
+        blocks = _Entries(self, entries)
         state = blocks.coded("state", _STATES, "odd.memory_block")
         address, placed = blocks.numbers("address", -1)
         size, sized = blocks.numbers("size", 0)
@@ -154,8 +164,22 @@ class _Reading:
         requested = np.where(asked & (requested <= size), requested, size)
         kept = (state >= 0) & placed & sized & (size >= 0) & (size < _MOST)
         self.count(message("odd.memory_block"), int(np.count_nonzero((state >= 0) & ~kept)))
-        numbers = np.full(len(state), segment, np.int64)
-        return [column[kept] for column in (numbers, address, size, requested, state, blocks.stacks())]
+        stack = blocks.of_objects("frames", self.stack)
+        return np.stack((np.full(len(state), segment), address, size, requested, state, stack))[:, kept]
+
+    def _annotations(self, entries: list[dict[str, Any]]) -> list[Annotation]:
+        """The ranges of ``record_function`` that begin and end; newer CUDA writes them."""
+        open_at: dict[str, list[int]] = {}
+        found = []
+        for entry in entries:
+            name, time = entry.get("name"), entry.get("time_us")
+            if type(name) is not str or type(time) is not int or not 0 <= time < 1 << 53:
+                self.count(message("odd.memory_annotation"), 1)
+            elif entry.get("stage") == "START":
+                open_at.setdefault(name, []).append(time * 1000)
+            elif open_at.get(name):
+                found.append(Annotation(name, open_at[name].pop(), time * 1000, step_number(name) is not None))
+        return sorted(found, key=lambda note: (note.start, -note.end))
 
     def take_entries(self, count: int) -> None:
         """Note that ``count`` entries are read. Raises ``_Bomb`` for more than the file can hold."""
@@ -171,16 +195,24 @@ class _Reading:
         """The index of ``value`` in ``objects``."""
         known = self._index.get(id(value))
         if known is None:
-            known = self._index[id(value)] = len(self._objects)
-            self._objects.append(value)
+            known = self._index[id(value)] = len(self.objects)
+            self.objects.append(value)
         return known
+
+    def _pool(self, number: int) -> int:
+        return self._pool_of(self.objects[number])
+
+    def _pool_of(self, pool: Any) -> int:
+        """The number of a pool, to be told from others; -1 for what is no id of one."""
+        if type(pool) is not tuple or any(type(part) is not int for part in pool):
+            return -1
+        return self._pools.setdefault(pool, len(self._pools))
 
     def stack(self, number: int) -> int:
         """The stack that the object ``number`` is, -1 for none."""
         known = self._stack_of.get(number)
         if known is None:
-            frames = self._objects[number]
-            texts = [self._frame(frame) for frame in frames[:_LONGEST_STACK]] if type(frames) is list else []
+            texts = [self._frame(frame) for frame in _listed(self.objects[number])[:_LONGEST_STACK]]
             self._text_left -= sum(map(len, texts))
             if self._text_left < 0:
                 raise _Bomb
@@ -196,7 +228,7 @@ class _Reading:
             if type(frame) is dict:
                 name, file, line = frame.get("name"), frame.get("filename"), frame.get("line")
                 if type(name) is str and type(file) is str and type(line) is int:
-                    known = f"{file}({line}): {name};" if file != "??" else f"??({line}): {name};"
+                    known = f"{file}({line}): {name};"
                 else:
                     self.count(message("odd.memory_frame"), 1)
             self._frames[id(frame)] = known
@@ -204,47 +236,46 @@ class _Reading:
 
 
 class _Entries:
-    """The entries of a list, some of them in runs, by fields."""
+    """The entries of what should be a list, some of them in runs, by fields."""
 
-    def __init__(self, reading: _Reading, entries: list[Any]) -> None:
+    def __init__(self, reading: _Reading, entries: Any) -> None:
         self._reading = reading
         self._parts: list[Run | list[dict[str, Any]]] = []
-        plain: list[dict[str, Any]] = []
-        for entry in entries:
-            if isinstance(entry, Run):
-                if plain:
-                    self._parts.append(plain)
-                self._parts.append(entry)
-                plain = []
-            else:
-                plain.append(entry if type(entry) is dict else {})
-        if plain:
-            self._parts.append(plain)
+        for is_run, group in groupby(_listed(entries), lambda entry: isinstance(entry, Run)):
+            part = list(group)
+            self._parts += part if is_run else [[entry if type(entry) is dict else {} for entry in part]]
         reading.take_entries(sum(map(len, self._parts)) + 1)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The entries as dicts."""
+        for part in self._parts:
+            if not isinstance(part, Run):
+                yield from part
+                continue
+            for values, are_objects in zip(part.value.T.tolist(), part.is_object.T.tolist(), strict=True):
+                fields = zip(part.keys, values, are_objects, strict=True)
+                yield {key: self._reading.objects[value] if is_object else value for key, value, is_object in fields}
 
     def _field(self, name: str) -> tuple[I64, npt.NDArray[np.int8]]:
         """The values of a field and what each is: 1 a number, 2 the number of an object, 0 missing."""
         values, kinds = [np.zeros(0, np.int64)], [np.zeros(0, np.int8)]
         for part in self._parts:
-            if isinstance(part, Run):
-                if name in part.keys:
-                    row = part.keys.index(name)
-                    values.append(part.value[row])
-                    kinds.append(part.is_object[row] + np.int8(1))
-                else:
-                    values.append(np.zeros(len(part), np.int64))
-                    kinds.append(np.zeros(len(part), np.int8))
-                continue
-            pairs = [self._one(entry.get(name)) for entry in part]
-            values.append(np.array([value for value, _ in pairs], np.int64))
-            kinds.append(np.array([kind for _, kind in pairs], np.int8))
+            if not isinstance(part, Run):
+                pairs = np.array([self._one(entry.get(name)) for entry in part], np.int64).reshape(-1, 2)
+                values.append(pairs[:, 0])
+                kinds.append(pairs[:, 1].astype(np.int8))
+            elif name in part.keys:
+                row = part.keys.index(name)
+                values.append(part.value[row])
+                kinds.append(part.is_object[row] + np.int8(1))
+            else:
+                values.append(np.zeros(len(part), np.int64))
+                kinds.append(np.zeros(len(part), np.int8))
         return np.concatenate(values), np.concatenate(kinds)
 
     def _one(self, value: Any) -> tuple[int, int]:
         if type(value) is int:
-            if 0 <= value < 1 << 64:
-                return value - (1 << 64) * (value >> 63), 1
-            return -1, 1
+            return (value - (1 << 64) * (value >> 63), 1) if 0 <= value < 1 << 64 else (-1, 1)
         return (0, 0) if value is None else (self._reading.number(value), 2)
 
     def numbers(self, name: str, otherwise: int) -> tuple[I64, Bools]:
@@ -253,41 +284,25 @@ class _Entries:
         there = (kind == 1) & (value >= 0)
         return np.where(there, value, otherwise), there
 
+    def of_objects(self, name: str, code: Callable[[int], int]) -> I64:
+        """``code`` of the number of each object that a field refers to, -1 where it refers to none."""
+        value, kind = self._field(name)
+        known = np.flatnonzero(np.bincount(value[kind == 2]))
+        codes = np.full(len(self._reading.objects), -1, np.int64)
+        codes[known] = [code(number) for number in known.tolist()]
+        return np.where(kind == 2, codes[np.where(kind == 2, value, 0)], -1) if len(codes) else np.full(len(value), -1)
+
     def coded(self, name: str, codes: dict[str, int], odd: str) -> I64:
         """A field of one of the texts ``codes``, -1 for others, which are counted."""
-        value, kind = self._field(name)
-        return self._by_object(value, kind, lambda text: codes.get(text, -1) if type(text) is str else -1, odd)
 
-    def stacks(self) -> I64:
-        """The stack of each entry, -1 for none."""
-        value, kind = self._field("frames")
-        found = np.full(len(value), -1, np.int64)
-        known, where = np.unique(value[kind == 2], return_inverse=True)
-        found[kind == 2] = np.array([self._reading.stack(number) for number in known.tolist()], np.int64)[where]
-        return found
+        def code(number: int) -> int:
+            text = self._reading.objects[number]
+            return codes.get(text, -1) if type(text) is str else -1
 
-    def _by_object(self, value: I64, kind: npt.NDArray[np.int8], code: Callable[[Any], int], odd: str) -> I64:
-        found = np.full(len(value), -1, np.int64)
-        known, where = np.unique(value[kind == 2], return_inverse=True)
-        found[kind == 2] = np.array([code(self._reading._objects[number]) for number in known.tolist()], np.int64)[
-            where
-        ]
+        found = self.of_objects(name, code)
         self._reading.count(message(odd), int(np.count_nonzero(found < 0)))
         return found
 
-    def entry(self, row: int) -> dict[str, Any]:
-        """Entry ``row`` as a dict."""
-        for part in self._parts:
-            if row < len(part):
-                if not isinstance(part, Run):
-                    return part[row]
-                objects = self._reading._objects
-                columns = zip(part.keys, part.value[:, row].tolist(), part.is_object[:, row].tolist(), strict=True)
-                return {name: objects[value] if is_object else value for name, value, is_object in columns}
-            row -= len(part)
-        return {}
 
-
-def _plain(pool: Any) -> Any:
-    """The id of a pool, to be told from others."""
-    return pool if type(pool) is tuple and all(type(part) is int for part in pool) else None
+def _listed(value: Any) -> list[Any]:
+    return value if type(value) is list else []

@@ -81,14 +81,24 @@ def _add(whole: WholeColumns, snapshot: MemorySnapshot, device: DeviceMemory, fi
     chosen = np.flatnonzero(age < _OTHER)
     put(pid, ["history", *_AGES], chosen, age[chosen])
     steps = device.step_starts
-    begins, ends = time[np.append(0, steps)], time[np.append(steps, len(device.events))]
     history = [f"step {number}" for number in range(1, len(steps) + 1)]
     history = ["before the first step" if history else f"{len(device.events):,} events", *history]
-    _put(
-        whole, begins, ends - begins, np.full(len(begins), whole.threads[pid, 0], np.int32),
-        np.array([whole.names[step] for step in history], np.int32), whole.categories["history"],
-        np.full(len(begins), -1, np.int32), np.full(len(begins), sum(len(other.lives) for other in snapshot.devices)),
-    )  # fmt: skip
+    spans = [
+        ("history", history, time[np.append(0, steps)], time[np.append(steps, len(device.events))]),
+        ("annotations", [note.name for note in device.annotations],
+         np.array([note.start for note in device.annotations], np.int64),
+         np.array([note.end for note in device.annotations], np.int64)),
+    ]  # fmt: skip
+    nothing = sum(len(other.lives) for other in snapshot.devices)
+    for number, (lane, labels, begins, ends) in zip((0, len(_AGES) + 1), spans, strict=True):
+        if not labels:
+            continue
+        whole.metadata.thread_name[pid, number] = lane
+        _put(
+            whole, begins, ends - begins, np.full(len(begins), whole.threads[pid, number], np.int32),
+            np.array([whole.names[label] for label in labels], np.int32), whole.categories[lane],
+            np.full(len(begins), -1, np.int32), np.full(len(begins), nothing),
+        )  # fmt: skip
     put(SEGMENTS_PID + pid, *_by_address(device))
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from npu_tui.output.document import Block, Cell, Code, Document, Finding, Findings, Heading, Items, Paragraph, Table
 from npu_tui.output.memory_curve import lettered, pictured
-from npu_tui.output.memory_report import DeviceRow, HolderRow, MemoryReport, SizeRow, StepRow, StreamRow
+from npu_tui.output.memory_report import DeviceRow, HeldRows, HolderRow, MemoryReport, PoolRow, SizeRow, StepRow
 from npu_tui.output.values import severity_word
 from npu_tui.strings import say
 from npu_tui.trace.text import count_text, memory_text
@@ -28,9 +30,10 @@ def memory_document(report: MemoryReport, form: str = "") -> Document:
     for device in report.devices:
         blocks.append(_figures(device))
         blocks += _curve(device, form) if device.curve else []
-        blocks += [
-            table for table in (_holders(device), _sizes(device), _streams(device), _steps(device)) if table.rows
-        ]
+        tables = _held(device, "peak", device.stacks_at_peak, device.at_peak)
+        if device.failure is not None and device.failure.event != device.peak_event:
+            tables += _held(device, "failure", device.failure.stacks, device.failure.held)
+        blocks += [table for table in (*tables, _steps(device)) if table.rows]
     told = [row.reason for row in report.not_checked]
     told += [f"{row.reason}: {count_text(row.count)}" for row in report.health.skipped]
     if told:
@@ -79,49 +82,46 @@ def _curve(device: DeviceRow, form: str) -> list[Block]:
     return [Heading(title), Code(tuple(lettered(device.curve, device.events)))]
 
 
-def _holders(device: DeviceRow) -> Table:
-    def cells(row: HolderRow) -> list[Cell]:
-        place = say("snapshot.no_stack") if row.where is None else f"{row.where}:{row.line}"
-        return [
-            _size(row.bytes), Cell(count_text(row.blocks), row.blocks), Cell(row.function or "", name=True),
-            Cell(place, name=row.where is not None),
-        ]  # fmt: skip
+def _held(device: DeviceRow, moment: str, stacks: list[HolderRow], held: HeldRows) -> list[Table]:
+    """What is allocated at the peak or at the ``failure``: by line, module and size, by stream and pool if several."""
+    when = say(f"snapshot.at_{moment}")
 
-    return Table(
-        f"holders_{_id(device)}", say("snapshot.holders", device=device.label),
-        (say("snapshot.size"), say("snapshot.blocks"), say("snapshot.function"), say("snapshot.place")),
-        (True, True, False, False), device.stacks_at_peak, cells=cells,
-    )  # fmt: skip
+    def table(by: str, rows: Sequence[Any], heads: str, name: Callable[[Any], list[Cell]]) -> Table:
+        def cells(row: Any) -> list[Cell]:
+            return [_size(row.bytes), Cell(count_text(row.blocks), row.blocks), *name(row)]
+
+        columns = ("size", "blocks", *heads.split())
+        return Table(
+            f"{by}_{moment}_{_id(device)}", say(f"snapshot.{by}", device=device.label, moment=when),
+            tuple(say(f"snapshot.{column}") for column in columns), (True, True, *(False for _ in heads.split())),
+            rows, cells=cells,
+        )  # fmt: skip
+
+    def place(row: HolderRow, otherwise: str = "no_stack") -> list[Cell]:
+        where = say(f"snapshot.{otherwise}") if row.where is None else f"{row.where}:{row.line}"
+        return [Cell(row.function or "", name=True), Cell(where, name=row.where is not None)]
+
+    def block(row: SizeRow) -> list[Cell]:
+        word = "above" if row.up_to_bytes is None else "between" if row.above_bytes else "up_to"
+        size = row.above_bytes if row.up_to_bytes is None else row.up_to_bytes
+        return [Cell(say(f"snapshot.{word}", above=row.above_bytes, size=size), row.above_bytes)]
+
+    def pool(row: PoolRow) -> list[Cell]:
+        return [Cell(say("snapshot.default") if row.pool == _DEFAULT else row.pool or say("report.unknown"))]
+
+    streams = held.streams if len(held.streams) > 1 else []
+    pools = held.pools if len({row.pool for row in held.pools} - {None}) > 1 else []
+    modules = held.modules if any(row.where is not None for row in held.modules) else []
+    return [
+        table("holders", stacks, "function place", place),
+        table("modules", modules, "function place", lambda row: place(row, "no_module")),
+        table("sizes", held.sizes, "block", block),
+        table("streams", streams, "stream", lambda row: [Cell(str(row.stream), row.stream)]),
+        table("pools", pools, "pool", pool),
+    ]
 
 
-def _sizes(device: DeviceRow) -> Table:
-    def cells(row: SizeRow) -> list[Cell]:
-        if row.up_to_bytes is None:
-            words = say("snapshot.above", size=row.above_bytes)
-        elif row.above_bytes:
-            words = say("snapshot.between", above=row.above_bytes, size=row.up_to_bytes)
-        else:
-            words = say("snapshot.up_to", size=row.up_to_bytes)
-        return [Cell(words, row.above_bytes), _size(row.bytes), Cell(count_text(row.blocks), row.blocks)]
-
-    return Table(
-        f"sizes_{_id(device)}", say("snapshot.sizes", device=device.label),
-        (say("snapshot.block"), say("snapshot.size"), say("snapshot.blocks")), (True, True, True),
-        device.sizes_at_peak, cells=cells,
-    )  # fmt: skip
-
-
-def _streams(device: DeviceRow) -> Table:
-    """The streams, where there are several."""
-
-    def cells(row: StreamRow) -> list[Cell]:
-        return [Cell(str(row.stream), row.stream), _size(row.bytes), Cell(count_text(row.blocks), row.blocks)]
-
-    return Table(
-        f"streams_{_id(device)}", say("snapshot.streams", device=device.label),
-        (say("snapshot.stream"), say("snapshot.size"), say("snapshot.blocks")), (True, True, True),
-        device.streams_at_peak if len(device.streams_at_peak) > 1 else [], cells=cells,
-    )  # fmt: skip
+_DEFAULT = "0, 0"
 
 
 def _steps(device: DeviceRow) -> Table:

@@ -7,12 +7,24 @@ from typing import Literal
 from msgspec import Struct
 
 from npu_tui import __version__
-from npu_tui.analysis.snapshot import SIZES, Owner, by_size, by_stream, live_bytes, nameless
+from npu_tui.analysis.snapshot import (
+    SIZES,
+    Owner,
+    by_pool,
+    by_size,
+    by_stream,
+    failures,
+    live_bytes,
+    module_of,
+    named_at,
+    nameless,
+    owners,
+)
 from npu_tui.output.memory_curve import CurvePoint, curve_points
 from npu_tui.output.report_schema import NotChecked
 from npu_tui.rules.snapshot import SNAPSHOT_FINDINGS, Judged, SnapshotFinding, judge
 from npu_tui.strings import say, words
-from npu_tui.trace.snapshot import BEFORE, HOST, UNKNOWN, MemorySnapshot, label_of
+from npu_tui.trace.snapshot import BEFORE, HOST, UNKNOWN, DeviceMemory, MemorySnapshot, label_of
 from npu_tui.trace.text import printable
 
 
@@ -36,7 +48,7 @@ class HolderRow(Struct, frozen=True, kw_only=True):
 
 
 class SizeRow(Struct, frozen=True, kw_only=True):
-    """The blocks at the peak of more than ``above_bytes`` and up to ``up_to_bytes`` each; null is no limit."""
+    """The blocks of more than ``above_bytes`` and up to ``up_to_bytes`` each; null is no limit."""
 
     above_bytes: int
     up_to_bytes: int | None
@@ -45,11 +57,40 @@ class SizeRow(Struct, frozen=True, kw_only=True):
 
 
 class StreamRow(Struct, frozen=True, kw_only=True):
-    """The blocks of one stream that are allocated at the peak; ``stream`` is its number as the writer gives it."""
+    """The blocks of one stream; ``stream`` is its number as the writer gives it."""
 
     stream: int
     bytes: int
     blocks: int
+
+
+class PoolRow(Struct, frozen=True, kw_only=True):
+    """The blocks of one pool: ``0, 0`` is the default one, others are private; null where it is not known."""
+
+    pool: str | None
+    bytes: int
+    blocks: int
+
+
+class HeldRows(Struct, frozen=True, kw_only=True):
+    """What is allocated at one moment, by module (its innermost ``forward``), size class, stream and pool.
+
+    Streams and pools are empty where the file does not tell of them.
+    """
+
+    modules: list[HolderRow]
+    sizes: list[SizeRow]
+    streams: list[StreamRow]
+    pools: list[PoolRow]
+
+
+class FailureRow(Struct, frozen=True, kw_only=True):
+    """The first allocation that failed, and what was allocated then."""
+
+    event: int
+    request_bytes: int
+    stacks: list[HolderRow]
+    held: HeldRows
 
 
 class StepRow(Struct, frozen=True, kw_only=True):
@@ -84,8 +125,8 @@ class DeviceRow(Struct, frozen=True, kw_only=True):
     before_history_bytes: int
     curve: list[CurvePoint]
     stacks_at_peak: list[HolderRow]
-    sizes_at_peak: list[SizeRow]
-    streams_at_peak: list[StreamRow]
+    at_peak: HeldRows
+    failure: FailureRow | None
     steps: list[StepRow]
     growth_bytes_per_step: int | None
     inactive_blocks: int | None
@@ -218,15 +259,8 @@ def _device(snapshot: MemorySnapshot, judged: Judged) -> DeviceRow:
         before_history_bytes=device.before,
         curve=curve_points(device),
         stacks_at_peak=[_holder(owner) for owner in judged.owners],
-        sizes_at_peak=[
-            SizeRow(above_bytes=(0, *SIZES)[number], up_to_bytes=(*SIZES, None)[number], bytes=size, blocks=count)
-            for number, size, count in by_size(device)
-        ],
-        streams_at_peak=[
-            StreamRow(stream=stream, bytes=size, blocks=count)
-            for stream, size, count in by_stream(device)
-            if device.has_segments
-        ],
+        at_peak=_held(snapshot, device, peak),
+        failure=_failure(snapshot, device),
         steps=steps,
         growth_bytes_per_step=None if grown is None else grown.per_step,
         inactive_blocks=unused.blocks if device.has_segments else None,
@@ -234,6 +268,39 @@ def _device(snapshot: MemorySnapshot, judged: Judged) -> DeviceRow:
         largest_inactive_bytes=unused.largest if device.has_segments else None,
         free_segments_bytes=unused.free_segments if device.has_segments else None,
         expandable=unused.expandable if device.has_segments else None,
+    )
+
+
+def _held(snapshot: MemorySnapshot, device: DeviceMemory, event: int) -> HeldRows:
+    """What is allocated after ``event``."""
+    told = device.has_segments
+    return HeldRows(
+        modules=[_holder(owner) for owner in owners(snapshot, device, named_at(device, event), module_of)],
+        sizes=[
+            SizeRow(above_bytes=(0, *SIZES)[number], up_to_bytes=(*SIZES, None)[number], bytes=size, blocks=count)
+            for number, size, count in by_size(device, event)
+        ],
+        streams=[
+            StreamRow(stream=stream, bytes=size, blocks=count)
+            for stream, size, count in (by_stream(device, event) if told else [])
+        ],
+        pools=[
+            PoolRow(pool=None if pool < 0 else snapshot.pools[pool], bytes=size, blocks=count)
+            for pool, size, count in (by_pool(device, event) if told else [])
+        ],
+    )
+
+
+def _failure(snapshot: MemorySnapshot, device: DeviceMemory) -> FailureRow | None:
+    first = next(iter(failures(device)), None)
+    if first is None:
+        return None
+    holders = owners(snapshot, device, named_at(device, first.event))
+    return FailureRow(
+        event=first.event,
+        request_bytes=first.request,
+        stacks=[_holder(owner) for owner in holders],
+        held=_held(snapshot, device, first.event),
     )
 
 

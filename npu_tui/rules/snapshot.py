@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.allocator_replay import Gains, gains
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.free_blocks import free_blocks, request_of
-from npu_tui.analysis.snapshot import Growth, Owner, Pieces, at_peak, failures, growth, owner_of, owners, pieces
+from npu_tui.analysis.snapshot import Growth, Owner, Pieces, failures, growth, named_at, owner_of, owners, pieces
 from npu_tui.rules import pages
 from npu_tui.rules.model import SEVERITIES, Evidence, Finding, Findings, Kind
 from npu_tui.trace.message import Message, message
@@ -86,7 +86,7 @@ def judge(snapshot: MemorySnapshot) -> list[Judged]:
     """Every device of ``snapshot``, what is most urgent first."""
     judged = []
     for device in snapshot.devices:
-        held = owners(snapshot, device, at_peak(device)[0])
+        held = owners(snapshot, device, named_at(device, device.peak[0]))
         grown, unused = growth(snapshot, device), pieces(device)
         found = [
             *_failed(device), *_leaks(device, grown), *_pieces(device), *_returned(snapshot, device),

@@ -24,10 +24,11 @@ I64 = npt.NDArray[np.int64]
 
 ACTIONS = (
     "alloc", "free_requested", "free_completed", "segment_alloc", "segment_map", "segment_free", "segment_unmap",
-    "oom", "snapshot", "workspace_snapshot",
+    "oom", "snapshot", "workspace_snapshot", "annotate",
 )  # fmt: skip
 """What the allocator can do; ``Events.action`` numbers them."""
 ALLOC, FREE_REQUESTED, FREE_COMPLETED, SEGMENT_ALLOC, SEGMENT_MAP, SEGMENT_FREE, SEGMENT_UNMAP, OOM = range(8)
+ANNOTATE = ACTIONS.index("annotate")
 
 STATES = "active_allocated", "active_pending_free", "inactive"
 """The states of a block; ``Blocks.state`` numbers them."""
@@ -66,7 +67,8 @@ class Events(Struct, eq=False):
     """What the allocator did, in order; (n,) each. ``size`` is what was requested, of segments what was reserved.
 
     ``stack`` indexes ``MemorySnapshot.stacks``, -1 without one; ``time`` is in ns since 1970, None where the writer
-    gives none. The address of ``oom`` is the free memory of the device then.
+    gives none. The address of ``oom`` is the free memory of the device then. ``pool`` numbers pools as that of segments
+    does, -1 where the writer names none.
     """
 
     action: I8
@@ -75,13 +77,26 @@ class Events(Struct, eq=False):
     stream: I64
     stack: I32
     time: I64 | None = None
+    pool: I32 | None = None
 
     def __len__(self) -> int:
         return len(self.action)
 
 
+class Annotation(Struct, frozen=True):
+    """A range that the program named, ns since 1970; ``is_step`` for ``ProfilerStep#N``."""
+
+    name: str
+    start: int
+    end: int
+    is_step: bool
+
+
 class Segments(Struct, eq=False):
-    """What the allocator has taken from the device, at the end; (n,) each. ``pool`` numbers those of all devices."""
+    """What the allocator has taken from the device, at the end; (n,) each.
+
+    ``pool`` numbers the pools of all devices, -1 where the writer names none.
+    """
 
     address: I64
     size: I64
@@ -156,6 +171,7 @@ class DeviceMemory(Struct, dict=True, eq=False):
     process: int = -1
     has_segments: bool = True
     counted: I64 | None = None
+    annotations: list[Annotation] = []
 
     @property
     def label(self) -> str:
@@ -225,12 +241,16 @@ class DeviceMemory(Struct, dict=True, eq=False):
 
     @once
     def step_starts(self) -> I64:
-        """The events that begin a step, by what recurs once a step; empty without at least three steps.
+        """The events that begin a step; empty without at least three steps.
 
-        The writer marks no steps. Allocations of one size by one stack that come back evenly over most of the history
-        do: the count that most of these share is that of the steps, and the one that comes first begins them.
+        Where the program has annotated them, as ``ProfilerStep#N``, that tells. Else it is what recurs once a step:
+        allocations of one size by one stack that come back evenly over most of the history. The count that most of
+        these share is that of the steps, and the one that comes first begins them.
         """
         events = self.events
+        marked = np.array([note.start for note in self.annotations if note.is_step], np.int64)
+        if events.time is not None and len(marked) >= _FEWEST_STEPS:
+            return np.searchsorted(events.time, marked)
         at = np.flatnonzero((events.action == ALLOC) & (events.stack >= 0))
         if not len(at):
             return at
@@ -265,8 +285,8 @@ def _held(lives: Lives, end: I64, count: int) -> I64:
 class MemorySnapshot(Struct, eq=False):
     """The snapshot at ``path`` of ``size`` bytes; ``devices`` are those with any history or segment.
 
-    ``stacks`` are call stacks, innermost frame first, a line each. ``odd`` counts what could not be used. ``kind`` is
-    ``memory_snapshot`` or ``memscope_dump``.
+    ``stacks`` are call stacks, innermost frame first, a line each; ``pools`` the ids of pools. ``odd`` counts what
+    could not be used. ``kind`` is ``memory_snapshot`` or ``memscope_dump``.
     """
 
     path: str
@@ -275,3 +295,4 @@ class MemorySnapshot(Struct, eq=False):
     stacks: list[str]
     odd: dict[Message, int]
     kind: str = "memory_snapshot"
+    pools: list[str] = []

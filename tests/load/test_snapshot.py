@@ -12,7 +12,7 @@ import pytest
 
 from npu_tui.analysis.allocator_replay import gains
 from npu_tui.analysis.free_blocks import free_blocks
-from npu_tui.analysis.snapshot import at_peak, growth, live_bytes, owners, pieces
+from npu_tui.analysis.snapshot import growth, live_bytes, named_at, nameless, owners, pieces
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.cli.main import main
 from npu_tui.cli.options import opened_profile
@@ -118,7 +118,7 @@ def test_figures_of_a_simulated_run(tmp_path: Path):
     assert device.fullest == (0, 512 * MB)
     assert live_bytes(device) == (2, 96 * MB, 96 * MB + 1024)
     assert pieces(device).largest == 8 * MB
-    first = owners(snapshot, device, at_peak(device)[0])[0]
+    first = owners(snapshot, device, named_at(device, device.peak[0]))[0]
     assert (first.code.line if first.code else None, first.size, len(first.members)) == (7, (199 + 32) * MB, 200)
     grown = growth(snapshot, device)
     assert grown is not None
@@ -132,10 +132,64 @@ def test_the_peak_by_size_of_the_block_and_by_stream(tmp_path: Path):
     for entry in content["device_traces"][0]:
         entry["stream"] = 7 if entry["size"] == MB else 0
     row = memory_report(load_snapshot(written(tmp_path, content))).devices[0]
-    assert [(one.above_bytes, one.up_to_bytes, one.bytes, one.blocks) for one in row.sizes_at_peak] == [
+    assert [(one.above_bytes, one.up_to_bytes, one.bytes, one.blocks) for one in row.at_peak.sizes] == [
         (0, MB, 200 * MB, 200), (10 * MB, 100 * MB, 96 * MB, 2),
     ]  # fmt: skip
-    assert [(one.stream, one.bytes, one.blocks) for one in row.streams_at_peak] == [(7, 200 * MB, 200), (0, 96 * MB, 2)]
+    assert [(one.stream, one.bytes, one.blocks) for one in row.at_peak.streams] == [(7, 200 * MB, 200), (0, 96 * MB, 2)]
+
+
+def test_what_was_allocated_when_an_allocation_failed(tmp_path: Path):
+    content = simulated(steps=1)
+    events = content["device_traces"][0]
+    events.append({"action": "oom", "device_free": 0, "size": 1 << 30, "stream": 0, "frames": STEP})
+    report = memory_report(load_snapshot(written(tmp_path, content)))
+    failure = report.devices[0].failure
+    assert failure is not None
+    assert (failure.event, failure.request_bytes) == (len(events) - 1, 1 << 30)
+    assert [(row.line, row.bytes) for row in failure.stacks] == [(5, 64 * MB), (7, 32 * MB)]
+    # STEP runs the forward of a module, STEP[1:] does not
+    assert [(row.line, row.function, row.bytes) for row in failure.held.modules] == [(None, None, 96 * MB)]
+    peak = report.devices[0].at_peak
+    assert [(row.line, row.function, row.bytes) for row in peak.modules] == [
+        (3, "forward", 199 * MB), (None, None, 97 * MB),
+    ]  # fmt: skip
+    assert (failure.held.sizes[0].bytes, peak.sizes[0].bytes) == (96 * MB, 200 * MB)
+
+
+def test_private_pools_are_told_apart(tmp_path: Path):
+    content = simulated(steps=1)
+    for number, entry in enumerate(content["device_traces"][0]):
+        entry["pool_id"] = (0, 7) if 2 < number < 50 else (0, 0)
+    oom = {"action": "oom", "device_free": 0, "size": 30 * MB, "stream": 0, "frames": STEP}
+    content["device_traces"][0].append({**oom, "pool_id": (0, 7)})
+    report = memory_report(load_snapshot(written(tmp_path, content)))
+    pools = {row.pool: row.blocks for row in report.devices[0].at_peak.pools}
+    assert sum(pools.values()) == 202
+    assert pools["0, 7"] == 46  # events 4 to 49 allocate
+    assert "but only 0 B in the pool and on the stream of the request" in report.findings[0].detail
+
+
+def test_steps_that_the_program_annotates(tmp_path: Path):
+    content = simulated(leak=4 * MB)
+    events = content["device_traces"][0]
+    for number, entry in enumerate(events):
+        entry["time_us"] = 1_700_000_000_000_000 + number
+    events.insert(5, {"action": "annotate", "time_us": events[5]["time_us"], "user_metadata": "x"})
+    notes = []
+    for step in range(4):
+        for stage, at in (("START", 3 + 602 * step), ("END", 600 + 602 * step)):
+            note = {"name": f"ProfilerStep#{step + 8}", "stage": stage, "time_us": 1_700_000_000_000_000 + at}
+            notes.append({"device": 0, **note})
+    content["external_annotations"] = [*notes, {"device": 0, "stage": "END"}]
+    path = written(tmp_path, content)
+    snapshot = load_snapshot(path)
+    assert {said.code: count for said, count in snapshot.odd.items()} == {"odd.memory_annotation": 1}
+    assert snapshot.devices[0].step_starts.tolist() == [3, 606, 1208, 1810]
+    trace = opened_profile(str(path), True, Thresholds()).trace
+    steps = next(lane for lane in trace.lanes if lane.derived)
+    first = trace.rows.item[trace.rows.offset[steps.first_row]]
+    assert trace.name_of(int(first)) == "ProfilerStep#8"
+    assert trace.lanes[int(trace.slices.lane[first])].name == "annotations"
 
 
 def test_a_state_without_a_history_tells_who_holds_it(tmp_path: Path):
@@ -158,7 +212,7 @@ def test_blocks_older_than_a_ring_have_the_stack_that_they_carry_to_the_end(tmp_
     assert [(row.line, row.bytes, row.blocks) for row in report.devices[0].stacks_at_peak] == [
         (7, (144 + 32) * MB, 145), (5, 64 * MB, 1),
     ]  # fmt: skip
-    assert len(at_peak(device)[1]) == 56
+    assert np.count_nonzero(nameless(device)[device.lives.alive(device.peak[0])]) == 56
     assert "before" in {row.id for row in report.not_checked}
 
 
