@@ -10,6 +10,7 @@ import csv
 import errno
 import io
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -35,6 +36,7 @@ _MOST_COLUMNS = 1_000
 
 _BOM = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\n\0"
+_FILLED = re.compile(rb"[^ \t\r\n\0]")
 
 
 class Blocks:
@@ -68,7 +70,7 @@ class Blocks:
         with self._stream:
             for block in itertools.chain((self._first,), self._whole_rows()):
                 block = self._filled(block)
-                if block.strip(_BLANK):
+                if _FILLED.search(block):
                     yield self._text(block)
 
     def _filled(self, data: bytes) -> bytes:
@@ -352,7 +354,8 @@ class _Typed:
             for name, column in zip(cells.columns, self._columns, strict=True)
         ]
         frame = pl.DataFrame(typed)
-        self._frames.append(frame.filter(~pl.all_horizontal(pl.all().is_null())))
+        blank = frame.select(pl.all_horizontal(pl.all().is_null())).to_series()
+        self._frames.append(frame.filter(~blank) if blank.any() else frame)
 
     def _converted(self, column: Column, text: pl.Series) -> pl.Series:
         import polars as pl
@@ -434,6 +437,7 @@ def milliseconds_of(text: pl.Series) -> pl.Series:
 
 _LATEST_MS = 4 * 10**12
 """In the year 2096; what is larger counts us or ns since 1970."""
+_USUAL_DATE = "%Y-%m-%d %H:%M:%S:%6f"
 _DATES = "%Y-%m-%d %H:%M:%S%.f", "%Y/%m/%d %H:%M:%S%.f"
 DATED = r"^\d{4}[-/]\d\d[-/]\d\d"
 
@@ -446,8 +450,9 @@ def moments_of(text: pl.Series) -> pl.Series:
     import polars as pl
 
     values = milliseconds_of(text)
-    rest = values.is_null() & text.is_not_null()
-    if rest.any():
+    if values.null_count() > text.null_count():  # the other ways take ten times as long
+        values = values.fill_null(text.str.strptime(pl.Datetime("ns"), _USUAL_DATE, strict=False).cast(pl.Int64))
+    if values.null_count() > text.null_count():
         dated = text.str.contains(DATED).fill_null(False)
         dates = text.set(~dated, None).str.replace("T", " ", literal=True).str.replace(r":(\d+)$", ".$1")
         # The seconds are the last after a colon where no fraction follows them: 08:53:20 has become 08:53.20.

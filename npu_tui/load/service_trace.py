@@ -192,7 +192,7 @@ class _Lanes:
         rank_of = np.full(len(service.texts) + 1, UNKNOWN)  # a process has the rank that any of its rows names
         rank_of[process[rank != UNKNOWN]] = rank[rank != UNKNOWN]
         rank = np.where((rank == UNKNOWN) & (process != NONE), rank_of[process], rank)
-        common = _common([service.text(code) for code in np.unique(process).tolist()])
+        common = _common([service.text(code) for code in _few(process)[0]])
         # A process without a rank is an engine of its own, after those with one.
         engines = [(f"DP {number}", rank == number) for number in np.unique(rank[rank != UNKNOWN])[:_MOST_ENGINES]]
         lone = np.unique(process[rank == UNKNOWN])[: _MOST_ENGINES - len(engines)]
@@ -203,7 +203,7 @@ class _Lanes:
             workers, worker_of = _few(process[rows])
             for at, worker in enumerate(workers):
                 of_worker = rows[worker_of == at]
-                for number in np.unique(part[of_worker]).tolist():
+                for number in _few(part[of_worker])[0]:
                     chosen = of_worker[part[of_worker] == number]
                     several = f" {service.text(worker)[common:]}" if len(workers) > 1 else ""
                     lane = self._lane(pid, _PARTS[number] + several)
@@ -216,7 +216,7 @@ class _Lanes:
         """What each batch is called, by what it computes and how many requests it holds: ``decode 12``."""
         words = ("batch", *KINDS)
         size = np.where((rows.size == UNKNOWN) | (rows.size > _LARGEST), -1, rows.size)
-        keys, where = np.unique((size + 1) * len(words) + rows.kind + 1, return_inverse=True)
+        keys, where = _distinct((size + 1) * len(words) + rows.kind + 1)
         pairs = [divmod(key, len(words)) for key in keys.tolist()]
         names = [f"{words[word]} {size - 1}" if size else words[word] for size, word in pairs]
         return np.array([self._whole.names[name] for name in names], np.int32)[where]
@@ -251,9 +251,18 @@ class _Lanes:
             self._slices(lane_of, transfers.start[rows], transfers.end[rows], names, "transfer", event[rows])
 
 
+def _distinct(values: I64) -> tuple[I64, I64]:
+    """The distinct ``values``, ascending, and which of them each is; (n,)."""
+    low, high = int(values.min(initial=0)), int(values.max(initial=0))
+    if low < -1 or high > _LARGEST:
+        return np.unique(values, return_inverse=True)
+    there = np.bincount(values + 1) > 0  # codes and small counts need not be sorted
+    return np.flatnonzero(there) - 1, (np.cumsum(there) - 1)[values + 1]
+
+
 def _few(values: I64) -> tuple[list[int], I64]:
-    """The distinct ``values``, ascending, and which of them each is; those beyond the most lanes count as the last."""
-    distinct, place = np.unique(values, return_inverse=True)
+    """As ``_distinct``; those beyond the most lanes count as the last."""
+    distinct, place = _distinct(values)
     return distinct[:_MOST_LANES].tolist(), np.minimum(place, _MOST_LANES - 1)
 
 
