@@ -182,11 +182,38 @@ def read_table(folder: Path, schema: Schema) -> Reading:
             return Reading(name, "cut_off", empty_frame(schema))
         if not typed.is_of_kind:
             return Reading(name, "unreadable", empty_frame(schema), why=typed.odd)
-        for block in _ahead(blocks):
-            typed.add(_cells(block, blocks.header, typed.wanted))
+        if not (schema.only and _took_all(typed, path, blocks.header)):
+            for block in _ahead(blocks):
+                typed.add(_cells(block, blocks.header, typed.wanted))
     except OSError as error:
         return Reading(name, "unreadable", empty_frame(schema), why=reason(error))
     return typed.reading(name, blocks.cut_off, blocks.short)
+
+
+def _took_all(typed: _Typed, path: Path, header: Sequence[str]) -> bool:
+    """Whether ``typed`` could take in the whole file at once: in half the time, but only where nothing in it is odd."""
+    import polars as pl
+
+    lines, size, data = 0, 0, b""
+    with open_regular(path) as stream:
+        while block := stream.read(BLOCK):
+            lines, size, data = lines + block.count(b"\n"), size + len(block), block
+    if not data.endswith(b"\n") or lines * len(header) > 2 * size:
+        return False
+    names = [f"{number}" for number in range(len(header))]
+    try:
+        cells = pl.read_csv(
+            path,
+            has_header=False,
+            skip_lines=1,
+            columns=list(typed.wanted),
+            schema=dict.fromkeys(names, pl.String) | typed.direct,
+            null_values=list(MISSING),
+            truncate_ragged_lines=True,
+        )
+    except (pl.exceptions.PolarsError, ValueError):
+        return False
+    return len(cells) == lines - 1 and typed.add_usual(cells)  # else a cell has several lines
 
 
 def _ahead(blocks: Blocks) -> Iterator[bytes]:
@@ -274,13 +301,14 @@ def _are_all(values: pl.Series, text: pl.Series) -> bool:
     return len(others) <= len(MISSING) and bool(others.str.strip_chars().is_in(MISSING).all())
 
 
-def _is_usual(values: pl.Series) -> bool:
-    """Whether ``values`` are finite, times of today's ms and no others."""
+def _is_usual(values: pl.Series, kind: Kind) -> bool:
+    """Whether ``values`` are finite, and times of today's ms or lengths in ms and no others."""
     if values.dtype.is_float():
         return bool(values.is_finite().all())
     if values.dtype.is_decimal():
         low, high = values.min(), values.max()
-        return low is None or bool(low > 0 and high < _LATEST_MS)  # type: ignore[operator]
+        least = 0 if kind == "moment" else -_LATEST_MS
+        return low is None or bool(low > least and high < _LATEST_MS)  # type: ignore[operator]
     return True
 
 
@@ -327,22 +355,50 @@ class _Typed:
         lacking = [heading for heading in keys if column_name(heading) not in map(column_name, self._header)]
         return f"no column {', '.join(lacking)}"
 
-    def add(self, cells: pl.DataFrame) -> None:
-        """Take in rows of texts, whose columns are those of the header."""
+    @property
+    def direct(self) -> dict[str, Any]:
+        """The types that columns of numbers are read as, by the place of each in the header; times are ms."""
         import polars as pl
 
         ms = pl.Decimal(38, 6)
         kinds: dict[str, Any] = {"whole": pl.Int64, "real": pl.Float64, "moment": ms, "length": ms}
+        pairs = zip(self.wanted, self._columns, strict=True)
+        return {f"{number}": kinds[column.kind] for number, column in pairs if column.kind in kinds}
+
+    def add_usual(self, cells: pl.DataFrame) -> bool:
+        """Take in rows whose numbers are read already; False, and none is taken, where a cell needs a second look."""
+        import polars as pl
+
+        frame = []
+        for name, column in zip(cells.columns, self._columns, strict=True):
+            values = cells[name].cast(pl.Categorical) if column.kind == "label" else cells[name]
+            if column.kind in ("label", "text"):
+                texts = values.unique().cast(pl.String)
+                if (texts != texts.str.strip_chars()).any():
+                    return False
+            elif not _is_usual(values, column.kind):
+                return False
+            frame.append(_finished(values).alias(column.name))
+        self._put(pl.DataFrame(frame))
+        return True
+
+    def _put(self, frame: pl.DataFrame) -> None:
+        import polars as pl
+
+        blank = frame.select(pl.all_horizontal(pl.all().is_null())).to_series()
+        self._frames.append(frame.filter(~blank) if blank.any() else frame)
+
+    def add(self, cells: pl.DataFrame) -> None:
+        """Take in rows of texts, whose columns are those of the header."""
+        import polars as pl
+
         # All columns at once, on all cores: first those that hold nothing but numbers, then the others.
-        direct = {
-            name: pl.col(name).cast(kinds[column.kind], strict=False)
-            for name, column in zip(cells.columns, self._columns, strict=True)
-            if column.kind in kinds
-        }
+        direct = {name: pl.col(name).cast(kind, strict=False) for name, kind in self.direct.items()}
+        kind_of = dict(zip(cells.columns, (column.kind for column in self._columns), strict=True))
         plain = {
             name: values
             for name, values in zip(direct, cells.select(direct.values()).get_columns(), strict=True)
-            if _are_all(values, cells[name]) and _is_usual(values)
+            if _are_all(values, cells[name]) and _is_usual(values, kind_of[name])
         }
         as_it_stands = [
             name for name, column in zip(cells.columns, self._columns, strict=True) if column.kind == "list"
@@ -353,9 +409,7 @@ class _Typed:
             (_finished(plain[name]) if name in plain else self._converted(column, cells[name])).alias(column.name)
             for name, column in zip(cells.columns, self._columns, strict=True)
         ]
-        frame = pl.DataFrame(typed)
-        blank = frame.select(pl.all_horizontal(pl.all().is_null())).to_series()
-        self._frames.append(frame.filter(~blank) if blank.any() else frame)
+        self._put(pl.DataFrame(typed))
 
     def _converted(self, column: Column, text: pl.Series) -> pl.Series:
         import polars as pl

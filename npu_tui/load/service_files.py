@@ -7,8 +7,6 @@ https://gitcode.com/Ascend/msserviceprofiler.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from npu_tui.load.folders import walk
@@ -29,7 +27,6 @@ _HEADINGS = {
 """Names that others may give, and headings of which a table of this tool has one."""
 _HEAD = 4096
 _PROFILE = re.compile(r"PROF_.*|.*_ascend_(?:pt|ms)")
-_LEVELS, _MOST_FOLDERS = 4, 1000
 
 
 def is_service_file(file: Path) -> bool:
@@ -63,21 +60,3 @@ def service_folder(path: Path) -> Path | None:
         for child in path.iterdir()
     )
     return path if alone or any(map(is_service_file, files)) else None
-
-
-def services_below(folder: Path) -> Iterator[Path]:
-    """The folders of the tool below ``folder``, some levels down; profiles of an NPU are not looked through."""
-    for looked, (place, children) in enumerate(walk(folder, _LEVELS)):
-        if looked > _MOST_FOLDERS:
-            return
-        if looked and _is_service(place):
-            yield place
-            children.clear()
-        children[:] = [child for child in children if not _PROFILE.fullmatch(child.name)]
-
-
-def _is_service(folder: Path) -> bool:
-    """Whether ``folder`` is one of the tool; not where it cannot be read."""
-    with suppress(OSError):
-        return service_folder(folder) is not None
-    return False

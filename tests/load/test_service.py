@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from npu_tui.load.service import read_service
-from npu_tui.trace.service import DECODE, DUMMY, EXECUTE, MIXED, NONE, PREFILL, SCHEDULE, UNKNOWN, Service
+from npu_tui.trace.service import DECODE, DUMMY, EXECUTE, MIXED, NONE, PREFILL, SCHEDULE, TABLES, UNKNOWN, Service
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 
@@ -132,6 +132,20 @@ def test_database(tmp_path: Path, name: str) -> None:
     data = read_service(folder)
     for table in ("requests", "batches", "members"):
         one, other = getattr(text, table), getattr(data, table)
+        for column in one.__struct_fields__:
+            np.testing.assert_array_equal(getattr(one, column), getattr(other, column), column)
+
+
+def test_a_file_with_odd_cells_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What holds nothing odd is read at once, everything else in blocks: no value differs."""
+    write_service(tmp_path, "transfer", requests=30)
+    once = read_service(tmp_path)
+    monkeypatch.setattr("npu_tui.load.csv_table._took_all", lambda *_: False)
+    blocks = read_service(tmp_path)
+    assert once.rids == blocks.rids
+    for table in (*TABLES, "members"):
+        one, other = getattr(once, table), getattr(blocks, table)
+        assert len(one) == len(other)
         for column in one.__struct_fields__:
             np.testing.assert_array_equal(getattr(one, column), getattr(other, column), column)
 
