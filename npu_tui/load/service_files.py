@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from npu_tui.load.folders import walk
 from npu_tui.trace.side_file import open_regular
 
 SPANS = "chrome_tracing.json"

@@ -216,7 +216,7 @@ class _Lanes:
         """What each batch is called, by what it computes and how many requests it holds: ``decode 12``."""
         words = ("batch", *KINDS)
         size = np.where((rows.size == UNKNOWN) | (rows.size > _LARGEST), -1, rows.size)
-        keys, where = _distinct((size + 1) * len(words) + rows.kind + 1)
+        keys, where = _distinct((size + 1) * len(words) + rows.kind.astype(np.int64) + 1)
         pairs = [divmod(key, len(words)) for key in keys.tolist()]
         names = [f"{words[word]} {size - 1}" if size else words[word] for size, word in pairs]
         return np.array([self._whole.names[name] for name in names], np.int32)[where]
