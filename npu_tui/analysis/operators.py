@@ -63,12 +63,15 @@ def operator_type(name: str, operation: str = "") -> str:
 
 
 _TEMPLATE = re.compile(r"<[^<>]*>|\([^()]*\)")
+_ANONYMOUS = re.compile(r"(?:\(anonymous namespace\)|<unnamed>|\{anonymous\})::")
+"""How demanglers write a namespace without a name."""
 _PART_OF_TAIL = re.compile(r"[0-9a-f]{8,}|\d+", re.IGNORECASE)
 _MOST_NESTED = 64
 
 
 def foreign_type(name: str) -> str:
     """A kernel's ``name`` on a GPU without arguments of templates and calls, hashes and trailing digits."""
+    name = _ANONYMOUS.sub("", name)
     for _ in range(_MOST_NESTED):
         before, name = name, _TEMPLATE.sub("", name)
         if before == name:

@@ -18,6 +18,7 @@ from npu_tui.compare.lines import LineChange, line_changes
 from npu_tui.compare.measured import Side
 from npu_tui.compare.operations import Lag, OperationMatch, Operations, lag, match_operations, refined
 from npu_tui.compare.steps import PARTS, Part, one_in_several, shared_work, without_kinds
+from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.once import once
 
 F64 = npt.NDArray[np.float64]
@@ -246,8 +247,8 @@ class Comparison:
     @once
     def lines(self) -> list[LineChange]:
         """The code lines whose launches lost time, the largest difference first; none where a side has no launches."""
-        if not all(side.names_lines for side in self.sides):
-            return []
+        if not all(side.names_lines for side in self.sides) or is_kineto(self.base.trace) != is_kineto(self.new.trace):
+            return []  # a line of Kineto is where a function begins, one of torch_npu is that of the call
         return line_changes(self.base.lines, self.new.lines)
 
     @once

@@ -34,7 +34,6 @@ from npu_tui.compare.steps import (
 from npu_tui.load.errors import InputError
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.intervals import covered, difference, intersection, union
-from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.once import once
 
 I64 = npt.NDArray[np.int64]
@@ -274,8 +273,8 @@ class Side:
 
     @property
     def names_lines(self) -> bool:
-        """Whether launches are known with their code lines, of which Kineto records the functions only."""
-        return bool(self.profile.dispatch) and not is_kineto(self.trace)
+        """Whether launches are known, which have code lines; those of Kineto are where a function begins."""
+        return bool(self.profile.dispatch)
 
     @once
     def lines(self) -> list[LineCost]:

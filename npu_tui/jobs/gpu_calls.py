@@ -15,9 +15,10 @@ from typing import Any
 from msgspec import Struct
 
 from npu_tui.jobs.columns import I64
+from npu_tui.jobs.model import NO_PAIR, pair_of
 from npu_tui.trace.model import Trace
 
-_ARGS = ("Collective name", "Process Group Name", "Process Group Ranks", "Seq")
+_ARGS = ("Collective name", "Process Group Name", "Process Group Ranks", "Seq", "Src Rank", "Dst Rank")
 _TYPES = {
     "allreduce": "allReduce", "allgather": "allGather", "reducescatter": "reduceScatter", "alltoall": "alltoAll",
     "broadcast": "broadcast", "barrier": "barrier", "sendrecv": "sendRecv", "send": "send", "recv": "receive",
@@ -27,11 +28,15 @@ _NO_LETTER = re.compile("[^a-z]")
 
 
 class GpuCall(Struct, frozen=True):
-    """A collective: ``group`` is the same text on all ranks of a group, ``ordinal`` None where no ``Seq`` is there."""
+    """A collective: ``group`` is the same text on all ranks of a group, ``ordinal`` None where no ``Seq`` is there.
+
+    ``pair`` stands for the two ranks of a message, ``NO_PAIR`` where they are not recorded.
+    """
 
     type: str
     group: str
     ordinal: int | None
+    pair: int = NO_PAIR
 
 
 def gpu_calls(trace: Trace, items: I64) -> list[GpuCall]:
@@ -46,8 +51,9 @@ def gpu_calls(trace: Trace, items: I64) -> list[GpuCall]:
             _type_of(called) or _type_of(name) or "",
             _group_of(group, ranks),
             number if type(number) is int and number >= 0 else None,
+            pair_of(*ends) if all(type(end) is int and end >= 0 for end in ends) and ends[0] != ends[1] else NO_PAIR,
         )
-        for name, called, group, ranks, number in zip(names, *columns, strict=True)
+        for name, called, group, ranks, number, *ends in zip(names, *columns, strict=True)
     ]
 
 

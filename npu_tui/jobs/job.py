@@ -16,7 +16,7 @@ from npu_tui.jobs.clock import Clock, clocks
 from npu_tui.jobs.columns import Bools
 from npu_tui.jobs.experts import Balance, balance_of
 from npu_tui.jobs.links import Link, judged_links, placed_links
-from npu_tui.jobs.meetings import Meetings, Unpaired, meetings
+from npu_tui.jobs.meetings import Meetings, Unpaired, meetings, untold_messages
 from npu_tui.jobs.model import (
     EXPERTS,
     KINETO,
@@ -303,6 +303,11 @@ class Job:
     def unpaired(self) -> list[Unpaired]:
         """Calls that the ranks did not make equally often."""
         return self._met[1]
+
+    @property
+    def messages_apart(self) -> int:
+        """How many messages of groups of more than two ranks do not tell which two ranks they are between."""
+        return int(np.count_nonzero(untold_messages(self.calls)))
 
     @once
     def groups(self) -> list[Group]:

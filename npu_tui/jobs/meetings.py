@@ -147,19 +147,17 @@ _Kind = tuple[str, str, str, int]
 def _joined_kinds(table: CallTable) -> tuple[I64, list[_Kind]]:
     """The kind of every call, (n,), in which a receive stands with the sends between the same ranks; and all kinds."""
     codes: dict[_Kind, int] = {}
-    joined_codes, message = [], []
+    joined_codes = []
     for group, kind, step in table.kinds:
         # A receive is called another type than its send, but is the other half of the same message.
         joined = "send" if is_send(kind) or is_receive(kind) else kind
         joined_codes.append(codes.setdefault((group, joined, step, NO_PAIR), len(codes)))
-        message.append(is_message(kind))
     if not len(table.kind):
         return table.kind, list(codes)
     kinds = np.array(joined_codes, np.int64)[table.kind]
-    apart = np.array(message, np.bool_)[table.kind] & _in_large_group(table)
     is_told = np.ones(len(codes), np.bool_)
-    is_told[kinds[apart & (table.pair == NO_PAIR)]] = False  # with one of them missing, the k-th is not the k-th
-    at = np.flatnonzero(apart & is_told[kinds])
+    is_told[kinds[untold_messages(table)]] = False  # with one of them missing, the k-th is not the k-th
+    at = np.flatnonzero(_messages_of_large_groups(table) & is_told[kinds])
     names = list(codes)
     for call, kind, pair in zip(at.tolist(), kinds[at].tolist(), table.pair[at].tolist(), strict=True):
         group, joined, step, _ = names[kind]
@@ -167,12 +165,20 @@ def _joined_kinds(table: CallTable) -> tuple[I64, list[_Kind]]:
     return kinds, list(codes)
 
 
-def _in_large_group(table: CallTable) -> Bools:
-    """Which calls are of a group that more than two ranks made calls in, (n,)."""
+def untold_messages(table: CallTable) -> Bools:
+    """Which calls are messages of a group of more than two ranks that do not tell which two they are between, (n,)."""
+    return np.asarray(_messages_of_large_groups(table) & (table.pair == NO_PAIR))
+
+
+def _messages_of_large_groups(table: CallTable) -> Bools:
+    """Which calls are messages in a group that more than two ranks made calls in, (n,)."""
+    if not len(table.kind):
+        return np.zeros(0, np.bool_)
+    message = np.array([is_message(kind) for _, kind, _ in table.kinds], np.bool_)[table.kind]
     codes: dict[str, int] = {}
     group = np.array([codes.setdefault(name, len(codes)) for name, _, _ in table.kinds], np.int64)[table.kind]
     both = np.unique(group * len(table.ranks) + table.rank) // len(table.ranks)
-    return np.asarray(np.bincount(both, minlength=len(codes))[group] > 2)
+    return np.asarray(message & (np.bincount(both, minlength=len(codes))[group] > 2))
 
 
 class _Members(Struct, frozen=True):

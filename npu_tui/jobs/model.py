@@ -18,7 +18,7 @@ _BARRIERS = frozenset(
     ("allreduce", "allgather", "reducescatter", "alltoall", "alltoallv", "alltoallvc", "barrier",
      "moedistributedispatch", "moedistributecombine")
 )  # fmt: skip
-_PAIRS = frozenset(("batchsendrecv",))
+_PAIRS = frozenset(("batchsendrecv", "sendrecv"))
 _SENDS, _RECEIVES = frozenset(("send",)), frozenset(("receive", "recv"))
 
 

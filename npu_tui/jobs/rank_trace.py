@@ -21,6 +21,7 @@ from npu_tui.jobs.columns import I64
 from npu_tui.jobs.gpu_calls import gpu_calls
 from npu_tui.jobs.model import (
     KINETO,
+    NO_PAIR,
     Busy,
     Call,
     Calls,
@@ -304,11 +305,12 @@ def calls_of(profile: Profile) -> list[Call]:
     calls, item = [], _judged(profile).item
     names = [trace.names[code] for code in trace.slices.name[item].tolist()]
     kernels = gpu_calls(trace, item) if is_kineto(trace) else []
-    known = [(call.type, call.group, call.ordinal) for call in kernels] or [call_name(name) for name in names]
+    known = [(call.type, call.group, call.ordinal, call.pair) for call in kernels]
+    known = known or [(*call_name(name), NO_PAIR) for name in names]
     times = zip(trace.slices.start[item].tolist(), trace.slices.end[item].tolist(), strict=True)
-    for name, (kind, group, ordinal), (start, end) in zip(names, known, times, strict=True):
+    for name, (kind, group, ordinal, pair), (start, end) in zip(names, known, times, strict=True):
         step = next((number for number, low, high in windows if low <= start < high), "")
-        calls.append(Call(group, kind, name, step, ordinal, trace.start_ns + start, trace.start_ns + end))
+        calls.append(Call(group, kind, name, step, ordinal, trace.start_ns + start, trace.start_ns + end, pair))
     return calls
 
 

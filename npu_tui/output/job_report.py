@@ -247,6 +247,8 @@ def not_checked(job: Job) -> list[Message]:
         reasons.append(message("job.one_rank"))
     elif not len(job.meetings):
         reasons.append(message(f"job.no_meetings{here}"))
+    if job.messages_apart:
+        reasons.append(message("job.messages", count=job.messages_apart))
     reasons += job.pipelines.untold
     if cluster:
         reasons.append(message("job.cluster"))

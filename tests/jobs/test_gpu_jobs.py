@@ -78,11 +78,30 @@ def _older_and_newer(rank: int, events: Events) -> Events:
     return events
 
 
-@pytest.mark.parametrize("change", [_without_args, _older_and_newer])
+def _send_and_receive(rank: int, events: Events) -> Events:
+    for event in events:
+        if event["name"].startswith("nccl"):
+            event["name"] = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
+    return _without_args(rank, events)
+
+
+def _named_messages(rank: int, events: Events) -> Events:
+    for args in _collectives(events):
+        args |= {"Collective name": ("send", "recv")[rank], "Src Rank": 0, "Dst Rank": 1}
+    return events
+
+
+@pytest.mark.parametrize("change", [_without_args, _older_and_newer, _send_and_receive])
 def test_calls_of_other_versions_meet_as_well(tmp_path: Path, change: Callable[[int, Events], Events]):
     job = _job(tmp_path, True, change)
     assert len(job.meetings) == 4
     assert [finding.ranks for finding in job_findings(job) if finding.id == "RANK.SLOW"] == [(1,)]
+
+
+def test_messages_are_paired_by_the_ranks_they_name(tmp_path: Path):
+    job = _job(tmp_path, True, _named_messages)
+    assert [set(meeting.calls) for meeting in job.meetings] == [{0, 1}] * 4
+    assert job.messages_apart == 0
 
 
 def _a_moment_later(rank: int, events: Events) -> Events:
