@@ -39,7 +39,7 @@ from reference import Reference, read  # its folder is no package
 
 settings.register_profile(
     "npu-tui",
-    max_examples=100,
+    max_examples=50,
     derandomize=True,
     deadline=None,
     database=None,
