@@ -204,13 +204,14 @@ def model_of(found: Timeline, slower: Slower | None) -> ServiceModel | None:
     rids = np.flatnonzero((lat.first >= 0) & (lat.prompt > 0))
     if not len(rids) or len(found.pair_rid) > LIMIT or len(steps) < _FEWEST:
         return None
-    if any(not steps.size[steps.of(number)].any() for number in range(len(found.engines))):
-        return None  # an engine that nobody asks tells nothing
+    asked = [number for number in range(len(found.engines)) if steps.size[steps.of(number)].any()]
+    if not asked:
+        return None
     work = work_of(found)
-    engines = []
+    engines: dict[int, EngineModel] = {}
     costs: dict[bool, Cost] = {}
-    for number, engine in enumerate(found.engines):
-        part = steps.of(number)
+    for number in asked:
+        engine, part = found.engines[number], steps.of(number)
         if part.stop - part.start < _FEWEST:
             alike = [n for n, other in enumerate(found.engines) if other.prefills == engine.prefills]
             mine = np.isin(steps.engine, alike) & (steps.size > 0)
@@ -218,7 +219,12 @@ def model_of(found: Timeline, slower: Slower | None) -> ServiceModel | None:
         if slower is not None and not engine.prefills:
             costs[engine.prefills] = slower.before
         made = _engine(found, number, work, costs.get(engine.prefills))
-        engines.append(made if slower is None or engine.prefills else replace(made, late=(slower.since, slower.factor)))
+        engines[number] = (
+            made if slower is None or engine.prefills else replace(made, late=(slower.since, slower.factor))
+        )
+    for number, engine in enumerate(found.engines):  # one that nobody asks is as those of its kind
+        alike = [n for n in asked if found.engines[n].prefills == engine.prefills] or asked
+        engines.setdefault(number, engines[alike[0]])
     opened = steps.opened
     first, last = steps.engine[lat.first[rids]], lat.engine[rids]
     arrival = np.where(lat.arrival[rids] == UNKNOWN, opened[lat.first[rids]], lat.arrival[rids])
@@ -238,8 +244,9 @@ def model_of(found: Timeline, slower: Slower | None) -> ServiceModel | None:
     turns = np.maximum(lat.turns[rids], 0)
     growth = np.where(turns > 0, np.maximum(lat.tokens[rids] - 1, turns) / np.maximum(turns, 1), 1.0)
     tail = int(np.median(output)) if len(output) else 0
+    models = tuple(engines[number] for number in range(len(found.engines)))
     return ServiceModel(
-        tuple(engines), rids, start, np.maximum(arrival - start, 0), lat.prompt[rids], turns, growth, first, last,
+        models, rids, start, np.maximum(arrival - start, 0), lat.prompt[rids], turns, growth, first, last,
         pull, handover, tail,
     )  # fmt: skip
 

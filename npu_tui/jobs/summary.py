@@ -38,6 +38,7 @@ from npu_tui.jobs.model import (
     Work,
 )
 from npu_tui.load.errors import InputError, walled
+from npu_tui.load.polars_door import silenced
 from npu_tui.strings import words
 from npu_tui.trace.message import Message, message
 
@@ -226,7 +227,8 @@ def _read(paths: list[Path]) -> pl.DataFrame:
     before: list[bytes] = []
     if any(values_in(path, before) > _MOST_VALUES + _MOST_PER_BYTE * path.stat().st_size for path in paths):
         raise ValueError
-    frame = pl.read_parquet(paths).rechunk()
+    with silenced():
+        frame = pl.read_parquet(paths).rechunk()
     if dict(frame.schema) != dict(pl.Schema(SCHEMA)):
         raise ValueError
     return frame

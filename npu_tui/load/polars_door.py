@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
 from typing import Any
 
 from npu_tui.trace.memory import free_addresses, free_memory
@@ -25,6 +27,25 @@ def watch_polars() -> None:
     """From now on importing polars raises ``InputError`` where the limits of the process leave too little for it."""
     if "polars" not in sys.modules and not any(isinstance(finder, _Doorkeeper) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Doorkeeper())
+
+
+@contextmanager
+def silenced() -> Iterator[None]:
+    """While polars reads what may be damaged: where it panics, Rust writes a page of its own to standard error."""
+    with _SILENCE:
+        sys.stderr.flush()
+        kept = os.dup(2)
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nothing, 2)
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            os.close(nothing)
+
+
+_SILENCE = Lock()
 
 
 class _Doorkeeper:

@@ -100,10 +100,10 @@ def read_service(folder: Path, watcher: Watcher = UNWATCHED) -> Service:
         reading.odd += (said for said in odd if said not in reading.odd)  # of a database once
     frames |= reading.of_events([schema for schema in (REQUESTS, BATCHES) if not len(frames[schema.stem])])
     clock = _clock(list(frames.values()))
-    codes = _Codes({}, {}, clock.shift)
-    batches, order = codes.filled(Batches, frames[BATCHES.stem], "start")
+    codes = _Codes(frames, {}, {}, clock.shift, {})
+    batches, order = codes.filled(Batches, BATCHES, "start")
     members = frames[BATCHES.stem]["members"]
-    forwards, _ = codes.filled(Forwards, frames[FORWARDS.stem], "start")
+    forwards, _ = codes.filled(Forwards, FORWARDS, "start")
     unknown = np.full(len(forwards), UNKNOWN)
     batches = replace(
         batches,
@@ -116,21 +116,24 @@ def read_service(folder: Path, watcher: Watcher = UNWATCHED) -> Service:
         clock=clock,
         rids=[],
         texts=[],
-        requests=codes.filled(Requests, frames[REQUESTS.stem], "start")[0],
+        requests=codes.filled(Requests, REQUESTS, "start")[0],
         batches=batches,
         forwards=replace(forwards, kind=codes.kinds(forwards.type, unknown, unknown)),
-        kv_blocks=codes.filled(KvBlocks, frames[KV_BLOCKS.stem], "time")[0],
-        spec_decodes=codes.filled(SpecDecodes, frames[SPEC_DECODES.stem], "start")[0],
-        transfers=codes.filled(Transfers, frames[TRANSFERS.stem], "start")[0],
-        handoffs=codes.filled(Handoffs, frames[HANDOFFS.stem], "received")[0],
-        statuses=codes.filled(Statuses, frames[STATUSES.stem], "time")[0],
+        kv_blocks=codes.filled(KvBlocks, KV_BLOCKS, "time")[0],
+        spec_decodes=codes.filled(SpecDecodes, SPEC_DECODES, "start")[0],
+        transfers=codes.filled(Transfers, TRANSFERS, "start")[0],
+        handoffs=codes.filled(Handoffs, HANDOFFS, "received")[0],
+        statuses=codes.filled(Statuses, STATUSES, "time")[0],
         odd=reading.odd,
         read_spans=lambda: _no_rows(Spans),
         read_members=lambda: _members(members, order, codes.rids, service),
     )
     for name in ("queue", "first_token"):
         values = getattr(service.requests, name)
-        values[values <= 0] = UNKNOWN
+        codes.leave_out(values, (values < 0) & (values != UNKNOWN), (REQUESTS.stem, name))
+        values[values == 0] = UNKNOWN
+    for (table, column), count in codes.impossible.items():
+        service.odd.append(message("odd.service_impossible", name=table, column=column, count=count))
     service.rids, service.texts = list(codes.rids), list(codes.texts)
     return service
 
@@ -227,13 +230,16 @@ def _clock(frames: list[pl.DataFrame]) -> Clock:
 class _Codes(Struct):
     """Texts as codes of all tables, and dates as ns since 1970: ``shift`` is taken off."""
 
+    frames: dict[str, pl.DataFrame]
     rids: dict[str, int]
     texts: dict[str, int]
     shift: int
+    impossible: dict[tuple[str, str], int]
+    """Values that cannot be, such as an end before its start, by table and column: they are unknown."""
 
-    def filled(self, kind: type[R], frame: pl.DataFrame, by: str) -> tuple[R, I64]:
-        """The rows of ``frame`` as a table of ``kind``, by the time ``by``, and where in ``frame`` each stands."""
-        columns: dict[str, Any] = {}
+    def filled(self, kind: type[R], schema: Schema, by: str) -> tuple[R, I64]:
+        """The rows of ``schema`` as a table of ``kind``, by the time ``by``, and where in its frame each stands."""
+        frame, columns = self.frames[schema.stem], dict[str, Any]()
         for name in kind.__struct_fields__:
             if name in frame.columns and f"{name}_date" in frame.columns:
                 columns[name] = self._moments(frame[name], frame[f"{name}_date"])
@@ -244,14 +250,17 @@ class _Codes(Struct):
             elif name == "rid":
                 columns[name] = _coded(frame[name], self.rids)
             elif frame[name].dtype.is_numeric():
-                columns[name] = _numbers(frame[name])
+                columns[name] = values = _numbers(frame[name])
+                if frame[name].dtype.is_float():  # real numbers are shares
+                    self.leave_out(values, (values < 0) | (values > 1), (schema.stem, name))
             else:
                 columns[name] = _coded(frame[name], self.texts)
-        if "start" in columns and "end" in columns:  # what ends before its start has an unknown end
-            columns["end"] = np.where(columns["end"] < columns["start"], UNKNOWN, columns["end"])
+        if "start" in columns and "end" in columns:
+            reversed_ = (columns["end"] < columns["start"]) & (columns["end"] != UNKNOWN)
+            self.leave_out(columns["end"], reversed_, (schema.stem, "end"))
         if "duration" in frame.columns:
             lasting = _numbers(frame["duration"])
-            lasting[lasting < 0] = UNKNOWN
+            self.leave_out(lasting, (lasting < 0) & (lasting != UNKNOWN), (schema.stem, "duration"))
             columns["end"] = np.where(columns["end"] == UNKNOWN, plus(columns["start"], lasting), columns["end"])
             columns["start"] = np.where(columns["start"] == UNKNOWN, minus(columns["end"], lasting), columns["start"])
         times = columns[by]
@@ -260,6 +269,12 @@ class _Codes(Struct):
             order = np.argsort(times, kind="stable")
             columns = {name: column[order] for name, column in columns.items()}
         return kind(**columns), order
+
+    def leave_out(self, values: npt.NDArray[Any], impossible: npt.NDArray[np.bool_], place: tuple[str, str]) -> None:
+        """Make ``impossible`` values unknown, and count them: ``place`` is the table and the column."""
+        values[impossible] = np.nan if values.dtype.kind == "f" else UNKNOWN
+        if count := int(np.count_nonzero(impossible)):
+            self.impossible[place] = self.impossible.get(place, 0) + count
 
     def _moments(self, known: pl.Series | None, dates: pl.Series) -> I64:
         """Moments from ms since 1970, where they are ``known``, else from ``dates``."""
@@ -301,11 +316,9 @@ _PASSES = (SCHEDULE, SCHEDULES), (EXECUTE, EXECUTIONS), (DRAFT, DRAFTS)
 
 
 def _numbers(values: pl.Series) -> npt.NDArray[Any]:
-    """The numbers of a column, unknown where they are null. Real ones are shares: what is none is unknown."""
+    """The numbers of a column, unknown where they are null."""
     if values.dtype.is_float():
-        shares = values.fill_null(float("nan")).to_numpy(writable=True)
-        shares[~((shares >= 0) & (shares <= 1))] = np.nan
-        return shares
+        return values.fill_null(float("nan")).to_numpy(writable=True)
     return values.fill_null(UNKNOWN).to_numpy(writable=True)
 
 

@@ -16,6 +16,7 @@ from npu_tui.rules.rule import Skipped, sentences
 from npu_tui.rules.service_facts import (
     SHARE,
     SLOWER,
+    SLOWEST,
     TAIL_SHARE,
     Draft,
     Remedy,
@@ -176,7 +177,7 @@ def _rank(facts: ServiceFacts) -> Draft | Skipped | None:
     apart = float((starts == 1).sum() / len(steps)) > 1 / 2
     worst = int(np.argmax(_beside(time))) if apart else 0
     rank: object = found.engines[engines[worst]].rank
-    if apart and _beside(time)[worst] >= facts.limits[SLOWER]:
+    if apart and facts.limits[SLOWER] <= _beside(time)[worst] < SLOWEST:
         ratio, usual = _beside(time)[worst], engines[int(np.argsort(time)[(len(time) - 1) // 2])]
 
         def others_cost(model: ServiceModel) -> ServiceModel:

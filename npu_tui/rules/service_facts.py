@@ -34,6 +34,8 @@ I64 = npt.NDArray[np.int64]
 SHARE = Threshold("service_share", 0.15)
 TAIL_SHARE = Threshold("service_tail_share", 0.30)
 SLOWER = Threshold("service_slower", 1.15)
+SLOWEST = 20.0
+"""The same work takes no engine longer by this factor and more: such times are damaged."""
 Remedy = Callable[[ServiceModel], ServiceModel]
 
 
@@ -123,7 +125,7 @@ class ServiceFacts:
     def slower(self) -> Slower | None:
         """Since when the model is slower; None where it is not."""
         found = slower_since(self.found)
-        return None if found is None or found.factor < self.limits[SLOWER] else found
+        return found if found is not None and self.limits[SLOWER] <= found.factor < SLOWEST else None
 
     @once
     def figures(self) -> dict[str, float]:

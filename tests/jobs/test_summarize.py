@@ -163,6 +163,21 @@ def test_a_damaged_summary_is_told_and_the_others_are_read(
     assert [each.code for each in found.broken] == ["job.no_summary"]
 
 
+def test_a_panic_of_polars_writes_nothing_to_the_terminal(
+    summaries: dict[str, bytes], tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    def read(*_: object) -> None:
+        os.write(2, b"thread panicked")
+        raise pl.exceptions.ComputeError
+
+    (tmp_path / "0.rank.parquet").write_bytes(next(iter(summaries.values())))
+    monkeypatch.setattr(pl, "read_parquet", read)
+    ranks, told = read_summaries([tmp_path / "0.rank.parquet"])
+    os.write(2, b"heard again")
+    assert (ranks, [each.code for each in told]) == ([], ["job.no_summary"])
+    assert capfd.readouterr().err == "heard again"
+
+
 def test_summaries_of_another_version_are_told(summaries: dict[str, bytes], tmp_path: Path):
     for name in summaries:
         pl.read_parquet(summaries[name]).drop("call_pair").write_parquet(tmp_path / name)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from npu_tui.load.service import read_service
+from npu_tui.trace.message import message
 from npu_tui.trace.service import DECODE, DUMMY, EXECUTE, MIXED, NONE, PREFILL, SCHEDULE, TABLES, UNKNOWN, Service
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
@@ -91,7 +92,9 @@ def test_an_end_before_its_start_is_unknown(tmp_path: Path) -> None:
     """Unless the length says when it was."""
     text = NEW["batch.csv"].replace("1763600000011.0", "1763600000009.0").replace("1763600000630.0", "1763600000600.0")
     ends = {"batch.csv": text.replace(":20:630000,10.0", ":20:630000,")}
-    batches = read_service(folder_of(tmp_path / "out", ends)).batches
+    service = read_service(folder_of(tmp_path / "out", ends))
+    batches = service.batches
+    assert service.odd == [message("odd.service_impossible", name="batch", column="end", count=2)]
     assert batches.end.tolist() == [1_763_600_000_011_000_000, 1_763_600_000_530_000_000, UNKNOWN]
 
 
@@ -196,6 +199,7 @@ def test_damage(tmp_path: Path) -> None:
         ("companion.unreadable", "batch.csv"),
         ("companion.not_numbers", "kvcache.csv"),
         ("companion.not_numbers", "kvcache.csv"),
+        ("odd.service_impossible", "request"),
     ]
 
 

@@ -22,7 +22,7 @@ from service_writer import Folder
 from services import ALL, NEAR, Trouble, outcome
 
 from npu_tui.analysis.service_latency import timeline
-from npu_tui.analysis.service_replay import model_of
+from npu_tui.analysis.service_replay import Cost, Slower, model_of, replayed
 from npu_tui.load.service import read_service
 from npu_tui.rules.service_verdict import judge, verdict_of
 from npu_tui.strings import words
@@ -79,8 +79,9 @@ def test_a_request_that_only_a_range_names(tmp_path: Path) -> None:
 
 
 def test_an_engine_that_only_makes_dummy_steps(tmp_path: Path) -> None:
-    """Nothing is known of what it would do: there is a verdict without a replay."""
+    """It has no part in the replay; it would work as those of its kind."""
     write_service(tmp_path / "out", "kv", 1, 10)
+    asked = timeline(read_service(tmp_path / "out"))
     rows = list(csv.DictReader((tmp_path / "out" / "batch.csv").open()))
     idle = [
         row | {"res_list": "[]", "batch_type": "Dummy", "prof_id": "other", "dp_rank": "1", "batch_size": "0"}
@@ -92,7 +93,24 @@ def test_an_engine_that_only_makes_dummy_steps(tmp_path: Path) -> None:
         writer.writerows(rows + idle)
     found = timeline(read_service(tmp_path / "out"))
     assert len(found.engines) == 2
-    assert model_of(found, None) is None
+    model, alone = model_of(found, None), model_of(asked, None)
+    assert model is not None
+    assert alone is not None
+    assert model.engines[0] == model.engines[1]
+    assert replayed(model).ttft == pytest.approx(replayed(alone).ttft)
+
+
+def test_a_model_that_is_slower_by_any_factor_has_damaged_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_service(tmp_path, "healthy", 1, 20)
+    found = timeline(read_service(tmp_path))
+    said = {}
+    for factor in (2.0, 1.5e7):
+        slower = Slower(int(found.steps.opened[len(found.steps) // 2]), factor, Cost(1.0, 1.0, 1.0, 0.0, 0.0))
+        monkeypatch.setattr("npu_tui.rules.service_facts.slower_since", lambda _, slower=slower: slower)
+        said[factor] = "SERVICE.MODEL" in [finding.id for finding in judge(found).findings]
+    assert said == {2.0: True, 1.5e7: False}
 
 
 def test_a_request_that_a_batch_names_twice_is_in_it_once(tmp_path: Path) -> None:
