@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from npu_tui.jobs.expert_loads import LayerLoad, explained, hot_experts, is_told, layer_works, swaps_told
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.meetings import Unpaired
-from npu_tui.jobs.pipeline_cases import Run, pairs_in_time, stage_as_others, stages_even, with_lost_stages
+from npu_tui.jobs.pipeline_cases import Partial, Run, pairs_in_time, stage_as_others, stages_even
 from npu_tui.jobs.role_findings import ROLE_FINDINGS, role_causes
 from npu_tui.rules import pages
 from npu_tui.rules.model import Kind
@@ -82,7 +82,8 @@ def job_findings(job: Job, alone: bool = True) -> list[JobFinding]:
     if not job.has_profiles:
         return _swaps(job)
     experts = _experts(job)
-    hot = explained(job) if experts else frozenset()
+    # What is late of a stage without profiles, its passes tell.
+    hot = (explained(job) if experts else frozenset()) | {*job.lost_stages}
     findings = [*experts, *_stages(job), *_transfers(job), *_slow_ranks(job, hot)]
     findings += [*_slow_hosts(job, hot), *_wandering(job, hot), *_links(job)]
     findings += [*_between_roles(job), *_swaps(job)] if alone else []
@@ -271,9 +272,9 @@ def _stages(job: Job) -> list[JobFinding]:
     """Stages of the pipeline that take longer than the others, by their passes where those are known."""
     if job.pipelines.runs:
         return list(_slow_passes(job))
-    slow = job.slow_stage
+    steps, slow, known = max(len(job.steps), 1), job.slow_stage, job.partial_pipeline
     if slow is None:
-        return []
+        return [] if known is None else list(_held_up(job, known, steps))
     args: dict[str, object] = {
         "stage": slow.stage,
         "ranks": list(slow.ranks[:8]),
@@ -282,15 +283,27 @@ def _stages(job: Job) -> list[JobFinding]:
         "other": slow.fastest,
         "less": round(slow.less),
     }
-    even, gain = (
-        round(slow.even),
-        with_lost_stages(job.ranks, job.stage, job.layout, slow.stage, max(len(job.steps), 1)),
-    )
+    gain = even = round(slow.even)
     title, detail = message("job.stage.title", **args), message("job.stage.detail", even=even, **args)
-    if gain is not None:
+    if known is not None and slow.stage in known.told:
+        gain = round(known.like_others(slow.stage) * steps)
         detail = message("job.stage.replayed", gain=gain, even=even, **args)
-    gain = even if gain is None else gain
     return [JobFinding("RANK.STAGE", _severity(gain / max(job.length, 1)), title, detail, slow.ranks, gain)]
+
+
+_HELD_UP = 1.25
+"""How many times as long as on the others passes of a stage without profiles take to be told."""
+
+
+def _held_up(job: Job, known: Partial, steps: int) -> Iterator[JobFinding]:
+    """Stages without profiles for which the others wait, so that they seem to be slow."""
+    times, gain = known.held
+    gain = round(gain * steps)
+    ranks, share = job.lost_stages, gain / max(job.length, 1)
+    if times >= _HELD_UP and share >= _MEDIUM and ranks:
+        args: dict[str, object] = {"stages": list(known.lost), "ranks": list(ranks[:8]), "times": times}
+        title, detail = message("job.stage.lost", gain=gain, share=share, **args), message("job.stage.lost.detail")
+        yield JobFinding("RANK.STAGE", _severity(share), title, detail, ranks, gain)
 
 
 _UNEVEN = 1.05

@@ -30,6 +30,7 @@ from npu_tui.jobs.model import (
 )
 from npu_tui.jobs.peers import placed
 from npu_tui.jobs.pipeline import Pipelines, Staged, pipelines_of
+from npu_tui.jobs.pipeline_cases import Partial, partial_pipeline
 from npu_tui.jobs.role_steps import apart
 from npu_tui.jobs.roles import Roles, roles_of
 from npu_tui.jobs.slowness import (
@@ -208,6 +209,20 @@ class Job:
         if place is not None:
             return place
         return self._chains.get(rank) if self.layout is None else self.layout.stage(rank)
+
+    @once
+    def partial_pipeline(self) -> Partial | None:
+        """The pipelines where some of their stages have no profile."""
+        steps = max(len(self.steps), 1)
+        return None if self.pipelines.runs else partial_pipeline(self.ranks, self.stage, self.layout, steps)
+
+    @once
+    def lost_stages(self) -> tuple[int, ...]:
+        """The ranks without profiles of those stages."""
+        known, layout = self.partial_pipeline, self.layout
+        if known is None or layout is None:
+            return ()
+        return tuple(rank for rank in self.missing if layout.stage(rank) in known.lost)
 
     def peers_key(self, rank: int) -> Hashable:
         """What ``rank`` has in common with the ranks that do the same work; the same for all where nothing tells.

@@ -370,8 +370,10 @@ class Layout(Struct, frozen=True):
 
 
 CLUSTER = "cluster"
-EXPERTS = "experts"
 """The kind of a rank that only the output of a cluster analysis tells of."""
+
+EXPERTS = "experts"
+"""The kind of a rank that only dumps of expert loads or a placement tell of."""
 
 KINETO = "kineto"
 """The kind of a rank on a GPU; the ordinals of its calls count those of the group in the job, not in the profile."""

@@ -147,26 +147,71 @@ def _mean_transfers(plan: Plan, moved: F64) -> F64:
     return np.asarray(plan.means(moved) / np.maximum(plan.means(known), 1e-9))
 
 
-def with_lost_stages(
-    ranks: Sequence[RankProfile], stage: Callable[[int], int | None], layout: Layout | None, slow: int, steps: int
-) -> int | None:
-    """What ``steps`` would gain with stage ``slow`` as the others, where stages are lost: those are like the others.
+class Partial(Struct, frozen=True, eq=False):
+    """What is left of pipelines of which stages are ``lost``: the passes of 1F1B, and how long those ``told`` took.
 
-    In ns; None where the passes that are there are not those of 1F1B with equally many micro batches.
+    ``time`` is that of each pass in each step, (steps, n), on lost stages the mean one of the others; ``span`` is how
+    long the lowest told stage took for a step, ns.
     """
-    told = {stage(profile.rank): profile.passes for profile in ranks if profile.passes is not None}
-    counts = {(len(own.start), int(own.backward.sum())) for own in told.values()}
-    if layout is None or slow not in told or len(told) < 2 or len(counts) != 1:
+
+    plan: Plan
+    told: tuple[int, ...]
+    lost: tuple[int, ...]
+    time: F64
+    span: float
+
+    def like_others(self, slow: int) -> float:
+        """What a step would gain with stage ``slow`` as the other told ones, and lost ones with it; ns."""
+        time, even = self.time.copy(), self.time.copy()
+        others = np.isin(self.plan.stage, [at for at in self.told if at != slow])
+        for kind in (False, True):
+            of_kind = self.plan.kind == kind
+            usual = self.time[:, of_kind & others].mean()
+            even[:, of_kind & ~others] = usual
+            time[:, of_kind & np.isin(self.plan.stage, self.lost)] = usual
+        return float((self.plan.length(time) - self.plan.length(even)).mean())
+
+    @property
+    def held(self) -> tuple[float, float]:
+        """How many times as long as on the others passes of the lost stages take, and what a step would gain else, ns.
+
+        It is what the told ones wait: the longer passes with which a replay takes as long as was recorded.
+        """
+        steps, lost, lowest = len(self.time), np.isin(self.plan.stage, self.lost), self.plan.stage == self.told[0]
+        times = np.where(lost, _FACTORS[:, None, None] * self.time, self.time).reshape(-1, self.time.shape[1])
+        ends = self.plan.ends(times)
+        spans = ends[:, lowest].max(axis=1) - (ends - times)[:, lowest].min(axis=1)
+        at = min(int(np.searchsorted(spans.reshape(-1, steps).mean(axis=1), self.span)), len(_FACTORS) - 1)
+        lengths = ends.max(axis=1).reshape(-1, steps).mean(axis=1)
+        return float(_FACTORS[at]), float(lengths[at] - lengths[0])
+
+
+_FACTORS = np.arange(1.0, 4.0, 0.02)
+
+
+def partial_pipeline(
+    ranks: Sequence[RankProfile], stage: Callable[[int], int | None], layout: Layout | None, steps: int
+) -> Partial | None:
+    """The pipelines of ``steps`` steps of which some stages have no profile.
+
+    None where none is lost, or the passes that are there are not those of 1F1B with equally many micro batches.
+    """
+    passes = {stage(profile.rank): profile.passes for profile in ranks if profile.passes is not None}
+    told = tuple(sorted(at for at in passes if at is not None))
+    counts = {(len(own.start), int(own.backward.sum())) for own in passes.values()}
+    if layout is None or len(told) < 2 or len(counts) != 1:
         return None
     total, backward = counts.pop()
     plan = planned("1f1b", layout.pipeline, backward // steps, 1) if backward % steps == 0 else None
-    if plan is None or total != 2 * backward:
+    lost = tuple(at for at in range(layout.pipeline) if at not in passes)
+    if plan is None or total != 2 * backward or not lost:
         return None
-    time, even = np.zeros((2, 1, len(plan.stage)))
+    time = np.zeros((steps, len(plan.stage)))
+    for at in told:
+        time[:, plan.stage == at] = (passes[at].end - passes[at].start).reshape(steps, -1)
     for kind in (False, True):
-        means = {at: float((own.end - own.start)[own.backward == kind].mean()) for at, own in told.items()}
-        usual = sum(mean for at, mean in means.items() if at != slow) / (len(means) - 1)
-        for at in range(plan.stages):
-            own = (plan.stage == at) & (plan.kind == kind)
-            time[:, own], even[:, own] = means.get(at, usual), means.get(at, usual) if at != slow else usual
-    return round(float((plan.length(time) - plan.length(even))[0]) * steps)
+        of_kind, there = plan.kind == kind, np.isin(plan.stage, told)
+        time[:, of_kind & ~there] = time[:, of_kind & there].mean()
+    first = passes[told[0]]
+    spans = first.end.reshape(steps, -1).max(axis=1) - first.start.reshape(steps, -1).min(axis=1)
+    return Partial(plan, told, lost, time, float(spans.mean()))

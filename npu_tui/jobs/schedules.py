@@ -40,7 +40,11 @@ class Plan(Struct, frozen=True, eq=False):
     order: tuple[int, ...]
 
     def length(self, time: Numbers, moved: Numbers | None = None) -> F64:
-        """From the first pass to the end of the last one where passes take ``time``, (cases, n); (cases,).
+        """From the first pass to the end of the last one where passes take ``time``, (cases, n); (cases,)."""
+        return np.asarray(self.ends(time, moved).max(axis=1))
+
+    def ends(self, time: Numbers, moved: Numbers | None = None) -> F64:
+        """When each pass ends after the first one has begun, (cases, n).
 
         ``moved`` (cases, 2, n) is how long what a pass needs takes to come: on the way while the stage is busy, or
         begun once the stage is ready for it.
@@ -53,7 +57,7 @@ class Plan(Struct, frozen=True, eq=False):
             if needs >= 0:
                 begin = np.maximum(begin, ends[:, needs] + sent[:, at]) + fetched[:, at]
             ends[:, at] = begin + time[:, at]
-        return np.asarray(ends.max(axis=1))
+        return ends
 
     @property
     def letters(self) -> list[str]:

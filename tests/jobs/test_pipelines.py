@@ -209,6 +209,17 @@ def test_a_pipeline_with_a_lost_stage(told: bool, lost: int, tmp_path: Path):
         assert (found[0].ranks, found[0].gain) == ((2,), pytest.approx(step - write(healthy(spec), None), rel=0.1))
 
 
+@pytest.mark.parametrize("slow", [(2, 0.35), (0, 0.35), None])
+def test_a_lost_stage_that_the_others_wait_for(slow: tuple[int, float] | None, tmp_path: Path):
+    """Its gain is at most that of late messages too, which look the same; an even one is silent."""
+    spec = Spec(slow=slow, lost=(slow[0] if slow else 0,), steps=1)
+    job, step = job_of(spec, tmp_path)
+    found = [finding for finding in job_findings(job) if finding.severity != "info"]
+    assert [(finding.id, finding.ranks) for finding in found] == ([("RANK.STAGE", spec.lost)] if slow else [])
+    price = step - write(healthy(spec), None)
+    assert all(price <= (finding.gain or 0) <= 1.25 * price for finding in found)
+
+
 def test_a_step_in_an_unknown_order_leaves_the_others(slow: tuple[Spec, Job]):
     """The first step of the last stage runs two passes the other way round: nothing is said of it alone."""
     _, job = slow
