@@ -26,6 +26,7 @@ from cause import Cause, Job  # noqa: E402 - its folder is no package
 from cause_jobs import CAUSES  # noqa: E402
 from jobs import measured, rule  # noqa: E402
 from measured import profile_at  # noqa: E402
+from own_jobs import OWN  # noqa: E402
 from uneven_jobs import UNEVEN  # noqa: E402
 
 from npu_tui.load.errors import InputError  # noqa: E402
@@ -34,7 +35,7 @@ from npu_tui.rules.ladder import scale_of  # noqa: E402
 from npu_tui.rules.model import Finding  # noqa: E402
 from npu_tui.rules.rule import Draft  # noqa: E402
 
-ALL = {**CAUSES, **UNEVEN}
+ALL = {**CAUSES, **UNEVEN, **OWN}
 _NEAR = 0.10
 _OF_STEP = 0.03
 

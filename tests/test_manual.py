@@ -109,7 +109,10 @@ def test_the_end_of_a_line_is_no_space_between_chinese_words() -> None:
     assert "七八" not in said
 
 
-def test_an_unknown_topic_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("topic", "nearest"), [("serch", "help search"), ("bandwidth", "explain bandwidth"), ("绑核", "explain 绑核")]
+)
+def test_an_unknown_topic_names_the_nearest(topic: str, nearest: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main(["help", "serch"])
-    assert "did you mean npu-tui help search?" in capsys.readouterr().err
+        main(["help", topic])
+    assert f"did you mean npu-tui {nearest}?" in capsys.readouterr().err

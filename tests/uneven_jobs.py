@@ -13,9 +13,9 @@ _LINE = SlowLine("/workspace/vit/model.py", 64, 14_000_000)
 _ACCUMULATE = replace(JOB, kernel_ns=200_000, steps=2, uneven=Uneven(micro_steps=4))
 _WIDE = replace(JOB, steps=6, world_size=8)
 _LENGTHS = replace(CALM, steps=6, uneven=Uneven(lengths=(100, 60, 190, 140, 80)))
-_AHEAD = replace(CALM, step_end_sync=False, steps=6)
+AHEAD = replace(CALM, step_end_sync=False, steps=6)
 #: The host is far ahead, so that launches do not tell how far the clocks are apart.
-_APART = replace(_AHEAD, clock_offset_ns=365_000, item_sync=True, layers=12, steps=4)
+_APART = replace(AHEAD, clock_offset_ns=365_000, item_sync=True, layers=12, steps=4)
 _TOKENS = replace(
     CALM,
     decode=True,
@@ -28,7 +28,7 @@ _TOKENS = replace(
     layers=4,
     uneven=Uneven(lengths=(1500, *(100,) * 11)),
 )
-_EXPERTS = replace(JOB, experts=True, token_bytes=400_000, steps=3)
+EXPERTS = replace(JOB, experts=True, token_bytes=400_000, steps=3)
 _STAGE = replace(
     JOB,
     rank=3,
@@ -62,7 +62,7 @@ UNEVEN: dict[str, Cause] = {
         ("DATA.LOADER",),
     ),
     "uneven: collector now and then": Cause(
-        (_uneven(troubled(replace(_AHEAD), collection_ns=90_000_000), trouble_every=2),),
+        (_uneven(troubled(replace(AHEAD), collection_ns=90_000_000), trouble_every=2),),
         untroubled(collection_ns=0),
         ("PY.GC",),
     ),
@@ -93,17 +93,17 @@ UNEVEN: dict[str, Cause] = {
         (troubled(CALM, ai_cpu_ns=12_000_000, ai_cpu_backward=True),), untroubled(ai_cpu_ns=10_000), ("KERNEL.BOUND",)
     ),
     "uneven: blocking copies": Cause(
-        (troubled(replace(_AHEAD, copy_ns=8_000_000), blocking_copies=True),),
+        (troubled(replace(AHEAD, copy_ns=8_000_000), blocking_copies=True),),
         lambda job: untroubled(blocking_copies=False)(changed(copy_ns=20_000)(job)),
         ("SYNC.HOST", "DATA.COPY", "STEP.START"),
     ),
     "uneven: blocking copies at Level0": Cause(
-        (troubled(replace(_AHEAD, copy_ns=8_000_000, profiler_level=0), blocking_copies=True),),
+        (troubled(replace(AHEAD, copy_ns=8_000_000, profiler_level=0), blocking_copies=True),),
         lambda job: untroubled(blocking_copies=False)(changed(copy_ns=20_000)(job)),
         ("SYNC.HOST", "DATA.COPY", "STEP.START"),
     ),
     "uneven: blocking copies, no call that waits": Cause(
-        (troubled(replace(_AHEAD, copy_ns=8_000_000, with_waits=False), blocking_copies=True),),
+        (troubled(replace(AHEAD, copy_ns=8_000_000, with_waits=False), blocking_copies=True),),
         lambda job: untroubled(blocking_copies=False)(changed(copy_ns=20_000)(job)),
         ("SYNC.HOST", "DATA.COPY", "STEP.START"),
     ),
@@ -135,7 +135,7 @@ UNEVEN: dict[str, Cause] = {
         others=(*DISPATCH, "OP.SMALL", "STEP.START", "OPT.FUSED"),
     ),
     "uneven: a hot expert": Cause(
-        (troubled(_EXPERTS, hot_expert=2, hot_percent=2_500),), untroubled(hot_expert=None), ("COMM.STRAGGLER",)
+        (troubled(EXPERTS, hot_expert=2, hot_percent=2_500),), untroubled(hot_expert=None), ("COMM.STRAGGLER",)
     ),
     "uneven: a late first pass": Cause(
         (replace(_STAGE, stage_ns=7_000_000, fill_ns=40_000_000),),
@@ -152,10 +152,10 @@ UNEVEN: dict[str, Cause] = {
         (troubled(replace(CALM, dialect=OLDER_CHIP), pause_ns=40_000_000),), untroubled(pause_ns=0), ("HOST.PAUSE",)
     ),
     "uneven: masks, far ahead": Cause(
-        (troubled(replace(_AHEAD, kernel_ns=300_000), setup_ns=40_000_000),), untroubled(setup_ns=0), ("HOST.PAUSE",)
+        (troubled(replace(AHEAD, kernel_ns=300_000), setup_ns=40_000_000),), untroubled(setup_ns=0), ("HOST.PAUSE",)
     ),
     "uneven: AI CPU, other clocks": Cause(
-        (troubled(replace(_AHEAD, clock_offset_ns=90_000, item_sync=True, layers=4), ai_cpu_ns=20_000_000),),
+        (troubled(replace(AHEAD, clock_offset_ns=90_000, item_sync=True, layers=4), ai_cpu_ns=20_000_000),),
         untroubled(ai_cpu_ns=10_000),
         ("KERNEL.BOUND",),
     ),
@@ -168,7 +168,7 @@ UNEVEN: dict[str, Cause] = {
         (replace(_APART, dataloader_ns=30_000_000),), changed(dataloader_ns=FETCH_NS), ("DATA.LOADER",)
     ),
     "uneven: a copy to the host, other clocks": Cause(
-        (troubled(replace(_AHEAD, clock_offset_ns=90_000, layers=4), read_back_ns=20_000_000),),
+        (troubled(replace(AHEAD, clock_offset_ns=90_000, layers=4), read_back_ns=20_000_000),),
         untroubled(read_back_ns=0),
         ("SYNC.HOST", "DATA.COPY"),
     ),
@@ -204,7 +204,7 @@ UNEVEN: dict[str, Cause] = {
     "nothing: a side stream": Cause((replace(CALM, side_percent=150),), same, ()),
     "nothing: a long side stream": Cause((replace(CALM, side_percent=900, layers=4),), same, ()),
     "nothing: prefill and decode": Cause((_TOKENS,), same, ()),
-    "nothing: experts": Cause((_EXPERTS,), same, ()),
+    "nothing: experts": Cause((EXPERTS,), same, ()),
     "nothing: pipeline": Cause((replace(_STAGE, stage_ns=6_000_000),), same, ()),
     "nothing: pauses of the device": Cause(
         (replace(CALM, fixed_gap_ns=93_000),), same, (), others=("PROFILER.OVERHEAD",)

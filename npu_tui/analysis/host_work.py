@@ -34,8 +34,8 @@ def idle_work(trace: Trace) -> I64:
     link, dequeue = dequeued_launches(trace)
     direct = link[dequeue < 0]
     enqueues, waits = enqueue_slices(trace), waits_of(trace)
-    launched = np.concatenate((slices.start[enqueues], trace.links.source_time[direct]))
-    inside = np.sort(np.concatenate((launched, slices.start[waits], slices.end[waits])))
+    launched = np.sort(np.concatenate((slices.start[enqueues], trace.links.source_time[direct])))
+    waited = np.sort(np.concatenate((slices.start[waits], slices.end[waits])))
     _, number = thread_numbers(trace)
     lanes = np.unique(np.concatenate((slices.lane[enqueues], slices.lane[waits], trace.links.source_lane[direct])))
     launching = np.setdiff1d(number[lanes], [-1, *number[np.unique(slices.lane[dequeue_slices(trace)])].tolist()])
@@ -46,7 +46,10 @@ def idle_work(trace: Trace) -> I64:
     of_python = [lane for lane in lanes_of_work if lane not in calls]
     items = named_in(trace, of_python, lambda name: not _has_finding(name))
     items = items[slices.end[items] - slices.start[items] >= _LEAST_NS]
-    quiet = np.searchsorted(inside, slices.start[items]) == np.searchsorted(inside, slices.end[items], "right")
+    start, end = slices.start[items], slices.end[items]
+    quiet = np.searchsorted(launched, start) == np.searchsorted(launched, end, "right")
+    # Work may begin when a wait ends: sorting what aten::item has brought.
+    quiet &= np.searchsorted(waited, start, "right") == np.searchsorted(waited, end)
     items = items[quiet]
     elsewhere = np.concatenate((waits, named_in(trace, calls, bool), named_in(trace, of_python, _has_finding)))
     items = items[~_is_mostly(trace, elsewhere, items, _ELSEWHERE)]

@@ -64,6 +64,11 @@ def unrecorded_waits(trace: Trace, tasks: DeviceTasks, floor: int) -> Unrecorded
     )
     # A silent queue thread is out of work; it does not wait for the device.
     waiting = ~np.isin(thread, number[trace.slices.lane[dequeue_slices(trace)]])
+    slices, recorded = trace.slices, waits_of(trace)
+    for waiter in np.unique(thread).tolist():
+        of_thread, waits = thread == waiter, recorded[number[slices.lane[recorded]] == waiter]
+        last = np.searchsorted(slices.start[waits], since, "right") - 1
+        waiting &= ~(of_thread & (last >= 0) & (until <= np.append(slices.end[waits], 0)[last]))
     thread, since, until = thread[waiting], since[waiting], until[waiting]
     order = known[np.argsort(tasks.launched[known], kind="stable")]
     done = tasks.end[order] - floor

@@ -160,6 +160,13 @@ def help_options(parser: Parser) -> None:
     )
 
 
+def _is_explained(word: str) -> bool:
+    from npu_tui.output.explain import kind_of, meant
+
+    found = meant(word)
+    return kind_of(word) is not None or bool(found.words or found.kinds)
+
+
 def run_help(parser: Parser, options: argparse.Namespace) -> int:
     """Show the page that ``options`` name, the help of the command, or both; without a word that of the program.
 
@@ -168,7 +175,8 @@ def run_help(parser: Parser, options: argparse.Namespace) -> int:
     topic = options.topic
     if topic and topic not in (*COMMANDS, *TOPICS):
         nearest = nearest_word(topic, (*COMMANDS, *TOPICS))
-        parser.error(say("cli.no_topic", word=topic) + (say("cli.meant", nearest=f"help {nearest}") if nearest else ""))
+        command = f"help {nearest}" if nearest else f"explain {topic}" if _is_explained(topic) else ""
+        parser.error(say("cli.no_topic", word=topic) + (say("cli.meant", nearest=command) if command else ""))
     told = _page(topic) if topic in TOPICS else ""
     if told is None:
         return USAGE

@@ -58,15 +58,16 @@ def costly_work(facts: Facts) -> list[Work]:
     low, high = facts.on_device((slices.start[items], slices.end[items]))
     idle = covered_within(*waiting, low, high)
     held = idle >= _HOLDS_UP * (high - low)
-    items, idle = items[held], idle[held]
     stack = stack_of(trace, items)
     groups: dict[tuple[int, CodeLine | None], list[int]] = {}
     for at, (name, number) in enumerate(zip(slices.name[items].tolist(), stack.tolist(), strict=True)):
         code = user_line(trace.stacks[number] if number >= 0 else trace.names[name])
         groups.setdefault((name, code), []).append(at)
+    # Whoever mends a line mends each call of it: the device may use up its queue during one and wait in the next.
     rows = [
         Work(trace.names[name], code, items[rows], int(facts.length(items[rows]).sum()), int(idle[rows].sum()))
         for (name, code), rows in groups.items()
+        if held[rows].any()
     ]
     rows.sort(key=lambda work: (-work.idle, work.name))
     return [work for work in rows if work.idle >= _NOTABLE * rows[0].idle]
