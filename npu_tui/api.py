@@ -357,6 +357,18 @@ class Profile(Tables):
         with errors_of_api():
             return Report(self._part(range, step))
 
+    def borrow(self, eager: Profile) -> None:
+        """Give kernels that graphs replay the code of ``eager``, an eager or a capture profile of the same model.
+
+        Raises ``Error`` where there is none.
+        """
+        from npu_tui.profile.borrowed_tables import borrow
+        from npu_tui.query.frames import tables_of
+
+        with errors_of_api():
+            borrow(self.measured, eager.measured)
+        self._tables = tables_of(self.measured)
+
     def compare(self, other: Profile) -> Comparison:
         """``other`` against this one as the base: differences are other minus this, per step where both have steps.
 

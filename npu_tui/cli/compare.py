@@ -9,7 +9,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npu_tui.cli.options import add_look, add_opening, add_place, allowed_loss, lost_in, refuse_terminal, thresholds_of
+from npu_tui.cli.options import (
+    add_eager,
+    add_look,
+    add_opening,
+    add_place,
+    allowed_loss,
+    borrow_from,
+    lost_in,
+    refuse_terminal,
+    thresholds_of,
+)
 from npu_tui.cli.parser import Parser
 from npu_tui.cli.streams import DONE, FAILED, USAGE, add_format, answer, format_of, hand_over, write
 from npu_tui.strings import say, words
@@ -56,6 +66,7 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
     from npu_tui.output.compare_report import compared
 
     def compare(profiles: Sequence[Profile]) -> Comparison:
+        borrow_from(profiles, options)
         sides = [
             _side(parser, options, profile, path)
             for profile, path in zip(profiles, (options.base, options.new), strict=True)
@@ -125,7 +136,7 @@ def _compare_services(parser: Parser, options: argparse.Namespace, form: str) ->
     from npu_tui.output.service_compare import compared_services, compared_services_document
     from npu_tui.trace.message import message
 
-    for name in ("step", "map", "rank", "tolerance", "ignore"):
+    for name in ("step", "map", "rank", "tolerance", "ignore", "eager"):
         if getattr(options, name):
             parser.error(say("compare.service.options", option=f"--{name}"))
     failing, allowed, thresholds = (
@@ -164,7 +175,7 @@ def _compare_jobs(parser: Parser, options: argparse.Namespace, form: str, failin
     from npu_tui.output.job_compare import RANKS_SHOWN, compared_jobs, compared_jobs_document
     from npu_tui.trace.message import message
 
-    for name in ("step", "map"):
+    for name in ("step", "map", "eager"):
         if getattr(options, name):
             parser.error(say("against.options", option=f"--{name}"))
     tolerance, paths = _tolerance(parser, options.tolerance), [Path(options.base), Path(options.new)]
@@ -235,6 +246,7 @@ def compare_options(parser: Parser) -> None:
     parser.add_argument("--ignore", metavar="IDS", help=say("compare.ignore"))
     parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
     add_opening(parser)
+    add_eager(parser)
     add_look(parser)
     add_place(parser)
 

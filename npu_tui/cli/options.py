@@ -198,22 +198,17 @@ def add_eager(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--eager", metavar="PATH", help=say("borrow.option"))
 
 
-def borrow_from(profile: Profile, options: argparse.Namespace) -> None:
-    """Give the replayed kernels of ``profile`` the code of those that ``--eager`` names, if it does.
+def borrow_from(profiles: Sequence[Profile], options: argparse.Namespace) -> None:
+    """Give the replayed kernels of ``profiles`` the code of those that ``--eager`` names, if it does.
 
     Raises ``InputError`` where that cannot be read or has none.
     """
     if options.eager is None:
         return
-    from npu_tui.analysis.borrowed import BorrowError
-    from npu_tui.load.errors import InputError
     from npu_tui.profile.borrowed_tables import borrow
 
-    eager = opened_profile(options.eager, not options.no_cache, profile.thresholds)
-    try:
-        borrow(profile, eager)
-    except BorrowError as error:
-        raise InputError(error.said) from error
+    for profile in profiles:
+        borrow(profile, opened_profile(options.eager, not options.no_cache, profile.thresholds))
 
 
 def refuse_terminal(parser: argparse.ArgumentParser, path: str) -> None:

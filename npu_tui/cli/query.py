@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from npu_tui.cli.options import add_opening, refuse_terminal, thresholds_of
+from npu_tui.cli.options import add_eager, add_opening, borrow_from, refuse_terminal, thresholds_of
 from npu_tui.cli.parser import Parser
 from npu_tui.cli.streams import DONE, INTERRUPTED, USAGE, end_process, refuse, write
 from npu_tui.strings import ENGLISH, say, speak, words
@@ -60,6 +60,8 @@ def _answer(options: argparse.Namespace, sql: str | None, form: str, limit: int 
     from npu_tui.query.query import QueryError, opened_tables, query
 
     tables = opened_tables(options.path, thresholds_of(options.config), not options.no_cache, options.source)
+    if options.eager is not None:
+        borrow_from(tables.profiles, options)
     if sql is None or sql in TABLES:
         return _listed(options, tables.names if sql is None else [sql], form, lambda: tables.columns(str(sql)))
     shown = _SHOWN if limit is None and form == "table" else limit or None
@@ -188,3 +190,4 @@ def query_options(parser: Parser) -> None:
     parser.add_argument("--examples", action="store_true", help=say("query.examples"))
     parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
     add_opening(parser)
+    add_eager(parser)

@@ -65,7 +65,7 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
         return write_snapshot(Path(options.path), form, options.output)
     try:
         part = part_of(parser, options, (*REPORTING, *_writers(form)))
-        borrow_from(part, options)
+        borrow_from([part], options)
     except SeveralError:
         of_one = options.range, options.step, options.fields, options.eager
         if any(option is not None for option in of_one):

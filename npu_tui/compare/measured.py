@@ -32,6 +32,7 @@ from npu_tui.compare.steps import (
     within,
 )
 from npu_tui.load.errors import InputError
+from npu_tui.profile.borrowed_tables import borrowed_lines
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.intervals import covered, difference, intersection, union
 from npu_tui.trace.once import once
@@ -288,7 +289,12 @@ class Side:
         operation = operation_of(trace, target)
         name = np.where(operation >= 0, trace.slices.name[operation], -1)
         costs = []
-        for code, launched in launches_by_line(trace, launches, np.flatnonzero(inside)):
+        rows = [
+            (code, launched[at])
+            for known, launched in launches_by_line(trace, launches, np.flatnonzero(inside))
+            for code, at in borrowed_lines(self.profile, known, target[launched])
+        ]
+        for code, launched in rows:
             lost = launches.lost[launched]
             names, count = np.unique(name[launched], return_counts=True)
             names = names[count >= _RARELY * count.max()] if len(names) else names

@@ -130,6 +130,17 @@ class Opened:
         """Whether this is a job whose roles are known."""
         return self.profile is None and self.snapshot is None and self.job.roles is not None
 
+    def borrow(self, eager: Opened) -> None:
+        """Give replayed kernels the code of ``eager``. Raises ``Refusal`` for a job, ``InputError`` without any."""
+        from npu_tui.profile.borrowed_tables import borrow
+        from npu_tui.query.frames import tables_of
+
+        with self._lock:
+            profile = one_profile(self)
+            borrow(profile, one_profile(eager))
+            self.tables = tables_of(profile)
+            self._made.clear()
+
     def kept(self, key: object, make: Callable[[], Any]) -> Any:
         """What ``make`` gives, once for ``key`` as long as it is among the last that were asked for."""
         with self._lock:

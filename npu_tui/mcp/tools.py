@@ -34,6 +34,7 @@ class Open(Arguments, frozen=True, kw_only=True):
     """Read a profile or a job (once; later calls are fast) and say what is wrong. Without path: what there is."""
 
     path: Path = "."
+    eager: Annotated[str, Meta(description="Profile that replayed kernels get code from: eager, or the capture")] = ""
 
 
 class Report(Arguments, frozen=True, kw_only=True):
@@ -146,6 +147,8 @@ def open_tool(session: Session, call: Call, given: Open) -> Answer:
         again = Next("open", {"path": given.path}) if given.path in (".", "#1") else None
         return Answer(verdict=[say("mcp.several", count=count)], data={"profiles": below, "roots": roots}, again=again)
     opened = session.opened(given.path, call)
+    if given.eager:
+        opened.borrow(session.opened(given.eager, call))
     if opened.snapshot is not None:
         answer = report_tool(session, call, Report(path=opened.name))
         answer.data = {"name": opened.name, **answer.data}

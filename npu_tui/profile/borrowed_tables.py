@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.borrowed import Borrowed, Side, borrowed
-from npu_tui.analysis.code_lines import CodeLine, LineLoss, line_of
+from npu_tui.analysis.borrowed import Borrowed, BorrowError, Side, borrowed
+from npu_tui.analysis.code_lines import CodeLine, line_of
 from npu_tui.analysis.kernels import Coded
 from npu_tui.analysis.modules import Module, lost_of
+from npu_tui.load.errors import InputError
 from npu_tui.profile.columns import rank_of
 from npu_tui.profile.kernels import shapes_in
 from npu_tui.profile.profile import Profile
@@ -20,15 +21,17 @@ from npu_tui.profile.table import Column, Sheet, Slices, attributes, table
 from npu_tui.trace.arrays import in_groups
 
 I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 
 def borrow(profile: Profile, eager: Profile) -> Borrowed:
     """The code of the kernels that ``profile`` replays by what ``eager`` launched; its tables have it from now on.
 
-    Raises ``BorrowError`` where there is none.
+    Raises ``InputError`` where there is none.
     """
-    profile.whole.borrowed = found = borrowed(_side(profile.whole), _side(eager.whole))
+    try:
+        profile.whole.borrowed = found = borrowed(_side(profile.whole), _side(eager.whole))
+    except BorrowError as error:
+        raise InputError(error.said) from error
     return found
 
 
@@ -137,22 +140,17 @@ def borrowed_modules(profile: Profile) -> list[Module]:
     return [rows[path] for path in sorted(rows, key=place)]
 
 
-def borrowed_lines(profile: Profile, loss: LineLoss, items: I64, lost: F64) -> list[tuple[LineLoss, I64]]:
-    """``loss`` of launches without a line parted by the borrowed lines of the kernels ``items`` that they launched.
+def borrowed_lines(profile: Profile, code: CodeLine | None, items: I64) -> list[tuple[CodeLine | None, I64]]:
+    """The kernels ``items``, whose launches come from the line ``code``, by line: by the borrowed ones if it is None.
 
-    ``lost`` is the lost time of each, ns; the second of every pair are positions in ``items``.
+    The second of every pair are positions in ``items``.
     """
     found = profile.whole.borrowed
-    everything = np.arange(len(items))
-    if found is None or loss.code is not None:
-        return [(loss, everything)]
+    if found is None or code is not None:
+        return [(code, np.arange(len(items)))]
     position = found.of(items)
     line = np.where(position >= 0, found.line[position], -1)
-    parts = [(int(line[at[0]]), at) for at in in_groups(line)]
-    return [
-        (LineLoss(found.lines[code] if code >= 0 else None, float(lost[at].sum()), len(at), code >= 0), at)
-        for code, at in parts
-    ]
+    return [(found.lines[line[at[0]]] if line[at[0]] >= 0 else None, at) for at in in_groups(line)]
 
 
 def rows_of(profile: Profile) -> list[_Row]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from npu_tui.analysis.bubbles import sync_sums
-from npu_tui.analysis.code_lines import launches_by_line, line_of
+from npu_tui.analysis.code_lines import LineLoss, launches_by_line, line_of
 from npu_tui.analysis.drains import Cause, host_lead
 from npu_tui.analysis.launches import dequeue_of, enqueue_of, operation_of
 from npu_tui.profile.borrowed_tables import borrowed_lines
@@ -172,8 +172,10 @@ def code_lines(profile: Profile, devices: Sequence[Facts] | None = None) -> Shee
     for device in facts:
         lost = np.zeros(0) if device.launches is None else device.launches.lost - device.lost_unasked
         for loss, launches in device.losing:
-            parts = borrowed_lines(profile, loss, device.target[launches], lost[launches])
-            rows += [(device, of_line, launches[at]) for of_line, at in parts]
+            for code, at in borrowed_lines(profile, loss.code, device.target[launches]):
+                late = launches[at]
+                of_line = LineLoss(code, float(lost[late].sum()), len(late), code != loss.code)
+                rows.append((device, of_line, late))
     losses = [loss for _, loss, _ in rows]
     total = sum(device.lost for device in losses)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from os.path import expanduser
 
-from npu_tui.analysis.borrowed import BorrowError
 from npu_tui.load.errors import InputError
 from npu_tui.load.load import opening_of
 from npu_tui.profile.borrowed_tables import borrow
@@ -42,8 +41,6 @@ def _borrowed(profile: Profile, path: str) -> str:
     try:
         opening = opening_of(path, True, None)
         found = borrow(profile, Profile(opening.trace(), opening.source, profile.thresholds))
-    except BorrowError as error:
-        return printable(words(error.said))
     except InputError as error:
         return printable(words(error.message))
     shares = {"covered_here": found.covered_here, "covered_there": found.covered_there}

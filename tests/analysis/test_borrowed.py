@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,11 @@ from generate import build
 from measured import profile_at
 from rich.console import Console, Group
 
-from npu_tui.analysis.borrowed import BorrowError
+import npu_tui
+from npu_tui.cli.main import main
+from npu_tui.load.errors import InputError
+from npu_tui.mcp.session import Call, Session
+from npu_tui.mcp.tools import Open, Query, open_tool, query_tool
 from npu_tui.output.report import report
 from npu_tui.profile.borrowed_tables import borrow, code_of
 from npu_tui.profile.profile import Profile
@@ -87,8 +92,26 @@ def test_another_model_lends_nothing_but_operations(pair: tuple[Profile, Profile
     assert not found.module.is_known
     assert found.covered_there == 1.0
     assert found.covered_here == 0.5
-    with pytest.raises(BorrowError, match="no_graph"):
+    with pytest.raises(InputError, match="no_graph"):
         borrow(pair[1], replay)
+
+
+def test_queries_comparisons_and_agents_have_borrowed_code(
+    pair: tuple[Profile, Profile], capsys: pytest.CaptureFixture[str]
+) -> None:
+    replay, eager = (Path(profile.path) for profile in pair)
+    sql = "select sum(calls) as calls from borrowed_code where line is not null"
+    assert main(["query", str(replay), sql, "--eager", str(eager), "--format", "csv"]) == 0
+    assert capsys.readouterr().out.split() == ["calls", "100"]
+    assert main(["compare", str(replay), str(replay), "--eager", str(eager), "--format", "json"]) == 0
+    lines = json.loads(capsys.readouterr().out)["lines"]
+    assert lines
+    assert all(line["file"] for line in lines)
+    session = Session([replay.parent])
+    open_tool(session, Call(), Open(path=replay.name, eager=eager.name))
+    assert query_tool(session, Call(), Query(path="#1", sql=sql)).data["rows"] == [[100]]
+    with pytest.raises(npu_tui.Error, match="nothing to borrow"):
+        npu_tui.open(eager).borrow(npu_tui.open(replay))
 
 
 REAL = {
