@@ -10,6 +10,7 @@ import io
 import logging
 import os
 import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import partial
 from typing import Any
@@ -32,7 +33,7 @@ from npu_tui.mcp.tools import TOOLS, Tool
 from npu_tui.output.whatif import NoReplayError
 from npu_tui.profile.selection import NoPartError
 from npu_tui.query.query import QueryError
-from npu_tui.strings import labelling, say, words
+from npu_tui.strings import Ours, labelling, say, words
 from npu_tui.trace.message import Message, message
 
 Context = ServerRequestContext[Any, Any]
@@ -106,17 +107,18 @@ def _run(session: Session, call: Call, name: str, arguments: dict[str, Any]) -> 
     try:
         given = msgspec.convert(arguments, tool.arguments, strict=False)
     except msgspec.ValidationError as error:
-        names = [field.encode_name for field in msgspec.structs.fields(tool.arguments)]
+        names = [Ours(field.encode_name) for field in msgspec.structs.fields(tool.arguments)]
         raise Refusal(message("mcp.arguments", why=_plain_why(str(error), names), tool=name, names=names)) from None
     answer = tool.run(session, call, given)
     answer.limit, answer.cursor, answer.tokens = given.limit, given.cursor, given.tokens
     return answer
 
 
-def _plain_why(why: str, names: list[str]) -> str:
+def _plain_why(why: str, names: Sequence[str]) -> str:
     """What msgspec says is wrong, with the argument that may be meant."""
-    unknown = why.split("`")[1] if "unknown field" in why else ""
-    near = get_close_matches(unknown, names, 1) if unknown else []
+    if "unknown field" not in why:
+        return Ours(why)
+    near = get_close_matches(why.split("`")[1], names, 1)
     return f"{why} ({near[0]}?)" if near else why
 
 

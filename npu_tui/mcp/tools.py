@@ -91,7 +91,7 @@ class Ranks(Arguments, frozen=True, kw_only=True):
     path: Path
     fields: Annotated[Texts, Meta(description="Only these fields, e.g. rank_table, links, collectives")] = []
     group: str | None = None
-    step: str | None = None
+    step: int | str | None = None
 
 
 class History(Arguments, frozen=True, kw_only=True):
@@ -402,14 +402,15 @@ def ranks_tool(session: Session, call: Call, given: Ranks) -> Answer:
     if given.group is not None and not any(given.group in (group.name, group.kind) for group in job.groups):
         there = sorted({group.kind or group.name for group in job.groups})
         raise Refusal(message("job.no_group", group=given.group, there=there))
-    if given.step is not None and given.step not in job.steps:
-        raise Refusal(message("job.no_step", step=given.step, there=job.steps))
-    narrow = given.group is not None or given.step is not None
+    step = None if given.step is None else str(given.step)
+    if step is not None and step not in job.steps:
+        raise Refusal(message("job.no_step", step=step, there=job.steps))
+    narrow = given.group is not None or step is not None
 
     def make() -> Any:
-        return plain(job_report(job.narrowed(given.group, given.step) if narrow else job))
+        return plain(job_report(job.narrowed(given.group, step) if narrow else job))
 
-    data = opened.kept(("ranks", given.group, given.step), make)
+    data = opened.kept(("ranks", given.group, step), make)
     follow = [Next("explain", {"id": row["id"]}) for row in data["findings"][:1]]
     return _document(
         data, [data["verdict"]], listed(given.fields), follow, None if narrow else Next("ranks", {"path": opened.name})

@@ -19,7 +19,7 @@ from npu_tui.rules.glossary import WORDS, Word, plain, words_called
 from npu_tui.rules.model import FindingClass, Kind
 from npu_tui.rules.service import SERVICE_RULES
 from npu_tui.rules.snapshot import SNAPSHOT_FINDINGS
-from npu_tui.strings import say
+from npu_tui.strings import Ours, say
 from npu_tui.trace.text import printable
 
 _ALIKE = 0.75
@@ -85,7 +85,7 @@ def unknown(wanted: str) -> str:
     near = nearest(wanted)
     if near is not None:
         return say("explain.unknown", id=printable(wanted), near=near)
-    return say("explain.unknown_all", id=printable(wanted), ids=" ".join(finding_ids()))
+    return say("explain.unknown_all", id=printable(wanted), ids=Ours(" ".join(finding_ids())))
 
 
 WIDTH = 100

@@ -118,8 +118,8 @@ def name_keys(key_of: Callable[[str], str]) -> None:
     _PRESS.key_of = key_of
 
 
-class _Ours(str):
-    """A text whose names are labels already."""
+class Ours(str):
+    """A text that is ours, or whose names are labels already."""
 
     __slots__ = ()
 
@@ -144,7 +144,7 @@ def labelling(label_of: Callable[[str], str]) -> Iterator[None]:
 def _named(text: str) -> str:
     """``text`` as it stands in a sentence."""
     label_of = _LABELS.get()
-    return text if label_of is None or isinstance(text, _Ours) or _MEASURE.fullmatch(text) else label_of(text)
+    return text if label_of is None or isinstance(text, Ours) or _MEASURE.fullmatch(text) else label_of(text)
 
 
 def say(key: str, /, **values: object) -> str:
@@ -154,7 +154,7 @@ def say(key: str, /, **values: object) -> str:
     """
     text = texts_of(_SPOKEN.language)[key]
     text = text.format(press=_PRESS, **{name: _Value(each) for name, each in values.items()})
-    return text if _LABELS.get() is None else _Ours(text)
+    return text if _LABELS.get() is None else Ours(text)
 
 
 def words(message: Message | str) -> str:
@@ -165,7 +165,7 @@ def words(message: Message | str) -> str:
 def _and(values: Iterable[object]) -> str:
     """``0, 1 and 2``."""
     *first, last = [str(_Value(each)) for each in values] or [""]
-    return say("list.and", first=_Ours(say("list.comma").join(first)), last=_Ours(last)) if first else last
+    return say("list.and", first=Ours(say("list.comma").join(first)), last=Ours(last)) if first else last
 
 
 def _list(values: Iterable[object]) -> str:
