@@ -110,7 +110,7 @@ def _ways_out() -> list[str]:
     return [key_label(key) for key in BY_ID["quit"].keys[:1]] or ["Ctrl+C"]
 
 
-_LEAST_BESIDE = 36
+_LEAST_BESIDE = 48
 """Columns that what is selected needs beside a message."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
@@ -129,11 +130,24 @@ class Head(HeadLines):
                 _line(number, words(said), number <= len(grave) and grave[number - 1]) if grave else _plain(said)
                 for number, said in enumerate(found.verdict, 1)
             ]
+        width = size.width - 2
         single = verdict_rows(size.height) == 1 or len(lines) == 1
-        if single and most > 1 and lines and lines[0].cell_len > size.width - 2:
-            lines = _broken(self.verdict.app.console, lines[0], max(size.width - 2, _NARROWEST), most)
+        if single and most > 1 and lines and lines[0].cell_len > width:
+            lines = _broken(self.verdict.app.console, lines[0], max(width, _NARROWEST), most)
+        else:
+            lines = [_shorter(line, width) for line in lines]
         # What is not known yet keeps the room of what will be said, so that the lanes do not jump.
         self.verdict.fill(lines[:most], most if found is None else 0)
+
+
+_ENDS = re.compile(r"\s?[(（][^()（）]*[)）](?=[.。])|(?<=\.)\s|(?<=。)")
+"""Where a line of the verdict can end: before its last brackets, and after a sentence."""
+
+
+def _shorter(line: Text, width: int) -> Text:
+    """``line`` without its last sentences or brackets, as far as ``width`` cells are too few for them."""
+    ends = [found.start() for found in _ENDS.finditer(line.plain)] if line.cell_len > width else []
+    return next((part for end in reversed(ends) if (part := line[:end]).cell_len <= width), line)
 
 
 def _broken(console: Console, line: Text, width: int, most: int) -> list[Text]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -75,16 +75,17 @@ def _table(
     cells: Mapping[str, Cell],
     note: str = "",
     every: bool = False,
+    spare: Collection[str] = (),
 ) -> Table:
     """The first of the rows ``order`` of ``sheet``; ``leads`` says where one of them leads, or how it is shown.
 
-    With ``every`` an empty column stays.
+    With ``every`` an empty column stays. A narrow terminal leaves out the columns ``spare``.
     """
     rows = list(order[:_MOST])
     if len(order) > len(rows):
         note = say("ranks.table.more", shown=len(rows), count=len(order))
     own = {name: _moved(cell, rows) for name, cell in cells.items()}
-    found = shown(0, table, sheet.taken(np.array(rows, np.int64)), note, cells=own, every=every)
+    found = shown(0, table, sheet.taken(np.array(rows, np.int64)), note, cells=own, every=every, spare=spare)
     return replace(found, rows=[JobRow(**asdict(row) | leads(at)) for at, row in zip(rows, found.rows, strict=True)])
 
 
@@ -115,7 +116,11 @@ def _ranks(view: Overview) -> Table:
         "own_excess": lambda row, value: "" if value is None else "+" * (float(value) > 0) + _time(value),
         "last_share": lambda row, value: "" if value is None else f"{last[row]}/{count[row]}",
     }
-    return _table(RANKS, sheet, rows, lambda row: {"rank": rank[row], "minor": row >= there}, cells, note)
+
+    def leads(row: int) -> dict[str, Any]:
+        return {"rank": rank[row], "minor": row >= there}
+
+    return _table(RANKS, sheet, rows, leads, cells, note, spare=("step", "computing", "free"))
 
 
 def _changes(view: Overview) -> Table:
@@ -171,7 +176,7 @@ def _links(view: Overview) -> Table:
         "verdict": lambda row, value: Text(say(f"ranks.link.{value}"), "" if value == "as_others" else f"bold {ALERT}"),
     }
     note = "" if sheet.rows else say(view.job.no_links)
-    return _table(LINKS, sheet, order, lambda row: {"rank": source[row]}, cells, note)
+    return _table(LINKS, sheet, order, lambda row: {"rank": source[row]}, cells, note, spare=("size_bytes",))
 
 
 def _experts(view: Overview) -> Table:
@@ -305,7 +310,7 @@ def _findings(view: Overview) -> Table:
         return {"rank": next(iter(finding.ranks), None), "told": told, "finding": row}
 
     sheet = FINDINGS.make(view.job, view.whole.findings)
-    table = _table(FINDINGS, sheet, range(sheet.rows), leads, cells, every=True)
+    table = _table(FINDINGS, sheet, range(sheet.rows), leads, cells, every=True, spare=("severity",))
     unchecked = [
         JobRow(
             ("", say("job.not_checked"), "", reason, ""),

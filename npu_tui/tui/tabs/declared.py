@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import PurePath
 
@@ -45,11 +45,12 @@ def shown(
     again: str = "",
     most: int = MOST_ROWS,
     every: bool = False,
+    spare: Collection[str] = (),
 ) -> Table:
     """The first rows of ``sheet`` ``of`` a table, of trace number ``trace``; columns without a word are left out.
 
     ``columns`` are those of the panel unless given. ``cells`` write the columns that they name in their own way; with
-    ``every`` an empty column stays.
+    ``every`` an empty column stays. A narrow terminal leaves out the columns ``spare``.
     """
     fields = of.panel if columns is None else columns
     rows = min(sheet.rows, most)
@@ -70,7 +71,8 @@ def shown(
         for row in range(rows)
     ]
     named = next((field.heading for field in fields if field.column.id in _NAMING), "")
-    table = Table(tuple(field.heading for field in fields), found, note, again=again, named=named)
+    spared = tuple(field.heading for field in fields if field.column.id in spare)
+    table = Table(tuple(field.heading for field in fields), found, note, again=again, named=named, spare=spared)
     return table if every else known_columns(table)
 
 

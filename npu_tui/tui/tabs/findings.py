@@ -58,6 +58,7 @@ def findings(now: Context) -> Content:
 
     table = shown(
         now.trace, FINDINGS, sheet, say("findings.note", unchecked=len(known.not_checked)), every=True, most=sheet.rows,
+        spare=("place",),
         cells={
             "number": lambda row, number: Text(str(number), mark(row)),
             "severity": lambda row, _: Text(say(f"finding.class.{rows[row].cls}"), mark(row)),
@@ -75,8 +76,7 @@ def findings(now: Context) -> Content:
         )
         for number, (row, finding) in enumerate(zip(table.rows, rows, strict=True), 1)
     ]
-    spare = tuple(field.heading for field in FINDINGS.panel if field.column.id == "place")
-    return replace(table, rows=shown_rows, spare=spare)
+    return replace(table, rows=shown_rows)
 
 
 def findings_worth_a_look(now: Context) -> int:

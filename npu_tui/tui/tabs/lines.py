@@ -111,7 +111,8 @@ def syncs(now: Context) -> Content:
         own = brief(str(name), _LONGEST_NAME)
         return own if operation is None else f"{brief(operation, _LONGEST_NAME)} → {own}"
 
-    return shown(now.trace, SYNCS, sheet, GAP.join([note, scope_note(now)]), cells={"call": call}, most=sheet.rows)
+    note = GAP.join([note, scope_note(now)])
+    return shown(now.trace, SYNCS, sheet, note, cells={"call": call}, most=sheet.rows, spare=("idle_after", "longest"))
 
 
 def cpu(now: Context) -> Content:
@@ -144,7 +145,8 @@ def host_ops(now: Context) -> Content:
         return say("hosts.none")
     count, own = (sum(sheet.values(name)) for name in ("calls", "host_self"))
     note = say("hosts.note", count=count, own=duration_text(own))
-    return shown(now.trace, OPERATIONS, sheet, GAP.join([note, scope_note(now)]), most=sheet.rows)
+    note = GAP.join([note, scope_note(now)])
+    return shown(now.trace, OPERATIONS, sheet, note, most=sheet.rows, spare=("host_total", "device_self"))
 
 
 def passes(now: Context) -> Content:
@@ -156,7 +158,9 @@ def passes(now: Context) -> Content:
         return nothing(now, say("passes.unknown"))
     columns = [field for name in _OF_PASSES for field in OPERATIONS.panel if field.column.id == name]
     note = GAP.join([say("passes.list"), scope_note(now)])
-    return shown(now.trace, OPERATIONS, sheet.taken(order), note, columns=columns, most=sheet.rows)
+    return shown(
+        now.trace, OPERATIONS, sheet.taken(order), note, columns=columns, most=sheet.rows, spare=("host_total",)
+    )
 
 
 _OF_PASSES = ("host_total", "device_total", "backward", "calls", "name", "spread")

@@ -28,7 +28,8 @@ _FILLS = ("█", OpClass.CUBE), ("▒", OpClass.COMMUNICATION), ("╱", OpClass.
 """How the parts of a step are drawn: as above the lanes."""
 _BAR = 12
 _MOST_STEPS = 400
-_LONGEST = 90
+_LONGEST = 200
+_CURVE = 90
 _MOST_DIFFERENCES = 5
 _OF_TEXT = ("op_statistic.csv", "api_statistic.csv", "operator_details.csv", "l2_cache.csv")
 """Files that no database has a table for."""
@@ -99,7 +100,7 @@ def _steps(index: int, profile: Profile) -> list[Row]:
         rows[row] = Row((*cells, Text.assemble(value, GAP, say("summary.warm_up"))), rows[row].places)
     curve = spark(lengths[:_MOST_STEPS])
     percentiles = say("summary.percentiles", p50=found.p50, p90=found.p90, p99=found.p99, warm=found.warm_up)
-    return [_line("steps", say("summary.all", count=len(lengths)), curve[:_LONGEST], percentiles), *rows[:_MOST_STEPS]]
+    return [_line("steps", say("summary.all", count=len(lengths)), curve[:_CURVE], percentiles), *rows[:_MOST_STEPS]]
 
 
 def _split(name: str, times: Sequence[int], length: int, places: Sequence[Place]) -> Row:
