@@ -19,7 +19,7 @@ from npu_tui.tui.terminal.internals import after
 
 _MESSAGE_SECONDS = 6.0
 
-Place = Literal["lanes", "compared", "table", "text", "job", "job_table"]
+Place = Literal["lanes", "service", "snapshot", "compared", "table", "text", "job", "job_table"]
 
 
 class Hint(Struct, frozen=True):
@@ -56,6 +56,9 @@ _ROWS: dict[Place, str] = {
     "job_table": "go:enter tell:space map=escape row:up,down sort:left,right reverse=sort_reverse filter=filter",
 }
 """Each word with its commands after ``=``, or with the keys of a table after ``:``."""
+_OF_LAUNCHES = "starved=starved_next"
+_ROWS["service"] = _ROWS["lanes"].replace(_OF_LAUNCHES, "requests=engine_steps").replace("chain=chain ", "")
+_ROWS["snapshot"] = _ROWS["lanes"].replace(_OF_LAUNCHES, "memory=tab_memory").replace("chain=chain ", "")
 
 
 def _hint(row: str) -> Hint:
@@ -75,16 +78,16 @@ def footer(place: Place, width: int) -> Text:
     return _joined(HINTS[place], width)
 
 
-def led(leads: Iterable[str], width: int) -> Text:
+def led(leads: Iterable[str], width: int, place: Place = "lanes") -> Text:
     """How to get help and out, then the first of ``leads`` that fits into ``width`` columns, else the last one.
 
-    What room is left is for the other hints of the lanes.
+    What room is left is for the other hints of ``place``.
     """
     line = _joined(_ALWAYS, width)
     gap = _GAP if line.plain else ""
     room, words = width - line.cell_len - len(gap), list(leads)
     line.append(gap + next((lead for lead in words if cell_count(lead) <= room), words[-1]), style="bold reverse")
-    others = _joined(HINTS["lanes"][len(_ALWAYS) :], width - line.cell_len - 2)
+    others = _joined(HINTS[place][len(_ALWAYS) :], width - line.cell_len - 2)
     return line.append("  ").append_text(others) if others.plain else line
 
 
@@ -177,7 +180,7 @@ class StatusLine(Static):
             if keys.plain:
                 line.append(_GAP).append_text(keys)
         elif self._leads:
-            line = led(self._leads, self.size.width)
+            line = led(self._leads, self.size.width, self._place)
         else:
             line = footer(self._place, self.size.width)
         self.update(line, layout=False)

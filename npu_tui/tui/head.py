@@ -25,7 +25,7 @@ from npu_tui.strings import say, words
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.message import Said
 from npu_tui.trace.model import Trace
-from npu_tui.trace.service import UNKNOWN, Service
+from npu_tui.trace.service import UNKNOWN
 from npu_tui.trace.text import brief, cell_count, duration_text, printable, shortened
 from npu_tui.tui.first_picture import BARS_FROM, verdict_lines, verdict_rows
 from npu_tui.tui.session import Session, kept
@@ -166,9 +166,10 @@ def _plain(said: Said) -> Text:
 
 
 def _line(number: int, told: str, grave: bool) -> Text:
-    head, colon, rest = told.partition(":" if ":" in told.partition("：")[0] else "：")  # Chinese has one of its own
-    style = f"bold {ALERT}" if grave else "bold"
-    return Text.assemble((f"{number} ", style), (head + colon, style), rest, no_wrap=True, end="")
+    what = re.match(r".*?(: |：)", told)  # no colon of ``train.py:33``
+    style, end = f"bold {ALERT}" if grave else "bold", what.end() if what else 0
+    rest = told[end:] if end else ""
+    return Text.assemble((f"{number} ", style), (told[:end] or told, style), rest, no_wrap=True, end="")
 
 
 _FILLS = {"prep": "·", "compute": "█", "exposed": "▒", "copies": "▓", "free": "╱"}
@@ -333,13 +334,8 @@ def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]
     parts += [
         _dispatch(device, len(devices) > 1, shown.end, float(unasked.get(device.device, 0))) for device in devices
     ]
-    if shown.snapshot is not None:
-        held = shown.snapshot.devices
-        events = sum(len(device.events) for device in held)
-        about = say("snapshot.about", events=events, devices=len({device.device for device in held}))
+    if (about := subject(shown)) is not None:
         parts = [[Text(about, style="bold")]]
-    elif shown.service is not None:
-        parts = [[Text(_service_words(shown.service), style="bold")]]
     elif session.is_tables:
         parts.append([Text(say("header.only_memory" if session.scene.end else "header.no_timeline"))])
     elif not devices:
@@ -354,11 +350,17 @@ def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]
     return parts
 
 
-def _service_words(service: Service) -> str:
-    """What there is of an inference service."""
-    batches = service.batches
+def subject(trace: Trace) -> str | None:
+    """What ``trace`` holds of an inference service or of memory, None where it is that of a rank."""
+    if trace.snapshot is not None:
+        held = trace.snapshot.devices
+        events = sum(len(device.events) for device in held)
+        return say("snapshot.about", events=events, devices=len({device.device for device in held}))
+    if trace.service is None:
+        return None
+    requests, batches = trace.service.requests, trace.service.batches
     known = np.where(batches.dp_rank == UNKNOWN, -1 - batches.process, batches.dp_rank)
-    return say("service.about", requests=len(service.requests), batches=len(batches), engines=len(np.unique(known)))
+    return say("service.about", requests=len(requests), batches=len(batches), engines=len(np.unique(known)))
 
 
 def _form(source: Source | None) -> str:

@@ -282,9 +282,19 @@ class Panel(Vertical):
         """Whether it is not hidden."""
         return not self.has_class("-hidden")
 
-    def toggle(self) -> None:
-        """Show or hide the panel, whatever the size of the terminal says."""
-        self._wanted = not self.is_shown
+    def offer(self, blank: int) -> bool:
+        """Come up on a low terminal whose lanes leave so many rows ``blank``, unless the user has decided.
+
+        Returns whether it has.
+        """
+        offered = self._wanted is None and not self.is_shown and blank >= self.usual
+        if offered:
+            self.remove_class("-hidden")
+        return offered
+
+    def toggle(self, shown: bool | None = None) -> None:
+        """Show or hide the panel, or have it as ``shown`` says, whatever the size of the terminal says."""
+        self._wanted = not self.is_shown if shown is None else shown
         self.set_class(not self._wanted, "-hidden")
         if not self._wanted:
             self.growth, self._blank = "normal", 0

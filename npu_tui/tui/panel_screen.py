@@ -224,9 +224,9 @@ class PanelScreen(Screen[None], Generic[Drawn], inherit_bindings=False):
     def fill(self) -> None:
         """Show in the panel what the open tab says now."""
 
-    def toggle_panel(self) -> None:
-        """Show or hide the panel."""
-        self.panel.toggle()
+    def toggle_panel(self, shown: bool | None = None) -> None:
+        """Show or hide the panel, or have it as ``shown`` says."""
+        self.panel.toggle(shown)
         if not self.panel.is_shown:
             self.set_focus(self.drawing)
         self.show_head()

@@ -31,6 +31,8 @@ _GAP = 2
 _LEAST_NAME, _MOST_NAME = 18, 48
 _LEAST_VERDICT = 24
 _MARK = 2
+_WHOLE_TIME, _SHORT_TIME, _WIDE = 16, 11, 98
+"""Cells of a time with its year, and without it on a line that is not so wide."""
 
 
 class Choice(Struct):
@@ -105,7 +107,7 @@ def columns(choice: Choice, shown: Sequence[Nearby], width: int) -> list[int]:
     """Cells of name, rank, time, size, level and verdict in lines of ``width``; 0 for what has no room."""
     rank = max([cell_count(say("picker.rank")), *(cell_count(_rank(entry)) for entry in shown)])
     size = max([cell_count(say("picker.size")), *(cell_count(size_text(entry.bytes)) for entry in shown)])
-    fixed = [rank, 16, size, cell_count(say("picker.level"))]
+    fixed = [rank, _WHOLE_TIME if width >= _WIDE else _SHORT_TIME, size, cell_count(say("picker.level"))]
     longest = max([_LEAST_NAME, *(cell_count(_name(choice, entry)) for entry in shown)])
     room = width - _MARK
     for dropped in ([], [3], [3, 0], [3, 0, 2], [0, 1, 2, 3]):
@@ -130,7 +132,7 @@ def row_line(choice: Choice, entry: Nearby, widths: Sequence[int], is_current: b
     told = choice.told.get(entry.path)
     mark = "●" if entry.path in choice.marked else " "
     level = "" if entry.level is None else str(entry.level)
-    time = datetime.fromtimestamp(entry.time).strftime("%Y-%m-%d %H:%M") if entry.time else ""
+    time = datetime.fromtimestamp(entry.time).isoformat(" ", "minutes")[-widths[2] :] if entry.time else ""
     cells = [_name(choice, entry), _rank(entry), time, size_text(entry.bytes), level]
     line = Text(f"{mark} ", no_wrap=True, end="")
     line.append(_joined(cells, widths[:-1]), "bold" if entry.is_job else "")

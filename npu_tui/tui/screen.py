@@ -50,11 +50,20 @@ _PANEL_SECONDS = 0.08
 """The panel follows the last key after this rest, as filling a table takes longer than a frame."""
 
 
+def _lanes_of(session: Session) -> Place:
+    """Which keys the bottom line names: nothing starves a service or a snapshot."""
+    if session.picture is not None:
+        return "compared"
+    traces = session.scene.traces
+    if all(trace.service is not None for trace in traces):
+        return "service"
+    return "snapshot" if all(trace.snapshot is not None for trace in traces) else "lanes"
+
+
 class MainScreen(PanelScreen[Timeline]):
     """Explores one session."""
 
     where: ClassVar[Where] = "lanes"
-    footers: tuple[Place, Place, Place] = ("lanes", "table", "text")
     focuses: ClassVar[tuple[Focus, Focus, Focus]] = ("lanes", "table", "panel")
     head: Head | ComparedHead
 
@@ -89,8 +98,7 @@ class MainScreen(PanelScreen[Timeline]):
         self.explorer = Explorer(session.scene, 80, 20)
         super().__init__(Timeline(self.explorer, session.painter, terminal), Panel())
         self.head = Head() if session.picture is None else ComparedHead(session.picture)
-        if session.picture is not None:
-            self.footers = ("compared", "table", "text")
+        self.footers = (_lanes_of(session), "table", "text")
         self._start = start
         self._chosen = chosen
         self._notes_file = notes
@@ -138,8 +146,8 @@ class MainScreen(PanelScreen[Timeline]):
         self.app.app_resume_signal.subscribe(self, lambda _: self.redraw())
         self._arrange(self.app.size)  # before the first layout, which then stays
         self.set_focus(self.drawing)
+        self._line.show_place(self.footers[0])
         if self.session.picture is not None:
-            self._line.show_place(self.footers[0])
             self.contents.open_tab("changes")
         self.contents.fill()
         if self.session.is_tables:
@@ -175,8 +183,8 @@ class MainScreen(PanelScreen[Timeline]):
         """Show the place that was asked for; the lanes have their size now."""
         if start.tab and start.tab != NO_TAB:
             self.contents.open_tab(start.tab)
-        elif start.tab and self.panel.is_shown:
-            self.toggle_panel()
+        elif start.tab:
+            self.toggle_panel(False)
         failed = start_at(self.explorer, start)
         if start.search:
             self.finder.finish(start.search)
@@ -525,9 +533,14 @@ class MainScreen(PanelScreen[Timeline]):
         self.show_head()
 
     def on_timeline_fitted(self) -> None:
-        """The panel takes the rows that the lanes leave blank."""
+        """The panel takes the rows that the lanes leave blank, on a low screen as soon as it fits into them."""
         panel, explorer = self.panel, self.explorer
-        if not panel.is_shown or panel.growth != "normal" or not self.drawing.size.height:
+        if not self.drawing.size.height:
+            return
+        if self.session.whole and panel.offer(explorer.list.height - len(explorer.rows)):
+            self.show_head()
+            self.contents.fill()
+        if not panel.is_shown or panel.growth != "normal":
             return
         taken = panel.size.height - panel.usual
         # The lanes keep a row even where none is shown, so what is left of it is not blank.

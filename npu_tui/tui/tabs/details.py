@@ -40,7 +40,7 @@ from npu_tui.trace.text import (
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.bubbles import idle_at, labelled, range_text, why_text
 from npu_tui.tui.tabs.declared import bar, spread_words, sum_words
-from npu_tui.tui.tabs.links import class_name, legend, shape_text, waited_of, waited_text
+from npu_tui.tui.tabs.links import class_name, legend, nothing_selected, shape_text, waited_of, waited_text
 from npu_tui.tui.tabs.table import Content, Context
 from npu_tui.tui.terminal.colours import ALERT
 from npu_tui.view.curves import NO_VALUE, STARVING_NS, Curve
@@ -166,7 +166,7 @@ def details(now: Context) -> Content:
         return _chart(now.session.painter.cache.curve(row), scene.to_trace(row.trace, now.cursor), now.cursor)
     ranged = _of_range(now)
     if now.selection is None:
-        return Group(*(ranged or _of_cursor(now)), Text(say("details.none"), style="dim"), *legend(_is_served(now)))
+        return Group(*(ranged or _of_cursor(now)), Text(nothing_selected(now), style="dim"), *legend(_is_served(now)))
     trace = now.selection.trace
     profile = now.session.profiles[trace]
     item = now.selection.item
@@ -355,7 +355,7 @@ def _is_served(now: Context) -> bool:
 def _facts(trace: Trace, item: int, offset: int) -> Text:
     slices = trace.slices
     start, end, lane = int(slices.start[item]), int(slices.end[item]), trace.lanes[int(slices.lane[item])]
-    facts = (
+    facts = [
         (say("details.start"), exact_text(start + offset)),
         (say("details.duration"), duration_text(end - start)),
         (say("details.end"), exact_text(end + offset)),
@@ -363,8 +363,9 @@ def _facts(trace: Trace, item: int, offset: int) -> Text:
         ("", class_name(OpClass(int(slices.op_class[item])), trace.service is not None)),
         (say("details.lane"), f"{trace.layers[lane.layer].name} / {lane.name}"),
         (say("details.row"), str(int(slices.depth[item]))),
-        (say("details.raw"), f"{trace.start_ns + start} ns"),
-    )
+    ]
+    if trace.snapshot is None:  # whose time is the number of an event
+        facts.append((say("details.raw"), f"{trace.start_ns + start} ns"))
     return _in_a_row(facts)
 
 

@@ -25,13 +25,19 @@ def links(now: Context) -> Content:
     """A row per link of the selection, with what lies at its other end."""
     selected = now.selection
     if selected is None:
-        return say("details.none")
+        return nothing_selected(now)
     if not now.links:
         return say("links.none")
     profile, scene = now.session.profiles[selected.trace], now.session.scene
     headings = tuple(say(f"links.{key}") for key in ("shape", "latency", "lost", "category", "lane", "end"))
     marks, roles = scene.link_classes[selected.trace], scene.roles[selected.trace]
     return Table(headings, [_row(profile, marks, roles, selected.trace, way) for way in now.links[:_SHOWN_ROWS]])
+
+
+def nothing_selected(now: Context) -> str:
+    """What selects something."""
+    starved = [say("details.none_starved")] if now.profile.starved else []
+    return " ".join([say("details.none"), *starved])
 
 
 def _row(profile: Profile, marks: LinkClasses, roles: list[Role], index: int, way: Way) -> Row:

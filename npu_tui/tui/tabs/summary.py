@@ -20,6 +20,7 @@ from npu_tui.strings import knows, say, words
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import brief, duration_text, memory_text, share_text
 from npu_tui.tui.commands import BY_ID, keys_label
+from npu_tui.tui.head import subject
 from npu_tui.tui.tabs.declared import bar, places_of, spark
 from npu_tui.tui.tabs.table import GAP, Content, Context, Place, Row, Table
 from npu_tui.tui.terminal.colours import class_colour
@@ -67,6 +68,8 @@ def _line(section: str, item: str, value: Text | str = "", more: str = "", place
 def _head(profile: Profile) -> str:
     trace = profile.trace
     level = profile.profiler_level
+    if (about := subject(trace)) is not None:
+        return about
     if not len(trace.slices):
         return say("summary.no_trace", kernels=len(profile.kernel_table))
     return say(
@@ -184,9 +187,14 @@ def _traffic(profile: Profile) -> list[Row]:
 
 
 def _files(profile: Profile) -> list[Row]:
-    """Every file that may lie beside a trace: how far it could be read, what it tells, which setting makes it."""
-    rows = []
+    """Every file that may lie beside a trace: how far it could be read, what it tells, which setting makes it.
+
+    The profiler's settings are nothing to a service or a snapshot.
+    """
+    rows, asked = [], subject(profile.trace) is None
     for file in profile.tables.files:
+        if file.state == "missing" and not asked:
+            continue
         tells = say(f"summary.tells.{file.name}")
         word = say(f"summary.state.{file.state}")
         if file.state == "missing":
