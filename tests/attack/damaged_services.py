@@ -88,12 +88,15 @@ def judged(folder: Path) -> float:
     return time.monotonic() - began
 
 
-def attack(mutants: int, seed: int) -> list[str]:
-    """What went wrong, a line each."""
+CAUSES = ("kv", "transfer", "rank_slow", "mix")
+
+
+def attack(mutants: int, seed: int, causes: tuple[str, ...] = CAUSES) -> list[str]:
+    """What went wrong with services of ``causes``, a line each."""
     failed: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         wholes = []
-        for cause in ("kv", "transfer", "rank_slow", "mix"):
+        for cause in causes:
             wholes.append(Path(folder) / cause)
             write_service(wholes[-1], cause, 1, 40)
         for number in range(mutants):

@@ -6,4 +6,4 @@ from damaged_services import attack
 
 
 def test_damaged_services_are_judged() -> None:
-    assert attack(3, 3) == []
+    assert attack(3, 3, ("kv", "transfer")) == []
