@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from npu_tui.analysis.service_latency import TPOT, TTFT, Latencies
 from npu_tui.analysis.service_steps import CYCLE, WORK, F, Steps
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import COLUMNS, Array, Column, Data, Sheet, coded, column_of, from_tuples, numbers, table
+from npu_tui.profile.table import COLUMNS, Array, Column, Data, Sheet, Table, coded, from_tuples, numbers, table
 from npu_tui.rules.service_verdict import Judged
 from npu_tui.trace.service import UNKNOWN, minus
 
@@ -22,7 +25,7 @@ _OWN = [
         Column(name, "whole", "ns", "time")
         for name in ("per_token", "p50", "p90", "p99", "middle", "slowest", "longest")
     ),
-    *(Column(name, "real", "0..1", "share") for name in ("slowest_share",)),
+    Column("slowest_share", "real", "0..1", "share"),
     Column("tokens_per_s", "real", "", "mean_count"),
     Column("complete", "flag", "", "word"),
     *(Column(name, "label", "", "word", "latency.part") for name in ("part", "ttft_most", "tpot_most")),
@@ -32,10 +35,6 @@ _OWN = [
 _COLUMNS = COLUMNS | {column.id: column for column in _OWN}
 
 _ENGINE = f"engine dp_rank steps wall {' '.join(WORK)} {' '.join(_CYCLE)}"
-
-
-def _none() -> Sheet:
-    return Sheet(0, {id_: column_of(column, ()) for id_, column in _COLUMNS.items()})
 
 
 def _metrics(judged: Judged) -> list[tuple[str, Array, Array, Array, tuple[str, ...]]]:
@@ -50,11 +49,8 @@ def _metrics(judged: Judged) -> list[tuple[str, Array, Array, Array, tuple[str, 
     ]
 
 
-def latency(profile: Profile) -> Sheet:
+def latency(judged: Judged, profile: Profile) -> Sheet:
     """TTFT and TPOT of a service."""
-    judged = profile.judged
-    if judged is None:
-        return _none()
     rows = []
     for metric, rids, weight, parts, _ in _metrics(judged):
         values = parts[rids].sum(axis=1) / weight
@@ -64,11 +60,8 @@ def latency(profile: Profile) -> Sheet:
     return from_tuples(rows, "metric requests mean p50 p90 p99 longest", _COLUMNS)
 
 
-def latency_parts(profile: Profile) -> Sheet:
+def latency_parts(judged: Judged, profile: Profile) -> Sheet:
     """What TTFT and TPOT consist of: all requests, those around the median, the slowest tenth."""
-    judged = profile.judged
-    if judged is None:
-        return _none()
     rows = []
     for metric, rids, weight, parts, names in _metrics(judged):
         n = len(rids)
@@ -86,11 +79,8 @@ def latency_parts(profile: Profile) -> Sheet:
     return from_tuples(rows, "metric part total share mean middle slowest slowest_share", _COLUMNS)
 
 
-def latencies(profile: Profile) -> Sheet:
+def latencies(judged: Judged, profile: Profile) -> Sheet:
     """Every request: when it got its first token, how long each of the others took, and where that time went."""
-    judged = profile.judged
-    if judged is None:
-        return _none()
     found, lat = judged.found, judged.found.latencies
     kept = np.flatnonzero((lat.ttft != UNKNOWN) | (lat.first >= 0))
     kept = kept[np.argsort(-np.where(lat.ttft == UNKNOWN, -1, lat.ttft)[kept], kind="stable")]
@@ -122,11 +112,8 @@ def _most(parts: Array, names: tuple[str, ...], known: Array) -> Data:
     return coded(names, np.where(known, parts.argmax(axis=1), -1))
 
 
-def service_engines(profile: Profile) -> Sheet:
+def service_engines(judged: Judged, profile: Profile) -> Sheet:
     """What the time of every engine went to."""
-    judged = profile.judged
-    if judged is None:
-        return _none()
     steps = judged.found.steps
     rows = [
         (number, engine.rank, *_engine(steps, judged.found.latencies, number))
@@ -147,21 +134,26 @@ def _engine(steps: Steps, lat: Latencies, number: int) -> list[int | float | Non
     return [len(work), wall, *forward, *others, tokens, tokens / wall * 1e9 if wall else None]
 
 
-LATENCY = table(
-    "latency",
+def _table(make: Callable[[Judged, Profile], Sheet], sql: str, json: str = "", **views: Any) -> Table:
+    """The table that ``make`` makes of a service, called like it; ``json`` is as ``sql`` where it is empty."""
+
+    def sheet(profile: Profile) -> Sheet:
+        judged = profile.judged
+        return Sheet(0, {}) if judged is None else make(judged, profile)
+
+    return table(make.__name__, sheet, sql=sql, json=json or sql, own=_OWN, **views)
+
+
+LATENCY = _table(
     latency,
     sql="metric requests mean p50 p90 p99 longest",
-    json="metric requests mean p50 p90 p99 longest",
     page="metric requests average=mean p50 p90 p99 longest",
     row="LatencyRow",
     about="TTFT or TPOT of the complete requests; percentiles are numpy's ``linear``.",
-    own=_OWN,
 )
-LATENCY_PARTS = table(
-    "latency_parts",
+LATENCY_PARTS = _table(
     latency_parts,
     sql="metric part total share mean middle slowest slowest_share",
-    json="metric part total share mean middle slowest slowest_share",
     page="metric part share average=mean middle slowest slowest_share",
     row="LatencyPartRow",
     about="""A part of TTFT or TPOT: ``total`` of all complete requests, the parts of one metric add up to it.
@@ -169,11 +161,9 @@ LATENCY_PARTS = table(
     ``mean`` is for a request (TTFT) or a token (TPOT), ``middle`` for the tenth around the median, ``slowest`` for the
     slowest tenth.
     """,
-    own=_OWN,
 )
 _REQUEST = "rid engine start ttft per_token decoding tokens prompt turns complete ttft_most tpot_most"
-LATENCIES = table(
-    "latencies",
+LATENCIES = _table(
     latencies,
     sql=f"{_REQUEST} {' '.join(_TTFT)} {' '.join(_TPOT)}",
     json="rid engine? start? ttft? per_token? decoding? tokens? prompt turns complete ttft_most? tpot_most? "
@@ -181,15 +171,12 @@ LATENCIES = table(
     page="rid start ttft ttft_most per_token tpot_most prompt_tokens=prompt output_tokens=tokens",
     row="RequestLatencyRow",
     about="A request, the slowest first; ``ttft_*`` add up to ``ttft_us``, ``tpot_*`` to ``decoding_us``, exactly.",
-    own=_OWN,
 )
-SERVICE_ENGINES = table(
-    "service_engines",
+SERVICE_ENGINES = _table(
     service_engines,
     sql=f"{_ENGINE} tokens tokens_per_s",
     json=f"{_ENGINE.replace('dp_rank', 'dp_rank?')} tokens tokens_per_s?",
     page=f"{_ENGINE.replace('bubble', 'bubbles=bubble').replace('idle', 'no_request=idle')} tokens_per_s",
     row="ServiceEngineRow",
     about="What the time of an engine went to, from its first schedule on; forward passes by what they hold.",
-    own=_OWN,
 )

@@ -20,7 +20,6 @@ from npu_tui.profile.table import (
     Span,
     Table,
     coded,
-    column_of,
     from_tuples,
     numbers,
     table,
@@ -50,7 +49,7 @@ def _sheet(profile: Profile, title: str, **more: Callable[[Array], Data]) -> She
     """The rows of the table ``title`` that touch the part, by time; times are those of the trace."""
     service = profile.trace.service
     if service is None:
-        return _none()
+        return Sheet(0, {})
     rows, origin = getattr(service, title), np.int64(profile.trace.start_ns)
     moments = {name: minus(getattr(rows, name), origin) for name in rows.__struct_fields__ if name in MOMENTS}
     if title == "requests":
@@ -80,11 +79,6 @@ def _sheet(profile: Profile, title: str, **more: Callable[[Array], Data]) -> She
         return [] if begin[number] == UNKNOWN else [Span(int(begin[number]), int(end[number]), marked=False)]
 
     return Sheet(len(chosen), data, place=place)
-
-
-def _none() -> Sheet:
-    """A table without rows, where there is no service."""
-    return Sheet(0, {id_: column_of(column, ()) for id_, column in _COLUMNS.items()})
 
 
 def _table(name: str, columns: str, title: str = "", **views: Any) -> Table:
@@ -140,7 +134,7 @@ def batch_requests(profile: Profile) -> Sheet:
     """Who is in each batch."""
     service = profile.trace.service
     if service is None:
-        return _none()
+        return Sheet(0, {})
     members = service.members
     whole: dict[str, Data] = {
         name: numbers(getattr(members, name), UNKNOWN) for name in ("batch", "iter", "phase", "tokens")
@@ -155,7 +149,7 @@ def batch_kinds(profile: Profile) -> Sheet:
     """What the passes of each engine take by what they compute, most time first."""
     service = profile.trace.service
     if service is None:
-        return _none()
+        return Sheet(0, {})
     batches, window = service.batches, profile.window
     length, start = minus(batches.end, batches.start), minus(batches.start, np.int64(profile.trace.start_ns))
     chosen = np.flatnonzero((length != UNKNOWN) & (start >= window.start) & (start < window.end))

@@ -144,7 +144,9 @@ def filled(sheets: Sequence[Sheet], kinds: dict[str, Kind]) -> list[Sheet]:
 def _nothing(kind: Kind) -> Labels | Numbers:
     if kind == "label":
         return Labels(lambda: (), partial(_full, np.int64, -1))
-    return Numbers(partial(_full, np.float64, np.nan)) if kind == "real" else Numbers(partial(_full, np.int64, -1), -1)
+    if kind in ("real", "flag"):
+        return Numbers(partial(_full, np.float64, np.nan) if kind == "real" else partial(_full, np.bool_, False))
+    return Numbers(partial(_full, np.int64, -1), -1)
 
 
 def _only(text: str) -> Sequence[str]:
