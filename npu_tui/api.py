@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from npu_tui.output.memory_compare import ComparedMemory
     from npu_tui.output.memory_report import MemoryReport
     from npu_tui.output.report_schema import Report as Said
+    from npu_tui.output.service_compare import ComparedServices
     from npu_tui.profile.profile import Profile as Measured
     from npu_tui.profile.profile import Profile as MeasuredProfile
     from npu_tui.query.frames import ProfileTables
@@ -212,17 +213,18 @@ class Report:
 class Comparison:
     """A profile against a base; printed as text, shown as a page with both timelines in a notebook.
 
-    Two jobs are compared too, with a map of the changes by rank and step, and two memory snapshots without a picture.
+    Two jobs are compared too, with a map of the changes by rank and step; two memory snapshots or two inference
+    services without a picture.
     """
 
-    def __init__(self, compared: Compared | JobComparison | ComparedMemory) -> None:
+    def __init__(self, compared: Compared | JobComparison | ComparedMemory | ComparedServices) -> None:
         from npu_tui.compare.comparison import Comparison as Compare
         from npu_tui.jobs.against import JobComparison
         from npu_tui.output.compare_report import compared as said
         from npu_tui.output.job_compare import compared_jobs
 
         self._compared = compared
-        self.data: ComparedReport | ComparedJobs | ComparedMemory
+        self.data: ComparedReport | ComparedJobs | ComparedMemory | ComparedServices
         if isinstance(compared, JobComparison):
             self.data = compared_jobs(compared)
         else:
@@ -233,11 +235,14 @@ class Comparison:
     def verdict(self) -> str:
         """What became of the step: slower, faster, same, unsure or incomparable; of snapshots what became of the peak.
 
-        Of snapshots it is sentences, a line each.
+        Of snapshots and services it is sentences, a line each.
         """
         from npu_tui.output.memory_compare import ComparedMemory
+        from npu_tui.output.service_compare import ComparedServices
 
-        return "\n".join(self.data.verdict) if isinstance(self.data, ComparedMemory) else self.data.step.verdict
+        if isinstance(self.data, ComparedMemory | ComparedServices):
+            return "\n".join(self.data.verdict)
+        return self.data.step.verdict
 
     def to_dict(self) -> dict[str, Any]:
         """What ``npu-tui compare --format json`` prints, as an object."""
@@ -263,9 +268,12 @@ class Comparison:
         from npu_tui.output.compare_document import compare_document
         from npu_tui.output.job_compare import ComparedJobs, compared_jobs_document
         from npu_tui.output.memory_compare import ComparedMemory, compared_memory_document
+        from npu_tui.output.service_compare import ComparedServices, compared_services_document
 
         if isinstance(self.data, ComparedMemory):
             return compared_memory_document(self.data)
+        if isinstance(self.data, ComparedServices):
+            return compared_services_document(self.data)
         if isinstance(self.data, ComparedJobs):
             of_jobs = self._compared if pictured and isinstance(self._compared, JobComparison) else None
             return compared_jobs_document(self.data, of_jobs)
@@ -372,13 +380,20 @@ class Profile(Tables):
     def compare(self, other: Profile) -> Comparison:
         """``other`` against this one as the base: differences are other minus this, per step where both have steps.
 
-        Two memory snapshots are compared as a whole: peaks, and who holds what. Raises ``Error`` for one of them alone.
+        Two memory snapshots are compared as a whole: peaks, and who holds what; two inference services by their load
+        and latencies. Raises ``Error`` for one of them beside something else.
         """
         from npu_tui.compare.comparison import Comparison as Compare
         from npu_tui.compare.measured import Side
 
-        if any(side.measured.trace.service is not None for side in (self, other)):
-            raise Error(say("api.services", base=str(self.measured.path), new=str(other.measured.path)))
+        served = [side.measured.judged is not None for side in (self, other)]
+        if any(served):
+            from npu_tui.output.service_compare import compared_services
+
+            if not all(served):
+                alone = (self, other)[served.index(False)].measured.path
+                raise Error(say("compare.service.mixed", path=str(alone)))
+            return Comparison(compared_services(self.measured, other.measured))
         base, new = self.measured.trace.snapshot, other.measured.trace.snapshot
         if base is not None and new is not None:
             from npu_tui.output.memory_compare import compared_memory

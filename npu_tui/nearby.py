@@ -55,12 +55,14 @@ def nearby(folder: Path) -> list[Nearby]:
 
 _MOST_BESIDE = 200
 """Folders beside a service that are looked into."""
+_MOST_RANKS = 8
+"""Ranks that are opened beside it; a user may name others."""
 
 
 def with_beside(openings: Sequence[Opening]) -> list[Opening]:
-    """``openings``, and where they are one inference service, the first rank of the NPU profile that lies with it.
+    """``openings``, and where they are one inference service, the first ranks of the NPU profile that lies with it.
 
-    It is looked for in the folder of the service and below, then in the folder around it.
+    They are looked for in the folder of the service and below, then in the folder around it.
     """
     try:
         if len(openings) != 1 or openings[0].piped is not None or openings[0].source.kind != "service":
@@ -74,7 +76,9 @@ def with_beside(openings: Sequence[Opening]) -> list[Opening]:
         places = [around, *itertools.islice(folders_in(around), _MOST_BESIDE)]
         found = [source for place in places for source in sources_in(place) if source.kind not in _NO_PROFILES]
     found.sort(key=lambda source: (source.rank or 0, source.path))
-    return [*openings, *(Opening(home_of(source), openings[0].cached, optional=True) for source in found[:1])]
+    together = (source for source in found if home_of(source).parent == home_of(found[0]).parent)
+    ranks = list({source.rank: home_of(source) for source in reversed([*together])}.values())[::-1][:_MOST_RANKS]
+    return [*openings, *(Opening(home, openings[0].cached, optional=True) for home in ranks)]
 
 
 _NO_PROFILES = "service", "companions", "memory"

@@ -105,7 +105,7 @@ def _latencies(report: Report) -> dict[str, float | None]:
     """TTFT and TPOT of a service, µs; unknown where most of its requests are without."""
     times: dict[str, float | None] = {f"{metric}:{name}": None for metric in METRICS for name in PERCENTILES}
     for row in report.latency:
-        if 2 * row.requests >= len(report.requests):
+        if 2 * row.requests >= report.request_count:
             values = {"p50": row.p50_us, "p90": row.p90_us, "p99": row.p99_us, "max": row.longest_us}
             times |= {f"{row.metric}:{name}": value for name, value in values.items()}
     return times
@@ -118,10 +118,10 @@ def latency_notes(report: Report, limits: Collection[Limit]) -> list[str]:
     for row in report.latency:
         if not any(measure.startswith(row.metric) for measure in asked):
             continue
-        left = len(report.requests) - row.requests
+        left = report.request_count - row.requests
         if left > 0:
             metric = say(f"latency.metric.{row.metric}")
-            notes.append(say("gate.left_out", metric=metric, count=left, all=len(report.requests)))
+            notes.append(say("gate.left_out", metric=metric, count=left, all=report.request_count))
         if row.requests < _HUNDRED and f"{row.metric}:p99" in asked:
             notes.append(say("service.few"))
     return list(dict.fromkeys(notes))

@@ -2,7 +2,8 @@
 
 torch_npu: https://www.hiascend.com/document/detail/en/mindstudio/700/TITools/Profiling/atlasprofiling_16_0034.html,
 MindSpore: https://www.mindspore.cn/docs/en/master/api_python/mindspore/mindspore.profiler.profiler.analyse.html;
-both take a profile or the folder of several. ``msprof --export`` takes a ``PROF_`` folder or the folder of several.
+both take a profile or the folder of several. ``msprof --export`` takes a ``PROF_`` folder or the folder of several,
+``msserviceprofiler parse`` (https://gitcode.com/Ascend/msserviceprofiler) the folder with a database of each process.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from npu_tui.load.service_files import DATABASES
 from npu_tui.trace.message import Message, message
 
 _FRAMEWORK = "FRAMEWORK"
 _MSPROF = re.compile(r"PROF_\d+_.*")
 _MOST_FOLDERS = 8
+_OF_SERVICES = "ms_service_*.db", "ascend_service_profiler_*.db"
 
-Writer = Literal["torch_npu", "mindspore", "msprof"]
+Writer = Literal["torch_npu", "mindspore", "msprof", "msserviceprofiler"]
 """Whose raw data a folder holds."""
 
 
@@ -39,7 +42,13 @@ def writer_of(folder: Path) -> Writer | None:
         return "torch_npu"
     if holds_msprof:
         return "torch_npu" if folder.name.endswith("_ascend_pt") else "msprof"
-    return None
+    return "msserviceprofiler" if raw_services(folder) else None
+
+
+def raw_services(folder: Path) -> list[str]:
+    """The databases in ``folder`` that msServiceProfiler collected of a process each, which are not read here."""
+    names = sorted(file.name for pattern in _OF_SERVICES for file in folder.glob(pattern))
+    return [name for name in names if name not in DATABASES]
 
 
 def is_raw(folder: Path) -> bool:
@@ -75,6 +84,9 @@ def refusal(path: Path, profiles: Sequence[tuple[Path, Writer]]) -> Message:
 def _command(writer: Writer, folders: list[Path]) -> str:
     if writer == "msprof":
         return " && ".join(f"msprof --export=on {shlex.quote(f'--output={folder}')}" for folder in folders)
+    if writer == "msserviceprofiler":
+        calls = [[f"--input-path={folder}", f"--output-path={folder / 'parsed'}"] for folder in folders]
+        return " && ".join(f"msserviceprofiler parse {shlex.join(call)}" for call in calls)
     names = [str(folder) for folder in folders]
     call = f"analyse({names[0]!r})" if len(names) == 1 else f"[analyse(path) for path in {names!r}]"
     return f"python3 -c {shlex.quote(f'from {writer}.profiler.profiler import analyse; {call}')}"

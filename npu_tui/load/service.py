@@ -23,6 +23,7 @@ from npu_tui.load.csv_table import DATED, MISSING, moments_of, read_table, table
 from npu_tui.load.database_file import as_text, opened
 from npu_tui.load.database_rows import Tables
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
+from npu_tui.load.raw import raw_services
 from npu_tui.load.service_files import DATABASES, SPANS
 from npu_tui.load.service_schema import (
     BATCHES,
@@ -83,6 +84,8 @@ _COMPARED = 1000
 """Rows with a date and ms that tell the zone of the dates."""
 _SIDE_BY_SIDE = 2
 """Tables that are read at the same time: each waits for its file now and then."""
+_UNREAD, _MOST_NAMED = ("coordinator.csv", "ep_balance.csv", "moe_analysis.csv", "span_info"), 4
+"""What the tool may write beside that has no table here, and how many databases of processes are named."""
 _ROWS = 100_000
 """Rows of a database, or batches, that are looked at together."""
 
@@ -158,6 +161,9 @@ class _Reading:
         for name in (*(f"{schema.stem}.csv" for schema in SERVICE_TABLES), *DATABASES, SPANS):
             if (folder / name).is_file():
                 self.files[name] = (folder / name).stat().st_size
+        unread = [name for name in _UNREAD if (folder / name).exists()] + raw_services(folder)[:_MOST_NAMED]
+        if unread:
+            self.odd.append(message("odd.service_unread", names=unread))
         self._total, self._done = sum(self.files.values()), 0
 
     def table(self, schema: Schema) -> tuple[pl.DataFrame, list[Message]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from msgspec import UNSET, UnsetType, structs
@@ -45,11 +46,11 @@ from npu_tui.profile.network_tables import PORTS
 from npu_tui.profile.parts import Selection
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.service_tables import BATCH_KINDS, REQUESTS, TRANSFERS
-from npu_tui.profile.table import us
+from npu_tui.profile.table import Table, us
 from npu_tui.profile.trace_tables import LAYERS, LINK_CATEGORIES, OPERATIONS, distinct_events
 from npu_tui.profile.work_tables import APIS, KERNEL_GROUPS, OPERATORS, OVERLAP, STEPS
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import length_of
+from npu_tui.rules.inputs import first_of_largest, length_of
 from npu_tui.strings import say, words
 from npu_tui.trace.kineto import left_out
 from npu_tui.trace.model import Trace
@@ -205,6 +206,7 @@ def report(part: Profile) -> Report:
     """All that is said about ``part``. Raises ``InputError`` if the file of the trace is gone or has changed."""
     profile, trace, selection = part.whole, part.trace, part.selection
     part.compute_ahead()
+    left_out: dict[str, int] = {}
     measured = Report(
         selection=_selection(selection),
         source=_source(profile),
@@ -235,11 +237,12 @@ def report(part: Profile) -> Report:
         steps_from=part.engine.basis,
         latency=LATENCY.records(part),
         latency_parts=LATENCY_PARTS.records(part),
-        latencies=LATENCIES.records(part),
+        latencies=_longest(LATENCIES, part, "ttft", left_out),
         service_engines=SERVICE_ENGINES.records(part),
-        requests=REQUESTS.records(part),
+        requests=_longest(REQUESTS, part, "execution", left_out),
         batch_kinds=BATCH_KINDS.records(part),
-        transfers=TRANSFERS.records(part),
+        transfers=_longest(TRANSFERS, part, "duration", left_out),
+        left_out=left_out,
         cpu_time=CPU_TIME.records(part),
         verdict=[words(sentence) for sentence in part.findings.verdict],
         findings=FINDINGS.records(part),
@@ -250,6 +253,20 @@ def report(part: Profile) -> Report:
     if not any(answer.id in ALONE for answer in missing):  # else no rule about an NPU has anything to check
         missing += [NotChecked(id=rule, reason=words(reason)) for rule, reason in part.findings.not_checked]
     return structs.replace(measured, not_checked=missing)
+
+
+def _longest(table: Table, part: Profile, column: str, left_out: dict[str, int]) -> list[Any]:
+    """The rows of ``table`` in its order: of many the longest by ``column``, others are counted in ``left_out``."""
+    sheet = table.make(part)
+    if sheet.rows > MOST_ROWS:
+        left_out[table.id] = sheet.rows - MOST_ROWS
+        lengths = np.array([value or 0 for value in sheet.values(column)], np.int64)
+        sheet = sheet.taken(np.sort(first_of_largest(lengths, MOST_ROWS)))
+    return table.rows(sheet)
+
+
+MOST_ROWS = 1000
+"""Of a list of requests: ``npu-tui query`` has all."""
 
 
 def _selection(selection: Selection) -> SelectionPart | None:

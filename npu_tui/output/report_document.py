@@ -165,7 +165,7 @@ def _about(report: Report) -> Iterator[str]:
     """What was read, the selection if there is one, and which version says so."""
     source, trace, selection = report.source, report.trace, report.selection
     if source.kind == "service":
-        counts = {"requests": len(report.requests), "batches": sum(row.count for row in report.batch_kinds)}
+        counts = {"requests": report.request_count, "batches": sum(row.count for row in report.batch_kinds)}
         yield f"{_kind(source)}: {say('service.about', **counts, engines=len(report.service_engines))}"
         yield f"npu-tui {source.tool_version}"
         return

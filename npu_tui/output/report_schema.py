@@ -269,7 +269,8 @@ class Report(Struct, frozen=True, kw_only=True):
 
     ``source``, ``trace``, ``layers`` and ``health`` are those of the whole file whatever the selection. ``dispatch`` is
     a list where several devices have launches. ``steps_from`` says what tells where ``engine_steps`` begin: names of
-    the engine, launches of graphs, the rhythm of kernels or the profiler; None without any.
+    the engine, launches of graphs, the rhythm of kernels or the profiler; None without any. ``latencies``, ``requests``
+    and ``transfers`` have the 1,000 longest; ``left_out`` counts the others by list, ``npu-tui query`` has them.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -307,11 +308,17 @@ class Report(Struct, frozen=True, kw_only=True):
     requests: list[RequestRow] = []
     batch_kinds: list[BatchKindRow] = []
     transfers: list[TransferRow] = []
+    left_out: dict[str, int] = {}
     cpu_time: list[CpuTimeRow] = []
     verdict: list[str]
     findings: list[FindingRow]
     not_checked: list[NotChecked]
     health: HealthPart
+
+    @property
+    def request_count(self) -> int:
+        """All requests of an inference service."""
+        return len(self.requests) + self.left_out.get("requests", 0)
 
     @property
     def dispatches(self) -> list[DispatchPart]:

@@ -231,7 +231,7 @@ class Statuses(Struct, eq=False):
 
 
 class Spans(Struct, eq=False):
-    """Ranges of the engine (chrome_tracing.json, else ``slice`` of profiler.db, else span_info/*.csv).
+    """Ranges of the engine (chrome_tracing.json, else ``slice`` of profiler.db).
 
     ``name`` such as httpReq, Enqueue, Dequeue, tokenize, sample, detokenize; an event without a length ends where it
     starts. ``process`` and ``thread`` are as they are written there, ``rid`` that of the only request it is about.

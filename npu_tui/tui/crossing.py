@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy.typing as npt
 
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.message import message
+from npu_tui.trace.model import Trace
 from npu_tui.trace.service import whole_quarters
 from npu_tui.tui.session import Session
 from npu_tui.view.scene import Selected
@@ -60,12 +62,35 @@ def across(session: Session, selected: Selected, onward: bool) -> Selected | Non
     if is_service != onward:
         return _inside(session, selected) if not is_service and onward else None
     others = [number for number, trace in enumerate(traces) if (trace.service is not None) != is_service]
+    if is_service:  # the rank whose process ran the batch, where a process is known
+        row = _rows(traces[selected.trace], np.array([selected.item]))[0]
+        process = service.batches.process[row] if (service := traces[selected.trace].service) and row >= 0 else -1
+        others = [n for n in others if process in _processes(traces[selected.trace], traces[n])] or others
     for number in others:
         if number < len(session.profiles) and meet(session, selected.trace, number):
             place = _step(session, selected, number) if is_service else _batch(session, selected, number)
             if place is not None:
                 return place
     return None
+
+
+def _rows(trace: Trace, items: I64) -> I64:
+    """The batch that each slice of a service is, -1 for others; (n,)."""
+    service = trace.service
+    if service is None:
+        return np.full(len(items), -1)
+    row = trace.slices.event[items] - service.ordinals["batches"]
+    return np.where((row >= 0) & (row < len(service.batches)), row, -1)
+
+
+def _processes(service: Trace, npu: Trace) -> list[int]:
+    """The processes of a service (codes) whose number, which ends their name, is that of a host process of ``npu``."""
+    if service.service is None:
+        return []
+    hosts = [layer.pid for layer in npu.layers if layer.kind in ("python", "cann")]
+    pids = {str(pid) for host in hosts for pid in (host, host >> 10)}
+    codes = np.unique(service.service.batches.process).tolist()
+    return [code for code in codes if re.split(r"\D", service.service.text(code))[-1] in pids]
 
 
 def _times(session: Session, selected: Selected, trace: int) -> tuple[int, int]:
@@ -105,21 +130,24 @@ def _inside(session: Session, selected: Selected) -> Selected | None:
 def _batch(session: Session, selected: Selected, number: int) -> Selected | None:
     """The step around a slice of the host or a kernel; of a step the executed batch that shares most time with it."""
     profile = session.profiles[selected.trace]
-    start, end = session.scene.traces[selected.trace].slices.start[selected.item], 0
-    for step in profile.engine.steps:
-        if step.item == selected.item:
-            break
+    start = session.scene.traces[selected.trace].slices.start[selected.item]
+    steps = profile.engine.steps
+    for step in steps if all(step.item != selected.item for step in steps) else ():
         window = step.window
         in_host = step.start <= start < step.start + (step.host or 0)
         if step.item >= 0 and (in_host or (window is not None and window.start <= start < window.end)):
             return Selected(selected.trace, step.item)
     start, end = _times(session, selected, number)
     trace = session.scene.traces[number]
+    processes = _processes(trace, session.scene.traces[selected.trace])
     lanes = [lane for lane in trace.lanes if trace.layers[lane.layer].name.startswith("Engine")]
     for part in ("execute", "forward", "schedule"):
         items = np.concatenate(
             [np.zeros(0, np.int64), *(np.arange(lane.first, lane.last) for lane in lanes if lane.name.startswith(part))]
         )
+        rows = _rows(trace, items)
+        ours = (rows >= 0) & np.isin(trace.service.batches.process[rows], processes) if trace.service else rows < 0
+        items = items[ours] if ours.any() else items  # those of the process that was profiled, where that is known
         at = _most_shared(trace.slices.start[items], trace.slices.end[items], start, end)
         if at is not None:
             return Selected(number, int(items[at]))

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+import npu_tui
 from npu_tui.cli.main import main
+from npu_tui.demo import demos
 from npu_tui.output.schemas import report_schema
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
@@ -41,6 +43,20 @@ def test_a_slow_scheduler_at_like_load(tmp_path: Path, capsys: pytest.CaptureFix
     assert [row["id"] for row in found["findings"]] == ["SERVICE.SCHEDULER"]
     assert found["forward_change"] == pytest.approx(0, abs=0.02)
     assert compared(capsys, tmp_path / "healthy", tmp_path / "healthy", "--fail-on", "slower")[0] == 0
+
+
+def test_the_api_says_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A service beside another kind of profile is refused by name."""
+    for cause in ("healthy", "idle"):
+        write_service(tmp_path / cause, cause, 1, 12)
+    sides = [npu_tui.open(tmp_path / cause) for cause in ("healthy", "idle")]
+    both = sides[0].compare(sides[1])
+    assert both.to_dict() == compared(capsys, tmp_path / "healthy", tmp_path / "idle")[1]
+    assert both.verdict.splitlines() == both.to_dict()["verdict"]
+    assert both.verdict.splitlines()[1] in both.text()
+    demo = npu_tui.open(demos()["healthy"])
+    with pytest.raises(npu_tui.Error, match="is not the output of msServiceProfiler"):
+        sides[0].compare(demo)
 
 
 def test_an_unlike_load_fails_a_gate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

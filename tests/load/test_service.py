@@ -11,7 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from npu_tui.load.errors import InputError
+from npu_tui.load.find import find_source
 from npu_tui.load.service import read_service
+from npu_tui.strings import words
 from npu_tui.trace.message import message
 from npu_tui.trace.service import DECODE, DUMMY, EXECUTE, MIXED, NONE, PREFILL, SCHEDULE, TABLES, UNKNOWN, Service
 
@@ -223,6 +226,18 @@ def test_events_alone(tmp_path: Path) -> None:
     assert (data.batches.dp_rank == UNKNOWN).all()
     (tmp_path / "chrome_tracing.json").write_text('[{"name":"httpReq","ph":"I","ts":1,"args":"x"},{"name":"modelExec"')
     assert len(read_service(tmp_path).requests) == 0
+
+
+def test_what_is_not_read_is_named(tmp_path: Path) -> None:
+    """Tables without a place here beside those that have one; databases of processes alone get the command for them."""
+    folder = folder_of(tmp_path / "out", NEW | {"coordinator.csv": "time\n", "ms_service_host-7.db": ""})
+    (odd,) = read_service(folder).odd
+    assert words(odd).startswith("coordinator.csv and ms_service_host-7.db: not read")
+    folder_of(tmp_path / "raw", {"ms_service_host-7.db": ""})
+    with pytest.raises(InputError) as refused:
+        find_source(tmp_path / "raw")
+    command = f"msserviceprofiler parse --input-path={tmp_path / 'raw'} --output-path={tmp_path / 'raw' / 'parsed'}"
+    assert words(refused.value.message).endswith(f"never parsed; run: {command}")
 
 
 def test_a_damaged_database_is_said_once(tmp_path: Path) -> None:

@@ -137,6 +137,19 @@ def test_a_report_asks_a_service_for_nothing_that_only_a_trace_has(trace: Trace)
     assert "20 requests" in text_report(found).splitlines()[2]
 
 
+def test_a_report_lists_the_longest_of_many_requests(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it leaves out is counted, and no total forgets it."""
+    whole = report(part_of(trace))
+    monkeypatch.setattr("npu_tui.output.report.MOST_ROWS", 6)
+    found = report(part_of(trace))
+    assert found.left_out == {"latencies": 14, "requests": 14, "transfers": 14}
+    assert found.latencies == whole.latencies[:6]  # the slowest are first
+    longest = sorted(whole.requests, key=lambda row: -(row.execution_us or 0))[:6]
+    assert found.requests == [row for row in whole.requests if row in longest]
+    assert "20 requests" in text_report(found).splitlines()[2]
+    assert (found.request_count, whole.request_count, whole.left_out) == (20, 20, {})
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_damaged_folders_open(tmp_path: Path, seed: int) -> None:
     """Cells, columns, rows and bytes that nobody expects: what is left opens, with a line for what is not."""

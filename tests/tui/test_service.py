@@ -12,7 +12,9 @@ from driving import opened
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 
+from service import MS, Service, serve
 from service_causes import write_service
+from service_writer import Folder
 
 from npu_tui.load.load import opening_of
 from npu_tui.nearby import with_beside
@@ -27,16 +29,18 @@ from npu_tui.view.scene import Selected
 STEPS = 6
 
 
-def write_npu(folder: Path, trace: Trace, late_ns: int = 0) -> None:
+def write_npu(folder: Path, trace: Trace, late_ns: int = 0, process: str = "") -> None:
     """The NPU profile of the first batches of a service: a step of vLLM, an operation and two kernels in each.
 
-    ``late_ns`` is how much its clock is ahead.
+    ``late_ns`` is how much its clock is ahead; with ``process`` it is that of the worker of this number alone.
     """
     batches = trace.service.batches  # type: ignore[union-attr]
-    rows = np.flatnonzero(batches.passes == EXECUTE)[:STEPS].tolist()
+    mine = [trace.service.text(code).endswith(process) for code in batches.process.tolist()]  # type: ignore[union-attr]
+    rows = np.flatnonzero((batches.passes == EXECUTE) & mine)[:STEPS].tolist()
+    host = int(process or 1)
     events = [
         {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}
-        for pid, name in ((1, "Python"), (2, "Ascend Hardware"))
+        for pid, name in ((host, "Python"), (2, "Ascend Hardware"))
     ]
     events += [{"ph": "M", "name": "process_labels", "pid": 2, "args": {"labels": "NPU 0"}}]
     for number, row in enumerate(rows):
@@ -50,8 +54,8 @@ def write_npu(folder: Path, trace: Trace, late_ns: int = 0) -> None:
         length = (end - start) / 1000
         name = f"execute_context_0(0)_generation_{size}({tokens})"
         events += [
-            {"ph": "X", "name": name, "pid": 1, "tid": 7, "ts": at(0.1), "dur": 0.5 * length, "cat": "cpu_op"},
-            {"ph": "X", "name": "aten::mm", "pid": 1, "tid": 7, "ts": at(0.2), "dur": 0.1 * length, "cat": "cpu_op"},
+            {"ph": "X", "name": name, "pid": host, "tid": 7, "ts": at(0.1), "dur": 0.5 * length, "cat": "cpu_op"},
+            {"ph": "X", "name": "aten::mm", "pid": host, "tid": 7, "ts": at(0.2), "dur": 0.1 * length, "cat": "cpu_op"},
         ]
         for kernel, share in enumerate((0.4, 0.6)):
             link = {"name": "HostToDevice", "cat": "HostToDevice", "id": str(2 * number + kernel)}
@@ -66,10 +70,10 @@ def write_npu(folder: Path, trace: Trace, late_ns: int = 0) -> None:
                     "dur": 0.1 * length,
                     "args": task,
                 },
-                {"ph": "s", "pid": 1, "tid": 7, "ts": at(0.2 + 0.05 * kernel), **link},
+                {"ph": "s", "pid": host, "tid": 7, "ts": at(0.2 + 0.05 * kernel), **link},
                 {"ph": "f", "bp": "e", "pid": 2, "tid": 3, "ts": at(share), **link},
             ]
-    output = folder / "host_1_20260302_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
+    output = folder / f"host_{host}_20260302_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
     output.mkdir(parents=True)
     (output / "trace_view.json").write_text(json.dumps(events))
 
@@ -168,6 +172,28 @@ async def test_the_list_of_requests_leads_to_one(session: Session) -> None:
         await driver.press("]", "]")
         service = session.scene.traces[0]
         assert service.layer_of(int(service.slices.lane[driver.state.selection.item])).name == "Engine DP 0"
+
+
+def test_each_engine_leads_to_its_own_rank(tmp_path: Path) -> None:
+    """Two engines that work at the same time: the process of a batch tells which rank ran it, and the other way."""
+    (tmp_path / "out").mkdir()
+    Folder(serve(Service(requests=24, gap=20 * MS, shares=(1, 1)))).write(tmp_path / "out")
+    service = opening_of(tmp_path / "out", cached=False).trace()
+    for rank, process in enumerate(("4000", "4100")):
+        write_npu(tmp_path, service, process=process)
+        info = tmp_path / f"host_{process}_20260302_ascend_pt" / f"profiler_info_{rank}.json"
+        info.write_text(json.dumps({"config": {}, "rank_id": rank}))
+    openings = with_beside([opening_of(tmp_path / "out", cached=False)])
+    session = make_session([Profile(opening.trace(), opening.source) for opening in openings])
+    assert [trace.rank for trace in session.scene.traces] == [None, 0, 1]
+    for number, name in enumerate(("Engine DP 0", "Engine DP 1"), 1):
+        trace = session.scene.traces[0]
+        lane = next(lane for lane in trace.lanes if lane.name == "execute" and trace.layers[lane.layer].name == name)
+        batch = Selected(0, lane.first + 2)
+        step = across(session, batch, onward=True)
+        assert step is not None
+        assert step.trace == number
+        assert across(session, step, onward=False) == batch
 
 
 def test_clocks_that_do_not_meet(tmp_path: Path) -> None:
