@@ -10,6 +10,7 @@ from npu_tui.analysis.calls import BLOCKING_OPERATIONS, is_blocking_call
 from npu_tui.analysis.code_lines import CodeLine, stack_of, user_lines
 from npu_tui.analysis.device import HOST
 from npu_tui.analysis.launches import enqueue_slices, operation_of
+from npu_tui.analysis.replay_device import KERNEL
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import NOTHING, Span, both, length_of, together, without
@@ -54,6 +55,22 @@ def cache_drops(facts: Facts) -> int:
 def sync_calls(facts: Facts) -> I64:
     """The calls of the runtime that block the host until the device is done."""
     return facts.named(HOST, is_blocking_call)
+
+
+@once_per_device
+def late_behind_collectives(facts: Facts) -> Span:
+    """When a stream waited for the launch of a kernel while nothing but a collective ran on the device.
+
+    That hides the wait from the device's idle time, but the host is as late as in it.
+    """
+    tasks = facts.tasks
+    if tasks is None:
+        return NOTHING
+    launched = np.flatnonzero((tasks.kind == KERNEL) & (tasks.previous >= 0) & (tasks.launched >= 0))
+    ready = tasks.end[tasks.previous[launched]]
+    made = np.minimum(tasks.launched[launched] + facts.floor, tasks.start[launched])
+    late = made > ready
+    return both((ready[late], made[late]), facts.exposed)
 
 
 @once_per_device

@@ -179,7 +179,8 @@ def _hideable(facts: Facts, rest: Span) -> int:
     start, end = slices.start[item], slices.end[item]
     gathers = np.array(["gather" in name.lower() for name in collectives.types], np.bool_)[collectives.type[order]]
     bare = covered_within(*rest, start, end)
-    free = without(facts.computing, facts.communicating)
+    lanes = facts.part.lanes
+    free = facts.computing if lanes is None else without(facts.computing, facts.cut(lanes.communication))
     hidden = 0
     for rows in in_groups(np.searchsorted(facts.repetitions, start, "right")):
         rows = np.sort(rows)

@@ -17,14 +17,14 @@ from npu_tui.analysis.launches import Dispatch, operation_of
 from npu_tui.analysis.operators import kernel_types
 from npu_tui.analysis.overlap import DevicePart, Overlap, dequeue_idle_ratio
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, Replay
-from npu_tui.analysis.replay_device import KERNEL, DeviceTasks
+from npu_tui.analysis.replay_device import DeviceTasks
 from npu_tui.analysis.requests import request_pauses, request_waits
 from npu_tui.analysis.rhythm import Rhythm, rhythm
 from npu_tui.analysis.steps import Step, warm_up_steps
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.inputs import I64, NOTHING, Bools, Input, Inputs, Span, TraceSlices, both, length_of, without
 from npu_tui.trace.arrays import distinct
-from npu_tui.trace.intervals import clipped, covered_before, union
+from npu_tui.trace.intervals import clipped, covered_before, covered_within, union
 from npu_tui.trace.kineto import is_kineto, launch_links, left_out
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import LayerKind
@@ -265,16 +265,15 @@ class Facts(TraceSlices):
         return bool(len(self.host_calls(low + margin, high - margin, after=low)))
 
     @once
+    def _without_requests(self) -> Span:
+        """``waits_for_requests`` on the clock of the device."""
+        start, end, _ = np.array(self.waits_for_requests, np.int64).reshape(-1, 3).T
+        return union(*self.on_device((start, end)))
+
+    @once
     def unasked(self) -> Span:
         """Idle time of the device in which the host waits for a request: nobody is late then."""
-        if self.part.lanes is None or not self.waits_for_requests:
-            return NOTHING
-        start, end = np.array(self._waits_on_device, np.int64).T
-        return both(self.cut(self.part.lanes.free), (start, end))
-
-    @property
-    def _waits_on_device(self) -> list[tuple[int, int]]:
-        return [(start + self.floor, end + self.floor) for start, end, _ in self.waits_for_requests]
+        return NOTHING if self.part.lanes is None else both(self.cut(self.part.lanes.free), self._without_requests)
 
     def _asked(self, span: Span) -> Span:
         """``span`` without the time in which nobody asks for anything."""
@@ -289,11 +288,6 @@ class Facts(TraceSlices):
     def computing(self) -> Span:
         """When the device computes, by the Overlap Analysis."""
         return self.cut(self.part.lanes.computing) if self.part.lanes is not None else NOTHING
-
-    @once
-    def communicating(self) -> Span:
-        """When collectives run, hidden or not."""
-        return self.cut(self.part.lanes.communication) if self.part.lanes is not None else NOTHING
 
     @once
     def working(self) -> Span:
@@ -407,13 +401,11 @@ class Facts(TraceSlices):
         every = drains(self.trace, self.part.slices, self.part.pairs)
         if self.inputs.step is not None:
             return [drain for drain in every if self._since < drain.end <= self.window.end]
-        every = [drain for drain in every if not self._is_unasked(drain)]
-        return [drain for drain in every if self.window.start <= drain.start < self.window.end]
-
-    def _is_unasked(self, drain: Drain) -> bool:
-        """Whether the device ran dry because nobody asked for anything."""
-        waits = (min(end, drain.end) - max(start, drain.start) for start, end in self._waits_on_device)
-        return 2 * sum(wait for wait in waits if wait > 0) > drain.end - drain.start
+        every = [drain for drain in every if self.window.start <= drain.start < self.window.end]
+        low, high = (np.array([getattr(drain, edge) for drain in every]) for edge in ("start", "end"))
+        # Where nobody asks for anything for most of the time, nobody is late.
+        unasked = 2 * covered_within(*self._without_requests, low, high) > high - low
+        return [drain for drain, left_out in zip(every, unasked.tolist(), strict=True) if not left_out]
 
     @once
     def dequeue_idle(self) -> float | None:
@@ -435,23 +427,6 @@ class Facts(TraceSlices):
         """The tasks of the device in the order of its streams; None where no launch leads to it."""
         replay = self.inputs.replay_of(self.part)
         return None if replay is None else replay.model.tasks
-
-    @once
-    def late_behind_collectives(self) -> Span:
-        """When a stream waited for the launch of a kernel while nothing but a collective ran on the device.
-
-        That hides the wait from the device's idle time, but the host is as late as in it.
-        """
-        tasks = self.tasks
-        if tasks is None:
-            return NOTHING
-        launched = np.flatnonzero((tasks.kind == KERNEL) & (tasks.previous >= 0) & (tasks.launched >= 0))
-        ready, made = (
-            tasks.end[tasks.previous[launched]],
-            np.minimum(tasks.launched[launched] + self.floor, tasks.start[launched]),
-        )
-        late = made > ready
-        return both((ready[late], made[late]), self.exposed)
 
     def freed(self, change: Change, after: Change = NO_CHANGE) -> int | None:
         """What ``change`` shortens the run by once no peer is late and ``after`` is done, ns; None without a replay."""

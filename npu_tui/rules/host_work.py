@@ -9,7 +9,7 @@ from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.host_work import idle_work
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.blame import STEP_START_SHARE, before_first_kernels, start_share
+from npu_tui.rules.blame import STEP_START_SHARE, before_first_kernels, late_behind_collectives, start_share
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import I64, NOTHING, Span, both, length_of, together, without
 from npu_tui.rules.pauses import at_the_end, pauses
@@ -83,7 +83,7 @@ def _waiting(facts: Facts) -> Span:
     if not len(busy[0]):
         return NOTHING
     between = facts.cut((busy[1][:-1], busy[0][1:]))
-    return together(between, facts.late_behind_collectives, at_the_end(facts))
+    return together(between, late_behind_collectives(facts), at_the_end(facts))
 
 
 def _told_elsewhere(facts: Facts) -> Span:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.replay import NO_CHANGE, Change, Replay
 from npu_tui.analysis.thresholds import Threshold
+from npu_tui.rules.blame import late_behind_collectives
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import NOTHING, Span, both, length_of, together, without
 from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Remedy
@@ -153,7 +154,7 @@ class ReplayScale(Scale):
             return NO_CHANGE
         start, end = draft.removes
         within = np.array([start.min()]), np.array([end.max()])
-        late = both(self._facts.late_behind_collectives, within)
+        late = both(late_behind_collectives(self._facts), within)
         return self._facts.without_work(together(draft.removes, late))
 
 
