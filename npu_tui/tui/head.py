@@ -111,7 +111,7 @@ class Head(HeadLines):
         if times is not None:
             at = next((number for number, times_of in enumerate(times.devices) if times_of.device == device), 0)
             bars = [step_line(traces[index], times, step, at, size.width - 2), device_line(times, step, at)]
-        self.facts.fill([line for line in bars if line is not None])
+        self.facts.fill([_within(line, size.width - 2) for line in bars if line is not None])
         if anew or place[:3] != before[:3]:
             self.headline.fill([_fitted(headline(session, index, not any(bars)), size.width - 2)])
             self._show_verdict(session, index, size, verdict_lines(size.height, with_panel))
@@ -135,7 +135,7 @@ class Head(HeadLines):
         if single and most > 1 and lines and lines[0].cell_len > width:
             lines = _broken(self.verdict.app.console, lines[0], max(width, _NARROWEST), most)
         else:
-            lines = [_shorter(line, width) for line in lines]
+            lines = [whole_sentences(line, width) for line in lines]
         # What is not known yet keeps the room of what will be said, so that the lanes do not jump.
         self.verdict.fill(lines[:most], most if found is None else 0)
 
@@ -144,7 +144,7 @@ _ENDS = re.compile(r"\s?[(（][^()（）]*[)）](?=[.。])|(?<=\.)\s|(?<=。)")
 """Where a line of the verdict can end: before its last brackets, and after a sentence."""
 
 
-def _shorter(line: Text, width: int) -> Text:
+def whole_sentences(line: Text, width: int) -> Text:
     """``line`` without its last sentences or brackets, as far as ``width`` cells are too few for them."""
     ends = [found.start() for found in _ENDS.finditer(line.plain)] if line.cell_len > width else []
     return next((part for end in reversed(ends) if (part := line[:end]).cell_len <= width), line)
@@ -253,7 +253,8 @@ def step_line(trace: Trace, times: Times, step: int, device: int, width: int) ->
     known = [(key, value) for key, value in parts if value is not None and value > 0]
     # A device that is behind works on a step after it has ended on the host.
     whole = max(length, sum(value for _, value in known), 1)
-    words = say("bars.step", step=brief(times.steps[step].name or ""), length=duration_text(length))
+    name = brief(times.steps[step].name or "", max(width // 4, 16))
+    words = say("bars.step", step=name, length=duration_text(length))
     if whole > length:
         words = say("bars.step.longer", step=words, whole=duration_text(whole))
     line = Text(f"{words} ", style="bold", no_wrap=True, end="")
@@ -307,6 +308,13 @@ def device_line(times: Times, step: int, device: int) -> Text | None:
         line.append("  ")
         line.append(_FILLS["prep"], style=class_colour(_CLASSES["prep"]))
         line.append(f" {say('bars.before', time=duration_text(preparing))}", style="dim")
+    return line
+
+
+def _within(line: Text, width: int) -> Text:
+    """``line`` without its last parts, which two blanks part, as far as ``width`` cells are too few for them."""
+    while line.cell_len > width and "  " in line.plain:
+        line = line[: line.plain.rindex("  ")]
     return line
 
 

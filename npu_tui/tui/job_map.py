@@ -18,7 +18,7 @@ from npu_tui.jobs.model import CLUSTER
 from npu_tui.jobs.timelines import Bar, waterfall
 from npu_tui.strings import say
 from npu_tui.trace.text import cell_count, duration_text, printable, shortened, signed_text, wrapped
-from npu_tui.tui.head import HeadLines, profile_name
+from npu_tui.tui.head import HeadLines, profile_name, whole_sentences
 from npu_tui.tui.job_overview import Overview
 from npu_tui.tui.terminal.colours import ALERT
 from npu_tui.tui.terminal.frames import style_of
@@ -459,7 +459,8 @@ class JobHead(HeadLines):
             lines = [*changes.verdict, *(row.detail for row in changes.findings[:1] if detailed)]
             styles = [f"bold {ALERT}" if slower else "bold", "bold", "dim"]
             return [
-                Text(printable(line), style, no_wrap=True, end="") for line, style in zip(lines, styles, strict=False)
+                whole_sentences(Text(printable(line), style, no_wrap=True, end=""), width)
+                for line, style in zip(lines, styles, strict=False)
             ]
         found = view.report.findings
         told = bool(found) and found[0].severity != "info"
@@ -472,7 +473,7 @@ class JobHead(HeadLines):
             rank = view.examined.rows.get(found[0].ranks[0]) if found[0].ranks else None
             if rank is not None and rank.why and found[0].id == "RANK.SLOW":
                 why = say("ranks.why", why=rank.why, detail=why)
-            text.append(Text(printable(why), "dim", no_wrap=True, end=""))
+            text.append(whole_sentences(Text(printable(why), "dim", no_wrap=True, end=""), width))
         return text
 
     @staticmethod

@@ -21,7 +21,7 @@ from npu_tui.profile.snapshot_memory import Beside
 from npu_tui.profile.snapshot_tables import GROWTH
 from npu_tui.profile.table import Value
 from npu_tui.strings import say
-from npu_tui.trace.text import brief, moment_text, printable, shortened
+from npu_tui.trace.text import brief, cell_count, moment_text, printable, shortened
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.declared import shown
 from npu_tui.tui.tabs.table import GAP, Content, Context, Table
@@ -209,7 +209,8 @@ def curve_picture(
     end = max(end, *(int(curve.time[-1]) + 1 for curve in curves))
     top = max(curve.peak[1] for curve in curves)
     words = [f"{glyph} {name}" for glyph, (name, _) in zip(("█", _SHADE), named, strict=False)]
-    title = "  ".join([*words, say("memory.curve", size=top)])
+    title, limit = "  ".join(words), say("memory.curve", size=top)
+    title = shortened(title, width - cell_count(limit) - 2) + f"  {limit}"
     picture = Text(shortened(title, width), style="dim", no_wrap=True)
     lines = height - 2
     if lines < 1 or width < 1 or top <= 0:
@@ -235,13 +236,22 @@ def _most(curve: MemoryCurve, edges: I64) -> F64:
 
 
 def _axis(begin: int, end: int, time: int | None, width: int, at: Callable[[int], str], marks: Sequence[int]) -> str:
-    """When the curve begins and ends, with a mark at ``time`` and where each step begins."""
+    """When the curve begins and ends, with a mark at ``time``, which takes the place of both, and where steps begin."""
+
+    def column(place: int) -> int:
+        return (place - begin) * width // max(end - begin, 1)
+
     left, right = at(begin), at(end)
+    marked = None if time is None else column(time)
+    if marked is not None and marked < len(left):
+        left = ""
+    if marked is not None and marked >= width - len(right):
+        right = ""
     room = max(width - len(left) - len(right), 1)
     line = list(f"{left}{' ' * room}{right}"[:width])
-    for glyph, places in (("╷", marks), ("▲", [] if time is None else [time])):
-        for place in places:
-            column = (place - begin) * width // max(end - begin, 1)
-            if 0 <= column < len(line) and (glyph == "▲" or line[column] == " "):
-                line[column] = glyph
+    for place in map(column, marks):
+        if 0 <= place < len(line) and line[place] == " ":
+            line[place] = "╷"
+    if marked is not None and 0 <= marked < len(line):
+        line[marked] = "▲"
     return "".join(line)
