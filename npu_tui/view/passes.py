@@ -60,6 +60,10 @@ def bar_room(labels: list[str], notes: list[str], width: int) -> tuple[int, int]
     return left, max(width - left - max(map(cell_count, notes), default=0) - 2, 8)
 
 
+_LEAST_WORD = 6
+"""Cells of the shortest entry of the legend."""
+
+
 def draw_passes(picture: PassesPicture, grid: Grid) -> Places:
     """Draw ``picture`` into ``grid``: title, legend, and the stages that fit around the cursor."""
     places = Places()
@@ -68,6 +72,8 @@ def draw_passes(picture: PassesPicture, grid: Grid) -> Places:
     grid.write(0, 1, points(shortened(drawable(picture.title), grid.width - 1)), Ink.BRIGHT, attr=Attr.BOLD)
     x = 1
     for fill, word in picture.legend:
+        if x + _LEAST_WORD > grid.width:
+            break
         char, ink = _FILLS[fill]
         x = grid.write(1, x, points(char), ink)
         x = grid.write(1, x + 1, points(shortened(f"{drawable(word)}  ", max(grid.width - x - 2, 0))), Ink.DIM)
