@@ -1,6 +1,6 @@
 """Simulated engines on an NPU with one trouble each: is it named first, and is its gain that of the run without it?
 
-    python tests/engines.py [--seeds 20] [NAME…]
+    python tests/engines.py [--seeds 20] [--varied] [NAME…]
 
 Prints a table: how often the finding of the trouble comes first, how often one of an engine is told above info where
 there is none, how often the gain told is within 10 % of that of the second simulation or within 3 % of the step.
@@ -35,10 +35,10 @@ NEAR, NEAR_STEP = 0.10, 0.03
 class Engine:
     """An engine and its load; times in µs.
 
-    A batch has `requests` by step (their number, 0: a prefill of one that joins); `captured` are the sizes that graphs
-    have, smaller ones are filled up. `kv` are the tokens that each request starts with. A `chunk` computes prompts
-    in pieces of so many tokens together with the decodes. `drafts` are proposed to each request and accepted one after
-    the other with probability `accepts`. `pause` lasts until the next prefill.
+    A batch has `requests` by step (their number, 0: a prefill of one that joins, -1: a dummy batch); `captured` are the
+    sizes that graphs have, smaller ones are filled up. `kv` are the tokens that each request starts with. A `chunk`
+    computes prompts in pieces of so many tokens together with the decodes. `drafts` are proposed to each request and
+    accepted one after the other with probability `accepts`. `pause` lasts until the next prefill.
     One that `asks` waits for the logits before it samples; `shapes` are those of kernel_details.csv.
     """
 
@@ -101,6 +101,9 @@ def batches(engine: Engine) -> list[Batch]:
     width = 1 + engine.drafts
     for step in range(engine.steps):
         wanted, left = engine.requests(step), engine.prompt
+        if wanted < 0:
+            rows.append(Batch(0, 0, 0, 0, 1))
+            continue
         joins = wanted == 0 or not running
         wanted = wanted or len(running) + 1
         if joins and engine.chunk and running:
@@ -253,16 +256,44 @@ def recorded(engine: Engine, folder: Path) -> Profile:
 
 @dataclass(frozen=True)
 class Trouble:
-    """An engine, the finding of its trouble (none: healthy), and the engine without it."""
+    """An engine, the finding of its trouble (none: healthy), and the engine without it; or the one `note` (info)."""
 
     engine: Engine
     finding: str | None = None
     remedied: Engine | None = None
+    note: str | None = None
+
+    def seeded(self, seed: int, varied: bool) -> Trouble:
+        """The same with `seed`; `varied` has other layers, kernels and launches, alike with and without the trouble."""
+        draw = np.random.default_rng((seed, 7))
+        layers, (kernel, launch, host) = int(draw.integers(8, 16)), draw.uniform(0.7, 1.3, 3).tolist()
+
+        def of(engine: Engine) -> Engine:
+            engine = replace(engine, seed=seed)
+            if not varied:
+                return engine
+            return replace(
+                engine,
+                layers=layers,
+                matmul=engine.matmul * kernel,
+                per_token=engine.per_token * kernel,
+                attention=engine.attention * kernel,
+                per_kv=engine.per_kv * kernel,
+                launch=engine.launch * launch,
+                graph=engine.graph * launch,
+                prepare=engine.prepare * host,
+                schedule=engine.schedule * host,
+                sample=engine.sample * host,
+                between=engine.between * host,
+                draft=engine.draft * kernel,
+            )
+
+        return replace(self, engine=of(self.engine), remedied=None if self.remedied is None else of(self.remedied))
 
     def lasting(self, steps: int) -> Trouble:
         """The same for so many steps."""
         remedied = None if self.remedied is None else replace(self.remedied, steps=steps)
-        return Trouble(replace(self.engine, steps=steps), self.finding, remedied)
+        return Trouble(replace(self.engine, steps=steps), self.finding, remedied, self.note)
 
 
 def _sizes(*sizes: int) -> Callable[[int], int]:
@@ -274,7 +305,7 @@ def troubles() -> dict[str, Trouble]:
     base = Engine(requests=_sizes(6))
     middle = replace(base, matmul=80.0, attention=60.0, launch=120.0, prepare=20.0, between=5.0)
     ahead = replace(base, waits=False, prepare=100.0)
-    large = replace(base, matmul=150.0, attention=120.0)
+    large = replace(base, matmul=150.0, attention=120.0, prepare=30.0)
     mixed = _sizes(6, 6, 7, 6, 0, 6, 7, 8, 6, 5)
     odd = _sizes(6, 6, 11, 6, 6, 12, 7, 6)
     rows: dict[str, Trouble] = {
@@ -316,6 +347,11 @@ def troubles() -> dict[str, Trouble]:
         " sglang": replace(grows, names="sglang"),
     }.items():
         rows[f"context{name}"] = Trouble(replace(engine, grows=200), "ENGINE.CONTEXT", engine)
+    waiting = replace(large, requests=mixed, per_token=0.8)
+    rows["prefill"] = Trouble(waiting, note="ENGINE.PREFILL")
+    rows["prefill mixed"] = Trouble(replace(waiting, chunk=900, per_token=2.0), note="ENGINE.PREFILL")
+    rows["healthy chunks"] = Trouble(replace(waiting, chunk=128, per_token=2.0))
+    rows["dummy"] = Trouble(replace(large, requests=_sizes(6, -1, -1, 7, 6, -1)), note="ENGINE.DUMMY")
     rows["healthy context"] = Trouble(replace(large, per_kv=0.005, kv=2000))
     pads = replace(
         large, requests=_sizes(9, 9, 16, 9, 8, 5, 4), captured=(4, 8, 16), matmul=20.0, per_token=14.0, names="atom"
@@ -323,7 +359,7 @@ def troubles() -> dict[str, Trouble]:
     rows["padding"] = Trouble(pads, "ENGINE.PADDING", replace(pads, captured=(4, 5, 8, 9, 16)))
     shaped = replace(pads, names="plain", shapes=True)
     rows["padding shapes"] = Trouble(shaped, "ENGINE.PADDING", replace(shaped, captured=(4, 5, 8, 9, 16)))
-    rows["healthy padding"] = Trouble(replace(pads, per_token=0.0, matmul=150.0))
+    rows["healthy padding"] = Trouble(replace(pads, per_token=0.0, matmul=150.0), note="ENGINE.PADDING")
     for name, (count, accepts, best) in {"": (4, 0.25, 1), " two": (2, 0.2, 0), " six": (6, 0.4, 2)}.items():
         bad = replace(large, drafts=count, accepts=accepts, draft=250.0, graph=30.0)
         rows[f"drafts{name}"] = Trouble(bad, "ENGINE.DRAFTS", replace(bad, drafts=best))
@@ -336,6 +372,7 @@ class Outcome:
     """What was said: findings above info by order, the gain told and simulated, and the step, ns."""
 
     named: list[str]
+    notes: list[str]
     told: int | None = None
     true: float | None = None
     step: float = 0.0
@@ -356,14 +393,16 @@ def length(profile: Profile) -> int:
     return windows[-1].end - windows[0].start
 
 
-def outcome(trouble: Trouble, seed: int, folder: Path) -> Outcome:
-    """What is said of `trouble` with `seed`."""
-    profile = recorded(replace(trouble.engine, seed=seed), folder / "with")
+def outcome(trouble: Trouble, seed: int, folder: Path, varied: bool = False) -> Outcome:
+    """What is said of `trouble` with `seed`, which may have `varied` the shape of its model and host."""
+    trouble = trouble.seeded(seed, varied)
+    profile = recorded(trouble.engine, folder / "with")
     named = [row for row in profile.findings.findings if row.severity != "info" and not row.hidden]
     found: dict[str, Finding] = {row.id: row for row in named}
-    said = Outcome([row.id for row in named])
+    notes = [row.id for row in profile.findings.findings if row.severity == "info" and row.id.startswith("ENGINE.")]
+    said = Outcome([row.id for row in named], notes)
     if trouble.finding in found and trouble.remedied is not None:
-        other = replace(trouble.remedied, seed=seed)
+        other = trouble.remedied
         if trouble.engine.drafts:  # as many as it proposes
             other = replace(other, drafts=int(str(found[trouble.finding].title.args["best"])))
         remedied = recorded(other, folder / "without")
@@ -371,9 +410,7 @@ def outcome(trouble: Trouble, seed: int, folder: Path) -> Outcome:
         finding = found[trouble.finding]
         said.told = finding.gain_ns if finding.remedy is None else finding.remedy.gain
         said.step = length(profile) / count
-        with_it, without = (
-            sum(batch.made for batch in batches(replace(engine, seed=seed))) for engine in (trouble.engine, other)
-        )
+        with_it, without = (sum(batch.made for batch in batches(engine)) for engine in (trouble.engine, other))
         said.true = (length(profile) - length(remedied) * (with_it / without if trouble.engine.drafts else 1)) / count
     return said
 
@@ -383,22 +420,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--varied", action="store_true", help="each seed has a model and a host of its own")
     options = parser.parse_args()
     known = troubles()
     print(f"{'engine':<22}{'finding':<20}{'first':>7}{'gain':>6}{'told':>9}{'true':>9}{'step':>9}  others")
     for name in options.names or known:
         trouble = known[name]
         with tempfile.TemporaryDirectory() as folder:
-            rows = [outcome(trouble, seed, Path(folder)) for seed in range(1, options.seeds + 1)]
+            rows = [outcome(trouble, seed, Path(folder), options.varied) for seed in range(1, options.seeds + 1)]
         if trouble.finding is None:
-            first = sum(not any(id_.startswith("ENGINE.") for id_ in row.named) for row in rows)
+            alone = [] if trouble.note is None else [trouble.note]
+            first = sum(not any(id_.startswith("ENGINE.") for id_ in row.named) and row.notes == alone for row in rows)
         else:
             first = sum(row.named[:1] == [trouble.finding] for row in rows)
         others = sorted({id_ for row in rows for id_ in row.named if id_ != trouble.finding})
         worst = max(rows, key=lambda row: abs((row.told or 0) - (row.true or 0)) / max(row.step, 1))
         figures = "".join(f"{(value or 0) / 1000:>9.1f}" for value in (worst.told, worst.true, worst.step))
         near = sum(row.near for row in rows)
-        print(f"{name:<22}{trouble.finding or 'none':<20}{first:>7}{near:>6}{figures}  {' '.join(others)}", flush=True)
+        finding = trouble.finding or trouble.note or "none"
+        print(f"{name:<22}{finding:<20}{first:>7}{near:>6}{figures}  {' '.join(others)}", flush=True)
 
 
 if __name__ == "__main__":

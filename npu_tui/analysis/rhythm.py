@@ -131,9 +131,10 @@ def rhythm(trace: Trace, kernels: I64, link: I64) -> Rhythm | None:
 @of_trace
 def is_serving(trace: Trace) -> bool:
     """Whether any name is one that only a model has that makes one token after another, and none is of training."""
-    return any(_SERVES.search(name) for name in trace.names) and not any(
-        _BACKWARD.search(name) or name.startswith("autograd::engine") for name in trace.names
-    )
+    # A training run says so soon, and its names may be many: those of its collectives are all different.
+    if any(name.startswith("autograd::engine") or _BACKWARD.search(name) for name in trace.names):
+        return False
+    return any(_SERVES.search(name) for name in trace.names)
 
 
 def _by_calls(trace: Trace, launched: I64) -> I64 | None:

@@ -144,6 +144,8 @@ def context(facts: Facts) -> Draft | None:
     for step in steps_of(facts):
         if step.call.kv_tokens and not step.call.context_tokens:
             groups.setdefault((step.call.requests, step.call.tokens), []).append(step)
+    if not groups:
+        return None
     attends = _attends(facts)
     grown = [growth for steps in groups.values() if (growth := _growth(facts, steps, attends)) is not None]
     if not grown:

@@ -182,7 +182,7 @@ def prefill(facts: Facts) -> Draft | None:
     if not holds:
         return None
     most = max(holds, key=_span)
-    tokens = [step.call.tokens for step in most]
+    tokens = [step.call.tokens if (of_prompts := step.call.context_tokens) is None else of_prompts for step in most]
     time = sum(map(_span, holds))
     return Draft(
         "info",

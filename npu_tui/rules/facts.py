@@ -93,7 +93,7 @@ class Facts(TraceSlices):
     def _are_numbered(self) -> bool:
         return any(step.number is not None for step in self.inputs.steps)
 
-    @property
+    @once
     def has_engine_steps(self) -> bool:
         """Whether the steps are calls of an inference engine, by their names."""
         return any(step.engine is not None for step in self.inputs.steps)
