@@ -1,0 +1,154 @@
+"""A small service, calculated with pencil and paper from the definitions: neither the generator nor its scheduler.
+
+Two requests in four steps, ms after the first request (a schedule, an execution, the forward pass in it):
+
+    1   10–11  12–22  12–20   a: 100 tokens of its prompt
+    2   23–24  24–39  24–36   a decodes, b: 50 tokens of its prompt
+    3   40–41  41–47  41–45   a and b decode
+    4   48–49  50–55  50–54   b decodes
+
+a comes at 0 and is in the queue from 4 on, b comes at 5 and is there from 7 on. Tokens leave 0.5 ms after their step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from npu_tui.analysis.service_latency import TPOT, TTFT, Timeline, timeline
+from npu_tui.analysis.service_replay import MANY, Cost, EngineModel, ServiceModel, replayed, with_engines
+from npu_tui.analysis.service_steps import CYCLE, WORK, F
+from npu_tui.load.service import read_service
+
+ORIGIN = 1_763_600_000_000
+STEPS = (
+    ((10, 11), (12, 22), (12, 20), [("a", 0, 0, 100)]),
+    ((23, 24), (24, 39), (24, 36), [("a", 1, 1, 1), ("b", 0, 0, 50)]),
+    ((40, 41), (41, 47), (41, 45), [("a", 2, 1, 1), ("b", 1, 1, 1)]),
+    ((48, 49), (50, 55), (50, 54), [("b", 2, 1, 1)]),
+)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Timeline:
+    """The service through its files."""
+    folder = tmp_path_factory.mktemp("service")
+    requests = [
+        "http_rid,recv_token_size,reply_token_size,execution_time(ms),queue_wait_time(ms),first_token_latency(ms),"
+        "start_time(ms)",
+        f"a,100,3,47.5,7,22.5,{ORIGIN}.0",
+        f"b,50,3,50.5,17,34.5,{ORIGIN + 5}.0",
+    ]
+    batches = ["name,res_list,start_time(ms),end_time(ms),prof_id,dp_rank"]
+    forwards = ["name,start_time(ms),end_time(ms),prof_id,dp_rank"]
+    for schedule, execute, forward, members in STEPS:
+        listed = [{"rid": rid, "iter": at, "type": kind, "num_scheduled_tokens": n} for rid, at, kind, n in members]
+        for name, (begin, end) in (("batchFrameworkProcessing", schedule), ("modelExec", execute)):
+            batches.append(f'{name},"{listed}",{ORIGIN + begin}.0,{ORIGIN + end}.0,host-7,0')
+        forwards.append(f"forward,{ORIGIN + forward[0]}.0,{ORIGIN + forward[1]}.0,host-7,0")
+    for name, rows in (("request", requests), ("batch", batches), ("forward", forwards)):
+        (folder / f"{name}.csv").write_text("\n".join(rows) + "\n")
+    return timeline(read_service(folder))
+
+
+def parts_of(values: np.ndarray, names: tuple[str, ...]) -> dict[str, float]:
+    """The parts that are not 0, in ms."""
+    return {name: value / 1e6 for name, value in zip(names, values.tolist(), strict=True) if value}
+
+
+def test_time_to_first_token(found: Timeline) -> None:
+    """b waits for the first schedule, then through the first step, which has all the tokens that any step takes."""
+    parts = found.latencies.ttft_parts[[found.service.rids.index(rid) for rid in "ab"]]
+    one = {"frontend": 4, "queue_step": 6, "batching": 1, "prefill": 8, "bubble": 1, "sampling": 2, "output": 0.5}
+    other = {
+        "frontend": 2,
+        "queue_step": 3,
+        "queue_full": 13,
+        "batching": 1,
+        "prefill": 12,
+        "sampling": 3,
+        "output": 0.5,
+    }
+    assert parts_of(parts[0], TTFT) == one
+    assert parts_of(parts[1], TTFT) == other | {"sampling": 3, "output": 0.5}
+
+
+def test_time_per_token(found: Timeline) -> None:
+    """From the step of the first token to that of the last: 22 to 47 ms of a, 39 to 55 ms of b."""
+    parts = found.latencies.tpot_parts[[found.service.rids.index(rid) for rid in "ab"]]
+    assert parts_of(parts[0], TPOT) == {"forward": 16, "sampling": 5, "schedule": 2, "bubble": 2}
+    assert parts_of(parts[1], TPOT) == {"forward": 8, "sampling": 3, "schedule": 2, "bubble": 3}
+    rids = np.array([found.service.rids.index(rid) for rid in "ab"])
+    assert (found.latencies.per_token(rids) / 1e6).tolist() == [12.5, 8.0]
+
+
+def test_time_of_the_engine(found: Timeline) -> None:
+    """45 ms from its first schedule to its last step."""
+    steps = found.steps
+    forward = np.bincount(steps.work, steps.cycle[:, F], len(WORK))
+    assert parts_of(forward, WORK) == {"prefill": 8, "mixed": 12, "decode": 8}
+    total = {"schedule": 4, "forward": 28, "sampling": 8, "bubble": 5}
+    assert parts_of(steps.cycle.sum(axis=0), CYCLE) == total
+
+
+ENGINE = EngineModel(
+    cost=Cost(10, 0.1, 1, 0, 0), schedule=1, gap=0, dispatch=0, after=(0, 0), seqs=2, budget=MANY, chunked=True,
+    blocks=MANY, block=10,
+)  # fmt: skip
+"""A step takes 11 ns, 1 for each decoded token and 1 for ten tokens of a prompt; two requests fit."""
+
+
+def model_of(prompts: list[int], turns: list[int], starts: list[int], engine: EngineModel = ENGINE) -> ServiceModel:
+    """Requests on one engine."""
+    none = np.zeros(len(prompts), np.int64)
+    return ServiceModel(
+        (engine,), np.arange(len(prompts)), np.array(starts), none, np.array(prompts), np.array(turns),
+        np.ones(len(prompts)), none, none, none, none, 0,
+    )  # fmt: skip
+
+
+THREE = model_of([100, 50, 10], [2, 1, 0], [0, 5, 6])
+
+
+def test_two_places_for_three_requests() -> None:
+    """0–21 the first prompt; 21–38 a token and the second prompt; 38–51 two tokens; 51–63 the third prompt."""
+    served = replayed(THREE)
+    assert served.ttft.tolist() == [21, 33, 57]
+    assert served.tpot.tolist() == [15, 13]
+    assert served.tokens_per_s == pytest.approx(6 / 63e-9)
+
+
+def test_room_for_all() -> None:
+    """21–39 a token and both prompts; 39–52 two tokens."""
+    served = replayed(with_engines(THREE, seqs=MANY))
+    assert served.ttft.tolist() == [21, 34, 33]
+    assert served.tpot.tolist() == [15.5, 13]
+
+
+def test_sixteen_blocks() -> None:
+    """At 38 the second request needs a sixth block, and eleven are taken: it loses its five and waits.
+
+    38–50 the first one decodes alone; 50–67 the prompt of the second one again, with the third one's.
+    """
+    served = replayed(with_engines(THREE, blocks=16))
+    assert served.ttft.tolist() == [21, 33, 61]
+    assert served.tpot.tolist() == [14.5, 29]
+
+
+def test_chunks() -> None:
+    """40 tokens a step: 30–45 the last 20 of the first prompt and 20 of the second, 45–60 a token and 30."""
+    model = model_of([100, 50], [1, 0], [0, 1], replace(ENGINE, budget=40))
+    served = replayed(model)
+    assert served.ttft.tolist() == [45, 59]
+    assert served.tpot.tolist() == [15]
+
+
+def test_another_engine_decodes() -> None:
+    """21 the prompt, 2 until its transfer, 7 for that; 30–42 the first token, 42–54 and 54–66 the two others."""
+    alone = model_of([100], [2], [0], ENGINE)
+    moved = replace(
+        alone, engines=(ENGINE, ENGINE), last=np.ones(1, np.int64), pull=np.array([7]), handover=np.array([2])
+    )
+    served = replayed(moved)
+    assert (served.ttft.tolist(), served.tpot.tolist()) == ([42], [12])
