@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -20,13 +21,14 @@ from npu_tui.trace.intervals import clipped, covered
 from npu_tui.trace.once import once
 
 _OUTLIER = 5.0
-"""Robust standard deviations that an end lies behind the median to be a tail: log-normal ends of 30 % have fewer."""
+"""Robust standard deviations of logarithms that a time lies above the median to be a tail: responses, and with them
+the times, differ by factors."""
 _UNSURE = 6
 """Of so many ends the deviation counts twice: of few ones chance makes it too small."""
 _LEAST, _LEAST_OF_FEW, _FEW = 0.03, 0.10, 12
 """Shares of the usual length of a stint from which an end may be a tail; of fewer than so many ends the latter."""
-_CLEAR, _TIMES = 0.25, 3
-"""Share of a usual stint, and times the range of all other ends, that the last of few ends is late by to be a tail."""
+_CLEAR, _TIMES = 0.25, 5
+"""Share of a usual stint, and times the range of all other ends of a step, that the last of few ends is late by."""
 _NOISE = 1_000_000
 """ns by which the clocks of hosts may put what follows before what it follows."""
 _TOGETHER = 0.05
@@ -211,21 +213,26 @@ class Roles:
         if not steps:
             return
         # A system clock that is off moves both ends of a stint, and leaves its length.
-        by_length = self.clock == "system"
-        at = {span: span.end - span.start * by_length for span in spans}
+        at = {
+            span: span.end - (span.start if self.clock == "system" else self.by_role_step[role, span.step][0].start)
+            for span in spans
+        }
         middles = [median(at[span] for span in units) for units in steps]
-        every = np.abs([at[span] - middle for units, middle in zip(steps, middles, strict=True) for span in units])
+        # Responses differ by factors: the longest are further from the median than the shortest.
+        every = np.abs(np.log([max(at[span], 1) / max(middle, 1)
+                               for units, middle in zip(steps, middles, strict=True) for span in units]))  # fmt: skip
         usual = median(span.end - span.start for span in spans)
         least = (_LEAST if len(every) >= _FEW else _LEAST_OF_FEW) * usual
         if max(map(len, steps)) > 2:  # two ends are as far from their middle as each other
             deviation = MAD_TO_SIGMA * float(np.median(every)) * (1 + _UNSURE / len(every))
-            least = max(least, _OUTLIER * deviation)
+            least = max(least, usual * math.expm1(min(_OUTLIER * deviation, _OUTLIER)))
+        others = max(float(np.ptp(sorted(at[span] for span in units)[:-1])) for units in steps)
         for units, middle in zip(steps, middles, strict=True):
             own = last_of(self.by_role_step[role, units[0].step])
-            *rest, last = sorted(at[span] for span in units)
+            last = max(at[span] for span in units)
             # Of few ends the deviation says little: there the last one is far from all others, and they are together.
-            few = 2 <= len(rest) < _FEW
-            is_clear = few and last - middle >= max(_CLEAR * usual, _TIMES * (rest[-1] - rest[0]))
+            few = len(units) > 2 and len(every) < _FEW
+            is_clear = few and last - middle >= max(_CLEAR * usual, _TIMES * others)
             bound = min(middle + least, last) if is_clear else middle + least
             late = sorted((span for span in own if at[span] >= bound), key=lambda span: -at[span])
             if late:

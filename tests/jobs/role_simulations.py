@@ -7,6 +7,7 @@ second simulation without it; for healthy ones, how often nothing is said.
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import sys
 from collections.abc import Callable
@@ -99,6 +100,16 @@ def healthy_async(draw: random.Random, seed: int) -> Made:
     return work, work, None
 
 
+def healthy_uneven(draw: random.Random, seed: int) -> Made:
+    """Generation takes log-normal times of 20 % spread, as responses differ by factors."""
+
+    def more(step: int, rank: int) -> float:
+        return 60 * (math.exp(random.Random(f"{seed} {step} {rank}").gauss(0, 0.2)) - 1)
+
+    work = colocated(more, draw.choice((4, 8, 16, 32)), draw.choice((1, 2, 4)), seed, 0.0)
+    return work, work, None
+
+
 SITUATIONS: dict[str, Callable[[random.Random, int], Made]] = {
     "long tail": long_tail,
     "tail in one step": one_step,
@@ -110,6 +121,7 @@ SITUATIONS: dict[str, Callable[[random.Random, int], Made]] = {
     "healthy, colocated": healthy,
     "healthy, replicas": healthy_replicas,
     "healthy, asynchronous": healthy_async,
+    "healthy, log-normal": healthy_uneven,
 }
 
 
