@@ -16,19 +16,16 @@ from npu_tui.trace.once import once
 if TYPE_CHECKING:
     import polars as pl
 
-    from npu_tui.compare.comparison import Comparison as Compared
-    from npu_tui.jobs.against import JobComparison
     from npu_tui.load.layouts import Form
-    from npu_tui.output.compare_report import Compared as ComparedReport
-    from npu_tui.output.document import Document
+    from npu_tui.output.compare_report import Compared
     from npu_tui.output.job_compare import ComparedJobs
     from npu_tui.output.job_report import JobReport
     from npu_tui.output.memory_compare import ComparedMemory
     from npu_tui.output.memory_report import MemoryReport
     from npu_tui.output.report_schema import Report as Said
     from npu_tui.output.service_compare import ComparedServices
+    from npu_tui.output.statement import Statement
     from npu_tui.profile.profile import Profile as Measured
-    from npu_tui.profile.profile import Profile as MeasuredProfile
     from npu_tui.query.frames import ProfileTables
 
 
@@ -152,55 +149,37 @@ class Tables:
     fusion = _TableProperty("Fused operators, and runs that one could replace; 6 columns.")
 
 
-class Report:
-    """All that is said about a profile, or a range or step of it; printed as text, shown as a page in a notebook."""
+class _Said:
+    """What is said, in each format; a notebook shows it as a page."""
 
-    def __init__(self, part: MeasuredProfile) -> None:
-        from npu_tui.output.memory_report import memory_report
-        from npu_tui.output.report import report
-
-        self._part = part
-        snapshot = part.trace.snapshot
-        self.data: Said | MemoryReport = report(part) if snapshot is None else memory_report(snapshot)
-        """A struct with the fields of ``npu-tui report --format json``: schema 1, or of kind ``memory``."""
-
-    @property
-    def verdict(self) -> list[str]:
-        """What is wrong, in lines."""
-        return self.data.verdict
+    def __init__(self, statement: Statement) -> None:
+        self._statement = statement
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``npu-tui report --format json`` prints, as an object."""
-        return _object(self.data)
+        """What ``--format json`` of the command prints, as an object."""
+        import msgspec
+
+        fields: dict[str, Any] = msgspec.to_builtins(self._statement.data)
+        return fields
 
     def json(self) -> bytes:
-        """What ``npu-tui report --format json`` prints."""
+        """What ``--format json`` of the command prints."""
         from npu_tui.output.formats import json_report
 
-        return json_report(self.data)
+        return json_report(self._statement.data)
 
     def text(self) -> str:
-        """The report as text."""
-        return self._written("text")
+        """All of it as text."""
+        return str(self._statement.written("text"))
 
     def markdown(self) -> str:
-        """The report as Markdown."""
-        return self._written("markdown")
+        """All of it as Markdown."""
+        return str(self._statement.written("markdown"))
 
     def html(self) -> str:
-        """The report as one HTML page that loads nothing."""
+        """All of it as one HTML page that loads nothing."""
         with errors_of_api():
-            return self._written("html")
-
-    def _written(self, form: str) -> str:
-        from npu_tui.output.formats import written
-        from npu_tui.output.memory_document import memory_document
-        from npu_tui.output.memory_report import MemoryReport
-        from npu_tui.output.report_document import report_document
-
-        if isinstance(self.data, MemoryReport):
-            return written(memory_document(self.data, form), form)
-        return written(report_document(self.data, self._part if form == "html" else None), form)
+            return str(self._statement.written("html"))
 
     def __str__(self) -> str:
         return self.text()
@@ -210,82 +189,40 @@ class Report:
         return _framed(self.html())
 
 
-class Comparison:
+class Report(_Said):
+    """All that is said about a profile, or a range or step of it; printed as text, shown as a page in a notebook."""
+
+    @property
+    def data(self) -> Said | MemoryReport:
+        """A struct with the fields of ``npu-tui report --format json``: schema 1, or of kind ``memory``."""
+        return self._statement.data  # type: ignore[return-value]  # one of both
+
+    @property
+    def verdict(self) -> list[str]:
+        """What is wrong, in lines."""
+        return list(self._statement.verdict)
+
+
+class Comparison(_Said):
     """A profile against a base; printed as text, shown as a page with both timelines in a notebook.
 
     Two jobs are compared too, with a map of the changes by rank and step; two memory snapshots or two inference
     services without a picture.
     """
 
-    def __init__(self, compared: Compared | JobComparison | ComparedMemory | ComparedServices) -> None:
-        from npu_tui.compare.comparison import Comparison as Compare
-        from npu_tui.jobs.against import JobComparison
-        from npu_tui.output.compare_report import compared as said
-        from npu_tui.output.job_compare import compared_jobs
-
-        self._compared = compared
-        self.data: ComparedReport | ComparedJobs | ComparedMemory | ComparedServices
-        if isinstance(compared, JobComparison):
-            self.data = compared_jobs(compared)
-        else:
-            self.data = said(compared) if isinstance(compared, Compare) else compared
-        """The comparison: a struct with the fields of ``npu-tui compare --format json``, whose ``kind`` tells which."""
+    @property
+    def data(self) -> Compared | ComparedJobs | ComparedMemory | ComparedServices:
+        """A struct with the fields of ``npu-tui compare --format json``, whose ``kind`` tells which."""
+        return self._statement.data  # type: ignore[return-value]  # one of the four
 
     @property
     def verdict(self) -> str:
-        """What became of the step: slower, faster, same, unsure or incomparable; of snapshots what became of the peak.
+        """What became of the step: slower, faster, same, unsure or incomparable.
 
         Of snapshots and services it is sentences, a line each.
         """
-        from npu_tui.output.memory_compare import ComparedMemory
-        from npu_tui.output.service_compare import ComparedServices
-
-        if isinstance(self.data, ComparedMemory | ComparedServices):
-            return "\n".join(self.data.verdict)
-        return self.data.step.verdict
-
-    def to_dict(self) -> dict[str, Any]:
-        """What ``npu-tui compare --format json`` prints, as an object."""
-        return _object(self.data)
-
-    def text(self) -> str:
-        """The comparison as text."""
-        from npu_tui.output.text import text
-
-        return text(self._document(pictured=False))
-
-    def html(self) -> str:
-        """The comparison as one HTML page that loads nothing."""
-        from npu_tui.output.html import html
-
-        with errors_of_api():
-            return html(self._document(pictured=True))
-
-    def _document(self, pictured: bool) -> Document:
-        from npu_tui.compare.comparison import Comparison as Compare
-        from npu_tui.compare.picture import Picture
-        from npu_tui.jobs.against import JobComparison
-        from npu_tui.output.compare_document import compare_document
-        from npu_tui.output.job_compare import ComparedJobs, compared_jobs_document
-        from npu_tui.output.memory_compare import ComparedMemory, compared_memory_document
-        from npu_tui.output.service_compare import ComparedServices, compared_services_document
-
-        if isinstance(self.data, ComparedMemory):
-            return compared_memory_document(self.data)
-        if isinstance(self.data, ComparedServices):
-            return compared_services_document(self.data)
-        if isinstance(self.data, ComparedJobs):
-            of_jobs = self._compared if pictured and isinstance(self._compared, JobComparison) else None
-            return compared_jobs_document(self.data, of_jobs)
-        drawn = self._compared if pictured and isinstance(self._compared, Compare) else None
-        return compare_document(self.data, None if drawn is None else Picture(drawn))
-
-    def __str__(self) -> str:
-        return self.text()
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        return _framed(self.html())
+        step = getattr(self.data, "step", None)
+        return "\n".join(self._statement.verdict) if step is None else str(step.verdict)
 
 
 class Timeline:
@@ -302,13 +239,6 @@ class Timeline:
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         return f'<div style="overflow-x: auto">{self.svg}</div>'
-
-
-def _object(data: Any) -> dict[str, Any]:
-    import msgspec
-
-    fields: dict[str, Any] = msgspec.to_builtins(data)
-    return fields
 
 
 def _framed(page: str) -> str:
@@ -362,8 +292,10 @@ class Profile(Tables):
         ``step`` may be a kind of engine steps such as ``decode``: the one of median length.
         Raises ``Error`` for a range or step that is not there.
         """
+        from npu_tui.output.statement import profile_statement
+
         with errors_of_api():
-            return Report(self._part(range, step))
+            return Report(profile_statement(self._part(range, step)))
 
     def borrow(self, eager: Profile) -> None:
         """Give kernels that graphs replay the code of ``eager``, an eager or a capture profile of the same model.
@@ -383,27 +315,10 @@ class Profile(Tables):
         Two memory snapshots are compared as a whole: peaks, and who holds what; two inference services by their load
         and latencies. Raises ``Error`` for one of them beside something else.
         """
-        from npu_tui.compare.comparison import Comparison as Compare
-        from npu_tui.compare.measured import Side
+        from npu_tui.output.statement import comparison_of
 
-        served = [side.measured.judged is not None for side in (self, other)]
-        if any(served):
-            from npu_tui.output.service_compare import compared_services
-
-            if not all(served):
-                alone = (self, other)[served.index(False)].measured.path
-                raise Error(say("compare.service.mixed", path=str(alone)))
-            return Comparison(compared_services(self.measured, other.measured))
-        base, new = self.measured.trace.snapshot, other.measured.trace.snapshot
-        if base is not None and new is not None:
-            from npu_tui.output.memory_compare import compared_memory
-
-            return Comparison(compared_memory(base, new))
-        if base is not None or new is not None:
-            path, snapshot = (self, other) if base is None else (other, self)
-            raise Error(say("compare.memory.mixed", path=str(path.measured.path), snapshot=str(snapshot.measured.path)))
         with errors_of_api():
-            return Comparison(Compare(Side(self.measured), Side(other.measured)))
+            return Comparison(comparison_of(self.measured, other.measured))
 
     def timeline(self, range: Span | None = None, step: int | str | None = None, dark: bool = False) -> Timeline:
         """The lanes as a picture: a ``range`` of time, ``ProfilerStep#step``, or the first step; at most 60 rows."""
@@ -488,15 +403,11 @@ class Job(Tables):
         """``other`` against this job as the base, as ``npu-tui compare`` of two jobs does. Raises ``Error``."""
         from npu_tui.jobs.against import JobComparison
         from npu_tui.jobs.opening import open_steps
-        from npu_tui.load.errors import InputError
-        from npu_tui.trace.message import message
+        from npu_tui.output.statement import job_comparison_statement
 
         with errors_of_api():
-            base, new = (side._tables.job.path for side in (self, other))
-            compared = JobComparison(open_steps(base), open_steps(new))
-            if not compared.is_comparable:
-                raise InputError(message("against.no_steps", base=str(base), new=str(new)))
-            return Comparison(compared)
+            base, new = (open_steps(side._tables.job.path) for side in (self, other))
+            return Comparison(job_comparison_statement(JobComparison(base, new)))
 
     def __repr__(self) -> str:
         return f"<Job {self.data.source.path}: {self.data.source.ranks} ranks>"

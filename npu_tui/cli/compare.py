@@ -21,7 +21,7 @@ from npu_tui.cli.options import (
     thresholds_of,
 )
 from npu_tui.cli.parser import Parser
-from npu_tui.cli.streams import DONE, FAILED, USAGE, add_format, answer, format_of, hand_over, write
+from npu_tui.cli.streams import DONE, FAILED, USAGE, add_format, format_of, hand_over, write
 from npu_tui.strings import say, words
 
 if TYPE_CHECKING:
@@ -63,7 +63,6 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
     renamed = _renamed(parser, options.map)
     _choose_ranks(parser, options)
     from npu_tui.compare.comparison import Comparison
-    from npu_tui.output.compare_report import compared
 
     def compare(profiles: Sequence[Profile]) -> Comparison:
         borrow_from(profiles, options)
@@ -92,38 +91,40 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
         comparison = compare(profiles)
     except SeveralError as error:
         raise InputError(message("compare.several", text=error.message)) from error
-    found = compared(comparison, single=form != "text")
-    found.findings = [finding for finding in found.findings if finding.id not in ignored]
-    if form == "json":
-        from npu_tui.output.formats import json_report
+    from npu_tui.output.statement import comparison_statement
 
-        hand_over(json_report(found), options.output)
-    else:
-        from npu_tui.compare.picture import Picture
+    content = comparison_statement(comparison, ignored, single=form != "text").written(form)
+    if form == "text":
         from npu_tui.compare.tables import PROFILE_FINDINGS
-        from npu_tui.output.compare_document import compare_document, known_table
-        from npu_tui.output.formats import written
+        from npu_tui.output.compare_document import known_table
         from npu_tui.output.text import text_lines
 
-        content = written(compare_document(found, Picture(comparison) if form == "html" else None), form)
         if options.output is None:  # the findings of the single profiles take long: a reader gets the rest first
             write(content)
             content = ""
-        if form == "text" and (known := known_table(PROFILE_FINDINGS.records(comparison))).rows:
-            content += "\n" + "\n".join(text_lines([known])) + "\n"
-        hand_over(content, options.output)
-    verdict = found.step.verdict
-    losses = [lost_in(side, allowed).get("slices") for side in profiles] if failing else []
+        if (known := known_table(PROFILE_FINDINGS.records(comparison))).rows:
+            content = "\n".join([str(content), *text_lines([known]), ""])
+    hand_over(content, options.output)
+    if failing and _is_damaged(profiles, allowed):
+        return FAILED
+    return _failed(comparison.step.verdict, failing, form, options)
+
+
+def _is_damaged(sides: Sequence[Profile], allowed: float) -> bool:
+    """Whether one of ``sides`` has lost more than the share ``allowed`` of its slices; stderr says so."""
+    losses = [why for side in sides if (why := lost_in(side, allowed).get("slices")) is not None]
     for why in losses:
-        if why is not None:
-            print(say("compare.not_measured", why=words(why)), file=sys.stderr)
-    if any(losses):
-        return FAILED
-    if verdict in failing or ("unsure" in failing and verdict == "incomparable"):
-        if form != "text" or options.output is not None:
-            print(say(f"compare.verdict.{verdict}"), file=sys.stderr)
-        return FAILED
-    return DONE
+        print(say("compare.not_measured", why=words(why)), file=sys.stderr)
+    return bool(losses)
+
+
+def _failed(verdict: str, failing: frozenset[str], form: str, options: argparse.Namespace) -> int:
+    """The exit code for ``verdict``; stderr says why where nobody reads the text."""
+    if verdict not in failing and not ("unsure" in failing and verdict == "incomparable"):
+        return DONE
+    if form != "text" or options.output is not None:
+        print(say(f"compare.verdict.{verdict}"), file=sys.stderr)
+    return FAILED
 
 
 def _compare_services(parser: Parser, options: argparse.Namespace, form: str) -> int:
@@ -132,9 +133,8 @@ def _compare_services(parser: Parser, options: argparse.Namespace, form: str) ->
     Raises ``InputError`` where one of them is none, ``OSError`` of what is written.
     """
     from npu_tui.cli.options import opened_profile
-    from npu_tui.load.errors import InputError
-    from npu_tui.output.service_compare import compared_services, compared_services_document
-    from npu_tui.trace.message import message
+    from npu_tui.output.service_compare import ComparedServices
+    from npu_tui.output.statement import comparison_of
 
     for name in ("step", "map", "rank", "tolerance", "ignore", "eager"):
         if getattr(options, name):
@@ -145,19 +145,17 @@ def _compare_services(parser: Parser, options: argparse.Namespace, form: str) ->
         thresholds_of(options.config),
     )
     sides = [opened_profile(path, not options.no_cache, thresholds, None) for path in (options.base, options.new)]
-    for side in sides:
-        if side.judged is None:
-            raise InputError(message("compare.service.mixed", path=str(side.path)))
-    found = compared_services(sides[0], sides[1])
-    answer(found, lambda: compared_services_document(found), form, options.output)
-    losses = [lost_in(side, allowed).get("slices") for side in sides] if failing else []
-    for why in losses:
-        if why is not None:
-            print(say("compare.not_measured", why=words(why)), file=sys.stderr)
-    if failing and found.unlike:
+    statement = comparison_of(sides[0], sides[1])
+    hand_over(statement.written(form), options.output)
+    compared = statement.data
+    assert isinstance(compared, ComparedServices)
+    if not failing:
+        return DONE
+    damaged = _is_damaged(sides, allowed)
+    if compared.unlike:
         print(say("compare.service.not_alike"), file=sys.stderr)
-        return FAILED
-    return FAILED if any(losses) or failing.intersection(row.verdict for row in found.figures) else DONE
+    slower = failing.intersection(row.verdict for row in compared.figures)
+    return FAILED if damaged or compared.unlike or slower else DONE
 
 
 def _compare_jobs(parser: Parser, options: argparse.Namespace, form: str, failing: frozenset[str]) -> int:
@@ -170,10 +168,8 @@ def _compare_jobs(parser: Parser, options: argparse.Namespace, form: str, failin
     from npu_tui.cli.explore import explore, on_terminal
     from npu_tui.jobs.against import JobComparison
     from npu_tui.jobs.opening import is_kept, open_steps
-    from npu_tui.load.errors import InputError
     from npu_tui.nearby import refuse_several
-    from npu_tui.output.job_compare import RANKS_SHOWN, compared_jobs, compared_jobs_document
-    from npu_tui.trace.message import message
+    from npu_tui.output.statement import job_comparison_statement
 
     for name in ("step", "map", "eager"):
         if getattr(options, name):
@@ -188,22 +184,8 @@ def _compare_jobs(parser: Parser, options: argparse.Namespace, form: str, failin
     with ThreadPoolExecutor(2) as both:  # Parquet is read without the lock of the interpreter
         base, new = both.map(open_steps, paths)
     compared = JobComparison(base, new, tolerance.step, tolerance.computing, allowed_loss(parser, options))
-    if not compared.is_comparable:
-        raise InputError(message("against.no_steps", base=str(paths[0]), new=str(paths[1])))
-    found = compared_jobs(compared, ignored)
-    answer(
-        found,
-        lambda: compared_jobs_document(found, compared if form == "html" else None),
-        form,
-        options.output,
-        RANKS_SHOWN,
-    )
-    verdict = compared.step.verdict
-    if verdict not in failing:
-        return DONE
-    if form != "text" or options.output is not None:
-        print(say(f"compare.verdict.{verdict}"), file=sys.stderr)
-    return FAILED
+    hand_over(job_comparison_statement(compared, ignored).written(form), options.output)
+    return _failed(compared.step.verdict, failing, form, options)
 
 
 def _compare_snapshots(parser: Parser, options: argparse.Namespace, form: str) -> int:
@@ -215,7 +197,7 @@ def _compare_snapshots(parser: Parser, options: argparse.Namespace, form: str) -
     from npu_tui.load.find import find_source
     from npu_tui.load.snapshot import load_snapshot
     from npu_tui.load.snapshot_files import is_snapshot
-    from npu_tui.output.memory_compare import compared_memory, compared_memory_document
+    from npu_tui.output.statement import memory_comparison_statement
     from npu_tui.trace.message import message
 
     paths = [Path(options.base), Path(options.new)]
@@ -227,8 +209,7 @@ def _compare_snapshots(parser: Parser, options: argparse.Namespace, form: str) -
     of_steps = ("step", "rank", "map", "tolerance", "fail_on", "allow_damage", "ignore")
     if any(getattr(options, name) for name in of_steps):
         parser.error(say("compare.memory.options"))
-    found = compared_memory(*map(load_snapshot, paths))
-    answer(found, lambda: compared_memory_document(found), form, options.output)
+    hand_over(memory_comparison_statement(*map(load_snapshot, paths)).written(form), options.output)
     return DONE
 
 

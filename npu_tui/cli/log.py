@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from npu_tui.cli.options import add_opening, allowed_loss, lost_in, opened_profile, refuse_terminal, thresholds_of
 from npu_tui.cli.parser import Parser
-from npu_tui.cli.streams import DONE, FAILED, add_format, answer, format_of, refuse
+from npu_tui.cli.streams import DONE, FAILED, add_format, format_of, hand_over, refuse
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
 
@@ -55,11 +55,9 @@ def run_log(parser: Parser, options: argparse.Namespace) -> int:
             parser.error(say("log.only_add", option=name))
     form = format_of(parser, options)
     from npu_tui.jobs.history import read_log
-    from npu_tui.output.log_document import ROWS, log_document
-    from npu_tui.output.log_report import log_report
+    from npu_tui.output.statement import log_statement
 
-    report = log_report(read_log(folder))
-    answer(report, lambda: log_document(report), form, options.output, ROWS)
+    hand_over(log_statement(read_log(folder)).written(form), options.output)
     return DONE
 
 

@@ -23,7 +23,6 @@ from npu_tui.cli.streams import (
     UNREADABLE,
     USAGE,
     add_format,
-    answer,
     format_of,
     hand_over,
     refuse,
@@ -33,9 +32,9 @@ from npu_tui.cli.streams import (
 from npu_tui.strings import say, words
 
 if TYPE_CHECKING:
+    import msgspec
+
     from npu_tui.jobs.job import Job
-    from npu_tui.output.document import Document
-    from npu_tui.output.report_schema import Report
     from npu_tui.output.whatif import WhatIf
 
 
@@ -71,19 +70,11 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
         if any(option is not None for option in of_one):
             raise
         return write_job(Path(options.path), form, output=options.output)
-    from npu_tui.output.report import report
+    from npu_tui.output.statement import profile_statement
 
-    found = report(part)
-    if options.fields is not None:
-        hand_over(_chosen(parser, found, options.fields), options.output)
-        return DONE
-
-    def document() -> Document:
-        from npu_tui.output.report_document import report_document
-
-        return report_document(found, part if form == "html" else None)
-
-    answer(found, document, form, options.output)
+    statement = profile_statement(part)
+    chosen = None if options.fields is None else _chosen(parser, statement.data, options.fields)
+    hand_over(chosen or statement.written(form), options.output)
     return DONE
 
 
@@ -93,11 +84,9 @@ def write_snapshot(path: Path, form: str = "text", output: str | None = None) ->
     Raises ``InputError`` where it cannot be read, ``OSError`` of what is written.
     """
     from npu_tui.load.snapshot import load_snapshot
-    from npu_tui.output.memory_document import memory_document
-    from npu_tui.output.memory_report import memory_report
+    from npu_tui.output.statement import memory_statement
 
-    report = memory_report(load_snapshot(path))
-    answer(report, lambda: memory_document(report, form), form, output)
+    hand_over(memory_statement(load_snapshot(path)).written(form), output)
     return DONE
 
 
@@ -108,7 +97,7 @@ def _writers(form: str) -> tuple[str, ...]:
     return "npu_tui.output.report_document", f"npu_tui.output.{form}"
 
 
-def _chosen(parser: Parser, found: Report, names: str) -> bytes:
+def _chosen(parser: Parser, found: msgspec.Struct, names: str) -> bytes:
     """The fields of ``found`` that ``names`` name, as JSON. Raises ``SystemExit`` (2) for one that is not there."""
     import orjson
 
@@ -158,8 +147,7 @@ def write_job(
     """
     from npu_tui.jobs.opening import is_kept, open_job
     from npu_tui.nearby import refuse_several
-    from npu_tui.output.job_document import RANKS, job_document
-    from npu_tui.output.job_report import job_report
+    from npu_tui.output.statement import job_statement
 
     if not is_kept(path):
         refuse_several(path)
@@ -172,8 +160,7 @@ def write_job(
         return refuse(say("job.no_step", step=step, there=job.steps[:_LISTED]), USAGE)
     if group is not None or step is not None:
         job = job.narrowed(group, step)
-    report = job_report(job)
-    answer(report, lambda: job_document(report, job if form == "html" else None), form, output, RANKS)
+    hand_over(job_statement(job).written(form), output)
     return DONE
 
 

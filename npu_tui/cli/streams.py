@@ -11,18 +11,12 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from npu_tui.strings import say, words
 from npu_tui.trace.text import cell_count, padded, printable, size_text
-
-if TYPE_CHECKING:
-    import msgspec
-
-    from npu_tui.output.document import Document
 
 DONE, FAILED, USAGE, UNREADABLE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 70, 130
 DEBUG = "NPU_TUI_DEBUG"
@@ -75,18 +69,6 @@ def hand_over(content: str | bytes, output: str | None) -> None:
     from npu_tui.whole_file import write_file
 
     write_file(Path(output), content if isinstance(content, bytes) else content.encode())
-
-
-def answer(
-    report: msgspec.Struct, document: Callable[[], Document], form: str, output: str | None, rows: int | None = None
-) -> None:
-    """Hand over ``report`` as JSON, or the ``document`` about it in another of ``FORMATS``, ``rows`` of each table.
-
-    Raises ``OSError``.
-    """
-    from npu_tui.output.formats import json_report, written
-
-    hand_over(json_report(report) if form == "json" else written(document(), form, rows), output)
 
 
 def write_pages(text: str) -> None:

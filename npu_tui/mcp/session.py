@@ -18,9 +18,7 @@ from npu_tui.trace.once import once
 if TYPE_CHECKING:
     import polars as pl
 
-    from npu_tui.compare.comparison import Comparison
     from npu_tui.jobs.job import Job
-    from npu_tui.output.memory_report import MemoryReport
     from npu_tui.profile.profile import Profile
     from npu_tui.query.frames import ProfileTables
 
@@ -107,28 +105,23 @@ class Roots:
 class Opened:
     """A profile or a job that stays open, with all that was computed of it.
 
-    ``name`` is what the caller may call it instead of its path, such as ``#1``. ``made`` are answers by what was asked.
+    ``name`` is what the caller may call it instead of its path, such as ``#1``; ``profile`` is None for a job.
     """
 
     def __init__(self, name: str, place: Path, stamp: object, size: int) -> None:
         self.name, self.place, self.stamp, self.size = name, place, stamp, size
         self.profile: Profile | None = None
-        self.snapshot: MemoryReport | None = None
         self.tables: ProfileTables
         self._made: OrderedDict[object, Any] = OrderedDict()
         self._lock = RLock()
 
     @property
     def job(self) -> Job:
-        """The job; ``KeyError`` for one profile alone. Raises ``Refusal`` for a memory snapshot."""
-        if self.snapshot is not None:
-            raise Refusal(message("mcp.is_snapshot", path=str(self.place)))
+        """The job. Raises ``Refusal`` for one profile or memory snapshot."""
+        if self.profile is not None:
+            one_timeline(self)
+            raise Refusal(message("mcp.one_rank", path=str(self.place)))
         return self.tables.job
-
-    @property
-    def holds_roles(self) -> bool:
-        """Whether this is a job whose roles are known."""
-        return self.profile is None and self.snapshot is None and self.job.roles is not None
 
     def borrow(self, eager: Opened) -> None:
         """Give replayed kernels the code of ``eager``. Raises ``Refusal`` for a job, ``InputError`` without any."""
@@ -136,8 +129,8 @@ class Opened:
         from npu_tui.query.frames import tables_of
 
         with self._lock:
-            profile = one_profile(self)
-            borrow(profile, one_profile(eager))
+            profile = one_timeline(self)
+            borrow(profile, one_timeline(eager))
             self.tables = tables_of(profile)
             self._made.clear()
 
@@ -215,8 +208,6 @@ class Session:
     def _open(self, place: Path, stamp: object, size: int, call: Call) -> Opened:
         from npu_tui.jobs.opening import is_kept
         from npu_tui.load.load import Opening
-        from npu_tui.load.snapshot_files import is_snapshot
-        from npu_tui.load.snapshot_trace import snapshot_trace
         from npu_tui.nearby import refuse_several
         from npu_tui.profile.profile import Profile
         from npu_tui.query.frames import tables_of
@@ -226,14 +217,6 @@ class Session:
             if place not in self._places:
                 self._places.append(place)
             opened = Opened(f"#{self._places.index(place) + 1}", place, stamp, size)
-        if is_snapshot(place):
-            from npu_tui.output.memory_report import memory_report
-
-            trace = snapshot_trace(place, Watcher(call.tell))
-            assert trace.snapshot is not None
-            opened.snapshot = memory_report(trace.snapshot)
-            opened.tables = tables_of(Profile(trace, None, self.thresholds, self._threads))
-            return opened
         opening = Opening(place)
         try:
             if is_kept(place):
@@ -258,17 +241,6 @@ class Session:
         with self._lock:
             return list(self._opened.values())
 
-    def comparison(self, base: Opened, new: Opened) -> Comparison:
-        """``new`` against ``base``, measured once. Raises ``Refusal`` for a job."""
-        from npu_tui.compare.comparison import Comparison
-        from npu_tui.compare.measured import Side
-
-        def make() -> Comparison:
-            return Comparison(Side(one_profile(base)), Side(one_profile(new)))
-
-        comparison: Comparison = new.kept(("compare", base.place, base.stamp), make)
-        return comparison
-
     def keep_picture(self, svg: str) -> str:
         """The address of the picture ``svg``, one of the last that were drawn."""
         with self._lock:
@@ -280,12 +252,18 @@ class Session:
 
 
 def one_profile(opened: Opened) -> Profile:
-    """The profile that is open. Raises ``Refusal`` for a job or a snapshot, with what is there."""
+    """The profile or memory snapshot that is open. Raises ``Refusal`` for a job."""
     if opened.profile is None:
-        if opened.snapshot is not None:
-            raise Refusal(message("mcp.is_snapshot", path=str(opened.place)))
         raise Refusal(message("mcp.is_job", path=str(opened.place)))
     return opened.profile
+
+
+def one_timeline(opened: Opened) -> Profile:
+    """The profile that is open. Raises ``Refusal`` for a job or a memory snapshot."""
+    profile = one_profile(opened)
+    if profile.trace.snapshot is not None:
+        raise Refusal(message("mcp.is_snapshot", path=str(opened.place)))
+    return profile
 
 
 def frame_of(opened: Opened, sql: str, most: int) -> pl.DataFrame:

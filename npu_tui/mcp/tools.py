@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from npu_tui.mcp.answers import MOST_TOKENS, ROWS, TOKENS, Answer, Next
-from npu_tui.mcp.session import Call, Refusal, Session, frame_of, one_profile
+from npu_tui.mcp.session import Call, Refusal, Session, frame_of, one_profile, one_timeline
 from npu_tui.profile.selection import part_of
 from npu_tui.strings import say
 from npu_tui.trace.message import message
@@ -149,15 +149,14 @@ def open_tool(session: Session, call: Call, given: Open) -> Answer:
     opened = session.opened(given.path, call)
     if given.eager:
         opened.borrow(session.opened(given.eager, call))
-    if opened.snapshot is not None:
-        answer = report_tool(session, call, Report(path=opened.name))
-        answer.data = {"name": opened.name, **answer.data}
-        return answer
     if opened.profile is None:
         answer = ranks_tool(session, call, Ranks(path=opened.name))
         answer.data = {"name": opened.name, "kind": "ranks", **{k: answer.data[k] for k in ("source", "findings")}}
     else:
         answer = report_tool(session, call, Report(path=opened.name))
+        if opened.profile.trace.snapshot is not None:
+            answer.data = {"name": opened.name, **answer.data}
+            return answer
         with suppress(NoReplayError):  # what is asked next; it takes a second where the trace is large
             opened.kept("remedies", partial(remedies, opened.profile))
         keep = ("source", "trace", "health", "findings")
@@ -194,20 +193,16 @@ def _several(folder: Any) -> list[dict[str, Any]]:
 def report_tool(session: Session, call: Call, given: Report) -> Answer:
     """The report about a profile, or about a job."""
     from npu_tui.output.explain import kind_of, unknown
-    from npu_tui.output.report import report
+    from npu_tui.output.statement import profile_statement
 
     opened = session.opened(given.path, call)
-    if opened.snapshot is not None:
-        memory = opened.kept("memory", partial(plain, opened.snapshot))
-        again = Next("report", {"path": opened.name})
-        return _document(memory, memory["verdict"], listed(given.fields), [], again)
     if opened.profile is None:
         return ranks_tool(session, call, Ranks(path=given.path, fields=given.fields))
     part = part_of(one_profile(opened), given.range, given.step)
-    data: dict[str, Any] = opened.kept(("report", part.selection), lambda: plain(report(part)))
+    data: dict[str, Any] = opened.kept(("report", part.selection), lambda: plain(profile_statement(part).data))
     named: dict[str, Any] = {"path": opened.name}
     named |= {key: value for key in ("range", "step") if (value := getattr(given, key)) is not None}
-    lead = [row["id"] for row in data["findings"] if row["gain_us"] and row["part_of"] is None][:1]
+    lead = [row["id"] for row in data["findings"] if row.get("gain_us") and row["part_of"] is None][:1]
     follow = [Next("report", named | {"finding": id}) for id in lead if not given.finding]
     follow += [Next("explain", {"id": id}) for id in lead if given.finding]
     if lead and not part.selection.step and given.range is None:
@@ -342,53 +337,38 @@ def whatif_tool(session: Session, call: Call, given: WhatIf) -> Answer:
 
     opened = session.opened(given.path, call)
     changes, job = listed(given.changes), None
-    if opened.profile is None and opened.snapshot is None and (opened.holds_roles or opened.job.pipelines.runs):
+    if opened.profile is None and (opened.job.roles is not None or opened.job.pipelines.runs):
         job = opened.job
     if len(changes) > _MOST_CHANGES:
         raise Refusal(message("mcp.too_many_changes", count=len(changes), most=_MOST_CHANGES))
     again = Next("whatif", {"path": opened.name})
     if not changes:
-        make = partial(remedies, one_profile(opened)) if job is None else partial(job_remedies, job)
+        make = partial(remedies, one_timeline(opened)) if job is None else partial(job_remedies, job)
         told = opened.kept("remedies", make)
         return Answer(verdict=[remedies_document(told).title], data=plain(told), again=again)
-    found = whatif(one_profile(opened), changes) if job is None else job_whatif(job, changes)
+    found = whatif(one_timeline(opened), changes) if job is None else job_whatif(job, changes)
     data = {key: value for key, value in plain(found).items() if key not in ("timeline", "path")}
     return Answer(verdict=[whatif_document(found).title], data=data)
 
 
 def compare_tool(session: Session, call: Call, given: Compare) -> Answer:
     """A profile or a job against a base."""
-    from npu_tui.output.compare_document import verdicts
-    from npu_tui.output.compare_report import compared
+    from npu_tui.jobs.against import JobComparison
+    from npu_tui.output.statement import comparison_of, job_comparison_statement
 
     base, new = session.opened(given.base, call), session.opened(given.new, call)
+
+    def compared() -> tuple[Sequence[str], dict[str, Any]]:
+        if base.profile is None and new.profile is None:
+            statement = job_comparison_statement(JobComparison(base.job, new.job))
+        else:
+            statement = comparison_of(*(one_profile(side) for side in (base, new)))
+        return statement.verdict, plain(statement.data)
+
+    verdict, data = new.kept(("compared", base.place, base.stamp), compared)
+    follow = [Next("explain", {"id": row["id"]}) for row in data.get("findings", [])[:1]]
     again = Next("compare", {"base": base.name, "new": new.name})
-    memory = [profile.trace.snapshot for side in (base, new) if side.snapshot for profile in side.tables.profiles]
-    if len(memory) == 2 and memory[0] is not None and memory[1] is not None:
-        from npu_tui.output.memory_compare import compared_memory
-
-        data = new.kept(("compared", base.place, base.stamp), partial(compared_memory, memory[0], memory[1]))
-        return _document(plain(data), data.verdict, listed(given.fields), [], again)
-    services = [
-        side.profile for side in (base, new) if side.profile is not None and side.profile.trace.service is not None
-    ]
-    if len(services) == 2:
-        from npu_tui.output.service_compare import compared_services
-
-        beside = new.kept(("compared", base.place, base.stamp), partial(compared_services, services[0], services[1]))
-        return _document(plain(beside), beside.verdict, listed(given.fields), [], again)
-    if all(side.profile is None and side.snapshot is None for side in (base, new)):
-        from npu_tui.jobs.against import JobComparison
-        from npu_tui.output.job_compare import compared_jobs
-
-        both = JobComparison(base.job, new.job)
-        if not both.is_comparable:
-            raise Refusal(message("against.no_steps", base=base.name, new=new.name))
-        jobs = new.kept(("compared", base.place, base.stamp), partial(compared_jobs, both))
-        follow = [Next("explain", {"id": row.id}) for row in jobs.findings[:1]]
-        return _document(plain(jobs), jobs.verdict[:2], listed(given.fields), follow, again)
-    report = new.kept(("compared", base.place, base.stamp), lambda: compared(session.comparison(base, new)))
-    return _document(plain(report), list(verdicts(report)), listed(given.fields), [], again)
+    return _document(data, verdict, listed(given.fields), follow, again)
 
 
 def ranks_tool(session: Session, call: Call, given: Ranks) -> Answer:
@@ -396,8 +376,6 @@ def ranks_tool(session: Session, call: Call, given: Ranks) -> Answer:
     from npu_tui.output.job_report import job_report
 
     opened = session.opened(given.path, call)
-    if opened.profile is not None:
-        raise Refusal(message("mcp.one_rank", path=str(opened.place)))
     job = opened.job
     if given.group is not None and not any(given.group in (group.name, group.kind) for group in job.groups):
         there = sorted({group.kind or group.name for group in job.groups})
@@ -464,7 +442,7 @@ def crop_tool(session: Session, call: Call, given: Crop) -> Answer:
 
     output = session.roots.new_file(given.output)
     opened = session.opened(given.path, call)
-    part = part_of(one_profile(opened), given.range, given.step)
+    part = part_of(one_timeline(opened), given.range, given.step)
     made = crop(part, output, listed(given.lanes), listed(given.slices), given.clip)
     told = say(
         "crop.done", path=made.path, slices=f"{made.slices:,}", all=f"{made.of_slices:,}", links=f"{made.links:,}",

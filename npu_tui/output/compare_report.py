@@ -142,8 +142,11 @@ SCHEMA = 1
 _DIGITS = 6
 
 
-def compared(comparison: Comparison, single: bool = True) -> Compared:
-    """Everything that is known of the change from base to new; the findings of each profile only if ``single``."""
+def compared(comparison: Comparison, single: bool = True, ignored: frozenset[str] = frozenset()) -> Compared:
+    """Everything that is known of the change from base to new, without the findings ``ignored``.
+
+    The findings of each profile only if ``single``: they take long.
+    """
     circumstances = comparison.comparability
     return Compared(
         schema_version=SCHEMA,
@@ -165,7 +168,7 @@ def compared(comparison: Comparison, single: bool = True) -> Compared:
         lines=tables.LINES.records(comparison),
         collectives=tables.COLLECTIVES.records(comparison),
         config=tables.CONFIG.records(comparison),
-        findings=[_finding(comparison, change) for change in differences(comparison)],
+        findings=[_finding(comparison, change) for change in differences(comparison) if change.id not in ignored],
         profile_findings=tables.PROFILE_FINDINGS.records(comparison) if single else [],
         not_judged=[_note(note) for note in circumstances.not_judged],
     )

@@ -1,0 +1,149 @@
+"""What is said about a profile, a job, or two of them: the data of the JSON, and the document of all other formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from npu_tui.load.errors import InputError
+from npu_tui.output.formats import json_report, written
+from npu_tui.trace.message import message
+
+if TYPE_CHECKING:
+    import msgspec
+
+    from npu_tui.compare.comparison import Comparison
+    from npu_tui.jobs.against import JobComparison
+    from npu_tui.jobs.history import Log
+    from npu_tui.jobs.job import Job
+    from npu_tui.output.document import Document
+    from npu_tui.profile.profile import Profile
+    from npu_tui.trace.snapshot import MemorySnapshot
+
+
+@dataclass(frozen=True)
+class Statement:
+    """``data`` are the fields of the JSON, ``verdict`` its lines; ``document`` is made for a format.
+
+    Tables of text and Markdown have ``rows`` rows at most, by default what suits the format.
+    """
+
+    data: msgspec.Struct
+    verdict: Sequence[str]
+    document: Callable[[str], Document]
+    rows: int | None = None
+
+    def written(self, form: str) -> str | bytes:
+        """All of it as ``text``, ``markdown``, ``html`` or ``json``."""
+        return json_report(self.data) if form == "json" else written(self.document(form), form, self.rows)
+
+
+def profile_statement(part: Profile) -> Statement:
+    """The report about ``part``, all of a profile or a range or step of it; about a memory snapshot another one."""
+    if part.trace.snapshot is not None:
+        return memory_statement(part.trace.snapshot)
+    from npu_tui.output.report import report
+
+    data = report(part)
+
+    def document(form: str) -> Document:
+        from npu_tui.output.report_document import report_document
+
+        return report_document(data, part if form == "html" else None)
+
+    return Statement(data, data.verdict, document)
+
+
+def memory_statement(snapshot: MemorySnapshot) -> Statement:
+    """The report about a memory ``snapshot``."""
+    from npu_tui.output.memory_document import memory_document
+    from npu_tui.output.memory_report import memory_report
+
+    data = memory_report(snapshot)
+    return Statement(data, data.verdict, lambda form: memory_document(data, form))
+
+
+def log_statement(log: Log) -> Statement:
+    """What became of the runs in ``log``."""
+    from npu_tui.output.log_document import ROWS, log_document
+    from npu_tui.output.log_report import log_report
+
+    data = log_report(log)
+    return Statement(data, data.verdict, lambda form: log_document(data), ROWS)
+
+
+def job_statement(job: Job) -> Statement:
+    """The report about ``job``."""
+    from npu_tui.output.job_document import RANKS, job_document
+    from npu_tui.output.job_report import job_report
+
+    data = job_report(job)
+    return Statement(data, [data.verdict], lambda form: job_document(data, job if form == "html" else None), RANKS)
+
+
+def comparison_statement(
+    comparison: Comparison, ignored: frozenset[str] = frozenset(), single: bool = True
+) -> Statement:
+    """What became of a profile, without the findings ``ignored``; those of each profile only if ``single``."""
+    from npu_tui.output.compare_document import compare_document, verdicts
+    from npu_tui.output.compare_report import compared
+
+    data = compared(comparison, single, ignored)
+
+    def document(form: str) -> Document:
+        from npu_tui.compare.picture import Picture
+
+        return compare_document(data, Picture(comparison) if form == "html" else None)
+
+    return Statement(data, list(verdicts(data)), document)
+
+
+def job_comparison_statement(comparison: JobComparison, ignored: frozenset[str] = frozenset()) -> Statement:
+    """What became of a job, without the findings ``ignored``. Raises ``InputError`` where no step can be compared."""
+    from npu_tui.output.job_compare import RANKS_SHOWN, compared_jobs, compared_jobs_document
+
+    if not comparison.is_comparable:
+        base, new = (str(job.path) for job in comparison.jobs)
+        raise InputError(message("against.no_steps", base=base, new=new))
+    data = compared_jobs(comparison, ignored)
+    return Statement(
+        data,
+        data.verdict,
+        lambda form: compared_jobs_document(data, comparison if form == "html" else None),
+        RANKS_SHOWN,
+    )
+
+
+def memory_comparison_statement(base: MemorySnapshot, new: MemorySnapshot) -> Statement:
+    """What became of the peak, and who holds what."""
+    from npu_tui.output.memory_compare import compared_memory, compared_memory_document
+
+    data = compared_memory(base, new)
+    return Statement(data, data.verdict, lambda form: compared_memory_document(data))
+
+
+def comparison_of(base: Profile, new: Profile) -> Statement:
+    """``new`` held against ``base``: two memory snapshots, two inference services, or two profiles step by step.
+
+    Raises ``InputError`` for two that are not of one kind.
+    """
+    sides = base, new
+    held = [side.trace.snapshot for side in sides]
+    if held[0] is not None and held[1] is not None:
+        return memory_comparison_statement(held[0], held[1])
+    for side, snapshot, other in zip(sides, held, reversed(sides), strict=True):
+        if snapshot is not None:
+            raise InputError(message("compare.memory.mixed", path=str(other.path), snapshot=str(side.path)))
+    if any(side.judged is not None for side in sides):
+        from npu_tui.output.service_compare import compared_services, compared_services_document
+
+        for side in sides:
+            if side.judged is None:
+                raise InputError(message("compare.service.mixed", path=str(side.path)))
+        services = compared_services(base, new)
+        return Statement(services, services.verdict, lambda form: compared_services_document(services))
+    from npu_tui.compare.comparison import Comparison
+    from npu_tui.compare.measured import Side
+
+    return comparison_statement(Comparison(Side(base), Side(new)))
