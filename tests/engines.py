@@ -23,7 +23,7 @@ TESTS = Path(__file__).resolve().parent
 sys.path[:0] = [str(folder) for folder in (TESTS, TESTS / "rules", TESTS.parent / "fixtures")]
 
 from measured import profile_at  # noqa: E402 - its folder is no package
-from test_repetitions import CANN, Writer  # noqa: E402
+from test_repetitions import CANN, HOST, Writer  # noqa: E402
 
 from npu_tui.profile.profile import Profile  # noqa: E402
 from npu_tui.rules.model import Finding  # noqa: E402
@@ -39,7 +39,8 @@ class Engine:
     sizes that graphs have, smaller ones are filled up. `kv` are the tokens that each request starts with. A `chunk`
     computes prompts in pieces of so many tokens together with the decodes. `drafts` are proposed to each request and
     accepted one after the other with probability `accepts`. `pause` lasts until the next prefill.
-    One that `asks` waits for the logits before it samples; `shapes` are those of kernel_details.csv.
+    One that `asks` waits for the logits before it samples; `shapes` are those of kernel_details.csv; a `queue`
+    launches what runs eagerly on a thread of its own.
     """
 
     seed: int = 0
@@ -69,6 +70,7 @@ class Engine:
     asks: bool = False
     names: str = "detailed"
     shapes: bool = False
+    queue: bool = False
     piecewise: bool = False
     noise: float = 0.02
 
@@ -155,6 +157,7 @@ class Run(Writer):
         super().__init__()
         self.engine, self.now, self.free, self.number = engine, 1_000.0, 0.0, 0
         self.done: list[float] = []
+        self.entries, self.taken = 0, 0.0
         self.rows: list[tuple[str, float, float, int]] = []
         for number, batch in enumerate(batches(engine)):
             self._step(number, batch)
@@ -171,14 +174,32 @@ class Run(Writer):
 
     def _kernel(self, kind: str, length: float, launched: bool, call: str = "Node@launch", rows: int = 0) -> None:
         """A kernel after all before it; one that is `launched` is so by a call of its own at the present time."""
-        at = max(self.free + 1, self.now + 8 if launched else 0)
+        graph = "Execute" in call
+        made = self._queued(kind) if launched and self.engine.queue and not graph else self.now
+        at = max(self.free + 1, made + 8 if launched else 0)
         if launched:
-            self.launch(call, self.now, at)
-            if "Execute" in call:
+            self.launch(call, made, at)
+            if graph:
                 self.events[-3]["dur"] = 0.9 * self.engine.graph
+            elif self.engine.queue:
+                self.events[-3]["tid"] = self.events[-2]["tid"] = 2
         self.kernel(kind, at, length)
         self.rows.append((kind, at, length, rows))
         self.free = at + length
+
+    def _queued(self, kind: str) -> float:
+        """An operation that hands its launch to the thread of the task queue; when that launches."""
+        self.entries += 1
+        self.host(f"aten::{kind.lower()}", self.now, 0.8 * self.engine.launch)
+        entered = self.now + 0.6 * self.engine.launch
+        made = max(self.taken, entered + 6)
+        self.taken = made + 14
+        ends = (("Enqueue", "enqueue", 1, entered, 3.0), (f"Dequeue@{kind}", "dequeue", 2, made, 12.0))
+        for (name, category, tid, start, length), phase in zip(ends, "sf", strict=True):
+            self.slice(name, HOST, tid, start, length, cat=category, args={"correlation_id": self.entries})
+            flow = {"ph": phase, "id": self.entries, "name": "enqueue_to_dequeue", "cat": "async_task_queue"}
+            self.events.append(flow | {"pid": HOST, "tid": tid, "ts": start} | ({"bp": "e"} if phase == "f" else {}))
+        return made + 4
 
     def _model(self, batch: Batch, replayed: bool) -> None:
         engine = self.engine
@@ -326,6 +347,9 @@ def troubles() -> dict[str, Trouble]:
         rows[f"eager above{name}"] = Trouble(
             replace(engine, requests=odd), "ENGINE.EAGER", replace(engine, requests=odd, captured=(1, 2, 4, 8, 11, 12))
         )
+    queue = replace(middle, requests=odd, queue=True)
+    rows["eager queue"] = Trouble(queue, "ENGINE.EAGER", replace(queue, captured=(1, 2, 4, 8, 11, 12)))
+    rows["healthy queue"] = Trouble(replace(large, requests=mixed, queue=True))
     hole = replace(middle, requests=_sizes(8, 9, 8))
     rows["eager hole"] = Trouble(replace(hole, captured=(8,)), "ENGINE.EAGER", replace(hole, captured=(8, 9)))
     rows["healthy eager ahead"] = Trouble(replace(ahead, requests=odd))
@@ -336,6 +360,9 @@ def troubles() -> dict[str, Trouble]:
         replace(ahead, requests=odd, launch=90.0),
         "ENGINE.EAGER",
         replace(ahead, requests=odd, launch=90.0, captured=(1, 2, 4, 8, 11, 12)),
+    )
+    rows["scheduling queue"] = Trouble(
+        replace(middle, queue=True, schedule=400.0), "ENGINE.HOST", replace(middle, queue=True)
     )
     rows["sampling"] = Trouble(
         replace(middle, sample=500.0, asks=True), "ENGINE.HOST", replace(middle, sample=0.0, asks=True)
