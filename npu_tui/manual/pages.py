@@ -9,7 +9,7 @@ TUTORIALS = ("first", "launches", "idle", "operators", "slow-rank", "peak", "cha
 
 TOPICS = (
     *TUTORIALS, "screen", "keys", "search", "report", "ranks", "compare", "query", "python", "crop", "ci", "history",
-    "settings", "formats", "serving", "speed", "terminals", "browser", "agents", "skill",
+    "settings", "formats", "engine", "serving", "speed", "terminals", "browser", "agents", "skill",
 )  # fmt: skip
 """All topics, from the first minutes to what scripts need."""
 
