@@ -27,6 +27,8 @@ _FEWEST = 4
 _RANKS = 6
 _SIGMAS, _ALONE = 3.0, 1.25
 """Spreads that a change must be, and how many times that to be one of the rank alone."""
+_WITHIN = 1.96
+"""Spreads within which 95 of 100 changes lie."""
 _FALSE = 0.01
 """How likely one of all ranks is named by chance."""
 _FREEDOM = 6
@@ -63,11 +65,15 @@ class StageChange(Change, frozen=True, kw_only=True):
 
 
 class RankChange(Change, frozen=True, kw_only=True):
-    """One rank against the ``base_rank`` with the same work; ``alone``: it changed otherwise than its stage."""
+    """One rank against the ``base_rank`` with the same work; ``alone``: it changed otherwise than its stage.
+
+    What its work changed by is known within ``error`` (95 %), ns, None where nothing tells the noise.
+    """
 
     rank: int
     base_rank: int
     alone: bool = False
+    error: float | None = None
 
 
 class JobComparison:
@@ -272,6 +278,7 @@ class JobComparison:
                     role=role, stage=of_rank, rank=self._ranks[1][after][1].rank,
                     base_rank=self._ranks[0][before][1].rank, base=times[0], new=times[1], verdict=verdicts[k],
                     alone=bool(work.alone[k] or computing.alone[k]),
+                    error=None if work.noise is None else _WITHIN * float(work.noise[k] * work.usual[k]),
                 )
             )  # fmt: skip
         return sorted(rows, key=lambda row: (row.role or "", row.rank))

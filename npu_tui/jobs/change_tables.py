@@ -24,6 +24,7 @@ _OWN: dict[str, Column] = {
     **columns("whole", "", "id", "base_rank pp_stage"),
     **columns("whole", "", "count", "base_ranks new_ranks"),
     **columns("real", "GB/s", "speed", "base_gb_s new_gb_s"),
+    "error": Column("error", "real", "µs", "time"),
     "role": Column("role", "label", "", "word"),
     "part": Column("part", "label", "", "word", "compare.part"),
     "verdict": Column("verdict", "label", "", "word", "compare.computing"),
@@ -121,14 +122,16 @@ LINKS = table(
 def changes(compared: JobComparison, found: Sequence[JobChange]) -> Sheet:
     """What changed: ``found``, the most first."""
     rows = [
-        (row.id, row.severity, words(row.title), words(row.detail), list(row.ranks), us(row.delta)) for row in found
+        (row.id, row.severity, words(row.title), words(row.detail), list(row.ranks), us(row.delta), us(row.error))
+        for row in found
     ]
-    return from_tuples(rows, "id severity title detail ranks part_delta", _OWN)
+    return from_tuples(rows, "id severity title detail ranks part_delta error", _OWN)
 
 
 CHANGES = table(
-    "job_changes", changes, json="id severity title detail ranks delta=part_delta?",
+    "job_changes", changes, json="id severity title detail ranks delta=part_delta? error?",
     row="JobChangeRow",
-    about="One thing that changed; ``delta_us`` is what it adds to a step, null where nothing tells.",
+    about="""One thing that changed; ``delta_us`` is what it adds to a step, null where nothing tells;
+    ``error_us`` is how far that may be off (95 %).""",
     own=_OWN.values(), types={"ranks": list[int]},
 )  # fmt: skip

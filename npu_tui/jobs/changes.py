@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -31,7 +32,10 @@ _NAMED = 8
 
 
 class JobChange(Struct, frozen=True):
-    """One thing that changed; ``delta`` is what it adds to the work, or to the transfers, of a step, ns."""
+    """One thing that changed; ``delta`` is what it adds to the work, or to the transfers, of a step, ns.
+
+    It is known within ``error`` (95 %), None where nothing tells the noise.
+    """
 
     id: str
     severity: Severity
@@ -39,6 +43,7 @@ class JobChange(Struct, frozen=True):
     detail: Message
     ranks: tuple[int, ...]
     delta: float | None
+    error: float | None = None
 
 
 def job_changes(compared: JobComparison) -> list[JobChange]:
@@ -103,6 +108,9 @@ def _change(
     args |= {"delta": abs(delta), "share": abs(delta) / base if base else 0.0, "base": base, "new": base + delta}
     args |= {"count": len(rows), "all": len(compared.ranks), "ranks": list(ranks[:_NAMED])}
     said = [message("against.detail", computing=computing, free=free)]
+    errors = [row.error for row in rows if row.error is not None]
+    error = math.sqrt(sum(one * one for one in errors)) / len(rows) if len(errors) == len(rows) else None
+    said += [] if error is None else [message("against.error", error=error)]
     if len(rows) == 1 and rows[0].base_rank != rows[0].rank:
         said.append(message("against.was", rank=rows[0].base_rank))
     if waits:
@@ -110,7 +118,7 @@ def _change(
     title, roles = message(code, **args), {row.role for row in rows}
     if id == "DIFF.RANK" and len(roles) == 1 and rows[0].role:
         title = message("job.of_role", role=rows[0].role, what=title)
-    return JobChange(id, _severity(delta, compared), title, message("list.sentences", parts=said), ranks, delta)
+    return JobChange(id, _severity(delta, compared), title, message("list.sentences", parts=said), ranks, delta, error)
 
 
 def _network(compared: JobComparison) -> Iterator[JobChange]:

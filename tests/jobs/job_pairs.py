@@ -1,8 +1,9 @@
 """Pairs of jobs whose difference is known: ``python tests/jobs/job_pairs.py [--ranks 8 64 1000] [--seeds 20]``.
 
 Prints, for every difference, how often it is what is named first and alone, with the right ranks and no others, how far
-its price is from the truth, and what the verdicts on the step are. The work of a rank varies by 0.5% from one piece to
-the next, by 0.1% from run to run, and ranks differ by 0.5% for good; idle time, a tenth of it, varies by a fortieth.
+its price is from the truth, whether that lies within its error, and what the verdicts on the step are. The work of a
+rank varies by 0.5% from one piece to the next, by 0.1% from run to run, and ranks differ by 0.5% for good; idle time, a
+tenth of it, varies by a fortieth.
 """
 
 from __future__ import annotations
@@ -137,6 +138,7 @@ class Told:
     alone: bool
     off: float | None
     verdict: str
+    within: bool | None = None
 
 
 def told(pair: Pair) -> Told:
@@ -148,7 +150,9 @@ def told(pair: Pair) -> Told:
         return Told(not changes, not changes, None, compared.step.verdict)
     first = bool(changes) and changes[0].id == finding and set(changes[0].ranks) == set(pair.ranks)
     off = abs((changes[0].delta or 0.0) - pair.price) / abs(pair.price) if first else None
-    return Told(first, len(changes) == 1, off, compared.step.verdict)
+    error = changes[0].error if first else None
+    within = None if error is None else abs((changes[0].delta or 0.0) - pair.price) <= error
+    return Told(first, len(changes) == 1, off, compared.step.verdict, within)
 
 
 def main() -> None:
@@ -159,8 +163,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=9)
     parser.add_argument("--no-groups", action="store_true")
     options = parser.parse_args()
-    print("| difference | ranks | seeds | named first | nothing else | price off, median / worst | step |")
-    print("|---|---|---|---|---|---|---|")
+    print("| difference | ranks | seeds | named first | nothing else | price off, median / worst | in ± | step |")
+    print("|---|---|---|---|---|---|---|---|")
     for name in DIFFERENCES:
         for world in options.ranks:
             rows = [told(pair(name, world, seed, options.steps, groups=not options.no_groups))
@@ -171,8 +175,11 @@ def main() -> None:
                 f"{verdict} {count}" for verdict, count in Counter(row.verdict for row in rows).items()
             )
             first, alone = (sum(getattr(row, part) for row in rows) / len(rows) for part in ("first", "alone"))
+            known = [row.within for row in rows if row.within is not None]
+            within = f"{sum(known) / len(known):.0%}" if known else "–"
             print(
-                f"| {name} | {world:,} | {len(rows)} | {first:.0%} | {alone:.0%} | {price} | {verdicts} |", flush=True
+                f"| {name} | {world:,} | {len(rows)} | {first:.0%} | {alone:.0%} | {price} | {within} | {verdicts} |",
+                flush=True,
             )
 
 

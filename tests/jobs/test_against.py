@@ -43,6 +43,7 @@ def test_the_difference_is_named_with_its_ranks_and_price(name: str):
     assert said.first
     assert said.alone
     assert said.off is None or said.off < 0.1
+    assert said.within is not False
 
 
 @pytest.mark.parametrize("name", ["nothing", _SLOW, "network twice as slow"])
