@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from npu_tui.load.args import JsonArgs
 from npu_tui.load.doubles import distinct_links, first_of_equals
-from npu_tui.load.json_events import NO_PROCESS, NO_THREAD
+from npu_tui.load.json_events import NO_PROCESS, NO_THREAD, place_number
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.layers import PairedEnds, ProcessPlan, bound_links, paired_ends, plan_layers, thread_label
 from npu_tui.load.times import INVALID
@@ -116,9 +116,14 @@ def build_trace(
     start -= start_ns
     end -= start_ns
     counter_pids = {pid for pid, _, _, _ in whole.series}
-    plans = plan_layers(whole.metadata, _categories_by_thread(whole, thread, category), counter_pids, link_pids)
+    categories_of = _categories_by_thread(whole, thread, category)
+    further = [*categories_of][_MOST_LANES:]
+    if further:
+        health.warnings.append(message("odd.lanes", count=len(further), most=_MOST_LANES))
+        categories_of = {place: categories_of[place] for place in [*categories_of][:_MOST_LANES]} | {_FURTHER: set()}
+    plans = plan_layers(whole.metadata, categories_of, counter_pids, link_pids)
     counting = Background(lambda: sorted_counters(whole, plans, start_ns), large)
-    lane_of = _lane_codes(plans, whole.threads)
+    lane_of = _lane_codes(plans, whole.threads, further)
     lane = lane_of[thread] if len(thread) else np.zeros(0, np.int32)
     order = sort_slices(lane, start, end)
     kept = order if kept is None else kept[order]
@@ -219,11 +224,14 @@ def _categories_by_thread(whole: WholeColumns, thread: I32, category: I32) -> di
     return categories_of
 
 
-def _lane_codes(plans: list[ProcessPlan], threads: dict[tuple[int, int], int]) -> I32:
-    """Lane index by thread code, -1 for threads without slices; (threads,) int32."""
+def _lane_codes(plans: list[ProcessPlan], threads: dict[tuple[int, int], int], further: list[tuple[int, int]]) -> I32:
+    """Lane index by thread code, that of ``further`` ones is shared, -1 without slices; (threads,) int32."""
     lane_of = np.full(len(threads), -1, np.int32)
-    places = [(plan.pid, tid) for plan in plans for tid in plan.threads]
-    lane_of[[threads[place] for place in places]] = np.arange(len(places))
+    for at, place in enumerate((plan.pid, tid) for plan in plans for tid in plan.threads):
+        if place == _FURTHER and further:
+            lane_of[[threads[one] for one in further]] = at
+        else:
+            lane_of[threads[place]] = at
     return lane_of
 
 
@@ -323,6 +331,10 @@ def _rows_and_lanes(
     return make_rows(offset.astype(np.int64), item, slices.start[item], slices.end[item]), lanes
 
 
+_MOST_LANES = 10_000
+"""Each takes 6 kB and a tenth of a ms; the processes of a profile have some hundred threads."""
+_FURTHER = (place_number("further threads"), place_number("further threads"))
+"""The process and thread of the lane that those share for which there is none."""
 _FEWEST_STEPS = 2
 """A single slice called ``step 1`` says nothing of what repeats."""
 

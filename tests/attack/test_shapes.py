@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from shapes import SHAPES, write_shape
 from written import text_report
 
+from npu_tui.load import build as building
 from npu_tui.load.load import load
 from npu_tui.output.report import report
 from npu_tui.output.timeline import timeline_files
@@ -65,3 +67,25 @@ def test_folding_many_devices_to_fit_builds_the_outline_a_few_times(
         outline.fold_to_fit(scene, folds, height, True, lambda index, lanes: scene.traces[index].rows)
         assert len(built) <= 10
         assert len(build(scene, folds, lambda index, lanes: scene.traces[index].rows)) == rows
+
+
+def test_threads_beyond_the_most_share_a_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """100,000 lanes took 700 MB and 10 s; links still lead to the slices of such threads."""
+    monkeypatch.setattr(building, "_MOST_LANES", 3)
+    events: list[dict[str, object]] = [
+        {"ph": "X", "name": f"op{k}", "pid": k % 2, "tid": k, "ts": str(1000 + k), "dur": 5} for k in range(8)
+    ]
+    link = {"cat": "async_npu", "id": 1, "name": "link"}
+    events += [
+        link | {"ph": "s", "pid": 0, "tid": 0, "ts": "1000"},
+        link | {"ph": "f", "bp": "e", "pid": 1, "tid": 7, "ts": "1007"},
+    ]
+    file = tmp_path / "trace_view.json"
+    file.write_text(json.dumps(events))
+    trace = load(file)
+    assert [(lane.name, lane.last - lane.first) for lane in trace.lanes] == [
+        ("Thread 0", 1), ("Thread 2", 1), ("Thread 1", 1), ("further threads", 5)
+    ]  # fmt: skip
+    assert message("odd.lanes", count=5, most=3) in trace.health.warnings
+    ends = trace.links.source_slice[0], trace.links.target_slice[0]
+    assert [trace.names[trace.slices.name[end]] for end in ends] == ["op0", "op7"]
