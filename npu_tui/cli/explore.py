@@ -21,7 +21,7 @@ from npu_tui.cli.options import (
     thresholds_of,
 )
 from npu_tui.cli.parser import Parser
-from npu_tui.cli.report import write_job, write_snapshot
+from npu_tui.cli.report import write_job
 from npu_tui.cli.streams import DONE, USAGE, end_process, refuse, write, write_list
 from npu_tui.strings import say
 from npu_tui.trace.text import whole_number
@@ -87,24 +87,18 @@ def explore(
     if sys.stdout.isatty():
         gc.disable()  # until the trace is there: a collection during imports walks what stays
     from npu_tui.load.load import opening_of
-    from npu_tui.load.snapshot_files import is_snapshot
 
-    if len(paths) == 1 and not sys.stdout.isatty() and is_snapshot(paths[0]):
-        return write_snapshot(paths[0])
     start = place_of(parser, options)
     openings = [opening_of(path, cached, getattr(options, "source", None)) for path in paths]
     if not on_terminal():  # from here on the keys are where something may have been piped
         gc.enable()
-        from npu_tui.output.report import report
-        from npu_tui.output.report_document import report_document
-        from npu_tui.output.text import text
+        from npu_tui.output.statement import profile_statement
         from npu_tui.profile.profile import Profile
 
         thresholds = thresholds_of(None)
         for path, opening in zip(paths, openings, strict=True):
             if not is_job(opening):
-                whole = Profile(opening.trace(), opening.source, thresholds)
-                write(text(report_document(report(whole))))
+                write(profile_statement(Profile(opening.trace(), opening.source, thresholds)).written("text"))
             elif is_listed(opening, chosen):
                 write_list(path)
             else:
