@@ -8,7 +8,6 @@ taken as far as each begins where the one before it ends, so that a byte of a nu
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Callable
 from typing import Any
 
@@ -33,7 +32,7 @@ for _code, _kind, _head, _body in (
 ):  # fmt: skip
     _KIND[ord(_code)], _HEAD[ord(_code)], _BODY[ord(_code)] = _kind, _head, _body
 _PUT[[0x94, 0x71, 0x72]] = 1, 2, 5
-_DICT, _OPEN, _ITEMS, _APPENDS, _PAIR, _LONG = b"}(ue\x86\x8a"
+_DICT, _OPEN, _ITEMS, _APPENDS, _PAIR, _LONG, _SHORT = b"}(ue\x86\x8ah"
 
 _LEAST, _MOST = 1 << 10, 1 << 18
 """Bytes that are tried at once: more after a stretch of nothing but entries, fewer after one that breaks off."""
@@ -46,7 +45,7 @@ _PRIME = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Run(Struct):
-    """Entries of a list up to byte ``end``: a dict each with the texts ``keys``, in columns.
+    """Entries of a list up to byte ``end``: a dict each with the texts ``keys``, in columns; None for what one lacks.
 
     ``value`` (keys, entries) is a number, or where ``is_object`` the index of an object in ``Runs.objects``. ``room``
     is what they take, bytes.
@@ -80,7 +79,7 @@ class _Shape(Struct):
 class Runs:
     """Takes runs of entries from the pickle ``data``, once it knows what they look like."""
 
-    def __init__(self, data: bytes | mmap.mmap) -> None:
+    def __init__(self, data: bytes | bytearray) -> None:
         self._data = data
         self._bytes = np.frombuffer(data, np.uint8)
         # The eight bytes from every byte on, as one number.
@@ -94,9 +93,9 @@ class Runs:
         """Take ``entry`` as what those to come look like; ``known`` are the texts that can be referred to."""
         if 2 <= len(entry) <= _KEYS and all(name in known for name in entry):
             keys = [_reference(known[name]) for name in entry]
-            shape, names = self._shapes.get(keys[0]), tuple(entry)
-            if shape is None or shape.names != names or shape.keys != keys:
-                self._shapes[keys[0]] = _Shape(names, keys)
+            shape = self._shapes.get(keys[0])
+            if shape is None or not _is_within(keys, shape.keys):
+                self._shapes[keys[0]] = _Shape(tuple(entry), keys)
 
     def take(self, start: int, memo: list[Any]) -> Run | None:
         """The entries from byte ``start`` on, where one of a known look begins there; None if there are fewer than two.
@@ -105,8 +104,7 @@ class Runs:
         """
         data = self._data
         at = start + 1 + int(_PUT[data[start + 1]])
-        first = data[at + 1 : at + 3]
-        shape = self._shapes.get(first if first[:1] == b"h" else data[at + 1 : at + 6])
+        shape = self._shapes.get(bytes(data[at + 1 : at + (3 if data[at + 1] == _SHORT else 6)]))
         if shape is None or data[at] != _OPEN:
             return None
         if shape.wait:
@@ -143,6 +141,12 @@ class Runs:
         if known is None:
             known = self._composed[key] = self.number(make())
         return known
+
+
+def _is_within(keys: list[bytes], others: list[bytes]) -> bool:
+    """Whether ``keys`` are ``others``, in their order, or some of them: entries without a stack lack its key."""
+    rest = iter(others)
+    return all(key in rest for key in keys)
 
 
 def _reference(number: int) -> bytes:
@@ -208,6 +212,19 @@ class _Entries:
         value[body == 0] = 0
         return kind, value, (kind == _SIGNED) | (kind == _UNSIGNED)
 
+    def _optional(self, column: int, key: bytes) -> None:
+        """Decode the value of ``key``, number ``column``; an entry that lacks it has None."""
+        at, ok, puts = self.at, self.ok.copy(), self.puts.copy()
+        lacks = ~np.logical_and.reduce(
+            [self._bytes[at + place] == byte for place, byte in enumerate(key)] or [ok | True]
+        )
+        self.at = at + len(key)
+        self._field(column)
+        if lacks.any():
+            for name, before in (("at", at), ("ok", ok), ("puts", puts)):
+                setattr(self, name, np.where(lacks, before, getattr(self, name)))
+            self.kind[column, lacks], self.place[column, lacks] = _NONE, -1
+
     def _field(self, column: int) -> None:
         """Decode the value of key number ``column``."""
         before = self.puts.copy()
@@ -260,9 +277,7 @@ class _Entries:
         """Those that follow each other from byte ``start`` on."""
         with np.errstate(over="ignore"):
             for column, key in enumerate(self._shape.keys):
-                for byte in key if column else b"":
-                    self._skip(byte)
-                self._field(column)
+                self._optional(column, key if column else b"")
         self._skip(_ITEMS)
         self._put()
         data = self._bytes
@@ -273,8 +288,11 @@ class _Entries:
         count = len(chained) if chained.all() else int(np.argmin(chained))
         if count < 2:
             return None
+        known = len(memo)
         value, is_object = self._resolved(count, memo)
-        return Run(self._shape.names, value, is_object, int(self.at[count - 1]), 24 * value.size)
+        return Run(
+            self._shape.names, value, is_object, int(self.at[count - 1]), 9 * value.size + 8 * (len(memo) - known)
+        )
 
     def _resolved(self, count: int, memo: list[Any]) -> tuple[I64, npt.NDArray[np.bool_]]:
         """The values of the first ``count`` entries with references as objects; ``memo`` grows by theirs."""

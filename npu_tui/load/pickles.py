@@ -9,18 +9,18 @@ A million entries of the same shape are no million dicts: ``Unpickler`` reads a 
 
 from __future__ import annotations
 
-import mmap
+import io
 import struct
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from npu_tui.load.pickle_runs import UNKNOWN, Runs
 
-Bytes: TypeAlias = "bytes | mmap.mmap"
+Bytes: TypeAlias = "bytes | bytearray"
 
-_FLOOR = 64 << 20
-_TIMES = 3
-"""The objects of a pickle may take ``_FLOOR`` bytes and this many times its size."""
+_FLOOR = 4 << 20
+_TIMES = 2
+"""The objects of a pickle may take ``_FLOOR`` bytes and this many times its size, which is read as a whole."""
 _LONGEST = 1 << 16
 """Bytes of one text: a file name or the name of a function."""
 _DEEPEST = 32
@@ -45,10 +45,10 @@ _MARK = _Mark()
 
 
 class Unpickler:
-    """Reads the pickle in ``data``, which may be a mapped file; ``progress`` hears how many bytes are read."""
+    """Reads the pickle in ``data``, which has no frames; ``progress`` hears how many bytes are read."""
 
     def __init__(self, data: Bytes, progress: Callable[[int], None] = lambda done: None) -> None:
-        self._data = data = unframed(data)
+        self._data = data
         self._progress = progress
         self._room = _FLOOR + _TIMES * len(data)
         self._memo: list[Any] = []
@@ -195,14 +195,24 @@ class Unpickler:
         return self._runs.objects
 
 
-def unframed(data: Bytes) -> bytes:
-    """``data`` without the opcodes that cut it into frames, of 64 KiB for who reads a stream."""
-    at, parts = 2, [data[:2]]
-    while data[at : at + 1] == b"\x95" and len(data) >= at + 9:
-        end = at + 9 + int.from_bytes(data[at + 1 : at + 9], "little")
-        parts.append(data[at + 9 : end])
-        at = end
-    return b"".join([*parts, data[at:]])
+def unframed(stream: io.FileIO | io.BytesIO, size: int) -> bytearray:
+    """The ``size`` bytes of ``stream`` without the opcodes that cut them into frames of 64 KiB."""
+    data, end = bytearray(size), 0
+    with memoryview(data) as room:
+        end = stream.readinto(room[:2])
+        while True:
+            head = stream.read(9)
+            is_frame = len(head) == 9 and head[:1] == b"\x95"
+            if not is_frame:
+                room[end : end + len(head)] = head
+                end += len(head)
+            length = min(int.from_bytes(head[1:], "little"), size - end) if is_frame else size - end
+            read = stream.readinto(room[end : end + length])
+            end += read
+            if not is_frame or read < length:
+                break
+    del data[end:]
+    return data
 
 
 def _container(stack: list[Any], at: int, kind: type, start: int) -> Any:

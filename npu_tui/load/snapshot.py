@@ -6,7 +6,7 @@ told apart by the objects that the pickle shares, not by their texts.
 
 from __future__ import annotations
 
-import mmap
+import os
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
@@ -19,7 +19,7 @@ from npu_tui.load.errors import UNWATCHED, InputError, Watcher
 from npu_tui.load.lives import lives_of
 from npu_tui.load.memscope import load_memscope
 from npu_tui.load.pickle_runs import Run
-from npu_tui.load.pickles import PickleError, Unpickler
+from npu_tui.load.pickles import PickleError, Unpickler, unframed
 from npu_tui.load.snapshot_files import is_memscope
 from npu_tui.trace.classes import step_number
 from npu_tui.trace.message import Message, message
@@ -56,19 +56,19 @@ def load_snapshot(path: Path, watcher: Watcher = UNWATCHED) -> MemorySnapshot:
     """The snapshot at ``path``. Raises ``InputError`` where it is none, ``OSError`` where it cannot be read."""
     if is_memscope(path):
         return load_memscope(path, watcher)
-    with open_regular(path) as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        size = len(data)
-        unpickler = Unpickler(data, lambda done: watcher.report(done, size))
-        try:
-            root = unpickler.load()
-        except PickleError as error:
-            raise InputError(message(error.code, path=str(path), byte=error.at, what=error.what)) from None
-        except RecursionError:
-            raise InputError(message("input.pickle_deep", path=str(path), byte=0, what="")) from None
+    with open_regular(path) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        data = unframed(stream, size)
+    unpickler = Unpickler(data, lambda done: watcher.report(done, size))
+    try:
+        root, objects = unpickler.load(), unpickler.objects
+    except PickleError as error:
+        raise InputError(message(error.code, path=str(path), byte=error.at, what=error.what)) from None
+    del data, unpickler  # the columns take as much room as they did
     if type(root) is not dict or not (type(root.get("segments")) is list or type(root.get("device_traces")) is list):
         raise InputError(message("input.pickle_other", path=str(path)))
     try:
-        return _Reading(unpickler.objects, size).snapshot(str(path), size, root)
+        return _Reading(objects, size).snapshot(str(path), size, root)
     except _Bomb:
         raise InputError(message("input.pickle_bomb", path=str(path), byte=0, what="")) from None
 
@@ -101,7 +101,10 @@ class _Reading:
         known = {number for number in device[there].tolist() if number < _MOST_DEVICES}
         devices = []
         for number in sorted({*known, *(number for number, trace in enumerate(traces) if _listed(trace))}):
-            events = self._events(_Entries(self, traces[number] if number < len(traces) else None))
+            trace = traces[number] if number < len(traces) else None
+            events = self._events(_Entries(self, trace))
+            if trace is not None and not any(other is trace for other in traces[number + 1 :]):
+                trace.clear()
             held, blocks = self._segments([entries[row] for row in np.flatnonzero(there & (device == number)).tolist()])
             annotations = self._annotations([note for note in notes if note.get("device") == number])
             devices.append(
@@ -113,23 +116,25 @@ class _Reading:
 
     def _events(self, entries: _Entries) -> Events:
         action = entries.coded("action", _ACTIONS, "odd.memory_action")
-        size, sized = entries.numbers("size", 0)
+        size, kept = entries.numbers("size", 0)
         address, placed = entries.numbers("addr", -1)
-        free, _ = entries.numbers("device_free", -1)
-        is_oom = action == OOM
-        address, placed = np.where(is_oom, free, address), np.where(is_oom, True, placed)
-        is_note = action > OOM  # they are of the whole: no address is asked of them
-        kept = (action >= 0) & (sized | (action == ANNOTATE)) & (placed | is_note) & (size >= 0) & (size < _MOST)
+        failed = np.flatnonzero(action == OOM)
+        if len(failed):
+            address[failed] = entries.numbers("device_free", -1)[0][failed]
+        placed |= action >= OOM  # of these no address is asked
+        kept |= action == ANNOTATE
+        kept &= placed & (action >= 0) & (size < _MOST)
         self.count(message("odd.memory_event"), int(np.count_nonzero((action >= 0) & ~kept)))
         time, timed = entries.numbers("time_us", 0)
+        rows = slice(None) if kept.all() else kept  # a copy of each column is what takes most room
         return Events(
-            action=action[kept].astype(np.int8),
-            address=address[kept],
-            size=size[kept],
-            stream=entries.numbers("stream", 0)[0][kept],
-            stack=entries.of_objects("frames", self.stack)[kept].astype(np.int32),
-            time=time[kept] * 1000 if kept.any() and timed[kept].all() else None,
-            pool=entries.of_objects("pool_id", self._pool)[kept].astype(np.int32),
+            action=action[rows].astype(np.int8),
+            address=address[rows],
+            size=size[rows],
+            stream=entries.numbers("stream", 0)[0][rows],
+            stack=entries.of_objects("frames", self.stack)[rows],
+            time=time[rows] * 1000 if timed[rows].all() and len(timed) else None,
+            pool=entries.of_objects("pool_id", self._pool)[rows],
         )
 
     def _segments(self, entries: list[dict[str, Any]]) -> tuple[Segments, Blocks]:
@@ -282,17 +287,19 @@ class _Entries:
         """A field of whole numbers, and where it is one that is not negative."""
         value, kind = self._field(name)
         there = (kind == 1) & (value >= 0)
-        return np.where(there, value, otherwise), there
+        value[~there] = otherwise
+        return value, there
 
-    def of_objects(self, name: str, code: Callable[[int], int]) -> I64:
+    def of_objects(self, name: str, code: Callable[[int], int]) -> npt.NDArray[np.int32]:
         """``code`` of the number of each object that a field refers to, -1 where it refers to none."""
         value, kind = self._field(name)
-        known = np.flatnonzero(np.bincount(value[kind == 2]))
-        codes = np.full(len(self._reading.objects), -1, np.int64)
+        value[kind != 2] = len(self._reading.objects)
+        known = np.flatnonzero(np.bincount(value, minlength=len(self._reading.objects) + 1)[:-1])
+        codes = np.full(len(self._reading.objects) + 1, -1, np.int32)
         codes[known] = [code(number) for number in known.tolist()]
-        return np.where(kind == 2, codes[np.where(kind == 2, value, 0)], -1) if len(codes) else np.full(len(value), -1)
+        return codes[value]
 
-    def coded(self, name: str, codes: dict[str, int], odd: str) -> I64:
+    def coded(self, name: str, codes: dict[str, int], odd: str) -> npt.NDArray[np.int32]:
         """A field of one of the texts ``codes``, -1 for others, which are counted."""
 
         def code(number: int) -> int:
