@@ -23,7 +23,7 @@ from npu_tui.analysis.launches import graph_calls, graph_launches, operation_of
 from npu_tui.analysis.modules import ShapesOf
 from npu_tui.analysis.origins import Origins, origins
 from npu_tui.analysis.overlap import DevicePart
-from npu_tui.trace.kineto import is_kineto, launch_links
+from npu_tui.trace.kineto import bound_launch_links, is_kineto, launch_links
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 
@@ -150,8 +150,7 @@ def borrowed(here: Side, there: Side) -> Borrowed:
 def replayed(side: Side) -> list[KernelSequence]:
     """The kernels that graphs replay, step by step."""
     trace, slices, links = side.trace, side.trace.slices, side.trace.links
-    link = launch_links(trace)
-    link = link[links.target_slice[link] >= 0]
+    link = bound_launch_links(trace)
     link = link[graph_launches(trace, link)]
     item, launch = links.target_slice[link].astype(np.int64), links.source_time[link]
     if not is_kineto(trace):

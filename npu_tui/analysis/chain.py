@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.launches import operation_of
-from npu_tui.trace.kineto import launch_links
+from npu_tui.trace.kineto import bound_launch_links
 from npu_tui.trace.model import TASK_QUEUE, Trace
 
 StageName = Literal["op", "enqueue", "queue", "dequeue", "launch", "wait", "run"]
@@ -93,8 +93,7 @@ def chain_of(trace: Trace, item: int) -> Chain | None:
 def _launch_link(trace: Trace, item: int) -> int | None:
     """The HostToDevice link of ``item``: the one that ends in it, else the first one reached from it by links."""
     links, slices = trace.links, trace.slices
-    launches = launch_links(trace)
-    launches = launches[links.target_slice[launches] >= 0]
+    launches = bound_launch_links(trace)
     arriving = launches[links.target_slice[launches] == item]
     if len(arriving):
         return int(arriving[0])

@@ -11,7 +11,7 @@ from npu_tui.analysis.launches import dequeue_of, enqueue_of, graph_launches
 from npu_tui.trace.arrays import BySlice
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.engine_names import EngineName, engine_name, outermost, with_mode
-from npu_tui.trace.kineto import launch_links
+from npu_tui.trace.kineto import bound_launch_links
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
@@ -67,8 +67,7 @@ def launched_by(trace: Trace, begins: I64) -> Work:
     item = item[np.isin(slices.op_class[item], kinds)]
     typed = slices.task_type[item] >= 0
     item = item[typed] if typed.any() else item  # ranges of mstx on the device are no tasks
-    link = launch_links(trace)
-    link = link[links.target_slice[link] >= 0]
+    link = bound_launch_links(trace)
     if not len(link) or not len(item):
         by_clock = np.searchsorted(begins, slices.start[item], "right") - 1
         return Work(item, by_clock, np.zeros(len(item), np.bool_), np.full(len(item), -1))

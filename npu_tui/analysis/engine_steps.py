@@ -20,7 +20,7 @@ from npu_tui.analysis.steps import Step
 from npu_tui.trace.arrays import BySlice, distinct
 from npu_tui.trace.engine_names import PHASES, EngineName, phase_of
 from npu_tui.trace.intervals import covered_within, union
-from npu_tui.trace.kineto import launch_links
+from npu_tui.trace.kineto import bound_launch_links
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
@@ -185,8 +185,7 @@ def _counted(times: I64, begins: I64) -> I64:
 
 def _graph_starts(trace: Trace) -> I64:
     """When the first kernel of each launched graph starts, ns."""
-    links, link = trace.links, launch_links(trace)
-    link = link[links.target_slice[link] >= 0]
+    links, link = trace.links, bound_launch_links(trace)
     link = link[graph_launches(trace, link)]
     launch, of_link = distinct(links.source_event[link].astype(np.int64))
     start = np.full(len(launch), 2**62)

@@ -19,7 +19,7 @@ from npu_tui.analysis.outlying import bulk_of
 from npu_tui.analysis.thresholds import Threshold, Thresholds
 from npu_tui.trace.arrays import BySlice
 from npu_tui.trace.binding import LaneIndex
-from npu_tui.trace.kineto import is_kineto, launch_links
+from npu_tui.trace.kineto import bound_launch_links, is_kineto, launch_links
 from npu_tui.trace.model import ASYNC_NPU, Trace
 from npu_tui.trace.once import of_trace
 
@@ -122,14 +122,19 @@ def dispatch(trace: Trace, devices: Sequence[DeviceSlices], limits: Thresholds) 
     return [launches for launches in dispatches if len(launches.link)]
 
 
+def _to_busy(trace: Trace, device: DeviceSlices) -> I64:
+    """The links of launches of what ``device`` is busy with, without those of outlying clocks."""
+    links, link = trace.links, bound_launch_links(trace)
+    link = link[device.busy[links.target_slice[link]]]
+    if (bulk := bulk_of(trace)) is not None:
+        link = link[bulk.holds(links.source_time[link], links.target_time[link])]
+    return link
+
+
 def _dispatch_of(trace: Trace, device: DeviceSlices, limits: Thresholds) -> Dispatch:
     links, slices = trace.links, trace.slices
     busy = device.busy
-    candidates = launch_links(trace)
-    target = links.target_slice[candidates]
-    candidates = candidates[(target >= 0) & busy[target]] if len(candidates) else candidates
-    if (bulk := bulk_of(trace)) is not None:
-        candidates = candidates[bulk.holds(links.source_time[candidates], links.target_time[candidates])]
+    candidates = _to_busy(trace, device)
     # Links of one id and one source are one launch of several tasks: only the first counts. An id is reused for a
     # later launch, which has another source event.
     key = links.key[candidates]
@@ -239,11 +244,7 @@ def busy_pairs(trace: Trace, device: DeviceSlices, launches: Dispatch) -> Pairs:
     links, slices = trace.links, trace.slices
     floor_of = np.full(int(links.key.max()) + 1 if len(links) else 0, np.nan)
     floor_of[links.key[launches.link]] = links.latency[launches.link] - launches.relative
-    link = launch_links(trace)
-    link = link[links.target_slice[link] >= 0]
-    link = link[device.busy[links.target_slice[link]]]
-    if (bulk := bulk_of(trace)) is not None:
-        link = link[bulk.holds(links.source_time[link], links.target_time[link])]
+    link = _to_busy(trace, device)
     launch = links.source_time[link] + floor_of[links.key[link]]
     target = links.target_slice[link]
     linked = np.zeros(len(slices), np.bool_)
@@ -327,8 +328,7 @@ def dequeue_of(trace: Trace, link: I64) -> I64:
 @of_trace
 def dequeued_launches(trace: Trace) -> tuple[I64, I64]:
     """The ``HostToDevice`` links that end in a slice, and the Dequeue slice around the source of each; (n,) each."""
-    link = launch_links(trace)
-    link = link[trace.links.target_slice[link] >= 0]
+    link = bound_launch_links(trace)
     return link, dequeue_of(trace, link)
 
 

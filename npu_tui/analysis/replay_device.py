@@ -23,7 +23,7 @@ from npu_tui.analysis.lateness import (
 )
 from npu_tui.analysis.pipelines import pipeline_fills
 from npu_tui.trace.arrays import BySlice, among, previous_same
-from npu_tui.trace.kineto import launch_links
+from npu_tui.trace.kineto import bound_launch_links
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
@@ -171,8 +171,7 @@ def _launches(trace: Trace, item: I64) -> tuple[I64, I64, I64]:
     time, lane = np.full(len(item), -1, np.int64), np.full(len(item), -1, np.int64)
     connection = slices.connection[item].astype(np.int64)
     call = connection.copy()
-    link = launch_links(trace)
-    link = link[links.target_slice[link] >= 0]
+    link = bound_launch_links(trace)
     led = BySlice(links.target_slice[link], np.arange(len(link))).of(item)
     linked = link[led[led >= 0]]
     time[led >= 0], lane[led >= 0] = links.source_time[linked], links.source_lane[linked]

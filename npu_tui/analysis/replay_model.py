@@ -16,7 +16,7 @@ from npu_tui.analysis.replay_dependencies import unrecorded_dependencies
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL, DeviceTasks, Meeting, meetings
 from npu_tui.analysis.replay_edges import Builder, Edges, device_edges, host_edges, meeting_edges, wait_edges
 from npu_tui.analysis.replay_host import MARK, HostPoints, Silence, host_points, thread_numbers, waits_of
-from npu_tui.trace.intervals import union
+from npu_tui.trace.intervals import inside, union
 from npu_tui.trace.model import Trace
 
 I32 = npt.NDArray[np.int32]
@@ -65,10 +65,9 @@ def unrecorded_waits(trace: Trace, tasks: DeviceTasks, floor: int) -> Unrecorded
     # A silent queue thread is out of work; it does not wait for the device.
     waiting = ~np.isin(thread, number[trace.slices.lane[dequeue_slices(trace)]])
     slices, recorded = trace.slices, waits_of(trace)
-    for waiter in np.unique(thread).tolist():
-        of_thread, waits = thread == waiter, recorded[number[slices.lane[recorded]] == waiter]
-        last = np.searchsorted(slices.start[waits], since, "right") - 1
-        waiting &= ~(of_thread & (last >= 0) & (until <= np.append(slices.end[waits], 0)[last]))
+    for there in np.unique(thread).tolist():
+        waits = recorded[number[slices.lane[recorded]] == there]
+        waiting &= (thread != there) | ~inside(slices.start[waits], slices.end[waits], since)
     thread, since, until = thread[waiting], since[waiting], until[waiting]
     order = known[np.argsort(tasks.launched[known], kind="stable")]
     done = tasks.end[order] - floor

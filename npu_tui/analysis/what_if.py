@@ -17,7 +17,7 @@ from npu_tui.analysis.replay import Change, HostCut, TaskCut
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
 from npu_tui.analysis.replay_host import thread_numbers, waits_of
 from npu_tui.analysis.replay_model import Model
-from npu_tui.trace.intervals import union
+from npu_tui.trace.intervals import inside, union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 
@@ -103,16 +103,21 @@ def _queued(trace: Trace, thread: I64, start: I64, end: I64) -> tuple[I64, I64]:
     """The Dequeue slices of what the threads enqueued in their ``[start, end)``, and the thread number of each."""
     slices = trace.slices
     _, number = thread_numbers(trace)
-    enqueues = enqueue_slices(trace)
-    inside = np.zeros(len(enqueues), np.bool_)
-    for number_of_thread in np.unique(thread).tolist():
-        low, high = union(start[thread == number_of_thread], end[thread == number_of_thread])
-        at = np.searchsorted(low, slices.start[enqueues], "right") - 1
-        within = (at >= 0) & (slices.start[enqueues] < high[np.maximum(at, 0)]) if len(low) else inside
-        inside |= within & (number[slices.lane[enqueues]] == number_of_thread)
+    entered = _begun(trace, enqueue_slices(trace), thread, start, end)
     dequeues = dequeue_slices(trace)
-    queued = dequeues[np.isin(slices.correlation[dequeues], slices.correlation[enqueues[inside]])]
+    queued = dequeues[np.isin(slices.correlation[dequeues], slices.correlation[entered])]
     return queued, number[slices.lane[queued]]
+
+
+def _begun(trace: Trace, items: I64, thread: I64, start: I64, end: I64) -> I64:
+    """Those of the slices ``items`` that the threads begin in their ``[start, end)``."""
+    _, number = thread_numbers(trace)
+    on, begin = number[trace.slices.lane[items]], trace.slices.start[items]
+    begun = np.zeros(len(items), np.bool_)
+    for there in np.unique(thread).tolist():
+        of_thread = thread == there
+        begun |= (on == there) & inside(*union(start[of_thread], end[of_thread]), begin)
+    return items[begun]
 
 
 def _of_host(trace: Trace, thread: I64, start: I64, end: I64, keep: float) -> Change:
@@ -123,23 +128,8 @@ def _of_host(trace: Trace, thread: I64, start: I64, end: I64, keep: float) -> Ch
     queued, queue = _queued(trace, thread, start, end)
     slices = trace.slices
     host = _cuts(trace, thread, start, end, keep) + _cuts(trace, queue, slices.start[queued], slices.end[queued], keep)
-    waits: frozenset[int] = frozenset()
-    if not keep:
-        all_waits = waits_of(trace)
-        _, number = thread_numbers(trace)
-        thread_of_wait = number[slices.lane[all_waits]]
-        inside = np.zeros(len(all_waits), np.bool_)
-        for number_of_thread in np.unique(thread).tolist():
-            low, high = union(start[thread == number_of_thread], end[thread == number_of_thread])
-            at = np.searchsorted(low, slices.start[all_waits], "right") - 1
-            if len(low):
-                inside |= (
-                    (thread_of_wait == number_of_thread)
-                    & (at >= 0)
-                    & (slices.start[all_waits] < high[np.maximum(at, 0)])
-                )
-        waits = frozenset(all_waits[inside].tolist())
-    return Change(host=host, waits=waits)
+    waits = () if keep else _begun(trace, waits_of(trace), thread, start, end).tolist()
+    return Change(host=host, waits=frozenset(waits))
 
 
 def _line(model: Model, file: str, line: int, keep: float) -> tuple[Change, int]:

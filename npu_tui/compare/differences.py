@@ -14,10 +14,10 @@ from npu_tui.analysis.overlap import Intervals
 from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.kernels import GroupChange
 from npu_tui.compare.measured import Side
-from npu_tui.compare.steps import StepWindow, within
+from npu_tui.compare.steps import StepWindow
 from npu_tui.rules import pages
 from npu_tui.rules.model import FindingClass, Kind, Severity
-from npu_tui.trace.intervals import difference, union
+from npu_tui.trace.intervals import difference, inside, union
 from npu_tui.trace.message import Message, message
 
 I64 = npt.NDArray[np.int64]
@@ -354,7 +354,7 @@ def _named(side: Side, rule: Callable[[str], bool]) -> I64:
     begins, ends = (
         np.array(times) for times in zip(*((window.host_start, window.end) for window in side.windows), strict=True)
     )
-    return named[within(slices.start[named], begins, ends)]
+    return named[inside(begins, ends, slices.start[named])]
 
 
 def _memory(comparison: Comparison) -> Iterator[Difference]:

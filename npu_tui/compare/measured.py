@@ -29,12 +29,11 @@ from npu_tui.compare.steps import (
     sample,
     step_windows,
     table_windows,
-    within,
 )
 from npu_tui.load.errors import InputError
 from npu_tui.profile.borrowed_tables import borrowed_lines
 from npu_tui.profile.profile import Profile
-from npu_tui.trace.intervals import covered, difference, intersection, union
+from npu_tui.trace.intervals import covered, difference, inside, intersection, union
 from npu_tui.trace.once import once
 
 I64 = npt.NDArray[np.int64]
@@ -193,7 +192,7 @@ class Side:
         """The compute kernels that start in a compared step."""
         table, begins, ends = self.profile.kernel_table, self._begins, self._ends
         if self.of_tables:
-            rows = np.flatnonzero(within(table.start, begins, ends))
+            rows = np.flatnonzero(inside(begins, ends, table.start))
             identities, code = _identities(table, rows)
             step = np.searchsorted(begins, table.start[rows], "right") - 1
             none = np.full(len(rows), -1, np.int64)
@@ -202,9 +201,9 @@ class Side:
         if self.windows[-1].name is None:
             ends = ends + 1  # without steps the window ends with the trace, where its last kernel may begin
         start = self.trace.slices.start[items]
-        inside = np.flatnonzero(within(start, begins, ends))
-        inside = inside[np.argsort(start[inside], kind="stable")]
-        item = items[inside]
+        chosen = np.flatnonzero(inside(begins, ends, start))
+        chosen = chosen[np.argsort(start[chosen], kind="stable")]
+        item = items[chosen]
         order = np.argsort(table.item, kind="stable")
         identities, code = _identities(table, order[np.searchsorted(table.item, item, sorter=order)])
         return Kernels(
@@ -212,7 +211,7 @@ class Side:
             self.trace.slices.end[item] - self.trace.slices.start[item],
             identities,
             code,
-            np.searchsorted(begins, start[inside], "right") - 1,
+            np.searchsorted(begins, start[chosen], "right") - 1,
             self._operation_of(item),
             len(self.windows),
         )
@@ -284,14 +283,14 @@ class Side:
             return []
         trace, launches = self.trace, self.profile.dispatch[0]
         start = trace.links.target_time[launches.link]
-        inside = within(start, self._begins, self._ends + 1)
+        chosen = inside(self._begins, self._ends + 1, start)
         target = trace.links.target_slice[launches.link].astype(np.int64)
         operation = operation_of(trace, target)
         name = np.where(operation >= 0, trace.slices.name[operation], -1)
         costs = []
         rows = [
             (code, launched[at])
-            for known, launched in launches_by_line(trace, launches, np.flatnonzero(inside))
+            for known, launched in launches_by_line(trace, launches, np.flatnonzero(chosen))
             for code, at in borrowed_lines(self.profile, known, target[launched])
         ]
         for code, launched in rows:

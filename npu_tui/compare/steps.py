@@ -251,13 +251,6 @@ def _long_steps(steps: Sample) -> tuple[int, float]:
     return len(walls), sum(wall - usual for wall in walls) / (len(walls) + len(steps.compared))
 
 
-def within(time: I64, begins: I64, ends: I64) -> npt.NDArray[np.bool_]:
-    """Which times lie in one of the windows ``[begin, end)``, both ascending; (n,)."""
-    at = np.searchsorted(begins, time, "right") - 1
-    inside: npt.NDArray[np.bool_] = (at >= 0) & (time < ends[np.maximum(at, 0)])
-    return inside
-
-
 def without_kinds(base: Sample, new: Sample, times: tuple[F64, F64]) -> tuple[F64, F64]:
     """``times`` of the compared steps of both sides, each less what its ``work`` takes above the mean of all.
 

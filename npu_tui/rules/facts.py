@@ -25,7 +25,7 @@ from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.inputs import I64, NOTHING, Bools, Input, Inputs, Span, TraceSlices, both, length_of, without
 from npu_tui.trace.arrays import distinct
 from npu_tui.trace.intervals import clipped, covered_before, covered_within, union
-from npu_tui.trace.kineto import is_kineto, launch_links, left_out
+from npu_tui.trace.kineto import bound_launch_links, is_kineto, left_out
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import LayerKind
 from npu_tui.trace.once import ValueCache, of_trace, once
@@ -136,8 +136,7 @@ class Facts(TraceSlices):
             return None
         # A serving process has no ProfilerStep: its kernels and their launches repeat with every token.
         links = self.trace.links
-        link = launch_links(self.trace)
-        link = link[links.target_slice[link] >= 0]
+        link = bound_launch_links(self.trace)
         launch = np.full(len(self.trace.slices), -1, np.int64)
         launch[links.target_slice[link]] = link
         return rhythm(self.trace, self.kernels, launch[self.kernels])

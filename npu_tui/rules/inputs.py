@@ -22,10 +22,11 @@ from npu_tui.analysis.replay import Replay
 from npu_tui.analysis.steps import Step
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules.model import Evidence
+from npu_tui.trace import intervals
 from npu_tui.trace.args import Copies, PlaneArgs
 from npu_tui.trace.classes import names_step
 from npu_tui.trace.intervals import covered, difference, intersection, union
-from npu_tui.trace.kineto import launch_links
+from npu_tui.trace.kineto import bound_launch_links
 from npu_tui.trace.message import Message, Said
 from npu_tui.trace.model import Lane, Trace
 from npu_tui.trace.once import once
@@ -119,12 +120,7 @@ def together(*spans: Span) -> Span:
 
 def inside(span: Span, time: I64) -> Bools:
     """Which of the times lie in a disjoint, ascending ``span``; (n,)."""
-    start, end = span
-    if not len(start):
-        return np.zeros(len(time), np.bool_)
-    at = np.searchsorted(start, time, "right") - 1
-    lies: Bools = (at >= 0) & (time < end[np.maximum(at, 0)])
-    return lies
+    return intervals.inside(*span, time)
 
 
 def first_of_largest(values: I64, most: int) -> I64:
@@ -263,8 +259,8 @@ def foreign_threads(trace: Trace, device: int | None) -> frozenset[int]:
         of_lane[list(layer.lanes)] = 1 if layer.device == device else 0
     links, slices = trace.links, trace.slices
     tid = np.array([lane.tid for lane in trace.lanes] + [-1], np.int64)
-    link = launch_links(trace)
-    link = link[(links.target_slice[link] >= 0) & (links.source_slice[link] >= 0)]
+    link = bound_launch_links(trace)
+    link = link[links.source_slice[link] >= 0]
     reached = of_lane[slices.lane[links.target_slice[link]]]
     source = tid[slices.lane[links.source_slice[link]]]
     ours, others = set(source[reached == 1].tolist()), set(source[reached == 0].tolist())

@@ -76,6 +76,15 @@ def covered_within(start: I64, end: I64, low: I64, high: I64) -> I64:
     return (before_high - before_low).astype(np.int64)
 
 
+def inside(start: I64, end: I64, time: I64) -> Bools:
+    """Which times lie in one of the disjoint, ascending ``[start, end)``; (n,)."""
+    if not len(start):
+        return np.zeros(len(time), np.bool_)
+    at = np.searchsorted(start, time, "right") - 1
+    lies: Bools = (at >= 0) & (time < end[np.maximum(at, 0)])
+    return lies
+
+
 def touches(start: I64 | F64, end: I64 | F64, low: F64, high: F64) -> Bools:
     """Whether any of ``[start, end)`` shares time with each ``[low, high)``; (n,)."""
     if not len(start):

@@ -83,3 +83,9 @@ def launch_links(trace: Trace) -> I64:
     target = links.target_slice[link]
     ends: Bools = np.isin(slices.category[target], codes) & (slices.start[target] == links.target_time[link])
     return link[ends]
+
+
+def bound_launch_links(trace: Trace) -> I64:
+    """Those of ``launch_links`` that end in a slice; by target time."""
+    link = launch_links(trace)
+    return link[trace.links.target_slice[link] >= 0]
