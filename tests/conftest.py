@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 if sys.dont_write_bytecode:  # else every process of the tests, and every program they start, compiles all it imports
     sys.dont_write_bytecode = False
     sys.pycache_prefix = str(ROOT / ".pytest_cache" / "bytecode")
-    del os.environ["PYTHONDONTWRITEBYTECODE"]
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # processes of the tests have the option only
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
 import gc

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.outlying import bulk_of
 from npu_tui.trace.intervals import clipped
 from npu_tui.trace.kineto import device_work, is_kineto
 from npu_tui.trace.model import HOST_TO_DEVICE, MOST_DEVICES, UNFINISHED, Lane, Layer, LayerKind, Trace
 from npu_tui.trace.once import of_trace
+from npu_tui.trace.outlying import bulk_of
 from npu_tui.trace.transfers import collective_streams, copy_marks, is_group_lane
 
 I64 = npt.NDArray[np.int64]

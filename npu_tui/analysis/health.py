@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.outlying import bulk_of
 from npu_tui.native.rows import crossing
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import MOST_DEVICES, Trace
+from npu_tui.trace.outlying import bulk_of
 
 I64 = npt.NDArray[np.int64]
 

@@ -15,13 +15,13 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.device import HOST, DeviceSlices, named_on
-from npu_tui.analysis.outlying import bulk_of
 from npu_tui.analysis.thresholds import Threshold, Thresholds
 from npu_tui.trace.arrays import BySlice
 from npu_tui.trace.binding import LaneIndex
 from npu_tui.trace.kineto import bound_launch_links, is_kineto, launch_links
 from npu_tui.trace.model import ASYNC_NPU, Trace
 from npu_tui.trace.once import of_trace
+from npu_tui.trace.outlying import bulk_of
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]

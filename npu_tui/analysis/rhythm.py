@@ -37,6 +37,8 @@ _COVERED = 0.6
 """Share of all kernels that the repetitions must span together."""
 _PASS = 0.5
 """Share of the kernels between two graphs from which as many eager ones more are a pass of the model."""
+_OTHER_GRAPH = 1.25
+"""How many times as many kernels another graph has at least, if its first kernel is the same."""
 _BACKWARD = re.compile(r"Grad|Backward|Optimizer|ApplyAdam|ApplyMomentum", re.IGNORECASE)
 _READS = frozenset({"aten::item", "aten::_local_scalar_dense"})
 _ENGINE = tuple(
@@ -196,6 +198,7 @@ def _by_choices(trace: Trace, names: I64, reads: I64) -> I64:
 def _by_graphs(trace: Trace, kernels: I64, link: I64) -> I64 | None:
     """The first kernel of every graph, by position; where several graphs take turns that of the rarest one.
 
+    Graphs are told apart by the name of their first kernel, else by how many kernels come until the next one.
     An eager pass of the model before the first graph or between two of them, such as a prefill, begins anew.
     """
     launch = np.append(trace.links.source_event, -1)[link]
@@ -206,11 +209,14 @@ def _by_graphs(trace: Trace, kernels: I64, link: I64) -> I64 | None:
     if not len(graphs):
         return None
     kinds, graph = distinct(trace.slices.name[kernels[graphs]].astype(np.int64))
-    if len(kinds) > 1:
-        rarest = _by_names(graph)
-        if rarest is None:
-            return None
+    sizes = np.diff(np.append(graphs, len(kernels)))
+    if len(kinds) < 2 and sizes.max() >= _OTHER_GRAPH * sizes.min():
+        graph = sizes
+    rarest = _by_names(graph)
+    if rarest is not None:
         graphs = graphs[rarest]
+    elif len(kinds) > 1:
+        return None
     alone = np.append(np.isin(trace.links.source_event, launch[first[~replayed]]), False)[link]
     return _with_eager(graphs, alone, trace.slices.start[kernels], trace.slices.end[kernels])
 

@@ -14,7 +14,6 @@ from npu_tui.analysis.collectives import Collectives
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.evidence import losses_of
 from npu_tui.analysis.experts import ExpertPass, exchanging, paces
-from npu_tui.analysis.outlying import bulk_of
 from npu_tui.analysis.overlap import DevicePart
 from npu_tui.analysis.steps import Step
 from npu_tui.jobs.columns import I64
@@ -47,6 +46,7 @@ from npu_tui.profile.profile import Profile
 from npu_tui.trace.intervals import intersection, union
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message, message
+from npu_tui.trace.outlying import bulk_of
 from npu_tui.trace.text import printable
 from npu_tui.trace.transfers import NO_RANK, plane_tasks
 

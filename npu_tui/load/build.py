@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.load.args import JsonArgs
-from npu_tui.load.doubles import distinct_links, first_of_equals
+from npu_tui.load.doubles import distinct_links, first_of_equals, twin_processes
 from npu_tui.load.json_events import NO_PROCESS, NO_THREAD, place_number
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.layers import PairedEnds, ProcessPlan, bound_links, paired_ends, plan_layers, thread_label
@@ -123,7 +123,10 @@ def build_trace(
         categories_of = {place: categories_of[place] for place in [*categories_of][:_MOST_LANES]} | {_FURTHER: set()}
     plans = plan_layers(whole.metadata, categories_of, counter_pids, link_pids)
     counting = Background(lambda: sorted_counters(whole, plans, start_ns), large)
-    lane_of = _lane_codes(plans, whole.threads, further)
+    twins = twin_processes(plans, whole.threads.values_in_order, thread, start, end)
+    twins = {pid: first for pid, first in twins.items() if pid not in counter_pids}
+    plans = [plan for plan in plans if plan.pid not in twins]
+    lane_of = _lane_codes(plans, whole.threads, further, twins)
     lane = lane_of[thread] if len(thread) else np.zeros(0, np.int32)
     order = sort_slices(lane, start, end)
     kept = order if kept is None else kept[order]
@@ -224,14 +227,25 @@ def _categories_by_thread(whole: WholeColumns, thread: I32, category: I32) -> di
     return categories_of
 
 
-def _lane_codes(plans: list[ProcessPlan], threads: dict[tuple[int, int], int], further: list[tuple[int, int]]) -> I32:
-    """Lane index by thread code, that of ``further`` ones is shared, -1 without slices; (threads,) int32."""
+def _lane_codes(
+    plans: list[ProcessPlan],
+    threads: dict[tuple[int, int], int],
+    further: list[tuple[int, int]],
+    twins: dict[int, int],
+) -> I32:
+    """Lane index by thread code, -1 without slices; (threads,) int32.
+
+    All ``further`` ones share a lane, ``twins`` have those of the process that they equal.
+    """
     lane_of = np.full(len(threads), -1, np.int32)
     for at, place in enumerate((plan.pid, tid) for plan in plans for tid in plan.threads):
         if place == _FURTHER and further:
             lane_of[[threads[one] for one in further]] = at
         else:
             lane_of[threads[place]] = at
+    for (pid, tid), code in threads.items() if twins else ():
+        if pid in twins and (twins[pid], tid) in threads:
+            lane_of[code] = lane_of[threads[twins[pid], tid]]
     return lane_of
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 from msgspec.structs import fields
 
+from npu_tui.load.layers import ProcessPlan
 from npu_tui.trace.model import Links
 
 I32 = npt.NDArray[np.int32]
@@ -36,6 +37,33 @@ def first_of_equals(lane: I32, start: I64, end: I64, streams: Bools, names: Call
     again = np.zeros(len(lane), np.bool_)
     again[order[1:]] = (group[order][1:] == group[order][:-1]) & (name[order][1:] == name[order][:-1])
     return None if np.count_nonzero(again & telling) < least else ~again
+
+
+def twin_processes(
+    plans: list[ProcessPlan], threads: Sequence[tuple[int, int]], thread: I32, start: I64, end: I64
+) -> dict[int, int]:
+    """The processes that another one equals in name, device, threads and times, by pid, and the pid of that one.
+
+    ``threads`` are the (pid, tid) that ``thread`` indexes, (n,); ``start`` and ``end`` are those of the slices. A file
+    that was put together from two exports of one run may have both under pids of their own.
+    """
+    alike: dict[tuple[object, ...], list[int]] = {}
+    for plan in plans:
+        if plan.threads:
+            alike.setdefault((plan.name, plan.kind, plan.device, *sorted(plan.threads)), []).append(plan.pid)
+    asked = {pid for pids in alike.values() if len(pids) > 1 for pid in pids}
+    if not asked:
+        return {}
+    of_pid = np.array([pid for pid, _ in threads], object)
+    sums = {}
+    for pid in asked:
+        inside = (of_pid == pid)[thread]
+        sums[pid] = int(inside.sum()), int(start[inside].sum()), int(end[inside].sum())
+    twins: dict[int, int] = {}
+    for pids in alike.values():
+        first = {sums[pid]: pid for pid in reversed(pids)} if len(pids) > 1 else {}
+        twins |= {pid: first[sums[pid]] for pid in pids if first and first[sums[pid]] != pid}
+    return twins
 
 
 def distinct_links(links: Links) -> Links:

@@ -123,6 +123,8 @@ def find_source(path: Path, form: Form | None = None) -> Source:
             raise InputError(message("input.stream", path=str(path)))
         if form is None and (service := service_folder(path)) is not None:
             return _service(path, service)
+        if form is None and path.is_file() and layouts.is_table(path):
+            return Source(path, path.parent, (), _rank_of(path), "companions")
         if not path.is_dir():
             whole = layouts.whole_export(path)
             return _source(path, whole, path) if form in (None, layouts.form_of(path)) else _beside(path, form)
@@ -304,10 +306,10 @@ def _source(opened: Path, files: Files, path: Path | None = None) -> Source:
         return Source(opened, path, files, None, "memory")
     if layouts.form_of(path) == "db":
         kind = "database"
-    elif path.name.startswith("msprof"):
-        kind = "msprof_json"
+    elif layouts.is_json(path) and path.name.startswith(("msprof", "trace_view")):
+        kind = "msprof_json" if path.name.startswith("msprof") else "trace_view_json"
     else:
-        kind = "trace_view_json" if path.name.startswith("trace_view") else "json"
+        kind = "json"
     rank = _rank_of(files[0])
     if rank is None and kind == "json" and path.is_file():
         from npu_tui.load.kineto import distributed  # most traces are of an NPU

@@ -47,7 +47,9 @@ _CAPTURES = re.compile(r".*capture.*", re.IGNORECASE)
 """Folders that serving engines write the capture of their graphs into, such as ``capture_traces`` of vLLM."""
 _OTHERWISE = re.compile(r"(?!profiler_|communication|cluster_|chrome_tracing\.).*\.json(?:\.gz)?")
 """Files that may be traces under names of somebody's own."""
-_PACKED = re.compile(r".*\.(?:zip|tar|tgz|tar\.gz|xz|zst|bz2|lz4|7z|rar)", re.IGNORECASE)
+_PACKED = re.compile(
+    r".*\.(?:zip|tar|tgz|tar\.gz|xz|zst|bz2|lz4|7z|rar|sqlite|parquet|pftrace|perfetto-trace)", re.IGNORECASE
+)
 _HEAD = 64 << 10
 _BEGINS = re.compile(rb'\s*(?:\xef\xbb\xbf)?[\[{].*?"(?:ph|traceEvents|schemaVersion|distributedInfo)"\s*:', re.DOTALL)
 
@@ -141,7 +143,7 @@ def named_otherwise(folder: Path) -> list[Path]:
 
 
 def packed_in(folder: Path) -> list[Path]:
-    """The archives in ``folder``, by name."""
+    """The archives in ``folder``, and files of other tools, by name."""
     return _files(folder, sorted(os.listdir(folder)), _PACKED)
 
 
@@ -193,6 +195,16 @@ def tables_in(path: Path) -> Path | None:
 def is_of_tables(folder: Path) -> bool:
     """Whether tables lie in ``folder`` that make a profile without a trace."""
     return any((folder / name).exists() for name in _TABLES) or bool(glob.glob("op_summary*.csv", root_dir=folder))
+
+
+def is_table(file: Path) -> bool:
+    """Whether ``file`` is one of the tables that make a profile without a trace, by its name."""
+    return file.suffix == ".csv" and (file.name in _TABLES or file.name.startswith("op_summary"))
+
+
+def is_json(file: Path) -> bool:
+    """Whether ``file`` is a text of JSON, packed or not, by its name."""
+    return file.name.endswith((".json", ".json.gz"))
 
 
 def table_of_export(path: Path) -> Path | None:

@@ -82,9 +82,10 @@ def load(
             try:
                 return _TextLoading(source, watcher, chunk_size, range_bytes, time.monotonic()).trace()
             except InputError as error:
-                if not has_tables(source):
+                # The tables beside the trace are as good without it, but not those beside any other file.
+                if not has_tables(source) or (source.kind == "json" and not source.is_directory):
                     raise
-                health = Health(warnings=[error.message])  # the tables beside the trace are as good without it
+                health = Health(warnings=[error.message])
                 return build_trace(WholeColumns(), str(source.path), (), source.rank, health)
         except OSError as error:
             raise InputError(refusal(source.path, error)) from error

@@ -121,7 +121,8 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
     starved_there = int(np.count_nonzero(launches.starved & place.chosen))
     links = int(np.count_nonzero(place.chosen))
     who, waited = stage_name(facts), message(f"finding.stage.waited.{blamed_stage(facts) or 'host'}")
-    where = message("finding.between", start=place.start, end=place.end)
+    short = place.end - place.start < _TELLING * place.start
+    where = message("finding.between_exact" if short else "finding.between", start=place.start, end=place.end)
     compiling = both(starving(facts, compile_calls(facts)), removes)
     site = sync_site(facts)
     return Draft(
@@ -232,6 +233,8 @@ _MOST_LINES = 3
 """How many lines of code a finding names."""
 _ROUNDING_NS = 2
 _EVEN_WITHIN = 0.1
+_TELLING = 0.001
+"""A stretch of a smaller share of the time before it needs all digits, or both ends read the same."""
 """How near to a half the idle share of the dequeue thread is where both stages are slow."""
 _COPIES_FROM = 0.01
 """Share of Free from which its copies are mentioned."""

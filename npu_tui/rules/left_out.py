@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.analysis.device import named_in
-from npu_tui.analysis.outlying import Bulk, bulk_of
 from npu_tui.rules.blame import COMPILE
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import inside, length_of
 from npu_tui.rules.rule import runs_of
 from npu_tui.trace.classes import step_number
 from npu_tui.trace.message import Message, Said, message
+from npu_tui.trace.outlying import Bulk, bulk_of
 
 
 def left_out(facts: Facts) -> list[Message]:

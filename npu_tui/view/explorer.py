@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.trace.outlying import bulk_of
 from npu_tui.view.moves import slice_at, slice_beside, snapped
 from npu_tui.view.outline import Folds
 from npu_tui.view.rows import RowKey, RowList
@@ -285,12 +286,15 @@ class Explorer:
         """The times of the opening view: the first step, or the trace without steps.
 
         Also an inference service, a memory snapshot, and the trace where no work of the device begins in that step,
-        such as one call of an inference engine, whose kernels run after it.
+        such as one call of an inference engine, whose kernels run after it. What a wrong clock puts far away is no
+        part of it.
         """
         # Steps of an NPU beside a service are a part of it, those of a snapshot are what it compares.
         as_whole = any(trace.service is not None or trace.snapshot is not None for trace in self.scene.traces)
-        step = None if as_whole else self.scene.step_at(0, 0)
-        return self.scene.whole if step is None or self._is_idle(step) else step
+        bulk = bulk_of(self.scene.traces[0]) if len(self.scene.traces) == 1 else None
+        whole = self.scene.whole if bulk is None else (bulk.start, max(bulk.end, bulk.start + 1))
+        step = None if as_whole else self.scene.step_at(0 if bulk is None else bulk.start, 0)
+        return whole if step is None or self._is_idle(step) else step
 
     def _is_idle(self, times: tuple[int, int]) -> bool:
         """Whether the first trace has work of a device, but none that begins between ``times``."""

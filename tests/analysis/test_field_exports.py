@@ -208,6 +208,30 @@ def test_events_that_are_there_twice_count_once(tmp_path: Path, part: int) -> No
     assert [words(each) for each in trace.health.warnings] == [warning]
 
 
+def test_a_process_that_is_there_twice_counts_once(tmp_path: Path) -> None:
+    other: list[Event] = [event | {"pid": int(event["pid"]) + 500} for event in (*NAMED, *overlapped())]
+    trace = traced(tmp_path, *NAMED, *overlapped(), *other)
+    assert len(trace.layers) == 3
+    assert [row.computing for row in profile_of(trace).overlaps] == [20 * 60_000]
+    assert words(trace.health.warnings[0]).startswith("80 slices are in the file twice")
+
+
+def test_graphs_that_take_turns_are_one_repetition(tmp_path: Path) -> None:
+    """Both begin with the same kernel; a replay has a link to its first kernel only."""
+    events, at = [layer(PYTHON, "Python"), layer(HARDWARE, "Ascend Hardware")], 0
+    for number, size in enumerate([12, 5] * 6):
+        events += [
+            task(PYTHON, 1, "aclmdlRIExecuteAsync", at, 9),
+            {"ph": "s", "cat": "HostToDevice", "id": number, "pid": PYTHON, "tid": 1, "ts": at + 1, "name": "l"},
+            {"ph": "f", "cat": "HostToDevice", "id": number, "pid": HARDWARE, "tid": 2, "ts": at + 90, "bp": "e"},
+            *(kernel(at + 90 + 20 * k, 18) for k in range(size)),
+        ]
+        at += 700
+    rhythm = profile_of(traced(tmp_path, *events)).facts[0].rhythm
+    assert rhythm is not None
+    assert (rhythm.count, rhythm.by) == (6, "graphs")
+
+
 def test_equal_slices_of_the_host_alone_are_no_doubles(tmp_path: Path) -> None:
     trace = traced(tmp_path, *NAMED, *overlapped(), *(task(PYTHON, 1, "aten::mm", 95, 4) for _ in range(3)))
     assert len(trace.slices) == 83

@@ -74,6 +74,14 @@ def test_slices_an_hour_away_are_not(loaded: Any) -> None:
     assert health(loaded({"ts": 0}, {"ts": DAY_US // 24})).far == 0
 
 
+def test_the_hours_of_a_time_zone_are_far(loaded: Any) -> None:
+    events = [{"ts": 9 * number} for number in range(40)]
+    assert health(loaded(*events, {"ts": 8 * 3600 * 10**6})).far == 1
+    assert health(loaded(*events, {"ts": 40 * 60 * 10**6})).far == 0, "a long pause"
+    apart = [{"ts": 8 * 3600 * 10**6 + 9 * number} for number in range(40)]
+    assert health(loaded(*events, *apart)).far == 0, "two clocks, none of them wrong"
+
+
 def test_what_is_far_away_is_not_judged(tmp_path: Path) -> None:
     """A kernel at 0, one days later, and the Free slice between them change no figure of the others."""
     events = json.loads((FIXTURES / "dispatch_bound/ASCEND_PROFILER_OUTPUT/trace_view.json").read_text())

@@ -1,4 +1,4 @@
-"""Slices that a wrong clock puts a day or more away from all others: they are shown, but not judged."""
+"""Slices that a wrong clock puts far away from all others: they are shown, but not judged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from npu_tui.trace.once import of_trace
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-_DAY_NS = 24 * 3600 * 10**9
+_HOUR_NS = 3600 * 10**9
+_DAY_NS = 24 * _HOUR_NS
+_LONGER = 100
+"""A gap of less than a day, such as the hours of a time zone, is that many times as long as what lies on both sides."""
+_FEW = 0.1
+"""Such a gap parts less than this share of the slices from the others."""
 
 
 class Bulk(Struct, frozen=True):
@@ -31,12 +36,13 @@ class Bulk(Struct, frozen=True):
 
 @of_trace
 def bulk_of(trace: Trace) -> Bulk | None:
-    """Where the slices of ``trace`` lie that can be judged; None where no gap of a day or more parts them.
+    """Where the slices of ``trace`` lie that can be judged; None where no gap parts them.
 
+    A gap is of a day or more, or of an hour or more and far longer than the trace is otherwise.
     Of what lies before and after the longest gap the smaller part are the strays, whichever it is.
     """
     slices = trace.slices
-    if trace.end < _DAY_NS or len(slices) < 2:
+    if trace.end < _HOUR_NS or len(slices) < 2:
         return None
     derived = np.array([trace.layers[lane.layer].kind == "overlap" for lane in trace.lanes])[slices.lane]
     items = np.flatnonzero(~derived)  # Free bridges every gap
@@ -46,7 +52,9 @@ def bulk_of(trace: Trace) -> Bulk | None:
     while high - low > 1:  # strays may lie on both sides, and far from each other
         gaps = start[low + 1 : high] - end[low : high - 1]
         at = int(np.argmax(gaps))
-        if gaps[at] < _DAY_NS:
+        rest, fewer = int(end[high - 1] - start[low] - gaps[at]), min(at + 1, high - low - at - 1)
+        few = fewer < _FEW * (high - low)  # else host and device have clocks of their own
+        if gaps[at] < (min(_DAY_NS, max(_HOUR_NS, _LONGER * rest)) if few else _DAY_NS):
             break
         longest, at = max(longest, int(gaps[at])), low + at + 1
         low, high = (at, high) if at - low <= high - at else (low, at)
