@@ -14,7 +14,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.service_latency import TTFT, Timeline
+from npu_tui.analysis.service_latency import TTFT, Latencies, Timeline
 from npu_tui.analysis.service_steps import B, D, F, P, S
 from npu_tui.trace.service import UNKNOWN
 
@@ -49,7 +49,8 @@ class Cost(Struct, frozen=True):
 
 class EngineModel(Struct, frozen=True):
     """One engine: its cost, times around the forward pass (ns) and limits. A request is admitted where its next chunk
-    fits, or with ``whole`` where all of its prompt does; ``late`` slows all from a moment on.
+    fits, or with ``whole`` where all of its prompt does; ``late`` slows all from a moment on. A request that decodes
+    takes ``width`` tokens of a step, drafts included, which cost ``draft`` ns a step.
     """
 
     cost: Cost
@@ -64,6 +65,8 @@ class EngineModel(Struct, frozen=True):
     block: int
     whole: bool = False
     late: tuple[int, float] = (MANY << 20, 1.0)
+    width: int = 1
+    draft: float = 0.0
 
 
 class ServiceModel(Struct, frozen=True):
@@ -123,15 +126,24 @@ def recorded(found: Timeline) -> Served:
 def work_of(found: Timeline) -> F64:
     """What each step computes: 1, tokens of prompts, decoded tokens, context and tokens times context (n, 5)."""
     steps, n = found.steps, len(found.steps)
-    total = np.append(0, np.cumsum(found.pair_tokens))
+    # A draft that is not accepted leaves nothing in the context.
+    stays = np.where(found.pair_prompt, found.pair_tokens, growth_of(found.latencies)[found.pair_rid])
+    total = np.append(0, np.cumsum(stays))
     begin = np.searchsorted(found.pair_rid, found.pair_rid)
-    context = (total[1:] - total[begin]).astype(np.float64)
+    context = total[:-1] - total[begin] + found.pair_tokens
     if found.service.transfers.rid.size:  # a decode engine holds a context that it did not compute
         decodes = np.array([not engine.prefills for engine in found.engines])[steps.engine[found.pair_step]]
         context += np.where(decodes, found.latencies.prompt[found.pair_rid] * ~_computes(found), 0)
     kept = np.bincount(found.pair_step, context, n)
     product = np.bincount(found.pair_step, context * found.pair_tokens, n)
     return np.stack([np.ones(n), steps.prompts, steps.decoded, kept, product], axis=1)
+
+
+def growth_of(lat: Latencies) -> F64:
+    """How many tokens each request got in a step after the first; 1 without drafts."""
+    turns = np.maximum(lat.turns, 0)
+    growth: F64 = np.where(turns > 0, np.maximum(lat.tokens - 1, turns) / np.maximum(turns, 1), 1.0)
+    return growth
 
 
 def _computes(found: Timeline) -> npt.NDArray[np.bool_]:
@@ -241,8 +253,7 @@ def model_of(found: Timeline, slower: Slower | None) -> ServiceModel | None:
             [max(began.get(rid, end) - end, 0) for rid, end in zip(rids.tolist(), ends[rids].tolist(), strict=True)]
         )
     output = lat.ttft_parts[lat.answered, TTFT.index("output")]
-    turns = np.maximum(lat.turns[rids], 0)
-    growth = np.where(turns > 0, np.maximum(lat.tokens[rids] - 1, turns) / np.maximum(turns, 1), 1.0)
+    turns, growth = np.maximum(lat.turns[rids], 0), growth_of(lat)[rids]
     tail = int(np.median(output)) if len(output) else 0
     models = tuple(engines[number] for number in range(len(found.engines)))
     return ServiceModel(
@@ -259,8 +270,8 @@ def _engine(found: Timeline, number: int, work: F64, cost: Cost | None) -> Engin
     tokens, size = (steps.prompts + steps.decoded)[mine], steps.size[mine]
     since = opened - np.append(opened[:1], np.maximum.accumulate(steps.end[mine])[:-1])
     busy = (steps.cycle[mine, B] > 0) & (steps.cycle[mine, -1] == 0)
-    after = steps.cycle[mine, P] + steps.cycle[mine, D]
-    line = line_of(size, after)
+    line = line_of(size, steps.cycle[mine, P])
+    decodes = found.pair_tokens[~found.pair_prompt & (steps.engine[found.pair_step] == number)]
     lat = found.latencies
     came = np.sort(lat.arrival[(lat.first >= part.start) & (lat.first < part.stop) & (lat.arrival != UNKNOWN)])
     went = np.sort(opened_of(found, part))
@@ -281,7 +292,8 @@ def _engine(found: Timeline, number: int, work: F64, cost: Cost | None) -> Engin
         float(np.median(np.maximum(since[busy], 0))) if busy.any() else 0.0,
         float(np.median(np.maximum(steps.start[mine] - closed, 0))), (line[1], line[0]),
         most if limited else MANY, budget if several or not chunked else MANY, chunked or several,
-        known if short and known else MANY, found.block,
+        known if short and known else MANY, found.block, width=round(float(decodes.mean())) if len(decodes) else 1,
+        draft=float(steps.cycle[mine, D].mean()),
     )  # fmt: skip
 
 
@@ -365,7 +377,7 @@ def _run(
         for row in () if prompts_first else list(running):
             if budget <= 0 or row.out:  # the rest was preempted: the last ones are first
                 break
-            count = min(row.prompt, budget) or 1
+            count = min(row.prompt, budget) or engine.width
             need = row.lacks(count, block)
             while need > free and not row.out:
                 victim = running.pop()
@@ -405,7 +417,8 @@ def _run(
         )
         if time >= engine.late[0]:
             forward *= engine.late[1]
-        end = time + engine.schedule + engine.dispatch + forward + engine.after[0] + engine.after[1] * len(chosen)
+        after = engine.draft + engine.after[0] + engine.after[1] * len(chosen)
+        end = time + engine.schedule + engine.dispatch + forward + after
         left -= len(chosen)
         for row, count in chosen:
             decodes = not row.prompt
@@ -464,6 +477,13 @@ def reproduces(model: ServiceModel, found: Timeline) -> float:
 def with_engines(model: ServiceModel, **values: object) -> ServiceModel:
     """``model`` with other ``values`` of all of its engines."""
     return replace(model, engines=tuple(replace(engine, **values) for engine in model.engines))
+
+
+def undrafted(model: ServiceModel) -> ServiceModel:
+    """``model`` with a step for every token."""
+    turns = np.rint(model.turns * model.growth).astype(np.int64)
+    alone = replace(model, turns=turns, growth=np.ones(len(turns)))
+    return with_engines(alone, width=1, draft=0.0)
 
 
 def twice(model: ServiceModel) -> ServiceModel:

@@ -164,10 +164,11 @@ class _Lanes:
         )
         for state, (low, high) in zip(_STATES, spans, strict=True):
             self._slices(self._lane(pid, state), low, high, self._rids[requests.rid], state, event)
-        processes, where = _few(statuses.host.astype(np.int64) << 32 | statuses.process + 1)
+        width = len(self._service.texts) + 1
+        processes, where = _few((statuses.host.astype(np.int64) + 1) * width + statuses.process + 1)
         for number, process in enumerate(processes):
             mine = np.flatnonzero(where == number)
-            instance = self._service.text((process & (1 << 32) - 1) - 1) if len(processes) > 1 else ""
+            instance = self._service.text(process % width - 1) if len(processes) > 1 else ""
             for name in ("waiting", "running", "swapped"):
                 self._samples(pid, name, statuses.time[mine], getattr(statuses, name)[mine], instance)
 

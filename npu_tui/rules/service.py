@@ -9,7 +9,17 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from npu_tui.analysis.service_latency import TPOT, TTFT, surcharges
-from npu_tui.analysis.service_replay import MANY, ServiceModel, evenly, fitted, line_of, twice, with_engines, work_of
+from npu_tui.analysis.service_replay import (
+    MANY,
+    ServiceModel,
+    evenly,
+    fitted,
+    line_of,
+    twice,
+    undrafted,
+    with_engines,
+    work_of,
+)
 from npu_tui.analysis.service_steps import B, D, F, P, S
 from npu_tui.analysis.thresholds import AnyThreshold, Threshold
 from npu_tui.rules.rule import Skipped, sentences
@@ -341,6 +351,7 @@ def _drafts(facts: ServiceFacts) -> Draft | None:
         message("finding.service.drafts_detail", **words),
         facts.cost((), ("draft",)),
         facts.found.steps.cycle[:, D],
+        undrafted,
     )
 
 
