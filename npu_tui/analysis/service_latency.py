@@ -37,9 +37,9 @@ TTFT = (
 """Parts of the time to first token, in the order in which a request passes them.
 
 ``before`` is frontend and queue where nothing tells them apart. A request queues for the end of the running step, for
-blocks of the KV cache, because the batch is full, or for another reason. ``other`` is work of the engine for others
-between two chunks of the prompt, ``decode`` the first step of a decode instance, ``unrecorded`` all of a request
-without a batch.
+blocks of the KV cache, because the batch is full, or for another reason: there is room, or nothing runs. ``other`` is
+work of the engine for others between two chunks of the prompt, ``decode`` the first step of a decode instance,
+``unrecorded`` all of a request without a batch.
 """
 TPOT = "forward", "surcharge", "sampling", "draft", "schedule", "bubble", "prompts", "preempted"
 """Parts of the time between the first and the last token.
@@ -317,7 +317,10 @@ def _queue(found: Timeline, rids: I64, engine: I64, low: I64, high: I64) -> None
         a, b, who = low[mine], high[mine], rids[mine]
         following = np.searchsorted(opened, a)
         until = np.minimum(np.where(following < len(opened), opened[np.minimum(following, len(opened) - 1)], b), b)
-        parts[who, TTFT.index("queue_step")] += until - a
+        ends = np.append(a[:1], np.maximum.accumulate(steps.end[part]))[following]  # of the step that runs at a
+        running = np.clip(np.where(following > 0, ends, a), a, until)
+        parts[who, TTFT.index("queue_step")] += running - a
+        parts[who, TTFT.index("queue_other")] += until - running
         rest = b - until
         for reason in (TTFT.index("queue_blocks"), TTFT.index("queue_full")):
             held = np.flatnonzero(found.queued[part] == reason)

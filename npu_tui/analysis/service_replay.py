@@ -72,8 +72,9 @@ class EngineModel(Struct, frozen=True):
 class ServiceModel(Struct, frozen=True):
     """A service: its engines, and its requests as columns (n,) by rid of ``rids``.
 
-    ``front`` lies between request and queue; ``pull`` (ns) and ``handover`` between the prefill engine and the decode
-    engine; ``tail`` between a step and its tokens. ``first`` and ``last`` are engines.
+    ``front`` lies between request and queue, ``held`` until the scheduler looks at it; ``pull`` (ns) and ``handover``
+    lie between the prefill engine and the decode engine; ``tail`` between a step and its tokens. ``first`` and ``last``
+    are engines.
     """
 
     engines: tuple[EngineModel, ...]
@@ -88,6 +89,7 @@ class ServiceModel(Struct, frozen=True):
     pull: I64
     handover: I64
     tail: int
+    held: I64
 
 
 class Served(Struct, frozen=True):
@@ -210,8 +212,11 @@ def slower_since(found: Timeline) -> Slower | None:
     return Slower(int(start[best[1]]), best[2], best[3])
 
 
-def model_of(found: Timeline, slower: Slower | None) -> ServiceModel | None:
-    """The model of ``found``, ``slower`` from a moment on; None where its requests and steps do not make one."""
+def model_of(found: Timeline, slower: Slower | None, holds: bool = False) -> ServiceModel | None:
+    """The model of ``found``, ``slower`` from a moment on; None where its requests and steps do not make one.
+
+    Where the scheduler ``holds`` requests back, each waits as long before it is looked at as it did with room.
+    """
     lat, steps = found.latencies, found.steps
     rids = np.flatnonzero((lat.first >= 0) & (lat.prompt > 0))
     if not len(rids) or len(found.pair_rid) > LIMIT or len(steps) < _FEWEST:
@@ -258,7 +263,7 @@ def model_of(found: Timeline, slower: Slower | None) -> ServiceModel | None:
     models = tuple(engines[number] for number in range(len(found.engines)))
     return ServiceModel(
         models, rids, start, np.maximum(arrival - start, 0), lat.prompt[rids], turns, growth, first, last,
-        pull, handover, tail,
+        pull, handover, tail, lat.ttft_parts[rids, TTFT.index("queue_other")] * holds,
     )  # fmt: skip
 
 
@@ -320,7 +325,7 @@ def replayed(model: ServiceModel) -> Served:
     """Run ``model``: first the engines that a request begins on, then those that it is handed to."""
     n = len(model.rids)
     given, ended = np.zeros(n), np.zeros(n)
-    ready = (model.start + model.front).astype(np.float64)
+    ready = (model.start + model.front + model.held).astype(np.float64)
     moved = model.first != model.last
     for number, engine in enumerate(model.engines):
         mine = np.flatnonzero(model.first == number)

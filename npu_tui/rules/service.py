@@ -117,14 +117,15 @@ def _kv(facts: ServiceFacts) -> Draft | None:
 
 def _wait(facts: ServiceFacts) -> Draft | None:
     """Requests wait although the batch has room and blocks are free."""
-    shares = facts.first("queue_other")
-    if not facts.notable(shares) or not facts.knows_blocks:
+    if not facts.holds:
         return None
+    shares = facts.first("queue_other")
     words = {"share": max(shares)}
     return Draft(
         max(shares), message("finding.service.wait", **words), message("finding.service.wait_detail", **words),
         facts.cost(("queue_other",)),
         np.where(facts.found.queued == TTFT.index("queue_other"), facts.found.steps.size, 0),
+        lambda model: replace(model, held=np.zeros_like(model.held)),
     )  # fmt: skip
 
 

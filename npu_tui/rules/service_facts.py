@@ -127,6 +127,11 @@ class ServiceFacts:
         found = slower_since(self.found)
         return found if found is not None and self.limits[SLOWER] <= found.factor < SLOWEST else None
 
+    @property
+    def holds(self) -> bool:
+        """Whether requests wait although there is room for them."""
+        return self.knows_blocks and self.notable(self.first("queue_other"))
+
     @once
     def figures(self) -> dict[str, float]:
         """TTFT and TPOT as recorded at some percentiles (ns), and tokens a second; NaN where nothing tells."""
@@ -135,7 +140,7 @@ class ServiceFacts:
     @once
     def model(self) -> ServiceModel | None:
         """The model of the service where its replay gives what was recorded."""
-        model = model_of(self.found, self.slower)
+        model = model_of(self.found, self.slower, self.holds)
         if model is None:
             return None
         error = reproduces(model, self.found)

@@ -17,7 +17,15 @@ import pytest
 from msgspec.structs import replace
 
 from npu_tui.analysis.service_latency import TPOT, TTFT, Timeline, timeline
-from npu_tui.analysis.service_replay import MANY, Cost, EngineModel, ServiceModel, replayed, with_engines
+from npu_tui.analysis.service_replay import (
+    MANY,
+    Cost,
+    EngineModel,
+    ServiceModel,
+    replayed,
+    undrafted,
+    with_engines,
+)
 from npu_tui.analysis.service_steps import CYCLE, WORK, F
 from npu_tui.load.service import read_service
 
@@ -58,12 +66,12 @@ def parts_of(values: np.ndarray, names: tuple[str, ...]) -> dict[str, float]:
 
 
 def test_time_to_first_token(found: Timeline) -> None:
-    """b waits for the first schedule, then through the first step, which has all the tokens that any step takes."""
+    """Nothing runs before the first schedule; b waits through the first step, which has as many tokens as any."""
     parts = found.latencies.ttft_parts[[found.service.rids.index(rid) for rid in "ab"]]
-    one = {"frontend": 4, "queue_step": 6, "batching": 1, "prefill": 8, "bubble": 1, "sampling": 2, "output": 0.5}
+    one = {"frontend": 4, "queue_other": 6, "batching": 1, "prefill": 8, "bubble": 1, "sampling": 2, "output": 0.5}
     other = {
         "frontend": 2,
-        "queue_step": 3,
+        "queue_other": 3,
         "queue_full": 13,
         "batching": 1,
         "prefill": 12,
@@ -104,7 +112,7 @@ def model_of(prompts: list[int], turns: list[int], starts: list[int], engine: En
     none = np.zeros(len(prompts), np.int64)
     return ServiceModel(
         (engine,), np.arange(len(prompts)), np.array(starts), none, np.array(prompts), np.array(turns),
-        np.ones(len(prompts)), none, none, none, none, 0,
+        np.ones(len(prompts)), none, none, none, none, 0, none,
     )  # fmt: skip
 
 
@@ -152,3 +160,18 @@ def test_another_engine_decodes() -> None:
     )
     served = replayed(moved)
     assert (served.ttft.tolist(), served.tpot.tolist()) == ([42], [12])
+
+
+def test_drafts() -> None:
+    """0–25 the prompt and a draft; 25–43 and 43–61 three tokens each, two of which stay. Without: 0–21, then 12 each."""
+    model = replace(model_of([100], [2], [0], replace(ENGINE, width=3, draft=4)), growth=np.full(1, 2.0))
+    served, alone = replayed(model), replayed(undrafted(model))
+    assert (served.ttft.tolist(), served.tpot.tolist()) == ([25], [9])
+    assert (alone.ttft.tolist(), alone.tpot.tolist()) == ([21], [12])
+
+
+def test_a_request_that_is_held_back() -> None:
+    """It came at 5 and is seen at 35, in the step 33–45 of the other one: it is computed 45–61."""
+    model = replace(model_of([100, 50], [2, 0], [0, 5]), held=np.array([0, 30]))
+    assert replayed(model).ttft.tolist() == [21, 56]
+    assert replayed(replace(model, held=np.zeros(2, np.int64))).ttft.tolist() == [21, 33]
