@@ -163,7 +163,7 @@ def test_another_engine_decodes() -> None:
 
 
 def test_drafts() -> None:
-    """0–25 the prompt and a draft; 25–43 and 43–61 three tokens each, two of which stay. Without: 0–21, then 12 each."""
+    """0–25 the prompt and a draft; 25–43 and 43–61 three tokens, two of which stay. Without: 21, then 12 each."""
     model = replace(model_of([100], [2], [0], replace(ENGINE, width=3, draft=4)), growth=np.full(1, 2.0))
     served, alone = replayed(model), replayed(undrafted(model))
     assert (served.ttft.tolist(), served.tpot.tolist()) == ([25], [9])
