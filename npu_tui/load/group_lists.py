@@ -23,8 +23,8 @@ I64 = npt.NDArray[np.int64]
 
 _FILE = re.compile(r"NPU\.npu_grouped_matmul\.(\d{1,9})\.forward\.kwargs\.group_list\.pt")
 _TENSORS = "dump_tensor_data"
-_ABOVE = ("step_*/*/rank*/", "rank*/", "")
-_STEP = "*/rank*/"
+_ABOVE = ("step_*/*/rank*[0-9]/", "rank*[0-9]/", "")
+_STEP = "*/rank*[0-9]/"
 """Where dumps lie below a folder of several steps, of one role or rank, and below one step: no more is searched."""
 _TYPES = {"LongStorage": "<i8", "IntStorage": "<i4"}
 _LARGEST = 8 << 20

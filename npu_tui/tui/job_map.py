@@ -293,10 +293,8 @@ class JobMap(Drawing):
         beside = arrivals_picture(view) if grid.width >= _BESIDE_FROM else None
         right = 0 if beside is None else int(grid.width * _BESIDE)
         upper = grid.part(0, 0, lines, grid.width - right)
-        if view.axis == "role":
-            self._places = draw_passes(view.roles.picture(view.lines, view.row, upper.width), upper)
-        elif view.axis == "pipeline":
-            self._places = draw_passes(view.passes.picture(view.row, view.column, upper.width), upper)
+        if view.walk is not None:
+            self._places = draw_passes(view.walk.picture(view.row, view.column, upper.width), upper)
         else:
             self._places = draw_heat(heat_picture(view), upper)
         self._beside_left = grid.width - right + 2

@@ -14,7 +14,7 @@ from npu_tui.output.job_report import JobReport, job_report
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.tui.job_passes import PassWalk
-from npu_tui.tui.job_roles import Line, RoleWalk
+from npu_tui.tui.job_roles import RoleWalk
 
 _OF_PIPELINES = ("RANK.STAGE", "PIPELINE.TRANSFER")
 """Findings that passes show."""
@@ -62,8 +62,6 @@ class Overview:
         self.job = self.examined.job
         self.report = examined.report
         self.roles = RoleWalk(examined.job.roles)
-        self.lines: list[Line] = []
-        self._who: tuple[str, int] | None = None
         self._place = ""
         first = next((finding for finding in examined.findings[:1] if finding.severity != "info"), None)
         self.metric: Metric = "own" if first is None else telling_metric(first.id, first.ranks, examined.rows)
@@ -95,14 +93,23 @@ class Overview:
     @property
     def step(self) -> str:
         """The step that the cursor's column lies in."""
-        if self.axis in ("pipeline", "role"):
-            return self.passes.step if self.axis == "pipeline" else self.roles.step
+        if self.walk is not None:
+            return self.walk.step
         columns = self.heat.columns
         return columns[self.column].step if columns else ""
+
+    @property
+    def walk(self) -> PassWalk | RoleWalk | None:
+        """The lines of passes or of roles, where they are looked at in place of a heat map."""
+        return self.passes if self.axis == "pipeline" else self.roles if self.axis == "role" else None
 
     def _first_axis(self) -> Axis:
         if self.roles.steps and (len(self.whole.parts) > 1 or len(self.whole.report.roles) > 1):
             return "role"
+        return self._heat_axis
+
+    @property
+    def _heat_axis(self) -> Axis:
         return "step" if len(self.job.steps) > 1 else "collective"
 
     def arrivals(self) -> Heat:
@@ -126,17 +133,12 @@ class Overview:
 
     def _arrange(self, keep: int | None = None) -> None:
         """Make the rows again, with the cursor on rank ``keep``, where it is shown."""
-        of_passes = self.axis == "pipeline"
-        shown: Axis = "step" if of_passes or self.axis == "role" else self.axis
+        shown: Axis = "step" if self.walk is not None else self.axis
         self.heat = self.examined.source.heat(self.metric, shown, self.scope.group)
         self.rows = heat_rows(self.heat, self.scope.ranks, self.job.missing, self.opened)
-        if of_passes:  # a line is a stage, whatever the scope
-            self.rows = [HeatRow((run.ranks[stage],), np.zeros(0), "rank") for run, stage in self.passes.lines]
-        if self.axis == "role":
-            self.lines = self.roles.lines(self.opened)
+        if self.walk is not None:  # a line is a stage or a role, whatever the scope
             self.rows = [
-                HeatRow(tuple(span.rank for span in line.spans), np.zeros(0), "alike" if line.spans[1:] else "rank")
-                for line in self.lines
+                HeatRow(ranks, np.zeros(0), "alike" if ranks[1:] else "rank") for ranks in self.walk.ranks(self.opened)
             ]
         self.row = min(self.row, max(len(self.rows) - 1, 0))
         self.column = min(self.column, max(self._columns() - 1, 0))
@@ -155,8 +157,8 @@ class Overview:
 
     def _enter_role(self, place: str | None = None) -> None:
         """Look at the ranks of the role ``place``, or of that under the cursor."""
-        if place is None and self.axis == "role" and self.lines:
-            place = self.lines[self.row].spans[0].place
+        if place is None and self.axis == "role" and self.rows:
+            place = self.roles.lines[self.row].spans[0].place
         self._place = place or self._place
         part = next((part for part in self.whole.parts if part.job.role == place), self.examined)
         if part is not self.examined:
@@ -169,38 +171,28 @@ class Overview:
         """Look at the lanes, with the cursor on the first rank of ``role``."""
         self.axis = "role"
         self._arrange()
-        self.row = next((at for at, line in enumerate(self.lines) if line.role == role), 0)
+        self.row = next((at for at, line in enumerate(self.roles.lines) if line.role == role), 0)
         self._enter_role()
 
     def _show_role(self, finding: JobFinding) -> bool:
         """Look at the stint that a finding between roles shows, or at the ranks of the role of another one."""
-        place, shown = finding.evidence[:1], self.roles.roles
         self._enter_role(finding.role)
-        if not finding.id.startswith("ROLE.") or not place or shown is None:
-            self.axis = "step" if len(self.job.steps) > 1 else "collective"
-            self._arrange()
-            return False
-        times = place[0].start, place[0].rank
-        span = next((span for span in shown.spans if (span.start + span.ahead, span.rank) == times), shown.spans[0])
-        self.axis = "role"
-        self.roles.show_step(span.step)
+        who = self.roles.shown_by(finding.evidence[0]) if finding.id.startswith("ROLE.") and finding.evidence else None
+        self.axis = self._heat_axis if who is None else "role"
         self._arrange()
-        self.row = self.roles.place_of(self.lines, *span.who) or 0
-        self._enter_role()
-        return True
+        if who is not None:
+            self.row = self.roles.place_of(*who) or 0
+            self._enter_role()
+        return who is not None
 
     def _columns(self) -> int:
         """The columns of the map: those of the heat, the passes of the stage under the cursor, the steps of roles."""
-        if self.axis == "role":
-            return len(self.roles.steps)
-        return len(self.passes.passes(self.row)) if self.axis == "pipeline" else len(self.heat.columns)
+        return len(self.heat.columns) if self.walk is None else self.walk.columns(self.row)
 
     @property
     def begun(self) -> int | None:
         """When the pass or stint under the cursor began, ns since 1970 on its device; None where there is none."""
-        if self.axis == "role" and self.lines:
-            return self.roles.begun(self.lines[self.row])
-        return self.passes.begun(self.row, self.column) if self.axis == "pipeline" else None
+        return self.walk.begun(self.row, self.column) if self.walk is not None and self.rows else None
 
     def _show_passes(self, finding: JobFinding) -> bool:
         """Look at the pass that a finding shows; False where it shows none."""
@@ -231,11 +223,11 @@ class Overview:
 
     def _go_in_role(self, rank: int) -> bool:
         """Put the cursor on ``rank`` of the role or replica that is looked at."""
-        at = self.roles.place_of(self.lines, self._place, rank)
-        if at is not None and len(self.lines[at].spans) > 1 and self.lines[at].spans[0].rank != rank:
+        at = self.roles.place_of(self._place, rank)
+        if at is not None and self.rows[at].ranks[0] != rank:
             self.opened = True
             self._arrange()
-            at = self.roles.place_of(self.lines, self._place, rank)
+            at = self.roles.place_of(self._place, rank)
         self.row = self.row if at is None else at
         return at is not None
 
@@ -262,11 +254,10 @@ class Overview:
 
     def _move_step(self, direction: int) -> None:
         """Look at another step of the roles, with the cursor on the same rank if it has a line there."""
-        held = [span.who for span in self.lines[self.row].spans] if self.lines else []
-        self._who = self._who if self._who in held else next(iter(held), None)
+        who = self.roles.held(self.row)
         self.roles.move_step(direction)
         self._arrange()
-        at = None if self._who is None else self.roles.place_of(self.lines, *self._who)
+        at = None if who is None else self.roles.place_of(*who)
         self.row = self.row if at is None else at
         self._enter_role()
 
@@ -315,7 +306,7 @@ class Overview:
 
     def _follow_collective(self) -> None:
         """Put the cursor on the column of the collective."""
-        if self.axis in ("pipeline", "role"):
+        if self.walk is not None:
             return
         for number, column in enumerate(self.heat.columns):
             if self.collective in column.collectives:
@@ -339,8 +330,8 @@ class Overview:
 
     def next_metric(self) -> Metric:
         """Show the next metric that tells anything."""
-        if self.axis in ("pipeline", "role"):
-            self.axis = "step" if len(self.job.steps) > 1 else "collective"
+        if self.walk is not None:
+            self.axis = self._heat_axis
         at = METRICS.index(self.metric)
         order = [*METRICS[at + 1 :], *METRICS[: at + 1]]
         telling = (metric for metric in order if self.examined.source.heat(metric, self.axis).columns)

@@ -53,6 +53,14 @@ class PassWalk:
         self._at += direction
         return True
 
+    def ranks(self, opened: bool) -> list[tuple[int, ...]]:
+        """The rank of every line, whether lines are ``opened`` or not."""
+        return [(run.ranks[stage],) for run, stage in self.lines]
+
+    def columns(self, line: int) -> int:
+        """How many passes a line has."""
+        return len(self.passes(line))
+
     def passes(self, line: int) -> list[int]:
         """The passes of a line in their order."""
         run, stage = self.lines[line]

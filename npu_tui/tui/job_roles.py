@@ -7,6 +7,7 @@ from statistics import median
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.jobs.findings import Evidence
 from npu_tui.jobs.heat import SHADES
 from npu_tui.jobs.roles import Roles, RoleSpan, last_of
 from npu_tui.strings import say
@@ -37,6 +38,8 @@ class RoleWalk:
         self.steps = roles.steps if roles is not None else []
         tails = sorted(roles.tails, key=lambda tail: tail.after) if roles is not None else []
         self._at = self.steps.index(tails[-1].step) if tails else 0
+        self.lines: list[Line] = []
+        self._who: tuple[str, int] | None = None
 
     @property
     def step(self) -> str:
@@ -47,19 +50,21 @@ class RoleWalk:
         """Look at the next (1) or previous (-1) step, if there is one."""
         self._at = min(max(self._at + direction, 0), max(len(self.steps) - 1, 0))
 
-    def show_step(self, step: str) -> None:
-        """Look at ``step``."""
-        self._at = self.steps.index(step)
+    def columns(self, line: int) -> int:
+        """How many steps there are, whichever the line."""
+        return len(self.steps)
 
-    def lines(self, opened: bool) -> list[Line]:
-        """The ranks of every role in the step, those alike in one line unless they are ``opened``."""
-        if self.roles is None:
-            return []
-        found = []
-        for role in self.roles.by_role:
-            lasts = last_of(self.roles.by_role_step.get((role, self.step), ()))
+    def ranks(self, opened: bool) -> list[tuple[int, ...]]:
+        """The ranks of every line of the step; those alike in one unless they are ``opened``."""
+        self.lines = [] if self.roles is None else self._lines(self.roles, opened)
+        return [tuple(span.rank for span in line.spans) for line in self.lines]
+
+    def _lines(self, roles: Roles, opened: bool) -> list[Line]:
+        found: list[Line] = []
+        for role in roles.by_role:
+            lasts = last_of(roles.by_role_step.get((role, self.step), ()))
             middle = median(span.end for span in lasts) if lasts else 0
-            near = [span for span in lasts if abs(span.end - middle) <= _ALIKE * self.roles.length]
+            near = [span for span in lasts if abs(span.end - middle) <= _ALIKE * roles.length]
             together = near if len(near) > _LISTED and not opened else []
             alone = sorted((span for span in lasts if span not in together), key=lambda span: (span.place, span.rank))
             together.sort(key=lambda span: abs(span.end - middle))
@@ -67,21 +72,37 @@ class RoleWalk:
             found += [Line(role, tuple(together))] if together else []
         return found
 
-    def place_of(self, lines: list[Line], place: str, rank: int) -> int | None:
+    def held(self, line: int) -> tuple[str, int] | None:
+        """The rank that the cursor stays on while steps change: as before, if ``line`` has it, else its first one."""
+        there = [span.who for span in self.lines[line].spans] if self.lines else []
+        self._who = self._who if self._who in there else next(iter(there), None)
+        return self._who
+
+    def shown_by(self, evidence: Evidence) -> tuple[str, int] | None:
+        """The rank of a role whose stint a finding shows, with its step looked at; None without roles."""
+        spans = [] if self.roles is None else self.roles.spans
+        times = evidence.start, evidence.rank
+        span = next((span for span in spans if (span.start + span.ahead, span.rank) == times), next(iter(spans), None))
+        if span is None:
+            return None
+        self._at = self.steps.index(span.step)
+        return span.who
+
+    def place_of(self, place: str, rank: int) -> int | None:
         """The line of a rank of a role or replica; None where it has none in the step."""
-        held = (at for at, line in enumerate(lines) if any(span.who == (place, rank) for span in line.spans))
+        held = (at for at, line in enumerate(self.lines) if any(span.who == (place, rank) for span in line.spans))
         return next(held, None)
 
-    def begun(self, line: Line) -> int:
+    def begun(self, line: int, column: int) -> int:
         """When to look at the rank of a line, ns since 1970 on its own clock: since the others waited, or its start."""
-        span = line.spans[0]
+        span = self.lines[line].spans[0]
         tails = self.roles.tails if self.roles is not None else []
         late = next((tail.median for tail in tails if span in tail.last), span.start)
         return late + span.ahead
 
-    def picture(self, lines: list[Line], cursor: int, width: int) -> PassesPicture:
+    def picture(self, cursor: int, column: int, width: int) -> PassesPicture:
         """The step with the cursor on a line, for ``width`` columns."""
-        roles = self.roles
+        roles, lines = self.roles, self.lines
         assert roles is not None
         own = roles.by_step[self.step]
         fills = {role: _FILLS[number % len(_FILLS)] for number, role in enumerate(roles.by_role)}
