@@ -50,22 +50,12 @@ class RoleCause(Struct, frozen=True):
 
 def role_causes(roles: Roles) -> list[RoleCause]:
     """All of them, those of tails first."""
-    causes = {role: _tail(roles, role, own) for role, own in tails_by_role(roles).items()}
-    tails = {role: cause for role, cause in causes.items() if cause is not None}
-    return [*tails.values(), *_slow(roles, {role: cause.gain for role, cause in tails.items()})]
-
-
-def tails_by_role(roles: Roles) -> dict[str, list[Tail]]:
-    """The tails of every role that has any."""
     tails: dict[str, list[Tail]] = defaultdict(list)
     for tail in roles.tails:
         tails[tail.role].append(tail)
-    return tails
-
-
-def tail_gain(roles: Roles, tails: Sequence[Tail]) -> int:
-    """What the job would save if the last ranks of ``tails`` ended with the median of their role, ns."""
-    return roles.gain(shortened(tails))
+    causes = {role: _tail(roles, role, own) for role, own in tails.items()}
+    known = {role: cause for role, cause in causes.items() if cause is not None}
+    return [*known.values(), *_slow(roles, {role: cause.gain for role, cause in known.items()})]
 
 
 def shortened(tails: Sequence[Tail]) -> dict[RoleSpan, float]:
@@ -75,7 +65,7 @@ def shortened(tails: Sequence[Tail]) -> dict[RoleSpan, float]:
 
 def _tail(roles: Roles, role: str, tails: Sequence[Tail]) -> RoleCause | None:
     """The tail of ``role``: one rank's, that of one step, or one that another rank has each time."""
-    gain, steps = tail_gain(roles, tails), len({span.step for span in roles.by_role[role]})
+    gain, steps = roles.gain(shortened(tails)), len({span.step for span in roles.by_role[role]})
     total = roles.length * len(roles.steps)
     waiting = [[idle for idle in tail.idle if 2 * idle >= tail.after] for tail in tails]
     idle = sum(map(sum, waiting))

@@ -107,10 +107,9 @@ class RoleWalk:
         own = roles.by_step[self.step]
         fills = {role: _FILLS[number % len(_FILLS)] for number, role in enumerate(roles.by_role)}
         labels = [self._label(line) for line in lines]
-        ends = {role: median(span.end for span in last_of(spans)) for role, spans in roles.by_role.items()}
-        for line in lines:
-            spans = roles.by_role_step[line.role, self.step]
-            ends[line.role] = median(span.end for span in last_of(spans))
+        ends = {
+            line.role: median(span.end for span in last_of(roles.by_role_step[line.role, self.step])) for line in lines
+        }
         late = {line.spans[0]: line.spans[0].end - ends[line.role] for line in lines}
         notes = [self._note(round(late[line.spans[0]])) for line in lines]
         room = bar_room(labels, notes, width)[1]
