@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.alignment import Placement, placement
 from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.analysis.device import HOST, named_on
 from npu_tui.analysis.kernels import Coded, KernelTable
 from npu_tui.analysis.launches import graph_calls, graph_launches, operation_of
 from npu_tui.analysis.modules import ShapesOf
@@ -241,9 +242,8 @@ def captured(side: Side) -> list[KernelSequence]:
 
 
 def _named(trace: Trace, pattern: re.Pattern[str]) -> I64:
-    """The slices whose name is like ``pattern``, by start."""
-    named = np.array([pattern.fullmatch(name) is not None for name in trace.names] + [False])
-    items = np.flatnonzero(named[trace.slices.name])
+    """The slices of the host whose name is like ``pattern``, by start."""
+    items = named_on(trace, HOST, lambda name: pattern.fullmatch(name) is not None)
     return items[np.argsort(trace.slices.start[items], kind="stable")]
 
 

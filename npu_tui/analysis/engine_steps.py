@@ -14,13 +14,12 @@ from msgspec.structs import replace
 from npu_tui.analysis.device import HOST, DeviceSlices, Window, named_on
 from npu_tui.analysis.engine_calls import Work, launched_by
 from npu_tui.analysis.kernels import KernelTable
-from npu_tui.analysis.launches import Dispatch, graph_calls, graph_launches
+from npu_tui.analysis.launches import Dispatch, graph_calls
 from npu_tui.analysis.rhythm import Basis
 from npu_tui.analysis.steps import Step
-from npu_tui.trace.arrays import BySlice, distinct
+from npu_tui.trace.arrays import BySlice
 from npu_tui.trace.engine_names import PHASES, EngineName, phase_of
 from npu_tui.trace.intervals import covered_within, union
-from npu_tui.trace.kineto import bound_launch_links
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
@@ -145,7 +144,8 @@ def engine_steps(
     idle = covered_within(*unasked, low, high)
     lost = _lost(trace, launches, low, high)
     called = graph_calls(trace)
-    graphs = _counted(called if on_host else _graph_starts(trace), begins)
+    first = np.unique(work.made[work.graph], return_index=True)[1]
+    graphs = _counted(called if on_host else trace.slices.start[work.item[work.graph][first]], begins)
     phases = _phases(trace, begins, ends) if on_host else {}
     known = bool(len(launches)) or bool(len(called))
     rows = []
@@ -181,16 +181,6 @@ def _counted(times: I64, begins: I64) -> I64:
     """How many of ``times`` lie in each step; (steps,)."""
     at = np.searchsorted(begins, times, "right") - 1
     return np.bincount(at[at >= 0], minlength=len(begins))
-
-
-def _graph_starts(trace: Trace) -> I64:
-    """When the first kernel of each launched graph starts, ns."""
-    links, link = trace.links, bound_launch_links(trace)
-    link = link[graph_launches(trace, link)]
-    launch, of_link = distinct(links.source_event[link].astype(np.int64))
-    start = np.full(len(launch), 2**62)
-    np.minimum.at(start, of_link, trace.slices.start[links.target_slice[link]])
-    return start
 
 
 def _captured(kernels: int, replayed: int, launched: int) -> Captured:

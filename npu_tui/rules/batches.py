@@ -132,11 +132,6 @@ class _Growth(Struct, frozen=True):
     low: float
     high: float
 
-    @property
-    def excess(self) -> float:
-        """What the shortest context would save in the longest step, ns."""
-        return (self.high - self.low) * len(self.steps)
-
 
 def context(facts: Facts) -> Draft | None:
     """Attention that takes the longer, the more context the requests of equal batches have."""
@@ -158,7 +153,7 @@ def context(facts: Facts) -> Draft | None:
     share = facts.share(cost)
     if share < facts.limits[CONTEXT_SHARE]:
         return None
-    most = max(grown, key=lambda growth: growth.excess)
+    most = max(grown, key=lambda growth: (growth.high - growth.low) * len(growth.steps))
     read = [step.call.kv_tokens or 0 for step in most.steps]
     words = {"time": cost, "share": share}
     return Draft(
@@ -171,7 +166,7 @@ def context(facts: Facts) -> Draft | None:
             most=max(read),
             low=most.low,
             high=most.high,
-            **words,
+            time=cost,
         ),
         places(
             ([step] for step in steps),
