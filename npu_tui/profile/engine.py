@@ -2,40 +2,46 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 from msgspec.structs import replace
 
-from npu_tui.analysis.device import Window
+from npu_tui.analysis.device import DeviceSlices, Window
 from npu_tui.analysis.engine_steps import EngineSteps, engine_steps, kinds_by_kernels, padded_by_shapes
-from npu_tui.analysis.rhythm import Basis, is_serving
+from npu_tui.analysis.kernels import KernelTable
+from npu_tui.analysis.launches import Dispatch
+from npu_tui.analysis.rhythm import Basis, Rhythm, is_serving
 from npu_tui.analysis.steps import Step
-from npu_tui.trace.intervals import intersection
-
-if TYPE_CHECKING:
-    from npu_tui.profile.profile import Profile
+from npu_tui.trace.model import Trace
 
 
-def engine_of(profile: Profile) -> EngineSteps:
-    """The steps of an engine in the whole of ``profile``, and what tells where they begin; none in training."""
-    trace, facts = profile.trace, profile.whole.facts
+def engine_of(
+    trace: Trace,
+    steps: Sequence[Step],
+    devices: Sequence[DeviceSlices],
+    launches: Sequence[Dispatch],
+    compute: npt.NDArray[np.bool_],
+    rhythm_of: Callable[[], Rhythm | None],
+    unasked_of: Callable[[], tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]],
+    kernels_of: Callable[[], KernelTable],
+) -> EngineSteps:
+    """The steps of an engine in ``trace`` and what tells where they begin; none where no engine works.
 
-    def figures(steps: list[Step], basis: Basis) -> EngineSteps:
-        unasked = reduce(lambda span, other: intersection(*span, *other), [device.unasked for device in facts])
-        return engine_steps(trace, steps, basis, profile.device_slices, profile.dispatch, unasked)
-
-    annotated = [step for step in profile.steps if step.engine is not None]
+    ``rhythm_of`` gives the tokens of a run without ``steps`` of its own, ``compute`` are the kernels, ``unasked_of``
+    gives when no device works as nobody has a request, ``kernels_of`` the shapes of kernels.
+    """
+    annotated = [step for step in steps if step.engine is not None]
     if annotated:
-        found = figures(annotated, "annotations")
-        return replace(found, steps=padded_by_shapes(found, profile.all_kernels))
-    known = [step for step in profile.steps if step.number is not None]
+        found = engine_steps(trace, annotated, "annotations", devices, launches, unasked_of())
+        return replace(found, steps=padded_by_shapes(found, kernels_of()))
+    known = [step for step in steps if step.number is not None]
     basis: Basis = "profiler"
     if known and not is_serving(trace):
         return EngineSteps()
     if not known:
-        rhythm = next((device.rhythm for device in facts if device.is_serving), None)
+        rhythm = rhythm_of()
         if rhythm is None:
             return EngineSteps()
         basis = rhythm.by
@@ -44,5 +50,6 @@ def engine_of(profile: Profile) -> EngineSteps:
             Step(None, number, -1, Window(start, end, whole=True))
             for number, (start, end) in enumerate(zip(rhythm.starts.tolist(), ends, strict=True), 1)
         ]
-    calls = kinds_by_kernels(trace, np.flatnonzero(profile.compute), [step.window or Window(0, 0) for step in known])
-    return figures([replace(step, engine=call) for step, call in zip(known, calls, strict=True)], basis)
+    calls = kinds_by_kernels(trace, np.flatnonzero(compute), [step.window or Window(0, 0) for step in known])
+    known = [replace(step, engine=call) for step, call in zip(known, calls, strict=True)]
+    return engine_steps(trace, known, basis, devices, launches, unasked_of())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from contextlib import suppress
-from functools import partial
+from functools import partial, reduce
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, TypeVar
 
@@ -36,6 +36,7 @@ from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.find import Source, Writer, left_out, writer_of
 from npu_tui.profile.kind import SourceKind, kind_of
 from npu_tui.profile.parts import WHOLE_TRACE, Selection, shared
+from npu_tui.trace.intervals import intersection
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import EVENTS, Trace
@@ -321,7 +322,16 @@ class Profile:
         """The steps of an inference engine in figures; none in training, and where nothing says that it serves."""
         from npu_tui.profile.engine import engine_of
 
-        return engine_of(self)
+        return engine_of(
+            self.trace,
+            self.steps,
+            self.device_slices,
+            self.dispatch,
+            self.compute,
+            lambda: next((facts.rhythm for facts in self.whole.facts if facts.is_serving), None),
+            lambda: reduce(lambda span, other: intersection(*span, *other), [row.unasked for row in self.whole.facts]),
+            lambda: self.all_kernels,
+        )
 
     @shared
     def sums_by_device(self) -> list[list[StepSums]]:
