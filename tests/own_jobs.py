@@ -38,6 +38,24 @@ OWN: dict[str, Cause] = {
     "own: decode, tensor parallel, Python between": Cause(
         (troubled(_TENSOR, between_ns=2_500_000),), untroubled(between_ns=0), ("HOST.WORK",)
     ),
+    "own: tensor parallel, large sums": Cause(
+        (replace(JOB, tensor_parallel=True, token_bytes=40_000_000, layers=3),),
+        changed(sums_in_parts=True),
+        ("COMM.EXPOSED",),
+        others=("COMM.EXPOSED", "COMM.LINK", "OP.AFFINITY_KERNEL"),
+    ),
+    "own: tensor parallel, sums shorter than products": Cause(
+        (replace(JOB, tensor_parallel=True, token_bytes=12_000_000, layers=3, gradient_bytes=400_000),),
+        changed(sums_in_parts=True),
+        ("COMM.EXPOSED",),
+        others=("COMM.EXPOSED", "COMM.LINK", "OP.AFFINITY_KERNEL"),
+    ),
+    "own: inference, tensor parallel, large sums": Cause(
+        (replace(JOB, tensor_parallel=True, token_bytes=30_000_000, layers=4, training=False),),
+        changed(sums_in_parts=True),
+        ("COMM.EXPOSED",),
+        others=("COMM.EXPOSED", "COMM.LINK", "OP.AFFINITY_KERNEL"),
+    ),
     "own: decode, a slow line": Cause(
         (replace(_DECODE, kernel_ns=300_000, slow_lines=(replace(_LINE, extra_ns=1_500_000),)),),
         changed(slow_lines=()),

@@ -34,7 +34,7 @@ from npu_tui.rules.late_ranks import (
     unknown_span,
 )
 from npu_tui.rules.model import SEVERITIES, Confidence, Evidence, Severity
-from npu_tui.rules.parallelism import PURPOSES, Purpose, is_for
+from npu_tui.rules.parallelism import PURPOSES, Purpose, beside_product, is_for
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Unexplained, advise, sentences, severity_of
 from npu_tui.trace.arrays import in_groups
 from npu_tui.trace.intervals import covered_within, touches
@@ -171,17 +171,18 @@ def _hideable(facts: Facts, rest: Span) -> int:
     """How much of the exposed communication ``rest`` computing of its own step could hide, ns.
 
     A reduction hides behind what is computed after it may start and before the last collective of the step, which
-    waits for the last gradient. A gather that is prefetched hides behind what is computed before it in the step.
+    waits for the last gradient. A gather that is prefetched hides behind what is computed before it in the step. What
+    belongs to a matrix product hides beside that alone.
     """
     collectives, slices = facts.collectives, facts.trace.slices
     order = np.argsort(slices.start[collectives.item], kind="stable")
     item = collectives.item[order]
     start, end = slices.start[item], slices.end[item]
     gathers = np.array(["gather" in name.lower() for name in collectives.types], np.bool_)[collectives.type[order]]
-    bare = covered_within(*rest, start, end)
+    bare = np.where(is_for(facts, "tensor")[order], 0, covered_within(*rest, start, end))
     lanes = facts.part.lanes
     free = facts.computing if lanes is None else without(facts.computing, facts.cut(lanes.communication))
-    hidden = 0
+    hidden = beside_product(facts, rest)
     for rows in in_groups(np.searchsorted(facts.repetitions, start, "right")):
         rows = np.sort(rows)
         between = covered_within(*free, start[rows[:-1]], start[rows[1:]])

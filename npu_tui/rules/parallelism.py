@@ -13,8 +13,8 @@ import numpy as np
 
 from npu_tui.analysis.launches import operation_of
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.inputs import I64, Bools, inside
-from npu_tui.trace.intervals import covered_before
+from npu_tui.rules.inputs import I64, Bools, Span, inside
+from npu_tui.trace.intervals import covered_before, covered_within
 
 Purpose = Literal["gradients", "shards", "tensor", "weights", "experts", "pipeline", "other"]
 PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
@@ -64,8 +64,7 @@ def product_before(facts: Facts) -> I64:
     slices, items = facts.trace.slices, facts.collectives.item
     if not len(facts.kernels) or not len(items):
         return np.full(len(items), -1, np.int64)
-    types, code = facts.kernel_types
-    products = np.array([bool(_MATMUL.search(name)) for name in types] + [False])[code]
+    products = _is_product(facts)
     end = slices.end[facts.kernels]
     by_end = np.argsort(end, kind="stable")
     at = np.searchsorted(end[by_end], slices.start[items], "right") - 1
@@ -73,6 +72,37 @@ def product_before(facts: Facts) -> I64:
     directly = (at >= 0) & products[last] & (slices.start[items] - end[last] <= _DIRECTLY_NS) & serial(facts)
     before: I64 = np.where(directly, last, -1)
     return before
+
+
+def _is_product(facts: Facts) -> Bools:
+    """Which of ``facts.kernels`` multiply matrices; (kernels,)."""
+    types, code = facts.kernel_types
+    products: Bools = np.array([bool(_MATMUL.search(name)) for name in types] + [False])[code]
+    return products
+
+
+def beside_product(facts: Facts, span: Span) -> int:
+    """How much of ``span`` the collectives of tensor parallelism could spend beside their products, ns.
+
+    A sum needs the product before it, and a gather is needed by the one after it: in parts, as MatmulAllReduce does,
+    each goes along with that product and with nothing else.
+    """
+    slices = facts.trace.slices
+    items = facts.collectives.item[is_for(facts, "tensor")]
+    products = facts.kernels[_is_product(facts)]
+    left = dict(zip(products.tolist(), facts.length(products).tolist(), strict=True))
+    gathers = facts.names_where(lambda name: _purpose_of(name) == "weights")[slices.name[items]]
+    ended = np.maximum.accumulate(slices.end[products])
+    before = np.searchsorted(ended, slices.start[items], "right") - 1
+    after = np.searchsorted(slices.start[products], slices.end[items])
+    bare = covered_within(*span, slices.start[items], slices.end[items])
+    hidden = 0
+    for need, at in zip(bare.tolist(), np.where(gathers, after, before).tolist(), strict=True):
+        if 0 <= at < len(products):
+            fits = min(need, left[int(products[at])])
+            left[int(products[at])] -= fits
+            hidden += fits
+    return hidden
 
 
 @once_per_device

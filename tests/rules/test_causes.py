@@ -26,7 +26,7 @@ TRIED = (
     "own: Level0, sorting",
     "host: an optimizer on the CPU",
     "device: AI CPU for little",
-    "device: AI CPU",
+    "own: tensor parallel, large sums",
     "device: AI CPU, an older chip",
     "device: outlier",
     "device: waits in a graph",
