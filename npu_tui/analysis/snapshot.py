@@ -10,6 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.code_lines import CodeLine, user_line
+from npu_tui.trace.frames import OPERATION, function_of
 from npu_tui.trace.snapshot import ACTIVE, BEFORE, INACTIVE, NEVER, OOM, UNKNOWN, DeviceMemory, MemorySnapshot
 
 I64 = npt.NDArray[np.int64]
@@ -30,13 +31,18 @@ class Owner(Struct, frozen=True):
 
 
 def owner_of(stack: str) -> CodeLine | None:
-    """The innermost user frame of ``stack``, else its innermost frame of Python; None without any."""
+    """The innermost user frame of ``stack``, else its innermost frame of Python; None without any.
+
+    A stack that only names the operation has that as function, without a file.
+    """
     line = user_line(stack.replace("\n", ""))
     if line is not None or not stack:
         return line
-    frames = (frame for frame in stack.split("\n") if not frame.startswith("??("))
+    frames = (frame for frame in stack.split("\n") if not frame.startswith(("??(", OPERATION)))
     match = _FRAME.fullmatch(next(frames, ""))
-    return None if match is None else CodeLine(match["file"], int(match["line"]), match["function"])
+    if match is not None:
+        return CodeLine(match["file"], int(match["line"]), match["function"])
+    return CodeLine("", 0, function_of(stack)) if stack.startswith(OPERATION) else None
 
 
 def module_of(stack: str) -> CodeLine | None:

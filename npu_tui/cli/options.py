@@ -63,6 +63,13 @@ def place_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> St
     from npu_tui.view.start import NO_TAB, Start, parse_offsets, parse_span
 
     spans = {"range": options.range, "view": options.view}
+    if any(text is not None for text in (options.at, *spans.values())):
+        from pathlib import Path
+
+        from npu_tui.load.snapshot_files import is_untimed
+        from npu_tui.tui.session import read_events
+
+        read_events(all(is_untimed(Path(path)) for path in options.paths))
     found = {name: parse_span(text) for name, text in spans.items() if text is not None}
     for name, span in found.items():
         if span is None:
@@ -98,7 +105,7 @@ def _rule_id(parser: argparse.ArgumentParser, wanted: str) -> str:
     from npu_tui.output.explain import kind_of, unknown
 
     kind = kind_of(wanted)
-    if kind is None or kind.scope != "profile":
+    if kind is None or kind.scope not in ("profile", "snapshot"):
         parser.error(unknown(wanted))
     return kind.id
 

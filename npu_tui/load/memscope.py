@@ -21,13 +21,19 @@ from npu_tui.load.database_file import UNREADABLE, as_text, opened, tables_of
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
 from npu_tui.load.layouts import form_of
 from npu_tui.load.lives import lives_of
+from npu_tui.trace.frames import OPERATION
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.snapshot import ALLOC, FREE_COMPLETED, HOST, Blocks, DeviceMemory, Events, MemorySnapshot, Segments
 
 TABLE = "memscope_dump"
 _NEEDED = "Event", "Event Type", "Timestamp(ns)", "Device Id", "Ptr", "Attr"
-_WANTED = (*_NEEDED, "ID", "Process Id", "Call Stack(Python)", "Call Stack(C)")
+_WANTED = (*_NEEDED, "ID", "Process Id", "Call Stack(Python)", "Call Stack(C)", "Name", "Thread Id")
+_BEGUN, _ENDED = -1, -2
+"""An operation of PyTorch begins or ends on its thread."""
 _ACTIONS = {"MALLOC": ALLOC, "FREE": FREE_COMPLETED}
+_OPERATIONS = {"ATEN_START": _BEGUN, "ATEN_END": _ENDED}
+_OWNER = re.compile(r"[{,]\s*\"?owner\"?\s*:\s*\"?([\w@./-]{1,128})")
+"""Whose memory it is, such as ``PTA@weight``, where the tool was told to find that out."""
 _NUMBER = re.compile(r"[{,]\s*\"?(size|total|used)\"?\s*:\s*\"?(-?[0-9]{1,18})(?![0-9])")
 """A number in Attr, which has three spellings: ``{addr:1,size:-512}``, with hexadecimal addresses, or JSON."""
 _WHOLE, _ADDRESS = re.compile(r"[0-9]{1,19}"), re.compile(r"0x[0-9a-fA-F]{1,16}|[0-9]{1,20}")
@@ -40,8 +46,11 @@ _MOST, _MOST_DEVICES, _MOST_ALLOCATORS = 1 << 50, 1024, 256
 _HOSTS = "cpu", "host"
 
 
-class _Row(Struct, frozen=True, gc=False):
-    """One allocation or release; ``total`` and ``used`` are what the allocator counted after it, -1 if it did not."""
+class _Row(Struct, gc=False):
+    """One allocation or release; ``total`` and ``used`` are what the allocator counted after it, -1 if it did not.
+
+    Or an operation, called ``allocator``, that begins or ends.
+    """
 
     time: int
     number: int
@@ -54,6 +63,8 @@ class _Row(Struct, frozen=True, gc=False):
     total: int
     used: int
     stack: int
+    owner: int
+    thread: str
 
 
 def load_memscope(path: Path, watcher: Watcher = UNWATCHED) -> MemorySnapshot:
@@ -68,8 +79,10 @@ class _Reading:
         self._path, self._watcher = path, watcher
         self._size = path.stat().st_size
         self._stacks: dict[str, int] = {}
+        self._texts: list[str] = []
         self._stack_of: dict[tuple[str, str], int] = {}
         self._odd: dict[Message, int] = {}
+        self._owners: dict[str, int] = {}
 
     def snapshot(self) -> MemorySnapshot:
         """The columns of every device and allocator of the dump, by name."""
@@ -80,7 +93,17 @@ class _Reading:
         several = len({row.process for row in rows}) > 1
         groups: dict[tuple[int, str, int], list[_Row]] = {}
         held: dict[tuple[int, str, int], int] = {}
+        going_on: dict[tuple[int, str], list[tuple[str, list[_Row]]]] = {}
         for row in rows:
+            operations = going_on.setdefault((row.process, row.thread), [])
+            if row.action == _BEGUN:
+                operations.append((row.allocator, []))
+            elif row.action == _ENDED:
+                self._end(operations, row.allocator)
+            elif row.action == ALLOC and operations:
+                operations[-1][1].append(row)
+            if row.action < 0:
+                continue
             # The driver does not say of which device it releases memory.
             place = row.process, row.allocator, row.address
             device = held.get(place) if row.device is None else row.device
@@ -98,7 +121,8 @@ class _Reading:
             self._device(device, allocator, process if several else -1, groups[device, allocator, process])
             for device, allocator, process in sorted(groups)
         ]
-        return MemorySnapshot(str(self._path), self._size, devices, list(self._stacks), self._odd, "memscope_dump")
+        owners = list(self._owners)
+        return MemorySnapshot(str(self._path), self._size, devices, self._texts, self._odd, "memscope_dump", owners)
 
     def _device(self, number: int, allocator: str, process: int, rows: list[_Row]) -> DeviceMemory:
         def column(name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -108,7 +132,7 @@ class _Reading:
         events = Events(
             action=action.astype(np.int8), address=column("address"), size=column("size"),
             stream=np.full(len(rows), -1), stack=np.where(action == ALLOC, column("stack"), -1).astype(np.int32),
-            time=column("time"),
+            time=column("time"), pool=column("owner").astype(np.int32),
         )  # fmt: skip
         none = np.zeros(0, np.int64)
         segments = Segments(none, none, none, none.astype(np.int32), none.astype(np.bool_), none.astype(np.bool_))
@@ -124,10 +148,12 @@ class _Reading:
 
     def _row(self, cells: Sequence[str]) -> _Row | None:
         """The row that ``cells`` (as ``_WANTED``) spell, None for one that is no allocation or cannot be used."""
-        event, allocator, time, device, pointer, attr, number, process, python, native = cells
-        action = _ACTIONS.get(event)
+        event, allocator, time, device, pointer, attr, number, process, python, native, name, thread = cells
+        action = _OPERATIONS.get(allocator) if event == "OP_LAUNCH" else _ACTIONS.get(event)
         if action is None:
             return None
+        if action < 0:
+            allocator, device, pointer, attr = name.removeprefix("torch._ops.")[:63], "0", "0", "{size:0"
         counts = {name: int(text) for name, text in _NUMBER.findall(attr)}
         size = counts.get("size", _MOST)
         size = -size if action == FREE_COMPLETED and size < 0 else size
@@ -148,7 +174,31 @@ class _Reading:
         return _Row(
             moment, numbers[0], action, allocator, numbers[1], on, address, size,
             counts.get("total", -1), counts.get("used", -1), self._stack(python, native) if action == ALLOC else -1,
+            self._owner(attr) if action == ALLOC else -1, thread,
         )  # fmt: skip
+
+    def _owner(self, attr: str) -> int:
+        match = _OWNER.search(attr)
+        return -1 if match is None else self._owners.setdefault(match[1], len(self._owners))
+
+    def _end(self, operations: list[tuple[str, list[_Row]]], name: str) -> None:
+        """Operation ``name`` ends, of those that go on: it is the innermost frame of what it allocated itself."""
+        if name not in (operation for operation, _ in operations):
+            return
+        while operations:
+            operation, allocated = operations.pop()
+            if operation == name:
+                break  # those within it did not end: what they allocated stays without an operation
+        for row in allocated:
+            rest = [] if row.stack < 0 else [self._texts[row.stack]]
+            row.stack = self._number("\n".join((f"{OPERATION}{name};", *rest)))
+
+    def _number(self, stack: str) -> int:
+        known = self._stacks.get(stack)
+        if known is None:
+            known = self._stacks[stack] = len(self._texts)
+            self._texts.append(stack)
+        return known
 
     def _stack(self, python: str, native: str) -> int:
         known = self._stack_of.get((python, native))
@@ -159,7 +209,7 @@ class _Reading:
                 if match and not _OF_THE_TOOL.search(match[1]):  # the hooks of the tool allocate nothing
                     lines.append(f"{match[1]}({match[2]}): {match[3]};")
             text = "\n".join(lines[:_LONGEST_STACK])
-            known = self._stacks.setdefault(text, len(self._stacks)) if text else -1
+            known = self._number(text) if text else -1
             self._stack_of[python, native] = known
         return known
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import re
 from pathlib import Path
 
@@ -21,6 +22,14 @@ def is_pickle(file: Path) -> bool:
     """Whether ``file`` begins as a pickle does, such as a memory snapshot."""
     head = _begin(file, 2)
     return len(head) == 2 and head[0] == 0x80 and 2 <= head[1] <= 5
+
+
+def is_untimed(file: Path) -> bool:
+    """Whether ``file`` is a pickle of a snapshot whose events have no times, as torch_npu writes."""
+    if not is_pickle(file):
+        return False
+    with open_regular(file) as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return data.find(b"time_us") < 0
 
 
 def is_memscope(file: Path) -> bool:

@@ -98,7 +98,8 @@ def _held(device: DeviceRow, moment: str, stacks: list[HolderRow], held: HeldRow
         )  # fmt: skip
 
     def place(row: HolderRow, otherwise: str = "no_stack") -> list[Cell]:
-        where = say(f"snapshot.{otherwise}") if row.where is None else f"{row.where}:{row.line}"
+        word = "operation_only" if row.function else otherwise
+        where = say(f"snapshot.{word}") if row.where is None else f"{row.where}:{row.line}"
         return [Cell(row.function or "", name=True), Cell(where, name=row.where is not None)]
 
     def block(row: SizeRow) -> list[Cell]:

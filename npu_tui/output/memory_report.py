@@ -38,7 +38,10 @@ class MemorySource(Struct, frozen=True, kw_only=True):
 
 
 class HolderRow(Struct, frozen=True, kw_only=True):
-    """What one line of code holds: ``where`` its file, ``function`` its function; null where no stack was recorded."""
+    """What one line of code holds: ``where`` its file, ``function`` its function; null where no stack was recorded.
+
+    Where only the operation of PyTorch is known, that is the function, without a file.
+    """
 
     where: str | None
     line: int | None
@@ -65,7 +68,10 @@ class StreamRow(Struct, frozen=True, kw_only=True):
 
 
 class PoolRow(Struct, frozen=True, kw_only=True):
-    """The blocks of one pool: ``0, 0`` is the default one, others are private; null where it is not known."""
+    """The blocks of one pool: ``0, 0`` is the default one, others are private; null where it is not known.
+
+    Of a dump of MemScope those of one owner, such as ``PTA@weight``, where the tool was told to find these out.
+    """
 
     pool: str | None
     bytes: int
@@ -286,7 +292,7 @@ def _held(snapshot: MemorySnapshot, device: DeviceMemory, event: int) -> HeldRow
         ],
         pools=[
             PoolRow(pool=None if pool < 0 else snapshot.pools[pool], bytes=size, blocks=count)
-            for pool, size, count in (by_pool(device, event) if told else [])
+            for pool, size, count in (by_pool(device, event) if snapshot.pools else [])
         ],
     )
 
@@ -307,8 +313,8 @@ def _failure(snapshot: MemorySnapshot, device: DeviceMemory) -> FailureRow | Non
 def _holder(owner: Owner) -> HolderRow:
     code = owner.code
     return HolderRow(
-        where=None if code is None else printable(code.file),
-        line=None if code is None else code.line,
+        where=None if code is None or not code.file else printable(code.file),
+        line=None if code is None or not code.file else code.line,
         function=None if code is None else printable(code.function),
         bytes=owner.size,
         blocks=len(owner.members),

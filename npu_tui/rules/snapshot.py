@@ -178,6 +178,8 @@ def line_text(code: CodeLine | None) -> Message:
     """A line of code, or that there is none."""
     if code is None:
         return message("snapshot.no_stack")
+    if not code.file:
+        return message("snapshot.operation", name=brief(code.function))
     return message(
         "snapshot.line", file=brief(code.file.rpartition("/")[2]), line=code.line, function=brief(code.function)
     )

@@ -32,6 +32,10 @@ NO_STACK = "no stack"
 """Stands for the function that allocated memory, where no stack tells it."""
 
 
+OPERATION = "<operation>(0): "
+"""Begins a frame that names an operation of PyTorch, of a writer that tells these instead of lines."""
+
+
 def function_of(stack: str) -> str:
     """The function of the innermost frame of ``stack``, a frame a line; empty without any."""
     return stack.partition("\n")[0].rpartition(": ")[2].rstrip(";")

@@ -140,7 +140,12 @@ def read_times_of(traces: Sequence[Trace]) -> None:
     """Times read in events where all ``traces`` are of snapshots without times."""
     devices = [device for trace in traces for device in (trace.snapshot.devices if trace.snapshot else [None])]
     untimed = bool(devices) and all(device is not None and device.events.time is None for device in devices)
-    read_in(EventAxis(EVENT_NS, _events, _events_short, _at_event) if untimed else None)
+    read_events(untimed)
+
+
+def read_events(are_events: bool) -> None:
+    """Times read as numbers of events of a snapshot, or as times."""
+    read_in(EventAxis(EVENT_NS, _events, _events_short, _at_event) if are_events else None)
 
 
 class Session(Struct):

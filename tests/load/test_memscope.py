@@ -69,6 +69,40 @@ def reported(path: Path) -> tuple[MemoryReport, dict[str, DeviceRow]]:
     return report, {device.label: device for device in report.devices}
 
 
+def launch(number: int, kind: str, name: str) -> list[str]:
+    return [
+        str(number),
+        "OP_LAUNCH",
+        kind,
+        f"torch._ops.{name}",
+        str(START + 1000 * number),
+        "7",
+        "8",
+        "0",
+        "N/A",
+        "",
+        "",
+        "",
+    ]
+
+
+def test_operations_and_owners_tell_who_holds_memory_where_no_stack_does(tmp_path: Path):
+    rows = [
+        launch(10, "ATEN_START", "aten.addmm.default"), launch(11, "ATEN_START", "aten.mm.default"),
+        row(12, "MALLOC", 0x1000, 4000, ",owner:PTA@ops@aten"), launch(13, "ATEN_END", "aten.mm.default"),
+        row(14, "MALLOC", 0x3000, 600, ",owner:PTA@weight", stack=STACK), launch(15, "ATEN_END", "aten.addmm.default"),
+        launch(16, "ATEN_START", "aten.cut.default"), row(17, "MALLOC", 0x5000, 100),  # it never ends
+    ]  # fmt: skip
+    report, devices = reported(dumped(tmp_path, rows))
+    assert report.verdict == ["Peak 4.6 KiB at event 2; aten.mm.default holds most: 3.9 KiB (85.1%)"]
+    assert [(row.where, row.function, row.bytes) for row in devices["0 PTA"].stacks_at_peak] == [
+        (None, "aten.mm.default", 4000), ("/home/me/train.py", "step", 600), (None, None, 100),
+    ]  # fmt: skip
+    assert [(row.pool, row.bytes) for row in devices["0 PTA"].at_peak.pools] == [
+        (None, 100), ("PTA@ops@aten", 4000), ("PTA@weight", 600),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("form", ["csv", "db"])
 def test_allocators_of_a_dump_are_told_apart_and_not_added_up(form: str, tmp_path: Path):
     report, devices = reported(dumped(tmp_path, form=form))
