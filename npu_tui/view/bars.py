@@ -144,6 +144,7 @@ class Labels:
 LEFT_EIGHTHS: U32 = np.array([ord(c) for c in " ▏▎▍▌▋▊▉█"], np.uint32)
 LOWER_EIGHTHS: U32 = np.array([ord(c) for c in " ▁▂▃▄▅▆▇█"], np.uint32)
 HATCH = ord("╱")
+OPEN_END = ord("►")
 _TICK = ord("▏")
 _THIN: U32 = np.array([ord(c) for c in "▏▏▏│││▕▕▕"], np.uint32)
 _EDGE, _WHOLE, _LEFT_HALF, _RIGHT_HALF, _STRONG = (ord(c) for c in "▕█▌▐┃")
@@ -370,6 +371,15 @@ def _write_labels(first: I64, room: I64, names: I64, look: Look, table: Labels, 
     drawn[y, x] = True
     _space_hatch(first, first + length, first + room, wait, grid)
     _frame_selected(first[selected], (first + length)[selected], (first + room)[selected], grid, drawn)
+
+
+def draw_open_ends(ends: Bools, look: Look, painted: Painted, grid: Grid) -> None:
+    """Mark the last cells of slices that began and never ended."""
+    grid.char[ends] = OPEN_END
+    grid.fg[ends] = np.where(look.selected, int(Ink.LANE), int(Ink.LABEL))[ends]
+    grid.attr[ends] = int(Attr.BOLD)
+    painted.plain[ends] = False
+    painted.named[ends] = True
 
 
 def _space_hatch(first: I64, after: I64, stop: I64, wait: Bools, grid: Grid) -> None:

@@ -7,8 +7,9 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.native.cells import Bools, Cells
-from npu_tui.view.bars import Look, Painted, draw_bars
+from npu_tui.native.cells import I64, Bools, Cells
+from npu_tui.trace.model import UNFINISHED
+from npu_tui.view.bars import Look, Painted, draw_bars, draw_open_ends
 from npu_tui.view.caches import Frame, SceneCache, lanes_top
 from npu_tui.view.curves import Curve, curve_value, draw_curve
 from npu_tui.view.grid import Attr, Grid
@@ -170,11 +171,28 @@ class _Drawing(Struct):
         if self.scene.pair is not None:
             widths = column_widths(self.view, self.local, traces)
         painted = draw_bars(cells, look, widths, self.lanes)
+        if any(UNFINISHED in trace.categories for trace in self.scene.traces):
+            draw_open_ends(self._open_ends(cells, traces), look, painted, self.lanes)
         if self.scene.pair is not None:
             draw_marks(self.scene.pair, self.rows, cells, self.cache, painted, self.lanes)
         if self.selection is not None:
             self._mark_selected(self.selection, selected | other_selected, painted)
         return painted
+
+    def _open_ends(self, cells: Cells, traces: I64) -> Bools:
+        """The last cells of slices that began and never ended; (rows, columns)."""
+        ends = np.zeros(cells.item.shape, np.bool_)
+        for number, trace in enumerate(self.scene.traces):
+            if UNFINISHED not in trace.categories:
+                continue
+            of_trace = np.flatnonzero(traces == number)
+            item, slices = cells.item[of_trace], trace.slices
+            is_open = slices.category[item] == trace.categories.index(UNFINISHED)
+            is_open &= (cells.count[of_trace] > 0) & (slices.end[item] <= self.local[number].end)
+            same = np.zeros_like(is_open)
+            same[:, :-1] = is_open[:, 1:] & (item[:, 1:] == item[:, :-1])
+            ends[of_trace] = is_open & ~same
+        return ends
 
     def _find_hits(self, cells: Cells, hit: Bools) -> None:
         """Set ``hit`` in the cells with a search hit."""

@@ -261,7 +261,9 @@ def test_what_hangs_is_named_first(tmp_path: Path) -> None:
         "hcom_allReduce__1_9_1",
         "torch.npu.synchronize",
     ]
-    start = "NEVER ENDED: hcom_allReduce__1_9_1 (since 2.405 ms) and torch.npu.synchronize (since 2.505 ms). No task"
+    start = (
+        "NEVER ENDED: hcom_allReduce__1_9_1 (since t=2.405 ms) and torch.npu.synchronize (since t=2.505 ms). No task"
+    )
     assert verdict.startswith(start)
 
 

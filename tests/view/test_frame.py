@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.folded_rows import leaf_row
-from npu_tui.trace.model import Trace
+from npu_tui.trace.model import UNFINISHED, Trace
 from npu_tui.view.caches import Frame
 from npu_tui.view.grid import CONTINUED, SPACE
 from npu_tui.view.margins import gutter_width
@@ -40,6 +40,15 @@ def test_a_bar_has_a_tick_a_name_and_an_end_in_eighths() -> None:
     assert cell(frame, 4) == ("▏", Ink.LANE, bar(OpClass.OP))
     assert cell(frame, 5) == ("l", Ink.LABEL, bar(OpClass.OP))
     assert cell(frame, 16) == ("▌", bar(OpClass.OP), Ink.LANE)
+
+
+def test_what_never_ended_has_an_open_end_in_sight() -> None:
+    trace = make_trace({"a": bars((100, 900), name="ended"), "b": bars((2400, 4000), name="hangs")}, end=4000)
+    trace.categories, trace.slices.category[1] = [UNFINISHED], 0
+    frame = draw(trace, span=4800)
+    assert lane_text(frame, 1).rstrip().endswith("►")
+    assert "►" not in lane_text(frame)
+    assert "►" not in lane_text(draw(trace, span=3600), 1), "its end is not in view"
 
 
 def test_lone_thin_slices_stand_at_their_place() -> None:
