@@ -28,6 +28,7 @@ _FEWEST = 8
 """Steps of equal batches from which a trend is one."""
 _FITS = 0.8
 """Correlation of attention's time with the context from which it grows with it."""
+_MOST_DRAFTS = 256
 _ATTENTION = re.compile(r"attention|attn|incre_?flash|prompt_?flash|fmha|(?:flash|ring|sparse)_?mla", re.IGNORECASE)
 
 
@@ -84,7 +85,9 @@ def padding(facts: Facts) -> Draft | None:
     sizes = np.unique(size[replayed])
     usual = [float(np.median(times[replayed & (size == one)])) for one in sizes.tolist()]
     known = len(sizes) > 1
-    keep = np.interp(real, sizes, usual) / np.interp(size, sizes, usual) if known else np.ones(len(steps))
+    keep = np.ones(len(steps))
+    if known:
+        keep = np.interp(real, sizes, usual) / np.maximum(np.interp(size, sizes, usual), 1)
     inside_steps = np.flatnonzero(chosen & (of >= 0))
     shorter = _Shorter.of(facts, facts.kernels[inside_steps], keep[of[inside_steps]])
     cost = length_of(shorter.removes)
@@ -207,7 +210,9 @@ def drafts(facts: Facts) -> Draft | None:
     asked, taken = int((tokens - requests)[:-1][same].sum()), int((made - requests[:-1])[same].sum())
     if taken / asked >= facts.limits[ACCEPTED_SHARE]:
         return None
-    width = round(asked / int(requests[:-1][same].sum()))
+    width = max(round(asked / int(requests[:-1][same].sum())), 1)
+    if width > _MOST_DRAFTS:  # names are untrusted
+        return None
     tokens_of = _tokens_by_drafts(taken / asked * width, width)
     spans = phase_spans(facts.trace).get("draft", NOTHING)
     engine = facts.inputs.engine()

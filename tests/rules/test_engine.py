@@ -314,6 +314,22 @@ def test_steps_are_compared_with_their_kind(tmp_path: Path) -> None:
     assert compared.step.delta == pytest.approx(walls[1] - walls[0])
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "decode[bs=1/999999999999999 tok=999999999999999]",
+        "step[TARGET_VERIFY bs=1 g_sq=999999999999999 g_sk={}00000000000000]",
+        "step[TARGET_VERIFY bs=8 g_sq=9 g_sk={}0]",
+        "decode[bs=0/8]",
+        "execute_9_context_0(sq0sk0sqsq0sqsk0)_generation_0(sq9sk99{}sqsq0sqsk0)",
+    ],
+)
+def test_sizes_in_names_are_untrusted(tmp_path: Path, name: str) -> None:
+    profile = renamed(served((1, *[4] * 12)), name.format).profile(tmp_path)
+    assert report(profile).engine_steps
+    assert profile.findings.findings
+
+
 def test_steps_that_graphs_tell_are_compared(tmp_path: Path) -> None:
     """Prefills between the graphs of one side are steps of their own, and longer ones than its decodes."""
     engine = Engine(steps=14, layers=2, launch=60.0, names="none", requests=lambda step: 6 if step % 5 else 0)
