@@ -331,11 +331,15 @@ class _Typed:
         taken: set[str] = set()
         self.wanted: list[int] = []
         """The places of the columns that are read."""
+        there = set(map(column_name, header))
         for number, heading in enumerate(header):
             name = column_name(heading)
             column = known.get(name) or Column(name or f"column_{number}", "text", (heading,))
             if schema.only and (name not in known or column.name in taken):
                 continue
+            headings = [*map(column_name, column.headings)]
+            if schema.only and not there.isdisjoint(headings[: headings.index(name)]):
+                continue  # a more usual heading stands elsewhere
             if column.name in taken:
                 column = Column(f"{column.name}_{number}", column.kind, column.headings)
             taken.add(column.name)

@@ -8,6 +8,12 @@ from __future__ import annotations
 
 from npu_tui.load.companion_schema import Schema, declared
 
+
+def _table(stem: str, columns: str) -> Schema:
+    """The table ``stem``, of which other columns are not read."""
+    return declared(stem, "", columns, only=True)
+
+
 _BLOCKS = """
     total_blocks      whole   total_blocks
     used_blocks       whole   used_blocks
@@ -17,9 +23,8 @@ _BLOCKS = """
     usage             real    kvcache_usage_rate
 """
 
-REQUESTS = declared(
+REQUESTS = _table(
     "request",
-    "",
     """
     rid               text    http_rid | rid
     start             moment  start_time(ms) | start_time_ms
@@ -31,12 +36,10 @@ REQUESTS = declared(
     output_tokens     whole   reply_token_size
     hit_rate          real    cache_hit_rate
     """,
-    only=True,
 )
 
-BATCHES = declared(
+BATCHES = _table(
     "batch",
-    "",
     f"""
     name              label   name
     members           list    res_list
@@ -57,12 +60,10 @@ BATCHES = declared(
     accepted_ratio    real    accepted_ratio
     {_BLOCKS.strip()}
     """,
-    only=True,
 )
 
-FORWARDS = declared(
+FORWARDS = _table(
     "forward",
-    "",
     """
     name              label   name
     start             moment  start_time(ms)
@@ -78,12 +79,10 @@ FORWARDS = declared(
     process           label   prof_id
     host              label   hostname
     """,
-    only=True,
 )
 
-KV_BLOCKS = declared(
+KV_BLOCKS = _table(
     "kvcache",
-    "",
     f"""
     time              moment  timestamp(ms) | start_time(ms)
     time_date         list  start_datetime | start_time
@@ -92,12 +91,10 @@ KV_BLOCKS = declared(
     domain            label   domain
     {_BLOCKS.strip()}
     """,
-    only=True,
 )
 
-SPEC_DECODES = declared(
+SPEC_DECODES = _table(
     "spec_decode",
-    "",
     """
     rid               text    rid
     iter              whole   iter
@@ -112,12 +109,10 @@ SPEC_DECODES = declared(
     accepted_ratio    real    accepted_ratio
     draft             length  draft_model_time_ms
     """,
-    only=True,
 )
 
-TRANSFERS = declared(
+TRANSFERS = _table(
     "pd_split_kvcache",
-    "",
     """
     rid               text    rid
     rank              whole   rank
@@ -129,12 +124,10 @@ TRANSFERS = declared(
     duration          length  during_time(ms)
     tokens            whole   seq_len | batch_seq_len
     """,
-    only=True,
 )
 
-HANDOFFS = declared(
+HANDOFFS = _table(
     "pd_split_communication",
-    "",
     """
     rid               text    rid
     received_date     list  http_req_time(ms)
@@ -143,12 +136,10 @@ HANDOFFS = declared(
     prefilled_date    list  prefill_res_time(ms)
     ended_date        list  request_end_time(ms)
     """,
-    only=True,
 )
 
-STATUSES = declared(
+STATUSES = _table(
     "request_status",
-    "",
     """
     time              moment  timestamp(ms)
     time_date         list  start_datetime
@@ -158,7 +149,6 @@ STATUSES = declared(
     running           whole   running
     swapped           whole   swapped
     """,
-    only=True,
 )
 
 SERVICE_TABLES: tuple[Schema, ...] = (

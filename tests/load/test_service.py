@@ -228,6 +228,16 @@ def test_events_alone(tmp_path: Path) -> None:
     assert len(read_service(tmp_path).requests) == 0
 
 
+def test_of_two_headings_of_a_column_the_usual_one_counts(tmp_path: Path) -> None:
+    """MindIE writes both what is left on the device and the free blocks."""
+    head = "rid,name,device_kvcache_left,start_time,total_blocks,free_blocks\n"
+    rows = "a,Allocate,77,2025-11-20 08:53:20:002,64,60\n"
+    folder = folder_of(tmp_path / "out", {"kvcache.csv": head + rows})
+    assert read_service(folder).kv_blocks.free_blocks.tolist() == [60]
+    (folder / "kvcache.csv").write_text(head.replace("free_blocks", "x") + rows)
+    assert read_service(folder).kv_blocks.free_blocks.tolist() == [77]
+
+
 def test_what_is_not_read_is_named(tmp_path: Path) -> None:
     """Tables without a place here beside those that have one; databases of processes alone get the command for them."""
     folder = folder_of(tmp_path / "out", NEW | {"coordinator.csv": "time\n", "ms_service_host-7.db": ""})
