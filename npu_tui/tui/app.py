@@ -20,7 +20,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.filter import LineFilter, Monochrome, NoColor
+from textual.filter import ANSIToTruecolor, LineFilter, Monochrome, NoColor
 from textual.screen import Screen
 from textual.widgets import ProgressBar, Static
 
@@ -219,8 +219,10 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         self.theme = THEMES[self.terminal.palette.name].name
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's filters, with this program's own in place of those that only grey the colours."""
-        others = [kept for kept in super().get_line_filters() if not isinstance(kept, (Monochrome, NoColor))]
+        """Textual's filters, with this program's own in place of those that grey or replace the colours."""
+        # The last turns the red of a terminal of 16 colours into one that is nearer to white.
+        replaced = (Monochrome, NoColor, ANSIToTruecolor)
+        others = [kept for kept in super().get_line_filters() if not isinstance(kept, replaced)]
         return [*others, self._repaint]
 
     def on_mount(self) -> None:

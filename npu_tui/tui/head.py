@@ -142,12 +142,15 @@ class Head(HeadLines):
 
 _ENDS = re.compile(r"\s?[(（][^()（）]*[)）](?=[.。])|(?<=\.)\s|(?<=。)")
 """Where a line of the verdict can end: before its last brackets, and after a sentence."""
+_MOST_OF = 0.5
+"""The share of the width that the sentences take at least; else one is cut."""
 
 
 def whole_sentences(line: Text, width: int) -> Text:
     """``line`` without its last sentences or brackets, as far as ``width`` cells are too few for them."""
     ends = [found.start() for found in _ENDS.finditer(line.plain)] if line.cell_len > width else []
-    return next((part for end in reversed(ends) if (part := line[:end]).cell_len <= width), line)
+    shorter = next((part for end in reversed(ends) if (part := line[:end]).cell_len <= width), line)
+    return shorter if shorter.cell_len >= _MOST_OF * width else line
 
 
 def _broken(console: Console, line: Text, width: int, most: int) -> list[Text]:

@@ -86,6 +86,8 @@ def _row(view: Overview, row: HeatRow) -> DrawnRow:
     if not view.job.has_profiles:
         return DrawnRow(f"{rank}" if row.kind == "rank" else say("ranks.alike", count=len(row.ranks)), "", row.values)
     own_row = view.examined.rows[rank]
+    if not own_row.collectives:
+        return DrawnRow(f"{rank}", own_row.host, row.values, marked=rank in view.marked)
     gain = "" if own_row.gain_us is None else _time(own_row.gain_us * 1e3)
     figures = (
         signed_text(own_row.own_excess_us * 1e3, _DIGITS) if own_row.own_excess_us else "0",

@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 from driving import SIZE, Driver
 from measured import session_of
-from rich.color import ColorType
+from rich.color import Color, ColorType
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import BLACK
 from textual.command import CommandPalette
 from textual.scrollbar import ScrollBarRender
 
@@ -103,6 +106,15 @@ async def test_sixteen_colours(session, theme):
                     # Time lines may vanish where the cursor's column is grey as well.
                     if style and segment.text.strip(" ─┊") and style.color and style.bgcolor:
                         assert style.color != style.bgcolor, (data, segment)
+
+
+def test_a_numbered_colour_of_sixteen_stays_what_it_is(session):
+    """The map of a job is drawn in such: its red was white where Textual had made a true colour of it."""
+    app, alert = NpuTui(session=session, terminal=Terminal("16")), int(DARK.ansi[Ink.ALERT])
+    segments = [Segment("x", Style.from_color(Color.from_ansi(alert)))]
+    for line_filter in app.get_line_filters():
+        segments = line_filter.apply(segments, BLACK)
+    assert segments[0].style.color.number == alert
 
 
 async def test_the_alert_is_said_in_the_palette_of_the_terminal(session):

@@ -119,8 +119,16 @@ class Repaint(LineFilter):
             front, back = self._code(fg, 15), self._code(bg, 0)
             if fg is not None and bg is not None and front == back:
                 front = 15 if back in (0, 1, 4, 5, 8) else 0
-            return style + Style.from_color(_numbered(fg, front), _numbered(bg, back))
+            return style + Style.from_color(
+                self._numbered(style.color, front, Ink.TEXT), self._numbered(style.bgcolor, back, Ink.LANE)
+            )
         return style + Style.from_color(self._ink_colour(fg), self._ink_colour(bg))
+
+    def _numbered(self, colour: Color | None, code: int, usual: Ink) -> Color | None:
+        """``code`` for a true ``colour``, that of ``usual`` for the terminal's own; None for a number, which stays."""
+        if colour is None or colour.type not in (ColorType.TRUECOLOR, ColorType.DEFAULT):
+            return None
+        return Color.from_ansi(code if colour.type == ColorType.TRUECOLOR else int(self._terminal.palette.ansi[usual]))
 
     @property
     def _ground(self) -> float:
@@ -157,10 +165,6 @@ def _texture(style: Style) -> str | None:
 
 def _rgb(colour: Color | None) -> Rgb | None:
     return (*colour.triplet,) if colour is not None and colour.type == ColorType.TRUECOLOR and colour.triplet else None
-
-
-def _numbered(rgb: Rgb | None, code: int) -> Color | None:
-    return None if rgb is None else Color.from_ansi(code)
 
 
 def _light(rgb: Rgb) -> float:
