@@ -2,8 +2,9 @@
 
 A page of the manual has its pictures as blocks of code. The first line of a block says what it shows: ``screen FIXTURE
 SIZE KEYS...`` or ``job FIXTURE SIZE KEYS...`` a screen after these keys, ``run LINES ARGUMENTS...`` the first lines
-that ``npu-tui ARGUMENTS`` prints. ``python screenshots/render.py pages`` renders only these, ``generated`` only the
-pictures of simulated jobs and services.
+that ``npu-tui ARGUMENTS`` prints. A FIXTURE is one of those in the repository or of ``MADE``.
+``python screenshots/render.py pages`` renders only these, ``generated`` only the pictures of simulated jobs and of a
+service.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -77,31 +79,47 @@ def chdir(folder: str) -> Iterator[None]:
 SIZES = (80, 24), (120, 40), (200, 50)
 GENERATED = {"pipeline": "", "experts": "", "roles": "", "service": "e"}
 """Simulated jobs and a service that no fixture holds, with the keys pressed first."""
+MADE = (*GENERATED, "pipeline_before", "engine", "memory", "leak.pkl")
+"""What else pages show, each in a folder or a file of its name."""
+
+
+@cache
+def made() -> TemporaryDirectory[str]:
+    """A folder with all of ``MADE``."""
+    folder = TemporaryDirectory()
+    generate(Path(folder.name))
+    return folder
 
 
 def generate(folder: Path) -> None:
-    """Write the ``GENERATED`` into folders of their names below ``folder``."""
+    """Write ``MADE`` below ``folder``."""
     for room in ("fixtures", "tests", "tests/jobs"):
         sys.path.insert(0, str(HERE.parent / room))
+    from beside import profile_with_files
+    from engines import recorded, troubles
     from made_roles import colocated
     from moe_jobs import Shape, simulate
     from pipeline_jobs import SITUATIONS, job_of
     from role_simulations import one
     from roles import write_roles
     from service_causes import write_service
+    from snapshot import write_snapshot
 
-    for name in GENERATED:
+    for name in (*GENERATED, "pipeline_before"):
         (folder / name).mkdir()
     job_of(SITUATIONS["middle stage slow"][0], folder / "pipeline")
+    job_of(next(made for name, (made, *_) in SITUATIONS.items() if "even" in name), folder / "pipeline_before")
     simulate("hot rank", Shape(), 1, folder / "experts")
     write_roles(folder / "roles", colocated(one(5, 41, 2), steps=3))
     write_service(folder / "service", "kv")
+    write_snapshot(folder / "leak.pkl", "leak")
+    profile_with_files(HERE.parent / "fixtures" / "healthy", folder / "memory")
+    recorded(troubles()["eager above"].engine, folder / "engine")
 
 
 def render_generated() -> None:
     """Write the pictures of the ``GENERATED`` at every size."""
-    with TemporaryDirectory() as folder, chdir(folder):
-        generate(Path(folder))
+    with chdir(made().name):
         for name, keys in GENERATED.items():
             for columns, rows in SIZES:
                 if name == "service":
@@ -119,7 +137,7 @@ BLOCK = re.compile(r"^```(screen|job|run) (.+)\n(?:(?!```).*\n)*```$", re.MULTIL
 def render_pages() -> None:
     """Write the pictures of the tutorials into their pages, in the language of the page."""
     for spoken in LANGUAGES:
-        for topic in TUTORIALS:
+        for topic in (*TUTORIALS, "compare"):
             file = HERE.parent / "npu_tui" / "manual" / spoken / f"{topic}.md"
             with speaking(spoken):
                 file.write_text(BLOCK.sub(_rendered, file.read_text(encoding="utf-8")), encoding="utf-8")
@@ -134,13 +152,20 @@ def _rendered(block: re.Match[str]) -> str:
 
 def _printed(count: int, arguments: list[str]) -> list[str]:
     words = [sys.executable, "-m", "npu_tui", *arguments, "--lang", language()]
-    told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    where = made().name if set(arguments) & {*MADE} else None
+    told = subprocess.run(words, capture_output=True, text=True, check=where is None, cwd=where).stdout
     return [f"$ npu-tui {shlex.join(arguments)}", *told.splitlines()[:count]]
 
 
 def _screen(kind: str, fixture: str, size: str, *keys: str) -> list[str]:
+    if fixture in MADE:
+        with chdir(made().name):
+            return _drawn(kind, Path(fixture), size, keys)
+    return _drawn(kind, Path("fixtures") / fixture, size, keys)
+
+
+def _drawn(kind: str, path: Path, size: str, keys: tuple[str, ...]) -> list[str]:
     columns, rows = map(int, size.split("x"))
-    path = Path("fixtures") / fixture
     if kind == "job":
         return text_frame(NpuTui(job=JobScreen(path, cached=False)), columns, rows, keys)
     opening = Opening(path, cached=False)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 
-TUTORIALS = ("first", "launches", "idle", "operators", "slow-rank", "peak", "change", "saving")
+TUTORIALS = (
+    "first", "launches", "idle", "operators", "slow-rank", "pipeline", "roles", "experts", "peak", "snapshot", "engine",
+    "serving", "change", "saving",
+)  # fmt: skip
 """One question each, from the first key to the fix."""
 
 TOPICS = (
     *TUTORIALS, "screen", "keys", "search", "report", "ranks", "compare", "query", "python", "crop", "ci", "history",
-    "settings", "formats", "engine", "serving", "speed", "terminals", "browser", "agents", "skill",
+    "settings", "formats", "speed", "terminals", "browser", "agents", "skill",
 )  # fmt: skip
 """All topics, from the first minutes to what scripts need."""
 
