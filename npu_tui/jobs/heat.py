@@ -41,6 +41,8 @@ ALL_SHOWN = 8
 """Ranks up to which every one has a row of its own."""
 
 _BINS = 96
+_DUMPED = 5.0
+"""Times the mean tokens that count as a step is: the darkest cells are half above the mean."""
 _OF_STEPS: tuple[Metric, ...] = ("computing", "exposed", "free")
 """What step_trace_time tells, which knows steps only."""
 _SUMMED: tuple[Metric, ...] = ("own", "cost", "waits")
@@ -208,7 +210,7 @@ class HeatSource:
             rows = [self.ranks.index(loads.ranks[number]) for number in there]
             values[rows] = (loads.of_rank / np.maximum(loads.of_rank.mean(axis=1), 1)[:, None] - 1).T[there]
         columns = tuple(Column(str(layer), "", ()) for layer in range(values.shape[1]))
-        return Heat("experts", "layer", self.ranks, columns, values, 1.0)
+        return Heat("experts", "layer", self.ranks, columns, values, _DUMPED)
 
     def _changed(self) -> Heat:
         """How much more the work of each rank is in a step than in the mean one of the other job."""

@@ -246,6 +246,8 @@ def test_every_format_tells_them_alone_and_beside_a_profile(
     assert main(["report", str(tmp_path), "--format", form]) == 0
     alone = capfd.readouterr().out
     assert "1.67 → 1.17" in alone
+    if form == "html":
+        assert "+66.7%" in alone  # the map of ranks by layer
     if form == "json":
         report = json.loads(alone)
         (finding,) = report["findings"]
@@ -278,8 +280,8 @@ def test_dumps_are_a_job_with_a_map_of_ranks_by_layer(tmp_path: Path):
     view = Overview(Examined(open_job(tmp_path)))
     picture, table = heat_picture(view), job_table(view, "job_experts")
     assert [(row.label, row.shares.round(3).tolist()) for row in picture.rows] == [
-        ("0", [0.667, 0.0]),
-        ("1", [-0.667, 0.0]),
+        ("0", [0.133, 0.0]),
+        ("1", [-0.133, 0.0]),
     ]
     assert (picture.columns, picture.heads, len(table.rows)) == (("0", "1"), (), 2)
     view.next_finding(1)
