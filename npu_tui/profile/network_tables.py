@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from npu_tui.load.companion_schema import NIC, ROCE
 from npu_tui.profile.columns import absolute, rank_of
@@ -13,6 +15,8 @@ from npu_tui.profile.table import MISSING, Column, Sheet, coded, from_tuples, nu
 
 if TYPE_CHECKING:
     import polars as pl
+
+I64 = npt.NDArray[np.int64]
 
 _RATES = (
     "receive_percent", "receive_errors", "receive_dropped", "send_percent", "send_errors", "send_dropped",
@@ -26,6 +30,11 @@ _OWN = {
         *(Column(name, "real", "%", "mean_count") for name in (*_RATES, "errors", "dropped")),
     )
 }
+
+
+def has_ports(profile: Profile) -> bool:
+    """Whether nic.csv or roce.csv lies beside the trace."""
+    return any(profile.tables.has(schema.stem) for schema in (NIC, ROCE))
 
 
 def _frames(profile: Profile) -> list[tuple[str, pl.DataFrame]]:
@@ -64,6 +73,16 @@ def network(profile: Profile) -> Sheet:
             **{name: numbers(real(name)) for name in ("bandwidth", *_RATES)},
         },
     )
+
+
+def port_samples(profile: Profile) -> Iterator[tuple[str, int | None, int | None, I64, I64]]:
+    """Of each port its card, device and number, when it was sampled, ns since the trace's start, and bytes/s then."""
+    for name, frame in _frames(profile):
+        for (device, port), samples in frame.drop_nulls(["bandwidth"]).group_by(
+            ["device", "function"], maintain_order=True
+        ):
+            time = samples["time"].to_numpy().astype(np.int64) - profile.tables.start_ns
+            yield name, device, port, time, np.rint(samples["bandwidth"].to_numpy() * 1e6).astype(np.int64)
 
 
 NETWORK = table(

@@ -16,6 +16,7 @@ from npu_tui.analysis.memory import AMOUNTS, APP, Memory, MemoryCurve
 from npu_tui.analysis.overlap import COMMUNICATION, COMPUTING, FREE, NOT_OVERLAPPED
 from npu_tui.analysis.replay import Run
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
+from npu_tui.profile.network_tables import port_samples
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.snapshot_memory import memory_of_device
 from npu_tui.rules.model import Finding
@@ -156,6 +157,19 @@ def _memory_charts(trace: Trace, memory: Memory, layer: Layer) -> list[Chart]:
     large = [curve for curve in memory.modules if curve.peak[1] >= _LARGE and curve.component != APP]
     rows += [(say("chart.memory.module", name=curve.component), curve, 0) for curve in large]
     return [Chart("memory", layer.index, name, partial(_bytes, trace, curve), most) for name, curve, most in rows]
+
+
+def network_charts(profile: Profile) -> list[Chart]:
+    """What each port of the network cards carries, under the layer of its device; none without nic.csv and roce.csv."""
+    trace = profile.trace
+    layers = [layer for layer in trace.layers if layer.kind == "hardware" and layer.lanes]
+    charts = []
+    for transport, device, port, time, speed in port_samples(profile) if layers else ():
+        layer = next((layer for layer in layers if layer.device == device), layers[0])
+        name = " ".join([transport, *(str(number) for number in (port,) if number is not None)])
+        end = max(trace.end, int(time[-1]) + 1)
+        charts.append(Chart("network", layer.index, name, partial(StepFunction, time, speed, end)))
+    return charts
 
 
 def cpu_charts(profile: Profile) -> list[Chart]:

@@ -19,6 +19,7 @@ from npu_tui.analysis.overlap import Overlap
 from npu_tui.analysis.steps import Step, StepSums
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import Source
+from npu_tui.profile.network_tables import has_ports
 from npu_tui.profile.profile import Profile
 from npu_tui.rules.model import Findings
 from npu_tui.strings import say, words
@@ -222,7 +223,7 @@ def examined(session: Session) -> Iterator[tuple[int, Times | Findings | None]]:
             findings = Findings((), (), (words(error.message),))
         yield index, findings
     for index, profile in enumerate(session.profiles):
-        if profile.memory.is_known or profile.cpu is not None:
+        if profile.memory.is_known or profile.cpu is not None or has_ports(profile):
             yield index, None
 
 

@@ -213,10 +213,11 @@ class Session(Struct):
         self.scene.charts[index] = [*kept, *ghosts]
 
     def remember(self, index: int) -> bool:
-        """Take the charts of memory and CPU of profile number ``index``, once they are read; whether there are any."""
-        from npu_tui.profile.scene import cpu_charts, memory_charts
+        """Take the charts of files beside the trace of profile number ``index``, once read; whether there are any."""
+        from npu_tui.profile.scene import cpu_charts, memory_charts, network_charts
 
-        found = memory_charts(self.profiles[index]) + cpu_charts(self.profiles[index])
+        profile = self.profiles[index]
+        found = memory_charts(profile) + network_charts(profile) + cpu_charts(profile)
         self.scene.add_charts(index, found)
         return bool(found)
 

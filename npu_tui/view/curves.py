@@ -195,6 +195,8 @@ def curve_value(curve: Curve, time: int) -> str:
         return f"≤{curve.high}" if value is None else f"{value}/{curve.high}"
     if value is None or curve.kind in ("ghost", "share", "cpu"):
         return ""
+    if curve.kind == "network":
+        return quantity_text(value, "B/s")
     if curve.kind == "counter":
         return quantity_text(value, curve.unit)
     return ("+" if value > 0 else "") + duration_text(value, 2, gap="")

@@ -178,7 +178,7 @@ def _name(lane: Lane, role: RoleKind) -> str:
 Time = TypeVar("Time", int, I64)
 
 RowKind = Literal["trace", "layer", "slices", "leaf", "counter", "chart", "hidden"]
-ChartKind = Literal["lead", "depth", "memory", "share", "ghost", "cpu"]
+ChartKind = Literal["lead", "depth", "memory", "share", "ghost", "cpu", "network"]
 BESIDE_LANES: tuple[ChartKind, ...] = ("ghost", "cpu")
 """Charts that are drawn below a lane, not at the end of its layer."""
 Severity = Literal["high", "medium", "low", "info"]
@@ -233,9 +233,10 @@ class Chart(Struct, frozen=True):
     """A chart of a device at the end of layer ``layer``; ``function`` computes its values.
 
     ``lead`` is the signed lead of the host in ns, ``depth`` the number of launches in flight, ``memory`` bytes up to
-    ``top``, ``share`` 1 while something happens and 0 otherwise. Memory charts are folded into the first of them until
-    that is opened. ``cpu`` is drawn below the ``lane`` of a thread and says what the kernel did with it, as ``legend``
-    of its function tells. A ``ghost`` is drawn below ``lane`` and is 1 while that would be busy in a what-if run.
+    ``top``, ``network`` bytes/s, ``share`` 1 while something happens and 0 otherwise. Memory charts are folded into the
+    first of them until that is opened. ``cpu`` is drawn below the ``lane`` of a thread and says what the kernel did
+    with it, as ``legend`` of its function tells. A ``ghost`` is drawn below ``lane`` and is 1 while that would be busy
+    in a what-if run.
     """
 
     kind: ChartKind

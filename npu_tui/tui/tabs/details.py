@@ -43,7 +43,7 @@ from npu_tui.tui.tabs.declared import bar, spread_words, sum_words
 from npu_tui.tui.tabs.links import class_name, legend, nothing_selected, shape_text, waited_of, waited_text
 from npu_tui.tui.tabs.table import Content, Context
 from npu_tui.tui.terminal.colours import ALERT
-from npu_tui.view.curves import NO_VALUE, STARVING_NS, Curve
+from npu_tui.view.curves import NO_VALUE, STARVING_NS, Curve, quantity_text
 from npu_tui.view.outline import series_name
 from npu_tui.view.scene import LinkClasses, LinkShape
 
@@ -218,6 +218,9 @@ def _chart(curve: Curve, when: int, cursor: int) -> RenderableType:
     elif curve.kind == "cpu":
         legend = curve.function.legend
         words, scale = (say_words(legend[int(known) >> 3]) if legend else ""), Text(say("chart.cpu.scale"), "dim")
+    elif curve.kind == "network":
+        most = quantity_text(curve.high, "B/s")
+        words, scale = quantity_text(known, "B/s"), Text(say("chart.network.scale", most=most), "dim")
     elif curve.kind == "memory":
         words, scale = memory_text(known), Text(say("chart.memory.scale", size=curve.high), "dim")
     else:
