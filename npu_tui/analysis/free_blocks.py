@@ -46,7 +46,8 @@ def free_blocks(device: DeviceMemory, event: int, request: int, stream: int) -> 
     later = later[later > event]
     action, address, size = events.action[later], events.address[later], events.size[later]
     came = np.isin(action, (SEGMENT_ALLOC, SEGMENT_MAP))
-    small = _is_small(device, address, size)
+    held = segments.holding(address)
+    small = np.where(held >= 0, np.append(segments.small, False)[held], size <= SMALL_SEGMENT)
     pages = np.isin(action, (SEGMENT_MAP, SEGMENT_UNMAP))
     starts = np.concatenate((segments.address, address))
     sizes = np.concatenate((segments.size, size))
@@ -64,19 +65,6 @@ def free_blocks(device: DeviceMemory, event: int, request: int, stream: int) -> 
     unused = _runs(starts, sizes, sign, fixed, *blocks)
     here = _runs(starts[ours], sizes[ours], sign[ours], fixed[ours], *blocks)
     return FreeBlocks(int(unused.sum()), int(here.sum()), int(here.max(initial=0)))
-
-
-def _is_small(device: DeviceMemory, address: I64, size: I64) -> Bools:
-    """Whether segments are of the small pool: as the one at the end that holds the address, else by their size."""
-    segments = device.segments
-    small: Bools = size <= SMALL_SEGMENT
-    if len(segments):
-        order = np.argsort(segments.address, kind="stable")
-        place = np.maximum(np.searchsorted(segments.address[order], address, "right") - 1, 0)
-        inside = address >= segments.address[order][place]
-        inside &= address < (segments.address + segments.size)[order][place]
-        small = np.where(inside, segments.small[order][place], small)
-    return small
 
 
 def _runs(starts: I64, sizes: I64, sign: I64, fixed: Bools, used: I64, taken: I64) -> I64:

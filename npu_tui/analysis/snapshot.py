@@ -45,6 +45,11 @@ def owner_of(stack: str) -> CodeLine | None:
     return CodeLine("", 0, function_of(stack)) if stack.startswith(OPERATION) else None
 
 
+def placed(code: CodeLine | None) -> CodeLine | None:
+    """``code`` where it has a file; None where only the operation is known."""
+    return code if code is not None and code.file else None
+
+
 def module_of(stack: str) -> CodeLine | None:
     """The innermost frame of ``stack`` in which a module runs forward or an optimizer its step; None without any."""
     for frame in stack.split("\n"):
@@ -118,12 +123,7 @@ def by_stream(device: DeviceMemory, event: int) -> list[tuple[int, int, int]]:
 def by_pool(device: DeviceMemory, event: int) -> list[tuple[int, int, int]]:
     """Of each pool with blocks after ``event`` its number, requested bytes and blocks; -1 where that is not known."""
     alive, segments = device.lives.alive(event), device.segments
-    address = device.lives.address[alive]
-    order = np.argsort(segments.address, kind="stable")
-    place = np.searchsorted(segments.address[order], address, "right") - 1
-    at = np.append(order, 0)[place]
-    inside = (place >= 0) & (address < np.append(segments.address + segments.size, 0)[at])
-    pool = np.where(inside, np.append(segments.pool, -1)[at], -1)
+    pool = np.append(segments.pool, -1)[segments.holding(device.lives.address[alive])]
     if device.events.pool is not None:
         named = np.append(device.events.pool, -1)[np.maximum(device.lives.start[alive], -1)]
         pool = np.where(named >= 0, named, pool)

@@ -89,28 +89,18 @@ def pairs(base: tuple[MemorySnapshot, DeviceMemory], new: tuple[MemorySnapshot, 
 
 
 def _aligned(base: list[Holder], new: list[Holder]) -> list[Pair]:
-    """The lines of one function, paired in their order so that they have most in common."""
+    """The lines of one function, those that are most alike paired first, as long as their order stays."""
     base, new = (sorted(side, key=lambda one: (one.code.file, one.code.line) if one.code else ("", 0))
                  for side in (base, new))  # fmt: skip
-    alike = np.array([[_alike(before, after) for after in new] for before in base]).reshape(len(base), len(new))
-    best = np.zeros((len(base) + 1, len(new) + 1))  # of the lines from here on
-    for row in reversed(range(len(base))):
-        for column in reversed(range(len(new))):
-            together = best[row + 1, column + 1] + alike[row, column] if alike[row, column] else 0.0
-            best[row, column] = max(together, best[row + 1, column], best[row, column + 1])
-    found, row, column = [], 0, 0
-    while row < len(base) and column < len(new):
-        if alike[row, column] and best[row, column] == best[row + 1, column + 1] + alike[row, column]:
-            found.append(Pair("line", base[row], new[column]))
-            row, column = row + 1, column + 1
-        elif best[row, column] == best[row + 1, column]:
-            found.append(Pair("line", base[row], None))
-            row += 1
-        else:
-            found.append(Pair("line", None, new[column]))
-            column += 1
-    found += [Pair("line", one, None) for one in base[row:]]
-    return found + [Pair("line", None, one) for one in new[column:]]
+    alike = [
+        (-_alike(before, after), row, column) for row, before in enumerate(base) for column, after in enumerate(new)
+    ]
+    partner: dict[int, int] = {}
+    for worth, row, column in sorted(alike):
+        if worth < 0 and all((row - other) * (column - its) > 0 for other, its in partner.items()):
+            partner[row] = column
+    found = [Pair("line", one, new[partner[row]] if row in partner else None) for row, one in enumerate(base)]
+    return found + [Pair("line", None, one) for column, one in enumerate(new) if column not in partner.values()]
 
 
 def _alike(base: Holder, new: Holder) -> float:

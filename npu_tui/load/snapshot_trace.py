@@ -104,18 +104,15 @@ def _add(whole: WholeColumns, snapshot: MemorySnapshot, device: DeviceMemory, fi
 
 def _by_address(device: DeviceMemory) -> tuple[list[str], I64, I64]:
     """The segments by address, what is in none of them last; all blocks, and the segment of each."""
-    lives, segments = device.lives, device.segments
-    order = np.argsort(segments.address, kind="stable")
-    begins, sizes = segments.address[order], segments.size[order]
-    place = np.searchsorted(begins, lives.address, "right") - 1
-    inside = (place >= 0) & (lives.address < (begins + sizes)[np.maximum(place, 0)]) if len(begins) else place >= 0
+    segments, order = device.segments, np.argsort(device.segments.address, kind="stable")
+    lane = np.append(np.argsort(order), len(order))
     lanes = []
     for row in order.tolist():
         pool = "small" if segments.small[row] else "large"
         grows = ", expandable" if segments.expandable[row] else ""
         lanes.append(f"0x{int(segments.address[row]):x} {memory_text(int(segments.size[row]))} {pool}{grows}")
     lanes.append(_GONE if device.has_segments else _NOWHERE)
-    return lanes, np.arange(len(lives)), np.where(inside, place, len(begins))
+    return lanes, np.arange(len(device.lives)), lane[segments.holding(device.lives.address)]
 
 
 def _put(

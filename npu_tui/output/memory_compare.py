@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from npu_tui.analysis.snapshot import placed
 from npu_tui.compare.snapshots import Held, Kind, Pair, pairs
 from npu_tui.output.document import Block, Cell, Document, Items, Paragraph, Table
 from npu_tui.output.memory_report import DeviceRow, MemorySource, memory_report
@@ -97,8 +98,8 @@ def _rows(found: list[Pair], at_end: bool) -> list[HeldRow]:
         base, new = (Held() if side is None else side.end if at_end else side.peak for side in (pair.base, pair.new))
         if not (base.blocks or new.blocks):
             continue
-        codes = [None if side is None else side.code for side in (pair.base, pair.new)]
-        known = codes[1] or codes[0]
+        sides = [None if side is None else side.code for side in (pair.base, pair.new)]
+        known, codes = sides[1] or sides[0], [placed(code) for code in sides]
         files = [None if code is None else printable(code.file) for code in codes]
         lines = [None if code is None else code.line for code in codes]
         rows.append(
@@ -134,6 +135,8 @@ def _verdict(pair: DevicePairRow) -> list[str]:
 def _place(row: HeldRow) -> str:
     if row.kind != "line":
         return say(f"compare.memory.{row.kind}")
+    if row.new_where is None and row.base_where is None:
+        return row.function or ""
     file, line = (row.new_where, row.new_line) if row.new_where is not None else (row.base_where, row.base_line)
     return say("snapshot.line", file=(file or "").rpartition("/")[2], line=line, function=row.function)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.output.document import Box, Paint, Picture, Shape, Tip, Words
@@ -18,7 +19,7 @@ from npu_tui.view.palette import bar
 _POINTS, _COLUMNS, _LINES = 144, 72, 6
 _WIDTH, _HEIGHT, _MARGIN = 900, 180, 90
 _ALLOCATED: Paint = bar(OpClass.CUBE)
-_SHADE = "░"
+SHADE = "░"
 
 
 class CurvePoint(Struct, frozen=True, kw_only=True):
@@ -49,6 +50,17 @@ def _values(points: list[CurvePoint]) -> tuple[list[int], list[int], int]:
     return allocated, reserved, max(*allocated, *reserved, 1)
 
 
+def shaded_bars(heights: npt.NDArray[np.int64], shades: npt.NDArray[np.int64], lines: int) -> Iterator[str]:
+    """Lines of letters from the top: bars of ``heights`` eighths of a line, shaded behind them up to ``shades``."""
+    for line in range(lines - 1, -1, -1):
+        levels = np.clip(heights - 8 * line, 0, 8).tolist()
+        behind = (shades > 8 * line).tolist()
+        yield "".join(
+            chr(LOWER_EIGHTHS[level]) if level or not shade else SHADE
+            for level, shade in zip(levels, behind, strict=True)
+        )
+
+
 def lettered(points: list[CurvePoint], events: int) -> Iterator[str]:
     """The curve in lines of letters: what is allocated as bars, what is reserved shaded behind them."""
     allocated, reserved, top = _values(points)
@@ -59,13 +71,8 @@ def lettered(points: list[CurvePoint], events: int) -> Iterator[str]:
         for values in (allocated, reserved)
     )
     label = memory_text(top)
-    for line in range(_LINES - 1, -1, -1):
-        levels = np.clip(heights - 8 * line, 0, 8).tolist()
-        cells = [
-            chr(LOWER_EIGHTHS[level]) if level or shade <= 8 * line else _SHADE
-            for level, shade in zip(levels, shades.tolist(), strict=True)
-        ]
-        yield f"{label if line == _LINES - 1 else '':>{cell_count(label)}} {''.join(cells)}".rstrip()
+    for line, bars in enumerate(shaded_bars(heights, shades, _LINES)):
+        yield f"{'' if line else label:>{cell_count(label)}} {bars}".rstrip()
     last = count_text(events - 1)
     yield f"{'':{cell_count(label)}} 0{last:>{max(columns - 1, len(last) + 1)}}"
 

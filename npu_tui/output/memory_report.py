@@ -19,10 +19,12 @@ from npu_tui.analysis.snapshot import (
     named_at,
     nameless,
     owners,
+    placed,
 )
 from npu_tui.output.memory_curve import CurvePoint, curve_points
 from npu_tui.output.report_schema import NotChecked
-from npu_tui.rules.snapshot import SNAPSHOT_FINDINGS, Judged, SnapshotFinding, judge
+from npu_tui.rules.model import SEVERITIES
+from npu_tui.rules.snapshot import Judged, SnapshotFinding, judge
 from npu_tui.strings import say, words
 from npu_tui.trace.snapshot import BEFORE, HOST, UNKNOWN, DeviceMemory, MemorySnapshot, label_of
 from npu_tui.trace.text import printable
@@ -204,9 +206,8 @@ class MemoryReport(Struct, frozen=True, kw_only=True):
 def memory_report(snapshot: MemorySnapshot) -> MemoryReport:
     """All that is said of ``snapshot``."""
     judged = judge(snapshot)
-    findings = [finding for one in judged for finding in one.findings]
-    order = ("high", "medium", "low", "info")
-    findings.sort(key=lambda finding: order.index(finding.severity))
+    findings = [(one.device, finding) for one in judged for finding in one.findings]
+    findings.sort(key=lambda pair: SEVERITIES.index(pair[1].severity))
     without = [
         ("time", all(device.events.time is None for device in snapshot.devices)),
         ("steps", all(one.growth is None for one in judged)),
@@ -218,9 +219,9 @@ def memory_report(snapshot: MemorySnapshot) -> MemoryReport:
     ]
     return MemoryReport(
         source=MemorySource(path=printable(snapshot.path), kind=snapshot.kind, bytes=snapshot.size),
-        verdict=[words(finding.title) for finding in findings[:3]] or [say("snapshot.nothing")],
+        verdict=[words(finding.title) for _, finding in findings[:3]] or [say("snapshot.nothing")],
         devices=[_device(snapshot, one) for one in judged],
-        findings=[_finding(finding) for finding in findings],
+        findings=[_finding(device, finding) for device, finding in findings],
         not_checked=[NotChecked(id=id_, reason=say(f"snapshot.without.{id_}")) for id_, holds in without if holds],
         health=MemoryHealth(
             events=sum(len(device.events) for device in snapshot.devices),
@@ -311,27 +312,26 @@ def _failure(snapshot: MemorySnapshot, device: DeviceMemory) -> FailureRow | Non
 
 
 def _holder(owner: Owner) -> HolderRow:
-    code = owner.code
+    code, line = owner.code, placed(owner.code)
     return HolderRow(
-        where=None if code is None or not code.file else printable(code.file),
-        line=None if code is None or not code.file else code.line,
+        where=None if line is None else printable(line.file),
+        line=None if line is None else line.line,
         function=None if code is None else printable(code.function),
         bytes=owner.size,
         blocks=len(owner.members),
     )
 
 
-def _finding(finding: SnapshotFinding) -> MemoryFinding:
-    kind = next(kind for kind in SNAPSHOT_FINDINGS if kind.id == finding.id)
+def _finding(device: DeviceMemory, finding: SnapshotFinding) -> MemoryFinding:
     return MemoryFinding(
         id=finding.id,
         severity=finding.severity,
-        device=None if finding.device == HOST else finding.device,
-        allocator=finding.allocator or None,
+        device=None if device.device == HOST else device.device,
+        allocator=device.allocator or None,
         title=words(finding.title),
         detail=words(finding.detail),
         evidence=[EventProof(event=event) for event in finding.events],
-        advice=[say(f"finding.advice.{word}") for word in finding.advice or kind.advice or (kind.id,)],
+        advice=[say(f"finding.advice.{word}") for word in finding.advised],
         where=None if finding.owner is None else _holder(finding.owner),
         gain_bytes=finding.gain,
     )

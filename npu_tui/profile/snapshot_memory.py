@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.kernels import Coded
 from npu_tui.analysis.memory import BEFORE, NEVER, Allocations, Amount, Memory, memory_curve
-from npu_tui.analysis.snapshot import Growth, growth, nameless, owner_of
+from npu_tui.analysis.snapshot import Growth, growth, nameless, owner_of, placed
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import Source
 from npu_tui.load.snapshot import load_snapshot
@@ -60,7 +60,7 @@ def memory_of_device(snapshot: MemorySnapshot, device: DeviceMemory, origin: int
             np.where(lives.start == OLDER, BEFORE, moments[np.maximum(lives.start, 0)]),
             np.where(lives.end == KEPT, NEVER, moments[np.clip(lives.end, 0, len(device.events))]),
             (lives.stack % len(frames)).astype(np.int64),
-            [owner_of(stack) for stack in frames],
+            [placed(owner_of(stack)) for stack in frames],
             maker,
         ),
         (),

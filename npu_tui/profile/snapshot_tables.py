@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npu_tui.analysis.snapshot import nameless, owner_of
+from npu_tui.analysis.snapshot import nameless, owner_of, placed
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import MISSING, Array, Column, Data, Sheet, coded, labels, numbers, table
 from npu_tui.trace.snapshot import ACTIONS, BEFORE, HOST, INACTIVE, NEVER, STATES, UNKNOWN, DeviceMemory
@@ -180,8 +180,10 @@ def stacks(profile: Profile) -> Sheet:
         {
             **_numbered(devices, [len(part) for part in columns["stack"]]),
             "stack": _known(stack, -1),
-            "file": labels([None if line is None else line.file for line in code]),
-            "line": numbers(np.array([MISSING if line is None else line.line for line in code], np.int64), MISSING),
+            "file": labels([None if line is None else line.file or None for line in code]),
+            "line": numbers(
+                np.array([line.line if line and line.file else MISSING for line in code], np.int64), MISSING
+            ),
             "function": labels([None if line is None else line.function for line in code]),
             **{name: numbers(_joined(columns[name])) for name in _HELD},
             "frames": coded(texts, stack),
@@ -209,7 +211,7 @@ def growth_of_lines(profile: Profile) -> Sheet:
             "held": numbers(np.array([size[-1] for _, size in held], np.int64)),
             "calls": numbers(np.array([len(owner.members) for owner, _ in held], np.int64)),
         },
-        code=lambda row: held[row][0].code,
+        code=lambda row: placed(held[row][0].code),
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 
 import numpy as np
 from msgspec import Struct
@@ -11,7 +12,18 @@ from msgspec.structs import replace
 from npu_tui.analysis.allocator_replay import Gains, gains
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.free_blocks import free_blocks, request_of
-from npu_tui.analysis.snapshot import Growth, Owner, Pieces, failures, growth, named_at, owner_of, owners, pieces
+from npu_tui.analysis.snapshot import (
+    Growth,
+    Owner,
+    Pieces,
+    failures,
+    growth,
+    named_at,
+    owner_of,
+    owners,
+    pieces,
+    placed,
+)
 from npu_tui.rules import pages
 from npu_tui.rules.model import SEVERITIES, Evidence, Finding, Findings, Kind
 from npu_tui.trace.message import Message, message
@@ -49,27 +61,32 @@ _RETURNED = 0.5
 _SEGMENT = 20 << 20
 """What the allocator takes from the device for a request of less, bytes."""
 _LISTED = 5
+_SMALLER = "smaller_batch", "checkpointing"
 _GAIN = 0.05
 """The share of what was reserved that another setting must save to be named."""
 
 
 class SnapshotFinding(Struct, frozen=True):
-    """One thing that is wrong on ``device``, or who holds most; ``events`` are where it shows.
+    """One thing that is wrong on a device, or who holds most; ``events`` are where it shows.
 
-    ``advice`` is what helps of that of its kind, empty for all of it. ``gain`` are the bytes by which a replay with
+    ``advice`` is what helps of that of its kind, None for all of it. ``gain`` are the bytes by which a replay with
     another setting reserves less at most; None where none is known to help.
     """
 
     id: str
     severity: Severity
-    device: int
-    allocator: str
     title: Message
     detail: Message
     events: tuple[int, ...] = ()
     owner: Owner | None = None
-    advice: tuple[str, ...] = ()
+    advice: tuple[str, ...] | None = None
     gain: int | None = None
+
+    @property
+    def advised(self) -> tuple[str, ...]:
+        """The words of what helps."""
+        kind = next(kind for kind in SNAPSHOT_FINDINGS if kind.id == self.id)
+        return self.advice if self.advice is not None else kind.advice or (kind.id,)
 
 
 class Judged(Struct, frozen=True):
@@ -118,7 +135,7 @@ def _with_gain(finding: SnapshotFinding, known: Gains) -> SnapshotFinding:
     gain: int | None = None
     if finding.id == "SNAPSHOT.RETURNED":
         code = "kept"
-    elif known.expandable is not None and known.split is not None and "expandable" in finding.advice:
+    elif known.expandable is not None and known.split is not None and "expandable" in finding.advised:
         words |= {"now": known.expandable.peak, "split": known.split.peak, "limit": known.max_split >> 20}
         helps, splits = ((was - other.peak) >= _GAIN * was for other in (known.expandable, known.split))
         gain = was - min(known.expandable.peak, known.split.peak) if helps or splits else None
@@ -126,7 +143,7 @@ def _with_gain(finding: SnapshotFinding, known: Gains) -> SnapshotFinding:
     if not code:
         return finding
     replayed = message(f"finding.snapshot.gain_{code}", **words)
-    advice = tuple(word for word in finding.advice if code != "none" or word != "expandable")
+    advice = finding.advice if code != "none" else _SMALLER
     detail = message("finding.snapshot.replayed", detail=finding.detail, replayed=replayed)
     return replace(finding, detail=detail, gain=gain, advice=advice)
 
@@ -145,7 +162,6 @@ def snapshot_findings(trace: Trace) -> Findings:
 
 def _finding(trace: Trace, device: DeviceMemory, finding: SnapshotFinding, first: int) -> Finding:
     """``finding`` at its places: the largest blocks of its owner, else the moments of its events."""
-    kind = next(kind for kind in SNAPSHOT_FINDINGS if kind.id == finding.id)
     evidence = []
     if finding.owner is not None:
         members = finding.owner.members
@@ -155,23 +171,18 @@ def _finding(trace: Trace, device: DeviceMemory, finding: SnapshotFinding, first
         for item in items[np.unique(trace.slices.event[items], return_index=True)[1]].tolist():
             start, end = int(trace.slices.start[item]), int(trace.slices.end[item])
             lane = int(trace.slices.lane[item])
-            evidence.append(Evidence(start, end, lane, brief(trace.name_of(item)), place_of(finding.owner), item))
+            evidence.append(Evidence(start, end, lane, brief(trace.name_of(item)), line_text(finding.owner.code), item))
     else:
         for event in finding.events[:_LISTED]:
             at = int(device.moments[event]) - trace.start_ns
             evidence.append(Evidence(at, at + 1, None, message("snapshot.at", event=event), ""))
-    code = None if finding.owner is None else finding.owner.code
-    advice = tuple(message(f"finding.advice.{word}") for word in finding.advice or kind.advice or (kind.id,))
+    code = None if finding.owner is None else placed(finding.owner.code)
+    advice = tuple(message(f"finding.advice.{word}") for word in finding.advised)
     return Finding(
-        kind.id, "memory", finding.severity, finding.title, finding.detail, tuple(evidence),
+        finding.id, "memory", finding.severity, finding.title, finding.detail, tuple(evidence),
         advice, None, "high", (),
         () if code is None else (code,),
     )  # fmt: skip
-
-
-def place_of(owner: Owner) -> Message:
-    """The line of an owner, or that there is none."""
-    return line_text(owner.code)
 
 
 def line_text(code: CodeLine | None) -> Message:
@@ -185,13 +196,19 @@ def line_text(code: CodeLine | None) -> Message:
     )
 
 
-def _failed(device: DeviceMemory) -> list[SnapshotFinding]:
+def _told(
+    id_: str, severity: Severity, title: str, detail: str, words: Mapping[str, Any], *events: int, **more: Any
+) -> SnapshotFinding:
+    title, detail = f"finding.snapshot.{title}", f"finding.snapshot.{detail}"
+    return SnapshotFinding(id_, severity, message(title, **words), message(detail, **words), events, **more)
+
+
+def _failed(device: DeviceMemory) -> Iterator[SnapshotFinding]:
     failed = failures(device)
     if not failed:
-        return []
+        return
     first = failed[0]
-    stream = int(device.events.stream[first.event])
-    free = free_blocks(device, first.event, first.request, stream)
+    free = free_blocks(device, first.event, first.request, int(device.events.stream[first.event]))
     known = first.device_free >= 0
     # Free blocks that are large enough, and a device with room, are refused by a limit or belong to a private pool.
     if free.largest >= first.request:
@@ -202,79 +219,55 @@ def _failed(device: DeviceMemory) -> list[SnapshotFinding]:
         why = "elsewhere"
     else:
         why = "limit" if known and first.device_free >= first.request + _SEGMENT else "full"
-    in_pieces = why == "pieces" and not device.segments.expandable.any()
     words = {
         "request": first.request, "reserved": first.reserved, "allocated": first.allocated, "unused": free.unused,
         "here": free.here, "largest": free.largest, "event": first.event, "count": len(failed),
-        "free": first.device_free if known else None,
+        "left": message(f"finding.snapshot.oom_{'left' if known else 'unknown'}", free=first.device_free),
     }  # fmt: skip
-    left = message("finding.snapshot.oom_left" if known else "finding.snapshot.oom_unknown", **words)
-    detail = message(f"finding.snapshot.oom_{why}", left=left, **words)
-    return [
-        SnapshotFinding(
-            "SNAPSHOT.OOM", "high", device.device, device.allocator, message("finding.snapshot.oom", **words), detail,
-            tuple(failure.event for failure in failed),
-            advice=("expandable",) if in_pieces else ("smaller_batch", "checkpointing"),
-        )
-    ]  # fmt: skip
+    advice = ("expandable",) if why == "pieces" and not device.segments.expandable.any() else _SMALLER
+    yield _told("SNAPSHOT.OOM", "high", "oom", f"oom_{why}", words, *(one.event for one in failed), advice=advice)
 
 
-def _leaks(device: DeviceMemory, grown: Growth | None) -> list[SnapshotFinding]:
-    found = []
+def _leaks(device: DeviceMemory, grown: Growth | None) -> Iterator[SnapshotFinding]:
     for owner, more in [] if grown is None else grown.leaks[:_LISTED]:
         size, steps = int(more.sum()), len(more)
-        if size < max(1 << 20, device.peak[1] // 1000):
-            continue
-        words = {
-            "place": place_of(owner),
-            "size": size // steps,
-            "steps": steps,
-            "blocks": len(owner.members),
-            "sum": owner.size,
-        }
-        found.append(
-            SnapshotFinding(
-                "SNAPSHOT.LEAK", "high", device.device, device.allocator, message("finding.snapshot.leak", **words),
-                message("finding.snapshot.leak_detail", **words),
-                tuple(np.sort(device.lives.start[owner.members])[:_LISTED].tolist()), owner,
-            )
-        )  # fmt: skip
-    return found
+        if size >= max(1 << 20, device.peak[1] // 1000):
+            words = {
+                "place": line_text(owner.code), "size": size // steps, "steps": steps, "blocks": len(owner.members),
+                "sum": owner.size,
+            }  # fmt: skip
+            starts = np.sort(device.lives.start[owner.members])[:_LISTED].tolist()
+            yield _told("SNAPSHOT.LEAK", "high", "leak", "leak_detail", words, *starts, owner=owner)
 
 
-def _pieces(device: DeviceMemory) -> list[SnapshotFinding]:
+def _pieces(device: DeviceMemory) -> Iterator[SnapshotFinding]:
     """Memory was unused, and enough of it, when the allocator took still more from the device."""
     event = _last_growth(device)
     if event < 0 or not device.has_segments:
-        return []
+        return
     reserved, allocated = int(device.reserved[event]), int(device.active[event])
-    unused = reserved - allocated
     grown = int(device.events.size[event])
-    if unused - grown < max(_PIECES * reserved, _WORTH, grown):
-        return []
+    unused = reserved - allocated - grown
+    enough = max(_PIECES * reserved, _WORTH, grown)
+    if unused < enough:
+        return
     request = request_of(device, event)
     free = free_blocks(device, event - 1, request, int(device.events.stream[event]))
-    words = {
-        "reserved": reserved, "allocated": allocated, "unused": unused - grown, "event": event, "grown": grown,
-        "request": request, "here": free.here, "largest": free.largest,
-    }  # fmt: skip
     # What is free in the pool of the request is wasted by its pieces, or else what lies elsewhere; but the large pool
     # never serves small requests.
-    wasted = unused - grown - free.here if request > SMALL and free.here < request else free.here
-    if wasted < max(_PIECES * reserved, _WORTH, grown):
-        return []
+    wasted = unused - free.here if request > SMALL and free.here < request else free.here
+    if wasted < enough:
+        return
     expandable = bool(device.segments.expandable.any())
     why = "fits" if free.largest >= request else "detail" if free.here >= request else "elsewhere"
     if why == "detail" and expandable:
         why = "expandable"
-    detail = message(f"finding.snapshot.pieces_{why}", **words)
-    share = message("finding.snapshot.pieces", share=(unused - grown) / reserved, **words)
-    return [
-        SnapshotFinding(
-            "SNAPSHOT.PIECES", "medium", device.device, device.allocator, share, detail, (event,),
-            advice=() if expandable else ("expandable",),
-        )
-    ]  # fmt: skip
+    words = {
+        "reserved": reserved, "allocated": allocated, "unused": unused, "event": event, "grown": grown,
+        "request": request, "here": free.here, "largest": free.largest, "share": unused / reserved,
+    }  # fmt: skip
+    advice = _SMALLER if expandable else None
+    yield _told("SNAPSHOT.PIECES", "medium", "pieces", f"pieces_{why}", words, event, advice=advice)
 
 
 def _last_growth(device: DeviceMemory) -> int:
@@ -285,65 +278,47 @@ def _last_growth(device: DeviceMemory) -> int:
     return int(at[device.reserved[at].argmax()]) if len(at) else device.fullest[0]
 
 
-def _returned(snapshot: MemorySnapshot, device: DeviceMemory) -> list[SnapshotFinding]:
-    """Segments are given back to the device and taken again; by a call of ``empty_cache``, where its stack is there."""
+def _returned(snapshot: MemorySnapshot, device: DeviceMemory) -> Iterator[SnapshotFinding]:
+    """Segments are given back to the device and taken again; by one call of ``empty_cache``, where stacks tell it."""
     events = device.events
     back = np.flatnonzero(events.action == SEGMENT_FREE)
-    if not len(back):
-        return []
     again = np.flatnonzero(events.action == SEGMENT_ALLOC)
-    again = again[again > back[0]]
+    again = again[again > back.min(initial=NEVER)]
     size, retaken = int(events.size[back].sum()), int(events.size[again].sum())
     if min(size, retaken) < max(_RETURNED * device.fullest[1], _WORTH):
-        return []
-    called = [stack >= 0 and "): empty_cache;" in snapshot.stacks[stack] for stack in events.stack[back].tolist()]
-    calls = back[called][np.diff(back[called], prepend=-2) > 1]
-    words: dict[str, object] = {
-        "size": size, "count": len(back), "again": retaken, "segments": len(again), "calls": len(calls),
-    }  # fmt: skip
-    kind = "returned_by" if all(called) else "returned_detail"
-    if all(called):
-        stack = int(events.stack[calls[0]])
-        words["place"] = line_text(owner_of(snapshot.stacks[stack]))
-    return [
-        SnapshotFinding(
-            "SNAPSHOT.RETURNED", "low", device.device, device.allocator, message("finding.snapshot.returned", **words),
-            message(f"finding.snapshot.{kind}", **words), tuple((calls if all(called) else back)[:_LISTED].tolist()),
-        )
-    ]  # fmt: skip
+        return
+    stacks = [snapshot.stacks[stack] if stack >= 0 else "" for stack in events.stack[back].tolist()]
+    lines = {owner_of(stack) if "): empty_cache;" in stack else None for stack in stacks}
+    words: dict[str, Any] = {"size": size, "count": len(back), "again": retaken, "segments": len(again)}
+    if len(lines) > 1 or None in lines:
+        yield _told("SNAPSHOT.RETURNED", "low", "returned", "returned_detail", words, *back[:_LISTED].tolist())
+        return
+    calls = back[np.diff(back, prepend=-2) > 1]
+    words |= {"place": line_text(lines.pop()), "calls": len(calls)}
+    yield _told("SNAPSHOT.RETURNED", "low", "returned", "returned_by", words, *calls[:_LISTED].tolist())
 
 
-def _cached(device: DeviceMemory, unused: Pieces) -> list[SnapshotFinding]:
+def _cached(device: DeviceMemory, unused: Pieces) -> Iterator[SnapshotFinding]:
     reserved = int(device.segments.size.sum())
-    if unused.free_segments < max(_PIECES * reserved, _WORTH):
-        return []
-    words = {"size": unused.free_segments, "reserved": reserved}
-    return [
-        SnapshotFinding(
-            "SNAPSHOT.CACHED", "info", device.device, device.allocator, message("finding.snapshot.cached", **words),
-            message("finding.snapshot.cached_detail", **words),
-        )
-    ]  # fmt: skip
+    if unused.free_segments >= max(_PIECES * reserved, _WORTH):
+        words = {"size": unused.free_segments, "reserved": reserved}
+        yield _told("SNAPSHOT.CACHED", "info", "cached", "cached_detail", words)
 
 
-def _peak(device: DeviceMemory, held: list[Owner]) -> list[SnapshotFinding]:
+def _peak(device: DeviceMemory, held: list[Owner]) -> Iterator[SnapshotFinding]:
     event, size = device.peak
     if not held or (event < 0 and len(device.events)):
-        return []
+        return
     lives, first = device.lives, held[0]
     released = int(lives.size[first.members][lives.end[first.members] < NEVER].sum())
     words = {
-        "size": size, "event": event, "place": place_of(first), "held": first.size, "share": first.size / max(size, 1),
-        "blocks": len(first.members), "released": released, "before": device.before,
+        "size": size, "event": event, "place": line_text(first.code), "held": first.size, "before": device.before,
+        "share": first.size / max(size, 1), "blocks": len(first.members), "released": released,
     }  # fmt: skip
     if event < 0:  # the state at one moment, without what led to it
-        title, detail = message("finding.snapshot.state", **words), message("finding.snapshot.state_detail", **words)
-        return [SnapshotFinding("SNAPSHOT.PEAK", "info", device.device, device.allocator, title, detail, (), first)]
-    detail = message("finding.snapshot.peak_released" if released else "finding.snapshot.peak_kept", **words)
-    said = "finding.snapshot.peak" if len(held) > 1 or first.code is not None else "finding.snapshot.peak_nobody"
-    return [
-        SnapshotFinding(
-            "SNAPSHOT.PEAK", "info", device.device, device.allocator, message(said, **words), detail, (event,), first,
-            advice=("compare_dumps",) if device.allocator.startswith(OUTSIDE) else (),
-        )
-    ]  # fmt: skip
+        yield _told("SNAPSHOT.PEAK", "info", "state", "state_detail", words, owner=first)
+        return
+    title = "peak" if len(held) > 1 or first.code is not None else "peak_nobody"
+    advice = ("compare_dumps",) if device.allocator.startswith(OUTSIDE) else None
+    detail = "peak_released" if released else "peak_kept"
+    yield _told("SNAPSHOT.PEAK", "info", title, detail, words, event, owner=first, advice=advice)

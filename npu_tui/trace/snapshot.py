@@ -108,6 +108,15 @@ class Segments(Struct, eq=False):
     def __len__(self) -> int:
         return len(self.address)
 
+    def holding(self, address: I64) -> I64:
+        """The segment that holds each ``address``, -1 where none does."""
+        if not len(self):
+            return np.full(len(address), -1)
+        order = np.argsort(self.address, kind="stable")
+        found = order[np.searchsorted(self.address[order], address, "right") - 1]
+        inside = (address >= self.address[found]) & (address < (self.address + self.size)[found])
+        return np.where(inside, found, -1)
+
 
 class Blocks(Struct, eq=False):
     """How the segments are divided at the end; (n,) each, ``segment`` indexes those of the device."""

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from rich.text import Text
 
 from npu_tui.analysis.memory import BEFORE, Memory, MemoryCurve
+from npu_tui.output.memory_curve import SHADE, shaded_bars
 from npu_tui.profile.file_tables import HOLDERS, MODULE_PEAKS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.snapshot_memory import Beside
@@ -168,9 +169,6 @@ def _peaks(memory: Memory, at: Callable[[int], str] = _text) -> str:
 
 # --- the curve beside the table
 
-_LEVELS = " ▁▂▃▄▅▆▇█"
-_SHADE = "░"
-
 Named = tuple[str, MemoryCurve]
 """What a curve is called, and the curve."""
 
@@ -208,7 +206,7 @@ def curve_picture(
     begin = min(int(curve.time[0]) for curve in curves)
     end = max(end, *(int(curve.time[-1]) + 1 for curve in curves))
     top = max(curve.peak[1] for curve in curves)
-    words = [f"{glyph} {name}" for glyph, (name, _) in zip(("█", _SHADE), named, strict=False)]
+    words = [f"{glyph} {name}" for glyph, (name, _) in zip(("█", SHADE), named, strict=False)]
     title, limit = "  ".join(words), say("memory.curve", size=top)
     title = shortened(title, width - cell_count(limit) - 2) + f"  {limit}"
     picture = Text(shortened(title, width), style="dim", no_wrap=True)
@@ -218,11 +216,8 @@ def curve_picture(
     edges = np.linspace(begin, end, width + 1).astype(np.int64)
     heights = [np.ceil(8 * lines * _most(curve, edges) / top).astype(np.int64) for curve in curves]
     behind = heights[1] if len(heights) > 1 else np.zeros(width, np.int64)
-    for line in range(lines - 1, -1, -1):
-        levels = np.clip(heights[0] - 8 * line, 0, 8).tolist()
-        shades = (behind > 8 * line).tolist()
-        cells = [_LEVELS[level] if level or not shade else _SHADE for level, shade in zip(levels, shades, strict=True)]
-        picture.append("\n" + "".join(cells))
+    for bars in shaded_bars(heights[0], behind, lines):
+        picture.append("\n" + bars)
     picture.append("\n" + _axis(begin, end, time, width, at, marks), style="dim")
     return picture
 
