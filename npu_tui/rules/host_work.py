@@ -57,7 +57,8 @@ def costly_work(facts: Facts) -> list[Work]:
     waiting = without(_waiting(facts), _told_elsewhere(facts))
     low, high = facts.on_device((slices.start[items], slices.end[items]))
     idle = covered_within(*waiting, low, high)
-    held = idle >= _HOLDS_UP * (high - low)
+    there = (idle > 0) | ((low < facts.window.end) & (high > facts.window.start))
+    items, idle, held = items[there], idle[there], (idle >= _HOLDS_UP * (high - low))[there]
     stack = stack_of(trace, items)
     groups: dict[tuple[int, CodeLine | None], list[int]] = {}
     for at, (name, number) in enumerate(zip(slices.name[items].tolist(), stack.tolist(), strict=True)):
