@@ -110,6 +110,16 @@ class Timeline(Struct, eq=False):
     block: int
     queued: I64
 
+    @property
+    def serves(self) -> Bools:
+        """Whether each engine gives tokens."""
+        return np.array([not engine.prefills for engine in self.engines], np.bool_)
+
+    @property
+    def serving(self) -> I64:
+        """The steps with requests of engines that give tokens."""
+        return np.flatnonzero(self.serves[self.steps.engine] & (self.steps.size > 0))
+
 
 def timeline(service: Service) -> Timeline:
     """The engines, steps and requests of ``service``."""

@@ -133,9 +133,9 @@ def work_of(found: Timeline) -> F64:
     total = np.append(0, np.cumsum(stays))
     begin = np.searchsorted(found.pair_rid, found.pair_rid)
     context = total[:-1] - total[begin] + found.pair_tokens
-    if found.service.transfers.rid.size:  # a decode engine holds a context that it did not compute
-        decodes = np.array([not engine.prefills for engine in found.engines])[steps.engine[found.pair_step]]
-        context += np.where(decodes, found.latencies.prompt[found.pair_rid] * ~_computes(found), 0)
+    if len(found.service.transfers):  # a decode engine holds a context that it did not compute
+        here, first = steps.engine[found.pair_step], steps.engine[found.latencies.first[found.pair_rid]]
+        context += np.where(found.serves[here] & (first != here), found.latencies.prompt[found.pair_rid], 0)
     kept = np.bincount(found.pair_step, context, n)
     product = np.bincount(found.pair_step, context * found.pair_tokens, n)
     return np.stack([np.ones(n), steps.prompts, steps.decoded, kept, product], axis=1)
@@ -148,19 +148,10 @@ def growth_of(lat: Latencies) -> F64:
     return growth
 
 
-def _computes(found: Timeline) -> npt.NDArray[np.bool_]:
-    """Whether the first engine of each pair's request is the one of the pair."""
-    same: npt.NDArray[np.bool_] = (
-        found.steps.engine[found.latencies.first[found.pair_rid]] == found.steps.engine[found.pair_step]
-    )
-    return same
-
-
 def fitted(work: F64, time: I64) -> Cost:
     """The cost that fits ``time`` (n,) best by relative error; no part of it is negative."""
-    if len(time) > _SAMPLE:
-        some = np.linspace(0, len(time) - 1, _SAMPLE).astype(np.int64)
-        work, time = work[some], time[some]
+    some = np.linspace(0, len(time) - 1, min(len(time), _SAMPLE)).astype(np.int64)
+    work, time = work[some], time[some]
     kept, values = [number for number in range(work.shape[1]) if work[:, number].any()], np.zeros(work.shape[1])
     weight = 1 / np.maximum(time, 1)
     while kept:
@@ -183,16 +174,12 @@ class Slower(Struct, frozen=True):
 
 def slower_since(found: Timeline) -> Slower | None:
     """Whether the engines that decode got slower (or faster); None where too few steps tell."""
-    steps = found.steps
-    decode = np.array([not engine.prefills for engine in found.engines] or [False])
-    mine = np.flatnonzero(decode[steps.engine] & (steps.size > 0)) if len(steps) else np.zeros(0, np.int64)
+    steps, mine = found.steps, found.serving
     if len(mine) < 4 * _FEWEST:
         return None
     mine = mine[np.argsort(steps.start[mine], kind="stable")]
+    mine = mine[np.linspace(0, len(mine) - 1, min(len(mine), _SAMPLE)).astype(np.int64)]
     work, time, start = work_of(found)[mine], steps.cycle[mine, F], steps.start[mine]
-    if len(time) > _SAMPLE:
-        some = np.linspace(0, len(time) - 1, _SAMPLE).astype(np.int64)
-        work, time, start = work[some], time[some], start[some]
     best = None
     low, high = 0, len(time)
     for _ in range(3):  # ever nearer
@@ -253,10 +240,9 @@ def model_of(found: Timeline, slower: Slower | None, holds: bool = False) -> Ser
         on_first = steps.engine[found.pair_step] == steps.engine[lat.first[found.pair_rid]]
         np.maximum.at(ends, found.pair_rid[on_first], steps.end[found.pair_step[on_first]])
         pull = lat.ttft_parts[rids, TTFT.index("transfer")]
-        began = dict(zip(found.service.transfers.rid.tolist(), found.service.transfers.start.tolist(), strict=True))
-        handover = np.array(
-            [max(began.get(rid, end) - end, 0) for rid, end in zip(rids.tolist(), ends[rids].tolist(), strict=True)]
-        )
+        pulls, began = found.service.transfers, np.full(len(ends), UNKNOWN)
+        began[pulls.rid[pulls.rid >= 0]] = pulls.start[pulls.rid >= 0]
+        handover = np.maximum(began[rids] - ends[rids], 0) * (began[rids] != UNKNOWN)
     output = lat.ttft_parts[lat.answered, TTFT.index("output")]
     turns, growth = np.maximum(lat.turns[rids], 0), growth_of(lat)[rids]
     tail = int(np.median(output)) if len(output) else 0
@@ -278,8 +264,8 @@ def _engine(found: Timeline, number: int, work: F64, cost: Cost | None) -> Engin
     line = line_of(size, steps.cycle[mine, P])
     decodes = found.pair_tokens[~found.pair_prompt & (steps.engine[found.pair_step] == number)]
     lat = found.latencies
-    came = np.sort(lat.arrival[(lat.first >= part.start) & (lat.first < part.stop) & (lat.arrival != UNKNOWN)])
-    went = np.sort(opened_of(found, part))
+    begun = (lat.first >= part.start) & (lat.first < part.stop)
+    came, went = np.sort(lat.arrival[begun & (lat.arrival != UNKNOWN)]), np.sort(steps.opened[lat.first[begun]])
     waiting = np.searchsorted(came, opened, "right") > np.searchsorted(went, opened, "right")
     budget, most = int(tokens.max()), int(size.max())
     chunks = found.pair_prompt & (steps.engine[found.pair_step] == number)
@@ -312,13 +298,6 @@ def line_of(x: I64, y: I64) -> tuple[float, float]:
     away = x - x.mean()
     slope = float(away @ (y - y.mean()) / (away @ away)) if away.any() else 0.0
     return slope, float(y.mean()) - slope * float(x.mean())
-
-
-def opened_of(found: Timeline, part: slice) -> I64:
-    """When the first schedule of each request of the steps ``part`` was."""
-    first = found.latencies.first
-    moments: I64 = found.steps.opened[first[(first >= part.start) & (first < part.stop)]]
-    return moments
 
 
 def replayed(model: ServiceModel) -> Served:

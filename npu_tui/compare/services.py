@@ -144,12 +144,10 @@ def forward_change(base: Judged, new: Judged) -> float | None:
     """How much longer a forward pass of the new service takes for the same tokens and context; None: too few steps."""
     sides = []
     for side in (base, new):
-        found, steps = side.found, side.found.steps
-        decode = np.array([not engine.prefills for engine in found.engines] or [False])
-        mine = np.flatnonzero(decode[steps.engine] & (steps.size > 0)) if len(steps) else np.zeros(0, np.int64)
+        mine = side.found.serving
         if len(mine) < _FEWEST:
             return None
-        sides.append((work_of(found)[mine], steps.cycle[mine, F]))
+        sides.append((work_of(side.found)[mine], side.found.steps.cycle[mine, F]))
     (work, time), (new_work, new_time) = sides
     expected = np.maximum(fitted(work, time).of(new_work), 1)
     return round(float(np.median(new_time / expected)) - 1, 6)

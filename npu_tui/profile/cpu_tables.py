@@ -7,7 +7,7 @@ import numpy as np
 from npu_tui.analysis.cpu_time import PARTS, CpuTime, Culprit
 from npu_tui.profile.columns import names_of, rank_of
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import MISSING, Array, Column, Sheet, Span, attributes, from_tuples, numbers, table
+from npu_tui.profile.table import MISSING, Array, Column, Sheet, Span, attributes, numbers, table
 
 _OWN = {
     column.id: column
@@ -35,7 +35,7 @@ def cpu_time(profile: Profile) -> Sheet:
     """The lost time by state of the threads that launch and by who had their CPU, most time first."""
     found = _known(profile)
     if found is None:
-        return from_tuples((), "rank state by name task process cpus lost_time share late", _OWN)
+        return Sheet(0, {})
     known, links = found
     rows = known.culprits(links)
     total = sum(row.total for row in rows)
@@ -99,7 +99,7 @@ def cpu_waits(profile: Profile) -> Sheet:
     """Every launch that a device waited for, with what the threads that made it did meanwhile."""
     found = _known(profile)
     if found is None:
-        return from_tuples((), "rank link slice name start lost_time " + " ".join(PARTS), _OWN)
+        return Sheet(0, {})
     known, links = found
     waits, parts = known.waits, known.parts
     chosen = np.flatnonzero(np.isin(waits.link, links))

@@ -156,4 +156,5 @@ class ServiceFacts:
 
     def serving(self) -> list[int]:
         """The engines that give tokens."""
-        return [number for number, engine in enumerate(self.found.engines) if not engine.prefills]
+        engines: list[int] = np.flatnonzero(self.found.serves).tolist()
+        return engines
