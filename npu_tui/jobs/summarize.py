@@ -24,6 +24,8 @@ from npu_tui.trace.message import Message, message
 _BESIDE = ("communication.json", "communication_matrix.json", "step_trace_time.csv", "analysis.db")
 _ABOVE = ("profiler_metadata.json",)
 _INFO = "profiler_info"
+_LOOK_SECONDS = 30.0
+"""How often the workers of a cluster are counted."""
 _RETRIES = 3
 
 State = Literal["new", "there", "broken"]
@@ -121,7 +123,8 @@ def in_processes(sources: Sequence[Source], folder: Path, traces: bool, jobs: in
 def by_dask(sources: Sequence[Source], folder: Path, traces: bool, address: str) -> Iterator[Outcome]:
     """By the workers of the Dask scheduler at ``address``, or of the scheduler file that it names.
 
-    They must see the same files under the same names. What a worker that ends had not finished, another one does.
+    They must see the same files under the same names. What a worker that ends had not finished, another one does; where
+    none is left, its rank is broken.
     Raises ``ImportError`` without ``npu-tui[cluster]``, ``OSError``.
     """
     distributed: Any = import_module("distributed")  # installed by some only
@@ -130,5 +133,21 @@ def by_dask(sources: Sequence[Source], folder: Path, traces: bool, address: str)
         tasks = client.map(
             summarize_rank, sources, folder=folder.resolve(), traces=traces, pure=False, retries=_RETRIES
         )
-        for done in distributed.as_completed(tasks):
-            yield done.result()
+        left = dict(zip(tasks, sources, strict=True))
+        while left:
+            try:
+                for done in distributed.as_completed([*left], timeout=_LOOK_SECONDS):
+                    source = left.pop(done)
+                    try:
+                        yield done.result()
+                    except distributed.scheduler.KilledWorker:
+                        yield _unfinished(source)
+            except TimeoutError:  # none is left to do it, or each takes long
+                if not client.scheduler_info()["workers"]:
+                    break
+        yield from map(_unfinished, left.values())
+
+
+def _unfinished(source: Source) -> Outcome:
+    """Of a rank whose workers have ended."""
+    return Outcome(str(source.opened), "broken", why=message("job.no_worker", path=str(source.opened)))

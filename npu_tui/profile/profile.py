@@ -329,7 +329,10 @@ class Profile:
             self.dispatch,
             self.compute,
             lambda: next((facts.rhythm for facts in self.whole.facts if facts.is_serving), None),
-            lambda: reduce(lambda span, other: intersection(*span, *other), [row.unasked for row in self.whole.facts]),
+            lambda: reduce(
+                lambda span, other: intersection(*span, *other),
+                [row.unasked for row in self.whole.facts] or [(self.trace.slices.start[:0],) * 2],
+            ),
             lambda: self.all_kernels,
         )
 

@@ -9,15 +9,19 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
 
 import polars as pl
 import pytest
 
 from npu_tui.cli.main import main
 from npu_tui.jobs.opening import open_job
-from npu_tui.jobs.summarize import in_process, sources_of
+from npu_tui.jobs.summarize import Outcome, by_dask, in_process, sources_of
 from npu_tui.jobs.summary import SCHEMA, read_summaries
 from npu_tui.load.errors import InputError
 
@@ -209,15 +213,40 @@ def test_a_cluster_makes_the_same_bytes_also_when_a_worker_dies(job: Path, summa
     ) as cluster:
         workers = [worker.pid for worker in cluster.workers.values()]
         assert len(set(workers)) == 2
-        whole, left = tmp_path / "whole", tmp_path / "left"
-        assert main(["summarize", str(job), "-o", str(whole), "--dask", cluster.scheduler_address]) == 0
+        left = tmp_path / "left"
         killer = threading.Thread(target=kill_midway, args=(workers[0], left))
         killer.start()
         code = main(["summarize", str(job), "-o", str(left), "--dask", cluster.scheduler_address])
         killer.join()
     assert code == 0
-    assert content(whole) == summaries
     assert content(left) == summaries
+
+
+def test_a_cluster_without_workers_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class KilledWorker(Exception):  # noqa: N818 - as Dask calls it
+        pass
+
+    def killed() -> Outcome:
+        raise KilledWorker
+
+    def completed(tasks: list[Any], timeout: float) -> Iterator[Any]:
+        if len(tasks) == 12:
+            yield tasks[0]
+        raise TimeoutError
+
+    client = MagicMock()
+    client.map = lambda _, sources, **__: [MagicMock(result=killed) for _ in sources]
+    client.scheduler_info.return_value = {"workers": {}}
+    client.__enter__.return_value = client
+    made = SimpleNamespace(
+        Client=lambda **_: client, as_completed=completed, scheduler=SimpleNamespace(KilledWorker=KilledWorker)
+    )
+    monkeypatch.setattr("npu_tui.jobs.summarize.import_module", lambda _: made)
+    outcomes = list(
+        by_dask([SimpleNamespace(opened=place) for place in map(Path, "abcdefghijkl")], tmp_path, False, "x")
+    )
+    assert [outcome.state for outcome in outcomes] == ["broken"] * 12
+    assert {outcome.why and outcome.why.code for outcome in outcomes} == {"job.no_worker"}
 
 
 def kill_midway(worker: int, folder: Path) -> None:
