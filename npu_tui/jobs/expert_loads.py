@@ -141,10 +141,6 @@ def explained(job: Job) -> frozenset[int]:
     )
 
 
-_SWAPPED = 0.05
-"""By how many times the mean of a rank the swaps make the rank with most tokens less, to be told as a finding."""
-
-
 def swaps_told(loads: Loads, work: Sequence[float] = ()) -> Iterator[Message]:
     """How uneven ``loads`` are, then which swap gains most; ``work`` is that of the mean rank on each layer, us."""
     args: dict[str, object] = {
@@ -173,10 +169,10 @@ def swaps_told(loads: Loads, work: Sequence[float] = ()) -> Iterator[Message]:
         yield message("expert_files.missing", count=len(loads.missing))
 
 
-def is_told(loads: Loads) -> bool:
-    """Whether swaps make the ranks notably more even."""
+def evened(loads: Loads) -> float:
+    """By how many times the mean of a rank the swaps make the rank with most tokens less."""
     before, after = loads.times_mean(loads.of_rank.max(axis=1)), loads.times_mean(loads.swapped)
-    return before is not None and after is not None and before - after >= _SWAPPED
+    return 0.0 if before is None or after is None else before - after
 
 
 def layer_works(job: Job) -> list[float]:

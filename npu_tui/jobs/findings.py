@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.jobs.expert_loads import LayerLoad, explained, hot_experts, is_told, layer_works, swaps_told
+from npu_tui.jobs.expert_loads import LayerLoad, evened, explained, hot_experts, layer_works, swaps_told
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.meetings import Unpaired
 from npu_tui.jobs.pipeline_cases import Partial, Run, pairs_in_time, stage_as_others, stages_even
@@ -141,18 +141,21 @@ def _experts(job: Job) -> list[JobFinding]:
     return [JobFinding("EXPERT.LOAD", _severity(hot.gain / job.length), title, detail, ranks, hot.gain, evidence)]
 
 
+_EVENED = 0.05
+"""By how many times the mean of a rank swaps make the rank with most tokens less, to be told."""
+
+
 def _swaps(job: Job) -> list[JobFinding]:
-    """Dumps of expert loads in which swaps of experts make the ranks more even; of several phases each."""
-    findings, work = [], layer_works(job.parts[0])
-    for loads in filter(is_told, job.loads):
-        title, *detail = swaps_told(loads, work)
-        rank = loads.ranks[int(np.argmax(loads.of_rank.sum(axis=0)))]
-        saves = loads.saves(work) if job.length else None
-        gain = None if saves is None else round(saves * 1e3 * max(len(job.steps), 1))
-        severity = "medium" if gain is None else _severity(gain / job.length)
-        told = message("list.sentences", parts=detail)
-        findings.append(JobFinding("EXPERT.SWAP", severity, title, told, (rank,), gain))
-    return findings
+    """The dumps of expert loads in which swaps of experts make the ranks most even, where that is notably more."""
+    loads = max(job.loads, key=evened, default=None)
+    if loads is None or evened(loads) < _EVENED:
+        return []
+    work = layer_works(job.parts[0])
+    title, *detail = swaps_told(loads, work)
+    rank, saves = loads.ranks[int(np.argmax(loads.of_rank.sum(axis=0)))], loads.saves(work) if job.length else None
+    gain = None if saves is None else round(saves * 1e3 * max(len(job.steps), 1))
+    severity = "medium" if gain is None else _severity(gain / job.length)
+    return [JobFinding("EXPERT.SWAP", severity, title, message("list.sentences", parts=detail), (rank,), gain)]
 
 
 def _longest(job: Job, load: LayerLoad) -> list[Evidence]:

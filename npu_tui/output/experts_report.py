@@ -28,6 +28,10 @@ else:
     )
 
 
+_MOST_TOLD = 12
+"""Sentences that a page gets; the tables and JSON have every phase."""
+
+
 class ExpertsReport(Struct, frozen=True, kw_only=True):
     """All that is said of dumps of loads and of placements."""
 
@@ -77,7 +81,7 @@ def experts_part(report: ExpertsReport | None) -> Iterator[Block]:
     """What stands of dumps and placements in the report of the profiles beside them; nothing without any."""
     if report is not None:
         yield Heading(say("expert_files.title"))
-        yield Paragraph((*report.verdict, *report.not_checked))
+        yield Paragraph((*report.verdict[:_MOST_TOLD], *report.not_checked))
         yield from (table for table in _tables(report) if table.rows)
 
 
