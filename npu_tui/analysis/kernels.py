@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -357,9 +358,35 @@ def matrix_flops(table: KernelTable) -> F64:
         key = int(table.type.code[row]), int(table.shapes.code[row]), int(table.outputs.code[row])
         if key not in known:
             shapes, kind = (table.shapes.at(row), table.outputs.at(row)), table.type.at(row) or ""
-            known[key] = product_flops(*shapes) if "matmul" in kind.lower() else attention_flops(kind, *shapes)
+            known[key] = _flops_of(kind, *shapes)
         flops[row] = known[key]
     return flops
+
+
+def _flops_of(kind: str, inputs: str | None, outputs: str | None) -> float:
+    if _GROUPED.fullmatch(kind):
+        return grouped_flops(inputs, outputs)
+    return product_flops(inputs, outputs) if "matmul" in kind.lower() else attention_flops(kind, inputs, outputs)
+
+
+_GROUPED = re.compile(r"GroupedMatmul(?:V\d+)?", re.IGNORECASE)
+
+
+def grouped_flops(inputs: str | None, outputs: str | None) -> float:
+    """Floating-point operations of the products of a grouped matmul: 2 · elements of x · n for each x.
+
+    ``inputs`` are all x, then the weights, of which a list or one with an axis of experts; x may be one for all
+    products. There is one output for each x, or one whose rows are those of all x.
+    """
+    sides, results = ([_sides(shape) or [] for shape in (text or "").split(";")] for text in (inputs, outputs))
+    count = len(results)
+    if count == 1 and len(results[0]) == 2:
+        rows = list(accumulate(side[0] if side else 0 for side in sides))
+        count = rows.index(results[0][0]) + 1 if results[0][0] in rows else 1
+    if not all(results) or not all(sides[:count]):
+        return math.nan
+    columns = [side[-1] for side in results] if len(results) == count else [results[0][-1]] * count
+    return float(sum(2 * math.prod(side) * n for side, n in zip(sides, columns, strict=False)))
 
 
 def product_flops(inputs: str | None, outputs: str | None) -> float:

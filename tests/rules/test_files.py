@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from troubled import TROUBLED
 
 from npu_tui.analysis.collectives import Preprocessing, Transfer
-from npu_tui.analysis.kernels import Coded, product_flops
+from npu_tui.analysis.kernels import Coded, grouped_flops, product_flops
 from npu_tui.analysis.memory import NEVER, Allocations, Memory, memory_curve
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules.inputs import Setup, length_of
@@ -154,6 +154,22 @@ def test_the_peak_of_a_chip_counts_for_its_type(chip: str | None, kinds: str, pe
 )
 def test_operations_of_a_product(inputs: str, output: str, expected: float) -> None:
     assert product_flops(inputs, output) == pytest.approx(expected, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "output", "expected"),
+    [
+        ("96,64;4,64,32;4", "96,32", 2 * 96 * 64 * 32),
+        ("10,64;20,64;6,64;64,32;64,32;64,32", "10,32;20,32;6,32", 2 * 36 * 64 * 32),
+        ("10,64;20,48;64,32;48,16", "10,32;20,16", 2 * 10 * 64 * 32 + 2 * 20 * 48 * 16),
+        ("10,64;20,64;6,64;3,64,32", "36,32", 2 * 36 * 64 * 32),
+        ("64,96;96,32;4", "4,64,32", 2 * 96 * 64 * 32),
+        ("", "36,32", math.nan),
+        ("10,64", "", math.nan),
+    ],
+)
+def test_operations_of_a_grouped_product(inputs: str, output: str, expected: float) -> None:
+    assert grouped_flops(inputs, output) == pytest.approx(expected, nan_ok=True)
 
 
 def test_conversions_by_their_neighbours() -> None:
