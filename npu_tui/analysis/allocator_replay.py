@@ -12,6 +12,7 @@ from bisect import bisect_left, insort
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.snapshot import Failure
 from npu_tui.trace.snapshot import BEFORE, SEGMENT_FREE, SEGMENT_UNMAP, SMALL, SMALL_SEGMENT, DeviceMemory
 
 _LARGE_SEGMENT = 20 << 20
@@ -47,7 +48,8 @@ class Replay(Struct, frozen=True):
 class Gains(Struct, frozen=True):
     """What the history reserves with the settings of the run, and with others: those that were not tried are None.
 
-    ``split`` is with the best ``max_split`` bytes, ``kept`` without giving cached segments back.
+    ``split`` is with the best ``max_split`` bytes, ``kept`` without giving cached segments back, ``served`` with
+    expandable segments up to the allocation that failed, which is made too.
     """
 
     was: Replay
@@ -55,6 +57,7 @@ class Gains(Struct, frozen=True):
     split: Replay | None
     max_split: int
     kept: Replay
+    served: Replay | None
 
 
 class _Pool:
@@ -130,8 +133,11 @@ class _Pool:
             self._drop(at)
 
 
-def replay(device: DeviceMemory, settings: Settings) -> Replay:
-    """The history of ``device`` with ``settings``; what is older is allocated first, the largest block first."""
+def replay(device: DeviceMemory, settings: Settings, failed: Failure | None = None) -> Replay:
+    """The history of ``device`` with ``settings``; what is older is allocated first, the largest block first.
+
+    With ``failed`` only up to that allocation, which is made too.
+    """
     lives, events = device.lives, device.events
     pools: dict[tuple[int, bool], _Pool] = {}
     held: dict[int, tuple[_Pool, tuple[int, int]]] = {}
@@ -142,9 +148,15 @@ def replay(device: DeviceMemory, settings: Settings) -> Replay:
     if settings.released:
         given = np.flatnonzero(np.isin(events.action, (SEGMENT_FREE, SEGMENT_UNMAP)))
         turns += [(event, _RELEASE, 0, 0) for event in given.tolist()]
+    last = len(events) - 1
+    if failed is not None:
+        last = failed.event
+        turns.append((last, _TAKE, 0, len(sizes)))
+        sizes.append(-(-(failed.request + _PAD) // _ROUND) * _ROUND)
+        streams.append(int(events.stream[last]))
     peak = 0
     for event, kind, _, life in sorted(turns):
-        if event >= len(events):
+        if event > last:
             break
         if kind == _RELEASE:
             for pool in pools.values():
@@ -160,8 +172,11 @@ def replay(device: DeviceMemory, settings: Settings) -> Replay:
     return Replay(peak, sum(pool.taken for pool in pools.values()))
 
 
-def gains(device: DeviceMemory) -> Gains | None:
-    """What other settings would gain; None where the replay of the run is not what it reserved."""
+def gains(device: DeviceMemory, failed: Failure | None = None) -> Gains | None:
+    """What other settings would gain, also for the allocation that ``failed``.
+
+    None where the replay of the run is not what it reserved.
+    """
     recorded = device.fullest[1]
     if not device.has_segments or not 0 < len(device.events) <= _LONGEST:
         return None
@@ -171,7 +186,9 @@ def gains(device: DeviceMemory) -> Gains | None:
         return None
     kept = replay(device, Settings(expandable=grows, released=False))
     if grows:
-        return Gains(was, None, None, 0, kept)
+        return Gains(was, None, None, 0, kept, None)
     split = {size: replay(device, Settings(max_split=size)) for size in _SPLITS}
     best = min(_SPLITS, key=lambda size: split[size].peak)
-    return Gains(was, replay(device, Settings(expandable=True)), split[best], best, kept)
+    expandable = Settings(expandable=True)
+    served = None if failed is None else replay(device, expandable, failed)
+    return Gains(was, replay(device, expandable), split[best], best, kept, served)

@@ -13,6 +13,7 @@ from npu_tui.analysis.allocator_replay import Gains, gains
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.free_blocks import free_blocks, request_of
 from npu_tui.analysis.snapshot import (
+    Failure,
     Growth,
     Owner,
     Pieces,
@@ -120,30 +121,31 @@ def _with_gains(device: DeviceMemory, found: list[SnapshotFinding]) -> list[Snap
     """``found`` with what another setting of the allocator would gain, as far as a replay tells."""
     if not {"SNAPSHOT.OOM", "SNAPSHOT.PIECES", "SNAPSHOT.RETURNED"} & {finding.id for finding in found}:
         return found
-    known = gains(device)
-    return [finding if known is None else _with_gain(finding, known) for finding in found]
+    failed = next(iter(failures(device)), None)
+    known = gains(device, failed)
+    return [finding if known is None else _with_gain(finding, known, failed) for finding in found]
 
 
-def _with_gain(finding: SnapshotFinding, known: Gains) -> SnapshotFinding:
-    was, code = known.was.peak, ""
-    words: dict[str, object] = {
-        "was": was,
-        "taken": known.was.taken,
-        "kept": known.kept.peak,
-        "times": known.kept.taken,
-    }
-    gain: int | None = None
+def _with_gain(finding: SnapshotFinding, known: Gains, failed: Failure | None) -> SnapshotFinding:
+    was, other, split = known.was, known.expandable, known.split
+    words: dict[str, Any] = {"was": was.peak, "taken": was.taken, "kept": known.kept.peak, "times": known.kept.taken}
+    code, gain, advice = "", None, finding.advice
     if finding.id == "SNAPSHOT.RETURNED":
         code = "kept"
-    elif known.expandable is not None and known.split is not None and "expandable" in finding.advised:
-        words |= {"now": known.expandable.peak, "split": known.split.peak, "limit": known.max_split >> 20}
-        helps, splits = ((was - other.peak) >= _GAIN * was for other in (known.expandable, known.split))
-        gain = was - min(known.expandable.peak, known.split.peak) if helps or splits else None
-        code = "split" if splits else "expandable" if helps else "none"
+    elif other is not None and split is not None and "expandable" in finding.advised:
+        words |= {"now": other.peak, "split": split.peak, "limit": known.max_split >> 20}
+        helps, splits = (was.peak - one.peak >= _GAIN * was.peak for one in (other, split))
+        code, gain = "none", None
+        if finding.id == "SNAPSHOT.OOM" and known.served is not None and failed is not None:
+            room = failed.reserved + max(failed.device_free, 0)
+            words |= {"now": known.served.peak, "room": room}
+            code = "served" if known.served.peak <= room else "refused"
+        elif helps or splits:
+            code, gain = "split" if splits else "expandable", was.peak - min(other.peak, split.peak)
+        advice = _SMALLER if code in ("none", "refused") else advice
     if not code:
         return finding
     replayed = message(f"finding.snapshot.gain_{code}", **words)
-    advice = finding.advice if code != "none" else _SMALLER
     detail = message("finding.snapshot.replayed", detail=finding.detail, replayed=replayed)
     return replace(finding, detail=detail, gain=gain, advice=advice)
 
@@ -243,7 +245,7 @@ def _leaks(device: DeviceMemory, grown: Growth | None) -> Iterator[SnapshotFindi
 def _pieces(device: DeviceMemory) -> Iterator[SnapshotFinding]:
     """Memory was unused, and enough of it, when the allocator took still more from the device."""
     event = _last_growth(device)
-    if event < 0 or not device.has_segments:
+    if event < 0 or not device.has_segments or failures(device):  # what failed is told instead
         return
     reserved, allocated = int(device.reserved[event]), int(device.active[event])
     grown = int(device.events.size[event])

@@ -15,7 +15,7 @@ from npu_tui.rules.snapshot import judge
 from tests.snapshots import CAUSES, failures, simulate, write_snapshot
 
 
-@pytest.mark.parametrize("cause", ["healthy", "leak", "fragmentation", "peak"])
+@pytest.mark.parametrize("cause", ["healthy", "leak", "fragmentation", "oom", "peak"])
 def test_what_ails_a_run_is_told_first_and_nothing_of_a_healthy_one(cause: str, tmp_path: Path):
     assert failures(cause, 7, tmp_path) == []
 
@@ -64,3 +64,24 @@ def test_empty_cache_in_a_step_is_told_by_its_line(tmp_path: Path):
     )
     assert "takes memory from the device 1 time instead of 3, and reserves 62.0 MiB at most" in finding.detail
     assert [proof.event for proof in finding.evidence] == [3, 7, 11]
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_whether_a_setting_would_have_served_what_failed(fits: bool, tmp_path: Path):
+    content = simulate(CAUSES["oom"], 7).snapshot()
+    failed = content["device_traces"][0][-1]
+    if not fits:  # all but 1 MiB of what is free, which pages of 20 MiB do not leave
+        blocks = [
+            block for segment in content["segments"] for block in segment["blocks"] if segment["total_size"] > 2 << 20
+        ]
+        failed |= {"size": sum(block["size"] for block in blocks if block["state"] == "inactive") - (1 << 20)}
+        failed |= {"device_free": 0}
+    path = tmp_path / "snapshot.pkl"
+    path.write_bytes(pickle.dumps(content))
+    finding = memory_report(load_snapshot(path)).findings[0]
+    assert finding.id == "SNAPSHOT.OOM"
+    assert ("it would have been served" in finding.detail, "it would have failed too" in finding.detail) == (
+        fits,
+        not fits,
+    )
+    assert ("expandable_segments" in finding.advice[0]) == fits

@@ -131,7 +131,7 @@ def _growth(now: Context, beside: Beside, again: str) -> Content:
     table = shown(now.trace, GROWTH, GROWTH.make(now.profile), words, again=again)
     times = np.arange(len(grown.moments), dtype=np.int64)
     curves = [[(say("memory.curve.steps"), MemoryCurve("", "allocated", times, held))] for _, held in grown.held]
-    return _pictured(table, curves, None, 0, lambda step: say("memory.after_step", step=step))
+    return _pictured(table, curves, None, 0, lambda step: say("memory.after_step", step=min(step, len(times) - 1)))
 
 
 def _time(now: Context, memory: Memory, moment: str) -> int | None:
