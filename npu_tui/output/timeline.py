@@ -13,7 +13,8 @@ from npu_tui.profile.parts import WHOLE_TRACE
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.scene import finding_marks, make_scene
 from npu_tui.strings import say
-from npu_tui.trace.classes import OpClass
+from npu_tui.trace.classes import CLASS_OF_CATEGORY, OpClass
+from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief, drawable, duration_text, moment_text, printable
 from npu_tui.view.caches import Frame, lanes_top
 from npu_tui.view.explorer import Explorer
@@ -41,7 +42,7 @@ def timeline(part: Profile) -> Picture:
 def timeline_files(part: Profile) -> tuple[str, str]:
     """``timeline`` as two SVG files, light and dark."""
     explorer = _explorer(part)
-    picture = _drawn(_frame(explorer), [])
+    picture = _drawn(explorer, _frame(explorer), [])
     return picture_file(picture, LIGHT), picture_file(picture, DARK)
 
 
@@ -78,12 +79,27 @@ def _frame(explorer: Explorer) -> Frame:
 
 def _picture(explorer: Explorer) -> Picture:
     frame = _frame(explorer)
-    return _drawn(frame, [*_tips(explorer, frame), *_finding_links(explorer, frame)])
+    return _drawn(explorer, frame, [*_tips(explorer, frame), *_finding_links(explorer, frame)])
 
 
-def _drawn(frame: Frame, over: list[Shape]) -> Picture:
+def class_word(op_class: OpClass, served: bool) -> str:
+    """The word for a class of slices, of an inference service where it is ``served``."""
+    return _SERVED[op_class] if served and op_class in _SERVED else say(f"class.{op_class.name.lower()}")
+
+
+_SERVED = {class_: name for name, class_ in CLASS_OF_CATEGORY.items() if "queue" not in name or name == "queued"}
+
+
+def classes_of(trace: Trace) -> list[tuple[OpClass, str]]:
+    """The classes of slices that occur in ``trace``, each with its word."""
+    found = map(OpClass, np.unique(trace.slices.op_class).tolist())
+    return [(op_class, class_word(op_class, trace.service is not None)) for op_class in found]
+
+
+def _drawn(explorer: Explorer, frame: Frame, over: list[Shape]) -> Picture:
     """The cells of ``frame`` in inks, with shapes ``over`` them and what the colours of the bars mean."""
     grid = frame.grid
+    classes = {op_class: word for trace in explorer.scene.traces for op_class, word in classes_of(trace)}
     rows: list[list[Piece]] = [
         [(drawable(text), fg, bg, attr) for text, fg, bg, attr in grid.runs(y)] for y in range(grid.height)
     ]
@@ -93,7 +109,7 @@ def _drawn(frame: Frame, over: list[Shape]) -> Picture:
         CELL_HEIGHT * grid.height,
         [*screen_shapes(rows), *over],
         id="timeline",
-        legend=tuple((int(bar(op_class)), say(f"class.{op_class.name.lower()}")) for op_class in OpClass),
+        legend=tuple((int(bar(op_class)), classes[op_class]) for op_class in sorted(classes) if len(classes) > 1),
     )
 
 

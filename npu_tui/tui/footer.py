@@ -15,6 +15,7 @@ from textual.widgets import Static
 from npu_tui.strings import say
 from npu_tui.trace.text import cell_count, printable
 from npu_tui.tui.commands import BY_ID, key_label
+from npu_tui.tui.session import Session
 from npu_tui.tui.terminal.internals import after
 
 _MESSAGE_SECONDS = 6.0
@@ -71,6 +72,16 @@ def _hint(row: str) -> Hint:
 
 HINTS = {place: (*_ALWAYS, *map(_hint, rows.split())) for place, rows in _ROWS.items()}
 """What the bottom line names by where the focus is, in the order of what a newcomer needs."""
+
+
+def place_of(session: Session) -> Place:
+    """Whose keys the line names in the lanes of ``session``: nothing starves a service or a snapshot."""
+    if session.picture is not None:
+        return "compared"
+    traces = session.scene.traces
+    if all(trace.service is not None for trace in traces):
+        return "service"
+    return "snapshot" if all(trace.snapshot is not None for trace in traces) else "lanes"
 
 
 def footer(place: Place, width: int) -> Text:

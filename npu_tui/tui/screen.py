@@ -24,7 +24,7 @@ from npu_tui.tui.contents import Contents
 from npu_tui.tui.finder import Finder
 from npu_tui.tui.first_picture import PANEL_FROM
 from npu_tui.tui.flags import Choice, FlagMarks, Flags, FlagSheet
-from npu_tui.tui.footer import FirstRun, Place
+from npu_tui.tui.footer import FirstRun, place_of
 from npu_tui.tui.head import Head, Times, examined
 from npu_tui.tui.keymap import words_at_start
 from npu_tui.tui.palette import Entry, why_not
@@ -34,7 +34,7 @@ from npu_tui.tui.prompt import Kind, Prompt
 from npu_tui.tui.prompts import Asking, Candidate, Querying, Supposed, Supposing
 from npu_tui.tui.ranks import ComparedHead, Ranks, Sides, apart_words
 from npu_tui.tui.selected import selection_line
-from npu_tui.tui.session import Hits, Session, collect_at_rest
+from npu_tui.tui.session import Session, collect_at_rest
 from npu_tui.tui.sheets import Focus, Sheet
 from npu_tui.tui.shell import code_at, command_here, is_piped, open_line, text_at
 from npu_tui.tui.tabs.table import Row, Table
@@ -48,16 +48,6 @@ from npu_tui.view.start import NO_TAB, Start, start_at, take_over
 
 _PANEL_SECONDS = 0.08
 """The panel follows the last key after this rest, as filling a table takes longer than a frame."""
-
-
-def _lanes_of(session: Session) -> Place:
-    """Which keys the bottom line names: nothing starves a service or a snapshot."""
-    if session.picture is not None:
-        return "compared"
-    traces = session.scene.traces
-    if all(trace.service is not None for trace in traces):
-        return "service"
-    return "snapshot" if all(trace.snapshot is not None for trace in traces) else "lanes"
 
 
 class MainScreen(PanelScreen[Timeline]):
@@ -98,7 +88,7 @@ class MainScreen(PanelScreen[Timeline]):
         self.explorer = Explorer(session.scene, 80, 20)
         super().__init__(Timeline(self.explorer, session.painter, terminal), Panel())
         self.head = Head() if session.picture is None else ComparedHead(session.picture)
-        self.footers = (_lanes_of(session), "table", "text")
+        self.footers = (place_of(session), "table", "text")
         self._start = start
         self._chosen = chosen
         self._notes_file = notes
@@ -133,11 +123,6 @@ class MainScreen(PanelScreen[Timeline]):
         self.asking = Asking(
             prompt, explorer, self.marks, self.run_command, self.walk.jump, supposed, self.querying, borrowing.begin
         )
-
-    @property
-    def hits(self) -> Hits:
-        """The hits of the search."""
-        return self.finder.hits
 
     def on_mount(self) -> None:
         """Focus the lanes, and say what is wrong with the trace."""
@@ -364,7 +349,7 @@ class MainScreen(PanelScreen[Timeline]):
 
     def yank_view(self) -> str | None:
         """Copy the command that opens what is on screen."""
-        text = command_here(self.explorer, self.hits.text, self.panel.tab if self.panel.is_shown else NO_TAB)
+        text = command_here(self.explorer, self.finder.hits.text, self.panel.tab if self.panel.is_shown else NO_TAB)
         self.app.copy_to_clipboard(text)
         key, title = ("copy.piped", "copy.title_piped") if is_piped(self.explorer) else ("copy.name", "copy.title")
         told = say(key, text=printable(text))
@@ -376,7 +361,7 @@ class MainScreen(PanelScreen[Timeline]):
     def why_not(self) -> Mapping[str, str]:
         """The commands that can do nothing just now, each with the reason in one line."""
         has_table = isinstance(self.panel.content, Table)
-        return why_not(self.session, self.explorer, len(self.hits), len(self.marks.flags.all), has_table)
+        return why_not(self.session, self.explorer, len(self.finder.hits), len(self.marks.flags.all), has_table)
 
     def places(self) -> Iterable[Entry]:
         """Flags and lanes to go to (the palette asks for them)."""
@@ -556,7 +541,7 @@ class MainScreen(PanelScreen[Timeline]):
         if self._offsets != self.session.scene.offsets:
             self._offsets = [*self.session.scene.offsets]
             self.finder.shifted()
-            self.explorer.state.hits = self.hits.starts
+            self.explorer.state.hits = self.finder.hits.starts
             self.marks.mark()
             self.drawing.changed()
 

@@ -63,7 +63,10 @@ def _other_end(session: Session, selected: Selected, category: str) -> list[str]
     target = int(links.target_slice[out[0]])
     after = signed_text(int(trace.slices.start[target]) - start)
     name = brief(trace.name_of(target), _LONGEST_OTHER)
-    key = "selected.to" if len(out) == 1 else "selected.to_several"
+    if links.category[out[0]] in _launching(trace):
+        key = "selected.to" if len(out) == 1 else "selected.to_several"
+    else:
+        key = "selected.leads" if len(out) == 1 else "selected.leads_several"
     return [say(key, name=name, after=after, others=len(out) - 1)]
 
 

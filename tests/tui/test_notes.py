@@ -31,7 +31,7 @@ def status(driver) -> str:
 def here(driver) -> str:
     """The command that opens what is on screen."""
     tab = driver.panel.tab if driver.panel.is_shown else NO_TAB
-    return command_here(driver.explorer, driver.main.hits.text, tab)
+    return command_here(driver.explorer, driver.main.finder.hits.text, tab)
 
 
 def opening_of(command: str):
@@ -129,7 +129,7 @@ async def test_tables_are_copied_as_text_and_csv(session):
         driver.search("Gelu")
         await driver.press("8")
         await driver.settle()
-        count = len(driver.main.hits)
+        count = len(driver.main.finder.hits)
         await driver.run("copy_text")
         lines = driver.app.clipboard.splitlines()
         assert len(lines) == count + 1

@@ -18,7 +18,7 @@ def select(driver, number: int = 3) -> None:
 
 
 def lengths_of_hits(driver) -> list[int]:
-    slices, items = driver.explorer.scene.traces[0].slices, driver.main.hits.items
+    slices, items = driver.explorer.scene.traces[0].slices, driver.main.finder.hits.items
     return sorted((slices.end - slices.start)[items].tolist(), reverse=True)
 
 
@@ -186,10 +186,10 @@ async def test_escape_returns_to_the_lanes_then_clears_then_deselects(session):
         assert driver.state.range == (5, 9)
         await driver.press("escape")
         assert driver.state.range is None
-        assert len(driver.main.hits.starts)
+        assert len(driver.main.finder.hits.starts)
         await driver.press("escape")
         assert not len(driver.state.hits)
-        assert not len(driver.main.hits.starts)
+        assert not len(driver.main.finder.hits.starts)
         assert driver.state.selection is not None
         await driver.press("escape")
         assert driver.state.selection is None

@@ -30,7 +30,7 @@ async def test_typing_counts_the_hits(session):
         counts = []
         for letter in "Gelu":
             await driver.send(letter)
-            counts.append(len(driver.main.hits.starts))
+            counts.append(len(driver.main.finder.hits.starts))
         assert typed(driver) == "Gelu"
         assert counts == sorted(counts, reverse=True)
         assert 0 < counts[-1] < counts[0]
@@ -92,11 +92,11 @@ async def test_enter_after_escape_leaves_no_key_waiting(session):
 async def test_what_is_typed_ahead_of_the_answer_belongs_to_the_lanes(session):
     async with opened(session) as driver:
         await driver.send("/Gelu\rnn", at_once=True)
-        assert driver.main.hits.text == "Gelu"
-        here = driver.main.hits.index(driver.state.selection)
+        assert driver.main.finder.hits.text == "Gelu"
+        here = driver.main.finder.hits.index(driver.state.selection)
         await driver.send("N", at_once=True)
         await driver.press("N", "N")
-        assert driver.main.hits.index(driver.state.selection) == (here - 3) % len(driver.main.hits.starts)
+        assert driver.main.finder.hits.index(driver.state.selection) == (here - 3) % len(driver.main.finder.hits.starts)
         await driver.send(":stream 3\rgg", at_once=True)
         assert driver.state.focus == 0
         await driver.send("/Gelu\x1b[27uG", at_once=True)
@@ -107,7 +107,7 @@ async def test_enter_goes_to_the_first_hit_after_the_cursor_and_n_on_and_back(se
     async with opened(session) as driver:
         driver.state.cursor = 0
         await driver.press("/", "Gelu", "enter")
-        starts = driver.main.hits.starts.tolist()
+        starts = driver.main.finder.hits.starts.tolist()
         assert not driver.prompt.is_open
         assert driver.app.focused is driver.timeline
         seen = [driver.state.cursor]
@@ -126,7 +126,7 @@ async def test_hits_go_round(session):
         await driver.press("/", "ProfilerStep", "enter")
         first = driver.selected
         seen = set()
-        for _ in driver.main.hits.starts:
+        for _ in driver.main.finder.hits.starts:
             seen.add(driver.selected)
             await driver.press("n")
         assert seen == {"ProfilerStep#20", "ProfilerStep#21", "ProfilerStep#22"}
@@ -140,7 +140,7 @@ async def test_enter_opens_the_search_tab(session):
         await driver.press("/", "Gelu", "enter")
         await driver.settle()
         assert driver.panel.tab == "search"
-        assert driver.table.row_count == len(driver.main.hits.starts)
+        assert driver.table.row_count == len(driver.main.finder.hits.starts)
 
 
 async def test_a_search_without_hits_says_so(session):

@@ -68,7 +68,7 @@ async def test_hits_of_the_trace_before_are_not_taken(sessions_of_one):
         driver.main.finder.begin("arg:Input")
         driver.main.replace_session(whole)
         await driver.settle()
-        assert driver.main.hits.text == "arg:Input"
+        assert driver.main.finder.hits.text == "arg:Input"
         assert all(len(mask) == len(whole.scene.traces[0].slices) for mask in driver.state.hit_masks)
 
 

@@ -29,7 +29,7 @@ async def test_fields_are_counted_while_they_are_typed(session):
         expected = int((np.isin(layers, cann) & (trace.slices.end - trace.slices.start > 20_000)).sum())
         assert answer(driver) == f"{expected} hits"
         await driver.press("enter")
-        assert len(driver.main.hits) == expected
+        assert len(driver.main.finder.hits) == expected
         assert status(driver).startswith("hit ")
 
 
@@ -77,15 +77,15 @@ async def test_what_is_wrong_leaves_what_is_typed_in_sight(session, size):
 async def test_args_are_read_from_the_file_and_enter_goes_to_the_first_hit(session):
     async with opened(session) as driver:
         await driver.press("/", "arg:Input Dims~64", "enter")
-        assert len(driver.main.hits)
+        assert len(driver.main.finder.hits)
         assert not driver.main.finder.running
         assert status(driver).startswith("hit ")
-        assert "80" in driver.text() or driver.main.hits.text == "arg:Input Dims~64"
+        assert "80" in driver.text() or driver.main.finder.hits.text == "arg:Input Dims~64"
         first = driver.state.selection
         await driver.press("n")
-        assert driver.main.hits.index(driver.state.selection) == (driver.main.hits.index(first) + 1) % len(
-            driver.main.hits
-        )
+        assert driver.main.finder.hits.index(driver.state.selection) == (
+            driver.main.finder.hits.index(first) + 1
+        ) % len(driver.main.finder.hits)
 
 
 async def test_the_newest_search_wins(session):
@@ -93,11 +93,11 @@ async def test_the_newest_search_wins(session):
         driver.main.finder.begin("arg:~a")
         driver.main.finder.begin("Gelu")
         await driver.idle()
-        assert driver.main.hits.text == "Gelu"
+        assert driver.main.finder.hits.text == "Gelu"
         driver.main.finder.begin("arg:Input Dims~")
         driver.main.finder.clear()
         await driver.settle()
-        assert not len(driver.main.hits)
+        assert not len(driver.main.finder.hits)
 
 
 async def test_only_hits_keep_their_colour_on_demand(session):
@@ -122,7 +122,7 @@ async def test_hits_are_sorted_by_duration_in_the_tab(session):
         await driver.settle()
         driver.table.move_cursor(row=0)
         await driver.press("enter")
-        lasting = (trace.slices.end - trace.slices.start)[driver.main.hits.items]
+        lasting = (trace.slices.end - trace.slices.start)[driver.main.finder.hits.items]
         item = driver.state.selection.item
         assert int(trace.slices.end[item] - trace.slices.start[item]) == lasting.max()
 

@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 from service import MS, Service, serve
 from service_causes import write_service
 from service_writer import Folder
+from snapshot import write_snapshot
 
 from npu_tui.load.load import opening_of
 from npu_tui.nearby import with_beside
@@ -231,3 +232,27 @@ def test_dates_of_an_unknown_zone_are_placed_by_the_npu(tmp_path: Path) -> None:
     assert first.start_ns == trace.start_ns + 8 * 3_600_000_000_000
     assert first.service.requests.start[0] == first.start_ns  # type: ignore[union-attr]
     assert [warning.code for warning in first.health.warnings] == ["odd.service_clock.device"]
+
+
+async def test_hints_tabs_and_the_summary_are_those_of_what_is_open(session: Session, tmp_path: Path) -> None:
+    """Nothing starves a service or a snapshot, and they have no kernels: no zero is told of these."""
+    snapshot = tmp_path / "leak.pkl"
+    write_snapshot(snapshot, "leak")
+    opening = opening_of(snapshot, cached=False)
+    service = make_session(session.profiles[:1])
+    for opened_session, words in (
+        (service, "# requests"),
+        (make_session([Profile(opening.trace(), None)]), "9 memory"),
+    ):
+        async with opened(opened_session, (80, 24)) as driver:
+            hints = driver.rows()[-1]
+            assert words in hints
+            assert "starved" not in hints
+            assert driver.panel.is_shown == (words == "9 memory")  # a low screen shows it where lanes leave it blank
+            for key in ("I", "T", "6", "7"):
+                await driver.press(key)
+                await driver.settle()
+                assert "no kernels" in driver.text(), key
+            await driver.press("r")
+            await driver.settle()
+            assert "kernel_details.csv" not in driver.text()

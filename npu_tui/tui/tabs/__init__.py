@@ -11,7 +11,7 @@ from npu_tui.tui.tabs.memory import memory, memory_depends_on
 from npu_tui.tui.tabs.range import range_table
 from npu_tui.tui.tabs.search import are_few, lists_hits, search
 from npu_tui.tui.tabs.summary import summary
-from npu_tui.tui.tabs.table import Context, Tab
+from npu_tui.tui.tabs.table import Context, Tab, of_a_device
 
 
 def _at_once(now: Context) -> bool:
@@ -38,8 +38,8 @@ def make_tabs(compared: bool) -> dict[str, Tab]:
             lambda now: (now.range, now.focused and (now.focused.trace, now.focused.layer, now.focused.lane)),
             turns=True,
         ),
-        "operators": Tab(operators, turns=True),
-        "communication": Tab(communication, turns=True),
+        "operators": Tab(of_a_device(operators), turns=True),
+        "communication": Tab(of_a_device(communication), turns=True),
         "search": Tab(
             search,
             lambda now: (now.hits, now.selection if lists_hits(now.turn) else None),

@@ -20,6 +20,7 @@ from npu_tui.analysis.launches import Dispatch
 from npu_tui.analysis.ranges import namesakes, self_time
 from npu_tui.analysis.replay_device import is_of_event
 from npu_tui.load.errors import InputError
+from npu_tui.output.timeline import class_word
 from npu_tui.profile.borrowed_tables import borrowed_of
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
@@ -40,7 +41,7 @@ from npu_tui.trace.text import (
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.bubbles import idle_at, labelled, range_text, why_text
 from npu_tui.tui.tabs.declared import bar, spread_words, sum_words
-from npu_tui.tui.tabs.links import class_name, legend, nothing_selected, shape_text, waited_of, waited_text
+from npu_tui.tui.tabs.links import legend, nothing_selected, shape_text, waited_of, waited_text
 from npu_tui.tui.tabs.table import Content, Context
 from npu_tui.tui.terminal.colours import ALERT
 from npu_tui.view.curves import NO_VALUE, STARVING_NS, Curve, quantity_text
@@ -166,7 +167,7 @@ def details(now: Context) -> Content:
         return _chart(now.session.painter.cache.curve(row), scene.to_trace(row.trace, now.cursor), now.cursor)
     ranged = _of_range(now)
     if now.selection is None:
-        return Group(*(ranged or _of_cursor(now)), Text(nothing_selected(now), style="dim"), *legend(_is_served(now)))
+        return Group(*(ranged or _of_cursor(now)), Text(nothing_selected(now), style="dim"), *legend(now.profile.trace))
     trace = now.selection.trace
     profile = now.session.profiles[trace]
     item = now.selection.item
@@ -351,10 +352,6 @@ def _code(code: CodeLine) -> Text:
     return line
 
 
-def _is_served(now: Context) -> bool:
-    return now.session.scene.traces[now.trace].service is not None
-
-
 def _facts(trace: Trace, item: int, offset: int) -> Text:
     slices = trace.slices
     start, end, lane = int(slices.start[item]), int(slices.end[item]), trace.lanes[int(slices.lane[item])]
@@ -363,7 +360,7 @@ def _facts(trace: Trace, item: int, offset: int) -> Text:
         (say("details.duration"), duration_text(end - start)),
         (say("details.end"), exact_text(end + offset)),
         (say("details.self"), duration_text(self_time(trace, item))),
-        ("", class_name(OpClass(int(slices.op_class[item])), trace.service is not None)),
+        ("", class_word(OpClass(int(slices.op_class[item])), trace.service is not None)),
         (say("details.lane"), f"{trace.layers[lane.layer].name} / {lane.name}"),
         (say("details.row"), str(int(slices.depth[item]))),
     ]

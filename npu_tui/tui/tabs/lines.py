@@ -32,6 +32,7 @@ from npu_tui.tui.tabs.table import (
     Table,
     known_columns,
     nothing,
+    of_a_device,
     scope_note,
 )
 from npu_tui.view.scene import Selected
@@ -84,7 +85,7 @@ class LinesTab(Tab):
 def lines(now: Context) -> Content:
     """The lines of all devices."""
     if not now.profile.dispatch:
-        return say("lines.no_dispatch" if now.profile.trace.snapshot is None else "lines.snapshot")
+        return say("lines.no_dispatch")
     sheet = CODE_LINES.make(now.part)
     if not sheet.rows:
         return nothing(now, say("lines.none"))
@@ -187,13 +188,13 @@ def modules(now: Context) -> Content:
 _DEEPEST = 10
 
 VIEWS: dict[str, Callable[[Context], Content]] = {
-    "lines": lines,
-    "bubbles": bubbles,
-    "syncs": syncs,
-    "calls": calls,
-    "host_ops": host_ops,
-    "passes": passes,
-    "modules": modules,
+    "lines": of_a_device(lines),
+    "bubbles": of_a_device(bubbles),
+    "syncs": of_a_device(syncs),
+    "calls": of_a_device(calls),
+    "host_ops": of_a_device(host_ops),
+    "passes": of_a_device(passes),
+    "modules": of_a_device(modules),
     "engine_kinds": engine_kinds,
     "engine_steps": engine_steps,
     "batches": batches,

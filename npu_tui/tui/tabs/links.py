@@ -9,9 +9,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from npu_tui.analysis.launches import Dispatch
+from npu_tui.output.timeline import class_word, classes_of
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
-from npu_tui.trace.classes import CLASS_OF_CATEGORY, OpClass
+from npu_tui.trace.classes import OpClass
+from npu_tui.trace.model import HOST_TO_DEVICE, Trace
 from npu_tui.trace.text import duration_text, printable
 from npu_tui.tui.tabs.table import Content, Context, Row, Table, Way
 from npu_tui.tui.terminal.colours import ALERT, class_style
@@ -82,14 +84,14 @@ def shape_text(shape: LinkShape, starved: bool) -> Text:
     return Text(f"{SHAPE_GLYPHS[shape]} {word}")
 
 
-def legend(served: bool = False) -> list[RenderableType]:
-    """What colours, textures and lines mean; a swatch and its word stay on one line. A service has colours alone."""
+def legend(trace: Trace | None = None) -> list[RenderableType]:
+    """What colours, textures and lines mean, in ``trace`` those that occur; a swatch and its word stay on one line."""
     classes = [Text(say("details.legend"), style="dim")]
-    for op_class in _SERVED if served else OpClass:
+    every = [(op_class, class_word(op_class, False)) for op_class in OpClass]
+    for op_class, word in every if trace is None else classes_of(trace):
         swatch = "╱╱" if op_class == OpClass.WAIT else "  "
-        word = class_name(op_class, served)
         classes.append(Text.assemble((swatch, class_style(op_class)), f" {word}", no_wrap=True))
-    if served:
+    if trace is not None and not len(trace.links_of(HOST_TO_DEVICE)):
         return [Columns(classes, padding=(0, 2))]
     lines = [Text(say("details.lines"), style="dim")]
     lines += [
@@ -102,14 +104,3 @@ def legend(served: bool = False) -> list[RenderableType]:
         )
     ]
     return [Columns(classes, padding=(0, 2)), Columns(lines, padding=(0, 2))]
-
-
-_SERVED = {class_: name for name, class_ in CLASS_OF_CATEGORY.items() if "queue" not in name or name == "queued"}
-"""What the classes of slices are in an inference service, by the names of its lanes and batches."""
-
-
-def class_name(op_class: OpClass, served: bool = False) -> str:
-    """The word for a class of slices, of an inference service where it is ``served``."""
-    if served and op_class in _SERVED:
-        return _SERVED[op_class]
-    return say(f"class.{op_class.name.lower()}")

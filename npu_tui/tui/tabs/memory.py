@@ -62,7 +62,7 @@ def memory(now: Context) -> Content:
     """A row per operation and code line, most bytes first; Enter goes to its allocations."""
     held, beside, view, views = now.profile.memory, now.profile.beside, memory_view(now), _views(now.profile)
     if not held.is_known and beside is None:
-        return say("memory.none")
+        return say("memory.none" if now.profile.trace.service is None else "lines.service")
     then = say(f"memory.by_{views[(now.turn + 1) % len(views)]}")
     again = say("memory.again", key=keys_label(BY_ID["tab_memory"]), then=then)
     if view == "modules":

@@ -372,6 +372,18 @@ def nothing(now: Context, words: str) -> str:
     return words if now.marked is None else GAP.join([words, say("panel.in_range", range=scope_note(now))])
 
 
+def of_a_device(make: Callable[[Context], Content]) -> Callable[[Context], Content]:
+    """``make``; of a service or a snapshot, which hold no kernels, the keys that show what they hold."""
+
+    def made(now: Context) -> Content:
+        trace = now.profile.trace
+        if trace.snapshot is not None or trace.service is not None:
+            return say("lines.snapshot" if trace.snapshot is not None else "lines.service")
+        return make(now)
+
+    return made
+
+
 class Ranked(Sequence[Place]):
     """Slices of one trace in the order of their worth, found when the first of them is asked for."""
 
