@@ -289,7 +289,7 @@ RULES: tuple[Rule, ...] = (
         pages=(pages.MINDIE,),
         change="""\
 -vllm serve MODEL
-+vllm serve MODEL --max-model-len 16384 --kv-cache-dtype int8
++vllm serve MODEL --max-model-len 16384
 """,
         sources=("best practice batch_request_length_imbalance",),
         reach="cause",
