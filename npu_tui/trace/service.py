@@ -46,7 +46,14 @@ KINDS = "prefill", "decode", "mixed", "dummy", "other"
 PREFILL, DECODE, MIXED, DUMMY, UNUSUAL = range(5)
 
 
-class Requests(Struct, eq=False):
+class Rows(Struct, eq=False):
+    """The rows of a table, a column a field; all columns are of one length."""
+
+    def __len__(self) -> int:
+        return len(getattr(self, self.__struct_fields__[0]))
+
+
+class Requests(Rows):
     """Requests (request.csv). There is no DP rank here: ``Service.members`` lead to the batches, which have one.
 
     ``start`` is the first httpReq. ``execution`` lasts until the last event of the request, in whole ms. ``queue`` goes
@@ -63,16 +70,13 @@ class Requests(Struct, eq=False):
     output_tokens: I64
     hit_rate: F64
 
-    def __len__(self) -> int:
-        return len(self.rid)
-
     @property
     def end(self) -> I64:
         """When the last event of each request was."""
         return plus(self.start, self.execution)
 
 
-class Batches(Struct, eq=False):
+class Batches(Rows):
     """Batches (batch.csv): one pass of an engine is a SCHEDULE row and an EXECUTE row, and their ``end`` may overlap.
 
     ``name`` is the event, ``passes`` what it is by ``PASSES``; ``type`` the kind as written, ``kind`` by ``KINDS``.
@@ -102,9 +106,6 @@ class Batches(Struct, eq=False):
     usage: F64
     accepted_ratio: F64
 
-    def __len__(self) -> int:
-        return len(self.start)
-
 
 class Members(Struct, eq=False):
     """The requests of batches (``res_list``), by batch: those of batch b are ``[offset[b], offset[b + 1])``.
@@ -124,7 +125,7 @@ class Members(Struct, eq=False):
         return len(self.rid)
 
 
-class Forwards(Struct, eq=False):
+class Forwards(Rows):
     """Forward passes (forward.csv), empty for many versions of vLLM.
 
     ``bubble`` is the time until the next pass of the same process; below 0 they overlap. It is idle time without any
@@ -143,11 +144,8 @@ class Forwards(Struct, eq=False):
     process: I32
     host: I32
 
-    def __len__(self) -> int:
-        return len(self.start)
 
-
-class KvBlocks(Struct, eq=False):
+class KvBlocks(Rows):
     """Events of the KV cache (kvcache.csv): blocks of the device after each; ``rid`` is known of MindIE alone."""
 
     time: I64
@@ -161,11 +159,8 @@ class KvBlocks(Struct, eq=False):
     freed_blocks: I64
     usage: F64
 
-    def __len__(self) -> int:
-        return len(self.time)
 
-
-class SpecDecodes(Struct, eq=False):
+class SpecDecodes(Rows):
     """Speculative decoding (spec_decode.csv): one request in one iteration. ``draft`` is the time of the draft model.
 
     ``accepted_tokens`` are drafted ones that were valid: one token comes without them.
@@ -181,11 +176,8 @@ class SpecDecodes(Struct, eq=False):
     accepted_ratio: F64
     draft: I64
 
-    def __len__(self) -> int:
-        return len(self.rid)
 
-
-class Transfers(Struct, eq=False):
+class Transfers(Rows):
     """Pulls of KV blocks from the prefill side (pd_split_kvcache.csv), as the decode side sees them.
 
     ``rank`` is that of the device; ``tokens`` is the length of the sequence. Bytes are not recorded.
@@ -198,11 +190,8 @@ class Transfers(Struct, eq=False):
     end: I64
     tokens: I64
 
-    def __len__(self) -> int:
-        return len(self.rid)
 
-
-class Handoffs(Struct, eq=False):
+class Handoffs(Rows):
     """Requests between prefill and decode instances (pd_split_communication.csv): the moments of each, to the ms."""
 
     rid: I32
@@ -212,11 +201,8 @@ class Handoffs(Struct, eq=False):
     prefilled: I64
     ended: I64
 
-    def __len__(self) -> int:
-        return len(self.rid)
 
-
-class Statuses(Struct, eq=False):
+class Statuses(Rows):
     """How many requests are in which state (request_status.csv): a row has one of the three, null is "as before"."""
 
     time: I64
@@ -226,11 +212,8 @@ class Statuses(Struct, eq=False):
     running: I64
     swapped: I64
 
-    def __len__(self) -> int:
-        return len(self.time)
 
-
-class Spans(Struct, eq=False):
+class Spans(Rows):
     """Ranges of the engine (chrome_tracing.json, else ``slice`` of profiler.db).
 
     ``name`` such as httpReq, Enqueue, Dequeue, tokenize, sample, detokenize; an event without a length ends where it
@@ -243,9 +226,6 @@ class Spans(Struct, eq=False):
     process: I32
     thread: I32
     rid: I32
-
-    def __len__(self) -> int:
-        return len(self.start)
 
 
 TABLES = "requests", "batches", "forwards", "kv_blocks", "spec_decodes", "transfers", "handoffs", "statuses"
