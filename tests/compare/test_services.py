@@ -45,24 +45,18 @@ def test_a_slow_scheduler_at_like_load(tmp_path: Path, capsys: pytest.CaptureFix
     assert compared(capsys, tmp_path / "healthy", tmp_path / "healthy", "--fail-on", "slower")[0] == 0
 
 
-def test_the_api_says_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A service beside another kind of profile is refused by name."""
-    for cause in ("healthy", "idle"):
-        write_service(tmp_path / cause, cause, 1, 12)
-    sides = [npu_tui.open(tmp_path / cause) for cause in ("healthy", "idle")]
-    both = sides[0].compare(sides[1])
-    assert both.to_dict() == compared(capsys, tmp_path / "healthy", tmp_path / "idle")[1]
-    assert both.verdict.splitlines() == both.to_dict()["verdict"]
-    assert both.verdict.splitlines()[1] in both.text()
-    demo = npu_tui.open(demos()["healthy"])
-    with pytest.raises(npu_tui.Error, match="is not the output of msServiceProfiler"):
-        sides[0].compare(demo)
-
-
 def test_an_unlike_load_fails_a_gate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The API says the same; a service beside another kind of profile is refused by name."""
     for cause in ("healthy", "idle"):
         write_service(tmp_path / cause, cause, 1, 12)
     code, found = compared(capsys, tmp_path / "healthy", tmp_path / "idle", "--fail-on", "slower")
     assert code == 1
     assert found["unlike"] == ["rate"]
     assert found["verdict"][0].startswith("The loads differ (requests a second by more than 10%)")
+    sides = [npu_tui.open(tmp_path / cause) for cause in ("healthy", "idle")]
+    both = sides[0].compare(sides[1])
+    assert both.to_dict() == found
+    assert both.verdict.splitlines() == found["verdict"]
+    assert found["verdict"][1] in both.text()
+    with pytest.raises(npu_tui.Error, match="is not the output of msServiceProfiler"):
+        sides[0].compare(npu_tui.open(demos()["healthy"]))
