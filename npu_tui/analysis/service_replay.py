@@ -28,6 +28,7 @@ FAITHFUL = 0.1
 MANY = 1 << 40
 """No limit."""
 _SAMPLE = 20_000
+_LEAST = 2
 _FEWEST = 30
 _OFTEN = 5
 
@@ -202,7 +203,7 @@ def slower_since(found: Timeline) -> Slower | None:
 def model_of(found: Timeline, slower: Slower | None, holds: bool = False) -> ServiceModel | None:
     """The model of ``found``, ``slower`` from a moment on; None where its requests and steps do not make one.
 
-    Where the scheduler ``holds`` requests back, each waits as long before it is looked at as it did with room.
+    Where the scheduler ``holds`` requests back, each waits before it is looked at as long as those who waited least.
     """
     lat, steps = found.latencies, found.steps
     rids = np.flatnonzero((lat.first >= 0) & (lat.prompt > 0))
@@ -243,13 +244,14 @@ def model_of(found: Timeline, slower: Slower | None, holds: bool = False) -> Ser
         pulls, began = found.service.transfers, np.full(len(ends), UNKNOWN)
         began[pulls.rid[pulls.rid >= 0]] = pulls.start[pulls.rid >= 0]
         handover = np.maximum(began[rids] - ends[rids], 0) * (began[rids] != UNKNOWN)
+    waits = lat.ttft_parts[lat.answered][:, [TTFT.index("queue_step"), TTFT.index("queue_other")]].sum(axis=1)
     output = lat.ttft_parts[lat.answered, TTFT.index("output")]
     turns, growth = np.maximum(lat.turns[rids], 0), growth_of(lat)[rids]
     tail = int(np.median(output)) if len(output) else 0
     models = tuple(engines[number] for number in range(len(found.engines)))
     return ServiceModel(
         models, rids, start, np.maximum(arrival - start, 0), lat.prompt[rids], turns, growth, first, last,
-        pull, handover, tail, lat.ttft_parts[rids, TTFT.index("queue_other")] * holds,
+        pull, handover, tail, np.full(len(rids), np.percentile(waits, _LEAST) if holds else 0, np.int64),
     )  # fmt: skip
 
 
