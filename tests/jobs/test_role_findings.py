@@ -15,6 +15,7 @@ from npu_tui.cli.main import main
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.opening import open_job
 from npu_tui.output.job_report import job_report
+from npu_tui.output.job_whatif import job_remedies, job_whatif
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
@@ -119,13 +120,14 @@ def test_what_if_the_tail_were_as_the_median(tmp_path: Path, capsys: pytest.Capt
     work, remedied = (colocated(one(2, seconds), world=4, spread=0.01) for seconds in (41, 0))
     write_roles(tmp_path, work)
     words = ["tail as the median", "tail of rollout_generate as the median", "fix role.tail", "role actor_update x0"]
+    job = open_job(tmp_path)
     for text in words:
-        assert main(["whatif", str(tmp_path), text, "--format", "json"]) == 0
-        found = json.loads(capsys.readouterr().out)
+        found = job_whatif(job, [text])
         truth = length_of(work) - length_of(remedied) if "role a" not in text else 2 * 25 * SECOND
-        assert found["gain_us"] * found["steps"] * 1e3 == pytest.approx(truth, rel=0.01)
-    assert main(["whatif", str(tmp_path)]) == 0
-    assert "tail of rollout_generate as the median" in capsys.readouterr().out
+        assert found.gain_us * found.steps * 1e3 == pytest.approx(truth, rel=0.01)
+    assert [row.text for row in job_remedies(job).changes] == ["tail of rollout_generate as the median"]
+    assert main(["whatif", str(tmp_path), "tail as the median", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["gain_us"] == job_whatif(job, words[:1]).gain_us
     assert main(["whatif", str(Path(__file__).parents[2] / "fixtures" / "two_ranks")]) == 3
 
 
