@@ -218,11 +218,13 @@ def placements(placed: Sequence[Placement]) -> Sheet:
     return from_tuples(rows, "path layers devices slots experts redundant most_copies twice missing", _OWN)
 
 
+_PLACEMENT_PAGE = "file=path layers devices slots experts copies=redundant twice"
 PLACEMENTS = table(
     "expert_placements",
     placements,
     json="path layers devices slots experts redundant? most_copies twice missing",
-    page="file=path layers devices slots experts copies=redundant twice",
+    page=_PLACEMENT_PAGE,
+    panel=_PLACEMENT_PAGE,
     row="PlacementRow",
     about="""A placement; ``most_copies`` counts layers by the copies that their most copied expert has.
 

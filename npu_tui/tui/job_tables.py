@@ -16,7 +16,7 @@ from npu_tui.jobs.expert_tables import EXPERT_LAYERS
 from npu_tui.jobs.role_tables import ROLES
 from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, FINDINGS, GROUPS, HOSTS, LINKS, RANKS
 from npu_tui.output.job_report import JobReport
-from npu_tui.profile.placement_tables import LOAD_LAYERS
+from npu_tui.profile.placement_tables import LOAD_LAYERS, PLACEMENTS
 from npu_tui.profile.table import Record, Sheet, Value
 from npu_tui.profile.table import Table as DataTable
 from npu_tui.strings import say, words
@@ -198,14 +198,20 @@ def _experts(view: Overview) -> Table:
         rows = np.unique(balance.row[balance.layer == layer[row]])
         return {"rank": slowest[row], "collective": int(rows[np.argmax(balance.cost[rows])])}
 
-    if not sheet.rows and view.whole.job.loads:
+    if not sheet.rows and (view.whole.job.loads or view.whole.job.expert_files.placements):
         return _loads(view)
     note = "" if sheet.rows else say("job.experts.none")
     return _table(EXPERT_LAYERS, sheet, order, leads, {}, note)
 
 
 def _loads(view: Overview) -> Table:
-    """The layers of dumps of expert loads, those first in which a swap gains most; Enter goes to their busiest rank."""
+    """The layers of dumps of expert loads, those first in which a swap gains most; Enter goes to their busiest rank.
+
+    Without dumps the placements.
+    """
+    if not view.whole.job.loads:
+        placed = PLACEMENTS.make(view.whole.job.expert_files.placements)
+        return _table(PLACEMENTS, placed, range(placed.rows), lambda row: {}, {})
     sheet = LOAD_LAYERS.make(view.whole.job.loads)
     uneven, swapped, slowest = (sheet.values(name) for name in ("uneven", "swapped", "slowest"))
     order = sorted(range(sheet.rows), key=lambda row: (swapped[row] or uneven[row] or 0) - (uneven[row] or 0))
@@ -331,7 +337,8 @@ def _findings(view: Overview) -> Table:
 
 
 def _dumped(report: JobReport) -> int:
-    return 0 if report.expert_files is None else len(report.expert_files.layers)
+    files = report.expert_files
+    return 0 if files is None else len(files.layers) or len(files.placements)
 
 
 _OF_WHOLE = ("job_findings", "job_roles")

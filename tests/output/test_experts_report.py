@@ -286,3 +286,7 @@ def test_dumps_are_a_job_with_a_map_of_ranks_by_layer(tmp_path: Path):
     assert (picture.columns, picture.heads, len(table.rows)) == (("0", "1"), (), 2)
     view.next_finding(1)
     assert (view.metric, view.rank) == ("experts", 0)
+    file = tmp_path / "map.json"
+    file.write_text(json.dumps(_placement([[0, 1], [2, 3]])))
+    placed = Overview(Examined(open_job(file)))
+    assert [row.cells[0] for row in job_table(placed, "job_experts").rows] == ["map.json"]
