@@ -23,7 +23,7 @@ _LONGEST = 100_000
 """Events of a history that is replayed."""
 _EXACT = 0.02
 """How far the replay of the run may be from what it reserved."""
-_SPLITS = (64 << 20, 128 << 20, 256 << 20, 512 << 20)
+_SPLITS = (64 << 20, 256 << 20)
 """Values of ``max_split_size`` that are tried, bytes."""
 _NO_LIMIT = 1 << 62
 _GIVE, _TAKE, _RELEASE = range(3)

@@ -199,15 +199,14 @@ def _alive(device: DeviceMemory, members: I64, event: int) -> npt.NDArray[np.boo
 class Pieces(Struct, frozen=True):
     """The memory that is reserved and not used at the end, bytes.
 
-    ``inactive`` of ``blocks`` in all, ``largest`` of one, ``free_segments`` in segments that hold nothing,
-    ``split`` in segments that hold something; ``expandable`` tells whether any segment can grow.
+    ``inactive`` of ``blocks`` in all, ``largest`` of one, ``free_segments`` in segments that hold nothing;
+    ``expandable`` tells whether any segment can grow.
     """
 
     inactive: int
     blocks: int
     largest: int
     free_segments: int
-    split: int
     expandable: bool
 
 
@@ -218,10 +217,9 @@ def pieces(device: DeviceMemory) -> Pieces:
     used = np.zeros(len(segments), np.bool_)
     used[blocks.segment[~free]] = True
     size = blocks.size[free]
-    split = int(size[used[blocks.segment[free]]].sum())
     return Pieces(
         inactive=int(size.sum()), blocks=int(free.sum()), largest=int(size.max(initial=0)),
-        free_segments=int(segments.size[~used].sum()), split=split, expandable=bool(segments.expandable.any()),
+        free_segments=int(segments.size[~used].sum()), expandable=bool(segments.expandable.any()),
     )  # fmt: skip
 
 

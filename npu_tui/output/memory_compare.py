@@ -169,18 +169,10 @@ def _delta(value: int | None) -> Cell:
 
 
 def _figures(pair: DevicePairRow) -> Table:
-    def figures(row: DeviceRow) -> dict[str, int | None]:
-        return {
-            "peak": row.peak_requested_bytes, "reserved_at_peak": row.reserved_at_peak_bytes,
-            "peak_reserved": row.peak_reserved_bytes, "before": row.before_history_bytes,
-            "requested_end": row.requested_end_bytes, "reserved_end": row.reserved_end_bytes,
-            "inactive": row.inactive_bytes, "per_step": row.growth_bytes_per_step,
-        }  # fmt: skip
-
-    base, new = figures(pair.base), figures(pair.new)
+    base, new = pair.base.figures(), pair.new.figures()
     rows = []
-    for name, before in base.items():
-        after = new[name]
+    for name, (before, _) in base.items():
+        after = new[name][0]
         delta = None if before is None or after is None else after - before
         rows.append([Cell(say(f"snapshot.figure.{name}")), _size(before), _size(after), _delta(delta)])
     heads = "snapshot.figure", "compare.memory.base", "compare.memory.new", "compare.memory.delta"

@@ -52,19 +52,9 @@ def _size(value: int) -> Cell:
 
 
 def _figures(device: DeviceRow) -> Table:
-    rows = [
-        ("peak", device.peak_requested_bytes, device.peak_event),
-        ("reserved_at_peak", device.reserved_at_peak_bytes, device.peak_event),
-        ("peak_reserved", device.peak_reserved_bytes, device.peak_reserved_event),
-        ("before", device.before_history_bytes, None),
-        ("requested_end", device.requested_end_bytes, None),
-        ("reserved_end", device.reserved_end_bytes, None),
-        ("inactive", device.inactive_bytes, None),
-        ("largest", device.largest_inactive_bytes, None),
-    ]
     cells = [
         [Cell(say(f"snapshot.figure.{name}")), _size(size), Cell("" if event is None else count_text(event), event)]
-        for name, size, event in rows
+        for name, (size, event) in device.figures().items()
         if size is not None
     ]
     return Table(

@@ -148,6 +148,20 @@ class DeviceRow(Struct, frozen=True, kw_only=True):
         """How readers tell it from others."""
         return label_of(HOST if self.device is None else self.device, self.allocator, self.process)
 
+    def figures(self) -> dict[str, tuple[int | None, int | None]]:
+        """The bytes that tables tell, and the event after which they held, by name."""
+        return {
+            "peak": (self.peak_requested_bytes, self.peak_event),
+            "reserved_at_peak": (self.reserved_at_peak_bytes, self.peak_event),
+            "peak_reserved": (self.peak_reserved_bytes, self.peak_reserved_event),
+            "before": (self.before_history_bytes, None),
+            "requested_end": (self.requested_end_bytes, None),
+            "reserved_end": (self.reserved_end_bytes, None),
+            "inactive": (self.inactive_bytes, None),
+            "largest": (self.largest_inactive_bytes, None),
+            "per_step": (self.growth_bytes_per_step, None),
+        }
+
 
 class EventProof(Struct, frozen=True, kw_only=True):
     """Where a finding shows: an event of the history."""
