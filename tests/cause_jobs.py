@@ -246,7 +246,9 @@ CAUSES: dict[str, Cause] = {
     "nothing: four ranks": Cause(ranks_of(_MET), same, ()),
     "nothing: four ranks, more steps": Cause(ranks_of(replace(_MET, steps=5)), same, ()),
     "nothing: tensor parallel": Cause((replace(JOB, tensor_parallel=True, token_bytes=400_000),), same, ()),
-    "nothing: tensor parallel, larger": Cause((replace(JOB, tensor_parallel=True, token_bytes=2_000_000),), same, ()),
+    "nothing: tensor parallel, larger": Cause(
+        (replace(JOB, tensor_parallel=True, token_bytes=2_000_000),), same, (), others=("OP.AFFINITY_KERNEL",)
+    ),
     "nothing: weights gathered ahead": Cause(
         (replace(JOB, layers=6, gradient_bytes=2_000_000, sharded="ahead"),), same, ()
     ),
