@@ -428,3 +428,10 @@ def test_one_is_told_as_one():
     assert say("report.dispatch.lost", lost="1 ms", starved=1, links=1) == "1 ms lost in 1 starved launch of 1"
     assert say("header.near", near="1", links="1") == "1 of 1 launch near-vertical"
     assert say("header.near", near="1", links="1,204") == "1 of 1,204 launches near-vertical"
+
+
+def test_chinese_names_each_thing_as_engineers_do():
+    """Words that a reader took for something else: a web browser, a card's number, hunger."""
+    wrong = ("打开浏览器", "饥饿下发", "迟到卡", "奇数 shape", "级别 1", "等待 5 卡")
+    said = {key: text for key, text in texts_of("zh").items() if not key.startswith("word.")}
+    assert not [(key, word) for key, text in said.items() for word in wrong if word in text]

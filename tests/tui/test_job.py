@@ -23,6 +23,7 @@ from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import Layout
 from npu_tui.jobs.opening import open_job
 from npu_tui.load.load import opening_of
+from npu_tui.strings import say
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.job_overview import Examined
 from npu_tui.tui.job_screen import JobScreen, examined_jobs
@@ -295,3 +296,14 @@ async def test_the_tabs_are_those_of_a_job_before_it_is_read(monkeypatch):
         line = next(line for line in rows(app) if "1 Ranks" in line)
         assert "7 Findings" in line
         assert "Code lines" not in "\n".join(rows(app))
+
+
+async def test_a_job_is_not_judged_before_its_traces_are_read_and_without_them_says_so():
+    even = Examined(simulated(8, lambda rank, step, call: MS, calls=4, layout=Layout(1, 1, 8, 8)))
+    async with overview(even) as (screen, app):
+        assert "cause not known: rank 7" in rows(app)[1]
+        assert "were not read: use --traces" in rows(app)[2]
+        screen.show(even, False)
+        await Driver(app, None).idle()
+        assert rows(app)[1].strip() == say("job.verdict.reading")
+        assert "stands out" not in "\n".join(rows(app))
