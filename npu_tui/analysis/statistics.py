@@ -209,6 +209,8 @@ def judge(base: F64, new: F64, tolerance: float, paired: bool = False, few: Verd
         verdict = _by_interval(moved, limit)
         if verdict == "same" and abs(delta) > limit:
             verdict = "unsure"  # few samples changed, but by much
+        elif (verdict, delta < 0) in (("slower", True), ("faster", False)):
+            verdict = "unsure"  # most samples changed one way, a few by more the other way
     else:
         verdict = few or _by_mean(delta, limit)
     return Judgement(base, new, delta, moved, visible, verdict)

@@ -7,6 +7,7 @@ import pytest
 
 from npu_tui.analysis.statistics import (
     discoveries,
+    judge,
     paired_shift,
     rank_sum_p,
     shift,
@@ -96,3 +97,10 @@ def test_a_single_step_borrows_the_noise_of_the_other_side():
     alone = visible_change(np.array([12.0]), noisy)
     assert alone == pytest.approx(2.87 * 1.4826 * 1.0 * np.sqrt(1 + 1 / 5))
     assert visible_change(noisy, np.array([99.0])) == pytest.approx(alone), "its own value tells no noise"
+
+
+def test_steps_that_mostly_grow_while_their_mean_shrinks_tell_nothing():
+    base, new = np.array([10.0] * 7 + [40.0]), np.array([11.0] * 8)
+    assert judge(base, new, 0.03).verdict == "unsure"
+    assert judge(new, base, 0.03).verdict == "unsure"
+    assert judge(base[:7], new, 0.03).verdict == "slower"
