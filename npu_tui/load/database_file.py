@@ -22,11 +22,11 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from npu_tui.load.errors import InputError
+from npu_tui.load.layouts import SQLITE
 from npu_tui.load.unpack import check_room, scratch_folder
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import open_regular
 
-MAGIC = b"SQLite format 3\0"
 _HEADER = 100
 _WAL = 2
 _PATIENCE_SECONDS = 1.0
@@ -95,8 +95,8 @@ def header_of(path: Path) -> Header:
         head = stream.read(_HEADER)
     if not head:
         raise InputError(message("input.empty", path=str(path)))
-    if not head.startswith(MAGIC):
-        if MAGIC.startswith(head[: len(MAGIC)]):
+    if not head.startswith(SQLITE):
+        if SQLITE.startswith(head[: len(SQLITE)]):
             raise InputError(message("input.db_header", path=str(path), byte=len(head)))
         raise InputError(message("input.db_magic", path=str(path)))
     if len(head) < _HEADER:

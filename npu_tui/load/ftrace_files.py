@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 from functools import lru_cache
 from pathlib import Path
 
-from npu_tui.trace.side_file import open_regular
+from npu_tui.trace.side_file import head_of
 
 _HEAD = 64 << 10
 _LINE = re.compile(
@@ -32,11 +32,7 @@ def is_recording(path: Path) -> bool:
         from npu_tui.load.ftrace_database import is_ftrace_database  # most databases are of profilers
 
         return is_ftrace_database(path)
-    try:
-        with open_regular(path) as stream:
-            return _LINE.search(stream.read(_HEAD)) is not None
-    except OSError:
-        return False
+    return _LINE.search(head_of(path, _HEAD)) is not None
 
 
 def recording_in(folder: Path) -> Path | None:

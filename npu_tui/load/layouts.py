@@ -19,7 +19,7 @@ from typing import Literal
 
 from npu_tui.load.folders import folders_in
 from npu_tui.load.unpack import MAGIC
-from npu_tui.trace.side_file import open_regular
+from npu_tui.trace.side_file import head_of
 
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
 MSPROF_OUTPUT = "mindstudio_profiler_output"
@@ -149,13 +149,12 @@ def packed_in(folder: Path) -> list[Path]:
 
 def _is_trace(file: Path) -> bool:
     """Whether ``file`` begins as a text of events does; not where it cannot be read."""
-    try:
-        with open_regular(file) as stream:
-            head = stream.read(_HEAD)
-        if head.startswith(MAGIC):
+    head = head_of(file, _HEAD)
+    if head.startswith(MAGIC):
+        try:
             head = zlib.decompressobj(31).decompress(head, _HEAD)
-    except (OSError, zlib.error):
-        return False
+        except zlib.error:
+            return False
     return _BEGINS.match(head) is not None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from npu_tui.trace.side_file import open_regular
+from npu_tui.trace.side_file import head_of
 
 SPANS = "chrome_tracing.json"
 DATABASES = "profiler.db", "ms_service_parsed.db"
@@ -32,12 +32,10 @@ def is_service_file(file: Path) -> bool:
     """Whether ``file`` is one that the tool has written, by its name and its headings."""
     if file.name not in _SURE and file.name not in _HEADINGS:
         return False
-    try:
-        with open_regular(file) as stream:
-            head = stream.read(_HEAD).lower()
-    except OSError:
-        return False
-    return file.name in _SURE or any(heading.encode() in head for heading in _HEADINGS[file.name])
+    if file.name in _SURE:
+        return file.is_file()
+    head = head_of(file, _HEAD).lower()
+    return any(heading.encode() in head for heading in _HEADINGS[file.name])
 
 
 def service_files(folder: Path) -> list[Path]:

@@ -6,10 +6,10 @@ import mmap
 import re
 from pathlib import Path
 
-from npu_tui.trace.side_file import open_regular
+from npu_tui.load.layouts import SQLITE
+from npu_tui.trace.side_file import head_of, open_regular
 
 _HEAD, _HEADER = 64 << 10, 4 << 10
-_SQLITE = b"SQLite format 3\0"
 _TABLE = re.compile(rb"CREATE TABLE \"?memscope_dump\"?[ (]")
 
 
@@ -20,7 +20,7 @@ def is_snapshot(file: Path) -> bool:
 
 def is_pickle(file: Path) -> bool:
     """Whether ``file`` begins as a pickle does, such as a memory snapshot."""
-    head = _begin(file, 2)
+    head = head_of(file, 2)
     return len(head) == 2 and head[0] == 0x80 and 2 <= head[1] <= 5
 
 
@@ -34,8 +34,8 @@ def is_untimed(file: Path) -> bool:
 
 def is_memscope(file: Path) -> bool:
     """Whether ``file`` begins as a dump of MemScope does: a header with its columns, or a database with its table."""
-    head = _begin(file, _HEAD)
-    if head.startswith(_SQLITE):
+    head = head_of(file, _HEAD)
+    if head.startswith(SQLITE):
         return _TABLE.search(head) is not None
     if b"Event Type" not in head[:_HEADER]:
         return False
@@ -48,12 +48,3 @@ def dumps_in(folder: Path) -> list[Path]:
     places = ("", "dump/", "device_*/dump/", "msmemscope_*/device_*/dump/")
     files = (file for place in places for file in folder.glob(f"{place}memscope_dump_*"))
     return sorted(file for file in files if file.suffix in (".csv", ".db"))
-
-
-def _begin(file: Path, count: int) -> bytes:
-    """The first ``count`` bytes of ``file``; nothing of one that cannot be read."""
-    try:
-        with open_regular(file) as stream:
-            return stream.read(count)
-    except OSError:
-        return b""

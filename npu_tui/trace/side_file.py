@@ -30,6 +30,15 @@ def open_regular(path: str | Path) -> io.FileIO:
     return io.FileIO(descriptor)
 
 
+def head_of(path: str | Path, count: int) -> bytes:
+    """The first ``count`` bytes of the file at ``path``; nothing of one that cannot be read."""
+    try:
+        with open_regular(path) as stream:
+            return stream.read(count)
+    except OSError:
+        return b""
+
+
 def read_regular(path: str | Path, most: int = LARGEST_DOCUMENT) -> bytes:
     """All of the file at ``path``. Raises ``OSError``, also for one that is not regular or larger than ``most``."""
     with open_regular(path) as stream:
