@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.jobs.columns import F64, I64, Bools
-from npu_tui.jobs.model import Layout, RankProfile
+from npu_tui.jobs.model import Layout, RankProfile, is_message
 from npu_tui.jobs.schedules import Plan, planned
 
 
@@ -151,7 +151,7 @@ class Partial(Struct, frozen=True, eq=False):
     """What is left of pipelines of which stages are ``lost``: the passes of 1F1B, and how long those ``told`` took.
 
     ``time`` is that of each pass in each step, (steps, n), on lost stages the mean one of the others; ``span`` is how
-    long the lowest told stage took for a step, ns.
+    long the lowest told stage took for a step, ``transfer`` what a message takes at least, ns.
     """
 
     plan: Plan
@@ -159,6 +159,13 @@ class Partial(Struct, frozen=True, eq=False):
     lost: tuple[int, ...]
     time: F64
     span: float
+    transfer: float
+
+    def _ends(self, time: F64) -> F64:
+        """When passes end that take ``time``, (cases, n), with the transfers between stages."""
+        moved = np.zeros((len(time), 2, time.shape[1]))
+        moved[:, 0, (self.plan.needs >= 0) & (self.plan.stage[self.plan.needs] != self.plan.stage)] = self.transfer
+        return self.plan.ends(time, moved)
 
     def like_others(self, slow: int) -> float:
         """What a step would gain with stage ``slow`` as the other told ones, and lost ones with it; ns."""
@@ -169,7 +176,7 @@ class Partial(Struct, frozen=True, eq=False):
             usual = self.time[:, of_kind & others].mean()
             even[:, of_kind & ~others] = usual
             time[:, of_kind & np.isin(self.plan.stage, self.lost)] = usual
-        return float((self.plan.length(time) - self.plan.length(even)).mean())
+        return float((self._ends(time).max(axis=1) - self._ends(even).max(axis=1)).mean())
 
     @property
     def held(self) -> tuple[float, float]:
@@ -179,7 +186,7 @@ class Partial(Struct, frozen=True, eq=False):
         """
         steps, lost, lowest = len(self.time), np.isin(self.plan.stage, self.lost), self.plan.stage == self.told[0]
         times = np.where(lost, _FACTORS[:, None, None] * self.time, self.time).reshape(-1, self.time.shape[1])
-        ends = self.plan.ends(times)
+        ends = self._ends(times)
         spans = ends[:, lowest].max(axis=1) - (ends - times)[:, lowest].min(axis=1)
         at = min(int(np.searchsorted(spans.reshape(-1, steps).mean(axis=1), self.span)), len(_FACTORS) - 1)
         lengths = ends.max(axis=1).reshape(-1, steps).mean(axis=1)
@@ -214,4 +221,11 @@ def partial_pipeline(
         time[:, of_kind & ~there] = time[:, of_kind & there].mean()
     first = passes[told[0]]
     spans = first.end.reshape(steps, -1).max(axis=1) - first.start.reshape(steps, -1).min(axis=1)
-    return Partial(plan, told, lost, time, float(spans.mean()))
+    lengths = [
+        (profile.calls.end - profile.calls.start)[
+            np.array([is_message(kind) for _, kind, _ in profile.calls.kinds], np.bool_)[profile.calls.kind]
+        ]
+        for profile in ranks
+    ]
+    least = float(min((own.min() for own in lengths if len(own)), default=0))
+    return Partial(plan, told, lost, time, float(spans.mean()), least)
