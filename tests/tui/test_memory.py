@@ -107,6 +107,7 @@ def test_a_snapshot_without_times_beside_a_profile_has_the_same_views_in_events(
         (4 << 20, "train.py:9", 0),
         (43, None, 0),
     ]
+    assert str(held.rows[1].cells[3]) == "no stack"
     assert held.rows[0].aside is not None
     axis = held.rows[0].aside(60, 8).plain.split("\n")[-1]
     assert axis.startswith("event 0")

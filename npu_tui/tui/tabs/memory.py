@@ -99,7 +99,7 @@ def _held_then(now: Context, held: Memory, view: str, again: str, unplaced: Besi
         return "" if names[row] is None else say(unknown) if value is None else at(int(value))
 
     cells = {
-        "name": lambda row, name: say("memory.unknown") if name is None else brief(str(name), _LONGEST_HOLDER),
+        "name": lambda row, name: brief(str(name), _LONGEST_HOLDER) if name else say("memory.unknown"),
         "at": lambda row, value: when(row, value, "memory.before"),
         "released": lambda row, value: when(row, value, "memory.never"),
     }
