@@ -26,7 +26,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "fixtures")]
 
-from service_causes import write_service  # noqa: E402 - its folder is no package
+from roles import SECOND, Work, write_roles  # noqa: E402 - its folder is no package
+from service_causes import write_service  # noqa: E402
 
 from npu_tui.cli.main import main as command  # noqa: E402
 
@@ -66,17 +67,29 @@ def history(folder: Path) -> None:
             command(["log", "add", str(FIXTURES / name), "--log", str(folder), *when])
 
 
+def roles(folder: Path) -> None:
+    """Three steps of two roles on four ranks, of which one ends late."""
+    work, begin = [], 0
+    for step in range(1, 4):
+        for name in ("rollout_generate", "actor_update"):
+            ends = [begin + (4 if rank == 2 else 2) * SECOND for rank in range(4)]
+            work += [Work(step, name, rank, begin, end, rank, device=rank) for rank, end in enumerate(ends)]
+            begin = max(ends)
+    write_roles(folder, work)
+
+
 def summaries(folder: Path) -> None:
     """The summaries of a job."""
     with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO())):
         command(["summarize", str(FIXTURES / "two_ranks"), "-o", str(folder)])
 
 
-JOB = [["ranks", "{}", "--format", "json"], ["compare", "{}", str(FIXTURES / "two_ranks")], ["whatif", "{}"]]
+JOB = [["ranks", "{}", "--format", "json"], ["compare", "{}", str(FIXTURES / "two_ranks")]]
 PROFILE = [["report", "{}", "--format", "json", "--no-cache"], ["query", "{}", "SELECT * FROM findings", "--no-cache"]]
 KINDS: dict[str, tuple[Callable[[Path], object], list[list[str]]]] = {
     "job": (lambda folder: copied(FIXTURES / "two_ranks", folder), JOB),
     "pipeline": (from_traces("job4"), JOB),
+    "roles": (roles, [*JOB[:1], ["whatif", "{}", "tail as the median"]]),
     "summaries": (summaries, JOB),
     "cluster": (from_traces("cluster"), JOB),
     "experts": (from_traces("experts/expert_hotspot"), JOB[:1]),
@@ -95,14 +108,13 @@ KINDS: dict[str, tuple[Callable[[Path], object], list[list[str]]]] = {
                  [["report", str(FIXTURES / "healthy"), "--config", "{}/npu-tui.toml"],
                   ["settings", "--config", "{}/npu-tui.toml"]]),
 }  # fmt: skip
-SETTINGS = """theme = "dark"
-glyphs = "ascii"
-lang = "en"
-[keys]
-zoom_in = ["w", "plus"]
+SETTINGS = """[keys]
+zoom_in = ["w", "+"]
 [thresholds]
-norm_share = 0.1
-severity_high = 0.2
+free_share = 0.1
+[screen]
+theme = "dark"
+glyphs = "ascii"
 """
 
 
@@ -142,8 +154,8 @@ def damage(folder: Path, draw: random.Random) -> str:
     return ", ".join(told)
 
 
-def problem(words: list[str], folder: Path) -> str:
-    """What goes wrong with the command ``words``; empty if nothing."""
+def problem(words: list[str], folder: Path, usual: tuple[int, ...] = (0, 1, 2, 3)) -> str:
+    """What goes wrong with the command ``words``, which ends with one of the ``usual`` codes; empty if nothing."""
     given = [word.replace("{}", str(folder)) for word in words]
     if given[1].endswith("*"):
         given[1] = str(next((file for file in folder.rglob("*") if file.is_file()), folder / "gone"))
@@ -163,7 +175,7 @@ def problem(words: list[str], folder: Path) -> str:
     out.flush()
     told.flush()
     text = told.buffer.getvalue().decode("utf-8", "replace")  # type: ignore[attr-defined]
-    if code not in (0, 1, 2, 3) or "Traceback" in text or "internal error" in text or "\x1b" in text:
+    if code not in usual or "Traceback" in text or "internal error" in text or "\x1b" in text:
         return f"exit {code}: {text[-900:]}"
     return ""
 
@@ -171,11 +183,12 @@ def problem(words: list[str], folder: Path) -> str:
 def attack(kind: str, numbers: range, seed: int) -> tuple[int, list[str]]:
     """How many commands withstood the mutants ``numbers`` of ``kind``, and what went wrong, a line each."""
     make, commands = KINDS[kind]
-    withstood, failed = 0, []
+    withstood, failed = 0, list[str]()
     with tempfile.TemporaryDirectory() as name:
         sound, damaged = Path(name) / "sound", Path(name) / "damaged"
         sound.mkdir()
         make(sound)
+        failed += [f"{kind}: {words[0]}: {why}" for words in commands if (why := problem(words, sound, (0, 1)))]
         for number in numbers:
             draw = random.Random(f"{kind} {seed} {number}")
             shutil.copytree(sound, damaged)
