@@ -6,6 +6,8 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from npu_tui.trace.memory import free_addresses, free_memory
@@ -166,7 +168,7 @@ def most_pairs(plan: str, rows: Callable[[str], int], in_memory: bool) -> int:
             sides[-1] = max(sides[-1], rows(scan[1]))
         elif line.lstrip().startswith(("LEFT PLAN", "RIGHT PLAN")):
             sides.append(0)
-        elif line.lstrip().startswith("END ") and line.endswith(" JOIN"):
+        elif line.lstrip().startswith("END ") and line.endswith(" JOIN") and len(sides) > 2:
             right, left = sides.pop(), sides.pop()
             pairs = left * right if in_memory or "CROSS" in line else 0
             most = max(most, pairs)
@@ -194,15 +196,46 @@ def collected(answer: pl.LazyFrame, rows: Callable[[str], int]) -> pl.DataFrame:
         steps = answer.show_graph(engine="streaming", plan_stage="physical", raw_output=True) or ""
         if (pairs := most_pairs(plan, rows, "in-memory-join" in steps)) > _MOST_PAIRS:
             raise TooLarge(message("query.too_many_pairs", pairs=pairs, most=_MOST_PAIRS))
-    allowed = min(_MOST_MEMORY, free_memory() // 4, free_addresses() // 4)
-    # Polars writes what exceeds its budget to disk, and ends the query where it may write nothing.
-    budget = {"OOC_MEMORY_BUDGET_MB": str(max(allowed >> 20, 1)), "OOC_DISK_BUDGET_MB": "0"}
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ.update({f"POLARS_{name}": value for name, value in {**budget, "OOC_SPILL_DIR": folder}.items()})
-        pl.Config.reload_env_vars()
+    with _within(min(_MOST_MEMORY, free_memory() // 4, free_addresses() // 4)):
         try:
             return answer.collect(engine="streaming")
         except pl.exceptions.ComputeError as error:
             if "disk budget" in str(error):
                 raise TooLarge(message("query.too_large")) from None
             raise
+
+
+_ONE_BY_ONE = Lock()
+_running: list[str] = []
+_before: dict[str, str] = {}
+"""What the environment said to polars before the first of the queries that run."""
+
+
+@contextmanager
+def _within(allowed: int) -> Iterator[None]:
+    """Polars takes ``allowed`` bytes: it writes what exceeds its budget to disk, and may write nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        budget = {"MEMORY_BUDGET_MB": str(max(allowed >> 20, 1)), "DISK_BUDGET_MB": "0", "SPILL_DIR": folder}
+        named = {f"POLARS_OOC_{name}": value for name, value in budget.items()}
+        with _ONE_BY_ONE:
+            if not _running:
+                _before.update((name, os.environ.get(name, "")) for name in named)
+            _running.append(folder)
+            _set_environment(named)
+        try:
+            yield
+        finally:
+            with _ONE_BY_ONE:
+                _running.remove(folder)
+                if not _running:
+                    _set_environment(_before)
+
+
+def _set_environment(values: dict[str, str]) -> None:
+    """Make polars read ``values`` from the environment; an empty one is not there."""
+    import polars as pl
+
+    os.environ.update(values)
+    for name in (name for name, value in values.items() if not value):
+        del os.environ[name]
+    pl.Config.reload_env_vars()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -138,6 +139,7 @@ def test_more_memory_than_there_is_ends_the_query_and_nothing_else(
             query(tables, sql)
         assert failure.value.message.code == "query.too_large"
     assert len(query(tables, "SELECT name FROM slices", 3)) == 3
+    assert not [name for name in os.environ if name.startswith("POLARS_OOC_")]
 
 
 def test_pairs_of_all_rows_are_counted_before_they_are_made(
