@@ -89,8 +89,10 @@ def beside_product(facts: Facts, span: Span) -> int:
     """
     slices = facts.trace.slices
     items = facts.collectives.item[is_for(facts, "tensor")]
+    if not len(items):
+        return 0
     products = facts.kernels[_is_product(facts)]
-    left = dict(zip(products.tolist(), facts.length(products).tolist(), strict=True))
+    left = facts.length(products)
     gathers = facts.names_where(lambda name: _purpose_of(name) == "weights")[slices.name[items]]
     ended = np.maximum.accumulate(slices.end[products])
     before = np.searchsorted(ended, slices.start[items], "right") - 1
@@ -99,8 +101,8 @@ def beside_product(facts: Facts, span: Span) -> int:
     hidden = 0
     for need, at in zip(bare.tolist(), np.where(gathers, after, before).tolist(), strict=True):
         if 0 <= at < len(products):
-            fits = min(need, left[int(products[at])])
-            left[int(products[at])] -= fits
+            fits = min(need, int(left[at]))
+            left[at] -= fits
             hidden += fits
     return hidden
 
