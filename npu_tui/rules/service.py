@@ -219,7 +219,7 @@ def _rank(facts: ServiceFacts) -> Draft | Skipped | None:
         1 - 1 / slow, message(f"finding.service.rank_{by}", **words), message("finding.service.rank_load", **words),
         _of_engine(facts, engines[worst], 1 - 1 / slow),
         np.where(steps.engine == engines[worst], steps.size, 0),
-        (lambda model: evenly(model, np.array(engines))) if apart else None, ("service_routing",),
+        lambda model: evenly(model, np.array(engines)), ("service_routing",),
     )  # fmt: skip
 
 
