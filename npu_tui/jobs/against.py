@@ -67,7 +67,7 @@ class StageChange(Change, frozen=True, kw_only=True):
 class RankChange(Change, frozen=True, kw_only=True):
     """One rank against the ``base_rank`` with the same work; ``alone``: it changed otherwise than its stage.
 
-    What its work changed by is known within ``error`` (95 %), ns, None where nothing tells the noise.
+    What its work changed by is known within ``error`` (95 %), ns, None where no steps tell the noise.
     """
 
     rank: int
@@ -278,7 +278,9 @@ class JobComparison:
                     role=role, stage=of_rank, rank=self._ranks[1][after][1].rank,
                     base_rank=self._ranks[0][before][1].rank, base=times[0], new=times[1], verdict=verdicts[k],
                     alone=bool(work.alone[k] or computing.alone[k]),
-                    error=None if work.noise is None else _WITHIN * float(work.noise[k] * work.usual[k]),
+                    error=None
+                    if work.noise is None or work.by_peers
+                    else _WITHIN * float(work.noise[k] * work.usual[k]),
                 )
             )  # fmt: skip
         return sorted(rows, key=lambda row: (row.role or "", row.rank))
