@@ -80,6 +80,14 @@ def plan_layers(
         if device is None and 0 <= pid < MOST_DEVICES and categories_of.get(pid, set()) & DEVICE_CATEGORIES:
             device = pid  # Kineto's process of a device has its number
         plans.append(ProcessPlan(pid, name or named(pid) or f"Process {pid}", kind, device, tids))
+    devices = {plan.device for plan in plans if plan.kind == "hardware"}
+    if len(devices) == 1:  # older exports label the hardware alone
+        plans = [
+            replace(plan, device=next(iter(devices)))
+            if plan.kind in ("communication", "overlap") and plan.device is None
+            else plan
+            for plan in plans
+        ]
     plans.sort(key=lambda plan: (metadata.process_order.get(plan.pid, _UNORDERED), plan.name, plan.pid))
     return plans
 

@@ -132,6 +132,14 @@ def test_planes_belong_to_their_group(
     assert {group.tid: [plane.tid for plane in planes] for group, planes in groups_of(trace)} == expected
 
 
+def test_collectives_without_a_label_are_of_the_only_device(tmp_path: Path) -> None:
+    labelled = {"ph": "M", "pid": HARDWARE, "name": "process_labels", "args": {"labels": "NPU 3"}}
+    events = [layer(HARDWARE, "Ascend Hardware"), labelled, layer(900, "HCCL"), *lane(900, 5, "Group 8 Communication")]
+    trace = traced(tmp_path, *events, kernel(0), task(900, 5, "hcom_allReduce__8_0_1", 150, 50))
+    (sums,) = profile_of(trace).overlaps
+    assert (sums.device, sums.computing, sums.not_overlapped) == (3, 100_000, 50_000)
+
+
 def exchange(tid: int, at: float) -> list[Event]:
     return [
         task(HARDWARE, tid, "NOTIFY_WAIT", at, 300, "NOTIFY_WAIT"),
