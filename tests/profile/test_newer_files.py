@@ -14,6 +14,7 @@ from npu_tui.output.report import report
 from npu_tui.profile.profile import Profile
 from npu_tui.query.frames import tables_of
 from npu_tui.query.query import query
+from npu_tui.trace.message import Message
 from npu_tui.trace.model import HOST_TO_DEVICE
 from npu_tui.tui.session import NO_HITS, make_session
 from npu_tui.tui.tabs.summary import summary
@@ -58,6 +59,9 @@ def test_tasks_alone_tell_the_kernels_and_nothing_that_waits(tmp_path: Path):
     assert told.overlap.total_us is None  # tasks do not tell which of them exchange
     states = {file.name: (file.state, file.rows) for file in told.files}
     assert states["task_time.csv"] == ("read", 6)
+    (verdict,) = profile.findings.verdict
+    assert isinstance(verdict, Message)
+    assert (verdict.code, verdict.args["count"]) == ("finding.verdict.tasks", len(profile.kernel_table))
     assert states["kernel_details.csv"] == ("missing", 0)
 
 
