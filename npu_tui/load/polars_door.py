@@ -31,21 +31,34 @@ def watch_polars() -> None:
 
 @contextmanager
 def silenced() -> Iterator[None]:
-    """While polars reads what may be damaged: where it panics, Rust writes a page of its own to standard error."""
-    with _SILENCE:
-        sys.stderr.flush()
-        kept = os.dup(2)
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        try:
+    """While polars reads what may be damaged or too large: a panic writes a page of Rust to standard error.
+
+    The explorer draws there, so that it is left alone.
+    """
+    if "textual" in sys.modules and os.isatty(2):
+        yield
+        return
+    with _ONE_BY_ONE:
+        if not _heard:
+            sys.stderr.flush()
+            _heard.append(os.dup(2))
+            nothing = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nothing, 2)
-            yield
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
             os.close(nothing)
+        _heard.append(_heard[0])
+    try:
+        yield
+    finally:
+        with _ONE_BY_ONE:
+            _heard.pop()
+            if len(_heard) == 1:
+                os.dup2(_heard[0], 2)
+                os.close(_heard.pop())
 
 
-_SILENCE = Lock()
+_ONE_BY_ONE = Lock()
+_heard: list[int] = []
+"""Standard error as it was, once more for each that wants silence."""
 
 
 class _Doorkeeper:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from npu_tui.load.polars_door import silenced
 from npu_tui.trace.memory import free_addresses, free_memory
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
@@ -201,12 +204,15 @@ def collected(answer: pl.LazyFrame, rows: Callable[[str], int]) -> pl.DataFrame:
             return answer.collect(engine="streaming")
         except pl.exceptions.ComputeError as error:
             if "disk budget" in str(error):
+                time.sleep(_GIVING_UP_SECONDS)
                 raise TooLarge(message("query.too_large")) from None
             raise
 
 
+_GIVING_UP_SECONDS = 0.3
+"""Tasks of a query that has ended give up a moment later, and write a panic each."""
 _ONE_BY_ONE = Lock()
-_running: list[str] = []
+_running: list[int] = []
 _before: dict[str, str] = {}
 """What the environment said to polars before the first of the queries that run."""
 
@@ -214,21 +220,27 @@ _before: dict[str, str] = {}
 @contextmanager
 def _within(allowed: int) -> Iterator[None]:
     """Polars takes ``allowed`` bytes: it writes what exceeds its budget to disk, and may write nothing."""
-    with tempfile.TemporaryDirectory() as folder:
-        budget = {"MEMORY_BUDGET_MB": str(max(allowed >> 20, 1)), "DISK_BUDGET_MB": "0", "SPILL_DIR": folder}
-        named = {f"POLARS_OOC_{name}": value for name, value in budget.items()}
-        with _ONE_BY_ONE:
-            if not _running:
-                _before.update((name, os.environ.get(name, "")) for name in named)
-            _running.append(folder)
-            _set_environment(named)
-        try:
+    budget = {"MEMORY_BUDGET_MB": str(max(allowed >> 20, 1)), "DISK_BUDGET_MB": "0", "SPILL_DIR": _spill_folder().name}
+    named = {f"POLARS_OOC_{name}": value for name, value in budget.items()}
+    with _ONE_BY_ONE:
+        if not _running:
+            _before.update((name, os.environ.get(name, "")) for name in named)
+        _running.append(allowed)
+        _set_environment(named)
+    try:
+        with silenced():
             yield
-        finally:
-            with _ONE_BY_ONE:
-                _running.remove(folder)
-                if not _running:
-                    _set_environment(_before)
+    finally:
+        with _ONE_BY_ONE:
+            _running.remove(allowed)
+            if not _running:
+                _set_environment(_before)
+
+
+@cache
+def _spill_folder() -> tempfile.TemporaryDirectory[str]:
+    """Polars makes a folder of its own in it, once for the process."""
+    return tempfile.TemporaryDirectory(prefix="npu-tui-", ignore_cleanup_errors=True)
 
 
 def _set_environment(values: dict[str, str]) -> None:
