@@ -19,7 +19,7 @@ from npu_tui.strings import say, words
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import change_text, duration_text, printable, share_text
 from npu_tui.tui.tabs.declared import shown
-from npu_tui.tui.tabs.table import Content, Context, Row, Stretch, Table
+from npu_tui.tui.tabs.table import GAP, Content, Context, Row, Stretch, Table
 from npu_tui.tui.terminal.colours import ALERT
 from npu_tui.view.scene import BASE, NEW
 
@@ -56,8 +56,10 @@ def findings(now: Context) -> Content:
         part_words = "" if part is None else say("findings.part", title=text, number=numbers.get(part, ""))
         return Text(f"  {part_words}" if part_words else str(text), quiet(row))
 
+    unchecked = len(known.not_checked)
+    notes = [say("findings.note"), *([say("findings.unchecked", count=unchecked)] if unchecked else [])]
     table = shown(
-        now.trace, FINDINGS, sheet, say("findings.note", unchecked=len(known.not_checked)), every=True, most=sheet.rows,
+        now.trace, FINDINGS, sheet, GAP.join(notes), every=True, most=sheet.rows,
         spare=("place",),
         cells={
             "number": lambda row, number: Text(str(number), mark(row)),
