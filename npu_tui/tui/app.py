@@ -35,7 +35,7 @@ from npu_tui.tui.palette import Palette
 from npu_tui.tui.panel_screen import PanelScreen
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.session import Session, settle
-from npu_tui.tui.terminal.colours import THEMES, Repaint
+from npu_tui.tui.terminal.colours import THEMES, Repaint, Unnumbered
 from npu_tui.tui.terminal.internals import PlainApp, after, driver, events_of
 from npu_tui.tui.terminal.terminal import Terminal, palette_named, to_tmux
 from npu_tui.view.start import Start
@@ -219,10 +219,10 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         self.theme = THEMES[self.terminal.palette.name].name
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's filters, with this program's own in place of those that grey or replace the colours."""
-        # The last turns the red of a terminal of 16 colours into one that is nearer to white.
-        replaced = (Monochrome, NoColor, ANSIToTruecolor)
-        others = [kept for kept in super().get_line_filters() if not isinstance(kept, replaced)]
+        """Textual's filters, with this program's own in place of those that only grey the colours."""
+        others = [kept for kept in super().get_line_filters() if not isinstance(kept, (Monochrome, NoColor))]
+        if self.terminal.depth == "16":
+            others = [Unnumbered(kept) if isinstance(kept, ANSIToTruecolor) else kept for kept in others]
         return [*others, self._repaint]
 
     def on_mount(self) -> None:

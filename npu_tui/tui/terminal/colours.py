@@ -86,6 +86,23 @@ _STANDS_OUT = 0.16
 _HUES = ((9, 0.0), (11, 60.0), (10, 120.0), (14, 180.0), (12, 240.0), (13, 300.0), (9, 360.0))
 
 
+class Unnumbered(LineFilter):
+    """``inner``, but for segments in one of 16 colours: made a true colour, the red is nearest to white."""
+
+    def __init__(self, inner: LineFilter) -> None:
+        super().__init__()
+        self._inner = inner
+
+    def apply(self, segments: list[Segment], background: TextualColor) -> list[Segment]:
+        """The segments, those without a numbered colour as ``inner`` has them."""
+        applied: list[Segment] = []
+        for segment in segments:
+            colour = segment.style.color if segment.style else None
+            numbered = colour is not None and colour.type == ColorType.STANDARD
+            applied += [segment] if numbered else self._inner.apply([segment], background)
+        return applied
+
+
 class Repaint(LineFilter):
     """Shows segments as ``terminal`` can."""
 
