@@ -194,6 +194,16 @@ class HostOperators(Struct, frozen=True):
     parent: I64
 
 
+def outermost_operation(trace: Trace, hosts: HostOperators, item: int) -> int:
+    """The outermost operation of the framework around the slice ``item``: itself where it is none of ``hosts``."""
+    at = int(np.searchsorted(hosts.item, item))
+    if item < 0 or at >= len(hosts.item) or hosts.item[at] != item:
+        return item
+    while (above := int(hosts.parent[at])) >= 0 and "::" in trace.name_of(int(hosts.item[above])):
+        at = above
+    return int(hosts.item[at])
+
+
 def host_operators(trace: Trace) -> HostOperators:
     """All operations of the framework, in slice order."""
     slices = trace.slices

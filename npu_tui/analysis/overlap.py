@@ -148,6 +148,11 @@ def overlaps_itself(trace: Trace, layer: Layer) -> bool:
     return False
 
 
+def merged_layers(trace: Trace) -> list[str]:
+    """The layers of Overlap Analysis that hold several processes or devices as one."""
+    return [layer.name for layer in trace.layers if layer.kind == "overlap" and overlaps_itself(trace, layer)]
+
+
 def _of_file(trace: Trace, layer: Layer, device: int | None) -> OverlapLanes:
     lanes, bulk = {}, bulk_of(trace)
     for index in layer.lanes:
@@ -213,6 +218,16 @@ def disagreement(trace: Trace, lanes: OverlapLanes, device: DeviceSlices) -> tup
         rounding = _ROUNDING_NS * max(len(recorded[0]), len(computed[0]))
         excesses.append(excess if abs(excess) > rounding else 0)
     return excesses[0], excesses[1]
+
+
+def disagreements(trace: Trace, devices: Sequence[DevicePart]) -> list[tuple[str, int]]:
+    """Lanes of Overlap Analysis that disagree with the slices of their device, and by how much, ns."""
+    excess = []
+    for device in devices:
+        if device.lanes is not None and device.lanes.layer is not None and device.slices is not None:
+            by = disagreement(trace, device.lanes, device.slices)
+            excess += [(lane, ns) for lane, ns in zip(("Computing", "Communication"), by, strict=True) if ns]
+    return excess
 
 
 class FreeSplit(Struct, frozen=True):

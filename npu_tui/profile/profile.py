@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from contextlib import suppress
-from functools import partial, reduce
+from functools import partial
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from npu_tui.analysis.calls import ApiSum, HostOperators, apis, host_operators
+from npu_tui.analysis.calls import ApiSum, HostOperators, apis, host_operators, outermost_operation
 from npu_tui.analysis.collectives import Collectives, with_ranks_of_job
 from npu_tui.analysis.device import EVERYTHING, DeviceSlices, Window, device_slices
 from npu_tui.analysis.kernels import KernelTable
@@ -23,10 +23,10 @@ from npu_tui.analysis.overlap import (
     Overlap,
     OverlapLanes,
     device_parts,
-    disagreement,
+    disagreements,
     free_slices,
+    merged_layers,
     overlap_lanes,
-    overlaps_itself,
 )
 from npu_tui.analysis.replay import Replay
 from npu_tui.analysis.replay_device import DeviceTasks, device_tasks, event_pairs
@@ -36,7 +36,6 @@ from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.find import Source, Writer, left_out, writer_of
 from npu_tui.profile.kind import SourceKind, kind_of
 from npu_tui.profile.parts import WHOLE_TRACE, Selection, shared
-from npu_tui.trace.intervals import intersection
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import EVENTS, Trace
@@ -272,18 +271,12 @@ class Profile:
     @shared
     def lane_excess(self) -> list[tuple[str, int]]:
         """Lanes of Overlap Analysis that disagree with the slices of their device, and by how much, ns."""
-        excess = []
-        for device in self.devices:
-            if device.lanes is not None and device.lanes.layer is not None and device.slices is not None:
-                by = disagreement(self.trace, device.lanes, device.slices)
-                excess += [(lane, ns) for lane, ns in zip(("Computing", "Communication"), by, strict=True) if ns]
-        return excess
+        return disagreements(self.trace, self.devices)
 
     @shared
     def merged_layers(self) -> list[str]:
         """The layers of Overlap Analysis that hold several processes or devices as one: their time is computed."""
-        layers = [layer for layer in self.trace.layers if layer.kind == "overlap"]
-        return [layer.name for layer in layers if overlaps_itself(self.trace, layer)]
+        return merged_layers(self.trace)
 
     @shared
     def idles(self) -> list[Idles]:
@@ -323,18 +316,9 @@ class Profile:
         from npu_tui.profile.engine import engine_of
 
         return engine_of(
-            self.trace,
-            self.steps,
-            self.device_slices,
-            self.dispatch,
-            self.compute,
-            lambda: next((facts.rhythm for facts in self.whole.facts if facts.is_serving), None),
-            lambda: reduce(
-                lambda span, other: intersection(*span, *other),
-                [row.unasked for row in self.whole.facts] or [(self.trace.slices.start[:0],) * 2],
-            ),
-            lambda: self.all_kernels,
-        )
+            self.trace, self.steps, self.device_slices, self.dispatch, self.compute,
+            lambda: self.whole.facts, lambda: self.all_kernels,
+        )  # fmt: skip
 
     @shared
     def sums_by_device(self) -> list[list[StepSums]]:
@@ -367,13 +351,7 @@ class Profile:
     def operation_of(self, item: int) -> int:
         """The outermost operation of the framework that launched the kernel ``item``; -1 without one."""
         operation = int(operation_of(self.trace, np.array([item], np.int64))[0])
-        hosts = self.host_operators
-        at = int(np.searchsorted(hosts.item, operation))
-        if operation < 0 or at >= len(hosts.item) or hosts.item[at] != operation:
-            return operation
-        while (above := int(hosts.parent[at])) >= 0 and "::" in self.trace.name_of(int(hosts.item[above])):
-            at = above
-        return int(hosts.item[at])
+        return outermost_operation(self.trace, self.host_operators, operation)
 
     @shared
     def all_kernels(self) -> KernelTable:
