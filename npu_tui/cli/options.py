@@ -69,7 +69,8 @@ def place_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> St
         from npu_tui.load.snapshot_files import is_untimed
         from npu_tui.tui.session import read_events
 
-        read_events(all(is_untimed(Path(path)) for path in options.paths))
+        paths = getattr(options, "paths", [])  # comparisons and examples have none: they have times
+        read_events(bool(paths) and all(is_untimed(Path(path)) for path in paths))
     found = {name: parse_span(text) for name, text in spans.items() if text is not None}
     for name, span in found.items():
         if span is None:

@@ -266,8 +266,7 @@ class MainScreen(PanelScreen[Timeline]):
     # --- commands
 
     def say_again(self) -> None:
-        """Say what is on screen again; names of lanes are shortened in the words of the language."""
-        self.session.painter.cache.gutter_row.cache_clear()
+        """Say what is on screen again."""
         self.contents.forget()
         self.contents.fill()
         self.show_head()

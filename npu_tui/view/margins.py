@@ -9,7 +9,6 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.native.cells import I64
-from npu_tui.strings import say
 from npu_tui.trace.text import cell_count, drawable, duration_text, event_axis
 from npu_tui.view.bars import cut_middle, points
 from npu_tui.view.grid import SPACE, Attr, Grid
@@ -51,10 +50,10 @@ def offset_text(offset: int) -> str:
     return ("+" if offset > 0 else "") + duration_text(offset, 3, gap="") if offset else ""
 
 
-def gutter_row(row: ScreenRow, ink: int, value: str, focused: bool, width: int, label: str = "") -> Grid:
+def gutter_row(row: ScreenRow, ink: int, value: str, focused: bool, width: int, label: str, shorter: str) -> Grid:
     """The gutter of one row, ``width`` columns wide, its strip in ``ink``, with ``value`` at its right edge.
 
-    ``label`` identifies the trace where there are several.
+    ``label`` identifies the trace where there are several, ``shorter`` are the abbreviations of words in names.
     """
     grid = Grid.blank(1, width, Ink.TEXT, Ink.LANE)
     pinned, head = row.pinned and row.opener, row.kind in ("trace", "layer")
@@ -74,7 +73,7 @@ def gutter_row(row: ScreenRow, ink: int, value: str, focused: bool, width: int, 
         grid.write(0, indent, points(_FOLDED if row.folded else _OPEN), Ink.BRIGHT if bright else Ink.DIM)
     start = indent + 2
     room = width - start - 1 - (len(value) + bool(value) if head else max(len(value), _VALUE) + 1)
-    name = _fitted(row.name, max(room, 0))
+    name = _fitted(row.name, max(room, 0), shorter)
     grid.write(0, start, points(name), Ink.BRIGHT if bright else Ink.DIM if idle else Ink.TEXT)
     if width - 1 - len(value) > start:
         grid.write(0, width - 1 - len(value), points(value), Ink.BRIGHT if focused else Ink.FAINT if idle else Ink.DIM)
@@ -82,15 +81,15 @@ def gutter_row(row: ScreenRow, ink: int, value: str, focused: bool, width: int, 
 
 
 @lru_cache
-def _shorter(words: str) -> list[tuple[str, str]]:
+def _pairs(words: str) -> list[tuple[str, str]]:
     """Abbreviations of words in names, in the order in which they are tried: ``Communication=Comm|...``."""
     pairs = (pair.partition("=") for pair in words.split("|"))
     return [(long, short) for long, _, short in pairs]
 
 
-def _fitted(name: str, room: int) -> str:
+def _fitted(name: str, room: int, shorter: str) -> str:
     text = drawable(name)
-    for long, short in _shorter(say("lane.short")):
+    for long, short in _pairs(shorter):
         if cell_count(text) > room:
             text = text.replace(long, short)
     return cut_middle(text, room)

@@ -8,6 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.native.cells import I64, Bools, Cells
+from npu_tui.strings import say
 from npu_tui.trace.model import UNFINISHED
 from npu_tui.view.bars import Look, Painted, draw_bars, draw_open_ends
 from npu_tui.view.caches import Frame, SceneCache, lanes_top
@@ -262,7 +263,7 @@ class _Drawing(Struct):
 
     def _gutter(self, cells: Cells) -> None:
         gutter = self.frame.grid.part(self.frame.lanes_top, 0, len(self.rows), self.frame.gutter)
-        busy, width = cells.busy.sum(axis=1), self.frame.gutter
+        busy, width, shorter = cells.busy.sum(axis=1), self.frame.gutter, say("lane.short")
         for y, row in enumerate(self.rows):
             if row is None:
                 continue
@@ -276,7 +277,8 @@ class _Drawing(Struct):
                 share = self._share(row, int(busy[y]))
                 self.frame.utilisation[y] = share
                 value = share_text(share)
-            drawn = self.cache.gutter_row(row, ink, value, y == self.focus_y, width, self.scene.labels[row.trace])
+            focused, label = y == self.focus_y, self.scene.labels[row.trace]
+            drawn = self.cache.gutter_row(row, ink, value, focused, width, label, shorter)
             gutter.char[y], gutter.fg[y], gutter.bg[y], gutter.attr[y] = drawn.char, drawn.fg, drawn.bg, drawn.attr
 
     def _share(self, row: ScreenRow, busy: int) -> float:

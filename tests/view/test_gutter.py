@@ -9,7 +9,7 @@ from npu_tui.view.scene import ScreenRow
 
 def shown(name: str, value: str) -> str:
     row = ScreenRow("chart", 0, 0, name=name)
-    return gutter_row(row, 0, value, False, gutter_width(80)).text(0)
+    return gutter_row(row, 0, value, False, gutter_width(80), "", say("lane.short")).text(0)
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
