@@ -135,8 +135,8 @@ def query(*words):
     print("begun", flush=True)
     return own(*words)
 tables.query = query
-sql = "SELECT count(*) FROM slices a CROSS JOIN slices b CROSS JOIN slices c"
-sql += " WHERE (a.start + b.start) * (c.start + b.duration) > 7"  # no equation, which polars would join by
+sql = "SELECT sum(sin(a.start * b.start) * cos(c.value)) FROM slices a CROSS JOIN slices b CROSS JOIN counters c"
+sql += " WHERE sin(a.start + b.start) * cos(c.value + b.duration) > 0.1"  # 195 million pairs, as many as may be
 sys.exit(main(["query", sys.argv[1], sql, "--no-cache"]))
 """
 
