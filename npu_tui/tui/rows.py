@@ -31,6 +31,7 @@ class Rows(PlainTable):
     def __init__(self) -> None:
         super().__init__(cursor_type="row", cursor_foreground_priority="renderable")
         self._headings: tuple[tuple[str, ...], frozenset[int]] = (), frozenset()
+        self._at_top = False
 
     def on_mount(self) -> None:
         """Of 16 colours none is read on the cursor's: its row has one colour for all."""
@@ -55,6 +56,17 @@ class Rows(PlainTable):
         """A bar that comes after the table was scrolled stands where the table does: Textual moves only one on show."""
         if shown:
             self.vertical_scrollbar.position = self.scroll_y
+
+    def watch_virtual_size(self) -> None:
+        """New rows have their places now: that of the cursor comes on screen, which was not there to scroll to."""
+        if self.row_count:
+            self.call_after_refresh(self._show_cursor)
+
+    def _show_cursor(self) -> None:
+        if self._at_top:
+            self.scroll_to(y=self.cursor_row, animate=False)
+        else:
+            self._scroll_cursor_into_view()
 
     def on_resize(self) -> None:
         """Tell that other columns may be beyond the edge."""
@@ -155,7 +167,7 @@ class Rows(PlainTable):
         Row ``at`` is somewhere on screen then, ``at_top`` as far up as the rows below it allow. The columns ``numbers``
         stand to the right, so that their digits and units are below each other.
         """
-        at_top &= at is not None
+        self._at_top = at_top and at is not None
         at = self.cursor_row if at is None else at
         if (headings, numbers) != self._headings:
             self.clear(columns=True)
@@ -168,8 +180,7 @@ class Rows(PlainTable):
         if rows:
             at = min(max(at, 0), len(rows) - 1)
             self.move_cursor(row=at, animate=False)
-            if at_top:
-                self.call_after_refresh(self.scroll_to, y=at, animate=False)
+            self.call_after_refresh(self._show_cursor)
 
     def _fit_headings(self) -> None:
         """Draw the headings again: they may have been drawn before the widths of the columns were known."""

@@ -172,6 +172,8 @@ class Driver:
         screen = self.app.screen
         if screen._layout_required or screen._scroll_required or screen._repaint_required or screen._dirty_widgets:
             return True
+        if any(table._require_update_dimensions for table in screen.query(Rows)):  # rows without their places yet
+            return True
         if screen._callbacks:  # what waits for the screen to be laid out, as the scrolling to a row of a table
             return True
         if isinstance(screen, MainScreen) and (self.timeline._pending or screen.finder.running):
