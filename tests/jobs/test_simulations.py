@@ -10,7 +10,7 @@ SMALL = [(situation, world) for situation in SITUATIONS for world in (8, 64)]
 
 @pytest.mark.parametrize(("situation", "world"), [each for each in SMALL if each != ("one slow host", HOST)])
 def test_the_cause_comes_first_with_its_price_on_a_true_clock(situation: str, world: int):
-    row = measured(situation, world, range(20 if world == 8 else 5))
+    row = measured(situation, world, range(6 if world == 8 else 2))
     assert row.named == 1
     assert row.alone == 1
     assert max(row.price, default=0) < 0.05

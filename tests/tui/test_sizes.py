@@ -38,9 +38,7 @@ KEYS = [
 ]
 
 
-@pytest.mark.parametrize(
-    "size", [(60, 15), (40, 10), (20, 6), (12, 4), (5, 2), (1, 1), (300, 5), (8, 100), (1200, 30), (2000, 12)]
-)
+@pytest.mark.parametrize("size", [(60, 15), (20, 6), (5, 2), (1, 1), (300, 5), (1200, 30)])
 async def test_every_size_can_be_walked(session, size):
     async with opened(session, size) as driver:
         for key in KEYS:
@@ -104,7 +102,7 @@ def test_a_storm_of_sizes_ends_in_the_last_one():
         for terminal in (stormed, fresh):
             terminal.shows("Ascend Hardware")
         sizes = random.Random(7)
-        for _ in range(60):
+        for _ in range(30):
             stormed.resize(sizes.randint(1, 250), sizes.randint(1, 70))
             stormed.send(sizes.choice(["w", "s"]))
             if sizes.random() < 0.3:
