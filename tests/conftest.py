@@ -39,7 +39,7 @@ from reference import Reference, read  # its folder is no package
 
 settings.register_profile(
     "npu-tui",
-    max_examples=50,
+    max_examples=30,
     derandomize=True,
     deadline=None,
     database=None,

@@ -66,7 +66,7 @@ class Rows(PlainTable):
         if self._at_top:
             self.scroll_to(y=self.cursor_row, animate=False)
         else:
-            self._scroll_cursor_into_view()
+            self.move_cursor(row=self.cursor_row, animate=False)
 
     def on_resize(self) -> None:
         """Tell that other columns may be beyond the edge."""

@@ -117,7 +117,7 @@ def test_self_time_leaves_out_what_runs_inside(nested, name, own):
     assert self_time(nested, item) == own
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_sums_of_any_range_agree_with_a_plain_computation(bundled, first, last):
     trace = bundled.trace

@@ -26,7 +26,7 @@ def painted(intervals_):
     return mask
 
 
-@settings(deadline=None, max_examples=50, derandomize=True)
+@settings(deadline=None, max_examples=30, derandomize=True)
 @given(
     intervals(),
     intervals(),

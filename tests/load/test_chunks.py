@@ -80,7 +80,7 @@ def test_load_equals_the_reference_reader(
 
 
 @given(documents(SLICE | LINK_END | SAMPLE | NAME | FOREIGN), st.sampled_from([64, 200, 1 << 16]))
-@settings(max_examples=30)
+@settings(max_examples=18)
 def test_documents_of_several_writers_equal_the_reference_reader(
     tmp_path_factory: pytest.TempPathFactory, document: Document, chunk_size: int
 ) -> None:

@@ -34,7 +34,7 @@ def by_threads(path: Path | str, count: int, length: int, **how: Any) -> Trace:
         return load(path, range_bytes=length, **how)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(documents(), SIZES, st.integers(8, 600), st.integers(1, 4))
 def test_any_cuts_give_what_the_reference_reader_gives(
     tmp_path_factory: pytest.TempPathFactory, document: Document, chunk: int, length: int, count: int
@@ -49,7 +49,7 @@ def test_any_cuts_give_what_the_reference_reader_gives(
         assert_same(trace, load(path, chunk_size=chunk, range_bytes=length))
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(documents(), st.integers(8, 600), st.data())
 def test_a_file_cut_anywhere_gives_the_same_with_any_readers(
     tmp_path_factory: pytest.TempPathFactory, document: Document, length: int, data: st.DataObject

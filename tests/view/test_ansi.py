@@ -35,7 +35,7 @@ def random_grid(seed: int, height: int, width: int) -> Grid:
     return grid
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=18, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 4), st.integers(1, 30))
 def test_a_terminal_shows_the_grid(seed: int, height: int, width: int) -> None:
     grid = random_grid(seed, height, width)
@@ -53,7 +53,7 @@ def test_a_terminal_shows_the_grid(seed: int, height: int, width: int) -> None:
                 assert bool(cell.bold) == bool(grid.attr[y, x] & 1)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=18, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 4), st.integers(1, 60), st.integers(0, 12))
 def test_passing_over_what_stays_shows_the_same(seed: int, height: int, width: int, changes: int) -> None:
     random = np.random.default_rng(seed)
@@ -95,7 +95,7 @@ def shown_text(screen: pyte.Screen, y: int) -> str:
     return "".join(screen.buffer[y][x].data for x in range(screen.columns))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 4), st.integers(2, 30))
 def test_wide_characters_stand_where_the_grid_has_them(seed: int, height: int, width: int) -> None:
     grid = wide_grid(seed, height, width)
@@ -111,7 +111,7 @@ def test_wide_characters_stand_where_the_grid_has_them(seed: int, height: int, w
         assert sum(char_cells(char) for char in grid.text(y)) == width
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 3), st.integers(2, 50))
 def test_changes_keep_wide_pairs_whole(seed: int, height: int, width: int) -> None:
     random = np.random.default_rng(seed)
@@ -161,7 +161,7 @@ def test_sixteen_colours_are_named_as_the_oldest_terminals_name_them() -> None:
     assert text == "\x1b[37;40mx\x1b[7;33;47mx\x1b[94mx\x1b[27;37;44mx\x1b[0m"
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(["16", "256", "none"]), st.sampled_from(sorted(PALETTES)))
 def test_poorer_terminals_show_the_same_characters(seed: int, depth: Depth, theme: str) -> None:
     grid = random_grid(seed, 3, 30)

@@ -45,7 +45,7 @@ def same(one: Frame, other: Frame, lines: list[int]) -> None:
 
 
 @given(st.lists(OFFSETS, min_size=1, max_size=4), st.data())
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=30)
 def test_times_come_back_from_the_clock_of_the_scene(offsets: list[int], data: st.DataObject) -> None:
     scene = Scene([make_trace({"a": bars((0, 10))})] * len(offsets), [], offsets=offsets)
     trace = data.draw(st.integers(0, len(offsets) - 1))
@@ -57,7 +57,7 @@ def test_times_come_back_from_the_clock_of_the_scene(offsets: list[int], data: s
 
 
 @given(OFFSETS, st.floats(0, 1), st.floats(0.001, 1), st.integers(0, 30), MODES, st.data())
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=18)
 def test_one_trace_is_drawn_alike_at_any_offset(
     offset: int, at: float, share: float, focus: int, mode: LinkMode, data: st.DataObject
 ) -> None:
@@ -92,7 +92,7 @@ def test_one_trace_is_drawn_alike_at_any_offset(
 
 
 @given(NEAR, st.integers(0, 1), MODES, st.floats(0, 0.9), st.floats(0.01, 1))
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=12)
 def test_a_shift_moves_the_rows_of_its_trace_only(by: int, moved: int, mode: LinkMode, at: float, share: float) -> None:
     explorer = explored(scene_of(*ranks()))
     low, high = explorer.scene.whole

@@ -697,7 +697,7 @@ def test_every_motion_from_the_opening_screen(scenes, name, size):
         check(explorer)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=18, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(["walk", "fixture", "two", "counters", "tiny", "point"]),
     st.tuples(st.integers(1, 120), st.integers(1, 30)),

@@ -165,7 +165,7 @@ def some_lanes() -> st.SearchStrategy[dict[str, list[Bar]]]:
     return st.dictionaries(st.sampled_from(["Stream 2", "Thread 3178231", "x"]), lane, max_size=3)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=18, deadline=None)
 @given(
     some_lanes(),
     st.sampled_from([(20, 6), (1, 1), (80, 24), (300, 80), (17, 3), (100, 4)]),
@@ -205,7 +205,7 @@ def test_no_size_and_no_state_stops_a_frame(
     assert ((frame.grid.char >= SPACE) | (frame.grid.char == CONTINUED)).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=18, deadline=None)
 @given(some_lanes(), st.integers(-100, 900), st.integers(1, 1500))
 def test_no_slice_disappears(lanes: dict[str, list[Bar]], start: int, span: int) -> None:
     trace = make_trace(lanes)

@@ -25,7 +25,7 @@ COUNT, SEED = st.integers(1, 3000), st.integers(0, 2**32)
 MOST = st.sampled_from((1, 6, 1_000_000))  # few durations tie, many name one slice
 
 
-@settings(max_examples=30)
+@settings(max_examples=18)
 @example(512, 6, False, 0)  # as many blocks as are looked at without blocks of their own
 @given(COUNT, MOST, st.booleans(), SEED)
 def test_the_longest_slice_of_any_range_is_named(count: int, most: int, ascending: bool, seed: int) -> None:
@@ -43,7 +43,7 @@ def test_the_longest_slice_of_any_range_is_named(count: int, most: int, ascendin
     assert levels._exactly(first, last).tolist() == expected
 
 
-@settings(max_examples=12)
+@settings(max_examples=10)
 @given(COUNT, MOST, SEED)
 def test_a_range_of_few_slices_or_whole_blocks_is_looked_at_once(count: int, most: int, seed: int) -> None:
     durations = np.random.default_rng(seed).integers(0, most, count)
@@ -57,7 +57,7 @@ def test_a_range_of_few_slices_or_whole_blocks_is_looked_at_once(count: int, mos
     assert found.tolist() == [slow(durations.tolist(), low, high) for low, high in ranges]
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(COUNT, MOST, SEED)
 def test_a_key_is_that_of_16_below(count: int, most: int, seed: int) -> None:
     durations = np.random.default_rng(seed).integers(0, most, count)

@@ -40,7 +40,7 @@ def columns(view: Viewport) -> Iterator[tuple[int, int, int]]:
     yield from zip(range(view.width), edges[:-1], edges[1:], strict=True)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(times(), viewports())
 def test_counts_busy_time_and_the_dominating_slice_are_exact(spans: list[tuple[int, int]], view: Viewport) -> None:
     cells = draw_row(spans, view)
@@ -53,7 +53,7 @@ def test_counts_busy_time_and_the_dominating_slice_are_exact(spans: list[tuple[i
         assert cells.position[0, x] == cells.item[0, x]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(times(), viewports())
 def test_a_slice_in_view_lies_in_a_cell(spans: list[tuple[int, int]], view: Viewport) -> None:
     cells = draw_row(spans, view)

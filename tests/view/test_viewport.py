@@ -51,7 +51,7 @@ def test_resized_covers_the_same_times():
     assert (viewport.start, viewport.end, viewport.width) == (1000, 1800, 16)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=18, deadline=None)
 @given(viewports)
 def test_edges_ascend_strictly_and_agree_with_edge(viewport: Viewport):
     edges = viewport.edges()
@@ -60,7 +60,7 @@ def test_edges_ascend_strictly_and_agree_with_edge(viewport: Viewport):
     assert (edges[0], edges[-1]) == (viewport.start, viewport.end)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=18, deadline=None)
 @given(viewports, st.integers(-500, 500))
 def test_panning_by_columns_keeps_shared_edges(viewport: Viewport, columns: int):
     moved = viewport.panned(columns)
@@ -68,7 +68,7 @@ def test_panning_by_columns_keeps_shared_edges(viewport: Viewport, columns: int)
     assert (moved.span, moved.width) == (viewport.span, viewport.width)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=18, deadline=None)
 @given(viewports, st.lists(st.floats(-0.2, 1.2), min_size=1, max_size=20))
 def test_a_time_lies_within_the_edges_of_its_column(viewport: Viewport, shares: list[float]):
     times = [viewport.start + round(share * viewport.span) for share in shares]
@@ -79,7 +79,7 @@ def test_a_time_lies_within_the_edges_of_its_column(viewport: Viewport, shares: 
         assert column == min(max(exact, -1), viewport.width)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=18, deadline=None)
 @given(st.integers(-(10**12), 10**15), st.integers(0, 10**12), st.integers(1, 400))
 def test_around_starts_less_than_one_column_early(start: int, length: int, width: int):
     viewport = Viewport.around(start, start + length, width)
@@ -87,7 +87,7 @@ def test_around_starts_less_than_one_column_early(start: int, length: int, width
     assert viewport.start <= start < viewport.edge(1)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=18, deadline=None)
 @given(viewports)
 def test_a_viewport_comes_back_from_its_own_times(viewport: Viewport):
     assert Viewport.around(viewport.start, viewport.end, viewport.width) == viewport

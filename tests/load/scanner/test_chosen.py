@@ -61,7 +61,7 @@ def told(columns: list[ArgColumn]) -> str:
     return repr([column.objects for column in columns])
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=24, deadline=None, derandomize=True)
 @given(st.lists(EVENT, min_size=2, max_size=9))
 def test_args_are_those_of_the_reader_in_python(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
     folder = tmp_path_factory.getbasetemp()

@@ -83,7 +83,7 @@ def test_real_traces_need_the_tolerant_reader_only_at_the_end(real, monkeypatch)
     assert sum(read) < 5_000
 
 
-@settings(max_examples=30)
+@settings(max_examples=18)
 @given(documents(SLICE | LINK_END | SAMPLE | NAME | FOREIGN), st.integers(1, 3), st.integers(60, 400))
 def test_any_document_is_the_same(tmp_path_factory, document: Document, count: int, length: int) -> None:
     path = tmp_path_factory.mktemp("scanned") / "trace_view.json"
