@@ -79,7 +79,7 @@ def utilization(facts: Facts) -> Draft:
 
 def verdict(facts: Facts) -> Draft:
     """What binds the job: the largest of host-late Free (where no launch is known all of Free), exposed communication
-    and computing.
+    and computing; none of them where the device is free for longer than all three with its launches on time.
     """
     sums = facts.sums
     known = facts.part.split is not None
@@ -89,13 +89,13 @@ def verdict(facts: Facts) -> Draft:
     times = {"late": late, "exposed": sums.not_overlapped, "compute": sums.computing}
     shares = {f"{name}_share": facts.share(time) for name, time in times.items()}
     detail = message("finding.verdict.detail" if known else "finding.verdict.detail_free", **times, **shares)
-    return Draft(
-        "info",
-        message("finding.verdict.title", bound=message(f"finding.bound.{bound}"))
-        if known or bound != "dispatch"
-        else message("finding.verdict.title_free"),
-        sentences(detail, *left_out(facts)),
-    )
+    if not known and bound == "dispatch":
+        title = message("finding.verdict.title_free")
+    elif sums.free - late > sum(parts.values()):
+        title = message("finding.verdict.title_device")
+    else:
+        title = message("finding.verdict.title", bound=message(f"finding.bound.{bound}"))
+    return Draft("info", title, sentences(detail, *left_out(facts)))
 
 
 SHARE_CUBE = Threshold("share_cube", 0.6)

@@ -12,6 +12,7 @@ import pytest
 from dialect import NEWEST, OLDER_CHIP, STARS, Dialect
 from jobs import by_id, check, facts_of, job, measured, rule
 from measured import findings_of
+from msgspec import structs
 from situations import SITUATIONS
 from troubled import TROUBLED
 
@@ -20,6 +21,8 @@ from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.load import load
 from npu_tui.profile.parts import Selection
 from npu_tui.rules import FAMILIES
+from npu_tui.rules.compute import verdict
+from npu_tui.rules.facts import Facts
 from npu_tui.rules.find import RULES, THRESHOLDS
 from npu_tui.rules.inputs import Setup
 from npu_tui.rules.rule import Draft, Rule, Skipped
@@ -196,6 +199,14 @@ def test_too_few_launches_are_no_verdict() -> None:
     draft = check("DISPATCH.VERTICAL", facts_of(small))
     assert isinstance(draft, Skipped)
     assert "DISPATCH.VERTICAL" in dict(small.findings.not_checked)
+
+
+def test_a_device_that_is_free_in_spite_of_its_launches_is_not_compute_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    sums = facts_of(job("healthy")).sums
+    assert words(verdict(facts_of(job("healthy"))).title) == "The job is compute-bound"
+    monkeypatch.setattr(Facts, "sums", structs.replace(sums, free=3 * sums.total))
+    told = words(verdict(facts_of(job("healthy"))).title)
+    assert told == "The device is free longer than it works, though its launches are on time"
 
 
 def test_launch_blocking_is_high() -> None:
