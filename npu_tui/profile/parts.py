@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from msgspec import Struct
 
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
     from npu_tui.analysis.steps import Step
 
 T = TypeVar("T")
+P = TypeVar("P", bound="Parted")
 
 
 class shared(once[T]):  # noqa: N801 - like ``once``
@@ -45,6 +49,52 @@ class Selection(Struct, frozen=True):
 
 
 WHOLE_TRACE = Selection()
+_MOST_PARTS = 8
+"""Ranges that a user marks come and go; the last ones stay measured."""
+
+
+class Parted(ABC):
+    """What is asked about as a whole or in parts, each of which is measured once."""
+
+    def __init__(self) -> None:
+        self.selection = WHOLE_TRACE
+        self._whole: Parted | None = None  # a reference to itself would keep a large trace until the next collection
+        self._parts: OrderedDict[Selection, Parted] = OrderedDict()
+        self._parts_lock = Lock()
+
+    @abstractmethod
+    def _again(self) -> Parted:
+        """The same, with nothing measured yet."""
+
+    @property
+    def whole(self: P) -> P:
+        """The profile of the whole trace."""
+        return self if self._whole is None else cast(P, self._whole)
+
+    @property
+    def window(self) -> Window:
+        """The time that is selected, ns."""
+        return self.selection.window
+
+    @property
+    def step(self) -> int | None:
+        """The number of the step that is selected, None for a range or everything."""
+        return self.selection.step
+
+    def part(self: P, selection: Selection) -> P:
+        """The part that ``selection`` names, measured once as long as it is among the last that were asked for."""
+        whole = self.whole
+        if selection == WHOLE_TRACE:
+            return whole
+        with whole._parts_lock:
+            part = whole._parts.pop(selection, None)
+            if part is None:
+                part = self._again()
+                part.selection, part._whole = selection, whole
+            whole._parts[selection] = part  # the last one asked for goes to the end
+            while len(whole._parts) > _MOST_PARTS:
+                whole._parts.popitem(last=False)
+            return cast(P, part)
 
 
 def parse_range(text: str) -> Selection | None:

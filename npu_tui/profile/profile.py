@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from contextlib import suppress
 from functools import partial
-from threading import Lock, Thread
+from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -14,7 +13,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.calls import ApiSum, HostOperators, apis, host_operators, outermost_operation
 from npu_tui.analysis.collectives import Collectives, with_ranks_of_job
-from npu_tui.analysis.device import EVERYTHING, DeviceSlices, Window, device_slices
+from npu_tui.analysis.device import EVERYTHING, DeviceSlices, device_slices
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import Dispatch, StarvedLaunch, dispatch, operation_of
 from npu_tui.analysis.memory import Memory
@@ -35,7 +34,7 @@ from npu_tui.analysis.replay_model import clock_floor
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.find import Source, Writer, left_out, writer_of
 from npu_tui.profile.kind import SourceKind, kind_of
-from npu_tui.profile.parts import WHOLE_TRACE, Selection, shared
+from npu_tui.profile.parts import Parted, shared
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import EVENTS, Trace
@@ -65,14 +64,12 @@ I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 T = TypeVar("T")
 
-_MOST_PARTS = 8
-"""Ranges that a user marks come and go; the last ones stay measured."""
 _WORTH_A_THREAD = 200_000
 _LARGE = 2_000_000
 """Slices from which a trace is worth several threads that ask the rules."""
 
 
-class Profile:
+class Profile(Parted):
     """``trace`` as ``source`` holds it, measured by ``thresholds``: all of it, or the part that is its ``selection``.
 
     Each value is computed once, when it is first asked for; a thread that asks while another one computes it waits.
@@ -88,48 +85,16 @@ class Profile:
     def __init__(
         self, trace: Trace, source: Source | None = None, thresholds: Thresholds | None = None, threads: int = 1
     ) -> None:
+        super().__init__()
         self.trace = trace
         self.source = source
         self.thresholds = thresholds or Thresholds()
         self.threads = threads
-        self.selection = WHOLE_TRACE
         self.known = ValueCache()
         self.borrowed: Borrowed | None = None  # of the whole profile: code of another one, as ``borrowing`` found it
-        self._whole: Profile | None = None  # a reference to itself would keep a large trace until the next collection
-        self._parts: OrderedDict[Selection, Profile] = OrderedDict()
-        self._parts_lock = Lock()
 
-    # The part that is asked about.
-
-    @property
-    def whole(self) -> Profile:
-        """The profile of the whole trace."""
-        return self if self._whole is None else self._whole
-
-    @property
-    def window(self) -> Window:
-        """The time that is selected, ns."""
-        return self.selection.window
-
-    @property
-    def step(self) -> int | None:
-        """The number of the step that is selected, None for a range or everything."""
-        return self.selection.step
-
-    def part(self, selection: Selection) -> Profile:
-        """The part that ``selection`` names, measured once as long as it is among the last that were asked for."""
-        whole = self.whole
-        if selection == WHOLE_TRACE:
-            return whole
-        with whole._parts_lock:
-            part = whole._parts.pop(selection, None)
-            if part is None:
-                part = Profile(self.trace, self.source, self.thresholds, self.threads)
-                part.selection, part._whole = selection, whole
-            whole._parts[selection] = part  # the last one asked for goes to the end
-            while len(whole._parts) > _MOST_PARTS:
-                whole._parts.popitem(last=False)
-            return part
+    def _again(self) -> Profile:
+        return Profile(self.trace, self.source, self.thresholds, self.threads)
 
     # What was opened.
 
