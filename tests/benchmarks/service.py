@@ -14,20 +14,15 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 
+from composed import frames_line
 from service_causes import LARGE, write_service
 
 from npu_tui.load.errors import Watcher
 from npu_tui.load.load import load
-from npu_tui.profile.profile import Profile
-from npu_tui.tui.session import make_session, settle
-from npu_tui.view.explorer import Explorer
-
-FRAMES = 200
 
 
 def measure(folder: Path) -> None:
@@ -44,18 +39,7 @@ def measure(folder: Path) -> None:
     done = time.perf_counter() - begin
     print(f"open  {shown[0]:.2f} s, {shown[0] / plain:.2f} x ({len(trace.slices):,} slices)")
     print(f"links {done:.2f} s, {done / plain:.2f} x ({len(trace.links):,} links)")
-    session = make_session([Profile(trace)])
-    settle()
-    explorer = Explorer(session.scene, 200, 40)
-    times = []
-    for number in range(FRAMES):
-        begin = time.perf_counter()
-        explorer.zoom(0.8 if number % 40 < 20 else 1.25)
-        explorer.pan(0.1 if number % 2 else -0.05)
-        session.painter.compose(explorer.rows, explorer.state, 200, 40)
-        times.append(time.perf_counter() - begin)
-    p50, p95 = np.percentile(times, (50, 95)) * 1000
-    print(f"frames: median {p50:.1f} ms, p95 {p95:.1f} ms, of {FRAMES}")
+    print(frames_line(trace))
 
 
 def main() -> None:
