@@ -10,7 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.code_lines import CodeLine, user_line
-from npu_tui.trace.frames import OPERATION, function_of
+from npu_tui.trace.frames import OPERATION, function_of, is_native
 from npu_tui.trace.snapshot import ACTIVE, BEFORE, INACTIVE, NEVER, OOM, UNKNOWN, DeviceMemory, MemorySnapshot
 
 I64 = npt.NDArray[np.int64]
@@ -38,7 +38,7 @@ def owner_of(stack: str) -> CodeLine | None:
     line = user_line(stack.replace("\n", ""))
     if line is not None or not stack:
         return line
-    frames = (frame for frame in stack.split("\n") if not frame.startswith(("??(", OPERATION)))
+    frames = (frame for frame in stack.split("\n") if not (frame.startswith(OPERATION) or is_native(frame)))
     match = _FRAME.fullmatch(next(frames, ""))
     if match is not None:
         return CodeLine(match["file"], int(match["line"]), match["function"])

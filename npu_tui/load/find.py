@@ -56,7 +56,7 @@ MOST_OF_ROLES = 100_000
 """Folders that are looked through where folders of roles tell that all of it is one job."""
 
 _INFO = re.compile(r"profiler_info_(\d{1,5})\.json")
-_RANK_IN_NAME = re.compile(r"rank[_-]?(\d{1,5})(?!\d)", re.IGNORECASE)
+RANK_IN_NAME = re.compile(r"rank[_-]?(\d{1,5})(?!\d)", re.IGNORECASE)
 
 Kind = Literal[
     "trace_view_json", "msprof_json", "json", "database", "companions", "pipe", "memory", "service", "ftrace"
@@ -315,7 +315,7 @@ def _source(opened: Path, files: Files, path: Path | None = None) -> Source:
         from npu_tui.load.kineto import distributed  # most traces are of an NPU
 
         rank = distributed(str(path)).rank
-    if rank is None and kind != "database" and (named := _RANK_IN_NAME.search(path.name)):
+    if rank is None and kind != "database" and (named := RANK_IN_NAME.search(path.name)):
         rank = int(named[1])
     if kind == "database" and rank is None and (match := DATABASE.fullmatch(path.name)) and match[1]:
         rank = int(match[1])

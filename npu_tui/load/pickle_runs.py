@@ -90,8 +90,11 @@ class Runs:
         self.objects: list[Any] = []
 
     def learn(self, entry: dict[str, Any], known: dict[str, int]) -> None:
-        """Take ``entry`` as what those to come look like; ``known`` are the texts that can be referred to."""
-        if 2 <= len(entry) <= _KEYS and all(name in known for name in entry):
+        """Take ``entry`` as what those to come look like; ``known`` are the texts that can be referred to.
+
+        Frames of stacks stay dicts: each is referred to again.
+        """
+        if 2 <= len(entry) <= _KEYS and "filename" not in entry and all(name in known for name in entry):
             keys = [_reference(known[name]) for name in entry]
             shape = self._shapes.get(keys[0])
             if shape is None or not _is_within(keys, shape.keys):

@@ -27,6 +27,7 @@ from npu_tui.trace.side_file import open_regular
 from npu_tui.trace.snapshot import (
     ACTIONS,
     ANNOTATE,
+    NEVER,
     OOM,
     STATES,
     Annotation,
@@ -96,23 +97,30 @@ class _Reading:
         traces = _listed(root.get("device_traces"))
         segments = _Entries(self, root.get("segments"))
         device, there = segments.numbers("device", 0)
+        there &= device < _MOST_DEVICES
+        self.count(message("odd.memory_segment"), int(np.count_nonzero(~there)))
         entries = list(segments)
         notes = list(_Entries(self, root.get("external_annotations")))
-        known = {number for number in device[there].tolist() if number < _MOST_DEVICES}
         devices = []
-        for number in sorted({*known, *(number for number, trace in enumerate(traces) if _listed(trace))}):
+        for number in sorted(
+            {*device[there].tolist(), *(number for number, trace in enumerate(traces) if _listed(trace))}
+        ):
             trace = traces[number] if number < len(traces) else None
             events = self._events(_Entries(self, trace))
             if trace is not None and not any(other is trace for other in traces[number + 1 :]):
                 trace.clear()
             held, blocks = self._segments([entries[row] for row in np.flatnonzero(there & (device == number)).tolist()])
             annotations = self._annotations([note for note in notes if note.get("device") == number])
+            lives = lives_of(events, held, blocks)
+            # What is allocated lies in segments: where there is none, the writer does not tell them.
+            told = len(held) > 0 or not (lives.end == NEVER).any()
             devices.append(
-                DeviceMemory(number, events, held, blocks, lives_of(events, held, blocks), annotations=annotations)
+                DeviceMemory(number, events, held, blocks, lives, has_segments=told, annotations=annotations)
             )
         odd = {said: count for said, count in self._odd.items() if count}
         pools = [", ".join(map(str, pool)) for pool in self._pools]
-        return MemorySnapshot(path, size, devices, list(self._stacks), odd, pools=pools)
+        has_host = bool(root.get("host_segments") or root.get("host_traces"))
+        return MemorySnapshot(path, size, devices, list(self._stacks), odd, pools=pools, has_host=has_host)
 
     def _events(self, entries: _Entries) -> Events:
         action = entries.coded("action", _ACTIONS, "odd.memory_action")
@@ -152,19 +160,23 @@ class _Reading:
             small=np.array([entry.get("segment_type") == "small" for entry in usable], np.bool_),
             expandable=np.array([entry.get("is_expandable") is True for entry in usable], np.bool_),
         )
-        taken = [self._blocks(entry.get("blocks"), number) for number, entry in enumerate(usable)]
+        starts = address[kept].tolist()
+        taken = [self._blocks(entry.get("blocks"), number, starts[number]) for number, entry in enumerate(usable)]
         columns = np.concatenate([np.zeros((6, 0), np.int64), *taken], axis=1)
         segment, block, block_size, requested, state, stack = columns
         return found, Blocks(
             segment.astype(np.int32), block, block_size, requested, state.astype(np.int8), stack.astype(np.int32)
         )
 
-    def _blocks(self, entries: Any, segment: int) -> I64:
+    def _blocks(self, entries: Any, segment: int, start: int) -> I64:
         """Segment, address, size, requested size, state and stack of the blocks of a segment; (6, blocks)."""
-        blocks = _Entries(self, entries)
+        blocks = _Entries(self, [_with_history(entry) for entry in _listed(entries)])
         state = blocks.coded("state", _STATES, "odd.memory_block")
         address, placed = blocks.numbers("address", -1)
         size, sized = blocks.numbers("size", 0)
+        # The first writers tell no address: a block begins where the one before it ends.
+        address = np.where(placed, address, start + np.cumsum(size) - size)
+        placed |= np.logical_and.accumulate(sized)
         requested, asked = blocks.numbers("requested_size", 0)
         requested = np.where(asked & (requested <= size), requested, size)
         kept = (state >= 0) & placed & sized & (size >= 0) & (size < _MOST)
@@ -309,6 +321,14 @@ class _Entries:
         found = self.of_objects(name, code)
         self._reading.count(message(odd), int(np.count_nonzero(found < 0)))
         return found
+
+
+def _with_history(block: Any) -> Any:
+    """``block``, of the first writers with what its ``history`` tells of its last allocation."""
+    history = _listed(block.get("history")) if type(block) is dict else []
+    if not history or type(history[0]) is not dict:
+        return block
+    return {"requested_size": history[0].get("real_size"), "frames": history[0].get("frames"), **block}
 
 
 def _listed(value: Any) -> list[Any]:

@@ -229,6 +229,7 @@ def memory_report(snapshot: MemorySnapshot) -> MemoryReport:
         ("before", any(nameless(device).any() for device in snapshot.devices)),
         ("segments", any(not device.has_segments for device in snapshot.devices)),
         ("stacks", bool(snapshot.devices) and not snapshot.stacks),
+        ("host", snapshot.has_host),
         ("sum", len({(device.device, device.process) for device in snapshot.devices}) < len(snapshot.devices)),
     ]
     return MemoryReport(

@@ -173,7 +173,7 @@ class Profile(Parted):
         """The memory snapshot that was opened, or the one beside the profile."""
         from npu_tui.profile.snapshot_memory import snapshot_of
 
-        return snapshot_of(self.trace, self.source)
+        return snapshot_of(self.trace, self.source, self.device)
 
     @shared
     def profiler_level(self) -> int | None:

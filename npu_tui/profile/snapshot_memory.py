@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 from msgspec import Struct
@@ -11,7 +13,7 @@ from npu_tui.analysis.kernels import Coded
 from npu_tui.analysis.memory import BEFORE, NEVER, Allocations, Amount, Memory, memory_curve
 from npu_tui.analysis.snapshot import Growth, growth, nameless, owner_of, placed
 from npu_tui.load.errors import InputError
-from npu_tui.load.find import Source
+from npu_tui.load.find import RANK_IN_NAME, Source
 from npu_tui.load.snapshot import load_snapshot
 from npu_tui.load.snapshot_files import is_snapshot
 from npu_tui.trace.frames import NO_STACK, function_of
@@ -22,11 +24,11 @@ from npu_tui.trace.snapshot import NEVER as KEPT
 from npu_tui.trace.snapshot import OUTSIDE, UNKNOWN, DeviceMemory, MemorySnapshot
 
 
-def main_device(snapshot: MemorySnapshot) -> DeviceMemory | None:
-    """The device with the highest peak; allocators of a framework come first."""
+def main_device(snapshot: MemorySnapshot, number: int | None = None) -> DeviceMemory | None:
+    """Device ``number``, else that with the highest peak; allocators of a framework come first."""
     return max(
         snapshot.devices,
-        key=lambda device: (not device.allocator.startswith(OUTSIDE), device.peak[1]),
+        key=lambda device: (not device.allocator.startswith(OUTSIDE), device.device == number, device.peak[1]),
         default=None,
     )
 
@@ -71,6 +73,7 @@ class Beside(Struct, dict=True, eq=False):
     """The ``snapshot`` of a profile: ``memory`` of its main ``device``, in ns after ``origin``.
 
     ``placed`` tells whether that is on the clock of the profile: it was made of the snapshot, or both have times.
+    ``left`` are the names of other snapshots in its folder.
     """
 
     snapshot: MemorySnapshot
@@ -78,6 +81,7 @@ class Beside(Struct, dict=True, eq=False):
     memory: Memory
     origin: int
     placed: bool
+    left: tuple[str, ...] = ()
 
     @once
     def growth(self) -> Growth | None:
@@ -95,17 +99,23 @@ class Beside(Struct, dict=True, eq=False):
         return times
 
 
-def snapshot_of(trace: Trace, source: Source | None) -> Beside | None:
-    """The memory snapshot that ``trace`` was made of, or the one that lies beside the profile at ``source``."""
-    snapshot = trace.snapshot or _beside(source)
-    device = None if snapshot is None else main_device(snapshot)
-    if snapshot is None or device is None:
+def snapshot_of(trace: Trace, source: Source | None, number: int | None = None) -> Beside | None:
+    """The memory snapshot that ``trace`` was made of, or the one that lies beside the profile at ``source``.
+
+    The profile is of device ``number``, where that is known.
+    """
+    found = _beside(source) if trace.snapshot is None else (trace.snapshot, ())
+    device = None if found is None else main_device(found[0], number)
+    if found is None or device is None:
         return None
+    snapshot, left = found
     own, moments = trace.snapshot is not None, device.moments
     within = moments[0] < trace.start_ns + trace.end and moments[-1] > trace.start_ns
     placed = own or (device.events.time is not None and bool(within))
     origin = trace.start_ns if placed else int(moments[0])
-    return Beside(snapshot, device, memory_of_device(snapshot, device, origin, trace if own else None), origin, placed)
+    return Beside(
+        snapshot, device, memory_of_device(snapshot, device, origin, trace if own else None), origin, placed, left
+    )
 
 
 _NAMES = "*.pkl", "*.pickle", "memscope_dump_*.csv", "memscope_dump_*.db"
@@ -113,22 +123,33 @@ _PROCESS = re.compile(r"_(\d+)_\d{8,}")
 """The process in names such as ``host_4711_20250101000000000_ascend_pt`` and ``oom_snapshot_4711_20250101000000``."""
 
 
-def _beside(source: Source | None) -> MemorySnapshot | None:
-    """The only snapshot in the folder of a profile, else the one beside that folder that names its process."""
+def _beside(source: Source | None) -> tuple[MemorySnapshot, tuple[str, ...]] | None:
+    """The snapshot in the folder of a profile, else the one beside that folder that names its process.
+
+    Of several that which names the process or the rank, else the newest one; the names of the others are those left.
+    """
     folder = None if source is None else source.folder
     if source is None or folder is None or source.kind in ("memory", "service", "ftrace"):
         return None
-    profile = source.opened if source.is_directory else folder
-    inside = {file for place in {folder, profile} for name in _NAMES for file in place.glob(name)}
-    process = _PROCESS.search(profile.resolve().name)
-    outside = [
+    profile = (source.opened if source.is_directory else folder).resolve()
+    process = _PROCESS.search(profile.name)
+
+    def fit(file: Path) -> int:
+        """How many of process and rank the name tells, less those that are of others."""
+        whose = (_PROCESS, process and int(process[1])), (RANK_IN_NAME, source.rank)
+        named = [(int(match[1]), ours) for pattern, ours in whose if ours is not None
+                 and (match := pattern.search(file.name))]  # fmt: skip
+        return sum(1 if number == ours else -1 for number, ours in named)
+
+    found = {file for place in {folder, profile} for name in _NAMES for file in place.glob(name)}
+    found = found or {
         file
         for name in (_NAMES if process else ())
-        for file in profile.resolve().parent.glob(name)
+        for file in profile.parent.glob(name)
         if (match := _PROCESS.search(file.name)) and process and match[1] == process[1]
-    ]
-    files = [file for file in inside or outside if is_snapshot(file)]
-    try:
-        return load_snapshot(files[0]) if len(files) == 1 else None
-    except (InputError, OSError):
-        return None  # another pickle
+    }
+    files = sorted(filter(is_snapshot, found), key=lambda file: (fit(file), file.stat().st_mtime_ns, file.name))
+    for file in reversed(files):
+        with suppress(InputError, OSError):  # another pickle
+            return load_snapshot(file), tuple(other.name for other in files if other != file)
+    return None

@@ -18,11 +18,19 @@ _MODULES = re.compile(
 """Modules of the standard library, whose folder Kineto leaves out: ``enum.py(1266): __hash__``."""
 
 
+_NATIVE = re.compile(r"\?\?|[^(]*(?:\.(?:c|cc|cpp|cxx|cu|cuh|h|hpp|inl|so[.\d]*)|(?:^|/)python[.\d]*)(?:\(\d+\): |$)")
+"""C++ and the interpreter, which ``stacks="all"`` records too."""
+
+
+def is_native(frame: str) -> bool:
+    """Whether ``frame``, or the file of one, is not of Python."""
+    return _NATIVE.match(frame) is not None
+
+
 def is_of_user(file: str) -> bool:
     """Whether ``file`` is neither of a library nor of Python itself."""
     # "<string>" is code that dataclasses and namedtuples generate.
-    # "??" is code of C++.
-    if file.startswith(("<", "??")) or _STANDARD_LIBRARY.search(file):
+    if file.startswith("<") or is_native(file) or _STANDARD_LIBRARY.search(file):
         return False
     parts = re.split(r"[/\\]", file)
     return _MODULES.fullmatch(parts[0]) is None and _LIBRARIES.isdisjoint(parts)
@@ -37,5 +45,6 @@ OPERATION = "<operation>(0): "
 
 
 def function_of(stack: str) -> str:
-    """The function of the innermost frame of ``stack``, a frame a line; empty without any."""
-    return stack.partition("\n")[0].rpartition(": ")[2].rstrip(";")
+    """The function of the innermost frame of Python in ``stack``, a frame a line, else of its innermost frame."""
+    frames = stack.split("\n")
+    return next((frame for frame in frames if not is_native(frame)), frames[0]).rpartition(": ")[2].rstrip(";")

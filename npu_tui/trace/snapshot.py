@@ -9,6 +9,7 @@ writer gives none, as that of torch_npu does.
 from __future__ import annotations
 
 from collections import Counter
+from math import comb
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +62,8 @@ _FEWEST_STEPS = 3
 _EVEN = 1.5
 """The longest step may be so many times the shortest one: what recurs less evenly is no step."""
 _COVERED = 0.5
+_CHANCE = 0.01
+"""How likely steps may be by chance."""
 
 
 class Events(Struct, eq=False):
@@ -229,8 +232,8 @@ class DeviceMemory(Struct, dict=True, eq=False):
 
     @property
     def before(self) -> int:
-        """Bytes that were allocated before the history begins."""
-        return int(self.lives.size[self.lives.start == BEFORE].sum())
+        """Bytes that were allocated when the history begins."""
+        return int(self.lives.size[self.lives.alive(BEFORE)].sum())
 
     @once
     def peak(self) -> tuple[int, int]:
@@ -268,17 +271,27 @@ class DeviceMemory(Struct, dict=True, eq=False):
         begins = np.flatnonzero(np.append(True, (stack[1:] != stack[:-1]) | (size[1:] != size[:-1])))
         counts = np.diff(np.append(begins, len(at)))
         even: list[tuple[int, int]] = []
+        spread: Counter[int] = Counter()
         for begin, count in zip(begins.tolist(), counts.tolist(), strict=True):
             if count < _FEWEST_STEPS:
                 continue
             gaps = np.diff(at[begin : begin + count])
-            if int(gaps.sum()) >= _COVERED * len(events) and int(gaps.max()) <= _EVEN * int(gaps.min()):
-                even.append((count, begin))
-        if not even:
+            if int(gaps.sum()) >= _COVERED * len(events):
+                spread[count] += 1
+                if int(gaps.max()) <= _EVEN * int(gaps.min()):
+                    even.append((count, begin))
+        shared = Counter(count for count, _ in even)
+        sure = {count: number for count, number in shared.items() if _chance(count, number, spread[count]) < _CHANCE}
+        if not sure:
             return at[:0]
-        steps = max(Counter(count for count, _ in even).items(), key=lambda pair: (pair[1], -pair[0]))[0]
+        steps = max(sure.items(), key=lambda pair: (pair[1], -pair[0]))[0]
         first = min((int(at[begin]), begin) for count, begin in even if count == steps)[1]
         return at[first : first + steps]
+
+
+def _chance(count: int, even: int, spread: int) -> float:
+    """At most how likely ``even`` of ``spread`` things that come ``count`` times at random come back evenly."""
+    return comb(min(spread, 1000), min(even, 1000)) * ((_EVEN - 1) / (_EVEN + 1)) ** ((count - 2) * even)
 
 
 def _held(lives: Lives, end: I64, count: int) -> I64:
@@ -295,7 +308,8 @@ class MemorySnapshot(Struct, eq=False):
     """The snapshot at ``path`` of ``size`` bytes; ``devices`` are those with any history or segment.
 
     ``stacks`` are call stacks, innermost frame first, a line each; ``pools`` the ids of pools. ``odd`` counts what
-    could not be used. ``kind`` is ``memory_snapshot`` or ``memscope_dump``.
+    could not be used. ``kind`` is ``memory_snapshot`` or ``memscope_dump``. With ``has_host`` the file also has pinned
+    memory of the host, which is not read.
     """
 
     path: str
@@ -305,3 +319,4 @@ class MemorySnapshot(Struct, eq=False):
     odd: dict[Message, int]
     kind: str = "memory_snapshot"
     pools: list[str] = []
+    has_host: bool = False

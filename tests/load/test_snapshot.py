@@ -129,7 +129,7 @@ def test_runs_of_entries_are_what_pickle_reads(protocol: int, extra: dict[str, A
 
 
 def test_figures_of_a_simulated_run(tmp_path: Path):
-    snapshot = load_snapshot(written(tmp_path, simulated()))
+    snapshot = load_snapshot(written(tmp_path, simulated(steps=5)))
     (device,) = snapshot.devices
     assert device.peak == (204, (64 + 200 + 32) * MB)
     assert device.before == 0
@@ -172,6 +172,48 @@ def test_what_was_allocated_when_an_allocation_failed(tmp_path: Path):
         (3, "forward", 199 * MB), (None, None, 97 * MB),
     ]  # fmt: skip
     assert (failure.held.sizes[0].bytes, peak.sizes[0].bytes) == (96 * MB, 200 * MB)
+
+
+def test_stacks_of_lines_in_one_function_and_of_c_are_whole(tmp_path: Path):
+    content = simulated(steps=1)
+    native = [
+        {"name": "alloc", "filename": file, "line": 3} for file in ("??", "/src/Empty.cpp", "/usr/bin/python3.11")
+    ]
+    outer = [{"name": name, "filename": "/home/me/train.py", "line": line} for name, line in (("step", 7), ("main", 5))]
+    inner = [{"name": "step", "filename": "/home/me/train.py", "line": line} for line in (21, 22, 23)]
+    for number, entry in enumerate(content["device_traces"][0]):
+        entry["frames"] = [*native, *(inner if number % 2 else inner[1:]), *outer]
+    snapshot = load_snapshot(written(tmp_path, content))
+    assert sorted(stack.count("\n") for stack in snapshot.stacks) == [0, 0, 6, 7]  # two stand with blocks at the end
+    rows = memory_report(snapshot).devices[0].stacks_at_peak
+    assert [(row.line, row.function) for row in rows] == [(21, "step"), (22, "step")]
+
+
+def test_blocks_of_the_first_writers_follow_each_other_and_have_a_history(tmp_path: Path):
+    content = simulated()
+    blocks = content["segments"][0]["blocks"]
+    for block in blocks:
+        del block["address"]
+        block["history"] = [{"real_size": block.pop("requested_size"), "frames": block.pop("frames")}]
+    blocks[0]["size"] = 64 * MB
+    device = load_snapshot(written(tmp_path, content)).devices[0]
+    assert live_bytes(device)[:2] == (2, 96 * MB)
+    assert device.before == 0
+
+
+def test_what_is_given_back_before_the_history_is_not_in_its_peak_and_a_history_alone_tells_no_segments(tmp_path: Path):
+    content = simulated()
+    content["device_traces"][0] = content["device_traces"][0][-1:]  # completes a release that was requested before
+    content["segments"][0]["blocks"].append({"address": 9, "size": 512, "state": "active_pending_free"})
+    content["host_segments"] = [{}]
+    report = memory_report(load_snapshot(written(tmp_path, content)))
+    assert report.devices[0].before_history_bytes == 97 * MB  # the release may have been of the last event too
+    assert "host" in {row.id for row in report.not_checked}
+    content = simulated()
+    content["segments"] = []
+    report = memory_report(load_snapshot(written(tmp_path, content)))
+    assert (report.devices[0].requested_end_bytes, report.devices[0].reserved_end_bytes) == (96 * MB, None)
+    assert "segments" in {row.id for row in report.not_checked}
 
 
 def test_private_pools_are_told_apart(tmp_path: Path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -81,10 +82,10 @@ def test_rows_of_the_tab_have_the_curve_beside_them(tmp_path: Path):
 
 
 def snapshot_of(start_ns: int | None) -> dict[str, Any]:
-    """A leak of 1 MiB in each of four steps of 2 ms, from ``start_ns`` on if there are times."""
+    """A leak of 1 MiB in each of five steps of 2 ms, from ``start_ns`` on if there are times."""
     frames = [{"name": "step", "filename": "/home/me/train.py", "line": 9}]
     base = 1 << 44
-    blocks = [{"address": base + (k << 20), "size": 1 << 20, "state": "active_allocated"} for k in range(4)]
+    blocks = [{"address": base + (k << 20), "size": 1 << 20, "state": "active_allocated"} for k in range(5)]
     events: list[dict[str, Any]] = [{"action": "segment_alloc", "addr": base, "size": 16 << 20, "stream": 0}]
     for number, block in enumerate(blocks):
         events.append({"action": "alloc", "addr": block["address"], "size": 1 << 20, "stream": 0, "frames": frames})
@@ -101,21 +102,21 @@ def test_a_snapshot_without_times_beside_a_profile_has_the_same_views_in_events(
     (output / "snapshot.pkl").write_bytes(pickle.dumps(snapshot_of(None)))
     held = memory(looked_at(output.parent))
     assert isinstance(held, Table)
-    assert held.note.startswith("peak allocated 4.0 MiB at event 11   reserved 16.0 MiB at event 0")
+    assert held.note.startswith("peak allocated 5.0 MiB at event 14   reserved 16.0 MiB at event 0")
     assert "the snapshot has no times" in held.note
     assert [(row.values[0], row.values[4], len(row.places)) for row in held.rows] == [
-        (4 << 20, "train.py:9", 0),
-        (43, None, 0),
+        (5 << 20, "train.py:9", 0),
+        (44, None, 0),
     ]
     assert str(held.rows[1].cells[3]) == "no stack"
     assert held.rows[0].aside is not None
     axis = held.rows[0].aside(60, 8).plain.split("\n")[-1]
     assert axis.startswith("event 0")
-    assert axis.count("╷") + axis.count("▲") == 4  # a mark for a step, one of them under the peak or the words
+    assert axis.count("╷") + axis.count("▲") == 5  # a mark for a step, one of them under the peak or the words
     grown = memory(looked_at(output.parent, 2))
     assert isinstance(grown, Table)
-    assert "4 steps, by allocations that recur" in grown.note
-    assert [row.values[:5] for row in grown.rows] == [(3 << 20, 3, 4 << 20, 4, "train.py:9")]
+    assert "5 steps, by allocations that recur" in grown.note
+    assert [row.values[:5] for row in grown.rows] == [(4 << 20, 4, 5 << 20, 5, "train.py:9")]
 
 
 def test_a_snapshot_with_times_beside_a_profile_lies_on_its_timeline(tmp_path: Path):
@@ -130,7 +131,7 @@ def test_a_snapshot_with_times_beside_a_profile_lies_on_its_timeline(tmp_path: P
     assert next(place.start for place in held.rows[0].places if isinstance(place, Stretch)) == begun + 700_000
     curve = profile_at(output.parent).memory.curve("allocated")
     assert curve is not None
-    assert curve.peak == (begun + 700_000 * 11, (4 << 20) + 43)
+    assert curve.peak == (begun + 700_000 * 14, (5 << 20) + 44)
 
 
 def test_the_snapshot_of_another_process_is_not_beside_a_profile(tmp_path: Path):
@@ -141,6 +142,22 @@ def test_the_snapshot_of_another_process_is_not_beside_a_profile(tmp_path: Path)
     assert profile_at(profile).beside is None
     (tmp_path / "oom_snapshot_4711_20250101000000.pickle").write_bytes(pickle.dumps(snapshot_of(None)))
     assert profile_at(profile).beside is not None
+
+
+def test_of_several_snapshots_that_of_the_process_or_else_the_newest_is_taken(tmp_path: Path):
+    output = beside(tmp_path)
+    profile = output.parent.rename(tmp_path / "host_4711_20250101000000000_ascend_pt")
+    names = ["oom_snapshot_4712_20250101000000.pickle", "a.pkl", "b.pkl"]
+    for number, name in enumerate(names):
+        (profile / name).write_bytes(pickle.dumps(snapshot_of(None)))
+        os.utime(profile / name, (9 - number, 9 - number))
+    taken = profile_at(profile).beside
+    assert taken is not None
+    assert (Path(taken.snapshot.path).name, sorted(taken.left)) == ("a.pkl", ["b.pkl", names[0]])
+    (profile / names[0]).rename(profile / "oom_snapshot_4711_20250101000000.pickle")
+    shown = memory(looked_at(profile))
+    assert isinstance(shown, Table)
+    assert "snapshot oom_snapshot_4711_20250101000000.pickle, not " in shown.again
 
 
 def test_the_summary_names_the_device_where_files_tell(tmp_path: Path):

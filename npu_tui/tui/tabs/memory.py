@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -65,6 +66,12 @@ def memory(now: Context) -> Content:
         return say("memory.none" if now.profile.trace.service is None else "lines.service")
     then = say(f"memory.by_{views[(now.turn + 1) % len(views)]}")
     again = say("memory.again", key=keys_label(BY_ID["tab_memory"]), then=then)
+    if beside is not None and beside.left:
+        name, left = (
+            printable(brief(path, _LONGEST_HOLDER))
+            for path in (Path(beside.snapshot.path).name, ", ".join(beside.left))
+        )
+        again = GAP.join([say("memory.left", name=name, left=left), again])
     if view == "modules":
         sheet = MODULE_PEAKS.make(now.part)
         note = say("memory.modules", shown=sheet.rows, count=len(held.modules))
