@@ -40,7 +40,7 @@ class Error(Exception):
 def errors_of_api() -> Iterator[None]:
     """Turns the errors of reading and of queries into ``Error``."""
     from npu_tui.load.errors import InputError
-    from npu_tui.query.query import QueryError
+    from npu_tui.query.bounds import QueryError
 
     try:
         yield
@@ -92,7 +92,7 @@ class Tables:
         with errors_of_api():
             if name not in self._tables.names:
                 raise no_table(name, self._tables)
-            return self._tables.lazy(name)
+            return self._tables.scan(name).lazy()
 
     @property
     def tables(self) -> list[str]:

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from npu_tui.cli.options import add_eager, add_opening, borrow_from, refuse_terminal, thresholds_of
 from npu_tui.cli.parser import Parser
-from npu_tui.cli.streams import DONE, INTERRUPTED, USAGE, end_process, refuse, write
+from npu_tui.cli.streams import DONE, USAGE, refuse, write
 from npu_tui.strings import ENGLISH, say, speak, words
 from npu_tui.trace.text import printable, whole_number
 
 if TYPE_CHECKING:
     from npu_tui.profile.table import Kind
-
-T = TypeVar("T")
 
 _SHOWN = 100
 """Rows of a table that people read, unless they ask for more."""
@@ -45,20 +40,26 @@ def run_query(parser: Parser, options: argparse.Namespace) -> int:
     if form in ("parquet", "arrow") and options.output is None and sys.stdout.isatty():
         parser.error(say("query.no_terminal"))
     limit = None if options.limit is None else whole_number(options.limit)
+    seconds = whole_number(options.timeout)
     if options.limit is not None and (limit is None or limit < 0):
         parser.error(say("query.bad_limit"))
+    if seconds is None or seconds < 1:
+        parser.error(say("query.bad_timeout"))
     refuse_terminal(parser, options.path)
     if form in ("json", "ndjson"):
         speak(ENGLISH)
-    return _answer(options, sql, form, limit)
+    return _answer(options, sql, form, limit, seconds)
 
 
-def _answer(options: argparse.Namespace, sql: str | None, form: str, limit: int | None) -> int:
-    from npu_tui.query.bounds import most_rows
+def _answer(options: argparse.Namespace, sql: str | None, form: str, limit: int | None, seconds: int) -> int:
+    from npu_tui.query.bounds import QueryError, most_rows
     from npu_tui.query.export import unwritable, written
     from npu_tui.query.frames import TABLES
-    from npu_tui.query.query import QueryError, opened_tables, query
+    from npu_tui.query.process import begin
+    from npu_tui.query.query import opened_tables, query
 
+    if sql is not None and sql not in TABLES:
+        begin()  # it comes to itself while the profile is opened
     tables = opened_tables(options.path, thresholds_of(options.config), not options.no_cache, options.source)
     if options.eager is not None:
         borrow_from(tables.profiles, options)
@@ -68,8 +69,7 @@ def _answer(options: argparse.Namespace, sql: str | None, form: str, limit: int 
     most = most_rows(1) + 1 if limit is None else None
     try:
         # One row more than is shown tells whether there are more.
-        with _quiet():
-            frame = _interruptible(lambda: query(tables, sql, most if shown is None else shown + 1))
+        frame = query(tables, sql, most if shown is None else shown + 1, seconds)
     except QueryError as error:
         return refuse(error, USAGE)
     for lacking in tables.left_out:
@@ -112,46 +112,6 @@ def _put(options: argparse.Namespace, content: bytes) -> None:
         write_file(Path(options.output), content)
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """What polars itself writes when it gives up is nothing for a user; what it raises is."""
-    try:
-        kept = os.dup(2)
-    except OSError:  # there is no standard error
-        yield
-        return
-    with open(os.devnull, "wb") as nothing:
-        os.dup2(nothing.fileno(), 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-
-
-def _interruptible(work: Callable[[], T]) -> T:
-    """What ``work`` gives; Ctrl+C ends the process at once, whatever polars is busy with."""
-    box: list[T] = []
-    failure: list[BaseException] = []
-
-    def worked() -> None:
-        try:
-            box.append(work())
-        except BaseException as error:
-            failure.append(error)
-
-    thread = threading.Thread(target=worked, daemon=True)
-    thread.start()
-    try:
-        while thread.is_alive():
-            thread.join(0.05)
-    except KeyboardInterrupt:
-        end_process(INTERRUPTED)
-    if failure:
-        raise failure[0]
-    return box[0]
-
-
 def _sql(parser: argparse.ArgumentParser, options: argparse.Namespace) -> str | None:
     """The query, of the command line, a file or standard input; None where there is none."""
     if options.sql is not None and options.file is not None:
@@ -187,6 +147,7 @@ def query_options(parser: Parser) -> None:
     )
     parser.add_argument("-o", "--output", metavar="FILE", help=say("query.output"))
     parser.add_argument("--limit", metavar="N", help=say("query.limit"))
+    parser.add_argument("--timeout", default="300", metavar="SECONDS", help=say("query.timeout"))
     parser.add_argument("--examples", action="store_true", help=say("query.examples"))
     parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
     add_opening(parser)

@@ -32,7 +32,7 @@ from npu_tui.mcp.session import Call, Refusal, Session
 from npu_tui.mcp.tools import TOOLS, Tool
 from npu_tui.output.whatif import NoReplayError
 from npu_tui.profile.selection import NoPartError
-from npu_tui.query.query import QueryError
+from npu_tui.query.bounds import QueryError
 from npu_tui.strings import Ours, labelling, say, words
 from npu_tui.trace.message import Message, message
 

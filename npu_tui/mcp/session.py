@@ -266,11 +266,11 @@ def one_timeline(opened: Opened) -> Profile:
     return profile
 
 
-def frame_of(opened: Opened, sql: str, most: int) -> pl.DataFrame:
-    """The answer to ``sql``, at most ``most`` rows of it. Raises ``QueryError``, ``InputError``."""
+def frame_of(opened: Opened, call: Call, sql: str, most: int) -> pl.DataFrame:
+    """The answer to ``sql``, at most ``most`` rows of it. Raises ``QueryError``, ``InputError``, ``Cancelled``."""
     from npu_tui.query.query import query
 
-    frame: pl.DataFrame = opened.kept(("sql", sql), lambda: query(opened.tables, sql, most))
+    frame: pl.DataFrame = opened.kept(("sql", sql), lambda: query(opened.tables, sql, most, stopped=call.given_up))
     return frame
 
 

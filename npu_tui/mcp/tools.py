@@ -303,7 +303,7 @@ _DIGITS = 3
 def query_tool(session: Session, call: Call, given: Query) -> Answer:
     """Rows of SQL."""
     opened = session.opened(given.path, call)
-    frame = frame_of(opened, given.sql, _MOST_ROWS)
+    frame = frame_of(opened, call, given.sql, _MOST_ROWS)
     first, lacking = min(given.cursor, len(frame)), max(frame.width - _MOST_COLUMNS, 0)
     frame = frame.select(frame.columns[:_MOST_COLUMNS])
     rows = [[_cell(value) for value in row] for row in frame.slice(first, given.limit).iter_rows()]

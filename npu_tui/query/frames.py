@@ -76,52 +76,41 @@ class Scan:
         self.kinds = kinds
 
     @once
-    def words(self) -> dict[str, Words]:
-        """The texts of every column that has texts."""
-        return {name: self._words(name) for name, kind in self.kinds.items() if kind == "label"}
+    def _words(self) -> dict[str, Words]:
+        return {name: Words([column.texts() for sheet in self.sheets if isinstance(column := sheet.data[name], Labels)])
+                for name, kind in self.kinds.items() if kind == "label"}  # fmt: skip
 
-    def _words(self, name: str) -> Words:
-        return Words([column.texts() for sheet in self.sheets if isinstance(column := sheet.data[name], Labels)])
-
-    @once
-    def schema(self) -> dict[str, Any]:
-        """The types of polars by column."""
-        import polars as pl
-
-        types = {"whole": pl.Int64(), "real": pl.Float64(), "flag": pl.Boolean()}
-        return {name: self.words[name].type if kind == "label" else types[kind] for name, kind in self.kinds.items()}
+    @property
+    def texts(self) -> dict[str, pl.Series]:
+        """The distinct texts of every column that has texts."""
+        return {name: words.texts for name, words in self._words.items()}
 
     def lazy(self) -> pl.LazyFrame:
         """All of it, nothing made yet."""
-        from polars.io.plugins import register_io_source
+        from npu_tui.query.engine import lazy_frame, schema_of
 
-        return register_io_source(self._frames, schema=self.schema, is_pure=True, explain_name=self.name)
+        return lazy_frame(self.name, schema_of(self.kinds, self.texts), self.frames)
 
-    def _frames(
-        self, columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, batch: int | None
-    ) -> Iterator[pl.DataFrame]:
+    def frames(self, columns: Sequence[str], rows: int | None = None) -> Iterator[pl.DataFrame]:
+        """The ``columns`` of all rows, or of the first ``rows``, in pieces; a text is its place in ``texts``."""
         import polars as pl
 
-        wanted = list(self.kinds) if columns is None else columns
         left = rows
         for number, sheet in enumerate(self.sheets):
             for first in range(0, max(sheet.rows, 1), _ROWS):
                 last = min(first + _ROWS, sheet.rows)
                 if left is not None:
                     last = min(last, first + left)
-                frame = pl.DataFrame([self._column(name, number, sheet, first, last) for name in wanted])
-                if not wanted:
-                    frame = pl.DataFrame(height=last - first)
-                if left is not None:
                     left -= last - first
-                yield frame if predicate is None else frame.filter(predicate)
+                data = [self._column(name, number, sheet, first, last) for name in columns]
+                yield pl.DataFrame(data) if data else pl.DataFrame(height=last - first)
                 if left == 0:
                     return
 
     def _column(self, name: str, number: int, sheet: Sheet, first: int, last: int) -> pl.Series:
         column = sheet.data[name]
         if isinstance(column, Labels):
-            return self.words[name].series(name, number, column.part(first, last))
+            return self._words[name].codes(name, number, column.part(first, last))
         assert isinstance(column, Numbers)  # SQL has no rows within rows
         return _series(name, column, first, last)
 
@@ -166,25 +155,20 @@ class Words:
         shown = [[printable(text) for text in part] for part in parts]
         self._places: list[Array] = []
         texts = pl.Series("", [text for part in shown for text in part], pl.String)
-        distinct = texts.unique().sort()
-        self.type = pl.Enum(distinct)
-        place = distinct.search_sorted(texts).to_numpy() if len(texts) else np.zeros(0, np.int64)
+        self.texts = texts.unique().sort()
+        place = self.texts.search_sorted(texts).to_numpy() if len(texts) else np.zeros(0, np.int64)
         at = 0
         for part in shown:
             self._places.append(np.append(place[at : at + len(part)], 0).astype(np.uint32))
             at += len(part)
 
-    def series(self, name: str, sheet: int, codes: Array) -> pl.Series:
-        """The texts of ``codes`` of the sheet number ``sheet``."""
+    def codes(self, name: str, sheet: int, codes: Array) -> pl.Series:
+        """The places in ``texts`` of ``codes`` of the sheet number ``sheet``."""
         import polars as pl
 
         column = pl.Series(name, self._places[sheet][codes])
-        if not len(self.type.categories):
-            return pl.Series(name, [None] * len(codes), self.type)
         missing = codes < 0
-        if missing.any():
-            column = column.set(pl.Series(missing), None)
-        return column.cat.to(self.type)
+        return column.set(pl.Series(missing), None) if missing.any() else column
 
 
 def _series(name: str, column: Numbers, first: int, last: int) -> pl.Series:
@@ -325,19 +309,16 @@ class ProfileTables:
         """The tables that are there, in the order of the schema."""
         return list(ONE_PROFILE if self._made_job is None else TABLES)
 
-    def lazy(self, name: str) -> pl.LazyFrame:
-        """The table ``name``, one of ``names``, as a lazy frame; a column is made when a query needs it."""
-        return self._scan(name).lazy()
-
     def rows(self, name: str) -> int:
         """How many rows the table ``name`` has."""
-        return sum(sheet.rows for sheet in self._scan(name).sheets)
+        return sum(sheet.rows for sheet in self.scan(name).sheets)
 
     def columns(self, name: str) -> dict[str, Kind]:
         """The columns of the table ``name`` with their kinds, those from files beside the trace last."""
-        return self._scan(name).kinds
+        return self.scan(name).kinds
 
-    def _scan(self, name: str) -> Scan:
+    def scan(self, name: str) -> Scan:
+        """The table ``name``, one of ``names``."""
         with self._lock:
             if name not in self._scans:
                 sheets = self._sheets(name)

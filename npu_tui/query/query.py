@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from npu_tui.profile.table import NAMES, Kind
-from npu_tui.query.bounds import TooLarge, collected, refused
+from npu_tui.query.bounds import NO_TABLE, QueryError, refused
 from npu_tui.query.frames import TABLES, ProfileTables
+from npu_tui.query.process import MOST_SECONDS, NEVER, asked
 from npu_tui.strings import say
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief, cell_count, padded, printable, wrapped
@@ -88,7 +90,6 @@ def job_tables(
     return ProfileTables(profiles, job, left_out)
 
 
-_NO_TABLE = re.compile(r"relation '(.+?)' was not found", re.DOTALL)
 _NO_COLUMN = re.compile(r"""unable to find column "(.+?)"|no column named '(.+?)' found""", re.DOTALL)
 _VALID = re.compile(r"valid columns: \[(.*?)\]", re.DOTALL)
 _NO_FUNCTION = re.compile(r"unsupported function '(.+?)'", re.DOTALL)
@@ -100,67 +101,33 @@ _NEAREST = 6
 _LONGEST = 300
 
 
-class QueryError(Exception):
-    """A query that cannot be answered; ``message`` is one line that says why."""
-
-    def __init__(self, message: Message) -> None:
-        super().__init__(message.code)
-        self.message = message
-
-
-def query(tables: ProfileTables, sql: str, limit: int | None = None) -> pl.DataFrame:
+def query(
+    tables: ProfileTables,
+    sql: str,
+    limit: int | None = None,
+    seconds: float = MOST_SECONDS,
+    stopped: Event = NEVER,
+) -> pl.DataFrame:
     """The answer to ``sql``, at most ``limit`` rows of it; only the tables and columns that it names are made.
 
-    Raises ``QueryError`` for a wrong query, an unknown name, one that reads anything but the tables or needs too much
-    memory, ``InputError`` where a table needs the file of the trace and that is gone.
+    Raises ``QueryError`` for a wrong query, an unknown name, one that reads anything but the tables, takes longer than
+    ``seconds`` or needs too much memory, ``InputError`` where a table needs the file of the trace and that is gone,
+    ``Cancelled`` once ``stopped`` is set.
     """
-    import polars as pl
-
-    from npu_tui.load.errors import InputError
-
     if why := refused(sql):
         raise QueryError(why)
-
     word = sql[_IN_FRONT.match(sql).end() :].split(None, 1)  # type: ignore[union-attr]
     if not word or word[0].lower().rstrip("(;") not in _STATEMENTS:
         raise QueryError(message("query.no_select", word=brief(word[0], 40) if word else ""))
-    known: dict[str, pl.LazyFrame] = {}
-    try:
-        try:
-            return _answer(tables, sql, limit, known, as_texts=False)
-        except (pl.exceptions.SchemaError, pl.exceptions.InvalidOperationError, pl.exceptions.ComputeError):
-            # LIKE, upper() and their like want texts, which cost more than the codes that are enough for all else.
-            known.clear()
-            return _answer(tables, sql, limit, known, as_texts=True)
-    except TooLarge as error:
-        raise QueryError(error.message) from None
-    except (InputError, MemoryError):
-        raise
-    except (Exception, pl.exceptions.PanicException) as error:  # polars raises whatever its parts do
-        raise QueryError(_told(str(error), tables, known)) from None
+    answer = asked(tables, sql, limit, seconds, stopped)
+    if isinstance(answer, tuple):
+        raise QueryError(_told(*answer, tables))
+    return answer
 
 
-def _answer(
-    tables: ProfileTables, sql: str, limit: int | None, known: dict[str, pl.LazyFrame], as_texts: bool
-) -> pl.DataFrame:
-    """The answer; tables are added to ``known`` as the query is found to name them."""
-    import polars as pl
-
-    while True:
-        try:
-            answer = pl.SQLContext(frames=known, register_globals=False).execute(sql, eager=False)
-            return collected(answer if limit is None else answer.head(limit), tables.rows)
-        except pl.exceptions.SQLInterfaceError as error:
-            missing = _NO_TABLE.search(str(error))
-            if missing is None or missing[1] not in tables.names or missing[1] in known:
-                raise
-            frame = tables.lazy(missing[1])
-            known[missing[1]] = frame.with_columns(pl.col(pl.Enum).cast(pl.String)) if as_texts else frame
-
-
-def _told(text: str, tables: ProfileTables, known: Iterable[str]) -> Message:
+def _told(text: str, known: Iterable[str], tables: ProfileTables) -> Message:
     """What polars says in one line, names with the nearest ones there are."""
-    if match := _NO_TABLE.search(text):
+    if match := NO_TABLE.search(text):
         return no_table(match[1], tables).message
     if match := _NO_COLUMN.search(text):
         valid = _VALID.search(text)

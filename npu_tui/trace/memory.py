@@ -20,10 +20,19 @@ def free_addresses() -> int:
         import resource
     except ImportError:  # not on Windows
         return UNLIMITED
-    taken = _figures(Path("/proc/self/status"), ("VmSize:", "VmData:"))
+    taken = _taken()
     limits = {"VmSize:": resource.RLIMIT_AS, "VmData:": resource.RLIMIT_DATA}
     soft = {name: resource.getrlimit(limit)[0] for name, limit in limits.items()}
     return min((most - taken[name] for name, most in soft.items() if most >= 0 and name in taken), default=UNLIMITED)
+
+
+def taken_data() -> int:
+    """Bytes of memory that the process has asked for, as ``RLIMIT_DATA`` counts them."""
+    return _taken().get("VmData:", 0)
+
+
+def _taken() -> dict[str, int]:
+    return _figures(Path("/proc/self/status"), ("VmSize:", "VmData:"))
 
 
 def is_limited() -> bool:

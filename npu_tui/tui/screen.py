@@ -276,6 +276,8 @@ class MainScreen(PanelScreen[Timeline]):
 
     def escape(self) -> None:
         """Close what is open, else clear, else deselect; from the panel back to the lanes."""
+        if self.contents.lines.stop():
+            return
         if self.panel.is_full and self.explorer.rows:
             self.panel.grow("normal")
             self.contents.fill()

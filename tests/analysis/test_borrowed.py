@@ -67,7 +67,7 @@ def test_every_kernel_of_a_replay_gets_the_operation_of_the_eager_run(pair: tupl
     assert lines
     assert sum(line.lost_us for line in lines) == pytest.approx(sum(part.lost_us or 0 for part in said.dispatches))
     assert code_of(replay, int(found.item[0])) == found.line_of(0)
-    frame = tables_of(replay).lazy("kernels").collect()
+    frame = tables_of(replay).scan("kernels").lazy().collect()
     assert set(frame["borrowed"]) == {"unique"}
     assert set(frame["operation"][:5]) == set(step)
 

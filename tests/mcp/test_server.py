@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 from threading import Event
@@ -23,6 +24,25 @@ from npu_tui.mcp.session import Call, Session
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
 
+ENDLESS = "SELECT count(*) FROM slices a CROSS JOIN slices b CROSS JOIN slices c WHERE a.start + b.start < c.start"
+
+
+def words_of(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def below(pid: int) -> list[int]:
+    """The processes that ``pid`` has started, and those that they have."""
+    own = [int(child) for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text().split()]
+    return [each for child in own for each in (child, *below(child))]
+
+
+def seconds_of(pid: int) -> float:
+    """What ``pid`` and the processes below it have taken of the processors."""
+    fields = [Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split() for each in (pid, *below(pid))]
+    return sum(int(ticks) for field in fields for ticks in field[11:15]) / os.sysconf("SC_CLK_TCK")
+
+
 def test_a_process_answers_on_standard_input_and_output_and_ends_with_it() -> None:
     words = ["-m", "npu_tui", "mcp", "--root", str(FIXTURES)]
     parameters = StdioServerParameters(command=sys.executable, args=words)
@@ -34,6 +54,17 @@ def test_a_process_answers_on_standard_input_and_output_and_ends_with_it() -> No
             assert not answer.is_error
             assert json.loads(answer.content[0].text)["data"]["trace"]["slices"]
             assert (await client.call_tool("report", {"path": "/etc"})).is_error
+            assert not (await client.call_tool("query", {"path": "#1", "sql": "SELECT 1 AS one"})).is_error
+            (server_process,) = {pid for pid in below(os.getpid()) if b"mcp" in words_of(pid)}
+            before = seconds_of(server_process)
+            with anyio.move_on_after(0.5) as scope:
+                await client.call_tool("query", {"path": "healthy", "sql": ENDLESS})
+            assert scope.cancelled_caught
+            await anyio.sleep(0.3)
+            used = seconds_of(server_process)
+            await anyio.sleep(0.5)
+            assert seconds_of(server_process) - used < 0.1
+            assert before < used
 
     asyncio.run(run())
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from threading import Thread
 from typing import Any
 
 from asking import FIXTURES
@@ -9,9 +11,15 @@ from measured import session_of
 
 from npu_tui.load.load import load
 from npu_tui.query.frames import ONE_PROFILE
-from npu_tui.tui.tabs.lines import LinesTab, answered
-from npu_tui.tui.tabs.table import Context, Stretch, Table
+from npu_tui.query.process import NEVER
+from npu_tui.tui.tabs.lines import LinesTab
+from npu_tui.tui.tabs.lines import answered as answered_until
+from npu_tui.tui.tabs.table import Content, Context, Stretch, Table
 from npu_tui.view.scene import Selected
+
+
+def answered(now: Context, sql: str) -> Content:
+    return answered_until(now, sql, NEVER)
 
 
 def context() -> Context:
@@ -45,6 +53,23 @@ def test_what_is_wrong_stands_in_the_tab() -> None:
     assert isinstance(found, Table)
     assert len(found.rows) == 1000
     assert found.note == "1,000 rows   npu-tui query shows the rest"
+
+
+def test_a_query_is_stopped_and_may_be_asked_again() -> None:
+    now, tab, said = context(), LinesTab(), list[Content]()
+    assert not tab.stop()
+    tab.ask("SELECT count(*) FROM slices a CROSS JOIN slices b CROSS JOIN slices c WHERE a.start + b.start < c.start")
+    before = tab.depends_on(now)
+    thread = Thread(target=lambda: said.append(tab.content(now)))
+    thread.start()
+    while not tab.stop():
+        time.sleep(0.01)
+    thread.join(20)
+    assert said == ["the query was stopped"]
+    tab.ask("SELECT 1 AS one")
+    assert tab.depends_on(now) != before
+    assert isinstance(tab.content(now), Table)
+    assert not tab.stop()
 
 
 def test_without_a_query_the_tables_and_columns_are_listed() -> None:

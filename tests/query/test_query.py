@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from asking import FIXTURES, rows, tables_at
 
+from npu_tui.query.bounds import QueryError
 from npu_tui.query.examples import EXAMPLES
 from npu_tui.query.frames import ProfileTables
-from npu_tui.query.query import QueryError, query
+from npu_tui.query.query import query
 from npu_tui.strings import words
 
 if TYPE_CHECKING:

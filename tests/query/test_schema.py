@@ -35,7 +35,7 @@ WRITERS = [
 def fits(path: Path) -> None:
     tables = tables_at(path)
     for name in tables.names:
-        frame = tables.lazy(name).collect()
+        frame = tables.scan(name).lazy().collect()
         own = TABLES[name].sql
         assert frame.columns[: len(own)] == [column.id for column in own], name
         assert len(frame) == tables.rows(name)
@@ -60,7 +60,7 @@ def test_databases_and_tables_alone_fit_the_schema(traces: Path, place: str) -> 
 
 def test_numbers_are_the_columns_of_the_trace(bundled: Sample) -> None:
     trace = bundled.trace
-    frame = tables_at(bundled.path).lazy("slices").collect()
+    frame = tables_at(bundled.path).scan("slices").lazy().collect()
     assert np.array_equal(frame["start"].to_numpy(), trace.slices.start)
     assert np.array_equal(frame["duration"].to_numpy(), trace.slices.end - trace.slices.start)
     assert np.array_equal(frame["start_ns"].to_numpy(), trace.slices.start + trace.start_ns)
@@ -72,7 +72,7 @@ def test_numbers_are_the_columns_of_the_trace(bundled: Sample) -> None:
 def test_only_what_a_query_names_is_made(bundled: Sample) -> None:
     asked = []
     tables = tables_at(bundled.path)
-    sheet = tables._scan("slices").sheets[0]
+    sheet = tables.scan("slices").sheets[0]
     for name, column in list(sheet.data.items()):
 
         def part(first: int, last: int, name: str = name, own=column.part):  # type: ignore[no-untyped-def]
@@ -80,7 +80,7 @@ def test_only_what_a_query_names_is_made(bundled: Sample) -> None:
             return own(first, last)
 
         structs.force_setattr(column, "part", part)
-    tables.lazy("slices").filter(duration=5).select("name").collect()
+    tables.scan("slices").lazy().filter(duration=5).select("name").collect()
     assert set(asked) == {"name", "duration"}
 
 
@@ -122,7 +122,7 @@ def test_rank_tells_profiles_apart() -> None:
 
     profiles = [profile_at(FIXTURES / name) for name in ("healthy", "dispatch_bound")]
     tables = ProfileTables(lambda: profiles)
-    frame = tables.lazy("slices").collect()
+    frame = tables.scan("slices").lazy().collect()
     assert len(frame) == sum(len(each.trace.slices) for each in profiles)
     names = [each.trace.name_of(item) for each in profiles for item in range(len(each.trace.slices))]
     assert frame["name"].to_list() == names

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from threading import Event
 from typing import Any
 
 import numpy as np
 
+from npu_tui.load.errors import Cancelled
 from npu_tui.profile.cpu_tables import CPU_TIME
 from npu_tui.profile.launch_tables import CODE_LINES, SYNCS
 from npu_tui.profile.module_tables import MODULES
 from npu_tui.profile.table import Value
 from npu_tui.profile.trace_tables import OPERATIONS
 from npu_tui.profile.work_tables import APIS
+from npu_tui.query.bounds import QueryError
 from npu_tui.query.frames import ONE_PROFILE, TABLES, tables_of
-from npu_tui.query.query import QueryError, about, query
+from npu_tui.query.query import about, query
 from npu_tui.strings import say, words
 from npu_tui.trace.message import Message
 from npu_tui.trace.text import brief, duration_text, printable
@@ -57,18 +60,27 @@ class LinesTab(Tab):
         super().__init__(self._view_of, self._depends_on)
         self.view = "lines"
         self._sql = ""
+        self._stopped = Event()
+        self._running: set[Event] = set()
         self._served = False
 
     def ask(self, sql: str) -> None:
         """Show the answer to the query ``sql``."""
-        self.view, self._sql = _SQL, sql
+        self.stop()
+        self.view, self._sql, self._stopped = _SQL, sql, Event()
+
+    def stop(self) -> bool:
+        """End the query that is still being answered; False where there is none."""
+        self._stopped.set()
+        return self._stopped in self._running
 
     def _depends_on(self, now: Context) -> object:
         self._served = now.profile.trace.service is not None
-        return now.trace, now.marked, self.view, self._sql
+        return (now.trace, self._stopped) if self.view == _SQL else (now.trace, now.marked, self.view)
 
     def again(self) -> None:
         """Go on to the next view."""
+        self.stop()
         views = list(VIEWS)
         self.view = views[(views.index(self.view) + 1) % len(views)] if self.view in views else views[0]
 
@@ -79,7 +91,14 @@ class LinesTab(Tab):
         return say(names[self.view]) if self.view in names else ""
 
     def _view_of(self, now: Context) -> Content:
-        return answered(now, self._sql) if self.view == _SQL else VIEWS[self.view](now)
+        if self.view != _SQL:
+            return VIEWS[self.view](now)
+        sql, stopped = self._sql, self._stopped
+        self._running.add(stopped)
+        try:
+            return answered(now, sql, stopped)
+        finally:
+            self._running.discard(stopped)
 
 
 def lines(now: Context) -> Content:
@@ -213,8 +232,8 @@ _STARTS = ("start", "time", "target_time", "source_time")
 _LONGEST_CELL = 80
 
 
-def answered(now: Context, sql: str) -> Content:
-    """The answer to ``sql`` over the tables of the profile at the cursor, or what is wrong with it.
+def answered(now: Context, sql: str, stopped: Event) -> Content:
+    """The answer to ``sql`` over the tables of the profile at the cursor, or what is wrong with it, until ``stopped``.
 
     Without a query the tables there are, for the name of one its columns.
     """
@@ -231,9 +250,11 @@ def answered(now: Context, sql: str) -> Content:
             ),
         )
     try:
-        frame = query(tables_of(now.profile), sql, _MOST + 1)
+        frame = query(tables_of(now.profile), sql, _MOST + 1, stopped=stopped)
     except QueryError as error:
         return words(error.message)
+    except Cancelled:
+        return say("query.stopped")
     names = frame.columns
     rows = [_row(now, dict(zip(names, cells, strict=True))) for cells in frame.head(_MOST).iter_rows()]
     if not rows:

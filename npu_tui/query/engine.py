@@ -1,0 +1,159 @@
+"""What answers SQL: polars in a process of its own, which may be ended at any time, and a line to the one that asks.
+
+The tables stay where they are. The process asks for those that a query names, for the columns that polars wants of
+them, and for their rows a piece at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import resource
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import count
+from threading import Lock, Thread
+from typing import Any
+
+import polars as pl
+from polars.io.plugins import register_io_source
+
+from npu_tui.query.bounds import NO_TABLE
+from npu_tui.trace.memory import taken_data
+
+_TYPES: dict[str, Any] = {"whole": pl.Int64(), "real": pl.Float64(), "flag": pl.Boolean()}
+_LONGEST = 10_000
+"""Characters of an error."""
+
+
+class Line:
+    """Words and frames from process to process, in memory that has no name; both are bounded by it alone."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self.end = end
+
+    def send(self, *words: Any, frame: pl.DataFrame | None = None) -> None:
+        """Send ``words``, as JSON has them, and ``frame``. Raises ``OSError`` where nobody hears it."""
+        with _memory() as said, _memory() as rows:
+            said.write(json.dumps(words).encode())
+            said.flush()
+            if frame is not None:
+                frame.write_ipc(rows)
+                rows.flush()
+            files = [said.fileno()] if frame is None else [said.fileno(), rows.fileno()]
+            socket.send_fds(self.end, [b"."], files)
+
+    def hear(self) -> tuple[list[Any], pl.DataFrame | None]:
+        """What the other one sends. Raises ``EOFError`` where it has ended, ``TimeoutError`` as the socket says."""
+        sent, files, _, _ = socket.recv_fds(self.end, 1, 2)
+        if not sent:
+            raise EOFError
+        try:
+            with mmap.mmap(files[0], 0, prot=mmap.PROT_READ) as said:
+                words = json.loads(said[:])
+            return words, pl.read_ipc(f"/proc/self/fd/{files[1]}") if len(files) > 1 else None
+        finally:
+            for file in files:
+                os.close(file)
+
+
+def _memory() -> Any:
+    return open(os.memfd_create("npu-tui"), "wb")
+
+
+def schema_of(kinds: Mapping[str, str], texts: Mapping[str, pl.Series]) -> dict[str, Any]:
+    """The types of polars of columns of ``kinds``, a label being one of its ``texts``."""
+    return {name: pl.Enum(texts[name]) if kind == "label" else _TYPES[kind] for name, kind in kinds.items()}
+
+
+def lazy_frame(
+    name: str, schema: dict[str, Any], frames: Callable[[list[str], int | None], Iterable[pl.DataFrame]]
+) -> pl.LazyFrame:
+    """A table of which ``frames`` gives columns, at most so many rows of them in pieces, texts as their numbers."""
+
+    def made(
+        columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, batch: int | None
+    ) -> Iterator[pl.DataFrame]:
+        wanted = list(schema) if columns is None else columns
+        texts = [pl.col(name).cat.to(schema[name]) for name in wanted if isinstance(schema[name], pl.Enum)]
+        for frame in frames(wanted, rows):
+            frame = frame.with_columns(texts)
+            yield frame if predicate is None else frame.filter(predicate)
+
+    return register_io_source(made, schema=schema, is_pure=True, explain_name=name)
+
+
+class _Asked:
+    """The tables of the process that asks."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._one_by_one = Lock()
+        self._numbers = count()
+        self.known: dict[str, pl.LazyFrame] = {}
+
+    def _ask(self, *words: Any) -> tuple[list[Any], pl.DataFrame | None]:
+        with self._one_by_one:
+            self._line.send(*words)
+            return self._line.hear()
+
+    def lazy(self, name: str) -> pl.LazyFrame | None:
+        """The table ``name``; None where there is none."""
+        (kinds,), texts = self._ask("table", name)
+        if texts is None:
+            return None
+        schema = schema_of(kinds, {column: texts[column][0] for column in texts.columns})
+
+        def frames(columns: list[str], rows: int | None) -> Iterator[pl.DataFrame]:
+            number = next(self._numbers)
+            while (frame := self._ask("rows", number, name, columns, rows)[1]) is not None:
+                yield frame
+
+        return lazy_frame(name, schema, frames)
+
+    def answer(self, sql: str, limit: int | None, as_texts: bool) -> pl.DataFrame:
+        """The answer; tables are asked for as the query is found to name them."""
+        known = self.known = {}
+        while True:
+            try:
+                answer = pl.SQLContext(frames=known, register_globals=False).execute(sql, eager=False)
+                return (answer if limit is None else answer.head(limit)).collect(engine="streaming")
+            except pl.exceptions.SQLInterfaceError as error:
+                missing = NO_TABLE.search(str(error))
+                frame = None if missing is None or missing[1] in known else self.lazy(missing[1])
+                if missing is None or frame is None:
+                    raise
+                known[missing[1]] = frame.with_columns(pl.col(pl.Enum).cast(pl.String)) if as_texts else frame
+
+
+def _plain(frame: pl.DataFrame) -> pl.DataFrame:
+    """``frame`` with texts in place of codes, which a file of Arrow reads back in quadratic time."""
+    lists = [name for name, kind in frame.schema.items() if isinstance(kind, pl.List) and kind.inner == pl.Enum]
+    return frame.cast({pl.Enum: pl.String, **dict.fromkeys(lists, pl.List(pl.String))})
+
+
+def serve(number: int) -> None:
+    """Answer what is asked on the socket of this ``number`` until standard input ends, as it does with who asks."""
+    Thread(target=lambda: os._exit(len(os.read(0, 1))), daemon=True).start()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    line = Line(socket.socket(fileno=number))
+    pl.LazyFrame({"a": [1]}).collect(engine="streaming")  # its threads have their memory before that is bounded
+    most = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    while True:
+        (limit, memory), asked = line.hear()
+        assert asked is not None
+        allowed = taken_data() + memory
+        resource.setrlimit(resource.RLIMIT_DATA, (allowed if most < 0 else min(allowed, most), most))
+        sql, tables = asked["sql"][0], _Asked(line)
+        try:
+            try:
+                answer = tables.answer(sql, limit, as_texts=False)
+            except (pl.exceptions.SchemaError, pl.exceptions.InvalidOperationError, pl.exceptions.ComputeError):
+                # LIKE, upper() and their like want texts, which cost more than the codes that are enough for all else.
+                answer = tables.answer(sql, limit, as_texts=True)
+            line.send("answer", frame=_plain(answer))
+        except MemoryError:
+            raise
+        except (Exception, pl.exceptions.PanicException) as error:  # polars raises whatever its parts do
+            line.send("error", str(error)[:_LONGEST], list(tables.known))
