@@ -43,8 +43,6 @@ _READING = ("select", "from", "join", "values")
 _MOST_SCANS = 400
 """Selections and tables that a plan reads, with those that its named queries read each time: 800 end the process."""
 
-_WIDEST_DECIMAL = 38
-
 
 def refused(sql: str) -> Message | None:
     """Why ``sql`` is not answered at all, None where it may be."""
@@ -63,10 +61,6 @@ def refused(sql: str) -> Message | None:
         return message("query.no_files", name=brief(reader, 60))
     if _scans(tokens) > _MOST_SCANS:
         return message("query.too_deep", most=_MOST_SCANS)
-    for (_, word), (_, bracket), (_, digits) in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        is_decimal = word.lower() in ("decimal", "numeric", "dec") and bracket == "("
-        if is_decimal and digits.isdecimal() and not 1 <= int(digits[:9]) <= _WIDEST_DECIMAL:
-            return message("query.wide_decimal", most=_WIDEST_DECIMAL)
     return None
 
 

@@ -14,15 +14,14 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from threading import Lock, Thread
-from typing import Any
-
-import polars as pl
-from polars.io.plugins import register_io_source
+from typing import TYPE_CHECKING, Any
 
 from npu_tui.query.bounds import NO_TABLE
 from npu_tui.trace.memory import taken_data
 
-_TYPES: dict[str, Any] = {"whole": pl.Int64(), "real": pl.Float64(), "flag": pl.Boolean()}
+if TYPE_CHECKING:
+    import polars as pl
+
 _LONGEST = 10_000
 """Characters of an error."""
 
@@ -46,6 +45,8 @@ class Line:
 
     def hear(self) -> tuple[list[Any], pl.DataFrame | None]:
         """What the other one sends. Raises ``EOFError`` where it has ended, ``TimeoutError`` as the socket says."""
+        import polars as pl
+
         sent, files, _, _ = socket.recv_fds(self.end, 1, 2)
         if not sent:
             raise EOFError
@@ -64,13 +65,18 @@ def _memory() -> Any:
 
 def schema_of(kinds: Mapping[str, str], texts: Mapping[str, pl.Series]) -> dict[str, Any]:
     """The types of polars of columns of ``kinds``, a label being one of its ``texts``."""
-    return {name: pl.Enum(texts[name]) if kind == "label" else _TYPES[kind] for name, kind in kinds.items()}
+    import polars as pl
+
+    types = {"whole": pl.Int64(), "real": pl.Float64(), "flag": pl.Boolean()}
+    return {name: pl.Enum(texts[name]) if kind == "label" else types[kind] for name, kind in kinds.items()}
 
 
 def lazy_frame(
     name: str, schema: dict[str, Any], frames: Callable[[list[str], int | None], Iterable[pl.DataFrame]]
 ) -> pl.LazyFrame:
     """A table of which ``frames`` gives columns, at most so many rows of them in pieces, texts as their numbers."""
+    import polars as pl
+    from polars.io.plugins import register_io_source
 
     def made(
         columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, batch: int | None
@@ -114,6 +120,8 @@ class _Asked:
 
     def answer(self, sql: str, limit: int | None, as_texts: bool) -> pl.DataFrame:
         """The answer; tables are asked for as the query is found to name them."""
+        import polars as pl
+
         known = self.known = {}
         while True:
             try:
@@ -129,12 +137,16 @@ class _Asked:
 
 def _plain(frame: pl.DataFrame) -> pl.DataFrame:
     """``frame`` with texts in place of codes, which a file of Arrow reads back in quadratic time."""
+    import polars as pl
+
     lists = [name for name, kind in frame.schema.items() if isinstance(kind, pl.List) and kind.inner == pl.Enum]
     return frame.cast({pl.Enum: pl.String, **dict.fromkeys(lists, pl.List(pl.String))})
 
 
 def serve(number: int) -> None:
     """Answer what is asked on the socket of this ``number`` until standard input ends, as it does with who asks."""
+    import polars as pl
+
     Thread(target=lambda: os._exit(len(os.read(0, 1))), daemon=True).start()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     line = Line(socket.socket(fileno=number))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from npu_tui.load.errors import Cancelled
 from npu_tui.query.bounds import QueryError
+from npu_tui.query.engine import Line
 from npu_tui.trace.memory import free_addresses, free_memory
 from npu_tui.trace.message import Message, message
 
@@ -44,7 +45,7 @@ class Process:
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         ours.settimeout(_TICK_SECONDS)
-        self._end = ours
+        self._line = Line(ours)
         self._last_words = os.memfd_create("npu-tui")
         with theirs:
             self._process = subprocess.Popen(
@@ -62,7 +63,7 @@ class Process:
         """End it, whatever it does."""
         self._process.kill()
         self._process.communicate()
-        self._end.close()
+        self._line.end.close()
         os.close(self._last_words)
 
     def answer(
@@ -75,9 +76,7 @@ class Process:
         """
         import polars as pl
 
-        from npu_tui.query.engine import Line
-
-        line = Line(self._end)
+        line = self._line
         memory = min(_MOST_MEMORY, free_memory() // 2, free_addresses() // 2)
         until = time.monotonic() + seconds
         scans: dict[int, Iterator[pl.DataFrame]] = {}

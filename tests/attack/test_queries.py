@@ -36,7 +36,6 @@ REFUSED = {
     "many conditions": "SELECT * FROM slices WHERE " + " AND ".join(["name = 'a'"] * 600),
     "much text": "SELECT '" + "a" * 200_000 + "'",
     "a lone surrogate": "SELECT 'a\udcffb' AS x",
-    "too many digits": "SELECT CAST(1 AS DECIMAL(99,99))",
 }
 
 
@@ -139,7 +138,7 @@ def test_what_a_query_takes_beyond_its_bounds_ends_it_and_nothing_else(
 ) -> None:
     monkeypatch.setattr(process, "_MOST_MEMORY", 64 << 20)
     with pytest.raises(QueryError) as failure:
-        query(tables, sql, seconds=2)
+        query(tables, sql, seconds=1 if code == "query.too_slow" else 60)
     assert failure.value.message.code == code
     assert len(query(tables, "SELECT name FROM slices", 3)) == 3
 
