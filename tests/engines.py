@@ -277,7 +277,10 @@ def recorded(engine: Engine, folder: Path) -> Profile:
 
 @dataclass(frozen=True)
 class Trouble:
-    """An engine, the finding of its trouble (none: healthy), and the engine without it; or the one `note` (info)."""
+    """An engine, the finding of its trouble (none: healthy), and the engine without it; or the one `note` (info).
+
+    One that is healthy may become ill where it is varied: then the engine without the trouble gains.
+    """
 
     engine: Engine
     finding: str | None = None
@@ -352,7 +355,8 @@ def troubles() -> dict[str, Trouble]:
     rows["healthy queue"] = Trouble(replace(large, requests=mixed, queue=True))
     hole = replace(middle, requests=_sizes(8, 9, 8))
     rows["eager hole"] = Trouble(replace(hole, captured=(8,)), "ENGINE.EAGER", replace(hole, captured=(8, 9)))
-    rows["healthy eager ahead"] = Trouble(replace(ahead, requests=odd))
+    ahead_odd = replace(ahead, requests=odd)
+    rows["healthy eager ahead"] = Trouble(ahead_odd, remedied=replace(ahead_odd, captured=(1, 2, 4, 8, 11, 12)))
     for name, engine in {"": middle, " large": large, " ahead": ahead}.items():
         slow = {"schedule": 900.0 if name else 400.0}
         rows[f"scheduling{name}"] = Trouble(replace(engine, **slow), "ENGINE.HOST", engine)  # type: ignore[arg-type]
@@ -428,14 +432,15 @@ def outcome(trouble: Trouble, seed: int, folder: Path, varied: bool = False) -> 
     found: dict[str, Finding] = {row.id: row for row in named}
     notes = [row.id for row in profile.findings.findings if row.severity == "info" and row.id.startswith("ENGINE.")]
     said = Outcome([row.id for row in named], notes)
-    if trouble.finding in found and trouble.remedied is not None:
+    if trouble.remedied is not None and (trouble.finding is None or trouble.finding in found):
         other = trouble.remedied
-        if trouble.engine.drafts:  # as many as it proposes
+        if trouble.finding and trouble.engine.drafts:  # as many as it proposes
             other = replace(other, drafts=int(str(found[trouble.finding].title.args["best"])))
         remedied = recorded(other, folder / "without")
         count = len(profile.engine.steps)
-        finding = found[trouble.finding]
-        said.told = finding.gain_ns if finding.remedy is None else finding.remedy.gain
+        if trouble.finding:
+            finding = found[trouble.finding]
+            said.told = finding.gain_ns if finding.remedy is None else finding.remedy.gain
         said.step = length(profile) / count
         with_it, without = (sum(batch.made for batch in batches(engine)) for engine in (trouble.engine, other))
         said.true = (length(profile) - length(remedied) * (with_it / without if trouble.engine.drafts else 1)) / count
@@ -457,7 +462,11 @@ def main() -> None:
             rows = [outcome(trouble, seed, Path(folder), options.varied) for seed in range(1, options.seeds + 1)]
         if trouble.finding is None:
             alone = [] if trouble.note is None else [trouble.note]
-            first = sum(not any(id_.startswith("ENGINE.") for id_ in row.named) and row.notes == alone for row in rows)
+            first = sum(
+                (row.true or 0) > NEAR_STEP * row.step
+                or (not any(id_.startswith("ENGINE.") for id_ in row.named) and row.notes == alone)
+                for row in rows
+            )
         else:
             first = sum(row.named[:1] == [trouble.finding] for row in rows)
         others = sorted({id_ for row in rows for id_ in row.named if id_ != trouble.finding})

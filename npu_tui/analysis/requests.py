@@ -59,7 +59,7 @@ def request_pauses(
     """Pauses between ``steps`` of an engine in which it may have no request: start and end (the clock of the host).
 
     They are far longer than usual and ``least`` ns at least. A prefill follows on other work: a request that is being
-    served would go on. Nothing runs meanwhile, by ``calls`` of a time.
+    served would go on; beside a dummy batch there is none. Nothing runs meanwhile, by ``calls`` of a time.
     """
     called = [step for step in steps if step.engine is not None and step.item >= 0]
     items = np.array([step.item for step in called], np.int64)
@@ -72,7 +72,8 @@ def request_pauses(
     for k in long.tolist():
         before, after = called[k].engine, called[k + 1].engine
         low, high = int(start[k + 1] - gaps[k]), int(start[k + 1])
-        new = before is not None and after is not None and before.kind != "prefill" and after.kind == "prefill"
+        kinds = [] if before is None or after is None else [before.kind, after.kind]
+        new = "dummy" in kinds or (kinds[1:] == ["prefill"] and kinds[0] != "prefill")
         if new and not calls(low, high):
             pauses.append((low, high))
     return pauses

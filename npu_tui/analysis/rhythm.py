@@ -107,8 +107,10 @@ def rhythm(trace: Trace, kernels: I64, link: I64) -> Rhythm | None:
     if reads is not None and decodes:
         reads = _by_choices(trace, names, reads)
     ways: tuple[tuple[Basis, I64 | None], ...] = (
-        ("annotations", _by_calls(trace, launched)), ("rhythm", reads), ("graphs", _by_graphs(trace, kernels, link)),
-    )  # fmt: skip
+        ("annotations", _by_calls(trace, launched)),
+        ("rhythm", reads),
+        ("graphs", _by_graphs(trace, kernels, link, decodes)),
+    )
     for way in ways:
         by, at = way
         if at is None:
@@ -195,20 +197,25 @@ def _by_choices(trace: Trace, names: I64, reads: I64) -> I64:
     return reads
 
 
-def _by_graphs(trace: Trace, kernels: I64, link: I64) -> I64 | None:
+def _by_graphs(trace: Trace, kernels: I64, link: I64, decodes: bool) -> I64 | None:
     """The first kernel of every graph, by position; where several graphs take turns that of the rarest one.
 
+    Graphs of one run that ``decodes`` between two choices of a token are pieces of one pass: the first one counts.
     Graphs are told apart by the name of their first kernel, else by how many kernels come until the next one.
     An eager pass of the model before the first graph or between two of them, such as a prefill, begins anew.
     """
-    launch = np.append(trace.links.source_event, -1)[link]
+    slices, launch = trace.slices, np.append(trace.links.source_event, -1)[link]
     first = np.unique(launch, return_index=True)[1]
     first = first[launch[first] >= 0]
     replayed = graph_launches(trace, link[first])
     graphs = np.sort(first[replayed])
     if not len(graphs):
         return None
-    kinds, graph = distinct(trace.slices.name[kernels[graphs]].astype(np.int64))
+    if decodes:
+        chooses = np.array([_CHOICE.search(name) is not None for name in trace.names] + [False])
+        passes = np.searchsorted(np.flatnonzero(chooses[slices.name[kernels]]), graphs)
+        graphs = graphs[np.unique(passes, return_index=True)[1]]
+    kinds, graph = distinct(slices.name[kernels[graphs]].astype(np.int64))
     sizes = np.diff(np.append(graphs, len(kernels)))
     if len(kinds) < 2 and sizes.max() >= _OTHER_GRAPH * sizes.min():
         graph = sizes
@@ -218,7 +225,7 @@ def _by_graphs(trace: Trace, kernels: I64, link: I64) -> I64 | None:
     elif len(kinds) > 1:
         return None
     alone = np.append(np.isin(trace.links.source_event, launch[first[~replayed]]), False)[link]
-    return _with_eager(graphs, alone, trace.slices.start[kernels], trace.slices.end[kernels])
+    return _with_eager(graphs, alone, slices.start[kernels], slices.end[kernels])
 
 
 def _with_eager(graphs: I64, alone: Bools, start: I64, end: I64) -> I64:

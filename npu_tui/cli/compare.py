@@ -206,7 +206,7 @@ def _compare_snapshots(parser: Parser, options: argparse.Namespace, form: str) -
             if not path.exists():
                 find_source(path)  # says so
             raise InputError(message("compare.memory.mixed", path=str(path), snapshot=str(other)))
-    of_steps = ("step", "rank", "map", "tolerance", "fail_on", "allow_damage", "ignore")
+    of_steps = ("step", "rank", "map", "tolerance", "fail_on", "allow_damage", "ignore", "eager")
     if any(getattr(options, name) for name in of_steps):
         parser.error(say("compare.memory.options"))
     hand_over(memory_comparison_statement(*map(load_snapshot, paths)).written(form), options.output)

@@ -60,33 +60,27 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
 
     if is_kept(Path(options.path)):
         return write_job(Path(options.path), form, output=options.output)
+    parts = any(option is not None for option in (options.range, options.step, options.eager))
     if is_snapshot(Path(options.path)):
-        return write_snapshot(Path(options.path), form, options.output)
-    try:
-        part = part_of(parser, options, (*REPORTING, *_writers(form)))
-        borrow_from([part], options)
-    except SeveralError:
-        of_one = options.range, options.step, options.fields, options.eager
-        if any(option is not None for option in of_one):
-            raise
-        return write_job(Path(options.path), form, output=options.output)
-    from npu_tui.output.statement import profile_statement
+        if parts:
+            parser.error(say("cli.report_of_snapshot"))
+        from npu_tui.load.snapshot import load_snapshot
+        from npu_tui.output.statement import memory_statement
 
-    statement = profile_statement(part)
+        statement = memory_statement(load_snapshot(Path(options.path)))
+    else:
+        try:
+            part = part_of(parser, options, (*REPORTING, *_writers(form)))
+            borrow_from([part], options)
+        except SeveralError:
+            if parts or options.fields is not None:
+                raise
+            return write_job(Path(options.path), form, output=options.output)
+        from npu_tui.output.statement import profile_statement
+
+        statement = profile_statement(part)
     chosen = None if options.fields is None else _chosen(parser, statement.data, options.fields)
     hand_over(chosen or statement.written(form), options.output)
-    return DONE
-
-
-def write_snapshot(path: Path, form: str = "text", output: str | None = None) -> int:
-    """Write the report about the memory snapshot at ``path`` in one of ``FORMATS``; returns the exit code.
-
-    Raises ``InputError`` where it cannot be read, ``OSError`` of what is written.
-    """
-    from npu_tui.load.snapshot import load_snapshot
-    from npu_tui.output.statement import memory_statement
-
-    hand_over(memory_statement(load_snapshot(path)).written(form), output)
     return DONE
 
 

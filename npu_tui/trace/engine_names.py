@@ -119,8 +119,8 @@ _GRAMMAR: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], EngineName | No
         (rf"execute_{_N}_context_{_N}\({_SUMS}\)_generation_{_N}\({_SUMS}\)", _detailed),
         (rf"execute_context_{_N}\({_N}\)_generation_{_N}\({_N}\)", _scheduled),
         (rf"execute_new_{_N}_cached_{_N}", _counted),
-        (rf"capture_{_N}_([A-Z][A-Z_]*)", _captured),
-        (r"step\[([A-Z][A-Z_]*)((?: \w+=\d{1,15})*)\]", _span),
+        (rf"capture_{_N}_([A-Z][A-Z0-9_]*)", _captured),
+        (r"step\[([A-Z][A-Z0-9_]*)((?: \w+=\d{1,15})*)\]", _span),
         (r"(prefill|decode)\[([^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)\]", _batch),
         (rf"execute_diffusion_{_N}_\d+x\d+", lambda match: EngineName("diffusion", int(match[1]))),
     )
@@ -166,7 +166,11 @@ _PHASES = (
     ("forward", r"forward|gpu_model_runner: (?:forward|ModelForward)"),
     ("sample", r"sample_tokens?|(?:gpu_model_runner: )?sample"),
     ("draft", r"draft_tokens?|(?:gpu_model_runner: )?draft"),
-    ("post_process", r"post[ _]?process|gpu_model_runner: (?:postprocess|bookkeep|\w*ModelRunnerOutput)|bookkeep"),
+    (
+        "post_process",
+        r"post[ _]?process|gpu_model_runner: (?:postprocess|bookkeep|\w*ModelRunnerOutput|set_async_\w+)|bookkeep"
+        r"|llm_engine step: (?:process_outputs|abort_requests|record_stats)",
+    ),
     ("update", r"async_state_update|gpu_model_runner: (?:update|sync)\w*"),
     ("eplb", r"EPLB .*|(?:gpu_model_runner: )?eplb"),
 )

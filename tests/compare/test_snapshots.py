@@ -81,8 +81,10 @@ def test_a_snapshot_against_anything_else_is_one_line(
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert "is no memory snapshot" not in said
-    with pytest.raises(SystemExit):
-        main(["compare", *map(str, sides), "--step", "3"])
+    for command in (["compare", *map(str, sides), "--step"], ["compare", *map(str, sides), "--eager"],
+                    ["report", str(sides[0]), "--eager"]):  # fmt: skip
+        with pytest.raises(SystemExit):
+            main([*command, "3"])
 
 
 def test_real_snapshots_of_one_program_hold_the_same_at_shifted_lines():

@@ -239,15 +239,16 @@ def test_pauses_without_requests_are_in_no_step_time(tmp_path: Path, frame: str)
     }
 
 
-def test_a_pause_before_a_decode_is_no_wait_for_requests(tmp_path: Path) -> None:
-    """Requests that are being served would go on: the host is late."""
+@pytest.mark.parametrize("requests", [0, 1])
+def test_a_pause_before_a_decode_is_no_wait_for_requests(tmp_path: Path, requests: int) -> None:
+    """Requests that are being served would go on: the host is late. A dummy batch serves none."""
     writer = served((1, *[4] * 6, 0, *[4] * 6), pause=30_000)
     for event in writer.events:
         if event["name"] == "execute_context_1(900)_generation_0(0)" and event["ts"] > 2_000:
-            event["name"] = "execute_context_0(0)_generation_1(1)"
+            event["name"] = f"execute_context_0(0)_generation_{requests}({requests})"
     found = by_id(writer.profile(tmp_path).findings)
-    assert "SERVE.IDLE" not in found
-    assert max(row.gain_ns or 0 for row in found.values()) > 1_000_000
+    assert ("SERVE.IDLE" in found) == (not requests)
+    assert (max(row.gain_ns or 0 for row in found.values()) > 1_000_000) == bool(requests)
 
 
 async def test_the_explorer_leads_to_the_step_that_is_eager(tmp_path: Path) -> None:

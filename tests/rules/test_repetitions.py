@@ -89,6 +89,19 @@ def test_graphs_and_engines_are_counted_not_layers(annotation: str, unit: str, t
     assert (rhythm.count, rhythm.unit) == (5, unit)
 
 
+def test_pieces_of_a_pass_are_one_token(tmp_path: Path) -> None:
+    """Graphs of the parts of a layer, with attention launched between them."""
+    writer, at = Writer(), 0.0
+    for _ in range(6):
+        for kind in (*("RmsNorm", "PagedAttention", "MatMulV2") * 4, "ArgMaxV2"):
+            eager = kind in ("PagedAttention", "ArgMaxV2")
+            writer.launch("Node@launch" if eager else "AscendCL@aclmdlRIExecuteAsync", at, at + 10)
+            writer.kernel(kind, at + 10, 20)
+            at += 30
+    profile = writer.profile(tmp_path)
+    assert [(step.captured, step.kernels) for step in profile.engine.steps] == [("mixed", 13)] * 6
+
+
 @pytest.mark.parametrize("annotation", ["execute_32_context_0(sq0sk0)_generation_32(sq32sk9)", ""])
 def test_the_layers_of_one_call_are_no_tokens(annotation: str, tmp_path: Path) -> None:
     writer = replayed("AscendCL@aclmdlRIExecuteAsync", layers=20, annotation=annotation, replays=1)

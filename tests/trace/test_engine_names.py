@@ -23,6 +23,7 @@ from npu_tui.trace.engine_names import EngineName, engine_name, phase_of, with_m
         ("step[EXTEND bs=4 toks=4096]", ("prefill", 4, 4096, 4096, None)),
         ("step[DECODE bs=32]", ("decode", 32, 32, 0, None)),
         ("step[TARGET_VERIFY bs=4 g_sq=20 g_sk=999]", ("TARGET_VERIFY", 4, 20, None, 999)),
+        ("step[DRAFT_EXTEND_V2 bs=4 toks=16]", ("DRAFT_EXTEND_V2", 4, 16, None, None)),
         ("step[MIXED bs=6 c=1 g=5 c_sq=100 c_sk=120 g_sq=5 g_sk=700]", ("mixed", 6, 105, 100, 820)),
         ("step[IDLE bs=0]", ("dummy", 0, None, None, None)),
         ("decode[bs=5/8 tok=5 ctx=[10, 20] d=1]", ("decode", 5, 5, 0, 30)),
@@ -49,5 +50,21 @@ def test_a_size_that_a_batch_is_padded_to_and_an_inner_mode():
 
 
 def test_phases_of_the_host():
-    ranges = ("prepare input", "forward", "gpu_model_runner: bookkeep", "sample_token", "schedule: allocate_slots", "x")
-    assert [*map(phase_of, ranges)] == ["prepare", "forward", "post_process", "sample", "schedule", None]
+    ranges = (
+        "prepare input",
+        "forward",
+        "gpu_model_runner: bookkeep",
+        "sample_token",
+        "schedule: allocate_slots",
+        "llm_engine step: process_outputs",
+        "llm_engine step: get_output",
+    )
+    assert [*map(phase_of, ranges)] == [
+        "prepare",
+        "forward",
+        "post_process",
+        "sample",
+        "schedule",
+        "post_process",
+        None,
+    ]
