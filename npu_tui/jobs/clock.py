@@ -16,8 +16,9 @@ from msgspec import Struct
 from npu_tui.jobs.columns import F64, I64, Codes, run_begins
 from npu_tui.jobs.drift import Agreement, Course, Events, agreement, course, drifts
 from npu_tui.jobs.meetings import Meetings
-from npu_tui.jobs.model import RankProfile, is_send
+from npu_tui.jobs.model import RankProfile, is_message, is_send
 from npu_tui.jobs.peers import views
+from npu_tui.jobs.rank_files import call_name
 
 _MOST_HOPS = 256
 """Bounds that a shortest path leads over at most; what still gets shorter then goes around a negative cycle."""
@@ -72,12 +73,17 @@ class Bounds(Struct, frozen=True, eq=False):
 
 
 def notify_bounds(ranks: Sequence[RankProfile], index: dict[int, int]) -> Pairs:
-    """The k-th wait for a record ends after the k-th record starts, within one collective and id."""
+    """The k-th wait for a record ends after the k-th record starts, within one collective and id.
+
+    A message is called otherwise on each of its ranks, so that of messages the id alone counts.
+    """
     some = [(index[profile.rank], profile.notifies) for profile in ranks if len(profile.notifies)]
     if not some:
         return _no_pairs()
     codes = Codes()
     name = np.concatenate([codes.of(rows.name) for _, rows in some])
+    of_messages = np.array([is_message(call_name(text)[0]) for text in codes.texts], np.bool_)
+    name[of_messages[name]] = len(codes)
     waits = np.concatenate([rows.waits for _, rows in some])
     place = np.repeat([place for place, _ in some], [len(rows) for _, rows in some])
     peer = _places(np.concatenate([rows.peer for _, rows in some]), index)
@@ -85,7 +91,7 @@ def notify_bounds(ranks: Sequence[RankProfile], index: dict[int, int]) -> Pairs:
     time = np.concatenate([np.where(rows.waits, rows.end, rows.start) for _, rows in some])
     source, target = np.where(waits, peer, place), np.where(waits, place, peer)
     known = np.flatnonzero(peer >= 0)
-    same = ((source * len(index) + target) * len(codes) + name)[known]
+    same = ((source * len(index) + target) * (len(codes) + 1) + name)[known]
     order = np.lexsort((time[known], waits[known], key[known], same))
     picked, same = known[order], same[order]
     begins = run_begins(same, key[picked])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar, overload
 
@@ -74,6 +74,11 @@ class Codes:
 
     def __len__(self) -> int:
         return len(self._numbers)
+
+    @property
+    def texts(self) -> Iterable[str]:
+        """The texts in the order of their numbers."""
+        return self._numbers
 
     def of(self, names: Names) -> I32:
         """The number of every name, (n,)."""

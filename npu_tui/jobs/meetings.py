@@ -93,7 +93,7 @@ def meetings(table: CallTable) -> tuple[Meetings, list[Unpaired]]:
     members = _per_kind(len(names), kind, rank, number)
     barrier = np.array([is_barrier(name) for _, name, *_ in names], np.bool_)
     two = np.array([is_pair(name) or is_send(name) for _, name, *_ in names], np.bool_)
-    apart = np.array([pair != NO_PAIR for *_, pair in names], np.bool_)
+    apart = np.array([pair != NO_PAIR for *_, pair, _ in names], np.bool_)
     fits = (members.ranks >= 2) & (barrier | (two & (members.of_group(names) == 2)) | (apart & (members.ranks == 2)))
     # Where all ranks made as many calls, the k-th of one belongs to the k-th of the others. Else only the ordinals that
     # the profiler counted can say so, such as where a rank was stopped in the middle of a step.
@@ -116,7 +116,7 @@ def meetings(table: CallTable) -> tuple[Meetings, list[Unpaired]]:
         paired_calls[low:high], slot[low:high] = paired, ordinals
         places, counts = np.unique(rank[low:high], return_counts=True)
         by_rank = {table.ranks[place]: int(count) for place, count in zip(places.tolist(), counts, strict=True)}
-        group, name, step, _ = names[uneven]
+        group, name, step, *_ = names[uneven]
         unpaired.append(Unpaired(group, name, step, by_rank, len(np.unique(ordinals[paired]))))
     kind, rank, call, slot = kind[paired_calls], rank[paired_calls], call[paired_calls], slot[paired_calls]
     order = np.lexsort((rank, slot, kind))
@@ -140,28 +140,40 @@ def meetings(table: CallTable) -> tuple[Meetings, list[Unpaired]]:
     ), unpaired
 
 
-_Kind = tuple[str, str, str, int]
-"""Group, type, step, and the pair of places that messages of a group of more than two ranks are between."""
+_Kind = tuple[str, str, str, int, bool]
+"""Group, type, step, the pair of places that messages of a group of more than two ranks are between, and their way.
+
+A message goes one way or, from the higher rank to the lower one, the other.
+"""
 
 
 def _joined_kinds(table: CallTable) -> tuple[I64, list[_Kind]]:
     """The kind of every call, (n,), in which a receive stands with the sends between the same ranks; and all kinds."""
     codes: dict[_Kind, int] = {}
-    joined_codes = []
-    for group, kind, step in table.kinds:
-        # A receive is called another type than its send, but is the other half of the same message.
-        joined = "send" if is_send(kind) or is_receive(kind) else kind
-        joined_codes.append(codes.setdefault((group, joined, step, NO_PAIR), len(codes)))
+    # A receive is called another type than its send, but is the other half of the same message.
+    sends, receives = (np.array([test(kind) for _, kind, _ in table.kinds], np.bool_) for test in (is_send, is_receive))
+    one_way = sends | receives
+    joined = [("send" if way else kind) for (_, kind, _), way in zip(table.kinds, one_way.tolist(), strict=True)]
+    joined_codes = [
+        codes.setdefault((group, kind, step, NO_PAIR, False), len(codes))
+        for (group, _, step), kind in zip(table.kinds, joined, strict=True)
+    ]
     if not len(table.kind):
         return table.kind, list(codes)
     kinds = np.array(joined_codes, np.int64)[table.kind]
     is_told = np.ones(len(codes), np.bool_)
     is_told[kinds[untold_messages(table)]] = False  # with one of them missing, the k-th is not the k-th
-    at = np.flatnonzero(_messages_of_large_groups(table) & is_told[kinds])
+    pair = np.where(_messages_of_large_groups(table) & is_told[kinds], table.pair, NO_PAIR)
+    among, both = np.unique((kinds, pair), axis=1, return_inverse=True)
+    lowest = np.full(among.shape[1], len(table.ranks))
+    np.minimum.at(lowest, both, table.rank)
+    back = one_way[table.kind] & (sends[table.kind] != (table.rank == lowest[both]))
     names = list(codes)
-    for call, kind, pair in zip(at.tolist(), kinds[at].tolist(), table.pair[at].tolist(), strict=True):
-        group, joined, step, _ = names[kind]
-        kinds[call] = codes.setdefault((group, joined, step, pair), len(codes))
+    for number, (kind, places) in enumerate(among.T.tolist()):
+        for way in (False, True):
+            of_way = (both == number) & (back == way)
+            if (places != NO_PAIR or way) and of_way.any():
+                kinds[of_way] = codes.setdefault((*names[kind][:3], places, way), len(codes))
     return kinds, list(codes)
 
 

@@ -49,6 +49,8 @@ def passes_of(profile: Profile, calls: Calls, launched: I64 | None = None) -> Pa
     known = len(launches) and launches[0] >= 0 and (asked >= 0).all()
     # The host sends and asks for messages between two passes, whenever the device does.
     ways = [np.searchsorted(launches, asked), by_device] if known else [by_device]
+    # What the host asked for in time, a call waited on the device for: the gap before it is not of the host.
+    asked_at = calls.start if launched is None else np.where(launched < 0, calls.start, launched + profile.trace.start_ns)
     others = np.sort(calls.start[~(sends | receives)])
     found: list[Passes] = []
     for cuts in ways:
@@ -61,7 +63,7 @@ def passes_of(profile: Profile, calls: Calls, launched: I64 | None = None) -> Pa
             first = run_begins(stretch[some], marks[some])
             begin, last = some[first], np.append(some[first[1:] - 1], some[-1])
             back = marks[begin] == _BACKWARD
-            found.append(_between(start[begin], end[last], back, come, np.sort(calls.start)))
+            found.append(_between(start[begin], end[last], back, come, calls.start, asked_at))
             if 2 * back.sum() == len(back):
                 return found[-1]
     return found[0] if found else None
@@ -105,6 +107,7 @@ def _by_type(table: KernelTable, stretch: I64, start: I64, collectives: I64) -> 
     mark = np.array([_BACKWARD if n in twins else _FORWARD if n in set(twins.values()) else 0 for n in names] + [0])
     told = mark[table.type.code]
     marks = np.zeros(len(table), np.int64)
+    runs: list[tuple[int, int, int, int]] = []
     bounds = np.append(run_begins(stretch), len(stretch)).tolist()
     for low, high in pairwise(bounds):
         some = low + np.flatnonzero(told[low:high])
@@ -114,13 +117,16 @@ def _by_type(table: KernelTable, stretch: I64, start: I64, collectives: I64) -> 
         kinds = _without_again(told[some[first]], np.diff(np.append(first, len(some))))
         borders = [low, *some[first[1:]].tolist(), high]
         ends = some[np.append(first[1:], len(some)) - 1].tolist()
-        for kind, begin, last, until in zip(kinds.tolist(), borders[:-1], ends, borders[1:], strict=True):
-            stop = until
-            if kind == _BACKWARD:
-                over = int(np.searchsorted(collectives, start[last], "right"))
-                after = int(np.searchsorted(start, collectives[over])) if over < len(collectives) else last + 1
-                stop = min(until, after) if over < len(collectives) or until == high else until
-            marks[begin:stop] = kind
+        runs += zip(kinds.tolist(), borders[:-1], ends, borders[1:], strict=True)
+    # What follows the last kernel that is told is of the pass, as far as after every pass.
+    rest = min((until - last - 1 for kind, _, last, until in runs if kind == _BACKWARD), default=0)
+    for kind, begin, last, until in runs:
+        stop = until
+        if kind == _BACKWARD:
+            over = int(np.searchsorted(collectives, start[last], "right"))
+            after = int(np.searchsorted(start, collectives[over])) if over < len(collectives) else last + 1 + rest
+            stop = min(until, after)
+        marks[begin:stop] = kind
     return marks
 
 
@@ -142,10 +148,11 @@ def _without_again(kinds: I64, sizes: I64) -> I64:
     return again
 
 
-def _between(start: I64, end: I64, backward: Bools, come: I64, called: I64) -> Passes:
+def _between(start: I64, end: I64, backward: Bools, come: I64, called: I64, asked: I64) -> Passes:
     """Passes from kernel to kernel, ``start`` to ``end`` (n,), up to the messages around them.
 
-    A gap of the host before a message is part of the pass; one without any, of the forward pass before.
+    A gap of the host before a message that was ``asked`` for late is part of the pass; one without any, of the forward
+    pass before.
     """
     before, after = np.append(np.iinfo(np.int64).min, end[:-1]), np.append(start[1:], np.iinfo(np.int64).max)
     begin = start
@@ -155,5 +162,5 @@ def _between(start: I64, end: I64, backward: Bools, come: I64, called: I64) -> P
     at = np.minimum(np.searchsorted(called, end), len(called) - 1)
     calls_next = (called[at] >= end) & (called[at] <= after)
     follows = ~calls_next & ~backward & np.append(backward[1:], False)
-    until = np.where(calls_next, called[at], np.where(follows, after, end))
+    until = np.where(calls_next & (asked[at] >= end), called[at], np.where(follows, after, end))
     return Passes(begin, until, end, backward)

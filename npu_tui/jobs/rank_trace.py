@@ -46,9 +46,10 @@ from npu_tui.profile.profile import Profile
 from npu_tui.trace.intervals import intersection, union
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message, message
+from npu_tui.trace.model import Trace
 from npu_tui.trace.outlying import bulk_of
 from npu_tui.trace.text import printable
-from npu_tui.trace.transfers import NO_RANK, plane_tasks
+from npu_tui.trace.transfers import NO_RANK, groups_of, plane_tasks
 
 _MOST_LINES = 8
 _MOST_FINDINGS = 5
@@ -221,12 +222,17 @@ def _with_pairs(calls: list[Call], notifies: list[Notify]) -> list[Call]:
 def fewer(notifies: list[Notify]) -> list[Notify]:
     """All of them, or those of some collectives.
 
-    Which ones is a matter of the name alone, so that the ranks keep both halves of the same notifies.
+    Which ones is a matter of the name alone, so that the ranks keep both halves of the same notifies; of messages, which
+    each rank calls otherwise, of the id.
     """
     kept, stride = notifies, 1
     while len(kept) > _MOST_NOTIFIES and stride < 1 << 16:
         stride *= 2
-        kept = [notify for notify in kept if zlib.crc32(notify.name.encode()) % stride == 0]
+        kept = [
+            row
+            for row in kept
+            if zlib.crc32((str(row.key) if is_message(call_name(row.name)[0]) else row.name).encode()) % stride == 0
+        ]
     return kept
 
 
@@ -297,8 +303,8 @@ def _findings_of(profile: Profile) -> tuple[RankFinding, ...]:
 def calls_of(profile: Profile) -> list[Call]:
     """Every collective of the trace, ns since 1970.
 
-    It is of the step in whose window on the device it starts; before the first kernel, of the one that it starts in on
-    the host.
+    It is of the step that launched it, or, where no link tells, in whose window on the device it starts; before the
+    first kernel, of the one that it starts in on the host.
     """
     trace = profile.trace
     windows = _windows(profile)
@@ -307,9 +313,13 @@ def calls_of(profile: Profile) -> list[Call]:
     kernels = gpu_calls(trace, item) if is_kineto(trace) else []
     known = [(call.type, call.group, call.ordinal, call.pair) for call in kernels]
     known = known or [(*call_name(name), NO_PAIR) for name in names]
-    times = zip(trace.slices.start[item].tolist(), trace.slices.end[item].tolist(), strict=True)
-    for name, (kind, group, ordinal, pair), (start, end) in zip(names, known, times, strict=True):
-        step = next((number for number, low, high in windows if low <= start < high), "")
+    hosts = [(str(step.number), step.item) for step in profile.steps if step.number is not None]
+    hosts = [(name, trace.slices.start[at], trace.slices.end[at]) for name, at in hosts]
+    asked = launched_at(trace, item)
+    times = zip(trace.slices.start[item].tolist(), trace.slices.end[item].tolist(), asked.tolist(), strict=True)
+    for name, (kind, group, ordinal, pair), (start, end, launched) in zip(names, known, times, strict=True):
+        step = next((number for number, low, high in hosts if low <= launched < high), "")
+        step = step or next((number for number, low, high in windows if low <= start < high), "")
         calls.append(Call(group, kind, name, step, ordinal, trace.start_ns + start, trace.start_ns + end, pair))
     return calls
 
@@ -341,19 +351,41 @@ def notifies_of(profile: Profile, rank: int) -> list[Notify]:
         return []
     items = np.array([item for item, _ in tasks], np.int64)
     ids, places, peers = trace.args.many(slices.event[items], _ARGS)
-    calls = [(int(slices.start[call.item]), int(slices.end[call.item]), call.item) for call in _judged(profile)]
+    calls = _calls_of(trace, items, np.sort(_judged(profile).item)).tolist()
     notifies = []
-    for (item, task), id, place, peer in zip(tasks, ids, places, peers, strict=True):
+    for (item, task), id, place, peer, call in zip(tasks, ids, places, peers, calls, strict=True):
         start, end = int(slices.start[item]), int(slices.end[item])
-        call = next((call for low, high, call in calls if low <= start and end <= high), None)
         key = _notify_id(id)
         # A task that does not name its own place names its peer by the rank of the job.
         here = place if type(place) is int and 0 <= place != NO_RANK else rank
-        if call is None or key is None or type(peer) is not int or peer in (NO_RANK, here) or peer < 0:
+        if call < 0 or key is None or type(peer) is not int or peer in (NO_RANK, here) or peer < 0:
             continue
         name, begun = trace.names[slices.name[call]], trace.start_ns
         notifies.append(Notify("Wait" in task, peer, name, key, begun + start, begun + end, here))
     return notifies
+
+
+def _calls_of(trace: Trace, tasks: I64, calls: I64) -> I64:
+    """The one of ``calls`` (by lane and start) that each of ``tasks`` is of, -1 for none; (n,).
+
+    Collectives of several groups run at once, each with the tasks of its own planes; of one group the last begun counts.
+    """
+    slices, group_of = trace.slices, np.full(len(trace.lanes), -1)
+    for group, planes in groups_of(trace):
+        group_of[[lane.index for lane in planes]] = group.index
+    found, group = np.full(len(tasks), -1), group_of[slices.lane[tasks]]
+    for lane in np.unique(group[group >= 0]).tolist():
+        own, of_group = np.flatnonzero(group == lane), calls[slices.lane[calls] == lane]
+        begun, ended = slices.start[of_group], slices.end[of_group]
+        at = np.searchsorted(begun, slices.start[tasks[own]], "right") - 1
+        farthest = np.maximum.accumulate(ended)
+        while len(own):
+            kept = (at >= 0) & (slices.end[tasks[own]] <= np.append(farthest, -1)[at])
+            own, at = own[kept], at[kept]
+            holds = slices.end[tasks[own]] <= ended[at]
+            found[own[holds]] = of_group[at[holds]]
+            own, at = own[~holds], at[~holds] - 1
+    return found
 
 
 def _notify_id(value: object) -> int | None:

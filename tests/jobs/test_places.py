@@ -73,6 +73,30 @@ def test_messages_in_a_pipeline_of_four_are_paired_by_their_two_ranks():
     assert set(late) == {2}, "stage 3 waits for the slow stage 2"
 
 
+def test_messages_both_ways_are_paired_by_their_way():
+    """Rank 0 sends four batches and rank 1 their gradients; both ask for what they receive long before it comes."""
+    calls: list[list[Call]] = [[], []]
+    notifies: list[list[Notify]] = [[], []]
+    for number, source in itertools.product(range(4), range(2)):
+        sent = EPOCH + (10 + 10 * number + 4 * source) * MS
+        asked = EPOCH + (9 * number + source) * MS
+        for rank in range(2):
+            kind, start = ("send", sent) if rank == source else ("receive", asked)
+            name = f"hcom_{kind}__77_{2 * number + (rank == source)}_1"
+            calls[rank].append(Call("77", kind, name, "0", None, start + rank, sent + MS + rank))
+            notifies[rank].append(Notify(rank != source, 1 - rank, name, source, start, sent + MS))
+    ranks = [
+        RankProfile(rank, Path(f"r{rank}"), "trace", calls=tuple(calls[rank]), notifies=tuple(notifies[rank]))
+        for rank in range(2)
+    ]
+    job = Job(Path("job"), ranks)
+    pairs = [sorted((call.type, call.end - rank) for rank, call in met.calls.items()) for met in job.meetings]
+    assert len(pairs) == 8
+    assert all(one[0] == "receive" and other == ("send", one[1]) for one, other in pairs)
+    assert job.clocks[1].method == "notify"
+    assert job.clocks[1].edges == 8 + 8
+
+
 @pytest.mark.parametrize("made", [{"told": False}, {"dropped": 1}])
 def test_a_message_to_nobody_known_is_not_paired(made: dict):
     """With one unknown the k-th message of one rank need not be the k-th of the other."""
