@@ -50,7 +50,9 @@ def passes_of(profile: Profile, calls: Calls, launched: I64 | None = None) -> Pa
     # The host sends and asks for messages between two passes, whenever the device does.
     ways = [np.searchsorted(launches, asked), by_device] if known else [by_device]
     # What the host asked for in time, a call waited on the device for: the gap before it is not of the host.
-    asked_at = calls.start if launched is None else np.where(launched < 0, calls.start, launched + profile.trace.start_ns)
+    asked_at = (
+        calls.start if launched is None else np.where(launched < 0, calls.start, launched + profile.trace.start_ns)
+    )
     others = np.sort(calls.start[~(sends | receives)])
     found: list[Passes] = []
     for cuts in ways:

@@ -368,7 +368,7 @@ def notifies_of(profile: Profile, rank: int) -> list[Notify]:
 def _calls_of(trace: Trace, tasks: I64, calls: I64) -> I64:
     """The one of ``calls`` (by lane and start) that each of ``tasks`` is of, -1 for none; (n,).
 
-    Collectives of several groups run at once, each with the tasks of its own planes; of one group the last begun counts.
+    Collectives of several groups run at once, each with the tasks of its own planes; of a group the last begun counts.
     """
     slices, group_of = trace.slices, np.full(len(trace.lanes), -1)
     for group, planes in groups_of(trace):
