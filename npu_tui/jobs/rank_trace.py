@@ -222,8 +222,8 @@ def _with_pairs(calls: list[Call], notifies: list[Notify]) -> list[Call]:
 def fewer(notifies: list[Notify]) -> list[Notify]:
     """All of them, or those of some collectives.
 
-    Which ones is a matter of the name alone, so that the ranks keep both halves of the same notifies; of messages, which
-    each rank calls otherwise, of the id.
+    Which ones is a matter of the name alone, so that the ranks keep both halves of the same notifies; of messages,
+    which each rank calls otherwise, of the id.
     """
     kept, stride = notifies, 1
     while len(kept) > _MOST_NOTIFIES and stride < 1 << 16:
