@@ -36,7 +36,7 @@ from npu_tui.tui.panel_screen import PanelScreen
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.session import Session, settle
 from npu_tui.tui.terminal.colours import THEMES, Repaint, Unnumbered
-from npu_tui.tui.terminal.internals import PlainApp, after, driver, events_of
+from npu_tui.tui.terminal.internals import PlainApp, SteadyDriver, after, driver, events_of
 from npu_tui.tui.terminal.terminal import Terminal, palette_named, to_tmux
 from npu_tui.view.start import Start
 
@@ -280,6 +280,12 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         """Say that the terminal sends what cannot be read."""
         if self._main is not None:
             self._main.tell(say("keys.not_utf8"))
+
+    def on_steady_driver_overheard(self, event: SteadyDriver.Overheard) -> None:
+        """Say what would have been written into the screen."""
+        for screen in self.screen_stack:
+            if isinstance(screen, PanelScreen):
+                screen.tell(say("app.overheard", words=printable(event.words)))
 
     def action_interrupt(self) -> None:
         """Leave at once, as Ctrl+C does elsewhere."""

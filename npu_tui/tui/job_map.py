@@ -482,7 +482,8 @@ class JobHead(HeadLines):
         line = Text(f"{say('ranks.clock')} ", "bold", no_wrap=True, end="")
         roles = view.whole.job.roles
         of_roles = [say(f"ranks.clock.roles.{roles.clock}")] if roles is not None else []
-        for number, part in enumerate([*of_roles, *clock_parts(view.job)]):
+        parts = clock_parts(view.job) if view.is_whole else [say("ranks.clock.reading")]
+        for number, part in enumerate([*of_roles, *parts]):
             text = ("  ·  " if number else " ") + part
             if line.cell_len + cell_count(text) > width:
                 break

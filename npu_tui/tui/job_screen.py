@@ -37,7 +37,7 @@ from npu_tui.tui.prompts import command_called, nearest_command
 from npu_tui.tui.ranks import against, compared_session, of_sides, ranks_session
 from npu_tui.tui.session import Session
 from npu_tui.tui.sheets import Focus
-from npu_tui.tui.tabs.table import Row
+from npu_tui.tui.tabs.table import Row, Table
 from npu_tui.tui.terminal.terminal import Terminal
 
 _LEAST = 6
@@ -288,7 +288,9 @@ class JobScreen(PanelScreen[JobMap]):
             same = self._filled is not None and self._filled[1] == panel.tab
             self._filled = wanted
             content = job_table(view, panel.tab)
-            panel.show(replace(content, at=None) if same and panel.has_focus_within else content)
+            if same and panel.has_focus_within and isinstance(content, Table):
+                content = replace(content, at=None)
+            panel.show(content)
 
     @property
     def overview(self) -> Overview:

@@ -23,7 +23,7 @@ from npu_tui.strings import say, words
 from npu_tui.trace.text import change_text, duration_text
 from npu_tui.tui.job_overview import Overview, Scope
 from npu_tui.tui.tabs.declared import Cell, shown
-from npu_tui.tui.tabs.table import GAP, Row, Table
+from npu_tui.tui.tabs.table import GAP, Content, Row, Table
 from npu_tui.tui.terminal.colours import ALERT
 
 _MOST = 300
@@ -52,9 +52,14 @@ class JobRow(Row, frozen=True):
     base: int | None = None
 
 
-def job_table(view: Overview, tab: str) -> Table:
-    """The contents of ``tab``, one of ``JOB_KEYS``."""
-    return _changes(view) if tab == "job_changes" else _TABS[tab][0](view)
+def job_table(view: Overview, tab: str) -> Content:
+    """The contents of ``tab``, one of ``JOB_KEYS``; without rows why there are none."""
+    table = _changes(view) if tab == "job_changes" else _TABS[tab][0](view)
+    if table.rows:
+        return table
+    if not view.is_whole:
+        return say("job.verdict.reading")
+    return say(view.job.no_links if tab == "job_links" else f"job.none.{tab}")
 
 
 def counts(view: Overview) -> dict[str, int]:
@@ -107,12 +112,14 @@ def _ranks(view: Overview) -> Table:
     missing = view.job.missing[:_MOST]
     sheet = RANKS.make(view.job, absent=missing)
     rank, gain, own = (sheet.values(name) for name in ("rank", "gain", "own_excess"))
-    last, count, waits = (sheet.values(name) for name in ("came_last", "collectives", "job_waits"))
+    last, count, waits, time = (sheet.values(name) for name in ("came_last", "collectives", "job_waits", "step"))
     there = sheet.rows - len(missing)
     order = _in_scope(view, rank)
     # A rank without files has no gain of its own: what the job waits for it stands in its place.
     dear = [(waits[row] if row >= there else gain[row]) or 0 for row in range(sheet.rows)]
-    order.sort(key=lambda row: (-dear[row], row >= there, -(own[row] or 0), rank[row]))
+    order.sort(
+        key=lambda row: (-dear[row], row >= there, -(waits[row] or 0), -(own[row] or 0), -(time[row] or 0), rank[row])
+    )
     rows = [row for row in order if row < there][:_MOST] + [row for row in order if row >= there]
     rows.sort(key=order.index)
     note = say("ranks.table.more", shown=_MOST, count=there) if there > _MOST else ""
@@ -121,6 +128,8 @@ def _ranks(view: Overview) -> Table:
         "own_excess": lambda row, value: "" if value is None else "+" * (float(value) > 0) + _time(value),
         "last_share": lambda row, value: "" if value is None else f"{last[row]}/{count[row]}",
     }
+    if not view.is_whole:  # what ties the clocks is still to be read
+        cells["reasons"] = lambda row, value: ""
     for name in ("own_excess", "last_share", "job_waits", "job_waits_exposed", "waits_exposed", "gain"):
         cells[name] = _where(count, cells.get(name, lambda row, value: "" if value is None else _time(value)))
 
@@ -134,7 +143,7 @@ def _changes(view: Overview) -> Table:
     """The ranks against those of the other job with the same work, the most changed first."""
     compared, changes = view.whole.compared, view.whole.changes
     if compared is None or changes is None:
-        return Table((), [], say("against.none"))
+        return Table((), [])
     sheet = CHANGED_RANKS.make(compared)
     names = ("rank", "base_rank", "role", "work_delta", "verdict")
     rank, base, role, delta, verdict = (sheet.values(name) for name in names)
@@ -182,8 +191,7 @@ def _links(view: Overview) -> Table:
         "z": lambda row, value: f"{value:+.1f}",
         "verdict": lambda row, value: Text(say(f"ranks.link.{value}"), "" if value == "as_others" else f"bold {ALERT}"),
     }
-    note = "" if sheet.rows else say(view.job.no_links)
-    return _table(LINKS, sheet, order, lambda row: {"rank": source[row]}, cells, note, spare=("size_bytes",))
+    return _table(LINKS, sheet, order, lambda row: {"rank": source[row]}, cells, spare=("size_bytes",))
 
 
 def _experts(view: Overview) -> Table:
@@ -200,8 +208,7 @@ def _experts(view: Overview) -> Table:
 
     if not sheet.rows and (view.whole.job.loads or view.whole.job.expert_files.placements):
         return _loads(view)
-    note = "" if sheet.rows else say("job.experts.none")
-    return _table(EXPERT_LAYERS, sheet, order, leads, {}, note)
+    return _table(EXPERT_LAYERS, sheet, order, leads, {})
 
 
 def _loads(view: Overview) -> Table:

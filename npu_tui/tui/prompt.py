@@ -62,7 +62,7 @@ class Prompt(Horizontal):
     Prompt { height: 1; dock: bottom; display: none; background: $panel; }
     Prompt.-open { display: block; }
     Prompt Label { width: auto; color: $text-accent; text-style: bold; padding: 0 0 0 1; }
-    Prompt Input { border: none; height: 1; padding: 0; background: $panel; width: 1fr; min-width: 20; }
+    Prompt Input { border: none; height: 1; padding: 0; background: $panel; width: 1fr; min-width: 6; }
     Prompt #answer { color: $text-muted; padding: 0 1; }
     """
 

@@ -98,7 +98,10 @@ class Rows(PlainTable):
         return left, sum(end - self.cell_padding > at + self.scrollable_content_region.width for end in ends)
 
     def render_line(self, y: int) -> Strip:
-        """A line of the table. Of a column that the edge cuts no part of a number is shown, and a text ends with …."""
+        """A line of the table. Of a column that the edge cuts, a text ends with …; a part of a number tells nothing.
+
+        Neither does a text with less room than its heading needs.
+        """
         strip = super().render_line(y)
         found = self._at_edge()
         if found is None:
@@ -106,7 +109,7 @@ class Rows(PlainTable):
         column, start = found
         room = self.scrollable_content_region.width
         told = cell_len(self._told_at(y, column))
-        number = column in self._headings[1]
+        number = column in self._headings[1] or self.ordered_columns[column].label.cell_len > room - start
         if not told or (not number and told <= room - start):
             return strip
         keep = start if number else max(room - 1, start)

@@ -241,6 +241,17 @@ def test_exceptions(opened, what, code):
     assert "locals" not in rows
 
 
+def test_standard_error_is_kept_from_the_screen(opened):
+    terminal = opened(broken("os.write(2, b'thread panicked\\nat a place\\n')"))
+    breaks(terminal)
+    terminal.shows("standard error: thread panicked")
+    assert sum("panicked" in row or "at a place" in row for row in terminal.rows()) == 1
+    terminal.send(":q\r")
+    assert terminal.exit_code() == 0
+    restored(terminal)
+    assert {"thread panicked", "at a place"} <= set(terminal.rows())
+
+
 def test_stopped_from_outside_it_gives_back_what_it_took_once(opened):
     terminal = opened([*PROGRAM, PROFILE])
     terminal.send("x")

@@ -32,7 +32,7 @@ from textual.widgets import DataTable
 from textual.widgets.data_table import Column, RowKey
 
 from npu_tui.tui.terminal.sequences import Cutter, Piece, within
-from npu_tui.tui.terminal.terminal import Guard, in_browser
+from npu_tui.tui.terminal.terminal import Aside, Guard, in_browser
 
 Result = TypeVar("Result")
 
@@ -118,7 +118,15 @@ class SteadyDriver(LinuxDriver):
     class Strange(Message):
         """The terminal sends bytes that are no UTF-8."""
 
+    class Overheard(Message):
+        """Something of this process has written ``words`` to standard error."""
+
+        def __init__(self, words: str) -> None:
+            self.words = words
+            super().__init__()
+
     def __init__(self, app: App[Any], **options: Any) -> None:
+        self._aside = Aside()  # before Textual asks which file is the terminal
         super().__init__(app, **options)
         self._for = app
         self._has_screen = False
@@ -128,6 +136,7 @@ class SteadyDriver(LinuxDriver):
         self._has_screen = Guard.picture is not None and Guard.picture()
         Guard.taken, Guard.picture = True, None
         self._loop = asyncio.get_running_loop()
+        self._aside.begin()
         super().start_application_mode()  # type: ignore[no-untyped-call]
 
     def write(self, data: str) -> None:
@@ -140,6 +149,7 @@ class SteadyDriver(LinuxDriver):
     def close(self) -> None:
         """Give back what was taken, once all of it is written."""
         super().close()
+        self._aside.end()
         Guard.taken = Guard.pictured = False
 
     def _sigcont_application(self, *_: object) -> None:
@@ -183,6 +193,8 @@ class SteadyDriver(LinuxDriver):
                 if isinstance(message, events.Key) and message.key == "ctrl+c" and isinstance(self._for, PlainApp):
                     self._for.interrupted = True  # whatever was typed before it need not be done any more
                 self.process_message(message)
+            if words := self._aside.news():
+                self.send_message(self.Overheard(words))
             if reader.strange and not told:
                 told = True
                 self.send_message(self.Strange())

@@ -15,12 +15,12 @@ import time
 import tty
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, ClassVar
+from typing import Any, BinaryIO, ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.trace.text import cell_count
+from npu_tui.trace.text import cell_count, printable
 from npu_tui.view.ansi import Depth
 from npu_tui.view.glyphs import GLYPH_SETS, PROBE, GlyphSet
 from npu_tui.view.palette import DARK, LIGHT, PALETTES, Palette
@@ -333,6 +333,57 @@ def _tell(text: str) -> None:
     screen = sys.__stderr__
     if screen is not None and screen.isatty():
         os.write(screen.fileno(), text.encode())
+
+
+_MOST_KEPT = 20_000
+"""Bytes of standard error that are read at once."""
+
+
+class Aside:
+    """Standard error while the program draws, where that is the terminal: its words would stay on the screen.
+
+    What the process writes there meanwhile is kept in a file, and written once the screen is given back.
+    ``sys.__stderr__`` is the terminal all the time.
+    """
+
+    def __init__(self) -> None:
+        from tempfile import TemporaryFile  # the first picture needs nothing of it
+
+        self._kept: BinaryIO | None = None
+        self._told = self._written = 0
+        with suppress(OSError):  # no room for a file: as before
+            if os.isatty(2):
+                self._kept = TemporaryFile()  # noqa: SIM115
+                sys.__stderr__ = open(os.dup(2), "w", encoding="utf-8", errors="replace")  # type: ignore[misc]  # noqa: SIM115
+
+    def begin(self) -> None:
+        """Keep what is written from now on."""
+        if self._kept is not None:
+            os.dup2(self._kept.fileno(), 2)
+
+    def news(self) -> str:
+        """The first line of what has been written since this was asked last."""
+        if self._kept is None or os.fstat(self._kept.fileno()).st_size == self._told:
+            return ""
+        text = self._since(self._told)
+        self._told += len(text)
+        return next(iter(text.decode(errors="replace").split("\n")), "")
+
+    def end(self) -> None:
+        """Give standard error back, with what was kept."""
+        if self._kept is None or sys.__stderr__ is None:
+            return
+        os.dup2(sys.__stderr__.fileno(), 2)
+        text = self._since(self._written)
+        self._written += len(text)
+        if text:
+            lines = text.decode(errors="replace").split("\n")
+            sys.__stderr__.write("\r\n".join(map(printable, lines)))
+            sys.__stderr__.flush()
+
+    def _since(self, start: int) -> bytes:
+        assert self._kept is not None
+        return os.pread(self._kept.fileno(), _MOST_KEPT, start)
 
 
 MOST_BYTES = 74_994
