@@ -240,9 +240,9 @@ async def test_hints_tabs_and_the_summary_are_those_of_what_is_open(session: Ses
     write_snapshot(snapshot, "leak")
     opening = opening_of(snapshot, cached=False)
     service = make_session(session.profiles[:1])
-    for opened_session, words in (
-        (service, "# requests"),
-        (make_session([Profile(opening.trace(), None)]), "9 memory"),
+    for opened_session, words, told in (
+        (service, "# requests", "execute decode"),
+        (make_session([Profile(opening.trace(), None)]), "9 memory", "leak.pkl"),
     ):
         async with opened(opened_session, (80, 24)) as driver:
             hints = driver.rows()[-1]
@@ -256,3 +256,4 @@ async def test_hints_tabs_and_the_summary_are_those_of_what_is_open(session: Ses
             await driver.press("r")
             await driver.settle()
             assert "kernel_details.csv" not in driver.text()
+            assert told in driver.text()

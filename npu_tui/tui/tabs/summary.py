@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 
 import numpy as np
 from rich.text import Text
@@ -15,10 +16,11 @@ from npu_tui.load.companion_schema import HOST_CPU, HOST_DISK, HOST_MEMORY, HOST
 from npu_tui.profile.checks import checks_of
 from npu_tui.profile.network_tables import PORTS
 from npu_tui.profile.profile import Profile
+from npu_tui.profile.service_tables import BATCH_KINDS
 from npu_tui.profile.work_tables import STEPS
 from npu_tui.strings import knows, say, words
 from npu_tui.trace.classes import OpClass
-from npu_tui.trace.text import brief, duration_text, memory_text, share_text
+from npu_tui.trace.text import brief, duration_text, memory_text, share_text, size_text
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.head import subject
 from npu_tui.tui.tabs.declared import bar, places_of, spark
@@ -44,7 +46,8 @@ def summary(now: Context) -> Content:
     """
     profile = now.profile
     sections = [
-        _steps(now.trace, profile), _settings(profile), _traffic(profile), _files(profile), _checks(checks_of(profile)),
+        _steps(now.trace, profile), _alone(profile), _settings(profile), _traffic(profile), _files(profile),
+        _checks(checks_of(profile)),
     ]  # fmt: skip
     rows: list[Row] = []
     starts = []
@@ -184,6 +187,36 @@ def _traffic(profile: Profile) -> list[Row]:
                 }
                 rows.append(_line("traffic", schema.stem, say(f"summary.{schema.stem}", **told)))
     return rows
+
+
+def _alone(profile: Profile) -> list[Row]:
+    """The batches and files of a service, the devices and the file of a snapshot: nothing lies beside them."""
+    service, snapshot = profile.trace.service, profile.trace.snapshot
+    if service is not None:
+        sheet = BATCH_KINDS.make(profile)
+        names = ("dp_rank", "pass", "kind", "total", "calls", "p50", "p99")
+        batches = [
+            _line(
+                "batch",
+                " ".join(str(word) for word in (rank if rank is None else f"DP {rank}", passed, kind) if word),
+                duration_text(total),
+                say("summary.passes", count=calls, p50=p50, p99=p99),
+            )
+            for rank, passed, kind, total, calls, p50, p99 in zip(*map(sheet.values, names), strict=True)
+        ]
+        return [*batches, *(_line("file", name, size_text(size)) for name, size in service.files.items())]
+    if snapshot is None:
+        return []
+    devices = [
+        _line(
+            "machine",
+            held.label,
+            say("memory.peak_allocated", size=held.peak[1], time=say("snapshot.at", event=held.peak[0])),
+            say("summary.held", events=len(held.events), segments=len(held.segments)),
+        )
+        for held in snapshot.devices
+    ]
+    return [*devices, _line("file", PurePath(snapshot.path).name, size_text(snapshot.size))]
 
 
 def _files(profile: Profile) -> list[Row]:
