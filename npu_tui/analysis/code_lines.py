@@ -164,6 +164,16 @@ def _with_stack(trace: Trace) -> Around:
     return Around(trace, trace.slices.stack >= 0)
 
 
+def own_lines(trace: Trace, items: I64) -> list[CodeLine | None]:
+    """The user code line of each operation or frame: a frame of Python is its own line, an operation has a stack."""
+    named = list(zip(trace.slices.name[items].tolist(), stack_of(trace, items).tolist(), strict=True))
+    lines = {
+        (name, stack): user_line(trace.names[name]) or (user_line(trace.stacks[stack]) if stack >= 0 else None)
+        for name, stack in set(named)
+    }
+    return [lines[key] for key in named]
+
+
 def line_of(trace: Trace, item: int) -> CodeLine | None:
     """The user code line of slice ``item`` or of the operation that launched it; None without a call stack."""
     operation = int(operation_of(trace, np.array([item], np.int64))[0])

@@ -89,7 +89,6 @@ def exposed(facts: Facts) -> Draft | None:
         verdict, spent = ("verdict_rest", length_of(rest)) if known else ("verdict_waited", waited)
     if severity == "info":
         verdict, spent = "verdict_fill", length_of(filling)
-    why, recording = _unexplained(facts, known)
     return Draft(
         severity,
         message("finding.exposed.title", **words),
@@ -107,11 +106,7 @@ def exposed(facts: Facts) -> Draft | None:
             waited=waited,
             exposed=sums.not_overlapped,
         ),
-        unexplained=Unexplained(
-            without(facts.exposed, filling),
-            message("finding.exposed.verdict_unexplained", share=share, total=facts.total, why=why),
-            advise(recording),
-        ),
+        unexplained=Unexplained(without(facts.exposed, filling), *_unexplained(facts, known, share, length_of(rest))),
     )
 
 
@@ -151,7 +146,19 @@ def _late(facts: Facts, lateness: Late, waited: int) -> Message:
     return message("finding.exposed.late", ranks=numbers_of(facts, lateness.visible), waited=waited)
 
 
-def _unexplained(facts: Facts, known: bool) -> tuple[Message, str]:
+def _unexplained(facts: Facts, known: bool, share: float, transfers: int) -> tuple[Message, tuple[Message, ...]]:
+    """The verdict on exposed communication that nothing explains, and the advice that leads to its cause.
+
+    It is no riddle where most of it is ``transfers`` (ns): then nothing is computed that could hide them.
+    """
+    if known and transfers >= facts.limits[LATE_PEER_SHARE] * facts.sums.not_overlapped:
+        return message("finding.exposed.verdict_transfers", share=share, total=facts.total, time=transfers), ()
+    why, recording = _unknown(facts, known)
+    words = {"share": share, "total": facts.total, "why": why}
+    return message("finding.exposed.verdict_unexplained", **words), advise(recording)
+
+
+def _unknown(facts: Facts, known: bool) -> tuple[Message, str]:
     """Why the cause of exposed communication may not be known, and the advice that leads to it."""
     slices, device, start = facts.trace.slices, facts.part.slices, facts.window.start
     if not facts.whole_steps and device is not None:

@@ -206,10 +206,12 @@ def dominant(facts: Facts) -> Draft | None:
     total = sum(times.values())
     if not total or len(facts.kernels) < limits[LINKS_FEWEST]:
         return None
-    name, time = next(iter(times.items()))
-    share = time / total
-    if share < limits[DOMINANT_SHARE]:
+    large = [name for name, time in times.items() if time / total >= limits[DOMINANT_SHARE]]
+    if not large:
         return None
+    # Matrix work is what the device is for: what else takes as much stands before it.
+    name = next((name for name in large if CUBE.search(name) is None), large[0])
+    time, share = times[name], times[name] / total
     types, code = facts.kernel_types
     items = facts.kernels[code == types.index(name)]
     length = facts.length(items)

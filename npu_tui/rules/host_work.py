@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line
+from npu_tui.analysis.code_lines import CodeLine, own_lines
 from npu_tui.analysis.host_work import idle_work
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
@@ -59,11 +59,9 @@ def costly_work(facts: Facts) -> list[Work]:
     idle = covered_within(*waiting, low, high)
     there = (idle > 0) | ((low < facts.window.end) & (high > facts.window.start))
     items, idle, held = items[there], idle[there], (idle >= _HOLDS_UP * (high - low))[there]
-    stack = stack_of(trace, items)
     groups: dict[tuple[int, CodeLine | None], list[int]] = {}
-    for at, (name, number) in enumerate(zip(slices.name[items].tolist(), stack.tolist(), strict=True)):
-        code = user_line(trace.stacks[number] if number >= 0 else trace.names[name])
-        groups.setdefault((name, code), []).append(at)
+    for at, key in enumerate(zip(slices.name[items].tolist(), own_lines(trace, items), strict=True)):
+        groups.setdefault(key, []).append(at)
     # Whoever mends a line mends each call of it: the device may use up its queue during one and wait in the next.
     rows = [
         Work(trace.names[name], code, items[rows], int(facts.length(items[rows]).sum()), int(idle[rows].sum()))

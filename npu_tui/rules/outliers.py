@@ -23,6 +23,8 @@ from npu_tui.trace.message import message
 F64 = npt.NDArray[np.float64]
 
 _FEWEST_EQUALS = 8
+_FEWEST_KNOWN_EQUALS = 4
+"""Where shapes tell that the work is equal, three calls that agree say what is usual: one a step is enough."""
 _RARE_SHARE = 0.1
 """Share of the calls above which slow ones are a habit of the operator, not outliers."""
 _GAP_FACTOR = 2.0
@@ -48,7 +50,8 @@ def outliers(facts: Facts) -> Draft | Skipped | None:
     if equals is None:
         return Skipped(message("finding.needs.equal_calls"))
     names, by_shapes = equals
-    ratio, groups = _compared(facts, names, limits[OUTLIER_FACTOR])
+    fewest = _FEWEST_KNOWN_EQUALS if by_shapes else _FEWEST_EQUALS
+    ratio, groups = _compared(facts, names, limits[OUTLIER_FACTOR], fewest)
     rows: list[tuple[int, I64, float]] = []
     cuts: list[TaskCut] = []
     for group in groups:
@@ -112,7 +115,7 @@ def _equals(facts: Facts) -> tuple[I64, bool] | None:
     unlike = -1 - np.arange(len(names))
     if (shapes >= 0).any():
         return np.where(shapes >= 0, names * (int(shapes.max()) + 1) + shapes, unlike), True
-    groups = _compared(facts, names, facts.limits[OUTLIER_FACTOR])[1]
+    groups = _compared(facts, names, facts.limits[OUTLIER_FACTOR], _FEWEST_KNOWN_EQUALS)[1]
     if not groups:
         return names, True
     members = np.sort(np.concatenate(groups))
@@ -181,10 +184,11 @@ def _places(facts: Facts, names: I64) -> I64 | None:
     return np.asarray(kind[repetition] * (int(place.max(initial=0)) + 1) + place, np.int64)
 
 
-def _compared(facts: Facts, names: I64, factor: float) -> tuple[F64, list[I64]]:
+def _compared(facts: Facts, names: I64, factor: float, fewest: int) -> tuple[F64, list[I64]]:
     """How long each kernel takes as a multiple of the median of its equals, (n,), and the groups with a few slow ones.
 
-    A group holds the positions of kernels that are equal, of which few take longer than ``factor`` times the median.
+    A group holds the positions of ``fewest`` equal kernels or more, of which few take longer than ``factor`` times the
+    median.
     """
     length = facts.length(facts.kernels)
     _, code = distinct(names)
@@ -198,7 +202,7 @@ def _compared(facts: Facts, names: I64, factor: float) -> tuple[F64, list[I64]]:
     lower = ordered[first + (counts - 1) // 2]
     median = (lower + ordered[first + counts // 2]) / 2
     slow = np.bincount(code[length > factor * median[code]], minlength=len(counts))
-    comparable = (counts >= _FEWEST_EQUALS) & (slow > 0) & (slow <= np.maximum(_RARE_SHARE * counts, 1))
+    comparable = (counts >= fewest) & (slow > 0) & (slow <= np.maximum(_RARE_SHARE * counts, 1))
     members = np.flatnonzero(comparable[code])
     members = members[np.argsort(code[members], kind="stable")]
     ratio: F64 = length / np.maximum(lower, 1.0)[code]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line
+from npu_tui.analysis.code_lines import CodeLine, own_lines
+from npu_tui.analysis.host_work import idle_work
 from npu_tui.analysis.launches import enqueue_slices
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
 from npu_tui.analysis.replay_host import Silence, thread_numbers, waits_of
@@ -101,7 +102,7 @@ def sync_host(facts: Facts) -> Draft | None:
         )
     ]  # fmt: skip
     title = message("finding.sync.title", lost=lost)
-    if site is not None:
+    if site is not None and not blocking:
         words = {"lines": lines_of(site.file, site.lines), "tasks": site.tasks, "device": site.device}
         title = message("finding.sync.title_lines", lost=lost, chip=facts.chip, **words)
         parts.append(message("finding.sync.site", function=brief(site.function), lost=site.lost, **words))
@@ -340,7 +341,7 @@ def _prefetched(facts: Facts, gaps: Span) -> Change:
 
 
 def _start_parts(facts: Facts, gaps: Span) -> list[tuple[Said, int]]:
-    """What the host did in ``gaps``, by line of code or name of the outermost operation, most time first."""
+    """What the host did in ``gaps``, by line or name, most time first: operations, and frames that launch nothing."""
     slices, trace = facts.trace.slices, facts.trace
     if "cpu_op" not in trace.categories:
         return []
@@ -348,6 +349,7 @@ def _start_parts(facts: Facts, gaps: Span) -> list[tuple[Said, int]]:
     operations = np.setdiff1d(
         np.flatnonzero(slices.category == code), [step.item for step in facts.steps], assume_unique=True
     )
+    operations = np.union1d(operations, idle_work(trace))
     operations = operations[np.argsort(slices.start[operations], kind="stable")]
     begins, reach = slices.start[operations], np.maximum.accumulate(slices.end[operations])
     times: dict[CodeLine | str, int] = {}
@@ -355,10 +357,8 @@ def _start_parts(facts: Facts, gaps: Span) -> list[tuple[Said, int]]:
         low, high = start - facts.floor, end - facts.floor
         items = operations[int(reach.searchsorted(low, "right")) : int(begins.searchsorted(high))]
         items = facts.outermost(items[slices.end[items] > low])
-        stacks = stack_of(trace, items)
-        for item, stack in zip(items.tolist(), stacks.tolist(), strict=True):
+        for item, line in zip(items.tolist(), own_lines(trace, items), strict=True):
             name = brief(trace.name_of(item), 60)
-            line = user_line(trace.stacks[stack]) if stack >= 0 else None
             label = _LOADER if _LOADER in name.lower() else line or name
             times[label] = times.get(label, 0) + min(int(slices.end[item]), high) - max(int(slices.start[item]), low)
     rows = sorted(times.items(), key=lambda row: -row[1])

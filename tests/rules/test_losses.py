@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from causes import ALL
-from jobs import measured, profile_at
+from jobs import measured, profile_at, rule
 from test_repetitions import DEVICE, Writer
 
 from npu_tui.analysis.device import Window
@@ -15,7 +15,10 @@ from npu_tui.output.report import report
 from npu_tui.output.report_tables import overlap_table
 from npu_tui.output.whatif import whatif, whatif_document
 from npu_tui.profile.parts import Selection
+from npu_tui.rules import communication
+from npu_tui.rules.inputs import length_of
 from npu_tui.rules.model import MUCH_LOST
+from npu_tui.rules.rule import Draft
 from npu_tui.strings import words
 from npu_tui.trace.text import duration_text
 from npu_tui.tui.head import headline
@@ -127,3 +130,35 @@ def test_a_step_start_leads_a_copy_that_blocks_it(tmp_path: Path, blocking: bool
     assert found[0].id == lead
     copies = next(row for row in found if row.id == "DATA.COPY")
     assert ("The host waits for 4 copies to end" in words(copies.detail)) == blocking
+
+
+def test_a_frame_before_the_first_kernel_is_named_and_its_time_is_the_hosts(tmp_path: Path) -> None:
+    """A copy in the middle of free time does not make the rest of that time the fault of the device."""
+    writer = Writer()
+    for step in range(4):
+        at = 9_000 * step
+        writer.host(f"ProfilerStep#{step}", at, 8_990)
+        writer.launch("AscendCL@aclrtMemcpyAsync", at - 4, at + 6)
+        writer.slice("MEMCPY_ASYNC", DEVICE, 2, at + 6, 100, args={"Task Type": "MEMCPY_ASYNC"})
+        writer.host("/app/data.py(12): __iter__", at + 10, 4_000, "python_function")
+        for k in range(20):
+            writer.host("aten::mm", at + 4_020 + 12 * k, 10)
+            writer.launch("Node@launch", at + 4_020 + 12 * k + 2, at + 4_050 + 240 * k)
+            writer.kernel("MatMulV2", at + 4_050 + 240 * k, 239)
+    found = writer.profile(tmp_path)
+    assert "data.py:12 in __iter__()" in words(found.findings.findings[0].title)
+    (facts,), told = found.facts, report(found).overlap
+    assert told.free_host_late_us == pytest.approx(length_of(facts.host_late) / 1000, abs=0.1)
+    assert told.free_host_late_us > 0.9 * (told.free_us - told.free_copies_us)
+    parts = told.free_host_late_us, told.free_device_side_us, told.free_unlinked_us, told.free_copies_us
+    assert sum(parts) == pytest.approx(told.free_us, abs=0.01)
+
+
+def test_transfers_that_nothing_can_hide_are_no_riddle(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = measured(ALL["peers: little computed after reductions"].job).facts[0]
+    monkeypatch.setattr(communication, "_hideable", lambda *_: 0)
+    draft = rule("COMM.EXPOSED").check(facts)
+    assert isinstance(draft, Draft)
+    assert draft.unexplained is not None
+    assert "the transfers take" in words(draft.unexplained.verdict)
+    assert not draft.unexplained.advice

@@ -135,12 +135,18 @@ def test_the_two_that_sum_up_come_last() -> None:
     assert "dispatch" in words(by_id(job("slow_python").findings)["VERDICT"].title)
 
 
-def test_matrix_work_is_no_reproach() -> None:
-    facts = facts_of(job("healthy"), thresholds=Thresholds(share_cube=0.1, dominant_share=0.1))
-    for wanted in ("OP.SHARE", "OP.DOMINANT"):
-        draft = check(wanted, facts)
+def test_matrix_work_is_no_reproach(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = facts_of(job("healthy"), thresholds=Thresholds(share_cube=0.1))
+    share = check("OP.SHARE", facts)
+    assert isinstance(share, Draft)
+    assert share.severity == "info"
+    other = next(name for name in facts.kernel_types[0] if "MatMul" not in name)
+    for time, dominant, severity in ((20, "MatMulV2", "info"), (40, other, "medium")):
+        monkeypatch.setattr(Facts, "time_by_type", {"MatMulV2": 100 - time, other: time})
+        draft = check("OP.DOMINANT", facts_of(job("healthy")))
         assert isinstance(draft, Draft)
-        assert draft.severity == "info"
+        assert draft.severity == severity
+        assert words(draft.title).startswith(f"{dominant} takes ")
 
 
 def test_op_share_counts_conversions() -> None:
@@ -215,6 +221,7 @@ def test_launch_blocking_is_high() -> None:
     assert isinstance(draft, Draft)
     assert draft.severity == "high"
     assert "ASCEND_LAUNCH_BLOCKING" in words(draft.advice[0])
+    assert draft.title.code == "finding.sync.title", "the waits of all launches are not those of one line"
 
 
 def test_what_needs_a_file_names_it() -> None:

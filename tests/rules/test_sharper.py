@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from npu_tui.rules.inputs import length_of
 from npu_tui.rules.ladder import steps_of
 from npu_tui.rules.launching import longest_run
 from npu_tui.rules.model import Evidence
+from npu_tui.rules.outliers import _compared
 from npu_tui.rules.rule import Draft
 from npu_tui.rules.waits import SYNC_UNPROVEN
 from npu_tui.strings import words
@@ -203,6 +205,10 @@ def test_one_slow_call_among_equals(monkeypatch) -> None:
     assert "only" in words(finding.detail)
     assert finding.gain_ns is not None
     assert finding.gain_ns * 3 == pytest.approx(title.args["time"], rel=0.1)  # of three steps
+    few = np.array([100.0, 100, 101, 300, 100, 100, 101, 100])
+    facts = SimpleNamespace(kernels=np.arange(8), length=lambda items: few[items].astype(np.int64))
+    names = np.repeat([0, 1], 4)
+    assert [len(_compared(facts, names, 2.0, fewest)[1]) for fewest in (4, 8)] == [1, 0]
 
 
 def test_a_pause_without_a_record() -> None:
