@@ -133,16 +133,18 @@ def _no_pairs() -> Pairs:
     return Pairs(nothing, nothing, nothing, nothing)
 
 
-def islands(count: int, met: Meetings, notified: Pairs) -> I64:
-    """Which ranks anything ties together: the number of the island of each, (ranks,), by their lowest rank."""
+def islands(count: int, row: I64, rank: I64, notified: Pairs) -> I64:
+    """Which ranks the ``row`` of each ``rank`` (n,) or notifies tie: the number of the island of each, (ranks,).
+
+    Islands are numbered by their lowest rank.
+    """
     lowest = np.arange(count)
-    rank, row = met.rank, met.row
     # The lowest rank spreads over collectives and notifies until no island grows any more.
     while True:
         before = lowest.copy()
-        if len(row):
-            of_row = np.minimum.reduceat(lowest[rank], met.first[:-1])
-            np.minimum.at(lowest, rank, of_row[row])
+        of_row = np.full(int(row.max(initial=-1)) + 1, count)
+        np.minimum.at(of_row, row, lowest[rank])
+        np.minimum.at(lowest, rank, of_row[row])
         both = np.minimum(lowest[notified.source], lowest[notified.target])
         np.minimum.at(lowest, notified.source, both)
         np.minimum.at(lowest, notified.target, both)
@@ -243,7 +245,7 @@ def clocks(ranks: Sequence[RankProfile], met: Meetings) -> list[Clock]:
         return []
     count, index = len(ranks), {profile.rank: number for number, profile in enumerate(ranks)}
     notified = notify_bounds(ranks, index)
-    island = islands(count, met, notified)
+    island = islands(count, met.row, met.rank, notified)
     references = np.unique(island, return_index=True)[1][island]  # the lowest rank of each
     zero = _zeros(met, count)
     ends = _common_ends(met, zero)
@@ -251,7 +253,7 @@ def clocks(ranks: Sequence[RankProfile], met: Meetings) -> list[Clock]:
     bounds = Bounds.of(met, notified, message_bounds(met), zero, run)
     low, high = intervals(bounds, references)
     bounded = np.isfinite(low) & np.isfinite(high) & (low <= high)
-    by_ends = agreement(run.straightened(ends), references)
+    by_ends = _by_ends(run.straightened(ends), references, np.where(bounded, low, np.nan), high)
     by_third = agreement(run.straightened(_third_ranks(ranks, met, zero)), references)
     exact = set(notified.source.tolist()) | set(notified.target.tolist())
     edges = bounds.edges + by_ends.sights + by_third.sights
@@ -285,6 +287,23 @@ def clocks(ranks: Sequence[RankProfile], met: Meetings) -> list[Clock]:
             )
         )
     return clocks_of
+
+
+def _by_ends(ends: Events, references: I64, low: F64, high: F64) -> Agreement:
+    """The clocks that the common ``ends`` tell, (ranks,).
+
+    Ranks that meet the reference in messages alone, such as a stage of a pipeline, agree with the one of them that
+    these bound closest; bounds are NaN where there are none.
+    """
+    count = len(references)
+    apart = islands(count, ends.row, ends.rank, _no_pairs())
+    width = np.where(references == np.arange(count), -1.0, np.nan_to_num(high - low, nan=np.inf))
+    order = np.lexsort((np.arange(count), width, apart))
+    anchor = order[run_begins(apart[order])][apart]
+    told, far = agreement(ends, anchor), anchor != references
+    middle, half = (np.where(far, (high[anchor] + sign * low[anchor]) / 2, 0.0) for sign in (1, -1))
+    tied = told.tied & ~np.isnan(middle) & ~(far & (anchor == np.arange(count)))
+    return Agreement(told.offset + middle, told.error + half, tied, told.sights)
 
 
 def _bends(run: Course, number: int) -> tuple[tuple[int, float], ...]:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from npu_tui.jobs.clock import Clock
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import Notify, RankProfile, Seen
+from npu_tui.jobs.model import Call, Notify, RankProfile, Seen
 from npu_tui.jobs.opening import open_job
 
 HOUR = 3_600 * 1_000_000_000
@@ -208,3 +208,22 @@ def test_the_same_rank_is_blamed_whatever_the_clock_of_a_rank_says(shifted: int,
     assert (found.id, found.ranks) == (usual.id, usual.ranks) == ("RANK.SLOW", (2,))
     assert found.gain == pytest.approx(usual.gain, rel=0.01)
     assert {each.last for each in job.blamed} == {2}
+
+
+def test_a_stage_that_only_messages_tie_keeps_what_its_own_collectives_tell():
+    """Ranks 0 and 2 bound each other closely, 1 and 3 by messages of 7 ms; each stage leaves its allReduce together."""
+    offsets, calls = (0, 3_000_000, -8_000_000, 90_000_000), [[], [], [], []]
+    for number in range(6):
+        begun = EPOCH + number * 50_000_000
+        for one, other, length in ((0, 2, 50), (1, 3, 7_000_000)):
+            for kind, source, target, at in (("send", one, other, 0), ("send", other, one, 20_000_000)):
+                for rank, act in ((source, kind), (target, "receive")):
+                    name, start = f"hcom_{act}__{one}{other}_{number}_1", begun + at + offsets[rank]
+                    calls[rank].append(Call(f"{one}{other}", act, name, "0", None, start, start + length))
+        for rank in range(4):
+            end = begun + 40_000_000 + offsets[rank]
+            name = f"hcom_allReduce__{rank // 2}_{number}_1"
+            calls[rank].append(Call(f"{rank // 2}", "allReduce", name, "0", number, end - 100_000 * (rank + 1), end))
+    found = clocks([RankProfile(rank, Path(f"r{rank}"), "trace", calls=tuple(own)) for rank, own in enumerate(calls)])
+    assert [clock.offset for clock in found] == pytest.approx(offsets, abs=1_000)
+    assert max(clock.error for clock in found) < 2_000
