@@ -27,13 +27,13 @@ _TAKEN: dict[str, tuple[Evidence, ...]] = {
 """What a count of ``TraceHealth`` takes away; what was never shown takes nothing away."""
 
 _UNCOUNTED: dict[str, tuple[Evidence, ...]] = {
-    "odd.db_texts": _SLICES,
+    **dict.fromkeys(("odd.db_texts", "odd.untold"), _SLICES),
     **dict.fromkeys(("odd.devices", "odd.db_locked", "odd.db_written", "odd.db_tables", "odd.db_tables_more"), _BOTH),
     "odd.db_views": _BOTH,
     "odd.db_connections": _LINKS,
     "input.too_long_later": _BOTH,
 }
-"""Warnings of what is missing in a number that nobody knows."""
+"""Warnings of what is missing in a number of events that nobody knows."""
 
 _FILES = ("companion.cut_off", "companion.cut_short", "companion.unreadable", "companion.not_numbers")
 """Problems of a file beside the trace that take rows or cells away."""
@@ -71,7 +71,8 @@ def losses_of(path: str, health: TraceHealth, problems: Iterable[Message] = ()) 
     for warning in health.warnings:
         why = message("evidence.damaged", path=path, why=warning)
         lost = _SLICES if warning.code in _FILES else _UNCOUNTED.get(warning.code, ())  # a table of a service
-        losses += [Loss(kind, UNKNOWN_SHARE, why) for kind in lost]
+        share = warning.args["share"] if warning.code == "odd.untold" else UNKNOWN_SHARE
+        losses += [Loss(kind, share, why) for kind in lost]
     resting: tuple[Evidence, ...] = (
         ("files",) if health.events else ("files", *_BOTH)
     )  # without a trace all rests on them

@@ -71,6 +71,22 @@ def overlap(trace: Trace) -> list[Overlap]:
     return rows
 
 
+def untold(trace: Trace) -> list[tuple[str, int, int]]:
+    """The layers of Overlap Analysis that leave time out: name, the time in none of its lanes, and all of it, ns.
+
+    The profiler shares the time of a device out without a gap, so that what is missing was lost.
+    """
+    found = []
+    for layer in (layer for layer in trace.layers if layer.kind == "overlap" and layer.lanes):
+        lanes = [lane for lane in map(trace.lanes.__getitem__, layer.lanes) if lane.name != COMMUNICATION]
+        of_layer = np.concatenate([np.arange(lane.first, lane.last) for lane in lanes] or [_NO_INTERVALS[0]])
+        begin, until = union(trace.slices.start[of_layer], trace.slices.end[of_layer])
+        missing = int((begin[1:] - until[:-1]).sum())
+        if missing > _ROUNDING_NS * len(of_layer):
+            found.append((layer.name, missing, int(until[-1] - begin[0])))
+    return found
+
+
 def free_slices(trace: Trace) -> npt.NDArray[np.int64]:
     """The slices of the Free lanes of all devices, by start."""
     parts = [

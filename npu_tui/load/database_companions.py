@@ -36,6 +36,7 @@ from npu_tui.load.database_texts import (
     texts_of,
 )
 from npu_tui.load.errors import InputError
+from npu_tui.load.times import INVALID
 from npu_tui.trace.once import once
 
 if TYPE_CHECKING:
@@ -85,8 +86,10 @@ def kernel_columns(tables: Tables) -> dict[str, pl.Series]:
     known = tables.read(info, ("globalTaskId", *_TEXTS.values(), *numbers))
     tasks = tables.read(task, ("startNs", "endNs", "globalTaskId", *_OF_TASK.values(), "contextId"))
     at = matched(tasks["globalTaskId"], known["globalTaskId"])
-    known, tasks = known.where(at >= 0), tasks.where(at[at >= 0])
+    timed = np.append(_lasting(tasks), False)[at]  # -1 is the last entry
+    known, tasks = known.where(timed), tasks.where(at[timed])
     ops = tables.select("COMMUNICATION_OP", ("opName", "startNs", "endNs", "opType"))
+    ops = ops.where(_lasting(ops))
     start = np.concatenate([tasks["startNs"], ops["startNs"]])
     end = np.concatenate([tasks["endNs"], ops["endNs"]])
     order = np.argsort(start, kind="stable")
@@ -113,6 +116,12 @@ def kernel_columns(tables: Tables) -> dict[str, pl.Series]:
     columns["context"] = joined(known_numbers(context))
     columns |= {"start": pl.Series(start), "duration": pl.Series(end - start), "wait": pl.Series(wait)}
     return columns | {name: joined(values) for name, values in _measured(tables, texts, known["globalTaskId"]).items()}
+
+
+def _lasting(rows: Rows) -> npt.NDArray[np.bool_]:
+    """Which of ``rows`` have a start and an end after it."""
+    start, end = rows.time("startNs"), rows.time("endNs")
+    return (start != INVALID) & (start <= end)
 
 
 def _kinds(tables: Tables, texts: Texts, ops: Rows) -> dict[str, pl.Series]:

@@ -160,6 +160,7 @@ class _Reading:
             small=np.array([entry.get("segment_type") == "small" for entry in usable], np.bool_),
             expandable=np.array([entry.get("is_expandable") is True for entry in usable], np.bool_),
         )
+        self.count(message("odd.memory_block"), sum(type(entry.get("blocks")) is not list for entry in usable))
         starts = address[kept].tolist()
         taken = [self._blocks(entry.get("blocks"), number, starts[number]) for number, entry in enumerate(usable)]
         columns = np.concatenate([np.zeros((6, 0), np.int64), *taken], axis=1)

@@ -18,6 +18,7 @@ from npu_tui.load.database_rows import Tables
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "load" / "database"))
 
+from measured import profile_at
 from small import small_database
 
 ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT"
@@ -148,3 +149,11 @@ def test_a_column_that_hides_the_numbers_of_rows(path: Path) -> None:
     trace = load_database(path, None)
     assert 0 < len(trace.slices) < slices
     assert [warning.code for warning in trace.health.warnings] == ["odd.db_tables"]
+
+
+def test_kernels_without_times_are_no_rows(path: Path) -> None:
+    changed(path, "UPDATE TASK SET startNs = 1e400 WHERE rowid % 2", "UPDATE TASK SET endNs = 1 WHERE rowid % 3")
+    profile = profile_at(path)
+    assert len(profile.kernel_table.duration) > 0
+    assert profile.kernel_table.duration.min() >= 0
+    assert profile.tables.table("kernel_details").frame["duration"].min() >= 0

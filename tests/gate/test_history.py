@@ -131,6 +131,9 @@ def test_damage_is_not_measured(tmp_path: Path) -> None:
     assert set(statuses(log, 1000).values()) == {"not_measured"}
     checks, _ = log_checks(log, made("new", 1000.0), 10, {}, None, allowed_loss=0.1)
     assert checks[0].status == "pass"
+    nothing = replace(made("new", 1000.0), step_us=None, computing_us=None)
+    checks, _ = log_checks(log_of(LEVEL), nothing, 10, {}, None)
+    assert [(check.id, check.status) for check in checks] == [("step", "not_measured"), ("computing", "not_measured")]
 
 
 def check(*words: str) -> int:

@@ -81,11 +81,17 @@ def test_what_a_snapshot_does_not_tell_is_no_pass(tmp_path: Path, capsys: pytest
     damaged = snapshot(tmp_path, extra=({"action": "alloc", "addr": "x", "size": -3},))
     assert checked(capsys, damaged, "--max-peak", "1GB") == (1, [("peak", "not_measured", None)])
     assert checked(capsys, damaged, "--max-peak", "1GB", "--allow-damage", "20%")[0] == 0
+    for blocks in (-5, None, {}):
+        path = snapshot(tmp_path)
+        content = pickle.loads(Path(path).read_bytes())
+        content["segments"][0]["blocks"] = blocks
+        Path(path).write_bytes(pickle.dumps(content))
+        assert checked(capsys, path, "--max-fragmentation", "1%") == (1, [("fragmentation", "not_measured", None)])
     state = snapshot(tmp_path, history=False)
     assert checked(capsys, state, "--max-peak", "1GB") == (1, [("peak", "not_measured", None)])
     assert checked(capsys, state, "--max-peak", "70MiB") == (1, [("peak", "fail", 80 * MB)])
     with pytest.raises(SystemExit, match="2"):
-        main(["check", path, "--max-peak", "56"])
+        main(["check", state, "--max-peak", "56"])
 
 
 def test_a_profile_has_no_snapshot(capsys: pytest.CaptureFixture[str]):
