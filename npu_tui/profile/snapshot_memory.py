@@ -70,18 +70,38 @@ def memory_of_device(snapshot: MemorySnapshot, device: DeviceMemory, origin: int
 
 
 class Beside(Struct, dict=True, eq=False):
-    """The ``snapshot`` of a profile: ``memory`` of its main ``device``, in ns after ``origin``.
+    """A ``device`` of the ``snapshot`` of the profile of ``trace``; ``left`` are other snapshots in its folder."""
 
-    ``placed`` tells whether that is on the clock of the profile: it was made of the snapshot, or both have times.
-    ``left`` are the names of other snapshots in its folder.
-    """
+    trace: Trace
 
     snapshot: MemorySnapshot
     device: DeviceMemory
-    memory: Memory
-    origin: int
-    placed: bool
     left: tuple[str, ...] = ()
+
+    @once
+    def placed(self) -> bool:
+        """Whether ``memory`` is on the clock of the profile: it was made of the snapshot, or both have times."""
+        trace, moments = self.trace, self.device.moments
+        within = moments[0] < trace.start_ns + trace.end and moments[-1] > trace.start_ns
+        return trace.snapshot is not None or (self.device.events.time is not None and bool(within))
+
+    @property
+    def origin(self) -> int:
+        """The time that ``memory`` begins at, ns since 1970."""
+        return self.trace.start_ns if self.placed else int(self.device.moments[0])
+
+    @once
+    def memory(self) -> Memory:
+        """Curves and blocks of ``device``, in ns after ``origin``."""
+        own = None if self.trace.snapshot is None else self.trace
+        return memory_of_device(self.snapshot, self.device, self.origin, own)
+
+    @once
+    def others(self) -> list[Beside]:
+        """The other devices of the snapshot."""
+        return [
+            Beside(self.trace, self.snapshot, device) for device in self.snapshot.devices if device is not self.device
+        ]
 
     @once
     def growth(self) -> Growth | None:
@@ -109,13 +129,7 @@ def snapshot_of(trace: Trace, source: Source | None, number: int | None = None) 
     if found is None or device is None:
         return None
     snapshot, left = found
-    own, moments = trace.snapshot is not None, device.moments
-    within = moments[0] < trace.start_ns + trace.end and moments[-1] > trace.start_ns
-    placed = own or (device.events.time is not None and bool(within))
-    origin = trace.start_ns if placed else int(moments[0])
-    return Beside(
-        snapshot, device, memory_of_device(snapshot, device, origin, trace if own else None), origin, placed, left
-    )
+    return Beside(trace, snapshot, device, left)
 
 
 _NAMES = "*.pkl", "*.pickle", "memscope_dump_*.csv", "memscope_dump_*.db"

@@ -13,6 +13,7 @@ from measured import profile_at
 
 from npu_tui.analysis.memory import MemoryCurve
 from npu_tui.trace.model import HOST_TO_DEVICE
+from npu_tui.trace.text import read_in
 from npu_tui.tui.session import NO_HITS, make_session
 from npu_tui.tui.tabs.memory import curve_picture, memory
 from npu_tui.tui.tabs.summary import summary
@@ -142,6 +143,19 @@ def test_the_snapshot_of_another_process_is_not_beside_a_profile(tmp_path: Path)
     assert profile_at(profile).beside is None
     (tmp_path / "oom_snapshot_4711_20250101000000.pickle").write_bytes(pickle.dumps(snapshot_of(None)))
     assert profile_at(profile).beside is not None
+
+
+def test_each_device_of_a_snapshot_has_its_turn(tmp_path: Path):
+    content = snapshot_of(None)
+    content["segments"].append({**content["segments"][0], "device": 3, "blocks": content["segments"][0]["blocks"][:2]})
+    (tmp_path / "snapshot.pkl").write_bytes(pickle.dumps(content))
+    session = make_session([profile_at(tmp_path / "snapshot.pkl")])
+    views = [memory(Context(session, None, None, None, HOST_TO_DEVICE, NO_HITS, 0, turn)) for turn in (0, 3, 4)]
+    tables = [view for view in views if isinstance(view, Table)]
+    assert [table.note.split("   ")[0] for table in tables if "Device" in table.note] == ["Device 0", "Device 3"]
+    assert tables[1].again.endswith("snapshot, at the peak, Device 3")
+    assert [row.values[0] for row in tables[2].rows] == [2 << 20]
+    read_in(None)
 
 
 def test_of_several_snapshots_that_of_the_process_or_else_the_newest_is_taken(tmp_path: Path):

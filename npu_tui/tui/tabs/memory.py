@@ -37,34 +37,38 @@ _MOMENTS = ("peak", "cursor", "kept", "modules")
 _OF_SNAPSHOT = ("snapshot_peak", "snapshot_kept")
 
 
-def _views(profile: Profile) -> list[str]:
-    """What the tab shows in turn: of the files, then of a snapshot."""
+def _views(profile: Profile) -> list[tuple[str, Beside | None]]:
+    """What the tab shows in turn: of the files, then of a device of a snapshot, then of its other devices."""
     beside = profile.beside
     if beside is None:
-        return list(_MOMENTS)
+        return [(view, None) for view in _MOMENTS]
     whole = beside.memory is profile.memory
     known = _MOMENTS[:3] if whole else _MOMENTS if profile.memory.is_known else ()
-    return [*known, *(() if whole else _OF_SNAPSHOT), "growth"]
+    own = [(view, beside) for view in (*known, *(() if whole else _OF_SNAPSHOT), "growth")]
+    return own + [(view, other) for other in beside.others for view in _OF_SNAPSHOT]
 
 
-def memory_view(now: Context) -> str:
-    """What ``memory`` shows."""
-    views = _views(now.profile)
-    return views[now.turn % len(views)]
+def _named(view: tuple[str, Beside | None]) -> str:
+    words = say(f"memory.by_{view[0]}")
+    several = view[1] is not None and view[1].others and view[0] in _OF_SNAPSHOT
+    return f"{words}, {say('snapshot.device', device=view[1].device.label)}" if several and view[1] else words
 
 
 def memory_depends_on(now: Context) -> object:
     """The trace, and the cursor where ``memory`` is asked about it; a snapshot beside is not read for that."""
-    follows = Profile.beside.is_known(now.profile) and memory_view(now) == "cursor"
+    follows = False
+    if Profile.beside.is_known(now.profile):
+        views = _views(now.profile)
+        follows = views[now.turn % len(views)][0] == "cursor"
     return now.trace, now.cursor if follows else None
 
 
 def memory(now: Context) -> Content:
     """A row per operation and code line, most bytes first; Enter goes to its allocations."""
-    held, beside, view, views = now.profile.memory, now.profile.beside, memory_view(now), _views(now.profile)
+    held, beside, views = now.profile.memory, now.profile.beside, _views(now.profile)
     if not held.is_known and beside is None:
         return say("memory.none" if now.profile.trace.service is None else "lines.service")
-    then = say(f"memory.by_{views[(now.turn + 1) % len(views)]}")
+    then, (view, beside) = _named(views[(now.turn + 1) % len(views)]), views[now.turn % len(views)]
     again = say("memory.again", key=keys_label(BY_ID["tab_memory"]), then=then)
     if beside is not None and beside.left:
         name, left = (
@@ -81,13 +85,18 @@ def memory(now: Context) -> Content:
         return _pictured(table, components, None, now.profile.trace.end)
     if view == "growth" and beside is not None:
         return _growth(now, beside, again)
-    if beside is not None and view in _OF_SNAPSHOT:
-        return _held_then(now, beside.memory, view, again, None if beside.placed else beside)
-    return _held_then(now, held, view, again)
+    if view in _OF_SNAPSHOT or (beside is not None and beside.memory is held):
+        return _held_then(now, view, again, beside)
+    return _held_then(now, view, again)
 
 
-def _held_then(now: Context, held: Memory, view: str, again: str, unplaced: Beside | None = None) -> Table:
-    """Who held memory at the moment of ``view``; times of a snapshot that is ``unplaced`` are numbers of events."""
+def _held_then(now: Context, view: str, again: str, beside: Beside | None = None) -> Table:
+    """Who held memory at the moment of ``view``, by the files or by a device of a snapshot ``beside``.
+
+    Times of one that has no place on the timeline are numbers of events.
+    """
+    held = now.profile.memory if beside is None else beside.memory
+    unplaced = None if beside is None or beside.placed else beside
 
     def at(time: int) -> str:
         return _text(time) if unplaced is None else say("snapshot.at", event=unplaced.event_at(time))
@@ -111,6 +120,8 @@ def _held_then(now: Context, held: Memory, view: str, again: str, unplaced: Besi
         "released": lambda row, value: when(row, value, "memory.never"),
     }
     note = f"{_peaks(held, at)}\n{GAP.join([alive, lead])}"
+    if beside is not None and beside.others:
+        note = say("snapshot.device", device=beside.device.label) + GAP + note
     table = shown(now.trace, HOLDERS, sheet, note, cells=cells, again=again, most=sheet.rows)
     if unplaced is not None:
         table = replace(table, rows=[replace(row, places=()) for row in table.rows])
@@ -119,9 +130,8 @@ def _held_then(now: Context, held: Memory, view: str, again: str, unplaced: Besi
         for amount in ("allocated", "reserved")
         if (curve := held.curve(amount)) is not None
     ]
-    beside = now.profile.beside
     marks: list[int] = []
-    if beside is not None and beside.memory is held:
+    if beside is not None:
         items = [step.item for step in now.profile.steps if step.item >= 0]
         marks = now.profile.trace.slices.start[items].tolist() if beside.placed else beside.step_times
     return _pictured(table, [curves] * sheet.rows, time, 0 if unplaced else now.profile.trace.end, at, marks)
