@@ -44,7 +44,9 @@ def _views(profile: Profile) -> list[tuple[str, Beside | None]]:
         return [(view, None) for view in _MOMENTS]
     whole = beside.memory is profile.memory
     known = _MOMENTS[:3] if whole else _MOMENTS if profile.memory.is_known else ()
-    own = [(view, beside) for view in (*known, *(() if whole else _OF_SNAPSHOT), "growth")]
+    own: list[tuple[str, Beside | None]] = [
+        (view, beside) for view in (*known, *(() if whole else _OF_SNAPSHOT), "growth")
+    ]
     return own + [(view, other) for other in beside.others for view in _OF_SNAPSHOT]
 
 
