@@ -26,16 +26,30 @@ BLOCKING_OPERATIONS = frozenset(
 _LEVELS = {"AscendCL": "acl", "Model": "model", "Node": "node", "Hccl": "hccl", "Communication": "communication"}
 
 
-_BLOCKING = re.compile(r"(?:cuda|hip)(?:(?:Device|Stream|Event)Synchronize|Memcpy(?:WithStream)?)")
+_BLOCKING = re.compile(
+    r"(?:cuda|hip)(?:(?:Device|Stream|Event)Synchronize|Memcpy(?:WithStream)?)"
+    r"|cu(?:Ctx|Stream|Event)Synchronize|cuMemcpy(?:HtoD|DtoH)?(?:_v2)?"
+    r"|ze(?:Event|Fence|CommandQueue|CommandList)(?:Host)?Synchronize|ur(?:EventWait|QueueFinish)"
+)
+"""Of the runtimes of CUDA and ROCm, of CUDA's driver, and of Level Zero and SYCL."""
+_ALLOCATING = re.compile(
+    r"aclrt(?:Malloc|Free)(?!Host)\w*|aclMallocMem\w*"
+    r"|(?:cuda|hip)(?:Malloc|Free)|cuMem(?:Alloc|Free|Create|Release|Map|Unmap)(?:_v2)?"
+)
 
 
 def is_blocking_call(name: str) -> bool:
     """Whether a call, such as ``aclrtSynchronizeStream`` or ``cudaMemcpy``, blocks the host for the device."""
-    if name.startswith(("cuda", "hip")):
-        return _BLOCKING.fullmatch(name) is not None
+    if _BLOCKING.fullmatch(name) is not None:
+        return True
     call = name.rpartition("@")[2]
     # aclrtMemcpyAsync does not wait: only the exact name counts.
     return call.startswith("aclrtSynchronize") or call == "aclrtMemcpy"
+
+
+def is_memory_call(name: str) -> bool:
+    """Whether a call takes memory from the device or gives it back."""
+    return _ALLOCATING.fullmatch(name.rpartition("@")[2]) is not None
 
 
 @of_trace

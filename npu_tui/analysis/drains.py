@@ -9,8 +9,8 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.calls import BLOCKING_OPERATIONS, blocking_calls
-from npu_tui.analysis.device import DeviceSlices, Window, named_on, on_ai_cpu
+from npu_tui.analysis.calls import BLOCKING_OPERATIONS, blocking_calls, is_memory_call
+from npu_tui.analysis.device import HOST, DeviceSlices, Window, named_on, on_ai_cpu
 from npu_tui.analysis.host_work import idle_work
 from npu_tui.analysis.launches import Dispatch, Pairs, dequeue_of, dequeue_slices, enqueue_of
 from npu_tui.trace.intervals import covered_before, touches, union
@@ -68,8 +68,6 @@ _GOOD_PART, _MOST = 0.25, 0.5
 """Shares of a drain that what explains it takes."""
 _LONG_COPY_NS = 200_000
 """A shorter copy does not delay the kernels behind it."""
-
-_MEMORY_CALLS = ("aclrtMalloc", "aclMallocMem", "aclrtFree")
 
 
 class Drain(Struct, frozen=True):
@@ -146,7 +144,7 @@ def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, st
     copy, ai_cpu = np.flatnonzero(device.copy), np.flatnonzero(device.compute)
     copy, ai_cpu = copy[length(copy) >= _LONG_COPY_NS], ai_cpu[on_ai_cpu(trace, ai_cpu)]
     compiling = named_on(trace, ("cann",), lambda name: name.endswith("aclopCompileAndExecute"))
-    memory = named_on(trace, ("cann",), lambda name: name.rpartition("@")[2].startswith(_MEMORY_CALLS))
+    memory = named_on(trace, HOST, is_memory_call)
     collecting = named_on(trace, ("python", "other"), lambda name: name == "GC")
     loading = named_on(trace, ("python", "other"), lambda name: "dataloader" in name.lower())
 

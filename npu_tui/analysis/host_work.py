@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.analysis.calls import is_memory_call
 from npu_tui.analysis.device import HOST, named_in
 from npu_tui.analysis.launches import dequeue_slices, dequeued_launches, enqueue_slices
 from npu_tui.analysis.replay_host import thread_numbers, waits_of
@@ -64,7 +65,7 @@ def idle_work(trace: Trace) -> I64:
 
 def _has_finding(name: str) -> bool:
     """Whether other findings are about slices of this name, or they are the profiler's own."""
-    return name == "GC" or "dataloader" in name.lower() or "profiler" in name
+    return name == "GC" or "dataloader" in name.lower() or "profiler" in name or is_memory_call(name)
 
 
 def _is_mostly(trace: Trace, inner: I64, items: I64, share: float) -> npt.NDArray[np.bool_]:

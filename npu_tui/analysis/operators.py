@@ -14,7 +14,7 @@ from msgspec import Struct
 from npu_tui.analysis.kernels import Coded, Groups, KernelTable
 from npu_tui.analysis.launches import dequeued_launches
 from npu_tui.trace.arrays import BySlice, distinct
-from npu_tui.trace.kineto import is_kineto
+from npu_tui.trace.kineto import is_of_gpu
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
@@ -37,11 +37,14 @@ class OperatorSum(Struct, frozen=True):
     longest: int
 
 
-_NUMBERED = re.compile(r"([A-Z][A-Za-z0-9]*?)\d*(?:_\d+)*")
+_NUMBERED = re.compile(r"([A-Z][A-Za-z0-9]*?(?:V\d)?)\d*(?:_\d+)*")
 _INSERTED = re.compile(r"(?:trans|\w+?)_(TransData|MemSet)(?:_\d+)*")
 _IN_SCOPE = re.compile(r".*/([A-Z]\w*?)-op\d+")
-"""Names that carry a type without aclnn: ``Conv2D1`` and ``Cast_12``; what the graph engine inserts, such as
-``trans_TransData_0`` and ``ReduceSum7_MemSet``; operators of MindSpore, such as ``Default/net/MatMul-op3``."""
+_COMPILED = re.compile(r"([A-Z]\w*?)_[0-9a-f]{32}_high_(?:performance|precision)_\w+")
+"""Names that carry a type without aclnn: ``Conv2D1``, ``MatMulV2_7`` and ``Cast_12``; what the graph engine inserts,
+such as ``trans_TransData_0`` and ``ReduceSum7_MemSet``; operators of MindSpore, such as ``Default/net/MatMul-op3``;
+what CANN compiles, such as ``Relu_5c5e58e043224cccf51a06108010ae13_high_performance_210000000``."""
+_TYPED = _NUMBERED, _INSERTED, _IN_SCOPE, _COMPILED
 
 
 def operator_type(name: str, operation: str = "") -> str:
@@ -58,8 +61,7 @@ def operator_type(name: str, operation: str = "") -> str:
         return operation
     if name.startswith("aclnn"):
         return word  # ``aclnnMatmul_MatMulCommon_MatMulV2`` is a MatMulV2
-    named = _NUMBERED.fullmatch(name) or _INSERTED.fullmatch(name) or _IN_SCOPE.fullmatch(name)
-    return named[1] if named is not None else name
+    return next((match[1] for form in _TYPED if (match := form.fullmatch(name))), name)
 
 
 _TEMPLATE = re.compile(r"<[^<>]*>|\([^()]*\)")
@@ -121,7 +123,7 @@ def collective_types(trace: Trace, items: I64) -> tuple[I64, list[str]]:
 
 def kernel_types(trace: Trace, items: I64) -> tuple[list[str], I64]:
     """The distinct operator types of the kernels ``items`` by name, and the index of each one's type; (n,)."""
-    slices, foreign = trace.slices, is_kineto(trace)
+    slices, foreign = trace.slices, is_of_gpu(trace)
     operation = _operations(trace, items)
     (names, name), (launching, launch) = distinct(slices.name[items]), distinct(operation)
     # A trace has millions of kernels but few pairs of name and launching operation: each pair is parsed once.

@@ -144,7 +144,7 @@ def overlap_lanes(trace: Trace, devices: list[DeviceSlices]) -> list[OverlapLane
         is_busy = (device.busy if is_kineto(trace) else device.compute | device.collective).any()
         if layer is not None:
             layers.remove(layer)
-            computed = is_busy and overlaps_itself(trace, layer)
+            computed = is_busy and (overlaps_itself(trace, layer) or _ends_early(trace, layer, device))
             result.append(computed_lanes(trace, device) if computed else _of_file(trace, layer, device.device))
         elif is_busy:
             result.append(computed_lanes(trace, device))
@@ -164,6 +164,17 @@ def overlaps_itself(trace: Trace, layer: Layer) -> bool:
     return False
 
 
+def _ends_early(trace: Trace, layer: Layer, device: DeviceSlices) -> bool:
+    """Whether ``layer`` ends before the work of ``device`` does, as in a file that was cut off."""
+    end, bulk = trace.slices.end, bulk_of(trace)
+    lanes = [trace.lanes[index] for index in layer.lanes]
+    told = max((int(end[lane.first : lane.last].max(initial=0)) for lane in lanes), default=0)
+    worked = end[device.compute | device.collective]
+    if bulk is not None:
+        worked = worked[bulk.holds(worked, worked)]
+    return int(worked.max(initial=0)) - told > _ROUNDING_NS
+
+
 def merged_layers(trace: Trace) -> list[str]:
     """The layers of Overlap Analysis that hold several processes or devices as one."""
     return [layer.name for layer in trace.layers if layer.kind == "overlap" and overlaps_itself(trace, layer)]
@@ -175,7 +186,8 @@ def _of_file(trace: Trace, layer: Layer, device: int | None) -> OverlapLanes:
         lane = trace.lanes[index]
         start, end = trace.slices.start[lane.first : lane.last], trace.slices.end[lane.first : lane.last]
         near = slice(None) if bulk is None else bulk.holds(start, end)
-        lanes[lane.name] = start[near], end[near]
+        if lane.first < lane.last:  # its slices have its name, which may be missing where a file was cut off
+            lanes[trace.name_of(lane.first)] = start[near], end[near]
     named = (lanes.get(name, _NO_INTERVALS) for name in (COMPUTING, COMMUNICATION, NOT_OVERLAPPED, FREE))
     return OverlapLanes(device, layer.index, *named)
 

@@ -248,8 +248,10 @@ def device_edges(
     inner = np.full(len(known), -1, np.int64)
     inner[late] = tasks.within_launch(known[late])
     # A copy from pageable memory starts when the host has staged its bytes: the host works until then.
-    # One that a blocking call of a GPU's runtime makes starts when the stream comes to it: the host only waits.
+    # One that a blocking call of a GPU's runtime makes starts when the stream comes to it: the host only waits. A host
+    # that has gone on to something else meanwhile stages nothing: the stream waits for what is not recorded.
     blocked = (points.kind[anchor] == WAIT_BEGIN) & (points.time[anchor] == arrival)
+    blocked |= points.anchor(thread, start - 1) != anchor
     arrival = np.where(late & (inner < 0) & ~blocked, start, arrival)
     latency = np.where(bound & (inner < 0), start - arrival, np.minimum(0, start - arrival))
     forked = inner >= 0

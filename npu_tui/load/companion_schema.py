@@ -85,7 +85,7 @@ KERNELS = declared(
     type                    text    Type | OP Type
     state                   text    OP State
     core                    text    Accelerator Core | Task Type
-    start                   time    Start Time(us) | Task Start Time(us)
+    start                   time    Start Time(us) | Task Start Time(us) | Start Time | Task Start Time
     duration                span    Duration(us) | Task Duration(us)
     wait                    span    Wait Time(us) | Task Wait Time(us)
     block_dim               whole   Block Dim | Block Num

@@ -328,6 +328,7 @@ class _Typed:
         self._frames: list[pl.DataFrame] = []
         known = schema.by_heading()
         self._columns: list[Column] = []
+        self._of_schema = {column.name for column in schema.columns}
         taken: set[str] = set()
         self.wanted: list[int] = []
         """The places of the columns that are read."""
@@ -340,12 +341,11 @@ class _Typed:
             headings = [*map(column_name, column.headings)]
             if schema.only and not there.isdisjoint(headings[: headings.index(name)]):
                 continue  # a more usual heading stands elsewhere
-            if column.name in taken:
+            if column.name in taken or (name not in known and column.name in self._of_schema):
                 column = Column(f"{column.name}_{number}", column.kind, column.headings)
             taken.add(column.name)
             self._columns.append(column)
             self.wanted.append(number)
-        self._of_schema = {column.name for column in schema.columns}
         self._known = taken & self._of_schema
         self.is_of_kind = set(schema.key) <= taken and bool(self._known)
         self._header = header

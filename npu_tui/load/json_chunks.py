@@ -38,9 +38,7 @@ _TRIED = 4
 """How often every byte of a damaged block may be looked at again, so that no damage takes more than linear time."""
 _FIELD = rb'\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|args|bp|s)"\s*:'
 _BEGINNING = re.compile(_FIELD)
-_CLOSED_EARLY = re.compile(rb"[\]}][\s,\[\]}]*(?=%b)" % _FIELD)
-_PERHAPS_EARLY = re.compile(rb'[\]}][\s,\[\]}]*(?:\{\s*(?:"[a-z]{0,4}(?:"\s*)?)?)?')
-"""The same, cut off before it can be told."""
+_CLOSED_EARLY = re.compile(rb'[\]}](?:[^][{}]*"traceEvents"\s*:)?[\s,\[\]}]*(?=%b)' % _FIELD)
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*("?)|[{\[]+|[}\]]+', re.DOTALL)
 """A text, whose group is empty if its end is missing (so that nothing is tried twice), or brackets of one way."""
 _BLANK = b" \t\r\n\0,"
@@ -270,8 +268,7 @@ class ChunkReader(Generic[T]):
     def _reopened(self, closed: int) -> bool:
         """Whether events follow the bracket at ``closed``: it is one too many, or ends the first of two arrays."""
         while not (match := _CLOSED_EARLY.match(self._block, closed, closed + _SEARCHED)):
-            rest = self._block[closed : closed + _SEARCHED]
-            if self._exhausted or len(rest) == _SEARCHED or not _PERHAPS_EARLY.fullmatch(rest):
+            if self._exhausted or len(self._block) - closed >= _SEARCHED:
                 return False
             self._read(_SEARCHED)
         self.malformed += 1

@@ -59,9 +59,9 @@ SQLITE = b"SQLite format 3\0"
 _TABLES = (
     "kernel_details.csv", "step_trace_time.csv", "op_statistic.csv", "api_statistic.csv", "operator_details.csv",
     "communication.json", "communication_matrix.json", "memory_record.csv", "operator_memory.csv", "npu_module_mem.csv",
-    "task_time.csv",
 )  # fmt: skip
-"""Companion files of which any one makes a profile without a trace."""
+_TABLES_OF_MSPROF = ("op_summary*.csv", "task_time*.csv")
+"""Companion files of which any one makes a profile without a trace; msprof writes the time behind their names."""
 
 CLUSTER_FILES = (
     "cluster_analysis.db", "cluster_step_trace_time.csv", "cluster_communication.json",
@@ -193,12 +193,14 @@ def tables_in(path: Path) -> Path | None:
 
 def is_of_tables(folder: Path) -> bool:
     """Whether tables lie in ``folder`` that make a profile without a trace."""
-    return any((folder / name).exists() for name in _TABLES) or bool(glob.glob("op_summary*.csv", root_dir=folder))
+    return any((folder / name).exists() for name in _TABLES) or any(
+        glob.glob(pattern, root_dir=folder) for pattern in _TABLES_OF_MSPROF
+    )
 
 
 def is_table(file: Path) -> bool:
     """Whether ``file`` is one of the tables that make a profile without a trace, by its name."""
-    return file.suffix == ".csv" and (file.name in _TABLES or file.name.startswith("op_summary"))
+    return (file.name in _TABLES and file.suffix == ".csv") or any(map(file.match, _TABLES_OF_MSPROF))
 
 
 def is_json(file: Path) -> bool:

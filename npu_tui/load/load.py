@@ -44,9 +44,6 @@ _EARLY_SHARE = 0.7
 
 _LONGEST_HEAD = 64 << 20
 
-_TIMED = "XCstfBEbe"
-"""The phases of events that say when something was."""
-
 
 def load(
     path: str | Path | Source, watcher: Watcher = UNWATCHED, chunk_size: int = CHUNK, range_bytes: int = 0
@@ -138,13 +135,12 @@ class _TextLoading(Struct):
             raise InputError(message("input.no_event", path=str(source.path), byte=reached))
         size = sum(file.size for file in files)
         self.watcher.report(size, size, self.whole.count)
-        timeless = sum(self.whole.phases[phase] for phase in _TIMED)
         on_gpu, rank = not DEVICE_CATEGORIES.isdisjoint(self.whole.categories.values_in_order), source.rank
         if on_gpu and rank is None:
             rank = distributed(files[0].path).rank
         trace = build_trace(self.whole, str(source.path), tuple(files), rank, health)
-        if timeless and not health.truncated and not (len(trace.slices) or len(trace.counters) or len(trace.links)):
-            raise InputError(message("input.no_time", path=str(source.path), count=timeless))
+        if not (health.truncated or len(trace.slices) or len(trace.counters) or len(trace.links)):
+            raise InputError(message("input.no_time", path=str(source.path), count=self.whole.count))
         if on_gpu:
             link_graphs(trace)
             add_stacks(trace)

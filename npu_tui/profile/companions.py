@@ -340,7 +340,7 @@ class Tables:
     @once
     def sums(self) -> tuple[str, Overlap]:
         """How the device spent its time without a trace, and the file that tells it: the steps, else every kernel."""
-        if self.steps or self.from_tasks or not self.has(KERNELS.stem):  # tasks do not tell which of them exchange
+        if self.steps or not self.has(KERNELS.stem):
             return f"{STEPS.stem}.csv", self.step_sums
         start, end, device, exchanging = self.work
         return self.table(KERNELS.stem).name, sums_of_kernels(start, end, device, exchanging)
@@ -387,13 +387,19 @@ _CORES = {
 
 
 def kernels_of_tasks(tasks: Reading) -> Reading:
-    """The kernels of ``tasks``, task_time.csv, as kernel_details has them; types are those in their names."""
+    """The kernels of ``tasks``, task_time.csv, as kernel_details has them; types are those in their names.
+
+    A stream that waits for notifies and runs no kernel is that of collectives, whose names are not in the file.
+    """
     import polars as pl
 
     from npu_tui.analysis.operators import operator_type  # few profiles have tasks alone
 
-    frame = tasks.frame.with_columns(pl.col("kind").cast(pl.String).replace_strict(_CORES, default=None).alias("core"))
-    frame = frame.filter(pl.col("core").is_not_null())
+    kind = pl.col("kind").cast(pl.String)
+    core = kind.replace_strict(_CORES, default=None)
+    exchanging = (kind.str.contains("NOTIFY").any() & core.is_null().all()).over("device", "stream")
+    core = pl.when(exchanging).then(pl.lit(COLLECTIVE_CORES[-1])).otherwise(core)
+    frame = tasks.frame.with_columns(core.alias("core")).filter(pl.col("core").is_not_null())
     types = {name: operator_type(name) for name in frame["name"].drop_nulls().unique().to_list()}
     frame = frame.with_columns(pl.col("name").replace_strict(types, default=None, return_dtype=pl.String).alias("type"))
     columns = {name: frame[name] for name in ("device", "name", "type", "core", "stream", "task", "start", "duration")}

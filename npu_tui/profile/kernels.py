@@ -116,7 +116,7 @@ class _Cells:
     def whole(self, column: str) -> I64:
         """The whole numbers of ``column``, ``INVALID`` where there is none."""
         if self._frame is None or column not in self.columns:
-            return np.zeros(0, np.int64)
+            return np.full(0 if self._frame is None else len(self._frame), INVALID)
         return self._frame[column].fill_null(INVALID).to_numpy().astype(np.int64)
 
 
@@ -124,7 +124,7 @@ def _from_rows(table: _Cells, tables: Tables) -> KernelTable:
     """The kernels of kernel_details.csv alone, for a profile whose trace has none."""
     start, length = table.whole("start"), table.whole("duration")
     cores = table.cells("core") or [None] * len(start)
-    known = (start != INVALID) & (length != INVALID) if len(start) == len(length) else np.zeros(len(start), np.bool_)
+    known = (start != INVALID) & (length != INVALID)
     rows = np.flatnonzero(known & np.array([core not in COLLECTIVE_CORES for core in cores], np.bool_))
     rows = rows[np.argsort(start[rows], kind="stable")]
     others = np.setdiff1d(np.flatnonzero(known), rows)
@@ -146,7 +146,7 @@ def _hits_of_rows(table: _Cells, tables: Tables, rows: I64) -> F64:
     """The hit rate of L2 of the rows ``own`` of kernel_details, by start; not-a-number without one."""
     cache, names = tables.table(L2_CACHE.stem).frame, table.cells("name")
     stream, task = table.whole("stream"), table.whole("task")
-    if not len(cache) or names is None or not len(stream) or not len(task):
+    if not len(cache) or names is None:
         return np.full(len(rows), np.nan)
     wanted = stream[rows], task[rows], [names[row] for row in rows.tolist()]
     of_stream, of_task = (cache[name].fill_null(INVALID).to_numpy().astype(np.int64) for name in ("stream", "task"))

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.calls import BLOCKING_OPERATIONS, is_blocking_call
+from npu_tui.analysis.calls import BLOCKING_OPERATIONS, is_blocking_call, is_memory_call
 from npu_tui.analysis.code_lines import CodeLine, stack_of, user_lines
 from npu_tui.analysis.device import HOST
 from npu_tui.analysis.launches import enqueue_slices, operation_of
@@ -25,7 +25,6 @@ LOADER_LEAST_MS = Threshold("loader_least_ms", 1.0)
 I64 = npt.NDArray[np.int64]
 
 COMPILE = "aclopCompileAndExecute"
-_MEMORY_CALLS = ("aclMallocMemInner", "aclrtMalloc", "aclrtMallocPhysical", "aclrtFreePhysical", "aclrtFree")
 _LEAST_BLAME = 0.02
 _MOST_OF_THE_JOB = 0.5
 _GRAPH_KERNELS = 3
@@ -40,9 +39,9 @@ def compile_calls(facts: Facts) -> I64:
 
 def memory_calls(facts: Facts) -> dict[str, I64]:
     """The calls that take memory from the device or give it back, by name."""
-    calls = facts.named(("cann",), lambda name: name.rpartition("@")[2] in _MEMORY_CALLS)
+    calls = facts.named(HOST, is_memory_call)
     names = np.array([facts.trace.name_of(item).rpartition("@")[2] for item in calls.tolist()])
-    return {name: calls[names == name] for name in _MEMORY_CALLS if len(names) and (names == name).any()}
+    return {name: calls[names == name] for name in dict.fromkeys(names.tolist())}
 
 
 def cache_drops(facts: Facts) -> int:

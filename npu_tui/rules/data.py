@@ -272,10 +272,11 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "MEM.ALLOC",
         cls="memory",
-        inputs=("device", "overlap", "cann"),
+        inputs=("device", "overlap", "runtime"),
         check=allocation,
         thresholds=(ALLOCATION_MS, SYNC_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
         advice=("expandable", "empty_cache", "temporaries", "smaller_batch"),
+        gpu=("gpu_expandable", "temporaries", "smaller_batch"),
         pages=(pages.ALLOCATOR,),
         change="""\
 -    torch.npu.empty_cache()

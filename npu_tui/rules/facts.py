@@ -25,7 +25,7 @@ from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.inputs import I64, NOTHING, Bools, Input, Inputs, Span, TraceSlices, both, length_of, without
 from npu_tui.trace.arrays import distinct
 from npu_tui.trace.intervals import clipped, covered_before, covered_within, union
-from npu_tui.trace.kineto import bound_launch_links, is_kineto, left_out
+from npu_tui.trace.kineto import bound_launch_links, is_kineto, is_of_gpu, left_out
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import LayerKind
 from npu_tui.trace.once import ValueCache, of_trace, once
@@ -143,8 +143,8 @@ class Facts(TraceSlices):
 
     @property
     def on_gpu(self) -> bool:
-        """Whether the device is a GPU, or what else PyTorch's own profiler records."""
-        return is_kineto(self.trace)
+        """Whether the device is a GPU, or what else but an NPU PyTorch's own profiler records."""
+        return is_of_gpu(self.trace)
 
     @property
     def chip(self) -> str:
@@ -527,6 +527,7 @@ _HAS: dict[Input, Callable[[Facts], bool]] = {
     "links": lambda facts: facts.launches is not None and facts.part.split is not None,
     "overlap": lambda facts: facts.part.lanes is not None and facts.sums.total > 0,
     "cann": lambda facts: facts.has_layer("cann"),
+    "runtime": lambda facts: facts.has_layer("cann") or is_kineto(facts.trace),
     "python": lambda facts: facts.has_layer("python"),
     "planes": lambda facts: bool(len(facts.inputs.planes().item)),
     "steps": lambda facts: bool(facts.steps),

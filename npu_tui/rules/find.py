@@ -17,6 +17,7 @@ from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Findings
 from npu_tui.rules.rule import Draft, Rule, Skipped, advise, sentences
 from npu_tui.rules.service import SERVICE_RULES
 from npu_tui.rules.unended import UNENDED
+from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message, Said, message
 
 RULES: tuple[Rule, ...] = tuple(rule for family in FAMILIES for rule in import_module(f"npu_tui.rules.{family}").RULES)
@@ -111,7 +112,7 @@ def _candidates(facts: Facts, threads: int = 1) -> tuple[list[Candidate], list[t
     """The drafts of a device, and the rules that could not be applied to it with the reason."""
 
     def asked(rule: Rule) -> Draft | Skipped | None:
-        if facts.on_gpu and rule.gpu is None:
+        if is_kineto(facts.trace) and rule.gpu is None:
             return Skipped(message("finding.needs.npu"))
         missing = next((needed for needed in rule.inputs if not facts.has(needed)), None)
         if missing is not None:

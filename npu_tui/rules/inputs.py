@@ -33,7 +33,7 @@ from npu_tui.trace.once import once
 from npu_tui.trace.text import brief
 
 Input = Literal[
-    "device", "links", "overlap", "cann", "python", "planes", "steps", "frequency", "kernel_details", "pmu",
+    "device", "links", "overlap", "cann", "runtime", "python", "planes", "steps", "frequency", "kernel_details", "pmu",
     "metadata", "memory", "shapes", "peak", "l2_cache", "transfers", "preprocess", "ftrace",
 ]  # fmt: skip
 """What a rule may need of a profile: layers and events of the trace, counters, and companion files."""

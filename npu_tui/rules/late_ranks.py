@@ -213,8 +213,11 @@ def straggler(facts: Facts) -> Draft | None:
         return None
     collectives = facts.collectives
     came = peers_seen(collectives)
-    transfer = int((collectives.elapsed - came.latest())[collectives.has_arrivals].sum())
     unseen = lateness.peers[0] == UNKNOWN
+    if unseen:
+        transfer = sum(case.collective.elapsed - case.excess for case in lateness.cases)
+    else:
+        transfer = int((collectives.elapsed - came.latest())[collectives.has_arrivals].sum())
     parts = [_worst(facts, worst, longest), *_again(facts, lateness, worst)]
     if len(lateness.visible) > 1 and not (lateness.wandering or lateness.neighbours or lateness.stages):
         parts += _in_order(facts, lateness)

@@ -21,6 +21,8 @@ KERNEL, COPY, FILL = "kernel", "gpu_memcpy", "gpu_memset"
 DEVICE_CATEGORIES = frozenset({KERNEL, COPY, FILL})
 LAUNCH = "ac2g"
 """The category of links from a call of the runtime to what it launched."""
+_NPU = "privateuse1_runtime"
+"""The category of calls of the runtime where torch_npu's part of Kineto records them."""
 ANNOTATION = "gpu_user_annotation"
 """The category of a range of the host, shown again over what it launched: no work of the device."""
 
@@ -36,6 +38,11 @@ def is_collective(name: str) -> bool:
 def is_kineto(trace: Trace) -> bool:
     """Whether PyTorch's own profiler wrote the trace and a device did anything in it."""
     return not DEVICE_CATEGORIES.isdisjoint(trace.categories)
+
+
+def is_of_gpu(trace: Trace) -> bool:
+    """Whether PyTorch's own profiler wrote the trace, and not of an NPU."""
+    return is_kineto(trace) and _NPU not in trace.categories
 
 
 @of_trace
@@ -73,7 +80,8 @@ def left_out(trace: Trace) -> tuple[I64, int]:
 def launch_links(trace: Trace) -> I64:
     """Indices of the links from a launch to what it launched: ``HostToDevice``, or ``ac2g`` of Kineto; by target time.
 
-    An ``ac2g`` link of a call that launches nothing, such as a synchronization, ends in no slice of a device.
+    An ``ac2g`` link of a call that launches nothing, such as a synchronization, ends in no slice of a device. Where
+    torch_npu has no call for a kernel it writes one with the name and the start of the kernel: that is no launch.
     """
     link = trace.links_of(HOST_TO_DEVICE)
     if len(link) or not is_kineto(trace):
@@ -82,7 +90,10 @@ def launch_links(trace: Trace) -> I64:
     codes = [trace.categories.index(name) for name in DEVICE_CATEGORIES & set(trace.categories)]
     target = links.target_slice[link]
     ends: Bools = np.isin(slices.category[target], codes) & (slices.start[target] == links.target_time[link])
-    return link[ends]
+    link, target = link[ends], target[ends]
+    source = links.source_slice[link]
+    made_up = (slices.name[source] == slices.name[target]) & (slices.start[source] == slices.start[target])
+    return link[~np.isin(source, source[made_up & (source >= 0)])]
 
 
 def bound_launch_links(trace: Trace) -> I64:

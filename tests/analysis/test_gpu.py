@@ -124,6 +124,57 @@ def test_gains_are_those_of_the_job_without_the_cause(tmp_path: Path, name: str)
     assert left <= {*cause.others}
 
 
+def test_a_host_that_waits_is_no_work_of_its_line(tmp_path: Path) -> None:
+    """A stream holds a kernel back for 5 ms, for what is not recorded, and a copy that blocks the host waits for it."""
+    events = [
+        *_launched("hipLaunchKernel", 10, 1, ("kernel", "before", 20, 10)),
+        *_launched("hipLaunchKernel", 100, 2, ("kernel", "held_back", 5000, 20)),
+        _frame("runner.py(7): replay", 110, 5000),
+        *_launched("hipMemcpyWithStream", 120, 3, ("gpu_memcpy", "Memcpy HtoD", 5020, 10)),
+        *_launched("hipLaunchKernel", 5050, 4, ("kernel", "after", 5060, 20)),
+    ]
+    next(event for event in events if event["name"] == "hipMemcpyWithStream")["dur"] = 4915
+    path = tmp_path / "h_1.1.pt.trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    found = whatif(profile_at(path), ["line runner.py:7 x0"])
+    assert found.changes[0].gain_us < 50
+
+
+@pytest.mark.parametrize("call", ["cuStreamSynchronize", "zeEventHostSynchronize", "cudaMalloc"])
+def test_calls_of_other_runtimes(tmp_path: Path, call: str) -> None:
+    """The host is in such a call until the kernel is done, or longer."""
+    events: list[dict[str, Any]] = []
+    for k in range(20):
+        at = 2000.0 * k
+        events += [*_launched("cudaLaunchKernel", at, 2 * k, ("kernel", "gemm", at + 10, 700))]
+        events += [
+            _slice("cuda_runtime", call, 70, 70, at + 5, 710 + 990 * (call == "cudaMalloc"), correlation=2 * k + 1)
+        ]
+    path = tmp_path / "h_1.1.pt.trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    wanted = "MEM.ALLOC" if call == "cudaMalloc" else "SYNC.HOST"
+    finding = next(finding for finding in profile_at(path).findings.findings if finding.id == wanted)
+    assert not any("npu" in words(text).lower() for text in finding.advice)
+
+
+def test_launches_that_torch_npu_makes_up(tmp_path: Path) -> None:
+    """Where it knows no call it writes one with the name and the start of the kernel: who was late is unknown."""
+    events: list[dict[str, Any]] = []
+    for k in range(30):
+        made = _launched("Relu_1", 500.0 * k, k // 2, ("kernel", "Relu_1", 500.0 * k, 20))
+        made[0] |= {"cat": "privateuse1_runtime", "dur": 0.0}
+        events += made if k % 2 == 0 else made[2:]
+    path = tmp_path / "msprof_1.1.pt.trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    found = profile_at(path)
+    assert found.findings.findings[0].id == "DISPATCH.FREE"
+    told = report(found)
+    assert told.dispatch.links == 0
+    assert "launches are not recorded" in told.verdict[0]
+    assert "GPU" not in " ".join(told.verdict)
+    assert told.operators[0].type == "Relu"
+
+
 def test_a_graph_of_many_kernels_is_replayed(tmp_path: Path) -> None:
     """The first replay of a graph waits for the copy before it; its kernels follow each other."""
     kernels = [("kernel", f"layer_{k % 4}", 200.0 + 22 * k, 20.0) for k in range(300)]

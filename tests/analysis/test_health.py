@@ -40,6 +40,21 @@ def test_a_clean_trace(loaded: Any) -> None:
     assert (found.events, found.crossing, found.far, found.links) == (2, 0, 0, [])
 
 
+def test_an_overlap_analysis_that_was_cut_off_is_computed(tmp_path: Path) -> None:
+    """The names of its lanes and the times after the cut are missing."""
+    (source,) = (FIXTURES / "healthy").rglob("trace_view.json*")
+    events = json.loads(source.read_bytes())
+    (whole,) = profile_at(FIXTURES / "healthy").overlaps
+    pid = next(event["pid"] for event in events if event["ph"] == "X" and event["name"] == "Computing")
+    own = [event for event in events if event["pid"] == pid and event["ph"] == "X"]
+    rest = [event for event in events if event["pid"] != pid or event["name"] == "process_name"]
+    (tmp_path / "trace_view.json").write_text(json.dumps(rest + own[: len(own) // 2]))
+    (cut,) = profile_at(tmp_path / "trace_view.json").overlaps
+    assert [cut.computing, cut.not_overlapped, cut.free] == pytest.approx(
+        [whole.computing, whole.not_overlapped, whole.free], abs=len(own)
+    )
+
+
 def test_ends_on_no_slice_and_links_that_end_before_they_begin(loaded: Any) -> None:
     link = {"cat": "async_npu", "id": 1}
     found = health(loaded({"ts": 0}, {"ph": "s", "ts": 50, **link}, {"ph": "f", "ts": 2, **link}))

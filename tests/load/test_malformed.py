@@ -107,6 +107,7 @@ BROKEN = {
     "with a brace too many": EVENT + b"}",
     "with a bracket behind it": EVENT + b"]",
     "with the end of an array and a new one": EVENT + b"][" + EVENT,
+    "with a second list of events": EVENT + b'], "version": 1, "traceEvents": [' + EVENT,
     "with half of an event": EVENT[:40],
     "with a comma too many": EVENT + b",",
 }

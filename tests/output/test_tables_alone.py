@@ -60,3 +60,36 @@ def test_it_says_what_is_missing_and_what_it_finds(both: tuple[Report, Report, P
     for page in (markdown_report(alone), html_report(alone, profile)):
         assert "Kernels by shapes" in page
         assert "Files beside the trace" in page
+
+
+OP_SUMMARY = """\
+Model Name,Model ID,Task ID,Stream ID,Op Name,OP Type,Task Type,Task Start Time,Task Duration(us),Task Wait Time(us)
+N/A,1,1,2,conv_1,Conv2D,AI_CORE,"1780000000000000.125\t",400,0
+N/A,1,2,2,conv_2,Conv2D,AI_CORE,"1780000000000600.125\t",400,0
+"""
+TASK_TIME = """\
+Device_id,kernel_name,kernel_type,stream_id,task_id,task_time(us),task_start(us),task_stop(us)
+0,Conv2D_1,KERNEL_AICORE,2,1,400,"1780000000000000.0\t","1780000000000400.0\t"
+0,MEMCPY_ASYNC,MEMCPY_ASYNC,4,1,100,"1780000000000400.0\t","1780000000000500.0\t"
+0,NOTIFY_WAIT,NOTIFY_WAIT,21,1,150,"1780000000000450.0\t","1780000000000600.0\t"
+0,MEMCPY_ASYNC,MEMCPY_ASYNC,21,2,50,"1780000000000600.0\t","1780000000000650.0\t"
+0,Conv2D_2,KERNEL_AICORE,2,2,350,"1780000000000650.0\t","1780000000001000.0\t"
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "shares"),
+    [
+        ("op_summary_0_1_1.csv", OP_SUMMARY, "80.0% computing, 0% exposed communication, 20.0% free"),
+        ("op_summary_0_1_1.csv", OP_SUMMARY.replace("Task Start Time", "Start"), "no device time"),
+        ("task_time_20260601.csv", TASK_TIME, "75.0% computing, 20.0% exposed communication, 5.0% free"),
+    ],
+    ids=["op_summary of CANN up to 6", "no column of starts", "task_time"],
+)
+def test_tables_of_msprof(tmp_path: Path, file: str, text: str, shares: str) -> None:
+    folder = tmp_path / "PROF_1_2_X" / "mindstudio_profiler_output"
+    folder.mkdir(parents=True)
+    (folder / file).write_text(text)
+    told = report(profile_at(tmp_path))
+    assert shares in " ".join(told.verdict or ["no device time"])
+    assert {row.type for row in told.operators} <= {"Conv2D"}
