@@ -397,7 +397,7 @@ def kernels_of_tasks(tasks: Reading) -> Reading:
 
     kind = pl.col("kind").cast(pl.String)
     core = kind.replace_strict(_CORES, default=None)
-    exchanging = (kind.str.contains("NOTIFY").any() & core.is_null().all()).over("device", "stream")
+    exchanging = (kind.str.contains("(?i)notify").any() & core.is_null().all()).over("device", "stream")
     core = pl.when(exchanging).then(pl.lit(COLLECTIVE_CORES[-1])).otherwise(core)
     frame = tasks.frame.with_columns(core.alias("core")).filter(pl.col("core").is_not_null())
     types = {name: operator_type(name) for name in frame["name"].drop_nulls().unique().to_list()}

@@ -163,10 +163,7 @@ def _nothing_to_do(facts: Facts, drafts: dict[str, Draft]) -> tuple[Message, ...
     """What the device does with its time, where no finding is to be worked on; a large loss is told first."""
     sums = facts.sums
     if not sums.total:
-        kernels = facts.inputs.all_kernels()
-        if not len(kernels):
-            return (message("finding.verdict.no_device"),)
-        return (message("finding.verdict.tasks", count=len(kernels), time=int(kernels.duration.sum())),)
+        return (message("finding.verdict.no_device"),)
     parts = {"compute": sums.computing, "exposed": sums.not_overlapped, "free": sums.free}
     shares: dict[str, float] = {name: facts.share(part) for name, part in parts.items()}
     loss = max("exposed", "free", key=lambda name: shares[name])

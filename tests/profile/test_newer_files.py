@@ -14,7 +14,6 @@ from npu_tui.output.report import report
 from npu_tui.profile.profile import Profile
 from npu_tui.query.frames import tables_of
 from npu_tui.query.query import query
-from npu_tui.trace.message import Message
 from npu_tui.trace.model import HOST_TO_DEVICE
 from npu_tui.tui.session import NO_HITS, make_session
 from npu_tui.tui.tabs.summary import summary
@@ -48,7 +47,7 @@ _TASKS = (
 )
 
 
-def test_tasks_alone_tell_the_kernels_and_nothing_that_waits(tmp_path: Path):
+def test_tasks_alone_tell_the_kernels_and_what_exchanges(tmp_path: Path):
     profile = profile_at(_folder(tmp_path, task_time=_TASKS))
     sql = "select type, core, calls, total from operators order by total desc"
     assert _answer(profile, sql) == [("MatMulV2", "AI_CORE", 1, 30_000), ("Add", "AI_VECTOR_CORE", 2, 22_000)]
@@ -56,12 +55,9 @@ def test_tasks_alone_tell_the_kernels_and_nothing_that_waits(tmp_path: Path):
         ("aclnnMatmul_MatMulV2", 0, 2), ("aclnnAdd_Add", 530_000, 2), ("aclnnAdd_Add", 600_000, 3),
     ]  # fmt: skip
     told = report(profile)
-    assert told.overlap.total_us is None  # tasks do not tell which of them exchange
+    assert (told.overlap.computing_us, told.overlap.communication_us, told.overlap.total_us) == (52.0, 900.0, 1600.0)
     states = {file.name: (file.state, file.rows) for file in told.files}
     assert states["task_time.csv"] == ("read", 6)
-    (verdict,) = profile.findings.verdict
-    assert isinstance(verdict, Message)
-    assert (verdict.code, verdict.args["count"]) == ("finding.verdict.tasks", len(profile.kernel_table))
     assert states["kernel_details.csv"] == ("missing", 0)
 
 
