@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import shlex
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -251,15 +251,17 @@ def sources_in(profile: Path) -> list[Source]:
     return []
 
 
-def sources_below(folder: Path) -> Iterator[Source]:
+def sources_below(folder: Path, stopped: Callable[[], object] = bool) -> Iterator[Source]:
     """The profiles in ``folder`` and some levels down; one is not searched for others.
 
-    Of a tree of very many folders only the first ones, level by level, are looked into.
+    Of a tree of very many folders only the first ones, level by level, are looked into; then ``stopped`` is called.
     """
-    with suppress(InputError):
+    try:
         for held in _held_below(folder, most=MOST_FOLDERS):
             with suppress(OSError):
                 yield from held.sources
+    except InputError:
+        stopped()
 
 
 def has_tables(source: Source) -> bool:

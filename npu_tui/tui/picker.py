@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 
-from npu_tui.load.find import sources_below
+from npu_tui.load.find import MOST_FOLDERS, sources_below
 from npu_tui.nearby import Nearby, Verdict, in_order, matching, profile_of, verdicts
 from npu_tui.strings import say
 from npu_tui.trace.text import cell_count, padded, printable, shortened, size_text, wrapped
@@ -46,6 +46,7 @@ class Choice(Struct):
     wanted: str = ""
     at: int = 0
     is_whole: bool = False
+    is_cut: bool = False
     is_examined: bool = False
 
     def shown(self) -> list[Nearby]:
@@ -92,6 +93,8 @@ def head_line(choice: Choice, width: int) -> Text:
         words.append(say("picker.looking"))
     elif not choice.is_examined:
         words.append(say("picker.examining"))
+    if choice.is_cut:
+        words.append(say("picker.cut", count=MOST_FOLDERS))
     line = Text.assemble((words[0], "bold"), no_wrap=True, end="")
     for word in words[1:]:
         if line.cell_len + 2 + cell_count(word) <= width:
@@ -266,7 +269,7 @@ class PickerScreen(Screen[None], inherit_bindings=False):
     @work(thread=True, exclusive=True, group="look")
     def _look(self) -> None:
         found: list[Nearby] = []
-        for source in sources_below(self.choice.folder):
+        for source in sources_below(self.choice.folder, lambda: setattr(self.choice, "is_cut", True)):
             if self._stop.is_set():
                 return
             found.append(profile_of(source, self.choice.folder))

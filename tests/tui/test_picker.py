@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from npu_tui.load.find import sources_below
 from npu_tui.nearby import Verdict, nearby
 from npu_tui.strings import speaking
 from npu_tui.trace.text import cell_count
@@ -129,3 +130,11 @@ async def test_keys_of_ones_own_hold_in_the_list_and_its_help(folder, own_keys):
         await driver.press("escape")
         await driver.press("g", "x", "o", "o")
         await _until(driver, lambda: app.screen is not picker)
+
+
+def test_a_tree_of_too_many_folders_is_told(folder, monkeypatch):
+    monkeypatch.setattr("npu_tui.load.find.MOST_FOLDERS", 1)
+    choice = Choice(folder, is_whole=True)
+    found = list(sources_below(folder, lambda: setattr(choice, "is_cut", True)))
+    assert len(found) == 1
+    assert "only the first 1,000 folders were searched" in head_line(choice, 118).plain
