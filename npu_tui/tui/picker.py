@@ -86,6 +86,8 @@ def head_line(choice: Choice, width: int) -> Text:
     """How many there are, below which folder, and what is searched for."""
     profiles = sum(not entry.is_job for entry in choice.listed)
     words = [say("picker.title", count=profiles), say("picker.below", path=_home(choice.folder))]
+    if choice.is_cut:
+        words.insert(1, say("picker.cut", count=MOST_FOLDERS))
     jobs = choice.jobs()
     if jobs:
         words.append(say("picker.jobs", count=jobs))
@@ -93,8 +95,6 @@ def head_line(choice: Choice, width: int) -> Text:
         words.append(say("picker.looking"))
     elif not choice.is_examined:
         words.append(say("picker.examining"))
-    if choice.is_cut:
-        words.append(say("picker.cut", count=MOST_FOLDERS))
     line = Text.assemble((words[0], "bold"), no_wrap=True, end="")
     for word in words[1:]:
         if line.cell_len + 2 + cell_count(word) <= width:
