@@ -262,17 +262,17 @@ def free(facts: Facts) -> Draft | None:
         severity = "info"
     known = facts.part.split is not None
     late, side = length_of(facts.host_late), length_of(facts.device_side)
-    least = limits[LATE_SHARE] * facts.sums.free
+    copied = length_of(both(idle, _copied(facts)))
+    least = limits[LATE_SHARE] * (facts.sums.free - copied)
     where = "launches" if not known else "host" if late >= least else "device" if side >= least else "launches"
     if not known:
         cause = message("finding.free.unknown_gpu" if facts.on_gpu else "finding.free.unknown")
     else:
         free = max(length_of(idle), 1)
         words = {"late": late / free, "side": side / free}
-        copied = length_of(both(idle, _copied(facts))) / free
         cause = (
-            message("finding.free.split_copied", copied=copied, **words)
-            if copied >= _COPIES_FROM
+            message("finding.free.split_copied", copied=copied / free, **words)
+            if copied >= _COPIES_FROM * free
             else message("finding.free.split", **words)
         )
     told = message("finding.free.verdict_told", time=length_of(both(idle, elsewhere))) if severity == "info" else None

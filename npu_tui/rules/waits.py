@@ -223,7 +223,8 @@ def _pauses(facts: Facts) -> Span:
     Also those after the window.
     """
     free = facts.free if facts.part.lanes is None else facts.part.lanes.free
-    start, end = together(free, before_first_kernels(facts), at_the_end(facts))
+    # Free goes on through copies: many short ones with work in between are no pause.
+    start, end = without(together(free, before_first_kernels(facts), at_the_end(facts)), facts.busy)
     long = end - start >= facts.limits[PAUSE_MS] * 1e6
     waits = facts.on_device(facts.span_of(waits_of(facts.trace)))
     return without((start[long], end[long]), waits)
