@@ -106,7 +106,7 @@ def _run(session: Session, call: Call, name: str, arguments: dict[str, Any]) -> 
         raise Refusal(message("mcp.no_tool", name=name, names=list(TOOLS)))
     try:
         given = msgspec.convert(arguments, tool.arguments, strict=False)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeError) as error:
         names = [Ours(field.encode_name) for field in msgspec.structs.fields(tool.arguments)]
         raise Refusal(message("mcp.arguments", why=_plain_why(str(error), names), tool=name, names=names)) from None
     answer = tool.run(session, call, given)
