@@ -81,8 +81,9 @@ def untold(trace: Trace) -> list[tuple[str, int, int]]:
         lanes = [lane for lane in map(trace.lanes.__getitem__, layer.lanes) if lane.name != COMMUNICATION]
         of_layer = np.concatenate([np.arange(lane.first, lane.last) for lane in lanes] or [_NO_INTERVALS[0]])
         begin, until = union(trace.slices.start[of_layer], trace.slices.end[of_layer])
-        missing = int((begin[1:] - until[:-1]).sum())
-        if missing > _ROUNDING_NS * len(of_layer):
+        gaps = begin[1:] - until[:-1]
+        missing = int(gaps[gaps > _GRID_NS].sum())
+        if missing:
             found.append((layer.name, missing, int(until[-1] - begin[0])))
     return found
 
@@ -105,6 +106,8 @@ _COMMUNICATION_KERNELS = ("AicpuKernel", "AivKernel")
 """Suffixes of the names of kernels that communicate; msprof does not count them as Computing."""
 _ROUNDING_NS = 2
 """How far rounding may move the edges of a Free slice against those of other slices."""
+_GRID_NS = 1000
+"""What may lie between two slices that met before a tool wrote their times as doubles: those have steps of 250 ns."""
 
 
 class OverlapLanes(Struct, frozen=True):

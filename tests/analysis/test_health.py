@@ -128,3 +128,13 @@ def test_what_is_far_away_is_not_judged(tmp_path: Path) -> None:
     said = words(profile_at(tmp_path / "step").findings.verdict[0])
     assert f"h away from all others, the slice of step {number} among them." in said
     assert not words(usual.findings.verdict[0]).startswith("3 slices")
+
+
+@pytest.mark.parametrize(("gap", "told"), [(0.75, []), (30.0, ["odd.untold"])])
+def test_lanes_of_overlap_analysis_leave_no_time_out(loaded: Any, gap: float, told: list[str]) -> None:
+    layer = {"ph": "M", "name": "process_name", "args": {"name": "Overlap Analysis"}}
+    slices = [{"ts": at, "dur": 10, "name": name, "tid": tid} for at, name, tid in
+              ((0, "Computing", 1), (10 + gap, "Free", 2), (5, "Communication", 3))]  # fmt: skip
+    names = [{"ph": "M", "name": "thread_name", "tid": s["tid"], "args": {"name": s["name"]}} for s in slices]
+    found = health(loaded(layer, *names, *slices)).warnings
+    assert [warning.code for warning in found] == told
