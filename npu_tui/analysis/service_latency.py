@@ -94,8 +94,9 @@ class Latencies(Struct, eq=False):
 
 
 class Timeline(Struct, eq=False):
-    """A service as engines, their steps and the requests; ``pairs`` say which request was in which step.
+    """A service as engines, their steps and the requests; ``pairs`` say which request was in which step, by request.
 
+    Its context begins anew where it is ``pair_admitted``: first of all, by another engine, or after a preemption.
     ``queued`` (steps,) is why the first request that waits after a step was not scheduled in it, an index of ``TTFT``.
     """
 
@@ -107,6 +108,7 @@ class Timeline(Struct, eq=False):
     pair_step: I64
     pair_tokens: I64
     pair_prompt: Bools
+    pair_admitted: Bools
     block: int
     queued: I64
 
@@ -140,12 +142,13 @@ def timeline(service: Service) -> Timeline:
     begin, stop = np.searchsorted(rid, np.arange(count)), np.searchsorted(rid, np.arange(count), "right")
 
     start, ttft, output = (np.full(count, UNKNOWN) for _ in range(3))
-    queue, ended = np.full(count, UNKNOWN), np.full(count, UNKNOWN)
+    queue, ended, asked = (np.full(count, UNKNOWN) for _ in range(3))
     told, row = np.unique(service.requests.rid, return_index=True)
     row, told = row[told >= 0], told[told >= 0]
     for into, column in (
         (start, service.requests.start), (ttft, service.requests.first_token), (queue, service.requests.queue),
         (output, service.requests.output_tokens), (ended, service.requests.end),
+        (asked, service.requests.prompt_tokens),
     ):  # fmt: skip
         into[told] = column[row]
 
@@ -158,6 +161,7 @@ def timeline(service: Service) -> Timeline:
     last = np.where(seen, stop - 1, 0)
     at = np.arange(len(rid))
     computed = spread((tokens * (prompt & (at <= token[rid])))[:, None], rid, count)[:, 0] if len(rid) else output * 0
+    computed = np.where(asked > 0, np.minimum(computed, asked), computed)  # what was taken out was computed again
     last_end = np.where(seen, ends[last], UNKNOWN)
     complete = (start != UNKNOWN) & seen & ((ended == UNKNOWN) | (last_end <= ended + _WHOLE_MS))
     # A prompt after a token, or that left out a step, was taken out of the batch: it waited again.
@@ -174,7 +178,7 @@ def timeline(service: Service) -> Timeline:
         np.zeros((count, len(TPOT)), np.int64), complete,
     )  # fmt: skip
     found = Timeline(
-        service, engines, steps, latencies, rid, step, tokens, prompt, _block(steps), np.zeros(len(steps), np.int64)
+        service, engines, steps, latencies, rid, step, tokens, prompt, admitted, _block(steps), np.zeros(len(steps), np.int64)
     )
     for number in range(len(engines)):
         mine = np.flatnonzero(steps.engine[step] == number)

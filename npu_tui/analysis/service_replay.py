@@ -55,7 +55,7 @@ class EngineModel(Struct, frozen=True):
     """
 
     cost: Cost
-    schedule: float
+    schedule: tuple[float, float]
     gap: float
     dispatch: float
     after: tuple[float, float]
@@ -132,7 +132,7 @@ def work_of(found: Timeline) -> F64:
     # A draft that is not accepted leaves nothing in the context.
     stays = np.where(found.pair_prompt, found.pair_tokens, growth_of(found.latencies)[found.pair_rid])
     total = np.append(0, np.cumsum(stays))
-    begin = np.searchsorted(found.pair_rid, found.pair_rid)
+    begin = np.maximum.accumulate(np.where(found.pair_admitted, np.arange(len(stays)), 0))
     context = total[:-1] - total[begin] + found.pair_tokens
     if len(found.service.transfers):  # a decode engine holds a context that it did not compute
         here, first = steps.engine[found.pair_step], steps.engine[found.latencies.first[found.pair_rid]]
@@ -263,7 +263,6 @@ def _engine(found: Timeline, number: int, work: F64, cost: Cost | None) -> Engin
     tokens, size = (steps.prompts + steps.decoded)[mine], steps.size[mine]
     since = opened - np.append(opened[:1], np.maximum.accumulate(steps.end[mine])[:-1])
     busy = (steps.cycle[mine, B] > 0) & (steps.cycle[mine, -1] == 0)
-    line = line_of(size, steps.cycle[mine, P])
     decodes = found.pair_tokens[~found.pair_prompt & (steps.engine[found.pair_step] == number)]
     lat = found.latencies
     begun = (lat.first >= part.start) & (lat.first < part.stop)
@@ -281,9 +280,9 @@ def _engine(found: Timeline, number: int, work: F64, cost: Cost | None) -> Engin
     blocks = found.service.batches.total_blocks
     known = int(blocks.max()) if len(blocks) and blocks.max() > 0 else 0
     return EngineModel(
-        cost or fitted(work[mine], steps.cycle[mine, F]), float(np.median(steps.cycle[mine, S])),
+        cost or fitted(work[mine], steps.cycle[mine, F]), line_of(size, steps.cycle[mine, S]),
         float(np.median(np.maximum(since[busy], 0))) if busy.any() else 0.0,
-        float(np.median(np.maximum(steps.start[mine] - closed, 0))), (line[1], line[0]),
+        float(np.median(np.maximum(steps.start[mine] - closed, 0))), line_of(size, steps.cycle[mine, P]),
         most if limited else MANY, budget if several or not chunked else MANY, chunked or several,
         known if short and known else MANY, found.block, width=round(float(decodes.mean())) if len(decodes) else 1,
         draft=float(steps.cycle[mine, D].mean()),
@@ -403,8 +402,8 @@ def _run(
         )
         if time >= engine.late[0]:
             forward *= engine.late[1]
-        after = engine.draft + engine.after[0] + engine.after[1] * len(chosen)
-        end = time + engine.schedule + engine.dispatch + forward + after
+        around = sum(of[0] * len(chosen) + of[1] for of in (engine.schedule, engine.after))
+        end = time + around + engine.dispatch + forward + engine.draft
         left -= len(chosen)
         for row, count in chosen:
             decodes = not row.prompt
@@ -446,7 +445,7 @@ class _Row(Struct, eq=False):
     def restart(self) -> int:
         """Take it out of the batch: all of its context is computed again. Returns the blocks it held."""
         held, self.blocks, self.out = self.blocks, 0, True
-        self.prompt, self.context = max(round(self.context), 1), 0.0
+        self.prompt, self.context = round(self.context) + max(self.prompt, 1), 0.0
         return held
 
 
