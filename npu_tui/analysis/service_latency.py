@@ -96,8 +96,10 @@ class Latencies(Struct, eq=False):
 class Timeline(Struct, eq=False):
     """A service as engines, their steps and the requests; ``pairs`` say which request was in which step, by request.
 
-    Its context begins anew where it is ``pair_admitted``: first of all, by another engine, or after a preemption.
-    ``queued`` (steps,) is why the first request that waits after a step was not scheduled in it, an index of ``TTFT``.
+    Its context begins anew where it is ``pair_admitted``: at first, on another engine, after a preemption. ``pulls``
+    (2, requests) is when the first pull of its KV blocks began and the last one ended. The clock of each engine was
+    ``ahead`` of that of the requests by so many ns; all moments here are on that of the requests. ``queued`` (steps,)
+    is why the first request that waits after a step was not scheduled in it, an index of ``TTFT``.
     """
 
     service: Service
@@ -111,6 +113,8 @@ class Timeline(Struct, eq=False):
     pair_admitted: Bools
     block: int
     queued: I64
+    pulls: I64
+    ahead: I64
 
     @property
     def serves(self) -> Bools:
@@ -156,9 +160,11 @@ def timeline(service: Service) -> Timeline:
     for lengths in (ttft, queue):
         lengths[lengths > _LONGEST] = UNKNOWN
     seen = stop > begin
-    ends = np.append(steps.end[step], 0)
-    token = _first_token(steps, rid, step, prompt, begin, stop, plus(start, ttft))
     last = np.where(seen, stop - 1, 0)
+    ahead = _align(steps, np.append(step, 0)[last][seen], ended[seen], len(engines))
+    ends = np.append(steps.end[step], 0)
+    moment = plus(start, ttft)[rid] + _ROUNDING + np.minimum(ahead, _WHOLE_MS)[steps.engine[step]]
+    token = _first_token(steps.end[step], prompt, rid, begin, stop, moment)
     at = np.arange(len(rid))
     computed = spread((tokens * (prompt & (at <= token[rid])))[:, None], rid, count)[:, 0] if len(rid) else output * 0
     computed = np.where(asked > 0, np.minimum(computed, asked), computed)  # what was taken out was computed again
@@ -178,8 +184,9 @@ def timeline(service: Service) -> Timeline:
         np.zeros((count, len(TPOT)), np.int64), complete,
     )  # fmt: skip
     found = Timeline(
-        service, engines, steps, latencies, rid, step, tokens, prompt, admitted, _block(steps), np.zeros(len(steps), np.int64)
-    )
+        service, engines, steps, latencies, rid, step, tokens, prompt, admitted, _block(steps),
+        np.zeros(len(steps), np.int64), _pulls(service, np.append(ahead, 0)[latencies.engine]), ahead,
+    )  # fmt: skip
     for number in range(len(engines)):
         mine = np.flatnonzero(steps.engine[step] == number)
         who, one = np.unique(rid[mine], return_index=True)
@@ -201,7 +208,32 @@ _WHOLE_MS = 1_000_000
 """The tool writes how long a request took in whole ms."""
 
 
-def _first_token(steps: Steps, rid: I64, step: I64, prompt: Bools, begin: I64, stop: I64, moment: I64) -> I64:
+def _align(steps: Steps, last: I64, ended: I64, engines: int) -> I64:
+    """Put the steps on the clock of the requests; (engines,) by how much they were later.
+
+    A request ends after its ``last`` step. Where most of an engine do not, its host has another clock.
+    """
+    ahead = np.zeros(engines, np.int64)
+    known = ended != UNKNOWN
+    late, of = steps.end[last[known]] - ended[known], steps.engine[last[known]]
+    for number in np.unique(of).tolist():
+        usual = int(np.median(late[of == number]))
+        ahead[number] = usual if usual > _WHOLE_MS else 0
+    for moments in (steps.start, steps.end, steps.schedule, steps.schedule_end) if ahead.any() else ():
+        np.subtract(moments, ahead[steps.engine], out=moments, where=moments != UNKNOWN)
+    return ahead
+
+
+def _pulls(service: Service, ahead: I64) -> I64:
+    """When the first pull of the KV blocks of each request began and the last one ended, less ``ahead``."""
+    pulls, found = service.transfers, np.full((2, len(ahead)), UNKNOWN)
+    usable = np.flatnonzero((pulls.rid >= 0) & (pulls.start != UNKNOWN) & (pulls.end != UNKNOWN))
+    found[0, pulls.rid[usable][::-1]] = pulls.start[usable][::-1]
+    np.maximum.at(found[1], pulls.rid[usable], pulls.end[usable])
+    return np.where(found == UNKNOWN, UNKNOWN, found - ahead)
+
+
+def _first_token(end: I64, prompt: Bools, rid: I64, begin: I64, stop: I64, moment: I64) -> I64:
     """The pair of each request whose step gave its first token: the last one before ``moment``, else by its kinds."""
     at = np.arange(len(rid))
     token = np.full(len(begin), -1)
@@ -210,9 +242,9 @@ def _first_token(steps: Steps, rid: I64, step: I64, prompt: Bools, begin: I64, s
     decodes = np.where(~prompt, at, len(rid))
     first_decode = np.minimum.reduceat(np.append(decodes, len(rid)), np.minimum(begin, len(rid)))
     by_kind = np.clip(np.minimum(first_decode, stop) - 1, begin, None)
-    early = steps.end[step] <= moment[rid] + _ROUNDING
+    early = end <= moment
     token[rid[early]] = at[early]  # ascending: the last one counts
-    token = np.where((moment != UNKNOWN) & (token >= 0), token, by_kind)
+    token = np.where(token >= 0, token, by_kind)
     return np.where(stop > begin, token, -1)
 
 
@@ -276,11 +308,7 @@ def _split_ttft(found: Timeline, begin: I64, token: I64, seen: Bools, prompt: Bo
     known = (lat.start != UNKNOWN) & (lat.ttft != UNKNOWN)
     parts[known & ~seen, TTFT.index("unrecorded")] = lat.ttft[known & ~seen]
     rids = np.flatnonzero(known & seen)
-    pulls = found.service.transfers
-    pulled, pull_end = np.full(len(begin), UNKNOWN), np.full(len(begin), UNKNOWN)
-    usable = (pulls.rid >= 0) & (pulls.start != UNKNOWN) & (pulls.end != UNKNOWN)
-    pulled[pulls.rid[usable][::-1]] = pulls.start[usable][::-1]
-    np.maximum.at(pull_end, pulls.rid[usable], pulls.end[usable])
+    pulled, pull_end = found.pulls
     closed = np.where(steps.schedule == UNKNOWN, steps.opened, steps.schedule_end)
     after = steps.cycle[:, P] + steps.cycle[:, D]
     cursor, stop = lat.start.copy(), plus(lat.start, lat.ttft)

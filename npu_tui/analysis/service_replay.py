@@ -180,7 +180,7 @@ def slower_since(found: Timeline) -> Slower | None:
         return None
     mine = mine[np.argsort(steps.start[mine], kind="stable")]
     mine = mine[np.linspace(0, len(mine) - 1, min(len(mine), _SAMPLE)).astype(np.int64)]
-    work, time, start = work_of(found)[mine], steps.cycle[mine, F], steps.start[mine]
+    work, time, start, of = work_of(found)[mine], steps.cycle[mine, F], steps.start[mine], steps.engine[mine]
     best = None
     low, high = 0, len(time)
     for _ in range(3):  # ever nearer
@@ -189,6 +189,8 @@ def slower_since(found: Timeline) -> Slower | None:
         ).tolist():
             cost = fitted(work[:cut], time[:cut])
             ratio = time / np.maximum(cost.of(work), 1)
+            for number in np.unique(of[:cut]).tolist():  # one that is slower all the time has not become so
+                ratio[of == number] /= max(float(np.median(ratio[:cut][of[:cut] == number])), 1e-9)
             factor = max(float(np.median(ratio[cut:])), 1e-9)
             rest = float(np.abs(ratio[:cut] - 1).sum() + np.abs(ratio[cut:] / factor - 1).sum())
             if best is None or rest < best[0]:
@@ -241,9 +243,8 @@ def model_of(found: Timeline, slower: Slower | None, holds: bool = False) -> Ser
         on_first = steps.engine[found.pair_step] == steps.engine[lat.first[found.pair_rid]]
         np.maximum.at(ends, found.pair_rid[on_first], steps.end[found.pair_step[on_first]])
         pull = lat.ttft_parts[rids, TTFT.index("transfer")]
-        pulls, began = found.service.transfers, np.full(len(ends), UNKNOWN)
-        began[pulls.rid[pulls.rid >= 0]] = pulls.start[pulls.rid >= 0]
-        handover = np.maximum(began[rids] - ends[rids], 0) * (began[rids] != UNKNOWN)
+        began = found.pulls[0, rids]
+        handover = np.where(began == UNKNOWN, 0, np.maximum(began - ends[rids], 0))
     waits = lat.ttft_parts[lat.answered][:, [TTFT.index("queue_step"), TTFT.index("queue_other")]].sum(axis=1)
     output = lat.ttft_parts[lat.answered, TTFT.index("output")]
     turns, growth = np.maximum(lat.turns[rids], 0), growth_of(lat)[rids]

@@ -378,7 +378,8 @@ SERVICE_RULES = (
     _rule("SERVICE.RANK", "dp_load_imbalance", _rank, SLOWER, RANK_LOAD, advice=("service_device", "service_routing")),
     _rule(
         "SERVICE.SCHEDULER", "scheduler_high_latency",
-        _part("scheduler", S, ("batching",), ("schedule",), lambda model: with_engines(model, schedule=(0.0, 0.0))), SHARE,
+        _part("scheduler", S, ("batching",), ("schedule",), lambda model: with_engines(model, schedule=(0.0, 0.0))),
+        SHARE,
     ),
     _rule(
         "SERVICE.BUBBLE", "async_dual_launch_failure",

@@ -214,6 +214,8 @@ def verdict_of(judged: Judged) -> list[Message]:
     if len(found.latencies.answered) < _HUNDRED:
         told.append(message("service.few"))
     parts = [found.steps.cycle[found.steps.of(number)] for number in range(len(found.engines))]
+    for number in np.flatnonzero(found.ahead).tolist():
+        told.append(message("service.ahead", engine=number, time=int(found.ahead[number])))
     idle = min((part[:, I].sum() / max(part.sum(), 1) for part in parts), default=0.0)
     if idle >= SHARE.default:
         told.append(message("service.idle", share=float(idle)))

@@ -101,7 +101,7 @@ def test_time_of_the_engine(found: Timeline) -> None:
 
 
 ENGINE = EngineModel(
-    cost=Cost(10, 0.1, 1, 0, 0), schedule=1, gap=0, dispatch=0, after=(0, 0), seqs=2, budget=MANY, chunked=True,
+    cost=Cost(10, 0.1, 1, 0, 0), schedule=(0, 1), gap=0, dispatch=0, after=(0, 0), seqs=2, budget=MANY, chunked=True,
     blocks=MANY, block=10,
 )  # fmt: skip
 """A step takes 11 ns, 1 for each decoded token and 1 for ten tokens of a prompt; two requests fit."""
@@ -150,6 +150,12 @@ def test_chunks() -> None:
     served = replayed(model)
     assert served.ttft.tolist() == [45, 59]
     assert served.tpot.tolist() == [15]
+
+
+def test_a_prompt_that_loses_its_blocks_is_computed_again() -> None:
+    """0–15 the first prompt and 10 tokens of the second; 15–39 two tokens alone; 39–54 and 54–67 all 60 tokens."""
+    model = model_of([30, 60], [2, 0], [0, 0], replace(ENGINE, budget=40, blocks=7))
+    assert replayed(model).ttft.tolist() == [15, 67]
 
 
 def test_another_engine_decodes() -> None:

@@ -124,6 +124,22 @@ def test_a_request_that_a_batch_names_twice_is_in_it_once(tmp_path: Path) -> Non
     assert (found.tpot_parts.sum(axis=1) == plain.tpot_parts.sum(axis=1)).all()
 
 
+def test_the_clock_of_the_decode_side_is_put_right(tmp_path: Path) -> None:
+    write_service(tmp_path, "split", 1, 40)
+    plain, service = timeline(read_service(tmp_path)), read_service(tmp_path)
+    there = np.isin([service.text(code) for code in service.batches.process], plain.engines[-1].processes)
+    for rows, chosen in ((service.batches, there), (service.transfers, slice(None))):
+        rows.start[chosen] += 5_000_000
+        rows.end[chosen] += 5_000_000
+    found = timeline(service)
+    assert plain.ahead.tolist() == [0, 0]
+    assert found.ahead[1] == pytest.approx(5_000_000, abs=1_000_000)
+    assert found.latencies.answered.tolist() == plain.latencies.answered.tolist()
+    assert (found.latencies.tpot == plain.latencies.tpot).all()
+    moved = np.abs(found.latencies.ttft_parts - plain.latencies.ttft_parts).max(axis=1)
+    assert np.percentile(moved, 90) < 1_000_000
+
+
 def test_columns_of_old_versions_say_the_same(tmp_path: Path) -> None:
     served = serve(_short(ALL["kv"], 60).service)
     said = []
