@@ -128,17 +128,15 @@ def run_crop(parser: Parser, options: argparse.Namespace) -> int:
     """
     if not options.output.endswith((".json", ".json.gz")):  # known before the trace is read
         parser.error(say("crop.bad_output"))
+    from msgspec.structs import asdict
+
     from npu_tui.crop import NoCropError, crop
 
     try:
         made = crop(part_of(parser, options), Path(options.output), options.lanes, options.slices, options.clip)
     except NoCropError as error:
         parser.error(words(error.message))
-    print(
-        say("crop.done", path=made.path, slices=f"{made.slices:,}", all=f"{made.of_slices:,}", links=f"{made.links:,}",
-            all_links=f"{made.of_links:,}", events=f"{made.events:,}", size=f"{made.bytes / 1e6:.3f}"),
-        file=sys.stderr,
-    )  # fmt: skip
+    print(say("crop.done", **asdict(made)), file=sys.stderr)
     return DONE
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from npu_tui.trace.text import brief
@@ -102,7 +103,7 @@ def written(answer: Answer, names: Mapping[str, str]) -> dict[str, Any]:
         "more": more,
         "data": {},
     }
-    room = answer.tokens - tokens_of(dumped(_plain(document))) - 2 * _RESERVE
+    room = answer.tokens - tokens_of(dumped(plain(document))) - 2 * _RESERVE
     for key in _ordered(data, room // 3, names):
         value = data[key]
         if isinstance(value, list):
@@ -122,11 +123,11 @@ def written(answer: Answer, names: Mapping[str, str]) -> dict[str, Any]:
     if cut is not None and answer.again is not None:
         arguments = answer.again.arguments | {"cursor": more[cut]["cursor"]}
         document["next"] = [*answer.next, Next(answer.again.tool, arguments)]
-    plain: dict[str, Any] = _plain(document)
-    used = set(_LABEL.findall(dumped([plain["verdict"], plain["data"]])))
+    told: dict[str, Any] = plain(document)
+    used = set(_LABEL.findall(dumped([told["verdict"], told["data"]])))
     if used & names.keys():
-        plain["data"]["names"] = {label: brief(names[label], _LONGEST) for label in sorted(used & names.keys())}
-    return {key: value for key, value in plain.items() if value or key in ("verdict", "data")}
+        told["data"]["names"] = {label: brief(names[label], _LONGEST) for label in sorted(used & names.keys())}
+    return {key: value for key, value in told.items() if value or key in ("verdict", "data")}
 
 
 _RESERVE = 60
@@ -182,12 +183,6 @@ def _short(value: Any) -> Any:
     return brief(value, _LONGEST) if isinstance(value, str) else value
 
 
-def _plain(value: Any) -> Any:
-    """``value`` as JSON has it."""
-    if isinstance(value, Struct):
-        return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in value]
-    return str(value) if isinstance(value, str) else value
+def plain(value: Any) -> Any:
+    """A document, as JSON has it."""
+    return msgspec.to_builtins(value, enc_hook=lambda text: str.__str__(text))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import mcp_types as types
@@ -16,6 +15,8 @@ from npu_tui.strings import ENGLISH, say
 from npu_tui.trace.text import brief
 
 _SCHEME = "npu-tui://"
+_KINDS = {"manual": "topic", "schema": "name", "finding": "id", "picture": "number"}
+"""Every kind of resource, and what its address ends with."""
 
 PROMPTS = {"why-slow": ("path",), "change-helped": ("base", "new"), "which-rank": ("path",)}
 """Every prompt with its arguments; the text is ``mcp.prompt.<name>``."""
@@ -41,48 +42,35 @@ def resources() -> list[types.Resource]:
 
 def templates() -> list[types.ResourceTemplate]:
     """Addresses with a name to fill in."""
-    places = ("manual/{topic}", "schema/{name}", "finding/{id}", "picture/{number}")
-    return [types.ResourceTemplate(uri_template=_SCHEME + place, name=place.partition("/")[0]) for place in places]
+    return [types.ResourceTemplate(uri_template=f"{_SCHEME}{kind}/{{{of}}}", name=kind) for kind, of in _KINDS.items()]
 
 
 def resource(session: Session, address: str) -> types.ReadResourceResult:
     """What is at ``address``. Raises ``MCPError`` for what is not there."""
     kind, _, name = address.removeprefix(_SCHEME).partition("/")
-    read = _READERS.get(kind)
-    found = read(session, name) if read is not None and address.startswith(_SCHEME) else None
+    found = _found(session, kind, name) if address.startswith(_SCHEME) else None
     if found is None:
-        raise MCPError(types.INVALID_PARAMS, say("mcp.no_resource", places=", ".join(_READERS)))
+        raise MCPError(types.INVALID_PARAMS, say("mcp.no_resource", places=", ".join(_KINDS)))
     text, form = found
     return types.ReadResourceResult(
         contents=[types.TextResourceContents(uri=address, text=text, mime_type=form)], ttl_ms=0, cache_scope="private"
     )
 
 
-_Read = Callable[[Session, str], tuple[str, str] | None]
-
-
-def _page(session: Session, topic: str) -> tuple[str, str] | None:
-    return (page(topic, ENGLISH), "text/markdown") if topic in TOPICS else None
-
-
-def _schema(session: Session, name: str) -> tuple[str, str] | None:
-    return (orjson.dumps(report_schema(name)).decode(), "application/json") if name in REPORTS else None
-
-
-def _finding(session: Session, id: str) -> tuple[str, str] | None:
+def _found(session: Session, kind: str, name: str) -> tuple[str, str] | None:
+    """What is called ``name``, and its type; None where there is nothing."""
     from npu_tui.output.explain import explain_document, kind_of
     from npu_tui.output.formats import written
 
-    kind = kind_of(id)
-    return None if kind is None else (written(explain_document(kind, session.thresholds), "markdown"), "text/markdown")
-
-
-def _picture(session: Session, number: str) -> tuple[str, str] | None:
-    svg = session.pictures.get(number)
-    return None if svg is None else (svg, "image/svg+xml")
-
-
-_READERS: dict[str, _Read] = {"manual": _page, "schema": _schema, "finding": _finding, "picture": _picture}
+    if kind == "manual" and name in TOPICS:
+        return page(name, ENGLISH), "text/markdown"
+    if kind == "schema" and name in REPORTS:
+        return orjson.dumps(report_schema(name)).decode(), "application/json"
+    if kind == "finding" and (rule := kind_of(name)) is not None:
+        return written(explain_document(rule, session.thresholds), "markdown"), "text/markdown"
+    if kind == "picture" and name in session.pictures:
+        return session.pictures[name], "image/svg+xml"
+    return None
 
 
 def prompts() -> list[types.Prompt]:

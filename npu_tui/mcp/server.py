@@ -24,15 +24,11 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 
 from npu_tui import __version__
-from npu_tui.analysis.what_if import UnknownChangeError
-from npu_tui.load.errors import Cancelled, InputError, is_panic
+from npu_tui.load.errors import Cancelled, is_panic
 from npu_tui.mcp import guide
 from npu_tui.mcp.answers import Answer, dumped, written
 from npu_tui.mcp.session import Call, Refusal, Session
 from npu_tui.mcp.tools import TOOLS, Tool
-from npu_tui.output.whatif import NoReplayError
-from npu_tui.profile.selection import NoPartError
-from npu_tui.query.bounds import QueryError
 from npu_tui.strings import Ours, labelling, say, words
 from npu_tui.trace.message import Message, message
 
@@ -49,13 +45,14 @@ def input_schema(tool: Tool) -> dict[str, Any]:
     return {key: found[key] for key in ("type", "properties", "required", "additionalProperties") if key in found}
 
 
+_TEXT, _LIST = {"type": "string"}, {"type": "array", "items": {"type": "object"}}
 _ANSWER = {
     "type": "object",
     "properties": {
-        "verdict": {"type": "array", "items": {"type": "string"}},
-        "error": {"type": "string"},
-        "about": {"type": "string"},
-        "next": {"type": "array", "items": {"type": "object"}},
+        "verdict": {"type": "array", "items": _TEXT},
+        "error": _TEXT,
+        "about": _TEXT,
+        "next": _LIST,
         "more": {"type": "object"},
         "data": {
             "type": "object",
@@ -125,14 +122,12 @@ def _plain_why(why: str, names: Sequence[str]) -> str:
 def _said(error: BaseException) -> str:
     """``error`` in one line that says what to do."""
     said = getattr(error, "message", None) or getattr(error, "said", None)
-    if isinstance(error, (Refusal, InputError, QueryError, NoPartError, UnknownChangeError, NoReplayError)):
-        return words(said) if isinstance(said, Message) else say("mcp.said", text=str(said))
+    if isinstance(said, Message):
+        return words(said)
     if isinstance(error, OSError):
         return say("mcp.file", path=str(error.filename), why=error.strerror or str(error))
     if isinstance(error, MemoryError):
         return say("cli.no_memory")
-    if isinstance(said, Message):
-        return words(said)
     return say("mcp.internal", error=f"{type(error).__name__}: {error}")
 
 
@@ -152,11 +147,9 @@ def make_server(session: Session) -> Server[Any]:
                 group.cancel_scope.cancel()
         finally:
             call.given_up.set()
+        picture = partial(types.ResourceLink, type="resource_link", name="screen", mime_type="image/svg+xml")
         content: list[types.ContentBlock] = [types.TextContent(type="text", text=dumped(found))]
-        content += [
-            types.ResourceLink(type="resource_link", uri=link, name="screen", mime_type="image/svg+xml")
-            for link in links
-        ]
+        content += [picture(uri=link) for link in links]
         return types.CallToolResult(content=content, structured_content=found, is_error="error" in found)
 
     async def list_resources(ctx: Context, params: Any) -> types.ListResourcesResult:

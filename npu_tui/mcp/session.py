@@ -16,8 +16,6 @@ from npu_tui.trace.message import Message, message
 from npu_tui.trace.once import once
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from npu_tui.jobs.job import Job
     from npu_tui.profile.profile import Profile
     from npu_tui.query.frames import ProfileTables
@@ -224,22 +222,12 @@ class Session:
             source = opening.source
         except SeveralError:
             refuse_several(place)
-
-            def told(done: int, count: int) -> None:
-                call.tell(done, count)
-                call.go_on()
-
-            opened.tables = job_tables(place, self.thresholds, progress=told)
+            opened.tables = job_tables(place, self.thresholds, progress=Watcher(call.tell).report)
             opened.job  # noqa: B018 - read while the caller waits for it
             return opened
         profile = Profile(opening.trace(Watcher(call.tell)), source, self.thresholds, self._threads)
         opened.profile, opened.tables = profile, tables_of(profile)
         return opened
-
-    def last(self) -> list[Opened]:
-        """What is open, the last used at the end."""
-        with self._lock:
-            return list(self._opened.values())
 
     def keep_picture(self, svg: str) -> str:
         """The address of the picture ``svg``, one of the last that were drawn."""
@@ -264,14 +252,6 @@ def one_timeline(opened: Opened) -> Profile:
     if profile.trace.snapshot is not None:
         raise Refusal(message("mcp.is_snapshot", path=str(opened.place)))
     return profile
-
-
-def frame_of(opened: Opened, call: Call, sql: str, most: int) -> pl.DataFrame:
-    """The answer to ``sql``, at most ``most`` rows of it. Raises ``QueryError``, ``InputError``, ``Cancelled``."""
-    from npu_tui.query.query import query
-
-    frame: pl.DataFrame = opened.kept(("sql", sql), lambda: query(opened.tables, sql, most, stopped=call.given_up))
-    return frame
 
 
 def _stamp(place: Path) -> tuple[object, int]:

@@ -8,11 +8,10 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Annotated, Any, NamedTuple
 
-import msgspec
 from msgspec import Meta, Struct
 
-from npu_tui.mcp.answers import MOST_TOKENS, ROWS, TOKENS, Answer, Next
-from npu_tui.mcp.session import Call, Refusal, Session, frame_of, one_profile, one_timeline
+from npu_tui.mcp.answers import MOST_TOKENS, ROWS, TOKENS, Answer, Next, plain
+from npu_tui.mcp.session import Call, Refusal, Session, one_profile, one_timeline
 from npu_tui.profile.selection import part_of
 from npu_tui.strings import say
 from npu_tui.trace.message import message
@@ -131,11 +130,6 @@ def listed(texts: Texts) -> list[str]:
     return [text.strip() for text in texts.split(",") if text.strip()] if isinstance(texts, str) else texts
 
 
-def plain(value: Any) -> Any:
-    """A document, as JSON has it."""
-    return msgspec.to_builtins(value, enc_hook=lambda text: str.__str__(text))
-
-
 def open_tool(session: Session, call: Call, given: Open) -> Answer:
     """What is at a path, read and measured."""
     from npu_tui.output.whatif import NoReplayError, remedies
@@ -159,15 +153,12 @@ def open_tool(session: Session, call: Call, given: Open) -> Answer:
             return answer
         with suppress(NoReplayError):  # what is asked next; it takes a second where the trace is large
             opened.kept("remedies", partial(remedies, opened.profile))
-        keep = ("source", "trace", "health", "findings")
-        answer.data = {"name": opened.name, "kind": "profile", **{key: answer.data[key] for key in keep}}
-        answer.data["findings"] = [_gist(row) for row in answer.data["findings"]]
+        answer.data = {"name": opened.name, "kind": "profile", **_chosen(answer.data, _OPENED)}
     answer.overview, answer.again = False, None
     return answer
 
 
-def _gist(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: row[key] for key in ("id", "severity", "gain_us", "gain_unit")}
+_OPENED = ["source", "trace", "health", *(f"findings.{key}" for key in ("id", "severity", "gain_us", "gain_unit"))]
 
 
 def _several(folder: Any) -> list[dict[str, Any]]:
@@ -215,10 +206,8 @@ def report_tool(session: Session, call: Call, given: Report) -> Answer:
         if not rows:
             ids = [row["id"] for row in data["findings"]]
             raise Refusal(message("mcp.no_finding", id=kind.id, ids=ids))
-        told = [row["title"] for row in rows]
-        return Answer(
-            verdict=told, data={"findings": rows}, next=follow, again=Next("report", named | {"finding": kind.id})
-        )
+        again = Next("report", named | {"finding": kind.id})
+        return Answer(verdict=[row["title"] for row in rows], data={"findings": rows}, next=follow, again=again)
     return _document(data, data["verdict"], listed(given.fields), follow, Next("report", named))
 
 
@@ -296,24 +285,24 @@ def tables_tool(session: Session, call: Call, given: Tables) -> Answer:
 
 
 _MOST_ROWS = 10_000
-_MOST_COLUMNS = ROWS
-_DIGITS = 3
 
 
 def query_tool(session: Session, call: Call, given: Query) -> Answer:
     """Rows of SQL."""
+    from npu_tui.query.query import query
+
     opened = session.opened(given.path, call)
-    frame = frame_of(opened, call, given.sql, _MOST_ROWS)
-    first, lacking = min(given.cursor, len(frame)), max(frame.width - _MOST_COLUMNS, 0)
-    frame = frame.select(frame.columns[:_MOST_COLUMNS])
+    make = partial(query, opened.tables, given.sql, _MOST_ROWS, stopped=call.given_up)
+    frame = opened.kept(("sql", given.sql), make)
+    first, lacking = min(given.cursor, len(frame)), max(frame.width - ROWS, 0)
+    frame = frame.select(frame.columns[:ROWS])
     rows = [[_cell(value) for value in row] for row in frame.slice(first, given.limit).iter_rows()]
     data: dict[str, Any] = {
         "columns": [printable(name) for name in frame.columns],
-        "rows": [None] * first + rows,
+        "rows": [None] * first + rows + [None] * (len(frame) - first - len(rows)),
     }
     if lacking:
         data["columns_left_out"] = lacking
-    data["rows"] += [None] * (len(frame) - len(data["rows"]))
     return Answer(verdict=[], data=data)  # a call that reads on would repeat SQL, with what it has of the trace
 
 
@@ -321,7 +310,7 @@ def _cell(value: Any) -> Any:
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, float):
-        return round(value, _DIGITS) if value == value and abs(value) < 1e300 else None
+        return round(value, 3) if value == value and abs(value) < 1e300 else None
     if value is None or isinstance(value, (bool, int)):
         return value
     return [_cell(inner) for inner in value] if isinstance(value, list) else printable(str(value))
@@ -444,11 +433,7 @@ def crop_tool(session: Session, call: Call, given: Crop) -> Answer:
     opened = session.opened(given.path, call)
     part = part_of(one_timeline(opened), given.range, given.step)
     made = crop(part, output, listed(given.lanes), listed(given.slices), given.clip)
-    told = say(
-        "crop.done", path=made.path, slices=f"{made.slices:,}", all=f"{made.of_slices:,}", links=f"{made.links:,}",
-        all_links=f"{made.of_links:,}", events=f"{made.events:,}", size=f"{made.bytes / 1e6:.3f}",
-    )  # fmt: skip
-    return Answer(verdict=[told], data=plain(made))
+    return Answer(verdict=[say("crop.done", **plain(made))], data=plain(made))
 
 
 class Tool(NamedTuple):
