@@ -102,6 +102,13 @@ def _of_kind(uses: list[LinkUse]) -> list[Link]:
     few = len(pairs) < _LEAST
     slow = (score < -_ODD) & (np.exp(left) < _SLOW) & (times >= _LEAST_USES if times.max() >= _LEAST_USES else True)
     transport, kind = uses[0].transport, uses[0].type
+    # A port is slow that has several links, all of them slow; else it is the link.
+    below = speeds < middle + math.log(_SLOW)
+    ports = [
+        (np.exp(effect) < _SLOW)
+        & (np.bincount(side, below, len(ranks)) == np.maximum(np.bincount(side, None, len(ranks)), 2))
+        for effect, side in ((sent, source), (received, target))
+    ]
     links = []
     for number in range(len(pairs)):
         i, j, speed = int(source[number]), int(target[number]), float(speeds[number])
@@ -109,10 +116,9 @@ def _of_kind(uses: list[LinkUse]) -> list[Link]:
         verdict: Verdict = "as_others"
         if not few and slow[number]:
             verdict = "slow"
-        elif not few and math.exp(float(sent[i])) < _SLOW:
-            verdict, expected = "slow_sender", math.exp(middle)
-        elif not few and math.exp(float(received[j])) < _SLOW:
-            verdict, expected = "slow_receiver", math.exp(middle)
+        elif not few and below[number] and min(math.exp(float(sent[i])), math.exp(float(received[j]))) < _SLOW:
+            verdict = "slow_sender" if ports[0][i] else "slow_receiver" if ports[1][j] else "slow"
+            expected = math.exp(middle)
         size, z = float(sizes[number]), float(score[number])
         links.append(Link(int(ranks[i]), int(ranks[j]), transport, kind, size, math.exp(speed), expected, z, verdict))
     return links

@@ -313,8 +313,8 @@ def calls_of(profile: Profile) -> list[Call]:
     kernels = gpu_calls(trace, item) if is_kineto(trace) else []
     known = [(call.type, call.group, call.ordinal, call.pair) for call in kernels]
     known = known or [(*call_name(name), NO_PAIR) for name in names]
-    hosts = [(str(step.number), step.item) for step in profile.steps if step.number is not None]
-    hosts = [(name, trace.slices.start[at], trace.slices.end[at]) for name, at in hosts]
+    numbered = [(str(step.number), step.item) for step in profile.steps if step.number is not None]
+    hosts = [(name, int(trace.slices.start[at]), int(trace.slices.end[at])) for name, at in numbered]
     asked = launched_at(trace, item)
     times = zip(trace.slices.start[item].tolist(), trace.slices.end[item].tolist(), asked.tolist(), strict=True)
     for name, (kind, group, ordinal, pair), (start, end, launched) in zip(names, known, times, strict=True):
@@ -371,8 +371,8 @@ def _calls_of(trace: Trace, tasks: I64, calls: I64) -> I64:
     Collectives of several groups run at once, each with the tasks of its own planes; of a group the last begun counts.
     """
     slices, group_of = trace.slices, np.full(len(trace.lanes), -1)
-    for group, planes in groups_of(trace):
-        group_of[[lane.index for lane in planes]] = group.index
+    for own_lane, planes in groups_of(trace):
+        group_of[[plane.index for plane in planes]] = own_lane.index
     found, group = np.full(len(tasks), -1), group_of[slices.lane[tasks]]
     for lane in np.unique(group[group >= 0]).tolist():
         own, of_group = np.flatnonzero(group == lane), calls[slices.lane[calls] == lane]

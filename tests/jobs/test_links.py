@@ -35,6 +35,13 @@ def test_a_slow_row_is_a_port():
     assert {source for source, _ in verdicts(judged_links(uses))} == {3}
 
 
+def test_a_slow_link_of_a_ring_is_no_port():
+    """A port with one link is not told from it."""
+    every = linked(8, lambda source, _: 18.0 / (1 + 2 * (source == 2)))
+    uses = [use for use in every if use.target == (use.source + 1) % 8]
+    assert verdicts(judged_links(uses)) == {(2, 3): "slow"}
+
+
 def test_other_sizes_and_operations_are_other_kinds():
     usual = speed(random.Random(1))
     small = [use for use in linked(8, lambda *pair: 9 * usual(*pair) / 18, 1.5) if use.source == 1 and use.target == 7]
