@@ -7,7 +7,7 @@ Sources: vllm v1/worker/gpu_worker.py, sglang model_executor/step_span_utils.py,
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -183,12 +183,3 @@ def phase_of(name: str) -> str | None:
     """The phase that the range ``name`` of vLLM, vLLM-Ascend or vllm-omni is; None if it is none."""
     match = _PHASE.fullmatch(name) if len(name) <= _LONGEST else None
     return None if match is None else match.lastgroup
-
-
-def phases_among(names: Iterable[str]) -> dict[str, list[int]]:
-    """The numbers of the ``names`` that are a phase, by phase."""
-    codes: dict[str, list[int]] = {}
-    for code, name in enumerate(names):
-        if (phase := phase_of(name)) is not None:
-            codes.setdefault(phase, []).append(code)
-    return codes

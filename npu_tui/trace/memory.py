@@ -46,11 +46,6 @@ def free_memory() -> int:
     return min([machine, *_left_in_groups(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))])
 
 
-def resident() -> int:
-    """Bytes of memory that this process takes; 0 where the system does not tell."""
-    return _figures(Path("/proc/self/status"), ("VmRSS:",)).get("VmRSS:", 0)
-
-
 def _left_in_groups(listing: Path, top: Path) -> Iterator[int]:
     """What the control group of the process, and each around it, has left; what holds copies of files is free."""
     for line in _lines(listing):
