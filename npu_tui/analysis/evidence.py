@@ -71,8 +71,8 @@ def losses_of(path: str, health: TraceHealth, problems: Iterable[Message] = ()) 
     for warning in health.warnings:
         why = message("evidence.damaged", path=path, why=warning)
         lost = _SLICES if warning.code in _FILES else _UNCOUNTED.get(warning.code, ())  # a table of a service
-        share = warning.args["share"] if warning.code == "odd.untold" else UNKNOWN_SHARE
-        losses += [Loss(kind, share, why) for kind in lost]
+        share = warning.args.get("share")
+        losses += [Loss(kind, share if isinstance(share, float) else UNKNOWN_SHARE, why) for kind in lost]
     resting: tuple[Evidence, ...] = (
         ("files",) if health.events else ("files", *_BOTH)
     )  # without a trace all rests on them

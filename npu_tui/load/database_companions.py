@@ -121,7 +121,8 @@ def kernel_columns(tables: Tables) -> dict[str, pl.Series]:
 def _lasting(rows: Rows) -> npt.NDArray[np.bool_]:
     """Which of ``rows`` have a start and an end after it."""
     start, end = rows.time("startNs"), rows.time("endNs")
-    return (start != INVALID) & (start <= end)
+    lasting: npt.NDArray[np.bool_] = (start != INVALID) & (start <= end)
+    return lasting
 
 
 def _kinds(tables: Tables, texts: Texts, ops: Rows) -> dict[str, pl.Series]:
