@@ -13,6 +13,7 @@ from msgspec import Struct
 from npu_tui.analysis.device import HOST, named_on
 from npu_tui.analysis.launches import graph_launches
 from npu_tui.trace.arrays import distinct
+from npu_tui.trace.engine_names import outermost
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import of_trace
 
@@ -152,8 +153,7 @@ def _by_calls(trace: Trace, launched: I64) -> I64 | None:
     for name in _ENGINE:
         calls = named_on(trace, HOST, partial(_is_called, name))
         calls = calls[np.argsort(slices.start[calls], kind="stable")]
-        reached = np.maximum.accumulate(slices.end[calls])
-        calls = calls[np.append(True, slices.start[calls[1:]] >= reached[:-1])] if len(calls) else calls
+        calls = calls[outermost(slices.start[calls], slices.end[calls])]
         first = np.searchsorted(launched[order], slices.start[calls], "left")
         first = np.unique(first[first < len(order)])
         if len(first):

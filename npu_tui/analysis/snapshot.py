@@ -107,33 +107,22 @@ SIZES = (1 << 20, 10 << 20, 100 << 20, 1 << 30)
 """Bounds of the size classes, requested bytes. The allocator parts small and large blocks at 1 MiB and at 10 MiB."""
 
 
-def by_size(device: DeviceMemory, event: int) -> list[tuple[int, int, int]]:
-    """Of each size class with blocks after ``event`` its number among ``SIZES``, requested bytes and blocks."""
-    size = device.lives.size[device.lives.alive(event)]
-    return _sums(np.searchsorted(SIZES, size), size)
-
-
-def by_stream(device: DeviceMemory, event: int) -> list[tuple[int, int, int]]:
-    """Of each stream with blocks after ``event`` its number, requested bytes and blocks; most bytes first."""
-    alive = device.lives.alive(event)
-    found = _sums(device.lives.stream[alive], device.lives.size[alive])
-    return sorted(found, key=lambda row: -row[1])
-
-
-def by_pool(device: DeviceMemory, event: int) -> list[tuple[int, int, int]]:
-    """Of each pool with blocks after ``event`` its number, requested bytes and blocks; -1 where that is not known."""
-    alive, segments = device.lives.alive(event), device.segments
-    pool = np.append(segments.pool, -1)[segments.holding(device.lives.address[alive])]
+def pools_of(device: DeviceMemory) -> I64:
+    """The pool of each block, -1 where that is not known; (blocks,)."""
+    segments, lives = device.segments, device.lives
+    pool = np.append(segments.pool, -1)[segments.holding(lives.address)]
     if device.events.pool is not None:
-        named = np.append(device.events.pool, -1)[np.maximum(device.lives.start[alive], -1)]
+        named = np.append(device.events.pool, -1)[np.maximum(lives.start, -1)]
         pool = np.where(named >= 0, named, pool)
-    return _sums(pool.astype(np.int64), device.lives.size[alive])
+    return pool.astype(np.int64)
 
 
-def _sums(keys: I64, sizes: I64) -> list[tuple[int, int, int]]:
-    known, where, counts = np.unique(keys, return_inverse=True, return_counts=True)
+def sums_at(device: DeviceMemory, event: int, keys: I64) -> list[tuple[int, int, int]]:
+    """Of each of the ``keys`` (blocks,) with blocks after ``event`` itself, requested bytes and blocks, by key."""
+    alive = device.lives.alive(event)
+    known, where, counts = np.unique(keys[alive], return_inverse=True, return_counts=True)
     sums = np.zeros(len(known), np.int64)
-    np.add.at(sums, where, sizes)
+    np.add.at(sums, where, device.lives.size[alive])
     return list(zip(known.tolist(), sums.tolist(), counts.tolist(), strict=True))
 
 

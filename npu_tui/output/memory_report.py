@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
 from msgspec import Struct
 
 from npu_tui import __version__
 from npu_tui.analysis.snapshot import (
     SIZES,
     Owner,
-    by_pool,
-    by_size,
-    by_stream,
     failures,
     live_bytes,
     module_of,
@@ -20,6 +18,8 @@ from npu_tui.analysis.snapshot import (
     nameless,
     owners,
     placed,
+    pools_of,
+    sums_at,
 )
 from npu_tui.output.memory_curve import CurvePoint, curve_points
 from npu_tui.output.report_schema import NotChecked
@@ -295,20 +295,22 @@ def _device(snapshot: MemorySnapshot, judged: Judged) -> DeviceRow:
 
 def _held(snapshot: MemorySnapshot, device: DeviceMemory, event: int) -> HeldRows:
     """What is allocated after ``event``."""
-    told = device.has_segments
+    lives = device.lives
+    streams = sums_at(device, event, lives.stream) if device.has_segments else []
+    pools = sums_at(device, event, pools_of(device)) if snapshot.pools else []
     return HeldRows(
         modules=[_holder(owner) for owner in owners(snapshot, device, named_at(device, event), module_of)],
         sizes=[
             SizeRow(above_bytes=(0, *SIZES)[number], up_to_bytes=(*SIZES, None)[number], bytes=size, blocks=count)
-            for number, size, count in by_size(device, event)
+            for number, size, count in sums_at(device, event, np.searchsorted(SIZES, lives.size))
         ],
         streams=[
             StreamRow(stream=stream, bytes=size, blocks=count)
-            for stream, size, count in (by_stream(device, event) if told else [])
+            for stream, size, count in sorted(streams, key=lambda row: -row[1])
         ],
         pools=[
             PoolRow(pool=None if pool < 0 else snapshot.pools[pool], bytes=size, blocks=count)
-            for pool, size, count in (by_pool(device, event) if snapshot.pools else [])
+            for pool, size, count in pools
         ],
     )
 

@@ -167,10 +167,9 @@ def stacks(profile: Profile) -> Sheet:
         everything = np.arange(len(lives))
         alive = everything, lives.alive(device.peak[0]), np.flatnonzero(lives.end == NEVER)
         for members, (of_blocks, of_bytes) in zip(alive, (_HELD[:2], _HELD[2:4], _HELD[4:]), strict=True):
-            counts, sizes = np.zeros(len(stack), np.int64), np.zeros(len(stack), np.int64)
-            np.add.at(counts, where[members], 1)
+            sizes = np.zeros(len(stack), np.int64)
             np.add.at(sizes, where[members], lives.size[members])
-            columns[of_blocks].append(counts)
+            columns[of_blocks].append(np.bincount(where[members], minlength=len(stack)))
             columns[of_bytes].append(sizes)
     stack = _joined(columns["stack"])
     lines = {number: owner_of(texts[number]) if number >= 0 else None for number in np.unique(stack).tolist()}
