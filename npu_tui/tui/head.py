@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
@@ -266,25 +266,19 @@ def step_line(trace: Trace, times: Times, step: int, device: int, width: int) ->
     done, busy = 0, max(sum(value for key, value in known if key != "prep"), 1)
     for key, value in known:
         begin, done = done * room // whole, done + value
-        if key == "prep":
-            labels = [say("bars.prep", time=value), duration_text(value)]
-        else:
-            share = f"{value / busy:.1%}"
-            labels = [say(f"bars.{key}", share=share), share, f"{value / busy:.0%}"]
-        line.append_text(_segment(key, labels, done * room // whole - begin))
+        label = say("bars.prep", time=value) if key == "prep" else say(f"bars.{key}", share=f"{value / busy:.1%}")
+        line.append_text(_segment(key, label, done * room // whole - begin))
     return line
 
 
-def _segment(key: str, labels: Sequence[str], cells: int) -> Text:
-    """A part of the bar: its fill, on both sides of the first of its ``labels`` that there is room for."""
-    style = class_colour(_CLASSES[key])
-    for label in labels:
-        for gap in (" ", ""):
-            rest = cells - cell_count(label) - 2 * len(gap) - 1
-            if rest > 0:
-                fill = _FILLS[key]
-                return Text.assemble((fill, style), (f"{gap}{label}{gap}", "bold"), (fill * rest, style), end="")
-    return Text(_FILLS[key] * max(cells, 0), style=style, end="")
+def _segment(key: str, label: str, cells: int) -> Text:
+    """A part of the bar: its fill, on both sides of its ``label`` where there is room for that."""
+    style, fill = class_colour(_CLASSES[key]), _FILLS[key]
+    for gap in (" ", ""):
+        rest = cells - cell_count(label) - 2 * len(gap) - 1
+        if rest > 0:
+            return Text.assemble((fill, style), (f"{gap}{label}{gap}", "bold"), (fill * rest, style), end="")
+    return Text(fill * max(cells, 0), style=style, end="")
 
 
 def device_line(times: Times, step: int, device: int) -> Text | None:

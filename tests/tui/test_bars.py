@@ -13,6 +13,9 @@ from npu_tui.tui.head import device_line, measure, nearest_step, step_line
 WIDTH = 160
 
 
+WORDS = ("prep", "compute", "exposed comm", "free")
+
+
 @pytest.mark.parametrize("name", ["dispatch_bound", "healthy", "communication_bound", "level0"])
 def test_the_lines_say_what_the_report_says(name: str) -> None:
     trace = load(Path("fixtures") / name)
@@ -28,10 +31,14 @@ def test_the_lines_say_what_the_report_says(name: str) -> None:
         for share in re.findall(r"([\d.]+)%", line.plain):
             rounding = 0.051 if "." in share else 0.51
             assert any(abs(100 * part / busy - float(share)) < rounding for part in parts[1:])
-        for word, part in zip(("prep", "compute", "exposed comm", "free"), parts, strict=True):
+        for word, part in zip(WORDS, parts, strict=True):
             if part > 0.2 * whole:
                 told = duration_text(part * 1000) if word == "prep" else f"{part / busy:.1%}"
                 assert f"{word} {told}" in line.plain
+        narrow = step_line(trace, times, number, 0, 118)
+        assert narrow is not None
+        bar = narrow.plain.partition(" ms ")[2].rpartition("device")[2]
+        assert len(re.findall(r"[\d.]+%", bar)) == len(re.findall("|".join(f"{word} [\\d.]+%" for word in WORDS), bar))
         device = device_line(times, number, 0)
         assert device is not None
         assert f"compute {told_of['overlap']['computing_ratio']:.1%}" in device.plain

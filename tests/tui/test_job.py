@@ -56,6 +56,11 @@ async def overview(examined: Examined, size: tuple[int, int] = (120, 40)) -> Asy
         yield screen, app
 
 
+def test_the_first_column_is_for_marks() -> None:
+    firsts = {line[:1] for stored in FOLDER.iterdir() for line in stored.read_text(encoding="utf-8").splitlines()}
+    assert firsts <= {"", " ", "▸"}
+
+
 async def press(app: NpuTui, *keys: str) -> None:
     """Send what a terminal sends for ``keys``, each once the one before is handled."""
     driver = Driver(app, None)

@@ -50,6 +50,15 @@ def test_few_ranks_have_a_heat_map_of_their_bandwidth():
     assert picture[5].split() == ["3", "▓10", "·", "·", "·"]
 
 
+def test_the_heat_map_of_eight_ranks_keeps_to_its_width():
+    aside = links(8).rows[0].aside
+    assert aside is not None
+    picture = aside(31, 10).plain.splitlines()
+    assert max(map(len, picture)) <= 31
+    assert picture[0].endswith("…")
+    assert picture[2].split() == ["0", "·", "█", *"······"]
+
+
 def test_many_ranks_have_a_table_alone():
     found = links(9)
     assert len(found.rows) == 10

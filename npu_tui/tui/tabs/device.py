@@ -18,7 +18,7 @@ from npu_tui.profile.file_tables import LINK_MATRIX, pair_sheet
 from npu_tui.profile.table import Field, Value
 from npu_tui.profile.work_tables import OPERATORS
 from npu_tui.strings import say
-from npu_tui.trace.text import brief, duration_text
+from npu_tui.trace.text import brief, duration_text, shortened
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.declared import MOST_ROWS, shown
 from npu_tui.tui.tabs.table import GAP, Content, Context, nothing, scope_note
@@ -152,13 +152,13 @@ def link_table(pairs: list[PairSum]) -> Content:
 
 
 def _heat_map(pairs: list[PairSum], width: int, height: int) -> Text:
-    """Bandwidth from rank to rank of one group; copies on the chip are left out of the scale."""
+    """Bandwidth from rank to rank of one group, a shade alone where columns are narrow, without copies on the chip."""
     del height
     ranks = sorted({rank for pair in pairs for rank in (pair.source, pair.target)})
     speeds = {(pair.source, pair.target): pair.speed for pair in pairs if pair.transport != LOCAL}
     most = max((speed for speed in speeds.values() if speed), default=0.0)
-    cell = max((width - 4) // max(len(ranks), 1), 4)
-    picture = Text(say("links_between.heat")[:width], style="dim", no_wrap=True)
+    cell = max((width - 4) // max(len(ranks), 1), 2)
+    picture = Text(shortened(say("links_between.heat"), width), style="dim", no_wrap=True)
     picture.append("\n    " + "".join(f"{rank:>{cell}}" for rank in ranks), style="dim")
     for source in ranks:
         if not any((source, target) in speeds for target in ranks):
@@ -170,5 +170,6 @@ def _heat_map(pairs: list[PairSum], width: int, height: int) -> Text:
                 picture.append(" " * (cell - 1) + "·", style="dim")
                 continue
             shade = _HEAT[min(int(speed / most * len(_HEAT)), len(_HEAT) - 1)] if most else " "
-            picture.append(f"{shade}{speed:.0f}".rjust(cell))
+            told = f"{shade}{speed:.0f}"
+            picture.append((told if len(told) < cell else shade).rjust(cell))
     return picture
