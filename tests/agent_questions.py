@@ -182,7 +182,7 @@ async def ask(session: Session, asked: list[Question]) -> list[Outcome]:
                 answers.append(result.structured_content)
                 sizes.append(tokens_of(result.content[0].text))
             right = not any("error" in answer for answer in answers) and question.right(answers)
-            reports = [opened.kept("whole", lambda opened=opened: whole(opened)) for opened in session.last()]
+            reports = [opened.kept("whole", lambda opened=opened: whole(opened)) for opened in session._opened.values()]
             outcomes.append(Outcome(question.text, right, len(sizes), sum(sizes), max(sizes), reports[-1]))
     return outcomes
 
