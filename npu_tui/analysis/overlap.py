@@ -82,9 +82,9 @@ def untold(trace: Trace) -> list[tuple[str, int, int]]:
         of_layer = np.concatenate([np.arange(lane.first, lane.last) for lane in lanes] or [_NO_INTERVALS[0]])
         begin, until = union(trace.slices.start[of_layer], trace.slices.end[of_layer])
         gaps = begin[1:] - until[:-1]
-        missing = int(gaps[gaps > _GRID_NS].sum())
-        if missing:
-            found.append((layer.name, missing, int(until[-1] - begin[0])))
+        missing, whole = int(gaps[gaps > _GRID_NS].sum()), int(until[-1] - begin[0]) if len(begin) else 0
+        if missing > _UNTOLD_SHARE * whole:
+            found.append((layer.name, missing, whole))
     return found
 
 
@@ -108,6 +108,8 @@ _ROUNDING_NS = 2
 """How far rounding may move the edges of a Free slice against those of other slices."""
 _GRID_NS = 1000
 """What may lie between two slices that met before a tool wrote their times as doubles: those have steps of 250 ns."""
+_UNTOLD_SHARE = 0.01
+"""Up to this share what lies between steps may be in no lane, as in traces put together from several recordings."""
 
 
 class OverlapLanes(Struct, frozen=True):
@@ -147,7 +149,8 @@ def overlap_lanes(trace: Trace, devices: list[DeviceSlices]) -> list[OverlapLane
         is_busy = (device.busy if is_kineto(trace) else device.compute | device.collective).any()
         if layer is not None:
             layers.remove(layer)
-            computed = is_busy and (overlaps_itself(trace, layer) or _ends_early(trace, layer, device))
+            cut = trace.health.truncated and _ends_early(trace, layer, device)
+            computed = is_busy and (overlaps_itself(trace, layer) or cut)
             result.append(computed_lanes(trace, device) if computed else _of_file(trace, layer, device.device))
         elif is_busy:
             result.append(computed_lanes(trace, device))

@@ -249,7 +249,9 @@ def test_standard_error_is_kept_from_the_screen(opened):
     terminal.send(":q\r")
     assert terminal.exit_code() == 0
     restored(terminal)
-    assert {"thread panicked", "at a place"} <= set(terminal.rows())
+    _, given_back, after = terminal.output.rpartition(b"\x1b[?1049l")
+    assert given_back
+    assert b"thread panicked\r\nat a place" in after
 
 
 def test_stopped_from_outside_it_gives_back_what_it_took_once(opened):

@@ -681,7 +681,7 @@ def scenes(walk_trace, dispatch_bound, make_trace) -> Scenes:
         fixture=[dispatch_bound],
         two=[walk_trace, make_trace(WALK[6:])],
         counters=[make_trace(counters=COUNTERS)],
-        empty=[make_trace()],
+        empty=[make_trace(links=[("HostToDevice", "1", ("CANN", "Thread 1", 0), [("CANN", "Thread 1", 5)])])],
         none=[],
         tiny=[make_trace([("CANN", "Thread 1", "a", 0, 1)])],
         point=[make_trace([("CANN", "Thread 1", "a", 0, 0), ("CANN", "Thread 2", "b", 500, 500)])],
