@@ -204,7 +204,7 @@ COMPUTED = {
         ),
     },
     "report.overlap.": {"computing", "exposed", "free"},
-    "report.free.": {"copies", "late", "side", "unlinked"},
+    "report.free.": {"late", "side", "unlinked"},
     "settings.head.": {"place", "keys", "glyphs", "theme", "thresholds"},
     "stage.": {"op", "enqueue", "queue", "dequeue", "launch", "wait", "run"},
 }

@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from npu_tui.analysis.calls import BLOCKING_OPERATIONS, blocking_calls
 from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line
-from npu_tui.analysis.device import Window, named_on
-from npu_tui.analysis.launches import Around
-from npu_tui.analysis.overlap import DevicePart, OverlapLanes
+from npu_tui.analysis.device import DeviceSlices, Window, named_on
+from npu_tui.analysis.launches import Around, Pairs
+from npu_tui.analysis.overlap import OverlapLanes
 from npu_tui.trace.arrays import BySlice
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.model import Trace
@@ -27,10 +27,10 @@ _ROUNDING_NS = 2
 class Idles(Struct, frozen=True):
     """The free times of one device by start, (n,) each.
 
-    ``late`` (ns) is the part of a free time in which the launch of what comes next had not reached the device; the
-    rest is the fault of the device, or a copy. Where not ``linked``, the launch is unknown. ``before`` is the busy
-    slice that ended last, ``after`` the one that ended the free time, ``link`` the launch of ``after`` (-1 without
-    one); ``ahead`` is the launch latency plus clock offset of that link, ns.
+    ``late`` (ns) is the first part of a free time, until the launch that ended it reached the device; the rest is the
+    device's fault. Where not ``linked``, the launch is unknown. ``before`` is the busy slice that ended last, ``after``
+    the one that ended the free time, ``link`` the launch of ``after`` (-1 without one); ``ahead`` is the launch latency
+    plus clock offset of that link, ns.
     """
 
     device: int | None
@@ -75,9 +75,8 @@ class Idles(Struct, frozen=True):
         return np.argsort(-self.length, kind="stable").astype(np.int64)
 
 
-def idles(trace: Trace, part: DevicePart, lanes: OverlapLanes) -> Idles:
-    """The free times of a device: the Free slices of ``lanes``, with the launch that ended each by its pairs."""
-    device, pairs = part.slices, part.pairs
+def idles(trace: Trace, device: DeviceSlices | None, lanes: OverlapLanes, pairs: Pairs | None) -> Idles:
+    """The free times of a device: the Free slices of ``lanes``, with the launch that ended each by ``pairs``."""
     slices, links = trace.slices, trace.links
     start, end = lanes.free
     lasting = end > start
@@ -105,9 +104,9 @@ def idles(trace: Trace, part: DevicePart, lanes: OverlapLanes) -> Idles:
         linked = near & (pair_of >= 0)
         pair_of = pair_of[linked]
         link[linked] = links_of_pairs[pair_of]
+        # Launched before the free time: the device is at fault (0). Launched after it: the host was late throughout.
+        late[linked] = np.clip(launch[pair_of], start[linked], end[linked]) - start[linked]
         ahead[linked] = launch[pair_of] - links.source_time[link[linked]]
-    if part.gaps is not None:
-        late = part.gaps.within(start, end)[0].astype(np.float64)
     return Idles(lanes.device, start, end, late, linked, before, after, link, ahead)
 
 

@@ -20,7 +20,7 @@ from npu_tui.analysis.launches import (
     dequeue_slices,
 )
 from npu_tui.trace.arrays import BySlice
-from npu_tui.trace.intervals import covered_before, covered_within, difference, union
+from npu_tui.trace.intervals import covered_before, difference, union
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.model import MOST_DEVICES, Layer, Trace
 from npu_tui.trace.outlying import bulk_of
@@ -275,19 +275,6 @@ class FreeSplit(Struct, frozen=True):
     late_until: F64
     linked: npt.NDArray[np.bool_]
 
-    def within(self, low: I64, high: I64) -> tuple[I64, I64, I64]:
-        """Host-late, device-side and unlinked time within each ``[low, high)``, ns, (n,) each."""
-        turn = np.rint(self.late_until).astype(np.int64)
-        late, side, unlinked = (
-            covered_within(start[chosen], end[chosen], low, high)
-            for start, end, chosen in (
-                (self.start, turn, self.linked),
-                (turn, self.end, self.linked),
-                (self.start, self.end, ~self.linked),
-            )
-        )
-        return late, side, unlinked
-
     def sums(self, window: Window) -> tuple[float, float, float]:
         """Host-late, device-side and unlinked time of ``window``, ns."""
         if window.whole:
@@ -296,7 +283,7 @@ class FreeSplit(Struct, frozen=True):
         else:
             low = np.clip(self.start, window.start, window.end)
             high = np.maximum(np.clip(self.end, window.start, window.end), low)
-        turn = np.clip(np.rint(self.late_until), low, high)
+        turn = np.clip(self.late_until, low, high)
         late, side = (turn - low)[self.linked].sum(), (high - turn)[self.linked].sum()
         return float(late), float(side), float((high - low)[~self.linked].sum())
 

@@ -90,8 +90,6 @@ def overlap_object(sums: Mapping[str, float | None], device: int | UnsetType | N
     """The part of the report for ``sums`` in ns, by total, computing, communication, not_overlapped and free."""
     communication, exposed = sums["communication"], sums["not_overlapped"]
     copies, total, free = sums["copies"], sums["total"], sums["free"]
-    parts = [sums["host_late"], sums["device_side"], sums["unlinked"]]
-    copied = 0.0 if free is None or None in parts else free - sum(part or 0.0 for part in parts)
     return OverlapPart(
         device=device,
         total_us=us(sums["total"]),
@@ -106,7 +104,6 @@ def overlap_object(sums: Mapping[str, float | None], device: int | UnsetType | N
         free_host_late_us=us(sums["host_late"]),
         free_device_side_us=us(sums["device_side"]),
         free_unlinked_us=us(sums["unlinked"]),
-        free_copies_us=us(copied) if copied >= 1 else UNSET,
         exposed_copies_us=UNSET if copies is None else us(copies),
         busy_us=UNSET if copies is None or total is None or free is None else us(total - free),
     )

@@ -155,7 +155,6 @@ def overlap_table(report: Report) -> Table | None:
         ("late", overlap.free_host_late_us),
         ("side", overlap.free_device_side_us),
         ("unlinked", overlap.free_unlinked_us),
-        ("copies", overlap.free_copies_us),
         ("unasked", overlap.free_unasked_us),
     ]
     rows = [(say(f"report.overlap.{name}"), time) for name, time in parts if time is not UNSET]

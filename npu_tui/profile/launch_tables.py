@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npu_tui.analysis.bubbles import Idles, sync_sums
+from npu_tui.analysis.bubbles import sync_sums
 from npu_tui.analysis.code_lines import LineLoss, launches_by_line, line_of
 from npu_tui.analysis.drains import Cause, host_lead
 from npu_tui.analysis.launches import dequeue_of, enqueue_of, operation_of
-from npu_tui.analysis.overlap import DevicePart
 from npu_tui.profile.borrowed_tables import borrowed_lines
 from npu_tui.profile.columns import UNKNOWN, names_of, rank_of, steps_at, times
 from npu_tui.profile.profile import Profile
@@ -267,15 +266,15 @@ DRAINS = table(
 def free(profile: Profile) -> Sheet:
     """Every time a device was free, and whose fault it was."""
     gaps = [idle.within(profile.window) for idle in profile.idles]
-    parts = [part for part in profile.devices if part.lanes is not None]
     rows = sum(len(idle) for idle in gaps)
 
     def joined(name: str, kind: type = np.int64) -> Array:
         return np.concatenate([getattr(idle, name) for idle in gaps]) if gaps else np.zeros(0, kind)
 
-    start, end, linked = joined("start"), joined("end"), joined("linked", bool)
-    splits = [_split(part, idle) for part, idle in zip(parts, gaps, strict=True)]
-    late, side, unlinked = np.concatenate([np.full((3, 0), np.nan), *splits], axis=1)
+    start, end, late, linked = joined("start"), joined("end"), joined("late", float), joined("linked", bool)
+    length = (end - start).astype(np.float64)
+    known = np.repeat(np.array([_has_launches(profile, idle.device) for idle in gaps], np.bool_),
+                      [len(idle) for idle in gaps])  # fmt: skip
     device = [UNKNOWN if idle.device is None else idle.device for idle in gaps]
     before, after = joined("before"), joined("after")
     return Sheet(
@@ -285,15 +284,15 @@ def free(profile: Profile) -> Sheet:
             "device": numbers(np.repeat(np.array(device, np.int64), [len(idle) for idle in gaps]), UNKNOWN),
             "step": steps_at(profile, start),
             **times(profile, start, end - start),
-            "host_late": numbers(late),
-            "device_side": numbers(side),
-            "unlinked": numbers(unlinked),
+            "host_late": numbers(np.where(known, np.where(linked, late, 0.0), np.nan)),
+            "device_side": numbers(np.where(known, np.where(linked, length - late, 0.0), np.nan)),
+            "unlinked": numbers(np.where(known, np.where(linked, 0.0, length), np.nan)),
             "before_slice": numbers(before, UNKNOWN),
             "before_name": names_of(profile, before),
             "after_slice": numbers(after, UNKNOWN),
             "after_name": names_of(profile, after),
             "link": numbers(joined("link"), UNKNOWN),
-            "late_share": numbers(np.where(linked, late / np.maximum(end - start, 1), np.nan)),
+            "late_share": numbers(np.where(linked, late / np.maximum(length, 1), np.nan)),
         },
         lambda row: [Span(int(start[row]), int(end[row]), marked=False)],
         code=lambda row: line_of(profile.trace, int(after[row])) if after[row] >= 0 else None,
@@ -309,11 +308,9 @@ FREE = table(
 )
 
 
-def _split(part: DevicePart, idle: Idles) -> Array:
-    """Host-late, device-side and unlinked time of each free time, ns, (3, n); not-a-number without launches."""
-    if part.gaps is None:
-        return np.full((3, len(idle)), np.nan)
-    return np.array(part.gaps.within(idle.start, idle.end), np.float64)
+def _has_launches(profile: Profile, device: int | None) -> bool:
+    """Whether any launch leads to ``device``, so that its free time can be split."""
+    return any(launches.device == device for launches in profile.dispatch)
 
 
 def syncs(profile: Profile) -> Sheet:

@@ -248,7 +248,11 @@ class Profile(Parted):
         """When each device was free, and who was late."""
         from npu_tui.analysis.bubbles import idles
 
-        return [idles(self.trace, device, device.lanes) for device in self.devices if device.lanes is not None]
+        return [
+            idles(self.trace, device.slices, device.lanes, device.pairs)
+            for device in self.devices
+            if device.lanes is not None
+        ]
 
     @shared
     def free_slices(self) -> I64:

@@ -278,11 +278,11 @@ STEPS = table(
 def overlap(profile: Profile) -> Sheet:
     """How each device spent its time; without a trace one row, the sum of step_trace_time.csv or of kernel_details.csv.
 
-    Free is split into copies, host late and device side, null without launches.
+    Free is split into host late and device side, null without launches.
     """
     none = (None, None, None)
     spent = [
-        (device.device, device.lanes.sums(profile.window), device.gaps) for device in profile.devices if device.lanes
+        (device.device, device.lanes.sums(profile.window), device.split) for device in profile.devices if device.lanes
     ]
     if not len(profile.trace.slices) and profile.tables.sums[1].total:
         spent = [(None, profile.tables.sums[1], None)]
@@ -291,9 +291,9 @@ def overlap(profile: Profile) -> Sheet:
             (
                 device, sums.total, sums.computing, sums.communication, sums.not_overlapped,
                 sums.copies if is_kineto(profile.trace) else None, sums.free,
-                *(none if gaps is None else gaps.sums(profile.window)),
+                *(none if split is None else split.sums(profile.window)),
             )
-            for device, sums, gaps in spent
+            for device, sums, split in spent
         ],
         "device total computing communication not_overlapped copies free host_late device_side unlinked",
     )  # fmt: skip

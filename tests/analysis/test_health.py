@@ -48,7 +48,7 @@ def test_an_overlap_analysis_that_was_cut_off_is_computed(tmp_path: Path) -> Non
     pid = next(event["pid"] for event in events if event["ph"] == "X" and event["name"] == "Computing")
     own = [event for event in events if event["pid"] == pid and event["ph"] == "X"]
     rest = [event for event in events if event["pid"] != pid or event["name"] == "process_name"]
-    (tmp_path / "trace_view.json").write_text(json.dumps(rest + own[: len(own) // 2]))
+    (tmp_path / "trace_view.json").write_text(json.dumps(rest + own[: len(own) // 2])[:-1])
     (cut,) = profile_at(tmp_path / "trace_view.json").overlaps
     assert [cut.computing, cut.not_overlapped, cut.free] == pytest.approx(
         [whole.computing, whole.not_overlapped, whole.free], abs=len(own)

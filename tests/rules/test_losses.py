@@ -16,10 +16,8 @@ from npu_tui.output.report_tables import overlap_table
 from npu_tui.output.whatif import whatif, whatif_document
 from npu_tui.profile.parts import Selection
 from npu_tui.rules import communication
-from npu_tui.rules.inputs import length_of
 from npu_tui.rules.model import MUCH_LOST
 from npu_tui.rules.rule import Draft
-from npu_tui.rules.waits import _pauses as pauses_beside_waits
 from npu_tui.strings import words
 from npu_tui.trace.text import duration_text
 from npu_tui.tui.head import headline
@@ -148,33 +146,6 @@ def test_a_frame_before_the_first_kernel_is_named_and_its_time_is_the_hosts(tmp_
             writer.kernel("MatMulV2", at + 4_050 + 240 * k, 239)
     found = writer.profile(tmp_path)
     assert "data.py:12 in __iter__()" in words(found.findings.findings[0].title)
-    (facts,), told = found.facts, report(found).overlap
-    assert told.free_host_late_us == pytest.approx(length_of(facts.host_late) / 1000, abs=0.1)
-    assert told.free_host_late_us > 0.9 * (told.free_us - told.free_copies_us)
-    parts = told.free_host_late_us, told.free_device_side_us, told.free_unlinked_us, told.free_copies_us
-    assert sum(parts) == pytest.approx(told.free_us, abs=0.01)
-
-
-def test_short_copies_one_after_another_are_no_pause_of_the_host(tmp_path: Path) -> None:
-    """Free goes on through copies; what it is without them says who is late."""
-    writer = Writer()
-    for k in range(8):
-        writer.launch("Node@launch", 10 + 10 * k, 200 + 100 * k)
-        writer.kernel("MatMulV2", 200 + 100 * k, 99)
-    for k in range(40):
-        writer.host("aten::item", 1_000 + 150 * k, 110)
-        writer.launch("AscendCL@aclrtMemcpyAsync", 1_005 + 150 * k, 1_010 + 150 * k)
-        writer.slice("MEMCPY_ASYNC", DEVICE, 2, 1_010 + 150 * k, 98, args={"Task Type": "MEMCPY_ASYNC"})
-    for k in range(30):
-        writer.launch("Node@launch", 7_000 + 5 * k, 7_010 + 100 * k)
-        writer.kernel("MatMulV2", 7_010 + 100 * k, 99)
-    (facts,) = writer.profile(tmp_path).facts
-    assert max(facts.free[1] - facts.free[0]) > 5_000_000
-    assert not len(pauses_beside_waits(facts)[0])
-    draft = rule("DISPATCH.FREE").check(facts)
-    assert isinstance(draft, Draft)
-    assert length_of(facts.host_late) < facts.sums.free / 2
-    assert not any("ProfilerActivity" in words(each) for each in draft.advice or ())
 
 
 def test_transfers_that_nothing_can_hide_are_no_riddle(monkeypatch: pytest.MonkeyPatch) -> None:
