@@ -139,6 +139,8 @@ def _examples() -> str:
 
 def query_options(parser: Parser) -> None:
     """Its arguments and options."""
+    from npu_tui.query.bounds import MOST_SECONDS
+
     parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("query.path"))
     parser.add_argument("sql", nargs="?", metavar="SQL", help=say("query.sql"))
     parser.add_argument("--file", metavar="FILE", help=say("query.file"))
@@ -147,7 +149,9 @@ def query_options(parser: Parser) -> None:
     )
     parser.add_argument("-o", "--output", metavar="FILE", help=say("query.output"))
     parser.add_argument("--limit", metavar="N", help=say("query.limit"))
-    parser.add_argument("--timeout", default="300", metavar="SECONDS", help=say("query.timeout"))
+    parser.add_argument(
+        "--timeout", default=str(MOST_SECONDS), metavar="SECONDS", help=say("query.timeout", seconds=MOST_SECONDS)
+    )
     parser.add_argument("--examples", action="store_true", help=say("query.examples"))
     parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
     add_opening(parser)

@@ -164,16 +164,18 @@ def _joined_kinds(table: CallTable) -> tuple[I64, list[_Kind]]:
     is_told = np.ones(len(codes), np.bool_)
     is_told[kinds[untold_messages(table)]] = False  # with one of them missing, the k-th is not the k-th
     pair = np.where(_messages_of_large_groups(table) & is_told[kinds], table.pair, NO_PAIR)
-    among, both = np.unique((kinds, pair), axis=1, return_inverse=True)
+    at = np.flatnonzero(one_way[table.kind] | (pair != NO_PAIR))
+    rank, kind = table.rank[at], table.kind[at]
+    among, both = np.unique((kinds[at], pair[at]), axis=1, return_inverse=True)
     lowest = np.full(among.shape[1], len(table.ranks))
-    np.minimum.at(lowest, both, table.rank)
-    back = one_way[table.kind] & (sends[table.kind] != (table.rank == lowest[both]))
-    names = list(codes)
-    for number, (kind, places) in enumerate(among.T.tolist()):
-        for way in (False, True):
-            of_way = (both == number) & (back == way)
-            if (places != NO_PAIR or way) and of_way.any():
-                kinds[of_way] = codes.setdefault((*names[kind][:3], places, way), len(codes))
+    np.minimum.at(lowest, both, rank)
+    back = one_way[kind] & (sends[kind] != (rank == lowest[both]))
+    names, (ways, of_way) = list(codes), np.unique(2 * both + back, return_inverse=True)
+    told = [
+        codes.setdefault((*names[kind][:3], places, way % 2 == 1), len(codes))
+        for way, (kind, places) in zip(ways.tolist(), among[:, ways // 2].T.tolist(), strict=True)
+    ]
+    kinds[at] = np.array(told, np.int64)[of_way]
     return kinds, list(codes)
 
 

@@ -32,6 +32,8 @@ _OPERATING = frozenset(
 _READERS = ("read_", "scan_")
 """How the functions of polars begin that are tables made of files."""
 
+MOST_SECONDS = 300
+"""How long a query may take unless another time is given."""
 NO_TABLE = re.compile(r"relation '(.+?)' was not found", re.DOTALL)
 """What polars says of a table that it does not know."""
 

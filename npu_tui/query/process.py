@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from npu_tui.query.frames import ProfileTables
 
-MOST_SECONDS = 300.0
-"""How long a query may take unless another time is given."""
 NEVER = Event()
 _MOST_MEMORY = 4 << 30
 _TICK_SECONDS = 0.05

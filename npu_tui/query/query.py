@@ -10,9 +10,9 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from npu_tui.profile.table import NAMES, Kind
-from npu_tui.query.bounds import NO_TABLE, QueryError, refused
+from npu_tui.query.bounds import MOST_SECONDS, NO_TABLE, QueryError, refused
 from npu_tui.query.frames import TABLES, ProfileTables
-from npu_tui.query.process import MOST_SECONDS, NEVER, asked
+from npu_tui.query.process import NEVER, asked
 from npu_tui.strings import say
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief, cell_count, padded, printable, wrapped

@@ -285,12 +285,10 @@ class JobScreen(PanelScreen[JobMap]):
         wanted = (view, panel.tab, view.scope, view.collective, tuple(view.marked))
         panel.show_tabs(counts(view), {})
         if wanted != self._filled:
-            same = self._filled is not None and self._filled[1] == panel.tab
+            same = self._filled is not None and self._filled[1] == panel.tab and panel.has_focus_within
             self._filled = wanted
             content = job_table(view, panel.tab)
-            if same and panel.has_focus_within and isinstance(content, Table):
-                content = replace(content, at=None)
-            panel.show(content)
+            panel.show(replace(content, at=None) if same and isinstance(content, Table) else content)
 
     @property
     def overview(self) -> Overview:

@@ -374,12 +374,11 @@ class Aside:
         if self._kept is None or sys.__stderr__ is None:
             return
         os.dup2(sys.__stderr__.fileno(), 2)
-        text = self._since(self._written)
-        self._written += len(text)
-        if text:
+        while text := self._since(self._written):
+            self._written += len(text)
             lines = text.decode(errors="replace").split("\n")
             sys.__stderr__.write("\r\n".join(map(printable, lines)))
-            sys.__stderr__.flush()
+        sys.__stderr__.flush()
 
     def _since(self, start: int) -> bytes:
         assert self._kept is not None
