@@ -24,12 +24,10 @@ from npu_tui.load.json_reader import mark_pairs
 from npu_tui.load.times import INVALID, parse_time
 from npu_tui.load.unpack import plain_path
 from npu_tui.profile.profile import Profile
+from npu_tui.trace.arrays import Bools
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import HOST_TO_DEVICE, TASK_QUEUE, Trace
 from npu_tui.trace.transfers import groups_of
-
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 class Wanted(Struct, frozen=True):

@@ -11,9 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from npu_tui.trace.arrays import I32, I64, Bools
 
 _LONGEST_SEARCH = 512
 """Edits after which the furthest path is kept and the search starts again from its end."""

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -24,12 +23,11 @@ from npu_tui.analysis.launches import graph_calls, graph_launches, operation_of
 from npu_tui.analysis.modules import ShapesOf
 from npu_tui.analysis.origins import Origins, origins
 from npu_tui.analysis.overlap import DevicePart
+from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.kineto import bound_launch_links, is_kineto, launch_links
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 Keys = list[tuple[str | None, ...]]
 
 ACCEPTED = 0.8

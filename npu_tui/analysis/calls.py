@@ -10,13 +10,11 @@ from msgspec import Struct
 
 from npu_tui.analysis.device import HOST, Window, named_on
 from npu_tui.analysis.launches import Around, operation_pairs
-from npu_tui.trace.arrays import distinct
+from npu_tui.trace.arrays import I64, distinct
 from npu_tui.trace.classes import names_step
 from npu_tui.trace.intervals import clipped
 from npu_tui.trace.model import FORWARD_BACKWARD, Lane, Trace
 from npu_tui.trace.once import of_trace
-
-I64 = npt.NDArray[np.int64]
 
 BLOCKING_OPERATIONS = frozenset(
     {"aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "Event::synchronize"}
@@ -24,7 +22,6 @@ BLOCKING_OPERATIONS = frozenset(
 """Operations of the framework that wait for the device, such as ``loss.item()``, which copies one number back."""
 
 _LEVELS = {"AscendCL": "acl", "Model": "model", "Node": "node", "Hccl": "hccl", "Communication": "communication"}
-
 
 _BLOCKING = re.compile(
     r"(?:cuda|hip)(?:(?:Device|Stream|Event)Synchronize|Memcpy(?:WithStream)?)"

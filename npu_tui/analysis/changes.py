@@ -17,9 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.statistics import FEWEST, LEVEL, MAD_TO_SIGMA, shift
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
+from npu_tui.trace.arrays import F64, I64
 
 MOST = 150
 """Runs that are looked at, the last ones."""

@@ -9,17 +9,13 @@ import re
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.launches import Around, Dispatch, operation_of
-from npu_tui.trace.arrays import BySlice
+from npu_tui.trace.arrays import I64, BySlice
 from npu_tui.trace.frames import FRAME, is_of_user
 from npu_tui.trace.model import FORWARD_BACKWARD, Trace
 from npu_tui.trace.once import of_trace
-
-I64 = npt.NDArray[np.int64]
-
 
 _MODEL_CODE = re.compile(r"(?:^|[/\\])(?:models|layers|attention|model_executor)[/\\]")
 """Where engines such as vLLM and SGLang keep the code of models, below whatever folder they are installed in."""

@@ -15,11 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
-
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 class Arrivals(Struct, frozen=True):

@@ -14,14 +14,11 @@ from npu_tui.analysis.collectives import Arrivals, Collectives, Timings, Traffic
 from npu_tui.analysis.device import EVERYTHING, Window
 from npu_tui.analysis.operators import collective_types
 from npu_tui.trace.args import CommunicationArgs, PlaneArgs
-from npu_tui.trace.arrays import distinct
+from npu_tui.trace.arrays import I64, distinct
 from npu_tui.trace.intervals import difference, union
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.model import UNFINISHED, Lane, Trace
 from npu_tui.trace.transfers import groups_of
-
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 ON_CHIP = "ON_CHIP"
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, field
 
 from npu_tui.analysis.launches import Dispatch, dequeue_of, enqueue_of
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
@@ -32,8 +32,6 @@ from npu_tui.trace.scheduling import (
     Scheduling,
     Spans,
 )
-
-I64 = npt.NDArray[np.int64]
 
 PARTS = (*STATES, "interrupt")
 INTERRUPT = len(STATES)

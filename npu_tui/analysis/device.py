@@ -11,16 +11,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.intervals import clipped
 from npu_tui.trace.kineto import device_work, is_kineto
 from npu_tui.trace.model import HOST_TO_DEVICE, MOST_DEVICES, UNFINISHED, Lane, Layer, LayerKind, Trace
 from npu_tui.trace.once import of_trace
 from npu_tui.trace.outlying import bulk_of
 from npu_tui.trace.transfers import collective_streams, copy_marks, is_group_lane
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
 class Window(Struct, frozen=True):
@@ -50,7 +47,6 @@ class Window(Struct, frozen=True):
 
 EVERYTHING = Window(-(2**62), 2**62, whole=True)
 """The whole trace."""
-
 
 COMPUTE_TASK_TYPES = frozenset({"AI_CORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV", "AI_CPU", "DSA_SQE"})
 """Task types of msprof's ``Ascend Hardware`` slices that compute."""
@@ -168,7 +164,6 @@ def _kinds(names: list[str], rule: Callable[[str], bool]) -> Bools:
 
 
 _FEW = 8
-
 
 HOST: tuple[LayerKind, ...] = ("python", "cann", "other")
 """The kinds of layers whose lanes are threads."""

@@ -6,10 +6,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import covered
 from npu_tui.trace.model import Trace
-
-I64 = npt.NDArray[np.int64]
 
 
 class Distribution(Struct, frozen=True):

@@ -13,12 +13,9 @@ from npu_tui.analysis.calls import BLOCKING_OPERATIONS, blocking_calls, is_memor
 from npu_tui.analysis.device import HOST, DeviceSlices, Window, named_on, on_ai_cpu
 from npu_tui.analysis.host_work import idle_work
 from npu_tui.analysis.launches import Dispatch, Pairs, dequeue_of, dequeue_slices, enqueue_of
+from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.intervals import covered_before, touches, union
 from npu_tui.trace.model import Trace
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
 def backlog(pairs: Pairs) -> tuple[F64, I64, I64]:

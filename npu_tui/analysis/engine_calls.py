@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.device import named_in
 from npu_tui.analysis.launches import dequeue_of, enqueue_of, graph_launches
-from npu_tui.trace.arrays import BySlice
+from npu_tui.trace.arrays import I64, Bools, BySlice
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.engine_names import EngineName, engine_name, outermost, with_mode
 from npu_tui.trace.kineto import bound_launch_links
 from npu_tui.trace.model import Trace
-
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 _WORK = (OpClass.CUBE, OpClass.VECTOR, OpClass.COMMUNICATION)
 _LATE = 2**62

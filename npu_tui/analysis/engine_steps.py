@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -17,13 +16,10 @@ from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import Dispatch, graph_calls
 from npu_tui.analysis.rhythm import Basis
 from npu_tui.analysis.steps import Step
-from npu_tui.trace.arrays import BySlice
+from npu_tui.trace.arrays import I64, BySlice
 from npu_tui.trace.engine_names import PHASES, EngineName, phase_of
 from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.model import Trace
-
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 Captured = Literal["graph", "mixed", "eager"]
 """Whether graphs replay the kernels of a step, some of them, or none."""

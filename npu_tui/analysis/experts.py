@@ -11,13 +11,10 @@ import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.kernels import Coded, Groups, KernelTable
-
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from npu_tui.trace.arrays import I64, Bools
 
 _PRODUCT = re.compile(r"grouped_?mat_?mul|grouped_?gemm|grouped_mm|fused_moe|moe_gemm", re.IGNORECASE)
 _FUSED = re.compile(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.snapshot import (
     ALLOC,
     SEGMENT_ALLOC,
@@ -16,9 +16,6 @@ from npu_tui.trace.snapshot import (
     SMALL_SEGMENT,
     DeviceMemory,
 )
-
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 _ROUND = 512
 

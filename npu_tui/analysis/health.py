@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.overlap import untold
@@ -11,8 +10,6 @@ from npu_tui.native.rows import crossing
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import MOST_DEVICES, Trace
 from npu_tui.trace.outlying import bulk_of
-
-I64 = npt.NDArray[np.int64]
 
 
 class LinkHealth(Struct, frozen=True):

@@ -9,11 +9,10 @@ from npu_tui.analysis.calls import is_memory_call
 from npu_tui.analysis.device import HOST, named_in
 from npu_tui.analysis.launches import dequeue_slices, dequeued_launches, enqueue_slices
 from npu_tui.analysis.replay_host import thread_numbers, waits_of
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import of_trace
-
-I64 = npt.NDArray[np.int64]
 
 _LEAST_NS = 500_000
 """Shorter work is part of launching."""

@@ -6,12 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.model import Trace
-
-I64 = npt.NDArray[np.int64]
 
 _CANN = "cann::"
 _INPUT = re.compile(r"_in_\d+$")

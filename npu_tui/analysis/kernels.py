@@ -8,16 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.attention import attention_flops
-from npu_tui.trace.arrays import distinct
+from npu_tui.trace.arrays import F64, I64, Bools, distinct
 from npu_tui.trace.model import Trace
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 SIZES = {
     "DOUBLE": 8, "INT64": 8, "UINT64": 8, "COMPLEX64": 8, "COMPLEX128": 16, "FLOAT": 4, "FLOAT32": 4, "INT32": 4,

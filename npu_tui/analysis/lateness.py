@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from npu_tui.analysis.collectives import Arrivals, Collectives
-from npu_tui.trace.arrays import in_groups
+from npu_tui.trace.arrays import I64, in_groups
 from npu_tui.trace.model import Trace
-
-I64 = npt.NDArray[np.int64]
 
 UNKNOWN = -1
 """The rank of an unknown peer."""
@@ -25,7 +22,6 @@ _FILLS = 0.9
 """A first receive is not late if the filling of the pipeline explains this share of its wait."""
 AS_LATE = 0.5
 """Ranks with this share of the longest lateness are late too."""
-
 
 _PLACES = 1 << 32
 """More ranks than a group has."""

@@ -16,20 +16,15 @@ from msgspec import Struct
 
 from npu_tui.analysis.device import HOST, DeviceSlices, named_on
 from npu_tui.analysis.thresholds import Threshold, Thresholds
-from npu_tui.trace.arrays import BySlice
+from npu_tui.trace.arrays import F64, I32, I64, BySlice
 from npu_tui.trace.binding import LaneIndex
 from npu_tui.trace.kineto import bound_launch_links, is_kineto, launch_links
 from npu_tui.trace.model import ASYNC_NPU, Trace
 from npu_tui.trace.once import of_trace
 from npu_tui.trace.outlying import bulk_of
 
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
-I32 = npt.NDArray[np.int32]
-
 NEAR_VERTICAL_US = Threshold("near_vertical_us", 30.0)
 STARVED_US = Threshold("starved_us", 10.0)
-
 
 SHALLOW_NS = 100_000
 """Above the clock floor: up to here a launch is shallow, beyond it is queued."""

@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.kernels import Coded
-
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from npu_tui.trace.arrays import I64
 
 Amount = Literal["allocated", "reserved", "active", "gap"]
 """The quantity of a curve; ``gap`` is reserved minus allocated and is computed."""

@@ -20,13 +20,9 @@ from npu_tui.analysis.code_lines import forward_of
 from npu_tui.analysis.device import DeviceSlices, Window
 from npu_tui.analysis.kernels import KernelTable, is_half, matrix_flops
 from npu_tui.analysis.launches import Around, Dispatch, operation_of, operation_pairs
-from npu_tui.trace.arrays import BySlice
+from npu_tui.trace.arrays import F64, I64, Bools, BySlice
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.model import Trace
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 ShapesOf = Callable[[I64], Sequence[object]]
 """From operations (n,) to their ``Input Dims``, None where those are not known."""

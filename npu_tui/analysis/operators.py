@@ -13,13 +13,10 @@ from msgspec import Struct
 
 from npu_tui.analysis.kernels import Coded, Groups, KernelTable
 from npu_tui.analysis.launches import dequeued_launches
-from npu_tui.trace.arrays import BySlice, distinct
+from npu_tui.trace.arrays import F64, I64, BySlice, distinct
 from npu_tui.trace.kineto import is_of_gpu
 from npu_tui.trace.model import Trace
 
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 TypesOf = Callable[[I64], tuple[list[str], I64]]
 """From slices (n,) to their distinct operator types and the index of each one's type; (n,)."""
 

@@ -16,11 +16,10 @@ from npu_tui.analysis.code_lines import CodeLine, model_line, stack_of
 from npu_tui.analysis.kernels import Coded
 from npu_tui.analysis.launches import Around
 from npu_tui.analysis.modules import MODULE, ShapesOf
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.frames import BETWEEN
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.model import Trace
-
-I64 = npt.NDArray[np.int64]
 
 _OPERATION, _FRAME = "cpu_op", "python_function"
 

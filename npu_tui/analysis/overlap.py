@@ -19,14 +19,11 @@ from npu_tui.analysis.launches import (
     busy_pairs,
     dequeue_slices,
 )
-from npu_tui.trace.arrays import BySlice
+from npu_tui.trace.arrays import F64, I64, BySlice
 from npu_tui.trace.intervals import covered_before, difference, union
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.model import MOST_DEVICES, Layer, Trace
 from npu_tui.trace.outlying import bulk_of
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 COMPUTING = "Computing"
 COMMUNICATION = "Communication"

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
+from npu_tui.trace.arrays import F64, I64
 
 
 class Swap(Struct, frozen=True):

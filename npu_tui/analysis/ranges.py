@@ -12,12 +12,10 @@ from npu_tui.analysis.calls import own_times
 from npu_tui.analysis.device import Window
 from npu_tui.analysis.launches import Around, Dispatch, operation_of
 from npu_tui.analysis.operators import TypesOf
+from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.intervals import clipped, covered, covered_before, union
 from npu_tui.trace.model import FORWARD_BACKWARD, Lane, Trace
-
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 # --- Phases of the training step ---
 

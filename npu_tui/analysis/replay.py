@@ -11,17 +11,14 @@ from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
 from npu_tui.analysis.replay_edges import NEVER
 from npu_tui.analysis.replay_model import Model
 from npu_tui.native.replay import covered, passing
+from npu_tui.trace.arrays import I32, I64
 from npu_tui.trace.intervals import difference, union
-
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
 
 Span = tuple[I64, I64]
 

@@ -6,13 +6,11 @@ Traces of msprof, of older chips, and those that lost events have no EVENT_WAIT 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.replay_device import AWAIT, COLLECTIVE, KERNEL, DeviceTasks
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import union
-
-I64 = npt.NDArray[np.int64]
 
 _HELD_NS = 50_000
 """A stream starts what is queued on it sooner than this, unless it waits for something."""

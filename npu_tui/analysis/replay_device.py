@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.collectives import Arrivals, Collectives
@@ -22,12 +21,9 @@ from npu_tui.analysis.lateness import (
     unknown_waits,
 )
 from npu_tui.analysis.pipelines import pipeline_fills
-from npu_tui.trace.arrays import BySlice, among, previous_same
+from npu_tui.trace.arrays import I64, BySlice, among, previous_same
 from npu_tui.trace.kineto import bound_launch_links
 from npu_tui.trace.model import Trace
-
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 KERNEL, RECORD, AWAIT, COLLECTIVE = range(4)
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.replay_device import AWAIT, KERNEL, RECORD, DeviceTasks, Meeting
 from npu_tui.analysis.replay_host import DEQUEUE, WAIT_BEGIN, WAIT_END, HostPoints
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from npu_tui.trace.arrays import I32, I64, Bools
 
 NEVER = -(2**61)
 """A time that delays nothing."""

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.calls import BLOCKING_OPERATIONS, blocking_calls
 from npu_tui.analysis.device import HOST, named_on
 from npu_tui.analysis.launches import dequeue_slices, enqueue_of, enqueue_slices
-from npu_tui.trace.arrays import BySlice, previous_same
+from npu_tui.trace.arrays import I8, I64, Bools, BySlice, previous_same
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import of_trace
-
-I64 = npt.NDArray[np.int64]
-I8 = npt.NDArray[np.int8]
-Bools = npt.NDArray[np.bool_]
-
 
 _NONE = np.zeros(0, np.int64)
 

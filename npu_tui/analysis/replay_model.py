@@ -16,13 +16,9 @@ from npu_tui.analysis.replay_dependencies import unrecorded_dependencies
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL, DeviceTasks, Meeting, meetings
 from npu_tui.analysis.replay_edges import Builder, Edges, device_edges, host_edges, meeting_edges, wait_edges
 from npu_tui.analysis.replay_host import MARK, HostPoints, Silence, host_points, thread_numbers, waits_of
+from npu_tui.trace.arrays import I32, I64
 from npu_tui.trace.intervals import inside, union
 from npu_tui.trace.model import Trace
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-
 
 _LEAST_NS = 200_000
 """A shorter silence of the host counts as work."""

@@ -6,14 +6,11 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from npu_tui.analysis.device import named_in
 from npu_tui.analysis.steps import Step
 from npu_tui.trace.intervals import union
 from npu_tui.trace.model import Trace
-
-I64 = npt.NDArray[np.int64]
 
 _WAITS = re.compile(
     r"<(?:method|built-in (?:method|function)) '?(?:poll|select|select\.select|epoll|kqueue|control|accept|recv\w*)\b"

@@ -7,18 +7,14 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.device import HOST, named_on
 from npu_tui.analysis.launches import graph_launches
-from npu_tui.trace.arrays import distinct
+from npu_tui.trace.arrays import I64, Bools, distinct
 from npu_tui.trace.engine_names import outermost
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import of_trace
-
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 _FEWEST = 4
 """Fewer repetitions are not a rhythm."""

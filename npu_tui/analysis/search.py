@@ -27,12 +27,10 @@ from npu_tui.analysis.search_language import (
 )
 from npu_tui.analysis.steps import Step
 from npu_tui.strings import say
+from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.kineto import launch_links
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
-
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 _FRAME = re.compile(r"(?P<file>.*)\((?P<line>\d{1,9})\)")
 _DEVICE = ("hardware", "communication", "overlap")

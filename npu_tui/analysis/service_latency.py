@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.service_steps import (
@@ -23,12 +22,9 @@ from npu_tui.analysis.service_steps import (
     tokens_of,
     with_idle,
 )
+from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.service import UNKNOWN, Service, Spans, plus
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 TTFT = (
     "before", "frontend", "queue_step", "queue_blocks", "queue_full", "queue_other", "batching", "prefill", "decode",

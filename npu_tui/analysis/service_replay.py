@@ -16,10 +16,8 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.service_latency import TTFT, Latencies, Timeline
 from npu_tui.analysis.service_steps import B, D, F, P, S
+from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.service import UNKNOWN
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 LIMIT = 2_000_000
 """Requests in batches, all batches together, that a replay takes on: some seconds."""

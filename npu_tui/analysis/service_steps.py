@@ -10,10 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.trace.arrays import I64, U64
 from npu_tui.trace.service import DUMMY, EXECUTE, PREFILL, SCHEDULE, UNKNOWN, Service
-
-I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
 
 WORK = "prefill", "mixed", "decode", "dummy"
 CYCLE = "schedule", "forward", "sampling", "draft", "bubble", "idle"

@@ -10,10 +10,9 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.code_lines import CodeLine, user_line
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.frames import OPERATION, function_of, is_native
 from npu_tui.trace.snapshot import ACTIVE, BEFORE, INACTIVE, NEVER, OOM, UNKNOWN, DeviceMemory, MemorySnapshot
-
-I64 = npt.NDArray[np.int64]
 
 _OPTIMIZER = re.compile(r"[/\\]optim[/\\]")
 _FRAME = re.compile(r"(?P<file>.*)\((?P<line>\d+)\): (?P<function>.*);")

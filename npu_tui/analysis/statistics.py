@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-F64 = npt.NDArray[np.float64]
+from npu_tui.trace.arrays import F64
 
 FEWEST = 4
 """Samples a side needs before a rank test can tell anything at the 5 % level."""

@@ -10,12 +10,10 @@ from npu_tui.analysis.device import EVERYTHING, Window, named_in
 from npu_tui.analysis.engine_calls import device_windows, engine_calls
 from npu_tui.analysis.launches import dequeued_launches, enqueue_slices
 from npu_tui.analysis.overlap import Overlap, OverlapLanes
-from npu_tui.trace.arrays import among, distinct
+from npu_tui.trace.arrays import I64, among, distinct
 from npu_tui.trace.classes import repeated_number, step_number
 from npu_tui.trace.engine_names import EngineName, engine_name
 from npu_tui.trace.model import Trace
-
-I64 = npt.NDArray[np.int64]
 
 _RECEIVE = "hcom_receive"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.code_lines import stack_of, user_lines
@@ -17,11 +16,10 @@ from npu_tui.analysis.replay import Change, HostCut, TaskCut
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
 from npu_tui.analysis.replay_host import thread_numbers, waits_of
 from npu_tui.analysis.replay_model import Model
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import inside, union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
-
-I64 = npt.NDArray[np.int64]
 
 _FACTOR = r"\s+[x×*]\s*(?P<factor>\d{1,6}(?:\.\d{1,6})?)"
 _LINE = re.compile(rf"line\s+(?P<file>\S+):(?P<line>\d{{1,9}}){_FACTOR}", re.IGNORECASE)

@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.collectives import (
@@ -29,6 +28,7 @@ from npu_tui.analysis.operators import collective_type, collective_types
 from npu_tui.analysis.overlap import Intervals
 from npu_tui.compare.steps import StepWindow
 from npu_tui.load.errors import InputError
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.model import Trace
 from npu_tui.trace.transfers import groups_of, rank_numbers
@@ -129,8 +129,6 @@ def _mean(side: Exchanged, collectives: list[Collective] | None) -> CollectiveSi
         tuple(collective.item for collective in collectives),
     )
 
-
-I64 = npt.NDArray[np.int64]
 
 _WAIT = "Notify_Wait"
 _ASKED_STEPS = 16

@@ -18,10 +18,9 @@ from npu_tui.compare.lines import LineChange, line_changes
 from npu_tui.compare.measured import Side
 from npu_tui.compare.operations import Lag, OperationMatch, Operations, lag, match_operations, refined
 from npu_tui.compare.steps import PARTS, Part, one_in_several, shared_work, without_kinds
+from npu_tui.trace.arrays import F64
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.once import once
-
-F64 = npt.NDArray[np.float64]
 
 _OTHER_CHIP, _SAME_PROGRAM = 0.2, 0.5
 """On another chip few kernels are of types that both sides have, but most are launched by operations of both."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.overlap import Intervals
@@ -17,10 +16,9 @@ from npu_tui.compare.measured import Side
 from npu_tui.compare.steps import StepWindow
 from npu_tui.rules import pages
 from npu_tui.rules.model import FindingClass, Kind, Severity
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import difference, inside, union
 from npu_tui.trace.message import Message, message
-
-I64 = npt.NDArray[np.int64]
 
 SideName = Literal["base", "new"]
 

@@ -12,14 +12,11 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.statistics import FEWEST, discoveries, rank_sum_p
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
+from npu_tui.trace.arrays import F64, I64
 
 Change = Literal["new", "gone", "slower", "faster", "more", "fewer", "changed", "replaced", "same"]
 Rung = Literal["operation", "attributes", "type"]

@@ -8,13 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.alignment import matched
 from npu_tui.analysis.code_lines import CodeLine
-
-I64 = npt.NDArray[np.int64]
+from npu_tui.trace.arrays import I64
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,11 +33,9 @@ from npu_tui.compare.steps import (
 from npu_tui.load.errors import InputError
 from npu_tui.profile.borrowed_tables import borrowed_lines
 from npu_tui.profile.profile import Profile
+from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.intervals import covered, difference, inside, intersection, union
 from npu_tui.trace.once import once
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 _OPERATION = "cpu_op"
 _RARELY = 0.05

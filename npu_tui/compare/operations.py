@@ -15,10 +15,9 @@ from msgspec import Struct
 from npu_tui.analysis.alignment import matched
 from npu_tui.analysis.launches import Around
 from npu_tui.compare.steps import StepWindow
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.classes import names_step
 from npu_tui.trace.model import FORWARD_BACKWARD, Trace
-
-I64 = npt.NDArray[np.int64]
 
 _OPERATION = "cpu_op"
 _AS_MANY = 0.98

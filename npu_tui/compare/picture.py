@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.alignment import matched
@@ -16,12 +15,9 @@ from npu_tui.compare.measured import Side
 from npu_tui.compare.operations import OperationMatch, lag
 from npu_tui.compare.steps import StepWindow
 from npu_tui.profile.scene import make_scene
+from npu_tui.trace.arrays import I8, I32, I64
 from npu_tui.trace.once import once
 from npu_tui.view.scene import ALONE, CHANGED, FindingMark, Pair, Scene, Warp
-
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
-I8 = npt.NDArray[np.int8]
 
 _DIFFERENT = ("slower", "faster", "changed", "replaced")
 _PLACES_OF = ("DIFF.COMM.LATE_RANK", "DIFF.COMM.BANDWIDTH", "DIFF.LINE")

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.service_latency import TPOT, TTFT
 from npu_tui.analysis.service_replay import fitted, work_of
 from npu_tui.analysis.service_steps import F
 from npu_tui.rules.service_verdict import Judged
-
-F64 = npt.NDArray[np.float64]
+from npu_tui.trace.arrays import F64
 
 ALIKE = 0.1
 """How far rates and mean lengths of requests may be apart where loads are alike."""

@@ -6,14 +6,12 @@ from collections import defaultdict
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.snapshot import nameless, owners
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.snapshot import NEVER, DeviceMemory, MemorySnapshot
-
-I64 = npt.NDArray[np.int64]
 
 _SAME_SIZES = 8.0
 _SAME_LINE = 1.0

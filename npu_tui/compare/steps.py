@@ -11,18 +11,15 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.engine_steps import EngineStep
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.overlap import FreeSplit, Intervals, OverlapLanes
 from npu_tui.analysis.steps import Step
+from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.intervals import covered_within, difference, intersection, union
 from npu_tui.trace.model import Trace
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 
 Part = Literal[
     "prep", "computing", "wait", "transfer", "exposed", "host_late", "device_side", "unlinked", "tail"

@@ -24,11 +24,10 @@ from npu_tui.load.unpack import at_hand, plain_path
 from npu_tui.native.layout import CHOSEN_REGION, CHOSEN_UNREAD, CHOSEN_WORD, PADDING
 from npu_tui.native.library import Library, library
 from npu_tui.trace.args import Arg, ArgColumn, Matches, always, as_number, column_of, joined
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import message
 from npu_tui.trace.model import Chunks, EventFile, Trace
 from npu_tui.trace.text import on_one_line
-
-I64 = npt.NDArray[np.int64]
 
 
 class Elements:

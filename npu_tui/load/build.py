@@ -21,7 +21,7 @@ from npu_tui.load.layers import PairedEnds, ProcessPlan, bound_links, paired_end
 from npu_tui.load.times import INVALID
 from npu_tui.native.library import library
 from npu_tui.native.rows import first_fit
-from npu_tui.trace.arrays import sort_slices
+from npu_tui.trace.arrays import I8, I32, I64, sort_slices
 from npu_tui.trace.classes import CLASS_OF_CATEGORY, STEP_TRACE, classify, repeated_number, step_number
 from npu_tui.trace.engine_names import engine_name, outermost
 from npu_tui.trace.message import message
@@ -29,9 +29,6 @@ from npu_tui.trace.model import Counters, EventFile, Health, Lane, Layer, Rows, 
 from npu_tui.trace.text import brief
 
 T = TypeVar("T")
-I8 = npt.NDArray[np.int8]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 
 STEPS_LANE = "Steps"
 

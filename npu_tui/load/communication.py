@@ -12,8 +12,6 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.load.companion_schema import Document, Reading
@@ -21,8 +19,6 @@ from npu_tui.load.times import INVALID, parse_time
 
 if TYPE_CHECKING:
     import polars as pl
-
-I64 = npt.NDArray[np.int64]
 
 LARGEST = 2**62
 

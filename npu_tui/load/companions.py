@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import orjson
 from msgspec import Struct
 from msgspec.structs import replace
@@ -31,11 +30,11 @@ from npu_tui.load.communication import (
 )
 from npu_tui.load.companion_schema import Document, Reading, Schema, State, find_file, reason
 from npu_tui.load.csv_table import Blocks, parsed_rows, read_table
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.once import once
 from npu_tui.trace.side_file import read_regular
 
 T = TypeVar("T")
-I64 = npt.NDArray[np.int64]
 
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*("?)|[{}\[\],]', re.DOTALL)
 _CLOSING = {b"{": b"}", b"[": b"]"}

@@ -28,12 +28,12 @@ from npu_tui.load.errors import UNWATCHED, InputError, Watcher
 from npu_tui.load.find import Source
 from npu_tui.load.unpack import Unpacking
 from npu_tui.trace.args import ArgReader, CommunicationArgs, Copies, always
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.classes import lane_roles
 from npu_tui.trace.folded_rows import DEEP, folded_row, leaf_row
 from npu_tui.trace.model import Chunks, Counters, EventFile, Health, Lane, Layer, Links, RoleKind, Rows, Slices, Trace
 from npu_tui.trace.transfers import communication_args, copies_of
 
-I64 = npt.NDArray[np.int64]
 Columns = TypeVar("Columns", Slices, Links, Chunks)
 
 MOST = 300_000

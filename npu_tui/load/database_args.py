@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.load.database_columns import COLLECTIVE, ROW, ROW_BITS, TABLES
@@ -24,6 +23,7 @@ from npu_tui.load.database_rows import ABSENT, Table, Tables, plain
 from npu_tui.load.database_texts import FRAMES, NOT_APPLICABLE, enumeration
 from npu_tui.load.errors import InputError
 from npu_tui.trace.args import Arg, ArgColumn, Matches, always, column_of
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import message
 from npu_tui.trace.model import Chunks, EventFile
 from npu_tui.trace.text import on_one_line
@@ -39,7 +39,6 @@ _KEPT = 1 << 16
 _BATCH = 1 << 12
 """Rows that a scan reads and searches at a time."""
 
-I64 = npt.NDArray[np.int64]
 Cells = dict[str, Any]
 """The cells of one row by the plain names of their columns."""
 

@@ -15,11 +15,7 @@ from npu_tui.load.database_rows import Rows, Tables, plain
 from npu_tui.load.database_texts import enumeration
 from npu_tui.load.json_columns import SOURCE, TARGET
 from npu_tui.load.json_reader import WholeColumns
-
-I8 = npt.NDArray[np.int8]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
+from npu_tui.trace.arrays import I32, I64
 
 TABLES = (
     "PYTORCH_API",

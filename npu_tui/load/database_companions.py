@@ -37,13 +37,11 @@ from npu_tui.load.database_texts import (
 )
 from npu_tui.load.errors import InputError
 from npu_tui.load.times import INVALID
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.once import once
 
 if TYPE_CHECKING:
     import polars as pl
-
-
-I64 = npt.NDArray[np.int64]
 
 _TEXTS = {
     "name": "name",

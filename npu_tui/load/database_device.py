@@ -18,11 +18,8 @@ from npu_tui.load.database_host import valid_connections
 from npu_tui.load.database_rows import ABSENT, Rows, Tables
 from npu_tui.load.database_texts import NOT_APPLICABLE, Texts, enumeration, matched, numbered
 from npu_tui.load.times import INVALID
+from npu_tui.trace.arrays import I32, I64, Bools
 from npu_tui.trace.intervals import difference, union
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 NO_CONTEXT = (1 << 32) - 1
 

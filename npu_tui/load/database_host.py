@@ -8,16 +8,12 @@ operating system, ``STEP_TIME`` the steps. Their types are those of ``ENUM_API_T
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.load.database_columns import COLLECTIVE, DatabaseColumns, Ends
 from npu_tui.load.database_rows import ABSENT, Rows, Tables
 from npu_tui.load.database_texts import Connections, Texts, enumeration, matched, numbered, per_value, stack_codes
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from npu_tui.trace.arrays import I32, I64, Bools
 
 OP, QUEUE, FUNCTION, MARK = 50001, 50002, 50003, 50004
 _CATEGORIES = {OP: "cpu_op", FUNCTION: "python_function", MARK: "mstx"}

@@ -8,20 +8,17 @@ Databases hold no links, only numbers that both ends share: ``connectionId`` of 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.load.database_columns import F64, DatabaseColumns, Ends
+from npu_tui.load.database_columns import DatabaseColumns, Ends
 from npu_tui.load.database_device import Collectives, Tasks
 from npu_tui.load.database_host import OP, QUEUE, Calls, Host
 from npu_tui.load.database_rows import Rows, Table, Tables, plain
 from npu_tui.load.database_texts import Connections, Texts, expanded, matched, numbered
 from npu_tui.load.times import INVALID
+from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.binding import LaneIndex
 from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE
-
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 MARKS = "MsTx"
 

@@ -22,9 +22,7 @@ from msgspec import Struct
 
 from npu_tui.load.database_file import UNREADABLE, Database, as_text, tables_of
 from npu_tui.load.times import INVALID
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
+from npu_tui.trace.arrays import F64, I64
 
 ABSENT = -1
 """Stands for a cell that is empty, and for all of a column that is not there."""

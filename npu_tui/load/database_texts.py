@@ -15,13 +15,10 @@ import numpy.typing as npt
 from npu_tui.load.csv_table import MISSING
 from npu_tui.load.database_rows import ABSENT, Tables
 from npu_tui.load.json_columns import Codes
+from npu_tui.trace.arrays import I32, I64, U64
 
 if TYPE_CHECKING:
     import polars as pl
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
 
 T = TypeVar("T", bound=np.generic)
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import fields
 
 from npu_tui.load.layers import ProcessPlan
+from npu_tui.trace.arrays import I32, I64, Bools
 from npu_tui.trace.model import Links
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 _LEAST_SHARE = 0.1
 """A stream runs one task at a time: where a tenth of its tasks lies on equal ones, the file holds them twice."""

@@ -15,16 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 from msgspec import Struct
 
 from npu_tui.load.group_lists import group_lists_in, place_of, read_group_list, tokens_of
+from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import read_regular
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 
 _DUMP = re.compile(r"(prefill|decode)_(\d{1,6})\.csv")
 _PLACEMENT = re.compile(r".*global_deployment\.json|expert_?map.*\.json", re.IGNORECASE)

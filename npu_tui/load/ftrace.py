@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
 from npu_tui.load.scheduling import (
@@ -30,14 +29,13 @@ from npu_tui.load.scheduling import (
     Events,
     scheduling_of,
 )
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import message
 from npu_tui.trace.scheduling import NOBODY, Scheduling
 from npu_tui.trace.side_file import open_regular
 
 if TYPE_CHECKING:
     import polars as pl
-
-I64 = npt.NDArray[np.int64]
 
 _BLOCK, _LONGEST = 8 << 20, 4096
 """Bytes that are read at a time; a line is at most so long, one above it is counted as damaged."""

@@ -15,11 +15,9 @@ from itertools import groupby
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.side_file import open_regular
-
-I64 = npt.NDArray[np.int64]
 
 _FILE = re.compile(r"NPU\.npu_grouped_matmul\.(\d{1,9})\.forward\.kwargs\.group_list\.pt")
 _TENSORS = "dump_tensor_data"

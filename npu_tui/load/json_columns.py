@@ -23,12 +23,10 @@ from msgspec import Struct
 
 from npu_tui.load.json_events import NO_DURATION, Event, decode_args, decode_slice_args
 from npu_tui.load.times import Times, nanoseconds
+from npu_tui.trace.arrays import F64, I32, I64
 from npu_tui.trace.model import HOST_TO_DEVICE
 
 Array = npt.NDArray[Any]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 K = TypeVar("K", bound=Hashable)
 
 PHASES = frozenset("BEbe")

@@ -23,12 +23,10 @@ from npu_tui.load.json_chunks import BOUNDARY, Chunk, ChunkReader, TooLongError,
 from npu_tui.load.json_columns import PHASES, Columns, Dictionaries, RangeColumns
 from npu_tui.load.json_events import Event, Metadata, decode_events, strict_json
 from npu_tui.load.times import INVALID, parse_times
+from npu_tui.trace.arrays import F64, I32, I64
 from npu_tui.trace.model import UNFINISHED, Chunks
 
 Array = npt.NDArray[Any]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 _DICTIONARY = {
     "x_thread": "threads",

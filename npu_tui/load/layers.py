@@ -11,14 +11,12 @@ from npu_tui.load.json_columns import FOLLOWING, SOURCE, STEP, TARGET
 from npu_tui.load.json_events import Metadata, named
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.times import INVALID
+from npu_tui.trace.arrays import I32, I64
 from npu_tui.trace.binding import LaneIndex
 from npu_tui.trace.kineto import DEVICE_CATEGORIES
 from npu_tui.trace.message import message
 from npu_tui.trace.model import HOST_TO_DEVICE, MOST_DEVICES, Health, LayerKind, Links, Slices
 from npu_tui.trace.text import whole_number
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 
 _KINDS: dict[str, LayerKind] = {
     "Python": "python",

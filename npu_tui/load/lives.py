@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.snapshot import (
     ALLOC,
     BEFORE,
@@ -18,8 +19,6 @@ from npu_tui.trace.snapshot import (
     Lives,
     Segments,
 )
-
-I64 = npt.NDArray[np.int64]
 
 
 def lives_of(events: Events, segments: Segments, blocks: Blocks) -> Lives:

@@ -15,9 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
-U64 = npt.NDArray[np.uint64]
+from npu_tui.trace.arrays import I64, U8, U64
 
 UNKNOWN: list[Any] = []
 """Stands for an entry of a run where something refers to it."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.scheduling import (
     ASLEEP,
@@ -25,8 +26,6 @@ from npu_tui.trace.scheduling import (
     Scheduling,
     Spans,
 )
-
-I64 = npt.NDArray[np.int64]
 
 SWITCH, WAKE, MIGRATE, EXIT, IRQ_IN, IRQ_OUT, LOST = range(1, 8)
 """Kinds of events that change anything; 0 are others."""

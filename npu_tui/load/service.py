@@ -37,6 +37,7 @@ from npu_tui.load.service_schema import (
     TRANSFERS,
 )
 from npu_tui.load.service_spans import tables_of_events
+from npu_tui.trace.arrays import I32, I64
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.service import (
     DECODE,
@@ -73,8 +74,6 @@ from npu_tui.trace.service import (
 if TYPE_CHECKING:
     import polars as pl
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 R = TypeVar("R", bound=Struct)
 
 _HOUR = 3_600_000_000_000

@@ -24,15 +24,13 @@ from npu_tui.load.json_events import Event, decode_args, decode_events, named, p
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.times import INVALID, parse_time
 from npu_tui.trace.args import RowArgs
+from npu_tui.trace.arrays import I32
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import EventFile, Trace
 from npu_tui.trace.service import DRAFTS, EXECUTIONS, NONE, SCHEDULES, Service, Spans
 
 if TYPE_CHECKING:
     import polars as pl
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 
 _INSTANTS = "iI"
 

@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from npu_tui.load.build import build_trace
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.service_spans import spans_of
 from npu_tui.load.times import INVALID
 from npu_tui.trace.args import ArgReader, RowArgs
+from npu_tui.trace.arrays import I32, I64, Bools
 from npu_tui.trace.message import message
 from npu_tui.trace.model import EventFile, Health, Slices, Trace
 from npu_tui.trace.service import (
@@ -40,10 +40,6 @@ from npu_tui.trace.service import (
     plus,
     whole_quarters,
 )
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 _STATES = "queued", "prefill", "decode", "running"
 _PARTS = "schedule", "execute", "draft", "other", "forward", "speculation"

@@ -21,6 +21,7 @@ from npu_tui.load.memscope import load_memscope
 from npu_tui.load.pickle_runs import Run
 from npu_tui.load.pickles import PickleError, Unpickler, unframed
 from npu_tui.load.snapshot_files import is_memscope
+from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.classes import step_number
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import open_regular
@@ -37,9 +38,6 @@ from npu_tui.trace.snapshot import (
     MemorySnapshot,
     Segments,
 )
-
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 _ACTIONS = {name: number for number, name in enumerate(ACTIONS)}
 _STATES = {name: number for number, name in enumerate(STATES)} | {"active_awaiting_free": 1}

@@ -9,21 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from npu_tui.load.build import build_trace
 from npu_tui.load.errors import UNWATCHED, Watcher
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.snapshot import load_snapshot
 from npu_tui.trace.args import RowArgs
+from npu_tui.trace.arrays import I32, I64
 from npu_tui.trace.frames import NO_STACK, function_of
 from npu_tui.trace.message import message
 from npu_tui.trace.model import EventFile, Health, Trace
 from npu_tui.trace.snapshot import BEFORE, NEVER, SEGMENTS_PID, DeviceMemory, MemorySnapshot
 from npu_tui.trace.text import memory_text
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 
 _BEFORE, _KEPT, _AT_PEAK, _OTHER = range(1, 5)
 """The lanes of a device by the age of blocks; the last is none."""

@@ -12,8 +12,7 @@ from decimal import ROUND_HALF_UP, Decimal
 import numpy as np
 import numpy.typing as npt
 
-I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
+from npu_tui.trace.arrays import I64, U64
 
 INVALID = np.iinfo(np.int64).min
 """Stands for a text that is no time, or one outside int64 nanoseconds."""

@@ -6,7 +6,6 @@ import math
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.borrowed import Borrowed, BorrowError, Side, borrowed
@@ -18,9 +17,7 @@ from npu_tui.profile.columns import rank_of
 from npu_tui.profile.kernels import shapes_in
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Column, Sheet, Slices, attributes, table
-from npu_tui.trace.arrays import in_groups
-
-I64 = npt.NDArray[np.int64]
+from npu_tui.trace.arrays import I64, in_groups
 
 
 def borrow(profile: Profile, eager: Profile) -> Borrowed:

@@ -52,14 +52,13 @@ from npu_tui.load.companion_schema import (
 from npu_tui.load.companions import Companions
 from npu_tui.load.csv_table import table_of_columns
 from npu_tui.rules.inputs import Setup
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
 
 if TYPE_CHECKING:
     import polars as pl
-
-I64 = npt.NDArray[np.int64]
 
 FILES = (
     "kernel_details.csv", "op_statistic.csv", "api_statistic.csv", "operator_details.csv", "step_trace_time.csv",

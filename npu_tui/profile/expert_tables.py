@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from npu_tui.analysis.experts import (
     ALL_TO_ALL,
@@ -21,8 +20,6 @@ from npu_tui.profile.columns import rank_of
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Column, Sheet, Span, attributes, columns, table
 from npu_tui.strings import say
-
-I64 = npt.NDArray[np.int64]
 
 
 def expert_layers_of(profile: Profile) -> list[ExpertPass]:

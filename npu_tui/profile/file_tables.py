@@ -12,7 +12,6 @@ from npu_tui.analysis.memory import BEFORE, NEVER, Holder, Memory, MemoryCurve, 
 from npu_tui.profile.columns import UNKNOWN, absolute, rank_of, where
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
-    I64,
     MISSING,
     Column,
     Numbers,
@@ -26,6 +25,7 @@ from npu_tui.profile.table import (
     table,
 )
 from npu_tui.strings import say, words
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.text import printable
 
 

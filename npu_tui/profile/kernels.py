@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -18,11 +17,8 @@ from npu_tui.load.companion_schema import COLLECTIVE_CORES, KERNELS, L2_CACHE, S
 from npu_tui.load.errors import InputError
 from npu_tui.load.times import INVALID
 from npu_tui.profile.companions import Tables
+from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.model import Trace
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 _NONE = np.zeros(0, np.int64)
 

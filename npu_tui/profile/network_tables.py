@@ -6,17 +6,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from npu_tui.load.companion_schema import NIC, ROCE
 from npu_tui.profile.columns import absolute, rank_of
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import MISSING, Column, Sheet, coded, from_tuples, numbers, table
+from npu_tui.trace.arrays import I64
 
 if TYPE_CHECKING:
     import polars as pl
-
-I64 = npt.NDArray[np.int64]
 
 _RATES = (
     "receive_percent", "receive_errors", "receive_dropped", "send_percent", "send_errors", "send_dropped",

@@ -9,15 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from npu_tui.analysis.placement import Swap, best_swap, copies_in
 from npu_tui.load.expert_files import ExpertDump, ExpertFiles, Placement
 from npu_tui.profile.table import Column, Sheet, columns, from_tuples, table
+from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.once import once
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 
 
 class Loads:

@@ -8,7 +8,6 @@ from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
 from npu_tui.analysis.calls import ApiSum, HostOperators, apis, host_operators, outermost_operation
@@ -35,6 +34,7 @@ from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.find import Source, Writer, left_out, writer_of
 from npu_tui.profile.kind import SourceKind, kind_of
 from npu_tui.profile.parts import Parted, shared
+from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import EVENTS, Trace
@@ -60,8 +60,6 @@ if TYPE_CHECKING:
     from npu_tui.rules.model import Findings
     from npu_tui.rules.service_verdict import Judged
 
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 T = TypeVar("T")
 
 _WORTH_A_THREAD = 200_000

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from npu_tui.analysis.cpu_time import INTERRUPT, CpuTime, timeline
 from npu_tui.analysis.drains import backlog, host_lead, waiting
@@ -21,14 +20,13 @@ from npu_tui.profile.profile import Profile
 from npu_tui.profile.snapshot_memory import memory_of_device
 from npu_tui.rules.model import Finding
 from npu_tui.strings import say
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Lane, Layer, Trace
 from npu_tui.trace.scheduling import ASLEEP, BLOCKED, NOBODY, PREEMPTED, RUNNING, WOKEN, Scheduling
 from npu_tui.trace.text import brief
 from npu_tui.view.scene import Chart, CpuClass, FindingMark, LinkClasses, LinkShape, Losses, Scene, StepFunction
-
-I64 = npt.NDArray[np.int64]
 
 _LARGE = 100 * 2**20
 _NO_LANES = Layer(0, -1, "Ascend Hardware", "hardware", None, None, ())

@@ -16,13 +16,13 @@ from msgspec import Struct, defstruct
 from msgspec.structs import replace
 
 from npu_tui.strings import KINDS, say
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.text import printable
 
 if TYPE_CHECKING:  # the tables of a job have no code lines
     from npu_tui.analysis.code_lines import CodeLine
 
 Array = npt.NDArray[Any]
-I64 = npt.NDArray[np.int64]
 Value = int | float | str | bool | None
 
 Kind = Literal["whole", "real", "flag", "label", "rows"]

@@ -14,7 +14,7 @@ from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.inputs import I64, Bools, Span, together
+from npu_tui.rules.inputs import Span, together
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.parallelism import is_for, product_before, serial, trains
 from npu_tui.rules.rule import SEVERITY_HIGH, Draft, Rule, line_of, sentences
@@ -29,7 +29,7 @@ from npu_tui.rules.sequences import (
     matches,
     of_training,
 )
-from npu_tui.trace.arrays import in_groups
+from npu_tui.trace.arrays import I64, Bools, in_groups
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Slices
 from npu_tui.trace.text import brief

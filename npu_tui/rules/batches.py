@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.engine_steps import EngineStep, phase_spans
@@ -14,12 +13,11 @@ from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.engine import places, steps_of
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import I64, NOTHING, Bools, Span, both, inside, length_of, together
+from npu_tui.rules.inputs import NOTHING, Span, both, inside, length_of, together
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, runs_of, sentences, severity_of
+from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
-
-F64 = npt.NDArray[np.float64]
 
 PADDING_SHARE = Threshold("padding_share", 0.25)
 CONTEXT_SHARE = Threshold("context_share", 0.03)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.calls import BLOCKING_OPERATIONS, is_blocking_call, is_memory_call
@@ -14,15 +13,13 @@ from npu_tui.analysis.replay_device import KERNEL
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import NOTHING, Span, both, length_of, together, without
-from npu_tui.trace.arrays import BySlice, distinct
+from npu_tui.trace.arrays import I64, BySlice, distinct
 from npu_tui.trace.intervals import covered_before, union
 
 LINKS_FEWEST = Threshold("links_fewest", 20)
 SYNC_SHARE = Threshold("sync_share", 0.01)
 SYNC_BLOCKING = Threshold("sync_blocking", 0.5)
 LOADER_LEAST_MS = Threshold("loader_least_ms", 1.0)
-
-I64 = npt.NDArray[np.int64]
 
 COMPILE = "aclopCompileAndExecute"
 _LEAST_BLAME = 0.02

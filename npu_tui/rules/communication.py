@@ -20,7 +20,7 @@ from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import I64, NOTHING, Bools, Span, both, inside, largest, length_of, without
+from npu_tui.rules.inputs import NOTHING, Span, both, inside, largest, length_of, without
 from npu_tui.rules.late_ranks import (
     STRAGGLER_MS,
     Late,
@@ -36,7 +36,7 @@ from npu_tui.rules.late_ranks import (
 from npu_tui.rules.model import SEVERITIES, Confidence, Evidence, Severity
 from npu_tui.rules.parallelism import PURPOSES, Purpose, beside_product, is_for
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Unexplained, advise, sentences, severity_of
-from npu_tui.trace.arrays import in_groups
+from npu_tui.trace.arrays import I64, Bools, in_groups
 from npu_tui.trace.intervals import covered_within, touches
 from npu_tui.trace.message import Message, message
 

@@ -21,7 +21,7 @@ from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import LINKS_FEWEST, compile_calls
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import I64, Span, length_of, without
+from npu_tui.rules.inputs import Span, length_of, without
 from npu_tui.rules.left_out import left_out
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.rule import (
@@ -37,7 +37,7 @@ from npu_tui.rules.rule import (
     severity_of,
     timed,
 )
-from npu_tui.trace.arrays import BySlice
+from npu_tui.trace.arrays import I64, BySlice
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
 

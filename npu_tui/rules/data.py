@@ -23,9 +23,10 @@ from npu_tui.rules.blame import (
     sync_calls,
 )
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import GARBAGE_COLLECTION, I64, Span, both, largest, length_of, together, without
+from npu_tui.rules.inputs import GARBAGE_COLLECTION, Span, both, largest, length_of, together, without
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, sentences, severity_of
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief

@@ -30,7 +30,7 @@ from npu_tui.rules.blame import (
 )
 from npu_tui.rules.cpu import thief
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.inputs import I64, NOTHING, Bools, Span, both, largest, length_of, together, without
+from npu_tui.rules.inputs import NOTHING, Span, both, largest, length_of, together, without
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.rule import (
     SEVERITY_HIGH,
@@ -46,6 +46,7 @@ from npu_tui.rules.rule import (
     severity_of,
     stretches,
 )
+from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 

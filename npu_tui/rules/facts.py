@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import LineLoss, losing_launches
@@ -22,15 +21,13 @@ from npu_tui.analysis.requests import request_pauses, request_waits
 from npu_tui.analysis.rhythm import Rhythm, rhythm
 from npu_tui.analysis.steps import Step, warm_up_steps
 from npu_tui.analysis.thresholds import Threshold
-from npu_tui.rules.inputs import I64, NOTHING, Bools, Input, Inputs, Span, TraceSlices, both, length_of, without
-from npu_tui.trace.arrays import distinct
+from npu_tui.rules.inputs import NOTHING, Input, Inputs, Span, TraceSlices, both, length_of, without
+from npu_tui.trace.arrays import F64, I64, Bools, distinct
 from npu_tui.trace.intervals import clipped, covered_before, covered_within, union
 from npu_tui.trace.kineto import bound_launch_links, is_kineto, is_of_gpu, left_out
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import LayerKind
 from npu_tui.trace.once import ValueCache, of_trace, once
-
-F64 = npt.NDArray[np.float64]
 
 PEAK_TFLOPS = Threshold("peak_tflops", 0.0)
 
@@ -38,7 +35,6 @@ _LEAST_WAIT_NS = 1_000_000
 """A shorter wait for a request is how a server works."""
 _LAUNCH_AT_MOST_NS = 200_000
 """A launch that needs no waiting is never longer on its way."""
-
 
 once_per_device = of_trace
 """Decorates a function of ``Facts`` that several rules call: it runs once for each device."""

@@ -11,9 +11,10 @@ from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import STEP_START_SHARE, before_first_kernels, late_behind_collectives, start_share
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.inputs import I64, NOTHING, Span, both, length_of, together, without
+from npu_tui.rules.inputs import NOTHING, Span, both, length_of, together, without
 from npu_tui.rules.pauses import at_the_end, pauses
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, line_of, sentences, severity_of
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.engine_names import phase_of
 from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.message import Said, message

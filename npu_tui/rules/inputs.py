@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.calls import HostOperators
@@ -24,6 +23,7 @@ from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules.model import Evidence
 from npu_tui.trace import intervals
 from npu_tui.trace.args import Copies, PlaneArgs
+from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.classes import names_step
 from npu_tui.trace.intervals import covered, difference, intersection, union
 from npu_tui.trace.kineto import bound_launch_links
@@ -90,8 +90,6 @@ class Inputs(Struct, frozen=True):
     cpu: Callable[[], CpuTime | Message | None] = lambda: None
 
 
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 Span = tuple[I64, I64]
 """Starts and ends (ns) of intervals."""
 

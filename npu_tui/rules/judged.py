@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from npu_tui.analysis.device import EVERYTHING
 from npu_tui.analysis.replay import Change
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import I64, Span, without
+from npu_tui.rules.inputs import Span, without
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import clipped, union
 
 

@@ -18,14 +18,12 @@ from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.compute import AI_CPU_US, MTE2_CUBE, MTE2_VECTOR
 from npu_tui.rules.facts import PEAK_TFLOPS, Facts
-from npu_tui.rules.inputs import I64, length_of
+from npu_tui.rules.inputs import length_of
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, severity_of, timed
+from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
-
-F64 = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 _CUBE, _VECTOR = ("AI_CORE", "MIX_AIC"), ("AI_VECTOR_CORE", "MIX_AIV")
 _MOST_PLACES = 10

@@ -17,9 +17,10 @@ from npu_tui.rules import pages
 from npu_tui.rules.blame import LINKS_FEWEST, SYNC_SHARE, compile_calls, starving
 from npu_tui.rules.dispatch import STAGE_SHARE
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import I64, NOTHING, inside, length_of
+from npu_tui.rules.inputs import NOTHING, inside, length_of
 from npu_tui.rules.model import Severity
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, counted, line_of, sentences, severity_of
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import Said, message
 
 _OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")

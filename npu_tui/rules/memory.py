@@ -14,9 +14,9 @@ from npu_tui.analysis.memory import Allocations, holders
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import I64
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.rule import Draft, Rule, advise, counted
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import Said, message
 from npu_tui.trace.text import brief
 

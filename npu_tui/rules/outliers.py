@@ -6,7 +6,6 @@ from contextlib import suppress
 from zlib import crc32
 
 import numpy as np
-import numpy.typing as npt
 
 from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.replay import Change, TaskCut
@@ -14,13 +13,10 @@ from npu_tui.analysis.thresholds import Threshold
 from npu_tui.load.errors import InputError
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import I64
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Skipped, severity_of
-from npu_tui.trace.arrays import distinct
+from npu_tui.trace.arrays import F64, I64, distinct
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
-
-F64 = npt.NDArray[np.float64]
 
 _FEWEST_EQUALS = 8
 _FEWEST_KNOWN_EQUALS = 4

@@ -13,7 +13,8 @@ import numpy as np
 
 from npu_tui.analysis.launches import operation_of
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.inputs import I64, Bools, Span, inside
+from npu_tui.rules.inputs import Span, inside
+from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.intervals import covered_before, covered_within
 
 Purpose = Literal["gradients", "shards", "tensor", "weights", "experts", "pipeline", "other"]

@@ -13,9 +13,10 @@ from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import STEP_START_SHARE, before_first_kernels, before_late_copies, start_share
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import I64, NOTHING, Span, both, largest, length_of, together, without
+from npu_tui.rules.inputs import NOTHING, Span, both, largest, length_of, together, without
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, sentences, severity_of
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import touches, union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief

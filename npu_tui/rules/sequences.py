@@ -11,11 +11,10 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-I64 = npt.NDArray[np.int64]
+from npu_tui.trace.arrays import I64
 
 ADVISOR, INSIGHT = "msprof-analyze advisor: affinity API", "MindStudio Insight: fusible operators"
 KERNELS = "msprof-analyze advisor: fused kernels"

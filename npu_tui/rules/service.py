@@ -33,10 +33,9 @@ from npu_tui.rules.service_facts import (
     ServiceFacts,
     ServiceRule,
 )
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import message
 from npu_tui.trace.service import UNKNOWN
-
-I64 = npt.NDArray[np.int64]
 
 RANK_LOAD = Threshold("service_rank_load", 1.3)
 WAITING = Threshold("service_waiting", 1.0)

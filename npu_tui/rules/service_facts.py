@@ -25,11 +25,10 @@ from npu_tui.analysis.service_replay import (
 from npu_tui.analysis.thresholds import Threshold, Thresholds
 from npu_tui.rules.model import Kind
 from npu_tui.rules.rule import Skipped
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import once
 from npu_tui.trace.service import UNKNOWN
-
-I64 = npt.NDArray[np.int64]
 
 SHARE = Threshold("service_share", 0.15)
 TAIL_SHARE = Threshold("service_tail_share", 0.30)

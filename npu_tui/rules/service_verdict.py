@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -15,12 +14,11 @@ from npu_tui.rules.model import Evidence, Finding, Findings, Severity
 from npu_tui.rules.rule import Skipped, sentences
 from npu_tui.rules.service import SERVICE_RULES
 from npu_tui.rules.service_facts import SHARE, Draft, ServiceFacts, ServiceRule
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.service import UNKNOWN
 from npu_tui.trace.text import brief
-
-I64 = npt.NDArray[np.int64]
 
 _HIGH, _MEDIUM = 0.5, 0.25
 _SHOWN = 3

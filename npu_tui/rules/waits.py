@@ -31,7 +31,7 @@ from npu_tui.rules.blame import (
 from npu_tui.rules.cpu import cpu
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.host_work import host_work
-from npu_tui.rules.inputs import I64, Span, both, inside, length_of, together, without
+from npu_tui.rules.inputs import Span, both, inside, length_of, together, without
 from npu_tui.rules.model import Severity
 from npu_tui.rules.pauses import PAUSE_MS, at_the_end
 from npu_tui.rules.rule import (
@@ -46,6 +46,7 @@ from npu_tui.rules.rule import (
     severity_of,
     stretches,
 )
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import covered_before, touches, union
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief

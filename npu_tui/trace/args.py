@@ -12,10 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
-I32 = npt.NDArray[np.int32]
-Bools = npt.NDArray[np.bool_]
+from npu_tui.trace.arrays import I32, I64, U8, Bools
 
 Index = I64 | npt.NDArray[np.bool_] | slice
 

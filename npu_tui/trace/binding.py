@@ -9,9 +9,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.once import once
-
-I64 = npt.NDArray[np.int64]
 
 _AT_ONCE = 1 << 16
 """Queries per block: the temporary arrays of a block stay in the cache of the processor."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from npu_tui.native.rows import Pieces, pieces_of
+from npu_tui.trace.arrays import I32
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Lane, Rows, Trace, make_rows
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 DEEP = 8
 """Lanes with more rows than this start folded."""
 

@@ -9,13 +9,10 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import numpy.typing as npt
 
+from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.model import HOST_TO_DEVICE, Trace
 from npu_tui.trace.once import of_trace
-
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 KERNEL, COPY, FILL = "kernel", "gpu_memcpy", "gpu_memset"
 DEVICE_CATEGORIES = frozenset({KERNEL, COPY, FILL})

@@ -10,17 +10,12 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.trace.args import ArgReader, CommunicationArgs, Copies
+from npu_tui.trace.arrays import F64, I8, I32, I64
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import ValueCache
 from npu_tui.trace.scheduling import Scheduling
 from npu_tui.trace.service import Service
 from npu_tui.trace.snapshot import MemorySnapshot
-
-I8 = npt.NDArray[np.int8]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
 class Rows(Struct, eq=False):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import of_trace
-
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 _HOUR_NS = 3600 * 10**9
 _DAY_NS = 24 * _HOUR_NS

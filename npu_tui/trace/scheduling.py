@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import Message
-
-I64 = npt.NDArray[np.int64]
 
 State = Literal["unknown", "running", "preempted", "woken", "asleep", "blocked"]
 STATES: tuple[State, ...] = ("unknown", "running", "preempted", "woken", "asleep", "blocked")

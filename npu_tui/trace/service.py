@@ -16,16 +16,11 @@ from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.trace.arrays import F64, I8, I32, I64
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import once
-
-I8 = npt.NDArray[np.int8]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 UNKNOWN = int(np.iinfo(np.int64).min)
 """Stands for null in whole numbers."""
@@ -243,7 +238,6 @@ FOLLOWED = "state"
 """The links from a state of a request to the next one."""
 SCHEDULED = "schedule"
 """The links from a schedule to the pass that executes it."""
-
 
 Basis = Literal["written", "device", "assumed"]
 

@@ -15,13 +15,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.trace.arrays import I8, I32, I64
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import once
 from npu_tui.trace.text import printable
-
-I8 = npt.NDArray[np.int8]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 
 ACTIONS = (
     "alloc", "free_requested", "free_completed", "segment_alloc", "segment_map", "segment_free", "segment_unmap",

@@ -10,17 +10,12 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from npu_tui.trace.args import ABSENT, ArgColumn, CollectiveArgs, CommunicationArgs, Copies, PlaneArgs, as_number
+from npu_tui.trace.arrays import I32, I64, Bools
 from npu_tui.trace.kineto import device_work, is_kineto
 from npu_tui.trace.model import HOST_TO_DEVICE, UNFINISHED, Lane, Trace
 from npu_tui.trace.once import of_trace
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-
 
 NO_RANK = 4_294_967_295
 """What msprof writes where a task has no such rank."""

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.native.cells import I64
-from npu_tui.trace.model import Bools, Counters
+from npu_tui.trace.arrays import I64, Bools
+from npu_tui.trace.model import Counters
 from npu_tui.trace.text import duration_text, memory_text
 from npu_tui.view.bars import LOWER_EIGHTHS
 from npu_tui.view.grid import Grid

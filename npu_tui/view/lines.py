@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.native.cells import I64, Bools, spread
-from npu_tui.trace.model import F64
+from npu_tui.native.cells import spread
+from npu_tui.trace.arrays import F64, I64, U8, Bools
 from npu_tui.view.bars import Painted
-from npu_tui.view.grid import U8, U32, Attr, Grid
+from npu_tui.view.grid import U32, Attr, Grid
 from npu_tui.view.palette import Ink
 
 COLUMN = ord("┃")

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from npu_tui.analysis.calls import I64, launched_in, passes_of
+from npu_tui.analysis.calls import launched_in, passes_of
 from npu_tui.analysis.chain import Chain, chain_of
 from npu_tui.analysis.code_lines import CodeLine, line_of
 from npu_tui.analysis.device import Window
@@ -25,6 +25,7 @@ from npu_tui.profile.borrowed_tables import borrowed_of
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.strings import words as say_words
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import (
