@@ -77,7 +77,7 @@ class _Shape(Struct):
 class Runs:
     """Takes runs of entries from the pickle ``data``, once it knows what they look like."""
 
-    def __init__(self, data: bytes | bytearray) -> None:
+    def __init__(self, data: memoryview) -> None:
         self._data = data
         self._bytes = np.frombuffer(data, np.uint8)
         # The eight bytes from every byte on, as one number.

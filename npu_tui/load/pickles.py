@@ -1,8 +1,8 @@
 """Pickles of plain containers, read without running any code: an interpreter of the opcodes that a snapshot needs.
 
-``pickle`` calls what a file names. Here no opcode names anything: dicts, lists, tuples, texts and numbers are all there
-is (https://github.com/python/cpython/blob/main/Lib/pickletools.py describes the opcodes). Room is bounded: every opcode
-is charged for the objects it makes, and a file may make some times its own size.
+``pickle`` calls what a file names, and makes a dict of every event, twelve times the file. Here no opcode
+names anything: dicts, lists, tuples, texts and numbers are all there is. ``pickletools`` tells the opcodes and their
+arguments; each is charged for the objects it makes, and a file may make some times its own size.
 
 A million entries of the same shape are no million dicts: ``Unpickler`` reads a run of them at once, into columns.
 """
@@ -10,13 +10,12 @@ A million entries of the same shape are no million dicts: ``Unpickler`` reads a 
 from __future__ import annotations
 
 import io
-import struct
-from collections.abc import Callable
-from typing import Any, TypeAlias
+import pickletools
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from npu_tui.load.pickle_runs import UNKNOWN, Runs
-
-Bytes: TypeAlias = "bytes | bytearray"
 
 _FLOOR = 4 << 20
 _TIMES = 2
@@ -25,8 +24,18 @@ _LONGEST = 1 << 16
 """Bytes of one text: a file name or the name of a function."""
 _DEEPEST = 32
 """Open containers; a snapshot has seven."""
-_INTEGER = 9
-"""Bytes of the longest integer: 64 bits and a sign."""
+_MOST = 1 << 64
+"""Numbers are below it, and negative ones not below minus it."""
+_ROOM = {
+    "PROTO": 0, "FRAME": 0, "STOP": 0, "MARK": 16, "BINGET": 8, "LONG_BINGET": 8, "MEMOIZE": 8, "BINPUT": 8,
+    "LONG_BINPUT": 8, "BININT1": 8, "BININT2": 40, "BININT": 40, "LONG1": 48, "BINFLOAT": 32, "NONE": 8, "NEWTRUE": 8,
+    "NEWFALSE": 8, "SHORT_BINUNICODE": 64, "BINUNICODE": 64, "EMPTY_DICT": 240, "EMPTY_LIST": 72, "EMPTY_TUPLE": 64,
+    "TUPLE1": 64, "TUPLE2": 64, "TUPLE3": 64, "TUPLE": 64, "APPEND": 8, "APPENDS": 8, "SETITEM": 8, "SETITEMS": 8,
+}  # fmt: skip
+"""The opcodes that are admitted, and the bytes that each takes; texts take more."""
+_CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+_TUPLES = {"EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+_NOTHING = "PROTO", "FRAME", "STOP"
 
 
 class PickleError(Exception):
@@ -37,157 +46,121 @@ class PickleError(Exception):
         self.code, self.at, self.what = code, at, what
 
 
-class _Mark:
-    """Where a container's contents begin on the stack."""
-
-
-_MARK = _Mark()
+_MARK = object()
+"""Where the contents of a container begin on the stack."""
 
 
 class Unpickler:
-    """Reads the pickle in ``data``, which has no frames; ``progress`` hears how many bytes are read."""
+    """Reads the pickle in ``stream``, which has no frames; ``progress`` hears how many bytes are read."""
 
-    def __init__(self, data: Bytes, progress: Callable[[int], None] = lambda done: None) -> None:
-        self._data = data
+    def __init__(self, stream: io.BytesIO, progress: Callable[[int], None] = lambda done: None) -> None:
+        self._stream = stream
         self._progress = progress
-        self._room = _FLOOR + _TIMES * len(data)
+        self._size = len(stream.getbuffer())
         self._memo: list[Any] = []
         self._stack: list[Any] = []
         self._marks: list[int] = []
-        self._runs = Runs(data)
+        self._texts: dict[str, int] = {}
+        """What the texts are remembered as."""
+        self._runs = Runs(stream.getbuffer())
 
     def load(self) -> Any:
         """The object, with ``Run`` among the entries of lists. Raises ``PickleError``."""
+        room = _FLOOR + _TIMES * self._size
+        self._stream.seek(0)
         try:
-            return self._load()
-        except (IndexError, struct.error, AttributeError):  # the stack or the file ends
-            raise PickleError("input.pickle_cut", len(self._data)) from None
+            for name, argument, at in self._opcodes():
+                if name not in _ROOM:
+                    raise PickleError("input.pickle_code", at, name)
+                room -= _ROOM[name] + self._apply(name, argument, at)
+                if room < 0:
+                    raise PickleError("input.pickle_bomb", at)
+        except (IndexError, ValueError, OverflowError):  # the stack or the file ends
+            raise PickleError("input.pickle_cut", self._stream.tell()) from None
+        if self._marks or len(self._stack) != 1:
+            raise PickleError("input.pickle_cut", self._stream.tell())
+        return self._stack[0]
 
-    def _load(self) -> Any:
-        data, stack, marks, memo = self._data, self._stack, self._marks, self._memo
-        size, at, room = len(data), 0, self._room
-        texts: dict[str, int] = {}  # what the texts are remembered as
-        unsigned, signed, double = struct.Struct("<I"), struct.Struct("<i"), struct.Struct(">d")
+    def _opcodes(self) -> Iterator[tuple[str, Any, int]]:
+        """Name, argument and byte of the opcodes; of a text that is damaged what can be read."""
         while True:
-            code = data[at]
-            start = at
-            at += 1
-            if code == 0x68:  # BINGET
-                stack.append(memo[data[at]])
-                at += 1
-                room -= 8
-            elif code == 0x6A:  # LONG_BINGET
-                stack.append(memo[unsigned.unpack_from(data, at)[0]])
-                at += 4
-                room -= 8
-            elif code == 0x94:  # MEMOIZE
-                if type(stack[-1]) is str:
-                    texts[stack[-1]] = len(memo)
-                memo.append(stack[-1])
-                room -= 8
-            elif code == 0x4B:  # BININT1
-                stack.append(data[at])
-                at += 1
-                room -= 8
-            elif code == 0x4D:  # BININT2
-                stack.append(data[at] | data[at + 1] << 8)
-                at += 2
-                room -= 40
-            elif code == 0x4A:  # BININT
-                stack.append(signed.unpack_from(data, at)[0])
-                at += 4
-                room -= 40
-            elif code == 0x8A:  # LONG1
-                length = data[at]
-                if length > _INTEGER or at + 1 + length > size:
-                    raise PickleError("input.pickle_number", start)
-                stack.append(int.from_bytes(data[at + 1 : at + 1 + length], "little", signed=True))
-                at += 1 + length
-                room -= 48
-            elif code == 0x28:  # MARK
-                if len(marks) >= _DEEPEST:
-                    raise PickleError("input.pickle_deep", start)
-                marks.append(len(stack))
-                stack.append(_MARK)
-                room -= 16
-            elif code == 0x75:  # SETITEMS
-                first = marks.pop()
-                into = _container(stack, first - 1, dict, start)
-                keys = stack[first + 1 :: 2]
-                if (len(stack) - first) % 2 == 0 or any(type(key) is not str for key in keys):
-                    raise PickleError("input.pickle_key", start)
-                into.update(zip(keys, stack[first + 2 :: 2], strict=True))
-                del stack[first:]
-                self._runs.learn(into, texts)
-            elif code == 0x7D:  # EMPTY_DICT
-                run = self._runs.take(start, memo)
-                if run is not None:
-                    stack.append(run)
-                    at = run.end
-                    room -= run.room
-                    self._progress(at)
-                else:
-                    stack.append({})
-                    room -= 240
-            elif code == 0x5D:  # EMPTY_LIST
-                stack.append([])
-                room -= 72
-            elif code == 0x65:  # APPENDS
-                first = marks.pop()
-                _container(stack, first - 1, list, start).extend(stack[first + 1 :])
-                del stack[first:]
-                room -= 8
-            elif code == 0x61:  # APPEND
-                item = stack.pop()
-                _container(stack, -1, list, start).append(item)
-                room -= 8
-            elif code == 0x73:  # SETITEM
-                value, key = stack.pop(), stack.pop()
-                if type(key) is not str:
-                    raise PickleError("input.pickle_key", start)
-                _container(stack, -1, dict, start)[key] = value
-            elif code in (0x8C, 0x58):  # SHORT_BINUNICODE, BINUNICODE
-                length = data[at] if code == 0x8C else unsigned.unpack_from(data, at)[0]
-                at += 1 if code == 0x8C else 4
-                if length > _LONGEST or at + length > size:
-                    raise PickleError("input.pickle_text", start)
-                stack.append(str(data[at : at + length], "utf-8", "replace"))
-                at += length
-                room -= 64 + 4 * length
-            elif code in (0x88, 0x89, 0x4E):  # NEWTRUE, NEWFALSE, NONE
-                stack.append(None if code == 0x4E else code == 0x88)
-                room -= 8
-            elif code in (0x71, 0x72):  # BINPUT, LONG_BINPUT
-                number = data[at] if code == 0x71 else unsigned.unpack_from(data, at)[0]
-                at += 1 if code == 0x71 else 4
-                if number > len(memo):
-                    raise PickleError("input.pickle_memo", start)
-                if type(stack[-1]) is str:
-                    texts[stack[-1]] = number
-                memo[number : number + 1] = [stack[-1]]
-                room -= 8
-            elif code in (0x85, 0x86, 0x87, 0x29, 0x74):  # TUPLE1, TUPLE2, TUPLE3, EMPTY_TUPLE, TUPLE
-                first = marks.pop() if code == 0x74 else len(stack) - {0x29: 0, 0x85: 1, 0x86: 2, 0x87: 3}[code]
-                items = stack[max(first, 0) + (code == 0x74) :]
-                del stack[max(first, 0) :]
-                stack.append(tuple(items))
-                room -= 64
-            elif code == 0x47:  # BINFLOAT
-                stack.append(double.unpack_from(data, at)[0])
-                at += 8
-                room -= 32
-            elif code == 0x95:  # FRAME: its length helps only who reads a stream
-                at += 8
-            elif code == 0x80:  # PROTO
-                at += 1
-            elif code == 0x2E:  # STOP
-                if marks or len(stack) != 1:
-                    raise PickleError("input.pickle_cut", start)
-                return stack[0]
+            try:
+                for opcode, argument, at in pickletools.genops(self._stream):
+                    yield opcode.name, argument, at or 0
+                return
+            except UnicodeDecodeError as error:
+                if error.encoding != "utf-8":
+                    raise
+                yield "BINUNICODE", error.object.decode("utf-8", "replace"), self._stream.tell()
+
+    def _apply(self, name: str, argument: Any, at: int) -> int:
+        """Do what the opcode ``name`` at byte ``at`` says; returns the bytes it takes beside those of its kind."""
+        stack, memo = self._stack, self._memo
+        if name.endswith("GET"):
+            stack.append(memo[argument])
+        elif name == "MEMOIZE" or name.endswith("PUT"):
+            number = len(memo) if argument is None else argument
+            if number > len(memo):
+                raise PickleError("input.pickle_memo", at)
+            if type(stack[-1]) is str:
+                self._texts[stack[-1]] = number
+            memo[number : number + 1] = [stack[-1]]
+        elif name.endswith("BINUNICODE"):
+            if len(argument) > _LONGEST:
+                raise PickleError("input.pickle_text", at)
+            stack.append(argument.encode("utf-8", "replace").decode())  # halves of letters are none
+            return 4 * len(argument)
+        elif name == "MARK":
+            if len(self._marks) >= _DEEPEST:
+                raise PickleError("input.pickle_deep", at)
+            self._marks.append(len(stack))
+            stack.append(_MARK)
+        elif name == "EMPTY_DICT":
+            run = self._runs.take(at, memo)
+            if run is None:
+                stack.append({})
             else:
-                raise PickleError("input.pickle_code", start, f"0x{code:02x}")
-            if room < 0:
-                raise PickleError("input.pickle_bomb", start)
+                stack.append(run)
+                self._stream.seek(run.end)
+                self._progress(run.end)
+                return run.room
+        elif name == "EMPTY_LIST":
+            stack.append([])
+        elif name.startswith("SETITEM"):
+            items = self._taken(name, 2)
+            if len(items) % 2 or any(type(key) is not str for key in items[::2]):
+                raise PickleError("input.pickle_key", at)
+            into = self._container(dict, at)
+            into.update(zip(items[::2], items[1::2], strict=True))
+            if name == "SETITEMS":
+                self._runs.learn(into, self._texts)
+        elif name.startswith("APPEND"):
+            items = self._taken(name, 1)
+            self._container(list, at).extend(items)
+        elif name in _CONSTANTS:
+            stack.append(_CONSTANTS[name])
+        elif name in _TUPLES or name == "TUPLE":
+            stack.append(tuple(self._taken(name, _TUPLES.get(name, 0))))
+        elif name not in _NOTHING:
+            if name == "LONG1" and not -_MOST <= argument < _MOST:
+                raise PickleError("input.pickle_number", at)
+            stack.append(argument)
+        return 0
+
+    def _taken(self, name: str, count: int) -> list[Any]:
+        """Take ``count`` objects from the stack, for ``SETITEMS``, ``APPENDS`` and ``TUPLE`` those behind the mark."""
+        first = self._marks.pop() if name in ("SETITEMS", "APPENDS", "TUPLE") else len(self._stack) - count
+        if first < 0:
+            raise IndexError
+        items = self._stack[first:]
+        del self._stack[first:]
+        return items[1:] if items and items[0] is _MARK else items
+
+    def _container(self, kind: type, at: int) -> Any:
+        """The container on top of the stack, which an opcode fills. Raises ``PickleError`` if it is another."""
+        if type(self._stack[-1]) is not kind or self._stack[-1] is UNKNOWN:
+            raise PickleError("input.pickle_code", at, kind.__name__)
+        return self._stack[-1]
 
     @property
     def objects(self) -> list[Any]:
@@ -195,28 +168,12 @@ class Unpickler:
         return self._runs.objects
 
 
-def unframed(stream: io.FileIO | io.BytesIO, size: int) -> bytearray:
+def unframed(stream: io.FileIO | io.BytesIO, size: int) -> io.BytesIO:
     """The ``size`` bytes of ``stream`` without the opcodes that cut them into frames of 64 KiB."""
-    data, end = bytearray(size), 0
-    with memoryview(data) as room:
-        end = stream.readinto(room[:2])
-        while True:
-            head = stream.read(9)
-            is_frame = len(head) == 9 and head[:1] == b"\x95"
-            if not is_frame:
-                room[end : end + len(head)] = head
-                end += len(head)
-            length = min(int.from_bytes(head[1:], "little"), size - end) if is_frame else size - end
-            read = stream.readinto(room[end : end + length])
-            end += read
-            if not is_frame or read < length:
-                break
-    del data[end:]
+    data = io.BytesIO()
+    data.write(stream.read(2))
+    while (head := stream.read(9))[:1] == b"\x95":
+        data.write(stream.read(min(int.from_bytes(head[1:], "little"), size)))
+    data.write(head)
+    shutil.copyfileobj(stream, data)
     return data
-
-
-def _container(stack: list[Any], at: int, kind: type, start: int) -> Any:
-    """The container at ``at`` that an opcode at byte ``start`` fills. Raises ``PickleError`` if it is another."""
-    if type(stack[at]) is not kind or stack[at] is UNKNOWN:
-        raise PickleError("input.pickle_code", start, kind.__name__)
-    return stack[at]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.snapshot import placed
-from npu_tui.compare.snapshots import Held, Kind, Pair, pairs
+from npu_tui.compare.snapshots import Kind, Pair, pairs
 from npu_tui.output.document import Block, Cell, Document, Items, Paragraph, Table
 from npu_tui.output.memory_report import DeviceRow, MemorySource, memory_report
 from npu_tui.strings import say
-from npu_tui.trace.snapshot import MemorySnapshot
+from npu_tui.trace.snapshot import DeviceMemory, MemorySnapshot
 from npu_tui.trace.text import count_text, memory_text, printable
 
 
@@ -75,7 +76,7 @@ def compared_memory(base: MemorySnapshot, new: MemorySnapshot) -> ComparedMemory
     for before, after in numbers:
         (device, row), (new_device, new_row) = sides[0][before], sides[1][after]
         found = pairs((base, device), (new, new_device))
-        at_peak, at_end = (_rows(found, at_end) for at_end in (False, True))
+        at_peak, at_end = (_rows(found, (device, new_device), at_end) for at_end in (False, True))
         devices.append(DevicePairRow(base=row, new=new_row, at_peak=at_peak, at_end=at_end))
     return ComparedMemory(
         base=reports[0].source,
@@ -91,31 +92,31 @@ def _place_of(row: DeviceRow) -> int | str:
     return row.label if row.device is None or row.allocator is not None else row.device
 
 
-def _rows(found: list[Pair], at_end: bool) -> list[HeldRow]:
+def _rows(found: list[Pair], devices: tuple[DeviceMemory, DeviceMemory], at_end: bool) -> list[HeldRow]:
     """Who holds anything at the peak or at the end, the largest difference first."""
+    alive = [device.lives.alive(len(device.events) if at_end else device.peak[0]) for device in devices]
     rows = []
     for pair in found:
-        base, new = (Held() if side is None else side.end if at_end else side.peak for side in (pair.base, pair.new))
-        if not (base.blocks or new.blocks):
-            continue
-        sides = [None if side is None else side.code for side in (pair.base, pair.new)]
-        known, codes = sides[1] or sides[0], [placed(code) for code in sides]
-        files = [None if code is None else printable(code.file) for code in codes]
-        lines = [None if code is None else code.line for code in codes]
-        rows.append(
-            HeldRow(
-                kind=pair.kind, function=None if known is None else printable(known.function),
-                base_where=files[0], base_line=lines[0], new_where=files[1], new_line=lines[1],
-                base_bytes=base.size, new_bytes=new.size, delta_bytes=new.size - base.size,
-                base_blocks=base.blocks, new_blocks=new.blocks,
-            )
-        )  # fmt: skip
-    return sorted(
-        rows,
-        key=lambda row: (
-            -abs(row.delta_bytes), -row.new_bytes, row.new_where or row.base_where or "", row.new_line or 0
-        ),
-    )  # fmt: skip
+        held = [np.intersect1d(blocks, there) for blocks, there in zip(pair.blocks, alive, strict=True)]
+        base, new = (int(device.lives.size[blocks].sum()) for device, blocks in zip(devices, held, strict=True))
+        known = pair.codes[1] or pair.codes[0]
+        places = [
+            (None, None) if code is None else (printable(code.file), code.line) for code in map(placed, pair.codes)
+        ]
+        if any(map(len, held)):
+            rows.append(
+                HeldRow(
+                    kind=pair.kind, function=None if known is None else printable(known.function),
+                    base_where=places[0][0], base_line=places[0][1], new_where=places[1][0], new_line=places[1][1],
+                    base_bytes=base, new_bytes=new, delta_bytes=new - base,
+                    base_blocks=len(held[0]), new_blocks=len(held[1]),
+                )
+            )  # fmt: skip
+    return sorted(rows, key=_order)
+
+
+def _order(row: HeldRow) -> tuple[int, int, str, int]:
+    return -abs(row.delta_bytes), -row.new_bytes, row.new_where or row.base_where or "", row.new_line or 0
 
 
 def _verdict(pair: DevicePairRow) -> list[str]:

@@ -321,7 +321,7 @@ def test_every_cut_is_refused_or_read():
     whole = pickle.dumps(simulated(steps=1))
     for end in range(2, len(whole), 997):
         with pytest.raises(PickleError):
-            Unpickler(whole[:end]).load()
+            Unpickler(io.BytesIO(whole[:end])).load()
 
 
 def test_report_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
