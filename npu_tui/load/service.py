@@ -11,61 +11,40 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.load.companion_schema import Reading, Schema, reason
+from npu_tui.load.companion_schema import Column, Reading, Schema, reason
 from npu_tui.load.csv_table import DATED, MISSING, moments_of, read_table, table_of_cells, table_of_columns
 from npu_tui.load.database_file import as_text, opened
 from npu_tui.load.database_rows import Tables
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
 from npu_tui.load.raw import raw_services
 from npu_tui.load.service_files import DATABASES, SPANS
-from npu_tui.load.service_schema import (
-    BATCHES,
-    FORWARDS,
-    HANDOFFS,
-    KV_BLOCKS,
-    REQUESTS,
-    SERVICE_TABLES,
-    SPEC_DECODES,
-    STATUSES,
-    TRANSFERS,
-)
 from npu_tui.load.service_spans import tables_of_events
-from npu_tui.trace.arrays import I32, I64
+from npu_tui.trace.arrays import I8, I32, I64
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.service import (
     DECODE,
-    DRAFT,
-    DRAFTS,
     DUMMY,
-    EXECUTE,
-    EXECUTIONS,
     MIXED,
     NONE,
     OTHER,
+    PASS_OF,
     PREFILL,
-    SCHEDULE,
-    SCHEDULES,
+    TABLES,
     UNKNOWN,
     UNUSUAL,
-    Batches,
     Clock,
-    Forwards,
-    Handoffs,
-    KvBlocks,
     Members,
-    Requests,
+    Rows,
     Service,
     Spans,
-    SpecDecodes,
-    Statuses,
-    Transfers,
+    columns_of,
     minus,
     plus,
     whole_quarters,
@@ -74,7 +53,6 @@ from npu_tui.trace.service import (
 if TYPE_CHECKING:
     import polars as pl
 
-R = TypeVar("R", bound=Struct)
 
 _HOUR = 3_600_000_000_000
 _ASSUMED = 8 * _HOUR
@@ -89,6 +67,23 @@ _ROWS = 100_000
 """Rows of a database, or batches, that are looked at together."""
 
 
+def _schema(table: type[Rows]) -> Schema:
+    """The columns of the file of ``table``."""
+    columns = []
+    for name, (kind, _, *known) in columns_of(table).items():
+        for headings, column, of in zip(known, (name, f"{name}_date"), (kind, "list"), strict=False):
+            columns += [Column(column, cast(Any, of), tuple(headings.split(" | ")))] if headings else []
+    if "end" in table.__struct_fields__:
+        columns.append(Column("duration", "length", ("during_time(ms)", "during_time")))
+    if table.FILE == "batch":
+        columns.append(Column("members", "list", ("res_list",)))
+    return Schema(table.FILE, tuple(columns), (), only=True)
+
+
+SCHEMAS = {name: _schema(table) for name, table in TABLES.items()}
+"""The file of every table."""
+
+
 def read_service(folder: Path, watcher: Watcher = UNWATCHED) -> Service:
     """What lies in ``folder``, as far as it can be read.
 
@@ -96,56 +91,30 @@ def read_service(folder: Path, watcher: Watcher = UNWATCHED) -> Service:
     """
     reading = _Reading(folder, watcher)
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as readers:
-        tables = list(readers.map(reading.table, SERVICE_TABLES))
-    frames = {schema.stem: frame for schema, (frame, _) in zip(SERVICE_TABLES, tables, strict=True)}
-    for _, odd in tables:
+        read = dict(zip(TABLES, readers.map(reading.table, SCHEMAS.values()), strict=True))
+    for _, odd in read.values():
         reading.odd += (said for said in odd if said not in reading.odd)  # of a database once
-    frames |= reading.of_events([schema for schema in (REQUESTS, BATCHES) if not len(frames[schema.stem])])
+    frames = {name: frame for name, (frame, _) in read.items()}
+    frames |= reading.of_events([name for name in ("requests", "batches") if not len(frames[name])])
     clock = _clock(list(frames.values()))
-    codes = _Codes(frames, {}, {}, clock.shift, {})
-    batches, order = codes.filled(Batches, BATCHES, "start")
-    members = frames[BATCHES.stem]["members"]
-    forwards, _ = codes.filled(Forwards, FORWARDS, "start")
-    unknown = np.full(len(forwards), UNKNOWN)
-    batches = replace(
-        batches,
-        kind=codes.kinds(batches.type, batches.prefill_size, batches.decode_size),
-        passes=np.array([*map(_pass_of, codes.texts), NONE], np.int8)[batches.name],
-    )
+    codes = _Codes({}, {}, clock.shift, {})
+    tables = {name: codes.filled(table, frames[name]) for name, table in TABLES.items()}
+    rows: dict[str, Any] = {name: rows for name, (rows, _) in tables.items()}
+    members, order = frames["batches"]["members"], tables["batches"][1]
     service = Service(
-        path=str(folder),
-        files=reading.files,
-        clock=clock,
-        rids=[],
-        texts=[],
-        requests=codes.filled(Requests, REQUESTS, "start")[0],
-        batches=batches,
-        forwards=replace(forwards, kind=codes.kinds(forwards.type, unknown, unknown)),
-        kv_blocks=codes.filled(KvBlocks, KV_BLOCKS, "time")[0],
-        spec_decodes=codes.filled(SpecDecodes, SPEC_DECODES, "start")[0],
-        transfers=codes.filled(Transfers, TRANSFERS, "start")[0],
-        handoffs=codes.filled(Handoffs, HANDOFFS, "received")[0],
-        statuses=codes.filled(Statuses, STATUSES, "time")[0],
-        odd=reading.odd,
-        read_spans=lambda: _no_rows(Spans),
+        path=str(folder), files=reading.files, clock=clock, rids=list(codes.rids), texts=list(codes.texts),
+        odd=reading.odd, read_spans=_no_spans,
         read_members=lambda: _members(members, order, codes.rids, service),
-    )
-    for name in ("queue", "first_token"):
-        values = getattr(service.requests, name)
-        codes.leave_out(values, (values < 0) & (values != UNKNOWN), (REQUESTS.stem, name))
-        values[values == 0] = UNKNOWN
+        **rows,
+    )  # fmt: skip
     for (table, column), count in codes.impossible.items():
         service.odd.append(message("odd.service_impossible", name=table, column=column, count=count))
-    service.rids, service.texts = list(codes.rids), list(codes.texts)
     return service
 
 
-def _no_rows(kind: type[R]) -> R:
-    """A table of ``kind`` without rows."""
-    return kind(*(np.zeros(0, np.float64 if name in _REAL else np.int64) for name in kind.__struct_fields__))
-
-
-_REAL = frozenset({"hit_rate", "usage", "accepted_ratio"})
+def _no_spans() -> Spans:
+    columns: list[Any] = [np.zeros(0, np.int64)] * len(Spans.__struct_fields__)
+    return Spans(*columns)
 
 
 class _Reading:
@@ -157,7 +126,7 @@ class _Reading:
         self.files: dict[str, int] = {}
         self.odd: list[Message] = []
         self._databases = [folder / name for name in DATABASES if (folder / name).is_file()]
-        for name in (*(f"{schema.stem}.csv" for schema in SERVICE_TABLES), *DATABASES, SPANS):
+        for name in (*(f"{table.FILE}.csv" for table in TABLES.values()), *DATABASES, SPANS):
             if (folder / name).is_file():
                 self.files[name] = (folder / name).stat().st_size
         unread = [name for name in _UNREAD if (folder / name).exists()] + raw_services(folder)[:_MOST_NAMED]
@@ -185,7 +154,7 @@ class _Reading:
             odd += reading.messages
         return reading.frame, odd
 
-    def of_events(self, missing: list[Schema]) -> dict[str, pl.DataFrame]:
+    def of_events(self, missing: list[str]) -> dict[str, pl.DataFrame]:
         """The tables ``missing`` as far as the file of events tells them."""
         if not missing or SPANS not in self.files:
             return {}
@@ -194,7 +163,7 @@ class _Reading:
         except OSError as error:
             self.odd.append(message("companion.unreadable", name=SPANS, why=reason(error)))
             return {}
-        return {schema.stem: table_of_columns(schema, SPANS, tables[schema.stem]).frame for schema in missing}
+        return {name: table_of_columns(SCHEMAS[name], SPANS, tables[name]).frame for name in missing}
 
 
 def _table_in(path: Path, schema: Schema) -> Reading | None:
@@ -235,45 +204,48 @@ def _clock(frames: list[pl.DataFrame]) -> Clock:
 class _Codes(Struct):
     """Texts as codes of all tables, and dates as ns since 1970: ``shift`` is taken off."""
 
-    frames: dict[str, pl.DataFrame]
     rids: dict[str, int]
     texts: dict[str, int]
     shift: int
     impossible: dict[tuple[str, str], int]
-    """Values that cannot be, such as an end before its start, by table and column: they are unknown."""
+    """Values that cannot be, such as an end before its start, by file and column: they are unknown."""
 
-    def filled(self, kind: type[R], schema: Schema, by: str) -> tuple[R, I64]:
-        """The rows of ``schema`` as a table of ``kind``, by the time ``by``, and where in its frame each stands."""
-        frame, columns = self.frames[schema.stem], dict[str, Any]()
-        for name in kind.__struct_fields__:
-            if name in frame.columns and f"{name}_date" in frame.columns:
-                columns[name] = self._moments(frame[name], frame[f"{name}_date"])
-            elif f"{name}_date" in frame.columns:
-                columns[name] = self._moments(None, frame[f"{name}_date"])
-            elif name in ("kind", "passes"):
-                columns[name] = np.zeros(len(frame), np.int8)
-            elif name == "rid":
-                columns[name] = _coded(frame[name], self.rids)
-            elif frame[name].dtype.is_numeric():
+    def filled(self, table: type[Rows], frame: pl.DataFrame) -> tuple[Rows, I64]:
+        """The rows of ``frame`` as those of ``table``, by time, and where in the frame each stands."""
+        columns = dict[str, Any]()
+        for name, (kind, *_) in columns_of(table).items():
+            if kind == "moment":
+                columns[name] = self._moments(frame, name)
+            elif kind in ("text", "label"):
+                columns[name] = _coded(frame[name], self.rids if kind == "text" else self.texts)
+            elif kind:
                 columns[name] = values = _numbers(frame[name])
-                if frame[name].dtype.is_float():  # real numbers are shares
-                    self.leave_out(values, (values < 0) | (values > 1), (schema.stem, name))
-            else:
-                columns[name] = _coded(frame[name], self.texts)
-        if "start" in columns and "end" in columns:
+                impossible = np.zeros(len(frame), np.bool_)
+                if kind == "real":  # real numbers are shares
+                    impossible = (values < 0) | (values > 1)
+                elif name in _ZERO_IS_UNKNOWN:
+                    impossible = (values < 0) & (values != UNKNOWN)
+                self.leave_out(values, impossible, (table.FILE, name))
+                if name in _ZERO_IS_UNKNOWN:
+                    values[values == 0] = UNKNOWN
+        if "end" in columns:
             reversed_ = (columns["end"] < columns["start"]) & (columns["end"] != UNKNOWN)
-            self.leave_out(columns["end"], reversed_, (schema.stem, "end"))
-        if "duration" in frame.columns:
+            self.leave_out(columns["end"], reversed_, (table.FILE, "end"))
             lasting = _numbers(frame["duration"])
-            self.leave_out(lasting, (lasting < 0) & (lasting != UNKNOWN), (schema.stem, "duration"))
+            self.leave_out(lasting, (lasting < 0) & (lasting != UNKNOWN), (table.FILE, "duration"))
             columns["end"] = np.where(columns["end"] == UNKNOWN, plus(columns["start"], lasting), columns["end"])
             columns["start"] = np.where(columns["start"] == UNKNOWN, minus(columns["end"], lasting), columns["start"])
-        times = columns[by]
-        order = np.arange(len(times))
+        if "passes" in table.__struct_fields__:
+            passes = [PASS_OF.get(text.lower(), OTHER) for text in self.texts]
+            columns["passes"] = np.array([*passes, NONE], np.int8)[columns["name"]]
+        if "kind" in table.__struct_fields__:
+            columns["kind"] = self._kinds(columns)
+        order = np.arange(len(frame))
+        times = columns[table.BY]
         if (times[1:] < times[:-1]).any():
             order = np.argsort(times, kind="stable")
             columns = {name: column[order] for name, column in columns.items()}
-        return kind(**columns), order
+        return table(**columns), order
 
     def leave_out(self, values: npt.NDArray[Any], impossible: npt.NDArray[np.bool_], place: tuple[str, str]) -> None:
         """Make ``impossible`` values unknown, and count them: ``place`` is the table and the column."""
@@ -281,9 +253,10 @@ class _Codes(Struct):
         if count := int(np.count_nonzero(impossible)):
             self.impossible[place] = self.impossible.get(place, 0) + count
 
-    def _moments(self, known: pl.Series | None, dates: pl.Series) -> I64:
-        """Moments from ms since 1970, where they are ``known``, else from ``dates``."""
-        moments = np.full(len(dates), UNKNOWN) if known is None else _numbers(known)
+    def _moments(self, frame: pl.DataFrame, name: str) -> I64:
+        """Moments from ms since 1970, where they are known, else from dates."""
+        moments = _numbers(frame[name]) if name in frame.columns else np.full(len(frame), UNKNOWN)
+        dates = frame[f"{name}_date"]
         missing = np.flatnonzero((moments == UNKNOWN) & dates.is_not_null().to_numpy())
         if len(missing):
             texts = dates[missing]
@@ -293,13 +266,18 @@ class _Codes(Struct):
             moments[missing] = of_dates
         return moments
 
-    def kinds(self, type_: I32, prefill: I64, decode: I64) -> npt.NDArray[np.int8]:
-        """What batches of ``type_`` compute, by ``KINDS``; without a type, by how many requests are in which phase."""
-        by_size = np.select(
-            [(prefill > 0) & (decode > 0), prefill > 0, decode > 0], [MIXED, PREFILL, DECODE], NONE
-        ).astype(np.int8)
-        by_type = np.array([*map(_kind_of, self.texts), NONE], np.int8)[type_]
+    def _kinds(self, columns: dict[str, Any]) -> I8:
+        """What batches compute, by ``KINDS``: by their type, without one by how many requests are in which phase."""
+        by_type: I8 = np.array([*map(_kind_of, self.texts), NONE], np.int8)[columns["type"]]
+        if "prefill_size" not in columns:
+            return by_type
+        prefill, decode = columns["prefill_size"] > 0, columns["decode_size"] > 0
+        by_size = np.select([prefill & decode, prefill, decode], [MIXED, PREFILL, DECODE], NONE).astype(np.int8)
         return np.where(by_type == NONE, by_size, by_type)
+
+
+_ZERO_IS_UNKNOWN = frozenset({"queue", "first_token"})
+"""Lengths that the tool writes as 0 where it has none."""
 
 
 def _kind_of(type_: str) -> int:
@@ -309,15 +287,6 @@ def _kind_of(type_: str) -> int:
     if "mixed" in words or (prefill and decode):
         return MIXED
     return PREFILL if prefill else DECODE if decode else DUMMY if "dummy" in words else UNUSUAL
-
-
-def _pass_of(name: str) -> int:
-    """What an event called ``name`` is of a batch: its number in ``PASSES``."""
-    word = name.lower()
-    return next((code for code, names in _PASSES if word in names), OTHER)
-
-
-_PASSES = (SCHEDULE, SCHEDULES), (EXECUTE, EXECUTIONS), (DRAFT, DRAFTS)
 
 
 def _numbers(values: pl.Series) -> npt.NDArray[Any]:

@@ -27,7 +27,7 @@ from npu_tui.trace.args import RowArgs
 from npu_tui.trace.arrays import I32
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import EventFile, Trace
-from npu_tui.trace.service import DRAFTS, EXECUTIONS, NONE, SCHEDULES, Service, Spans
+from npu_tui.trace.service import NONE, PASS_OF, Service, Spans
 
 if TYPE_CHECKING:
     import polars as pl
@@ -149,7 +149,7 @@ _SEVERAL = set(",[]{}:")
 
 
 def tables_of_events(path: Path) -> dict[str, dict[str, pl.Series]]:
-    """The columns of the tables ``request`` and ``batch`` from the events of ``path`` alone, by table.
+    """The columns of the tables ``requests`` and ``batches`` from the events of ``path`` alone, by table.
 
     As the exporter does: a request begins with its first httpReq and ends with its last httpRes, DecodeEnd,
     sendResponse or outputSync; it waits from its first Enqueue to the end of its last Dequeue; its first token is there
@@ -163,7 +163,7 @@ def tables_of_events(path: Path) -> dict[str, dict[str, pl.Series]]:
         for chunk in ChunkReader(stream, first or 0, decode_events, strict_json) if first is not None else ():
             for event in chunk.events:
                 word, begin = event.name.lower(), parse_time(event.ts)
-                if event.ph in ("X", *_INSTANTS) and begin != INVALID and word in _MARKS | _PASSES:
+                if event.ph in ("X", *_INSTANTS) and begin != INVALID and word in _MARKS | PASS_OF.keys():
                     end = begin + round(min(event.dur, _LONGEST_US) * 1000 if event.dur > 0 else 0)
                     args = _args(event)
                     rows.append((event.name, word, begin, end, named(event.pid) or str(event.pid),
@@ -173,7 +173,7 @@ def tables_of_events(path: Path) -> dict[str, dict[str, pl.Series]]:
     columns = {name: whole.get(name, pl.String) for name in ("name", "word", "start", "end", "process", *_ARGS)}
     events = pl.DataFrame(rows, columns, orient="row")
     what, begin_of, end_of = pl.col("word"), pl.col("start"), pl.col("end")
-    single = events.filter(~what.is_in(_PASSES) & (pl.col("rid") != "") & ~pl.col("rid").str.contains(r"[,\[\]{}:]"))
+    single = events.filter(~what.is_in([*PASS_OF]) & (pl.col("rid") != "") & ~pl.col("rid").str.contains(r"[,\[\]{}:]"))
     begun = begin_of.filter(what == "httpreq").min()
     requests = single.group_by("rid", maintain_order=True).agg(
         start=begun,
@@ -183,10 +183,10 @@ def tables_of_events(path: Path) -> dict[str, dict[str, pl.Series]]:
         prompt_tokens=pl.col("prompt_tokens").filter(what == "httpreq").drop_nulls().first(),
         output_tokens=pl.col("output_tokens").filter(what.is_in(_ENDS)).drop_nulls().first(),
     )
-    batches = events.filter(what.is_in(_PASSES)).with_columns(members=pl.coalesce("members", "rid"))
+    batches = events.filter(what.is_in([*PASS_OF])).with_columns(members=pl.coalesce("members", "rid"))
     return {
-        "request": _typed(requests, "prompt_tokens", "output_tokens"),
-        "batch": _typed(batches.select("name", "members", "start", "end", "process", "type", "size"), "size"),
+        "requests": _typed(requests, "prompt_tokens", "output_tokens"),
+        "batches": _typed(batches.select("name", "members", "start", "end", "process", "type", "size"), "size"),
     }
 
 
@@ -200,7 +200,6 @@ _HEAD, _LONGEST_US = 1 << 16, 1e12
 _ENDS = ("httpres", "decodeend", "sendresponse", "outputsync")
 _TOKENS = ("detokenize", "sendresponse")
 _MARKS = frozenset({*_ENDS, *_TOKENS, "httpreq", "enqueue", "dequeue"})
-_PASSES = SCHEDULES | EXECUTIONS | DRAFTS
 _ARGS = {
     "rid": ("rid",), "members": ("res_list",), "type": ("batch_type",), "size": ("batch_size",),
     "prompt_tokens": ("recvTokenSize=", "recvTokenSize"), "output_tokens": ("replyTokenSize=", "replyTokenSize"),

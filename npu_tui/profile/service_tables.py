@@ -16,6 +16,7 @@ from npu_tui.profile.table import (
     Array,
     Column,
     Data,
+    Kind,
     Sheet,
     Span,
     Table,
@@ -24,24 +25,21 @@ from npu_tui.profile.table import (
     numbers,
     table,
 )
-from npu_tui.trace.service import KINDS, LENGTHS, MOMENTS, NUMBERED, PASSES, TEXTS, UNKNOWN, minus
-
-_COUNTS = (
-    "prompt_tokens output_tokens size prefill_size decode_size tokens prefill_tokens decode_tokens total_blocks "
-    "used_blocks free_blocks allocated_blocks freed_blocks draft_tokens accepted_tokens waiting running swapped "
-    "requests"
-)
-_OWN = [
-    *(Column(name, "whole", "", "count") for name in _COUNTS.split()),
-    *(Column(name, "whole", "", "id") for name in ("iter", "dp_rank", "batch", "phase")),
-    *(Column(name, "whole", "ns", "time") for name in (*sorted(LENGTHS), "p50", "p90", "p99")),
-    *(Column(name, "whole", "ns", "moment") for name in sorted(MOMENTS)),
-    *(Column(name, "real", "0..1", "share") for name in ("hit_rate", "usage", "accepted_ratio")),
-    *(Column(name, "label", "", "name") for name in ("rid", *sorted(TEXTS))),
-    *(Column(name, "label", "", "word") for name in ("kind", "pass")),
-]
+from npu_tui.trace.service import KINDS, MOMENTS, NUMBERED, PASSES, TABLES, TEXTS, UNKNOWN, columns_of, minus
 
 _NAMES = {"passes": "pass"}
+_KINDS: dict[str, tuple[Kind, str]] = {"real": ("real", "0..1"), "whole": ("whole", "")}
+_KINDS |= dict.fromkeys(("text", "label", ""), ("label", "")) | dict.fromkeys(("moment", "length"), ("whole", "ns"))
+_OWN = [
+    *(
+        Column(_NAMES.get(name, name), *_KINDS[kind], form)
+        for rows in TABLES.values()
+        for name, (kind, form, *_) in columns_of(rows).items()
+    ),
+    *(Column(name, "whole", "", "id") for name in ("batch", "phase")),
+    *(Column(name, "whole", "ns", "time") for name in ("p50", "p90", "p99")),
+    Column("requests", "whole", "", "count"),
+]
 _COLUMNS = COLUMNS | {column.id: column for column in _OWN}
 
 
@@ -81,14 +79,21 @@ def _sheet(profile: Profile, title: str, **more: Callable[[Array], Data]) -> She
     return Sheet(len(chosen), data, place=place)
 
 
-def _table(name: str, columns: str, title: str = "", **views: Any) -> Table:
+def _table(name: str, title: str = "", first: str = "", **views: Any) -> Table:
     """The table ``name`` of the rows of ``Service.<title>``."""
-    return table(name, lambda profile: _sheet(profile, title or name), sql=columns, own=_OWN, **views)
+    title = title or name
+    columns = [_NAMES.get(column, column) for column in TABLES[title].__struct_fields__]
+    if "end" in columns:
+        columns.insert(columns.index("end") + 1, "duration")
+    elif title == "requests":
+        columns.insert(columns.index("start") + 1, "end")
+    more = {first: numbers} if first else {}
+    sql = " ".join([*more, *columns])
+    return table(name, lambda profile: _sheet(profile, title, **more), sql=sql, own=_OWN, **views)
 
 
 REQUESTS = _table(
     "requests",
-    "rid start end execution queue first_token prompt_tokens output_tokens hit_rate",
     json="rid? start? execution? queue? first_token? prompt_tokens? output_tokens? hit_rate?",
     page="rid start execution queue_wait=queue first_token prompt_tokens output_tokens hit_rate",
     panel="rid start execution queue_wait=queue first_token prompt_tokens output_tokens hit_rate",
@@ -98,36 +103,22 @@ REQUESTS = _table(
     ``queue_us`` is what the tool calls queue wait: a request that is preempted waits in it again. Null is unknown.
     """,
 )
-_BATCH = (
-    "name pass kind type start end duration process dp_rank size prefill_size decode_size tokens prefill_tokens "
-    "decode_tokens total_blocks used_blocks free_blocks allocated_blocks freed_blocks usage accepted_ratio"
-)
-BATCHES = table(
+BATCHES = _table(
     "batches",
-    lambda profile: _sheet(profile, "batches", batch=numbers),
-    sql=f"batch {_BATCH}",
+    first="batch",
     panel="start pass kind length=duration batch_size=size prefill_size decode_size tokens dp_rank process "
     "used_blocks free_blocks name",
-    own=_OWN,
 )
-FORWARDS = _table("forwards", "name start end duration bubble kind type size iter dp_rank process host")
-KV_BLOCKS = _table(
-    "kv_blocks", "time name rid domain total_blocks used_blocks free_blocks allocated_blocks freed_blocks usage"
-)
-SPEC_DECODES = _table(
-    "spec_decodes", "rid iter process start end duration draft_tokens accepted_tokens accepted_ratio draft"
-)
+FORWARDS, KV_BLOCKS, SPEC_DECODES, HANDOFFS = map(_table, ("forwards", "kv_blocks", "spec_decodes", "handoffs"))
 TRANSFERS = _table(
     "transfers",
-    "rid rank domain start end duration tokens",
     json="rid? rank? start? duration? tokens?",
     page="rid rank start length=duration tokens",
     panel="rid rank start length=duration tokens domain",
     row="TransferRow",
     about="A pull of KV blocks from the prefill to the decode side; bytes are not recorded.",
 )
-HANDOFFS = _table("handoffs", "rid received sent acknowledged prefilled ended")
-STATUSES = _table("request_status", "time host process waiting running swapped", "statuses")
+STATUSES = _table("request_status", "statuses")
 
 
 def batch_requests(profile: Profile) -> Sheet:

@@ -10,10 +10,8 @@
 * ``rid`` indexes ``Service.rids``; all other codes (int32) index ``Service.texts``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from msgspec import Struct
@@ -31,39 +29,63 @@ PASSES = "schedule", "execute", "draft", "other"
 """What a row of ``Batches`` is; ``Batches.passes`` numbers them."""
 SCHEDULE, EXECUTE, DRAFT, OTHER = range(4)
 
-SCHEDULES = frozenset({"batchschedule", "batchframeworkprocessing", "schedule"})
-EXECUTIONS = frozenset({"modelexec", "execute", "modelrunnerexec"})
-DRAFTS = frozenset({"specdecoding"})
-"""Names of events that are passes, in lower case."""
+PASS_OF = {
+    "batchschedule": SCHEDULE, "batchframeworkprocessing": SCHEDULE, "schedule": SCHEDULE,
+    "modelexec": EXECUTE, "execute": EXECUTE, "modelrunnerexec": EXECUTE, "specdecoding": DRAFT,
+}  # fmt: skip
+"""Events that are passes, in lower case."""
 
 KINDS = "prefill", "decode", "mixed", "dummy", "other"
 """What a batch computes; ``Batches.kind`` and ``Forwards.kind`` number them. ``Extend`` of SGLang is prefill."""
 PREFILL, DECODE, MIXED, DUMMY, UNUSUAL = range(5)
 
 
+Text = Annotated[I32, "text", "name"]
+Label = Annotated[I32, "label", "name"]
+Code = Annotated[I8, "", "word"]
+Count = Annotated[I64, "whole", "count"]
+Number = Annotated[I64, "whole", "id"]
+Moment = Annotated[I64, "moment", "moment"]
+Length = Annotated[I64, "length", "time"]
+Share = Annotated[F64, "real", "share"]
+"""Columns by what they hold: the kind of their cells in files, and how a cell of their table reads.
+
+A field of a table adds what the versions of the tool call it, the usual name first, and what dates are called there.
+"""
+
+
 class Rows(Struct, eq=False):
-    """The rows of a table, a column a field; all columns are of one length."""
+    """The rows of a table, a column a field; all columns are of one length.
+
+    The file is ``FILE``.csv, else the table of that name in ``profiler.db``:
+    https://gitcode.com/Ascend/msserviceprofiler/blob/master/docs/zh/msserviceprofiler_serving_tuning_instruct.md
+    Columns are found by name, never by place; the rows are in the order of ``BY``.
+    """
+
+    FILE: ClassVar[str] = ""
+    BY: ClassVar[str] = "start"
 
     def __len__(self) -> int:
         return len(getattr(self, self.__struct_fields__[0]))
 
 
 class Requests(Rows):
-    """Requests (request.csv). There is no DP rank here: ``Service.members`` lead to the batches, which have one.
+    """Requests. There is no DP rank here: ``Service.members`` lead to the batches, which have one.
 
     ``start`` is the first httpReq. ``execution`` lasts until the last event of the request, in whole ms. ``queue`` goes
     from the start of the first Enqueue to the end of the last Dequeue: time after a preemption is in it.
     ``first_token`` is the time to the first token, from ``start`` on.
     """
 
-    rid: I32
-    start: I64
-    execution: I64
-    queue: I64
-    first_token: I64
-    prompt_tokens: I64
-    output_tokens: I64
-    hit_rate: F64
+    FILE = "request"
+    rid: Annotated[Text, "http_rid | rid"]
+    start: Annotated[Moment, "start_time(ms) | start_time_ms", "start_datetime"]
+    execution: Annotated[Length, "execution_time(ms) | execution_time"]
+    queue: Annotated[Length, "queue_wait_time(ms) | queue_wait_time"]
+    first_token: Annotated[Length, "first_token_latency(ms) | first_token_latency"]
+    prompt_tokens: Annotated[Count, "recv_token_size"]
+    output_tokens: Annotated[Count, "reply_token_size"]
+    hit_rate: Annotated[Share, "cache_hit_rate"]
 
     @property
     def end(self) -> I64:
@@ -72,34 +94,35 @@ class Requests(Rows):
 
 
 class Batches(Rows):
-    """Batches (batch.csv): one pass of an engine is a SCHEDULE row and an EXECUTE row, and their ``end`` may overlap.
+    """Batches: one pass of an engine is a SCHEDULE row and an EXECUTE row, and their ``end`` may overlap.
 
     ``name`` is the event, ``passes`` what it is by ``PASSES``; ``type`` the kind as written, ``kind`` by ``KINDS``.
     ``process`` is the ``prof_id`` of the worker: tensor parallel ranks of one ``dp_rank`` are several, each with rows
     of its own. Blocks are those of vLLM's scheduler. ``tokens`` are all that were scheduled; ``size`` counts requests.
     """
 
-    name: I32
-    passes: I8
-    start: I64
-    end: I64
-    kind: I8
-    type: I32
-    process: I32
-    dp_rank: I64
-    size: I64
-    prefill_size: I64
-    decode_size: I64
-    tokens: I64
-    prefill_tokens: I64
-    decode_tokens: I64
-    total_blocks: I64
-    used_blocks: I64
-    free_blocks: I64
-    allocated_blocks: I64
-    freed_blocks: I64
-    usage: F64
-    accepted_ratio: F64
+    FILE = "batch"
+    name: Annotated[Label, "name"]
+    passes: Code
+    kind: Code
+    type: Annotated[Label, "batch_type"]
+    start: Annotated[Moment, "start_time(ms)", "start_datetime | start_time"]
+    end: Annotated[Moment, "end_time(ms)", "end_datetime | end_time"]
+    process: Annotated[Label, "prof_id"]
+    dp_rank: Annotated[Number, "dp_rank"]
+    size: Annotated[Count, "batch_size | total_batch_size"]
+    prefill_size: Annotated[Count, "prefill_batch_size"]
+    decode_size: Annotated[Count, "decode_batch_size"]
+    tokens: Annotated[Count, "total_scheduled_tokens"]
+    prefill_tokens: Annotated[Count, "prefill_scheduled_tokens"]
+    decode_tokens: Annotated[Count, "decode_scheduled_tokens"]
+    total_blocks: Annotated[Count, "total_blocks"]
+    used_blocks: Annotated[Count, "used_blocks"]
+    free_blocks: Annotated[Count, "free_blocks | device_kvcache_left"]
+    allocated_blocks: Annotated[Count, "blocks_allocated"]
+    freed_blocks: Annotated[Count, "blocks_freed"]
+    usage: Annotated[Share, "kvcache_usage_rate"]
+    accepted_ratio: Annotated[Share, "accepted_ratio"]
 
 
 class Members(Struct, eq=False):
@@ -121,91 +144,97 @@ class Members(Struct, eq=False):
 
 
 class Forwards(Rows):
-    """Forward passes (forward.csv), empty for many versions of vLLM.
+    """Forward passes, empty for many versions of vLLM.
 
     ``bubble`` is the time until the next pass of the same process; below 0 they overlap. It is idle time without any
     request as well. ``iter`` counts from 1 per ``process``.
     """
 
-    name: I32
-    start: I64
-    end: I64
-    bubble: I64
-    kind: I8
-    type: I32
-    size: I64
-    iter: I64
-    dp_rank: I64
-    process: I32
-    host: I32
+    FILE = "forward"
+    name: Annotated[Label, "name"]
+    start: Annotated[Moment, "start_time(ms)", "start_datetime"]
+    end: Annotated[Moment, "end_time(ms)", "end_datetime"]
+    bubble: Annotated[Length, "bubble_time(ms)"]
+    kind: Code
+    type: Annotated[Label, "batch_type"]
+    size: Annotated[Count, "batch_size"]
+    iter: Annotated[Number, "forward_iter"]
+    dp_rank: Annotated[Number, "dp_rank"]
+    process: Annotated[Label, "prof_id"]
+    host: Annotated[Label, "hostname"]
 
 
 class KvBlocks(Rows):
-    """Events of the KV cache (kvcache.csv): blocks of the device after each; ``rid`` is known of MindIE alone."""
+    """Events of the KV cache: blocks of the device after each; ``rid`` is known of MindIE alone."""
 
-    time: I64
-    name: I32
-    rid: I32
-    domain: I32
-    total_blocks: I64
-    used_blocks: I64
-    free_blocks: I64
-    allocated_blocks: I64
-    freed_blocks: I64
-    usage: F64
+    FILE, BY = "kvcache", "time"
+    time: Annotated[Moment, "timestamp(ms) | start_time(ms)", "start_datetime | start_time"]
+    name: Annotated[Label, "name"]
+    rid: Annotated[Text, "rid"]
+    domain: Annotated[Label, "domain"]
+    total_blocks: Annotated[Count, "total_blocks"]
+    used_blocks: Annotated[Count, "used_blocks"]
+    free_blocks: Annotated[Count, "free_blocks | device_kvcache_left"]
+    allocated_blocks: Annotated[Count, "blocks_allocated"]
+    freed_blocks: Annotated[Count, "blocks_freed"]
+    usage: Annotated[Share, "kvcache_usage_rate"]
 
 
 class SpecDecodes(Rows):
-    """Speculative decoding (spec_decode.csv): one request in one iteration. ``draft`` is the time of the draft model.
+    """Speculative decoding: one request in one iteration. ``draft`` is the time of the draft model.
 
     ``accepted_tokens`` are drafted ones that were valid: one token comes without them.
     """
 
-    rid: I32
-    iter: I64
-    process: I32
-    start: I64
-    end: I64
-    draft_tokens: I64
-    accepted_tokens: I64
-    accepted_ratio: F64
-    draft: I64
+    FILE = "spec_decode"
+    rid: Annotated[Text, "rid"]
+    iter: Annotated[Number, "iter"]
+    process: Annotated[Label, "prof_id"]
+    start: Annotated[Moment, "start_time(ms)", "start_datetime"]
+    end: Annotated[Moment, "end_time(ms)", "end_datetime"]
+    draft_tokens: Annotated[Count, "spec_tokens"]
+    accepted_tokens: Annotated[Count, "accepted_tokens"]
+    accepted_ratio: Annotated[Share, "accepted_ratio"]
+    draft: Annotated[Length, "draft_model_time_ms"]
 
 
 class Transfers(Rows):
-    """Pulls of KV blocks from the prefill side (pd_split_kvcache.csv), as the decode side sees them.
+    """Pulls of KV blocks from the prefill side, as the decode side sees them.
 
     ``rank`` is that of the device; ``tokens`` is the length of the sequence. Bytes are not recorded.
     """
 
-    rid: I32
-    rank: I64
-    domain: I32
-    start: I64
-    end: I64
-    tokens: I64
+    FILE = "pd_split_kvcache"
+    rid: Annotated[Text, "rid"]
+    rank: Annotated[Number, "rank"]
+    domain: Annotated[Label, "domain"]
+    start: Annotated[Moment, "start_time(ms)", "start_datetime(ms) | start_datetime"]
+    end: Annotated[Moment, "end_time(ms)", "end_datetime(ms) | end_datetime"]
+    tokens: Annotated[Count, "seq_len | batch_seq_len"]
 
 
 class Handoffs(Rows):
-    """Requests between prefill and decode instances (pd_split_communication.csv): the moments of each, to the ms."""
+    """Requests between prefill and decode instances: the moments of each, to the ms."""
 
-    rid: I32
-    received: I64
-    sent: I64
-    acknowledged: I64
-    prefilled: I64
-    ended: I64
+    FILE, BY = "pd_split_communication", "received"
+    rid: Annotated[Text, "rid"]
+    received: Annotated[Moment, "", "http_req_time(ms)"]
+    sent: Annotated[Moment, "", "send_request_time(ms)"]
+    acknowledged: Annotated[Moment, "", "send_request_succ_time(ms)"]
+    prefilled: Annotated[Moment, "", "prefill_res_time(ms)"]
+    ended: Annotated[Moment, "", "request_end_time(ms)"]
 
 
 class Statuses(Rows):
-    """How many requests are in which state (request_status.csv): a row has one of the three, null is "as before"."""
+    """How many requests are in which state: a row has one of the three, null is "as before"."""
 
-    time: I64
-    host: I32
-    process: I32
-    waiting: I64
-    running: I64
-    swapped: I64
+    FILE, BY = "request_status", "time"
+    time: Annotated[Moment, "timestamp(ms)", "start_datetime"]
+    host: Annotated[Label, "hostuid"]
+    process: Annotated[Label, "pid"]
+    waiting: Annotated[Count, "waiting"]
+    running: Annotated[Count, "running"]
+    swapped: Annotated[Count, "swapped"]
 
 
 class Spans(Rows):
@@ -223,11 +252,24 @@ class Spans(Rows):
     rid: I32
 
 
-TABLES = "requests", "batches", "forwards", "kv_blocks", "spec_decodes", "transfers", "handoffs", "statuses"
+TABLES: dict[str, type[Rows]] = {
+    "requests": Requests, "batches": Batches, "forwards": Forwards, "kv_blocks": KvBlocks, "spec_decodes": SpecDecodes,
+    "transfers": Transfers, "handoffs": Handoffs, "statuses": Statuses,
+}  # fmt: skip
 """The tables of ``Service`` with a row for each row of a file."""
-MOMENTS = frozenset({"start", "end", "time", "received", "sent", "acknowledged", "prefilled", "ended"})
-LENGTHS = frozenset({"execution", "queue", "first_token", "bubble", "draft"})
-TEXTS = frozenset({"name", "type", "process", "thread", "domain", "host"})
+
+
+def columns_of(table: type[Rows]) -> dict[str, tuple[str, ...]]:
+    """What is declared of each column of ``table``: kind, form, and the names of it and of its dates in files."""
+    return {name: declared.__metadata__ for name, declared in table.__annotations__.items() if name.islower()}
+
+
+def _of_kind(kind: str) -> frozenset[str]:
+    declared = (columns_of(table).items() for table in TABLES.values())
+    return frozenset(name for columns in declared for name, (of, *_) in columns if of == kind)
+
+
+MOMENTS, LENGTHS, TEXTS = map(_of_kind, ("moment", "length", "label"))
 NUMBERED = {"passes": PASSES, "kind": KINDS}
 """Columns by what they hold: ns since 1970, ns, codes of ``Service.texts``, and codes of a few words."""
 SERVICE_PID = 1 << 45
