@@ -45,21 +45,6 @@ class Replay(Struct, frozen=True):
     taken: int
 
 
-class Gains(Struct, frozen=True):
-    """What the history reserves with the settings of the run, and with others: those that were not tried are None.
-
-    ``split`` is with the best ``max_split`` bytes, ``kept`` without giving cached segments back, ``served`` with
-    expandable segments up to the allocation that failed, which is made too.
-    """
-
-    was: Replay
-    expandable: Replay | None
-    split: Replay | None
-    max_split: int
-    kept: Replay
-    served: Replay | None
-
-
 class _Pool:
     """The segments and free blocks of one pool and stream; ``size`` of the free ones by address, ``begin`` by end."""
 
@@ -172,23 +157,16 @@ def replay(device: DeviceMemory, settings: Settings, failed: Failure | None = No
     return Replay(peak, sum(pool.taken for pool in pools.values()))
 
 
-def gains(device: DeviceMemory, failed: Failure | None = None) -> Gains | None:
-    """What other settings would gain, also for the allocation that ``failed``.
-
-    None where the replay of the run is not what it reserved.
-    """
-    recorded = device.fullest[1]
+def recorded(device: DeviceMemory) -> Replay | None:
+    """The replay with the settings of the run; None where it does not reserve what the run did."""
     if not device.has_segments or not 0 < len(device.events) <= _LONGEST:
         return None
-    grows = bool(device.segments.expandable.any())
-    was = replay(device, Settings(expandable=grows))
-    if abs(was.peak - recorded) > _EXACT * recorded:
-        return None
-    kept = replay(device, Settings(expandable=grows, released=False))
-    if grows:
-        return Gains(was, None, None, 0, kept, None)
-    split = {size: replay(device, Settings(max_split=size)) for size in _SPLITS}
-    best = min(_SPLITS, key=lambda size: split[size].peak)
-    expandable = Settings(expandable=True)
-    served = None if failed is None else replay(device, expandable, failed)
-    return Gains(was, replay(device, expandable), split[best], best, kept, served)
+    was = replay(device, Settings(expandable=device.is_expandable))
+    most = device.fullest[1]
+    return was if abs(was.peak - most) <= _EXACT * most else None
+
+
+def best_split(device: DeviceMemory) -> tuple[int, Replay]:
+    """The best ``max_split`` of those that are tried, bytes, and the replay with it."""
+    tried = [(size, replay(device, Settings(max_split=size))) for size in _SPLITS]
+    return min(tried, key=lambda pair: pair[1].peak)

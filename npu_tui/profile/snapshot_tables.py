@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from npu_tui.analysis.snapshot import nameless, owner_of, placed
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import MISSING, Array, Column, Data, Sheet, coded, labels, numbers, table
-from npu_tui.trace.snapshot import ACTIONS, BEFORE, HOST, INACTIVE, NEVER, STATES, UNKNOWN, DeviceMemory
+from npu_tui.profile.table import MISSING, Array, Column, Data, Sheet, coded, numbers, table
+from npu_tui.trace.snapshot import ACTIONS, INACTIVE, NEVER, STATES, DeviceMemory
 
-_FREED = len(STATES)
 _WHOSE = "device allocator process"
 _OWN = {
     column.id: column
@@ -29,28 +28,40 @@ _OWN = {
 }  # fmt: skip
 
 
-def _devices(profile: Profile) -> list[DeviceMemory]:
-    return [] if profile.trace.snapshot is None else profile.trace.snapshot.devices
+def _sheet(
+    profile: Profile, texts: Mapping[str, Sequence[str]], of: Callable[[DeviceMemory], dict[str, Array]]
+) -> Sheet:
+    """The columns ``of`` each device, one device after the other, and whose rows they are.
+
+    Columns of ``texts`` are numbers of these; in others, but for flags, what stands for unknown or never is null.
+    """
+    devices = [] if profile.trace.snapshot is None else profile.trace.snapshot.devices
+    parts = [of(device) for device in devices]
+    rows = [len(next(iter(part.values()))) for part in parts]
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
+    whose = np.repeat(np.arange(len(devices)), rows)
+    for name in ("device", "process"):
+        joined[name] = np.array([getattr(device, name) for device in devices], np.int64)[whose]
+    joined["allocator"] = whose
+    known = {"allocator": [device.allocator for device in devices], **texts}
+    return Sheet(
+        len(whose),
+        {
+            name: coded(known[name], np.where(values >= 0, values, -1)) if name in known else _known(name, values)
+            for name, values in joined.items()
+        },
+    )
 
 
-def _joined(parts: Sequence[Array]) -> Array:
-    return np.concatenate([np.zeros(0, np.int64), *parts])
+def _known(name: str, values: Array) -> Data:
+    """A column with null for unknown and never, such as the device of memory of the host."""
+    if values.dtype == np.bool_ or name in _ANY:
+        return numbers(values)
+    return numbers(np.where((values < 0) | (values == NEVER), MISSING, values), MISSING)
 
 
-def _numbered(devices: Sequence[DeviceMemory], counts: Sequence[int]) -> dict[str, Data]:
-    """The columns that tell whose rows they are, ``counts`` of each of ``devices``."""
-    whose = np.repeat(np.arange(len(devices)), counts)
-    named = np.array([number if device.allocator else -1 for number, device in enumerate(devices)], np.int64)
-    return {
-        "device": _known(np.array([device.device for device in devices], np.int64)[whose], HOST),
-        "allocator": coded([device.allocator for device in devices], named[whose]),
-        "process": _known(np.array([device.process for device in devices], np.int64)[whose], -1),
-    }
-
-
-def _known(values: Array, *unknown: int) -> Data:
-    """``values`` with null for those that stand for ``unknown``."""
-    return numbers(np.where(np.isin(values, unknown), MISSING, values), MISSING)
+_ANY = ("address",)
+"""Columns in which every number is one."""
 
 
 def _stacks(device: DeviceMemory) -> Array:
@@ -60,40 +71,25 @@ def _stacks(device: DeviceMemory) -> Array:
 
 def blocks(profile: Profile) -> Sheet:
     """Every block that was ever allocated, and what the segments hold unused at the end."""
-    devices = _devices(profile)
-    columns: dict[str, list[Array]] = {name: [] for name in ("state", *_BLOCK)}
-    for device in devices:
+
+    def of(device: DeviceMemory) -> dict[str, Array]:
         lives, now = device.lives, device.blocks
         unused = np.flatnonzero(now.state == INACTIVE)
-        nothing = np.full(len(unused), MISSING)
-        state = np.where(lives.end == NEVER, 0, np.where(lives.gone == NEVER, 1, _FREED))
-        columns["state"].append(np.append(state, np.full(len(unused), INACTIVE)))
-        rows: dict[str, tuple[Array, Array]] = {
-            "address": (lives.address, now.address[unused]),
-            "size": (lives.size, nothing),
-            "taken": (lives.taken, now.size[unused]),
-            "stream": (lives.stream, device.segments.stream[now.segment[unused]]),
-            "stack": (_stacks(device), nothing),
-            "allocated_at": (lives.start, nothing),
-            "freed_at": (lives.end, nothing),
+        nothing = np.full(len(unused), -1)
+        state = np.where(lives.end == NEVER, 0, np.where(lives.gone == NEVER, 1, len(STATES)))
+        return {
+            "state": np.append(state, np.full(len(unused), INACTIVE)),
+            "address": np.append(lives.address, now.address[unused]),
+            "size": np.append(lives.size, nothing),
+            "taken": np.append(lives.taken, now.size[unused]),
+            "stream": np.append(lives.stream, device.segments.stream[now.segment[unused]]),
+            "stack": np.append(_stacks(device), nothing),
+            "allocated_at": np.append(lives.start, nothing),
+            "freed_at": np.append(lives.end, nothing),
         }
-        for name, parts in rows.items():
-            columns[name].append(_joined(parts))
-    return Sheet(
-        len(_joined(columns["state"])),
-        {
-            **_numbered(devices, [len(part) for part in columns["state"]]),
-            "state": coded([*STATES, "freed"], _joined(columns["state"])),
-            **{name: _known(_joined(columns[name]), *unknown) for name, unknown in _BLOCK.items()},
-        },
-    )
 
+    return _sheet(profile, {"state": (*STATES, "freed")}, of)
 
-_BLOCK = {
-    "address": (), "size": (), "taken": (-1,), "stream": (-1,), "stack": (-1,), "allocated_at": (BEFORE,),
-    "freed_at": (NEVER,),
-}  # fmt: skip
-"""Columns of ``blocks``, and what stands for unknown or never in them."""
 
 BLOCKS = table("blocks", blocks, sql=f"{_WHOSE} state address size taken stream stack allocated_at freed_at",
                own=_OWN.values())  # fmt: skip
@@ -101,25 +97,17 @@ BLOCKS = table("blocks", blocks, sql=f"{_WHOSE} state address size taken stream 
 
 def events(profile: Profile) -> Sheet:
     """What the allocator did, in order, and what was held after it."""
-    devices = _devices(profile)
-    histories = [device.events for device in devices]
-    times = [np.full(len(history), MISSING) if history.time is None else history.time for history in histories]
-    return Sheet(
-        sum(map(len, histories)),
-        {
-            **_numbered(devices, [len(history) for history in histories]),
-            "event": numbers(_joined([np.arange(len(history)) for history in histories])),
-            "action": coded(ACTIONS, _joined([history.action for history in histories])),
-            "address": numbers(_joined([history.address for history in histories])),
-            "size": numbers(_joined([history.size for history in histories])),
-            "stream": _known(_joined([history.stream for history in histories]), -1),
-            "stack": _known(_joined([history.stack for history in histories]), -1),
-            "start_ns": numbers(_joined(times), MISSING),
-            "requested": numbers(_joined([device.requested for device in devices])),
-            "active": numbers(_joined([device.active for device in devices])),
-            "reserved": _known(_joined([device.reserved for device in devices]), UNKNOWN),
-        },
-    )
+
+    def of(device: DeviceMemory) -> dict[str, Array]:
+        history = device.events
+        return {
+            "event": np.arange(len(history)), "action": history.action, "address": history.address,
+            "size": history.size, "stream": history.stream, "stack": history.stack,
+            "start_ns": np.full(len(history), -1) if history.time is None else history.time,
+            "requested": device.requested, "active": device.active, "reserved": device.reserved,
+        }  # fmt: skip
+
+    return _sheet(profile, {"action": ACTIONS}, of)
 
 
 EVENTS = table("events", events,
@@ -129,27 +117,17 @@ EVENTS = table("events", events,
 
 def segments(profile: Profile) -> Sheet:
     """What the allocator has taken from the device, at the end."""
-    devices = _devices(profile)
-    held = [device.segments for device in devices]
-    unused = []
-    for device in devices:
-        free = device.blocks.state == INACTIVE
-        sizes = np.zeros(len(device.segments), np.int64)
-        np.add.at(sizes, device.blocks.segment[free], device.blocks.size[free])
-        unused.append(sizes)
-    return Sheet(
-        sum(map(len, held)),
-        {
-            "device": _numbered(devices, list(map(len, held)))["device"],
-            "address": numbers(_joined([part.address for part in held])),
-            "size": numbers(_joined([part.size for part in held])),
-            "unused": numbers(_joined(unused)),
-            "type": coded(("large", "small"), _joined([part.small for part in held])),
-            "stream": numbers(_joined([part.stream for part in held])),
-            "pool": numbers(_joined([part.pool for part in held])),
-            "expandable": numbers(np.concatenate([np.zeros(0, np.bool_), *(part.expandable for part in held)])),
-        },
-    )
+
+    def of(device: DeviceMemory) -> dict[str, Array]:
+        held, free = device.segments, device.blocks.state == INACTIVE
+        unused = np.zeros(len(held), np.int64)
+        np.add.at(unused, device.blocks.segment[free], device.blocks.size[free])
+        return {
+            "address": held.address, "size": held.size, "unused": unused, "type": held.small.astype(np.int64),
+            "stream": held.stream, "pool": held.pool, "expandable": held.expandable,
+        }  # fmt: skip
+
+    return _sheet(profile, {"type": ("large", "small")}, of)
 
 
 SEGMENTS = table("segments", segments, sql="device address size unused type stream pool expandable", own=_OWN.values())
@@ -157,40 +135,33 @@ SEGMENTS = table("segments", segments, sql="device address size unused type stre
 
 def stacks(profile: Profile) -> Sheet:
     """Every stack that allocated on a device, and what it held at the peak and at the end; blocks without one too."""
-    devices, snapshot = _devices(profile), profile.trace.snapshot
-    texts = [] if snapshot is None else snapshot.stacks
-    columns: dict[str, list[Array]] = {name: [] for name in ("stack", *_HELD)}
-    for device in devices:
+    texts = [] if profile.trace.snapshot is None else profile.trace.snapshot.stacks
+    code = [owner_of(text) for text in texts]
+    functions = [line.function if line else "" for line in code]
+    files = [line.file if line else "" for line in code]
+    lines = np.array([*(line.line if line and line.file else -1 for line in code), -1], np.int64)
+    with_file, with_function = (np.array([*map(bool, known), False]) for known in (files, functions))
+
+    def of(device: DeviceMemory) -> dict[str, Array]:
         lives = device.lives
         stack, where = np.unique(_stacks(device), return_inverse=True)
-        columns["stack"].append(stack)
-        everything = np.arange(len(lives))
-        alive = everything, lives.alive(device.peak[0]), np.flatnonzero(lives.end == NEVER)
-        for members, (of_blocks, of_bytes) in zip(alive, (_HELD[:2], _HELD[2:4], _HELD[4:]), strict=True):
-            sizes = np.zeros(len(stack), np.int64)
+        held = {
+            "stack": stack, "line": lines[stack], "frames": stack, "file": np.where(with_file[stack], stack, -1),
+            "function": np.where(with_function[stack], stack, -1),
+        }  # fmt: skip
+        alive = {
+            "": np.arange(len(lives)),
+            "peak_": lives.alive(device.peak[0]),
+            "end_": np.flatnonzero(lives.end == NEVER),
+        }
+        for moment, members in alive.items():
+            held[f"{moment}blocks"] = np.bincount(where[members], minlength=len(stack))
+            held[f"{moment}bytes" if moment else "size"] = sizes = np.zeros(len(stack), np.int64)
             np.add.at(sizes, where[members], lives.size[members])
-            columns[of_blocks].append(np.bincount(where[members], minlength=len(stack)))
-            columns[of_bytes].append(sizes)
-    stack = _joined(columns["stack"])
-    lines = {number: owner_of(texts[number]) if number >= 0 else None for number in np.unique(stack).tolist()}
-    code = [lines[number] for number in stack.tolist()]
-    return Sheet(
-        len(stack),
-        {
-            **_numbered(devices, [len(part) for part in columns["stack"]]),
-            "stack": _known(stack, -1),
-            "file": labels([None if line is None else line.file or None for line in code]),
-            "line": numbers(
-                np.array([line.line if line and line.file else MISSING for line in code], np.int64), MISSING
-            ),
-            "function": labels([None if line is None else line.function for line in code]),
-            **{name: numbers(_joined(columns[name])) for name in _HELD},
-            "frames": coded(texts, stack),
-        },
-    )
+        return held
 
+    return _sheet(profile, {"file": files, "function": functions, "frames": texts}, of)
 
-_HELD = "blocks", "size", "peak_blocks", "peak_bytes", "end_blocks", "end_bytes"
 
 STACKS = table("stacks", stacks,
                sql=f"{_WHOSE} stack file line function blocks size peak_blocks peak_bytes end_blocks end_bytes frames",

@@ -9,11 +9,10 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.allocator_replay import Gains, gains
+from npu_tui.analysis.allocator_replay import Settings, best_split, recorded, replay
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.free_blocks import free_blocks, request_of
 from npu_tui.analysis.snapshot import (
-    Failure,
     Growth,
     Owner,
     Pieces,
@@ -110,44 +109,19 @@ def judge(snapshot: MemorySnapshot) -> list[Judged]:
             *_failed(device), *_leaks(device, grown), *_pieces(device), *_returned(snapshot, device),
             *_cached(device, unused), *_peak(device, held),
         ]  # fmt: skip
-        found = _with_gains(device, found)
         if len(snapshot.devices) > 1:
             found = [replace(one, title=message("snapshot.of", device=device.label, title=one.title)) for one in found]
         judged.append(Judged(device, held, grown, unused, found))
     return judged
 
 
-def _with_gains(device: DeviceMemory, found: list[SnapshotFinding]) -> list[SnapshotFinding]:
-    """``found`` with what another setting of the allocator would gain, as far as a replay tells."""
-    if not {"SNAPSHOT.OOM", "SNAPSHOT.PIECES", "SNAPSHOT.RETURNED"} & {finding.id for finding in found}:
-        return found
-    failed = next(iter(failures(device)), None)
-    known = gains(device, failed)
-    return [finding if known is None else _with_gain(finding, known, failed) for finding in found]
-
-
-def _with_gain(finding: SnapshotFinding, known: Gains, failed: Failure | None) -> SnapshotFinding:
-    was, other, split = known.was, known.expandable, known.split
-    words: dict[str, Any] = {"was": was.peak, "taken": was.taken, "kept": known.kept.peak, "times": known.kept.taken}
-    code, gain, advice = "", None, finding.advice
-    if finding.id == "SNAPSHOT.RETURNED":
-        code = "kept"
-    elif other is not None and split is not None and "expandable" in finding.advised:
-        words |= {"now": other.peak, "split": split.peak, "limit": known.max_split >> 20}
-        helps, splits = (was.peak - one.peak >= _GAIN * was.peak for one in (other, split))
-        code, gain = "none", None
-        if finding.id == "SNAPSHOT.OOM" and known.served is not None and failed is not None:
-            room = failed.reserved + max(failed.device_free, 0)
-            words |= {"now": known.served.peak, "room": room}
-            code = "served" if known.served.peak <= room else "refused"
-        elif helps or splits:
-            code, gain = "split" if splits else "expandable", was.peak - min(other.peak, split.peak)
-        advice = _SMALLER if code in ("none", "refused") else advice
-    if not code:
-        return finding
-    replayed = message(f"finding.snapshot.gain_{code}", **words)
-    detail = message("finding.snapshot.replayed", detail=finding.detail, replayed=replayed)
-    return replace(finding, detail=detail, gain=gain, advice=advice)
+def _replayed(finding: SnapshotFinding, code: str, **words: Any) -> SnapshotFinding:
+    """``finding`` with what a replay with another setting tells; what does not help is not advised."""
+    told = message(f"finding.snapshot.gain_{code}", **words)
+    detail = message("finding.snapshot.replayed", detail=finding.detail, replayed=told)
+    gain = max((words["was"] - words[name] for name in ("now", "split") if name in words), default=None)
+    advice = _SMALLER if code in ("none", "refused") else finding.advice
+    return replace(finding, detail=detail, gain=gain if code in ("split", "expandable") else None, advice=advice)
 
 
 def snapshot_findings(trace: Trace) -> Findings:
@@ -226,8 +200,12 @@ def _failed(device: DeviceMemory) -> Iterator[SnapshotFinding]:
         "here": free.here, "largest": free.largest, "event": first.event, "count": len(failed),
         "left": message(f"finding.snapshot.oom_{'left' if known else 'unknown'}", free=first.device_free),
     }  # fmt: skip
-    advice = ("expandable",) if why == "pieces" and not device.segments.expandable.any() else _SMALLER
-    yield _told("SNAPSHOT.OOM", "high", "oom", f"oom_{why}", words, *(one.event for one in failed), advice=advice)
+    advice = ("expandable",) if why == "pieces" and not device.is_expandable else _SMALLER
+    finding = _told("SNAPSHOT.OOM", "high", "oom", f"oom_{why}", words, *(one.event for one in failed), advice=advice)
+    if "expandable" in advice and recorded(device) is not None:
+        now, room = replay(device, Settings(expandable=True), first).peak, first.reserved + max(first.device_free, 0)
+        finding = _replayed(finding, "served" if now <= room else "refused", now=now, room=room, was=0)
+    yield finding
 
 
 def _leaks(device: DeviceMemory, grown: Growth | None) -> Iterator[SnapshotFinding]:
@@ -260,16 +238,22 @@ def _pieces(device: DeviceMemory) -> Iterator[SnapshotFinding]:
     wasted = unused - free.here if request > SMALL and free.here < request else free.here
     if wasted < enough:
         return
-    expandable = bool(device.segments.expandable.any())
     why = "fits" if free.largest >= request else "detail" if free.here >= request else "elsewhere"
-    if why == "detail" and expandable:
+    if why == "detail" and device.is_expandable:
         why = "expandable"
     words = {
         "reserved": reserved, "allocated": allocated, "unused": unused, "event": event, "grown": grown,
         "request": request, "here": free.here, "largest": free.largest, "share": unused / reserved,
     }  # fmt: skip
-    advice = _SMALLER if expandable else None
-    yield _told("SNAPSHOT.PIECES", "medium", "pieces", f"pieces_{why}", words, event, advice=advice)
+    advice = _SMALLER if device.is_expandable else None
+    finding = _told("SNAPSHOT.PIECES", "medium", "pieces", f"pieces_{why}", words, event, advice=advice)
+    was = None if device.is_expandable else recorded(device)
+    if was is not None:
+        now, (limit, split) = replay(device, Settings(expandable=True)), best_split(device)
+        helps, splits = (was.peak - one.peak >= _GAIN * was.peak for one in (now, split))
+        code = "split" if splits else "expandable" if helps else "none"
+        finding = _replayed(finding, code, now=now.peak, was=was.peak, split=split.peak, limit=limit >> 20)
+    yield finding
 
 
 def _last_growth(device: DeviceMemory) -> int:
@@ -293,11 +277,16 @@ def _returned(snapshot: MemorySnapshot, device: DeviceMemory) -> Iterator[Snapsh
     lines = {owner_of(stack) if "): empty_cache;" in stack else None for stack in stacks}
     words: dict[str, Any] = {"size": size, "count": len(back), "again": retaken, "segments": len(again)}
     if len(lines) > 1 or None in lines:
-        yield _told("SNAPSHOT.RETURNED", "low", "returned", "returned_detail", words, *back[:_LISTED].tolist())
-        return
-    calls = back[np.diff(back, prepend=-2) > 1]
-    words |= {"place": line_text(lines.pop()), "calls": len(calls)}
-    yield _told("SNAPSHOT.RETURNED", "low", "returned", "returned_by", words, *calls[:_LISTED].tolist())
+        finding = _told("SNAPSHOT.RETURNED", "low", "returned", "returned_detail", words, *back[:_LISTED].tolist())
+    else:
+        calls = back[np.diff(back, prepend=-2) > 1]
+        words |= {"place": line_text(lines.pop()), "calls": len(calls)}
+        finding = _told("SNAPSHOT.RETURNED", "low", "returned", "returned_by", words, *calls[:_LISTED].tolist())
+    was = recorded(device)
+    if was is not None:
+        kept = replay(device, Settings(expandable=device.is_expandable, released=False))
+        finding = _replayed(finding, "kept", times=kept.taken, taken=was.taken, kept=kept.peak, was=was.peak)
+    yield finding
 
 
 def _cached(device: DeviceMemory, unused: Pieces) -> Iterator[SnapshotFinding]:

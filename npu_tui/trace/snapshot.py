@@ -221,6 +221,11 @@ class DeviceMemory(Struct, dict=True, eq=False):
         return held
 
     @property
+    def is_expandable(self) -> bool:
+        """Whether any segment can grow."""
+        return bool(self.segments.expandable.any())
+
+    @property
     def reserved_at_end(self) -> int:
         """Bytes taken from the device at the end, ``UNKNOWN`` where the file does not tell."""
         if self.has_segments:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.analysis.allocator_replay import gains
+from npu_tui.analysis.allocator_replay import Settings, recorded, replay
 from npu_tui.load.snapshot import load_snapshot
 from npu_tui.output.memory_report import memory_report
 from npu_tui.rules.snapshot import judge
@@ -34,18 +34,17 @@ def test_what_a_setting_would_gain_is_told_where_a_replay_of_the_run_reserves_wh
     snapshot = load_snapshot(path)
     report = memory_report(snapshot)
     finding = report.findings[0]
-    known = gains(snapshot.devices[0])
-    assert known is not None
-    assert known.expandable is not None
-    assert known.was.peak == report.devices[0].peak_reserved_bytes  # the simulator knows nothing of the replay
-    assert (finding.id, finding.gain_bytes) == ("SNAPSHOT.PIECES", known.was.peak - known.expandable.peak)
-    assert known.expandable.peak >= report.devices[0].peak_requested_bytes
+    was, now = recorded(snapshot.devices[0]), replay(snapshot.devices[0], Settings(expandable=True))
+    assert was is not None
+    assert was.peak == report.devices[0].peak_reserved_bytes  # the simulator knows nothing of the replay
+    assert (finding.id, finding.gain_bytes) == ("SNAPSHOT.PIECES", was.peak - now.peak)
+    assert now.peak >= report.devices[0].peak_requested_bytes
     assert "with expandable_segments:True" in finding.detail
     content = pickle.loads(path.read_bytes())
     content["segments"].append({"device": 0, "address": 1 << 50, "total_size": 1 << 30, "stream": 0, "blocks": []})
     path.write_bytes(pickle.dumps(content))
     other = load_snapshot(path).devices[0]
-    assert gains(other) is None
+    assert recorded(other) is None
 
 
 def test_empty_cache_in_a_step_is_told_by_its_line(tmp_path: Path):
