@@ -42,11 +42,11 @@ Stylesheet._parse_rules = _parsed_once
 
 _compositor_refresh = Screen._compositor_refresh
 _unpainted: WeakKeyDictionary[App[object], bool] = WeakKeyDictionary()
-"""The headless apps that are painted only at rest, and whether something has changed since they were."""
+"""The headless apps that are painted only when they are settled, and whether something has changed since they were."""
 
 
-def _painted_at_rest(screen: Screen[object]) -> None:
-    """Nobody sees what a headless app paints before it rests: all that changes until then is painted once.
+def _painted_when_settled(screen: Screen[object]) -> None:
+    """Nobody sees what a headless app paints before a test looks at it: all that changes until then is painted once.
 
     Partial repaints are those of apps that write to a terminal, in test_repaint and of the real program.
     """
@@ -59,7 +59,7 @@ def _painted_at_rest(screen: Screen[object]) -> None:
         _compositor_refresh(screen)
 
 
-Screen._compositor_refresh = _painted_at_rest
+Screen._compositor_refresh = _painted_when_settled
 SIZE = (120, 40)
 _PATIENCE = 20_000
 
@@ -151,12 +151,11 @@ class Driver:
         self.main._show_hits()
 
     async def idle(self) -> None:
-        """Wait until every message is handled and the screen is laid out and painted."""
+        """Wait until every message is handled and the screen is laid out."""
         quiet = 0
         for _ in range(_PATIENCE):
             quiet = 0 if self._busy() else quiet + 1
             if quiet == 3:
-                self._paint()
                 return
             await asyncio.sleep(0.001)
         raise AssertionError("the app does not come to rest")
@@ -182,7 +181,7 @@ class Driver:
         return any(not pump._message_queue.empty() or pump._next_callbacks for pump in pumps)
 
     async def settle(self) -> None:
-        """Wait until the panel is filled, too."""
+        """Wait until the panel is filled, too, and paint the screen."""
         await self.idle()
         for _ in range(_PATIENCE):
             session = self.main.session
@@ -191,6 +190,7 @@ class Driver:
                 break
             await asyncio.sleep(0.005)
         await self.idle()
+        self._paint()
 
     def rows(self) -> list[str]:
         """The characters on screen."""
