@@ -83,10 +83,45 @@ class Latencies(Struct, eq=False):
         """The requests of two tokens or more, all of which were recorded."""
         return np.flatnonzero(self.complete & (self.tpot != UNKNOWN) & (self.tokens > 1))
 
-    def per_token(self, rids: I64) -> F64:
-        """The time per output token of ``rids``, ns."""
-        per: F64 = self.tpot[rids] / (self.tokens[rids] - 1)
-        return per
+    @property
+    def metrics(self) -> tuple[Metric, Metric]:
+        """TTFT and TPOT."""
+        answered, decoded = self.answered, self.decoded
+        return (
+            Metric("ttft", TTFT, answered, self.ttft_parts[answered], np.ones(len(answered), np.int64)),
+            Metric("tpot", TPOT, decoded, self.tpot_parts[decoded], self.tokens[decoded] - 1),
+        )
+
+
+class Metric(Struct, frozen=True):
+    """TTFT or TPOT of its requests ``rids``, (n,) each: ``weight`` is 1, or how many tokens follow the first one.
+
+    ``parts`` (n, k) are ns by ``names``; over the weight they add up to the latency.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    rids: I64
+    parts: I64
+    weight: I64
+
+    @property
+    def values(self) -> F64:
+        """The latencies, ns."""
+        values: F64 = self.parts.sum(axis=1) / self.weight
+        return values
+
+    def part(self, *names: str) -> I64:
+        """What each request spent in parts, ns."""
+        time: I64 = self.parts[:, [self.names.index(name) for name in names]].sum(axis=1)
+        return time
+
+    def shares(self, time: I64) -> tuple[float, float]:
+        """The share of ``time`` (n,): of all requests, and of the slowest tenth."""
+        slow = np.argsort(self.values, kind="stable")[-max(len(self.rids) // 10, 1) :]
+        whole = self.parts.sum(axis=1)
+        every, tail = (float(time[of].sum() / max(whole[of].sum(), 1)) for of in (slice(None), slow))
+        return every, tail
 
 
 class Timeline(Struct, eq=False):

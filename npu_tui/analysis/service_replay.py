@@ -118,10 +118,10 @@ FIGURES = "ttft_p50", "ttft_p99", "tpot_p50", "tpot_p99"
 
 def recorded(found: Timeline) -> Served:
     """What was recorded of the complete requests."""
-    lat, known = found.latencies, found.latencies.answered
-    wall = (found.steps.end.max() - lat.start[known].min()) if len(known) and len(found.steps) else 0
-    speed = float(lat.tokens[known].clip(0).sum() / wall * 1e9) if wall > 0 else float("nan")
-    return Served(lat.ttft[known].astype(np.float64), lat.per_token(lat.decoded), speed)
+    lat, (first, later) = found.latencies, found.latencies.metrics
+    wall = (found.steps.end.max() - lat.start[first.rids].min()) if len(first.rids) and len(found.steps) else 0
+    speed = float(lat.tokens[first.rids].clip(0).sum() / wall * 1e9) if wall > 0 else float("nan")
+    return Served(first.values, later.values, speed)
 
 
 def work_of(found: Timeline) -> F64:
@@ -243,8 +243,8 @@ def model_of(found: Timeline, slower: Slower | None, holds: bool = False) -> Ser
         pull = lat.ttft_parts[rids, TTFT.index("transfer")]
         began = found.pulls[0, rids]
         handover = np.where(began == UNKNOWN, 0, np.maximum(began - ends[rids], 0))
-    waits = lat.ttft_parts[lat.answered][:, [TTFT.index("queue_step"), TTFT.index("queue_other")]].sum(axis=1)
-    output = lat.ttft_parts[lat.answered, TTFT.index("output")]
+    ttft, _ = lat.metrics
+    waits, output = ttft.part("queue_step", "queue_other"), ttft.part("output")
     turns, growth = np.maximum(lat.turns[rids], 0), growth_of(lat)[rids]
     tail = int(np.median(output)) if len(output) else 0
     models = tuple(engines[number] for number in range(len(found.engines)))

@@ -7,7 +7,6 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.service_latency import TPOT, TTFT
 from npu_tui.analysis.service_replay import fitted, work_of
 from npu_tui.analysis.service_steps import F
 from npu_tui.rules.service_verdict import Judged
@@ -88,13 +87,13 @@ def unlike_in(base: LoadRow, new: LoadRow) -> list[str]:
 def latency_changes(base: Judged, new: Judged) -> tuple[list[FigureRow], list[PartRow]]:
     """How the percentiles of TTFT and TPOT changed, and the means of their parts."""
     figures, parts = [], []
-    for metric, names in (("ttft", TTFT), ("tpot", TPOT)):
-        (one, of_one), (other, of_other) = (_values(side, metric) for side in (base, new))
-        if len(one) and len(other):
-            figures += [_change(f"{metric}_p{share}", share, one, other) for share in PERCENTILES]
+    for one, other in zip(base.found.latencies.metrics, new.found.latencies.metrics, strict=True):
+        if len(one.rids) and len(other.rids):
+            figures += [_change(f"{one.name}_p{share}", share, one.values, other.values) for share in PERCENTILES]
+            means = ((side.parts / side.weight[:, None]).mean(axis=0) for side in (one, other))
             parts += [
-                PartRow(metric=metric, part=part, base_us=_us(old), new_us=_us(now), delta_us=_us(now - old))
-                for part, old, now in zip(names, of_one, of_other, strict=True)
+                PartRow(metric=one.name, part=part, base_us=_us(old), new_us=_us(now), delta_us=_us(now - old))
+                for part, old, now in zip(one.names, *means, strict=True)
                 if old or now
             ]
     return figures, parts
@@ -102,17 +101,6 @@ def latency_changes(base: Judged, new: Judged) -> tuple[list[FigureRow], list[Pa
 
 def _us(time: float) -> float:
     return round(float(time) / 1000, 3)
-
-
-def _values(side: Judged, metric: str) -> tuple[F64, F64]:
-    """The latencies of all requests, and the means of their parts."""
-    lat = side.found.latencies
-    if metric == "ttft":
-        rids = lat.answered
-        return lat.ttft[rids].astype(np.float64), lat.ttft_parts[rids].sum(axis=0) / max(len(rids), 1)
-    rids = lat.decoded
-    per = (lat.tpot_parts[rids] / np.maximum(lat.tokens[rids] - 1, 1)[:, None]).sum(axis=0) / max(len(rids), 1)
-    return lat.per_token(rids), per
 
 
 def _change(figure: str, share: int, base: F64, new: F64) -> FigureRow:

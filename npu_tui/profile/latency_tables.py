@@ -37,45 +37,33 @@ _COLUMNS = COLUMNS | {column.id: column for column in _OWN}
 _ENGINE = f"engine dp_rank steps wall {' '.join(WORK)} {' '.join(_CYCLE)}"
 
 
-def _metrics(judged: Judged) -> list[tuple[str, Array, Array, Array, tuple[str, ...]]]:
-    """TTFT and TPOT: the requests in the order of it, how much of it they have (1, or tokens), its parts."""
-    lat = judged.found.latencies
-    answered, decoded = lat.answered, lat.decoded
-    first = answered[np.argsort(lat.ttft[answered], kind="stable")]
-    later = decoded[np.argsort(lat.per_token(decoded), kind="stable")]
-    return [
-        ("ttft", first, np.ones(len(first)), lat.ttft_parts, TTFT),
-        ("tpot", later, lat.tokens[later] - 1.0, lat.tpot_parts, TPOT),
-    ]
-
-
 def latency(judged: Judged, profile: Profile) -> Sheet:
     """TTFT and TPOT of a service."""
     rows = []
-    for metric, rids, weight, parts, _ in _metrics(judged):
-        values = parts[rids].sum(axis=1) / weight
+    for metric in judged.found.latencies.metrics:
+        values = metric.values
         if len(values):
             shares = np.rint(np.percentile(values, (50, 90, 99, 100))).astype(np.int64).tolist()
-            rows.append((metric, len(values), float(values.mean()), *shares))
+            rows.append((metric.name, len(values), float(values.mean()), *shares))
     return from_tuples(rows, "metric requests mean p50 p90 p99 longest", _COLUMNS)
 
 
 def latency_parts(judged: Judged, profile: Profile) -> Sheet:
     """What TTFT and TPOT consist of: all requests, those around the median, the slowest tenth."""
     rows = []
-    for metric, rids, weight, parts, names in _metrics(judged):
-        n = len(rids)
-        groups = [
-            np.arange(n),
-            np.arange(int(n * 0.45), max(int(np.ceil(n * 0.55)), 1)),
-            np.arange(n - max(n // 10, 1), n),
-        ]
-        sums = [parts[rids[group]].sum(axis=0) for group in groups] if n else []
-        for place, part in enumerate(names):
+    for metric in judged.found.latencies.metrics:
+        order, n = np.argsort(metric.values, kind="stable"), len(metric.rids)
+        groups = order, order[int(n * 0.45) : max(int(np.ceil(n * 0.55)), 1)], order[n - max(n // 10, 1) :]
+        sums = [metric.parts[group].sum(axis=0) for group in groups] if n else []
+        for place, part in enumerate(metric.names):
             if n and sums[0][place]:
-                means = [float(total[place] / weight[group].sum()) for total, group in zip(sums, groups, strict=True)]
+                means = [
+                    float(total[place] / metric.weight[group].sum()) for total, group in zip(sums, groups, strict=True)
+                ]
                 shares = [float(total[place] / max(total.sum(), 1)) for total in sums]
-                rows.append((metric, part, int(sums[0][place]), shares[0], means[0], *map(round, means[1:]), shares[2]))
+                rows.append(
+                    (metric.name, part, int(sums[0][place]), shares[0], means[0], *map(round, means[1:]), shares[2])
+                )
     return from_tuples(rows, "metric part total share mean middle slowest slowest_share", _COLUMNS)
 
 

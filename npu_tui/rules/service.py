@@ -51,7 +51,7 @@ _BOOK = "https://gitcode.com/Ascend/msprof/tree/master/docs/zh/best_practices"
 def _queue(facts: ServiceFacts) -> Draft | None:
     """Requests wait though there are blocks: the batch is full."""
     shares = facts.first("queue_full")
-    steps, lat = facts.found.steps, facts.latencies
+    steps = facts.found.steps
     waiting = facts.waiting("queue_full")
     if not facts.notable(shares) or waiting < facts.limits[WAITING]:
         return None
@@ -66,7 +66,7 @@ def _queue(facts: ServiceFacts) -> Draft | None:
             and then["tpot_p99"] < 1.5 * now["tpot_p99"]
         ):
             remedy = _more_room
-    waits = lat.ttft_parts[facts.answered, TTFT.index("queue_full")]
+    waits = facts.ttft.part("queue_full")
     words = {
         "share": max(shares), "most": int(steps.size.max()), "count": int((waits > 0).sum()), "all": len(waits),
         "mean": float(waits.mean()), "waiting": waiting, "tokens": int((steps.prompts + steps.decoded).max()),
@@ -131,7 +131,7 @@ def _wait(facts: ServiceFacts) -> Draft | None:
 def _mix(facts: ServiceFacts) -> Draft | None:
     """Prompts are computed in or between the steps that decode, most of all a few long ones."""
     lat, steps = facts.latencies, facts.found.steps
-    prompts = lat.prompt[facts.answered]
+    prompts = lat.prompt[facts.ttft.rids]
     if not len(prompts):
         return None
     usual = float(np.median(prompts))
@@ -146,7 +146,7 @@ def _mix(facts: ServiceFacts) -> Draft | None:
         total = np.append(0, np.cumsum(extra))
         passed = total[np.maximum(lat.last, lat.token) + 1] - total[lat.token + 1]
         cost = np.where((lat.token >= 0) & (lat.tpot != UNKNOWN), np.minimum(passed, cost), 0)
-    all_, tail = shares = facts.shares(cost, lat.tpot, facts.decoded, facts.slow_tokens)
+    all_, tail = shares = facts.tpot.shares(cost[facts.tpot.rids])
     if max(shares) < facts.limits[SHARE] if few else all_ < 2 * facts.limits[TAIL_SHARE]:
         return None
     chunked = facts.model is None or all(engine.chunked for engine in facts.model.engines)
@@ -170,7 +170,7 @@ def _in_chunks(model: ServiceModel) -> ServiceModel:
 
 def _rank(facts: ServiceFacts) -> Draft | Skipped | None:
     """One of several engines is slower: its device, or the load that it is given."""
-    engines = facts.serving()
+    engines: list[int] = np.flatnonzero(facts.found.serves).tolist()
     if len(engines) < 2:
         return None
     found, lat = facts.found, facts.latencies
@@ -182,7 +182,7 @@ def _rank(facts: ServiceFacts) -> Draft | Skipped | None:
     costs = [fitted(work[part][steps.size[part] > 0], steps.cycle[part, F][steps.size[part] > 0]) for part in parts]
     time = np.array([cost.of(mean)[0] for cost in costs])
     tokens = np.array([float((steps.prompts + steps.decoded)[part].sum()) for part in parts])
-    counts = np.array([float((lat.engine[facts.answered] == number).sum()) for number in engines])
+    counts = np.array([float((lat.engine[facts.ttft.rids] == number).sum()) for number in engines])
     starts = np.unique(np.concatenate([steps.start[part] for part in parts]) // _TOGETHER, return_counts=True)[1]
     apart = float((starts == 1).sum() / len(steps)) > 1 / 2
     worst = int(np.argmax(_beside(time))) if apart else 0
@@ -204,9 +204,8 @@ def _rank(facts: ServiceFacts) -> Draft | Skipped | None:
     worst = int(np.argmax(_beside(tokens)))
     if not apart:
         return _waited_for(facts, engines, worst, tokens, mean)
-    slow = max((ratio for rids, values in (
-        (facts.answered, lat.ttft[facts.answered].astype(np.float64)), (facts.decoded, lat.per_token(facts.decoded)),
-    ) if (ratio := _slowness(values, lat.engine[rids] == engines[worst])) is not None), default=1.0)  # fmt: skip
+    slowness = [_slowness(of.values, lat.engine[of.rids] == engines[worst]) for of in (facts.ttft, facts.tpot)]
+    slow = max((ratio for ratio in slowness if ratio is not None), default=1.0)
     if _beside(tokens)[worst] < facts.limits[RANK_LOAD] or slow < _WORSE:
         return None
     by = "count" if _beside(counts)[worst] >= _WORSE else "lengths"
@@ -273,18 +272,17 @@ def _part(
         share = max(of_first[0], of_tokens[0])
         if share < facts.limits[SHARE]:
             return None
-        cost, answered = facts.cost(first, tokens), facts.answered
-        passes = np.maximum(facts.latencies.turns, 0) + 1
+        turns = np.maximum(facts.latencies.turns[facts.tpot.rids], 0)
         words = {
             "share": share, "first": of_first[0], "tokens": of_tokens[0],
-            "mean": float(facts.cost(first)[answered].mean()) if len(answered) else None,
-            "each": float(facts.cost((), tokens)[facts.decoded].sum() / max((passes[facts.decoded] - 1).sum(), 1)),
+            "mean": float(facts.ttft.part(*first).mean()) if len(facts.ttft.rids) else None,
+            "each": float(facts.tpot.part(*tokens).sum() / max(turns.sum(), 1)),
         }  # fmt: skip
         kind = "tokens" if of_tokens[0] >= of_first[0] else "first"
         title = message(f"finding.service.{name}_{kind}", **words)
         detail = message(f"finding.service.{name}_detail", **words)
         blame = facts.found.steps.cycle[:, column] * (column != F)
-        return Draft(share, title, detail, cost, blame, remedy)
+        return Draft(share, title, detail, facts.cost(first, tokens), blame, remedy)
 
     return check
 

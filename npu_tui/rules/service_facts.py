@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.service_latency import TPOT, TTFT, Latencies, Timeline
@@ -66,15 +65,7 @@ class ServiceFacts:
     def __init__(self, found: Timeline, limits: Thresholds) -> None:
         self.found, self.limits = found, limits
         self.latencies: Latencies = found.latencies
-        self.answered, self.decoded = self.latencies.answered, self.latencies.decoded
-        per_token = self.latencies.per_token(self.decoded)
-        self.slow_first = self._slowest(self.answered, self.latencies.ttft[self.answered])
-        self.slow_tokens = self._slowest(self.decoded, per_token)
-
-    @staticmethod
-    def _slowest(rids: I64, values: npt.NDArray[np.generic]) -> I64:
-        tenth: I64 = rids[np.argsort(values, kind="stable")][-max(len(rids) // 10, 1) :]
-        return tenth
+        self.ttft, self.tpot = self.latencies.metrics
 
     @property
     def knows_blocks(self) -> bool:
@@ -84,21 +75,11 @@ class ServiceFacts:
 
     def first(self, *parts: str) -> tuple[float, float]:
         """The share of ``parts`` of TTFT: of all requests, and of the slowest tenth."""
-        places = [TTFT.index(part) for part in parts]
-        lat = self.latencies
-        return self.shares(lat.ttft_parts[:, places].sum(axis=1), lat.ttft, self.answered, self.slow_first)
+        return self.ttft.shares(self.ttft.part(*parts))
 
     def tokens(self, *parts: str) -> tuple[float, float]:
         """The share of ``parts`` of TPOT, as ``first``."""
-        places = [TPOT.index(part) for part in parts]
-        lat = self.latencies
-        return self.shares(lat.tpot_parts[:, places].sum(axis=1), lat.tpot, self.decoded, self.slow_tokens)
-
-    @staticmethod
-    def shares(part: I64, whole: I64, every: I64, slow: I64) -> tuple[float, float]:
-        """The share of ``part`` in ``whole`` of the requests ``every`` and ``slow``."""
-        found = [float(part[rids].sum() / max(whole[rids].sum(), 1)) for rids in (every, slow)]
-        return found[0], found[1]
+        return self.tpot.shares(self.tpot.part(*parts))
 
     def cost(self, first: tuple[str, ...] = (), tokens: tuple[str, ...] = ()) -> I64:
         """What every request spent in parts of TTFT and of the time after it, ns."""
@@ -152,8 +133,3 @@ class ServiceFacts:
         """The service with ``remedy``; None where it cannot be replayed."""
         served = None if self.model is None else replayed(remedy(self.model))
         return served if served is not None and served.complete else None
-
-    def serving(self) -> list[int]:
-        """The engines that give tokens."""
-        engines: list[int] = np.flatnonzero(self.found.serves).tolist()
-        return engines

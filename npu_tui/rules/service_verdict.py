@@ -64,8 +64,8 @@ def judge(found: Timeline, limits: Thresholds | None = None) -> Judged:
     """What is wrong with a service."""
     facts = ServiceFacts(found, limits or Thresholds())
     figures = facts.figures
-    if len(facts.answered) < _FEWEST_REQUESTS:
-        why = message("service.few_requests", count=len(facts.answered), fewest=_FEWEST_REQUESTS)
+    if len(facts.ttft.rids) < _FEWEST_REQUESTS:
+        why = message("service.few_requests", count=len(facts.ttft.rids), fewest=_FEWEST_REQUESTS)
         return Judged(found, [], [("requests", why)], figures)
     drafts: list[tuple[ServiceRule, Draft]] = []
     not_checked = _missing(facts)

@@ -88,7 +88,7 @@ def test_time_per_token(found: Timeline) -> None:
     assert parts_of(parts[0], TPOT) == {"forward": 16, "sampling": 5, "schedule": 2, "bubble": 2}
     assert parts_of(parts[1], TPOT) == {"forward": 8, "sampling": 3, "schedule": 2, "bubble": 3}
     rids = np.array([found.service.rids.index(rid) for rid in "ab"])
-    assert (found.latencies.per_token(rids) / 1e6).tolist() == [12.5, 8.0]
+    assert ((found.latencies.tpot[rids] / (found.latencies.tokens[rids] - 1)) / 1e6).tolist() == [12.5, 8.0]
 
 
 def test_time_of_the_engine(found: Timeline) -> None:
