@@ -6,25 +6,40 @@ advisor, conversions of formats and slow vector kernels (step 7 of the 20-step t
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.analysis.device import on_ai_cpu
 from npu_tui.analysis.kernels import KernelTable, is_half, is_wide, matrix_flops
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.compute import AI_CPU_US, MTE2_CUBE, MTE2_VECTOR
+from npu_tui.rules.blame import compile_calls
+from npu_tui.rules.compute import CUBE, most_common
 from npu_tui.rules.facts import PEAK_TFLOPS, Facts
-from npu_tui.rules.inputs import length_of
-from npu_tui.rules.model import Evidence
-from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, severity_of, timed
+from npu_tui.rules.inputs import Span, length_of, without
+from npu_tui.rules.model import Evidence, Severity
+from npu_tui.rules.rule import (
+    SEVERITY_HIGH,
+    SEVERITY_MEDIUM,
+    Draft,
+    Rule,
+    Skipped,
+    advise,
+    sentences,
+    severity_of,
+    timed,
+)
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
+_BY_MASK = re.compile(r"^(?:index|nonzero|argm(?:in|ax)|maskedselect|where)", re.IGNORECASE)
+"""Operators that a mask of a fixed shape does the work of."""
 _CUBE, _VECTOR = ("AI_CORE", "MIX_AIC"), ("AI_VECTOR_CORE", "MIX_AIV")
 _MOST_PLACES = 10
 _TITLE_LENGTH = 60
@@ -105,25 +120,124 @@ def _most(table: KernelTable, rows: I64, time: F64) -> list[Message]:
     return [timed(title, sums[title]) for title in sorted(sums, key=lambda title: -sums[title])[:_LISTED]]
 
 
-def ai_cpu(facts: Facts) -> Draft | None:
-    """Kernels that run on the AI CPU as the AI core has none for their data types."""
-    table = facts.kernel_table
-    on_cpu = table.core.where(lambda core: core == "AI_CPU") & (table.duration >= facts.limits[AI_CPU_US] * 1000)
-    wide = on_cpu & table.dtypes.where(is_wide)
-    rows = np.flatnonzero(wide)
-    if not len(rows):
+AI_CPU_US = Threshold("ai_cpu_us", 20.0)
+
+
+def bound(facts: Facts) -> Draft | Skipped | None:
+    """Kernels that run on the AI CPU, or for which every shape is compiled anew."""
+    table, least = facts.kernel_table, facts.limits[AI_CPU_US] * 1000
+    if not len(table):
+        return Skipped(message("finding.needs.device"))
+    on_cpu = table.core.where(lambda core: core == "AI_CPU")
+    on_cpu[table.item >= 0] |= on_ai_cpu(facts.trace, table.item[table.item >= 0])
+    slow = np.flatnonzero(on_cpu & (table.duration >= least))
+    state = table.details.get("state")
+    count = int(np.count_nonzero(state.code >= 0)) if state is not None else 0
+    dynamic = state is not None and count > 0 and not state.where(lambda word: word == "static").any()
+    if not len(slow) and not dynamic:
         return None
-    kinds: Counter[str] = Counter()
-    for row in rows.tolist():
-        name = f"{table.type.at(row) or table.name.at(row)} ({(table.dtypes.at(row) or '').replace(';', ', ')})"
-        kinds[name] += int(table.duration[row])
+    details = []
+    removes: Span | None = None
+    severity: Severity = "info"
+    title = message("finding.bound.dynamic_title", count=count)
+    advice: list[Message] = []
+    items = table.item[slow]
+    items = items[items >= 0]
+    if len(slow):
+        spent = int(table.duration[slow].sum())
+        times: Counter[str] = Counter()
+        for row in slow.tolist():
+            times[_typed(table, row)] += int(table.duration[row])
+        severity, title = "low", message("finding.bound.cpu_title", count=len(slow), time=spent)
+        if (device := facts.part.slices) is not None:
+            busy = np.flatnonzero(device.compute | device.collective)
+            removes = without(facts.span_of(items), facts.span_of(busy[~on_ai_cpu(facts.trace, busy)]))
+            severity = severity_of(facts, facts.share(length_of(removes)))
+            title = message("finding.bound.cpu_title", count=len(slow), time=length_of(removes))
+        names = [timed(name, time) for name, time in times.most_common(_LISTED)]
+        details.append(message("finding.bound.cpu", count=len(slow), least=least, time=spent, names=names))
+        advice += _off_the_ai_cpu(table, slow)
+    if dynamic:
+        details.append(message("finding.bound.dynamic", count=count))
+        compiles = not facts.has("cann") or len(compile_calls(facts)) > 0
+        advice.append(message("finding.advice.jit_compile" if compiles else "finding.advice.graph"))
+    return Draft(
+        severity,
+        title,
+        sentences(*details),
+        longest_kernels(facts, table, slow, lambda row: message("finding.bound.place")),
+        tuple(advice),
+        removes,
+        change=Change(tasks=(TaskCut(items),)),
+    )
+
+
+def _typed(table: KernelTable, row: int) -> str:
+    """The type of a kernel, with those of its data where the AI cores have few operators for them."""
+    kind, dtypes = table.type.at(row) or table.name.at(row) or "", table.dtypes.at(row) or ""
+    return f"{kind} ({dtypes.replace(';', ', ')})" if is_wide(dtypes) else kind
+
+
+def _off_the_ai_cpu(table: KernelTable, slow: I64) -> tuple[Message, ...]:
+    """What brings the kernels ``slow`` (rows) to the AI cores: other types, or other operators."""
+    kinds = [table.dtypes.at(row) or "" for row in slow.tolist()]
+    typed = any(kind.strip() not in ("", "N/A") for kind in kinds)
+    shaped = any(_BY_MASK.match(table.type.at(row) or "") for row in slow.tolist())
+    # Without kernel_details.csv the types of the data are not known.
+    words = [
+        word for word, fits in (("ai_cpu", any(map(is_wide, kinds)) or not typed), ("ai_cpu_operators", shaped)) if fits
+    ]
+    return advise(*(words or ["ai_cpu_other"]))
+
+
+FLOAT_SHARE = Threshold("float_share", 0.5)
+
+
+def dtype(facts: Facts) -> Draft | None:
+    """Matrix work in 32-bit floating point, and 64-bit work on the AI CPU."""
+    table = facts.kernel_table
+    matrix = table.type.where(lambda kind: CUBE.search(kind) is not None)
+    plain = matrix & table.dtypes.where(lambda kinds: kinds.split(";")[0].strip() in ("FLOAT", "DT_FLOAT", "FLOAT32"))
+    cube, wide = int(table.duration[matrix].sum()), int(table.duration[plain].sum())
+    if not cube or wide < facts.limits[FLOAT_SHARE] * cube:
+        return None
+    names = Counter(table.type.at(k) or "" for k in np.flatnonzero(plain).tolist())
     return Draft(
         "low",
-        message("finding.ai_cpu.title", count=len(rows), time=int(table.duration[rows].sum())),
-        message("finding.ai_cpu.detail", names=[timed(name, float(time)) for name, time in kinds.most_common(_LISTED)]),
-        longest_kernels(
-            facts, table, rows, lambda row: message("finding.ai_cpu.place", dtypes=table.dtypes.at(row) or "")
-        ),
+        message("finding.dtype.title", share=wide / cube),
+        message("finding.dtype.detail", share=wide / cube, time=cube, names=most_common(names)),
+        longest_kernels(facts, table, np.flatnonzero(plain), lambda row: message("finding.dominant.place"), 5),
+        confidence="medium",
+        shown=facts.span_of(table.item[plain & (table.item >= 0)]),
+    )
+
+
+MTE2_CUBE = Threshold("mte2_cube", 0.95)
+MTE2_VECTOR = Threshold("mte2_vector", 0.7)
+MTE2_SHARE = Threshold("mte2_share", 0.1)
+
+
+def memory_bound(facts: Facts) -> Draft | Skipped | None:
+    """Kernels that wait for data more than they compute."""
+    limits = facts.limits
+    table = facts.kernel_table
+    cores = table.core.where(lambda core: core.startswith(("AI_", "MIX_")) and core != "AI_CPU")
+    cube, vector = table.measured("aic_mte2_ratio"), table.measured("aiv_mte2_ratio")
+    plain = table.measured("mte2_ratio")  # older chips have one kind of core, and no prefix
+    matrix = table.type.where(lambda kind: CUBE.search(kind) is not None)
+    cube, vector = np.fmax(cube, np.where(matrix, plain, np.nan)), np.fmax(vector, np.where(matrix, np.nan, plain))
+    bound = cores & ((cube >= limits[MTE2_CUBE]) | (vector >= limits[MTE2_VECTOR]))
+    total, waiting = int(table.duration[cores].sum()), int(table.duration[bound].sum())
+    if not total or waiting < limits[MTE2_SHARE] * total:
+        return None
+    names = Counter(table.type.at(k) or "" for k in np.flatnonzero(bound).tolist())
+    return Draft(
+        "low",
+        message("finding.bandwidth.title", share=waiting / total),
+        message("finding.bandwidth.detail", time=waiting, share=waiting / total, names=most_common(names)),
+        longest_kernels(facts, table, np.flatnonzero(bound), lambda row: message("finding.dominant.place"), 5),
+        confidence="medium",
+        shown=facts.span_of(table.item[bound & (table.item >= 0)]),
     )
 
 
@@ -354,6 +468,48 @@ def vectors(facts: Facts) -> Draft | None:
 
 RULES: tuple[Rule, ...] = (
     Rule(
+        "KERNEL.BOUND",
+        cls="compute",
+        inputs=(),
+        check=bound,
+        thresholds=(AI_CPU_US, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        advice=("ai_cpu", "ai_cpu_operators", "ai_cpu_other", "jit_compile", "graph"),
+        pages=(pages.ADVISOR,),
+        change="""\
+-index = torch.nonzero(x > 0)
+-y = x.double().cumsum(0)
++mask = x > 0
++y = x.float().cumsum(0)
+""",
+        sources=("msprof-analyze advisor: AICPU, dynamic shape", "operator tuning guide 0-32"),
+        reach="cause",
+    ),
+    Rule(
+        "DTYPE",
+        cls="compute",
+        inputs=("kernel_details",),
+        check=dtype,
+        thresholds=(FLOAT_SHARE,),
+        advice=("mixed_precision",),
+        pages=(pages.AMP,),
+        change="""\
+-out = model(x)
++with torch.npu.amp.autocast():
++    out = model(x)
+""",
+        sources=("operator tuning guide 0-28", "20-step tuning checklist 2-18"),
+    ),
+    Rule(
+        "MEM.BW",
+        cls="compute",
+        inputs=("pmu",),
+        check=memory_bound,
+        thresholds=(MTE2_CUBE, MTE2_VECTOR, MTE2_SHARE),
+        advice=("bandwidth",),
+        pages=(pages.ADVISOR,),
+        sources=("operator tuning guide 0-05", "msprof-analyze advisor: AI Core performance"),
+    ),
+    Rule(
         "KERNEL.CORES",
         cls="compute",
         inputs=("kernel_details",),
@@ -363,17 +519,6 @@ RULES: tuple[Rule, ...] = (
         pages=(pages.ADVISOR,),
         sources=("msprof-analyze advisor: block dim", "20-step tuning checklist 2-23"),
         reach="place",
-    ),
-    Rule(
-        "KERNEL.AICPU",
-        cls="compute",
-        inputs=("kernel_details",),
-        check=ai_cpu,
-        thresholds=(AI_CPU_US,),
-        advice=("narrow_types",),
-        pages=(pages.AI_CPU, pages.ADVISOR),
-        sources=("msprof-analyze advisor: AICPU",),
-        reach="cause",
     ),
     Rule(
         "KERNEL.PIPE",

@@ -33,7 +33,7 @@ SUMMING_UP = ("UTIL", "VERDICT")
 _TOTALS = frozenset(
     f"finding.{name}"
     for name in (
-        "allocation.title", "bound.cpu_title", "ai_cpu.title", "compile.title", "copy.title", "event.title",
+        "allocation.title", "bound.cpu_title", "compile.title", "copy.title", "event.title",
         "exposed.title", "free.title", "gc.suspect_title", "gc.title", "outlier.title",
         "pause.title", "pause.title_in", "stage.title.both", "stage.title.cann", "stage.title.python",
         "straggler.title.many", "straggler.title.one", "straggler.title.ring", "straggler.title.wandering",
