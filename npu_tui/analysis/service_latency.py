@@ -127,10 +127,12 @@ class Metric(Struct, frozen=True):
 class Timeline(Struct, eq=False):
     """A service as engines, their steps and the requests; ``pairs`` say which request was in which step, by request.
 
-    Its context begins anew where it is ``pair_admitted``: at first, on another engine, after a preemption. ``pulls``
-    (2, requests) is when the first pull of its KV blocks began and the last one ended. The clock of each engine was
-    ``ahead`` of that of the requests by so many ns; all moments here are on that of the requests. ``queued`` (steps,)
-    is why the first request that waits after a step was not scheduled in it, an index of ``TTFT``.
+    Its context begins anew where it is ``pair_admitted``: at first, on another engine, after a preemption. It comes to
+    an engine with the pairs ``entries``, at the moments ``came``. ``pulls`` (2, requests) is when the first pull of its
+    KV blocks began and the last one ended. The clock of each engine was ``ahead`` of that of the requests by so many
+    ns, below 0 behind it; all moments here are on that of the requests. ``queued`` (steps,) is why the first request
+    that waits after a step was not scheduled in it, an index of ``TTFT``; ``waited`` (engines, parts of TTFT) is how
+    long requests waited for an engine, by reason.
     """
 
     service: Service
@@ -142,8 +144,11 @@ class Timeline(Struct, eq=False):
     pair_tokens: I64
     pair_prompt: Bools
     pair_admitted: Bools
+    entries: I64
+    came: I64
     block: int
     queued: I64
+    waited: I64
     pulls: I64
     ahead: I64
 
@@ -169,7 +174,8 @@ def timeline(service: Service) -> Timeline:
     step_of[steps.row] = np.arange(len(steps))
     kept = np.flatnonzero((step_of[members.batch] >= 0) & (members.rid >= 0))
     step, rid = step_of[members.batch[kept]], members.rid[kept].astype(np.int64)
-    order = np.lexsort((steps.opened[step], rid))
+    later = np.array([not engine.prefills for engine in engines], np.bool_)[steps.engine[step]]
+    order = np.lexsort((steps.opened[step], later, rid))  # hosts may have other clocks: prompts come first
     # A batch may name a request twice, as for several answers: it takes part in the step once.
     order = order[np.append(True, (np.diff(rid[order]) != 0) | (np.diff(step[order]) != 0))[: len(order)]]
     rid, step, prompt = rid[order], step[order], is_prompt(service)[kept][order]
@@ -192,9 +198,9 @@ def timeline(service: Service) -> Timeline:
         lengths[lengths > _LONGEST] = UNKNOWN
     seen = stop > begin
     last = np.where(seen, stop - 1, 0)
-    ahead = _align(steps, np.append(step, 0)[last][seen], ended[seen], len(engines))
+    ahead = _align(steps, rid, step, ended, len(engines))
     ends = np.append(steps.end[step], 0)
-    moment = plus(start, ttft)[rid] + _ROUNDING + np.minimum(ahead, _WHOLE_MS)[steps.engine[step]]
+    moment = plus(start, ttft)[rid] + _ROUNDING + np.where(ahead != 0, _WHOLE_MS, 0)[steps.engine[step]]
     token = _first_token(steps.end[step], prompt, rid, begin, stop, moment)
     at = np.arange(len(rid))
     computed = spread((tokens * (prompt & (at <= token[rid])))[:, None], rid, count)[:, 0] if len(rid) else output * 0
@@ -203,8 +209,8 @@ def timeline(service: Service) -> Timeline:
     complete = (start != UNKNOWN) & seen & ((ended == UNKNOWN) | (last_end <= ended + _WHOLE_MS))
     # A prompt after a token, or that left out a step, was taken out of the batch: it waited again.
     again = prompt[1:] & (~prompt[:-1] | (np.diff(step) > 1))
-    moved = (np.diff(rid) != 0) | (np.diff(steps.engine[step]) != 0)
-    admitted = np.append(True, moved | again)[: len(rid)]
+    entered = np.append(True, (np.diff(rid) != 0) | (np.diff(steps.engine[step]) != 0))[: len(rid)]
+    admitted = entered | np.append(False, again)[: len(rid)]
     arrival = _arrivals(service, spans, steps, step, rid, admitted, start, queue)
     steps_of_pairs, engine = np.append(step, 0), np.append(steps.engine[step], 0)
     latencies = Latencies(
@@ -214,18 +220,20 @@ def timeline(service: Service) -> Timeline:
         np.where(seen, engine[last], -1), np.zeros((count, len(TTFT)), np.int64),
         np.zeros((count, len(TPOT)), np.int64), complete,
     )  # fmt: skip
+    pulls = _pulls(service, np.append(ahead, 0)[latencies.engine])
+    entries = np.flatnonzero(entered)
+    there, first = steps.opened[step[entries]], entries == begin[rid[entries]]
+    came = np.where(first, arrival[rid[entries]], pulls[1, rid[entries]])
+    came = np.where(came == UNKNOWN, there, np.minimum(came, there))
     found = Timeline(
-        service, engines, steps, latencies, rid, step, tokens, prompt, admitted, _block(steps),
-        np.zeros(len(steps), np.int64), _pulls(service, np.append(ahead, 0)[latencies.engine]), ahead,
+        service, engines, steps, latencies, rid, step, tokens, prompt, admitted, entries, came, _block(steps),
+        np.zeros(len(steps), np.int64), np.zeros((len(engines), len(TTFT)), np.int64), pulls, ahead,
     )  # fmt: skip
+    leaves = np.append(entries[1:], len(rid))[: len(entries)] - 1
     for number in range(len(engines)):
-        mine = np.flatnonzero(steps.engine[step] == number)
-        who, one = np.unique(rid[mine], return_index=True)
-        final = np.append(one[1:], len(mine))[: len(one)] - 1
-        one, final = step[mine[one]], step[mine[final]]
-        came = np.where((one == latencies.first[who]) & (arrival[who] != UNKNOWN), arrival[who], steps.opened[one])
-        with_idle(steps, number, came, steps.end[final])
-    found.queued[:] = _reasons(found, step[np.where(seen, begin, 0)] if len(step) else begin * 0, seen)
+        mine = steps.engine[step[entries]] == number
+        with_idle(steps, number, came[mine], steps.end[step[leaves[mine]]])
+    found.queued[:] = _reasons(found)
     _split_ttft(found, begin, token, seen, prompt)
     _split_tpot(found, token, last, seen, prompt)
     return found
@@ -239,19 +247,26 @@ _WHOLE_MS = 1_000_000
 """The tool writes how long a request took in whole ms."""
 
 
-def _align(steps: Steps, last: I64, ended: I64, engines: int) -> I64:
+def _align(steps: Steps, rid: I64, step: I64, ended: I64, engines: int) -> I64:
     """Put the steps on the clock of the requests; (engines,) by how much they were later.
 
-    A request ends after its ``last`` step. Where most of an engine do not, its host has another clock.
+    A request ends after its last step, and is on no engine before it left another. Where most of an engine do not, its
+    host has another clock.
     """
     ahead = np.zeros(engines, np.int64)
-    known = ended != UNKNOWN
-    late, of = steps.end[last[known]] - ended[known], steps.engine[last[known]]
-    for number in np.unique(of).tolist():
-        usual = int(np.median(late[of == number]))
-        ahead[number] = usual if usual > _WHOLE_MS else 0
-    for moments in (steps.start, steps.end, steps.schedule, steps.schedule_end) if ahead.any() else ():
-        np.subtract(moments, ahead[steps.engine], out=moments, where=moments != UNKNOWN)
+    if not len(rid):
+        return ahead
+    engine, final = steps.engine[step], np.append(np.diff(rid) != 0, True)
+    final &= ended[rid] != UNKNOWN
+    for number in np.unique(engine).tolist():
+        mine = np.flatnonzero(final & (engine == number))
+        comes = np.flatnonzero((np.diff(rid) == 0) & (engine[:-1] != number) & (engine[1:] == number))
+        usual = int(np.median(steps.end[step[mine]] - ended[rid[mine]])) if len(mine) else 0
+        before = np.median(steps.opened[step[comes + 1]] - steps.end[step[comes]]) if len(comes) else 0
+        if usual > _WHOLE_MS or before < 0:
+            ahead[number], part = usual, steps.of(number)
+            for moments in (steps.start, steps.end, steps.schedule, steps.schedule_end):
+                moments[part] -= np.where(moments[part] == UNKNOWN, 0, usual)
     return ahead
 
 
@@ -309,21 +324,23 @@ def _block(steps: Steps) -> int:
     return 1 << int(np.ceil(np.log2(max(most, 1)))) if known else 128
 
 
-def _reasons(found: Timeline, first: I64, seen: Bools) -> I64:
+def _reasons(found: Timeline) -> I64:
     """Why the next request was not scheduled in each step: no blocks, full, or another reason."""
     steps, reasons = found.steps, np.full(len(found.steps), TTFT.index("queue_other"))
+    came_with = found.pair_step[found.entries]
     for number in range(len(found.engines)):
         part = steps.of(number)
-        mine = np.flatnonzero(seen & (first >= part.start) & (first < part.stop))
+        mine = np.flatnonzero((came_with >= part.start) & (came_with < part.stop))
         if not len(mine):
             continue
-        mine = mine[np.argsort(first[mine], kind="stable")]
-        following = np.searchsorted(first[mine], np.arange(part.start, part.stop), "right")
-        need = found.latencies.prompt[mine[np.minimum(following, len(mine) - 1)]]
+        mine = mine[np.argsort(came_with[mine], kind="stable")]
+        following = np.searchsorted(came_with[mine], np.arange(part.start, part.stop), "right")
+        following = found.entries[mine[np.minimum(following, len(mine) - 1)]]
+        need = found.latencies.prompt[found.pair_rid[following]]
         tokens, free, size = (steps.prompts + steps.decoded)[part], steps.free[part], steps.size[part]
-        chunks = not ((steps.prompts[part] > 0) & (steps.work[part] == 0)).all() if len(tokens) else False
+        chunks = not ((steps.prompts[part] > 0) & (steps.work[part] == 0)).all()
         budget = tokens.max()
-        full = (size >= size.max()) | (tokens >= _FULL * budget)
+        full = (size >= size.max()) | ((tokens >= _FULL * budget) & (steps.prompts[part] > 0))
         full |= (steps.work[part] == 0) & (tokens + need > budget) & chunks
         blocks = (free != UNKNOWN) & (free * found.block < need)
         reasons[part] = np.where(
@@ -383,26 +400,27 @@ def _split_ttft(found: Timeline, begin: I64, token: I64, seen: Bools, prompt: Bo
 
 def _queue(found: Timeline, rids: I64, engine: I64, low: I64, high: I64) -> None:
     """Split a wait for the first schedule: until the engine schedules, then by why it did not take the request."""
-    steps, parts = found.steps, found.latencies.ttft_parts
+    steps = found.steps
     for number in np.unique(engine).tolist():
         mine, part = engine == number, steps.of(number)
         opened = steps.opened[part]
-        a, b, who = low[mine], high[mine], rids[mine]
+        a, b = low[mine], high[mine]
         following = np.searchsorted(opened, a)
         until = np.minimum(np.where(following < len(opened), opened[np.minimum(following, len(opened) - 1)], b), b)
         ends = np.append(a[:1], np.maximum.accumulate(steps.end[part]))[following]  # of the step that runs at a
         running = np.clip(np.where(following > 0, ends, a), a, until)
-        parts[who, TTFT.index("queue_step")] += running - a
-        parts[who, TTFT.index("queue_other")] += until - running
         rest = b - until
-        for reason in (TTFT.index("queue_blocks"), TTFT.index("queue_full")):
-            held = np.flatnonzero(found.queued[part] == reason)
+        waited = {"queue_step": running - a}
+        for reason in ("queue_blocks", "queue_full"):
+            held = np.flatnonzero(found.queued[part] == TTFT.index(reason))
             shut = np.append(opened[1:], opened[-1:])
             time = covered_within(opened[held], np.maximum(shut, opened)[held], until, b)
-            time = np.clip(time, 0, rest)
-            parts[who, reason] += time
-            rest = rest - time
-        parts[who, TTFT.index("queue_other")] += rest
+            waited[reason] = np.clip(time, 0, rest)
+            rest = rest - waited[reason]
+        waited["queue_other"] = until - running + rest
+        for reason, time in waited.items():
+            found.latencies.ttft_parts[rids[mine], TTFT.index(reason)] += time
+            found.waited[number, TTFT.index(reason)] += time.sum()
 
 
 def _between(found: Timeline, rids: I64, engine: I64, low: I64, high: I64, place: dict[str, int]) -> None:

@@ -263,9 +263,9 @@ def _engine(found: Timeline, number: int, work: F64, cost: Cost | None) -> Engin
     since = opened - np.append(opened[:1], np.maximum.accumulate(steps.end[mine])[:-1])
     busy = (steps.cycle[mine, B] > 0) & (steps.cycle[mine, -1] == 0)
     decodes = found.pair_tokens[~found.pair_prompt & (steps.engine[found.pair_step] == number)]
-    lat = found.latencies
-    begun = (lat.first >= part.start) & (lat.first < part.stop)
-    came, went = np.sort(lat.arrival[begun & (lat.arrival != UNKNOWN)]), np.sort(steps.opened[lat.first[begun]])
+    begun = found.pair_step[found.entries]
+    here = (begun >= part.start) & (begun < part.stop)
+    came, went = np.sort(found.came[here]), np.sort(steps.opened[begun[here]])
     waiting = np.searchsorted(came, opened, "right") > np.searchsorted(went, opened, "right")
     budget, most = int(tokens.max()), int(size.max())
     chunks = found.pair_prompt & (steps.engine[found.pair_step] == number)
@@ -273,7 +273,8 @@ def _engine(found: Timeline, number: int, work: F64, cost: Cost | None) -> Engin
     chunked = 1 in works or not (0 in works and 2 in works)
     several = bool(len(found.pair_rid[chunks]) > len(np.unique(found.pair_rid[chunks])))
     no_blocks = found.queued[mine] == TTFT.index("queue_blocks")
-    limited = np.count_nonzero((size == most) & waiting & ~no_blocks & (tokens < _NEARLY * budget)) >= _OFTEN
+    in_budget = (tokens < _NEARLY * budget) | (steps.prompts[mine] == 0)
+    limited = np.count_nonzero((size == most) & waiting & ~no_blocks & in_budget) >= _OFTEN
     several = several and int((tokens == budget).sum()) >= _AT_BUDGET
     short = bool(no_blocks.any())
     blocks = found.service.batches.total_blocks

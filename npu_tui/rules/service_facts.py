@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.service_latency import TPOT, TTFT, Latencies, Timeline
@@ -90,12 +89,9 @@ class ServiceFacts:
 
     def waiting(self, part: str) -> float:
         """How many requests wait for ``part`` on average, on the engine where most do, while it has any to serve."""
-        lat, steps, most = self.latencies, self.found.steps, 0.0
-        for number in range(len(self.found.engines)):
-            mine = (steps.engine[np.maximum(lat.first, 0)] == number) & (lat.first >= 0)
-            busy = int(steps.cycle[steps.of(number)][:, :-1].sum())
-            most = max(most, float(lat.ttft_parts[mine, TTFT.index(part)].sum()) / max(busy, 1))
-        return most
+        waited, steps = self.found.waited[:, TTFT.index(part)], self.found.steps
+        busy = [int(steps.cycle[steps.of(number)][:, :-1].sum()) for number in range(len(waited))]
+        return max((float(time) / max(of, 1) for time, of in zip(waited, busy, strict=True)), default=0.0)
 
     def notable(self, shares: tuple[float, float]) -> bool:
         """Whether a part is more than what a healthy service has."""

@@ -213,7 +213,8 @@ def verdict_of(judged: Judged) -> list[Message]:
         told.append(message("service.few"))
     parts = [found.steps.cycle[found.steps.of(number)] for number in range(len(found.engines))]
     for number in np.flatnonzero(found.ahead).tolist():
-        told.append(message("service.ahead", engine=number, time=int(found.ahead[number])))
+        ahead = int(found.ahead[number])
+        told.append(message("service.ahead" if ahead > 0 else "service.behind", engine=number, time=abs(ahead)))
     idle = min((part[:, I].sum() / max(part.sum(), 1) for part in parts), default=0.0)
     if idle >= SHARE.default:
         told.append(message("service.idle", share=float(idle)))

@@ -124,20 +124,26 @@ def test_a_request_that_a_batch_names_twice_is_in_it_once(tmp_path: Path) -> Non
     assert (found.tpot_parts.sum(axis=1) == plain.tpot_parts.sum(axis=1)).all()
 
 
-def test_the_clock_of_the_decode_side_is_put_right(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ahead", [5_000_000, -50_000_000])
+def test_the_clock_of_the_decode_side_is_put_right(tmp_path: Path, ahead: int) -> None:
     write_service(tmp_path, "split", 1, 40)
     plain, service = timeline(read_service(tmp_path)), read_service(tmp_path)
     there = np.isin([service.text(code) for code in service.batches.process], plain.engines[-1].processes)
     for rows, chosen in ((service.batches, there), (service.transfers, slice(None))):
-        rows.start[chosen] += 5_000_000
-        rows.end[chosen] += 5_000_000
+        rows.start[chosen] += ahead
+        rows.end[chosen] += ahead
     found = timeline(service)
     assert plain.ahead.tolist() == [0, 0]
-    assert found.ahead[1] == pytest.approx(5_000_000, abs=1_000_000)
+    assert found.ahead[1] == pytest.approx(ahead, abs=1_000_000)
     assert found.latencies.answered.tolist() == plain.latencies.answered.tolist()
     assert (found.latencies.tpot == plain.latencies.tpot).all()
     moved = np.abs(found.latencies.ttft_parts - plain.latencies.ttft_parts).max(axis=1)
     assert np.percentile(moved, 90) < 1_000_000
+
+
+def test_a_full_decode_engine_is_no_scheduler_that_waits(tmp_path: Path) -> None:
+    Folder(serve(_short(ALL["full decode"], 60).service)).write(tmp_path)
+    assert [finding.id for finding in judge(timeline(read_service(tmp_path))).findings] == ["SERVICE.QUEUE"]
 
 
 def test_columns_of_old_versions_say_the_same(tmp_path: Path) -> None:
