@@ -20,6 +20,18 @@ from npu_tui.trace.snapshot import (
 _ROUND = 512
 
 
+class Pool(Struct, frozen=True):
+    """The sizes of the blocks that are ``free`` on one stream in one pool, small or large; largest first.
+
+    ``number`` is that of the pool, -1 where events do not name theirs.
+    """
+
+    small: bool
+    stream: int
+    number: int
+    free: I64
+
+
 class FreeBlocks(Struct, frozen=True):
     """Free bytes after an event: ``unused`` in all, ``here`` in the pool and on the stream of a request.
 
@@ -38,30 +50,40 @@ def free_blocks(device: DeviceMemory, event: int, request: int, stream: int) -> 
     The pool is the small one for up to 1 MiB, else the large one; private pools are told apart where the writer names
     that of the request.
     """
+    pools, named = free_in_pools(device, event), device.events.pool
+    number = -1 if event < 0 or named is None else int(named[event])
+    here = [pool.free for pool in pools if pool.small == (request <= SMALL) and pool.stream == stream
+            and number in (-1, pool.number)]  # fmt: skip
+    unused, ours = (sum(int(pool.sum()) for pool in part) for part in ([pool.free for pool in pools], here))
+    return FreeBlocks(unused, ours, max((int(free[0]) for free in here if len(free)), default=0))
+
+
+def free_in_pools(device: DeviceMemory, event: int) -> list[Pool]:
+    """What is free after ``event`` in each pool, most bytes first."""
     events, segments, lives = device.events, device.segments, device.lives
     later = np.flatnonzero(np.isin(events.action, (SEGMENT_ALLOC, SEGMENT_MAP, SEGMENT_FREE, SEGMENT_UNMAP)))
     later = later[later > event]
     action, address, size = events.action[later], events.address[later], events.size[later]
-    came = np.isin(action, (SEGMENT_ALLOC, SEGMENT_MAP))
     held = segments.holding(address)
     small = np.where(held >= 0, np.append(segments.small, False)[held], size <= SMALL_SEGMENT)
-    pages = np.isin(action, (SEGMENT_MAP, SEGMENT_UNMAP))
-    starts = np.concatenate((segments.address, address))
-    sizes = np.concatenate((segments.size, size))
-    sign = np.concatenate((np.ones(len(segments), np.int64), np.where(came, -1, 1)))
-    ours = np.concatenate((segments.stream, events.stream[later])) == stream
-    ours &= np.concatenate((segments.small, small)) == (request <= SMALL)
-    pool = -1 if event < 0 or events.pool is None else int(events.pool[event])
-    if pool >= 0 and events.pool is not None:
-        ours &= np.concatenate((segments.pool, events.pool[later])) == pool
-    fixed = ~np.concatenate((segments.expandable, pages))
+    starts, sizes = np.append(segments.address, address), np.append(segments.size, size)
+    came = np.isin(action, (SEGMENT_ALLOC, SEGMENT_MAP))
+    sign = np.append(np.ones(len(segments), np.int64), np.where(came, -1, 1))
+    fixed = ~np.append(segments.expandable, np.isin(action, (SEGMENT_MAP, SEGMENT_UNMAP)))
+    number = np.full(len(starts), -1)
+    if events.pool is not None and (events.pool >= 0).any():
+        number = np.append(segments.pool, events.pool[later])
+    whose = np.stack((np.append(segments.small, small), np.append(segments.stream, events.stream[later]), number))
+    known, group = np.unique(whose, axis=1, return_inverse=True)
 
     alive = np.flatnonzero((lives.start <= event) & (lives.gone > event))
     taken = np.where(lives.taken[alive] >= 0, lives.taken[alive], -(-lives.size[alive] // _ROUND) * _ROUND)
-    blocks = lives.address[alive], taken
-    unused = _runs(starts, sizes, sign, fixed, *blocks)
-    here = _runs(starts[ours], sizes[ours], sign[ours], fixed[ours], *blocks)
-    return FreeBlocks(int(unused.sum()), int(here.sum()), int(here.max(initial=0)))
+    pools = []
+    for place, (is_small, stream, pool) in enumerate(known.T.tolist()):
+        ours = group.ravel() == place
+        free = _runs(starts[ours], sizes[ours], sign[ours], fixed[ours], lives.address[alive], taken)
+        pools.append(Pool(bool(is_small), stream, pool, np.sort(free)[::-1]))
+    return sorted(pools, key=lambda pool: -int(pool.free.sum()))
 
 
 def _runs(starts: I64, sizes: I64, sign: I64, fixed: Bools, used: I64, taken: I64) -> I64:

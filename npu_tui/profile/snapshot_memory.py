@@ -122,38 +122,52 @@ class Beside(Struct, dict=True, eq=False):
 def snapshot_of(trace: Trace, source: Source | None, number: int | None = None) -> Beside | None:
     """The memory snapshot that ``trace`` was made of, or the one that lies beside the profile at ``source``.
 
-    The profile is of device ``number``, where that is known.
+    The profile is of device ``number``, where that is known. Of several files the likeliest one counts; one whose times
+    lie outside of the profile only if none is better.
     """
-    found = _beside(source) if trace.snapshot is None else (trace.snapshot, ())
-    device = None if found is None else main_device(found[0], number)
-    if found is None or device is None:
-        return None
-    snapshot, left = found
-    return Beside(trace, snapshot, device, left)
+    if trace.snapshot is not None:
+        device = main_device(trace.snapshot, number)
+        return None if device is None else Beside(trace, trace.snapshot, device)
+    fallback = None
+    files = [] if source is None else _beside(source, trace)
+    for file in files:
+        with suppress(InputError, OSError):  # another pickle
+            snapshot = load_snapshot(file)
+            if (device := main_device(snapshot, number)) is not None:
+                found = Beside(trace, snapshot, device, tuple(other.name for other in files if other != file))
+                if found.placed or device.events.time is None:
+                    return found
+                fallback = fallback or found
+    return fallback
 
 
 _NAMES = "*.pkl", "*.pickle", "memscope_dump_*.csv", "memscope_dump_*.db"
 _PROCESS = re.compile(r"_(\d+)_\d{8,}")
 """The process in names such as ``host_4711_20250101000000000_ascend_pt`` and ``oom_snapshot_4711_20250101000000``."""
+_WRITTEN = re.compile(r"(?<!\d)(1\d{18})(?!\d)")
+"""When ``snapshot_1768383987920985470.pkl`` was written, ns since 1970."""
 
 
-def _beside(source: Source | None) -> tuple[MemorySnapshot, tuple[str, ...]] | None:
-    """The snapshot in the folder of a profile, else the one beside that folder that names its process.
+def _beside(source: Source, trace: Trace) -> list[Path]:
+    """The snapshots in the folder of a profile, else those beside that folder that name its process, likeliest first.
 
-    Of several that which names the process or the rank, else the newest one; the names of the others are those left.
+    That is the one which names the process or the rank, then the first one that was written after the ``trace`` ended:
+    its history reaches back to it. Else the newest one.
     """
-    folder = None if source is None else source.folder
-    if source is None or folder is None or source.kind in ("memory", "service", "ftrace"):
-        return None
+    folder = source.folder
+    if folder is None or source.kind in ("memory", "service", "ftrace"):
+        return []
     profile = (source.opened if source.is_directory else folder).resolve()
     process = _PROCESS.search(profile.name)
 
-    def fit(file: Path) -> int:
-        """How many of process and rank the name tells, less those that are of others."""
+    def unlike(file: Path) -> tuple[int, bool, int, str]:
+        """How many of process and rank the name tells are of others, less those of the profile; when it was written."""
         whose = (_PROCESS, process and int(process[1])), (RANK_IN_NAME, source.rank)
         named = [(int(match[1]), ours) for pattern, ours in whose if ours is not None
                  and (match := pattern.search(file.name))]  # fmt: skip
-        return sum(1 if number == ours else -1 for number, ours in named)
+        match = _WRITTEN.search(file.name)
+        after = (int(match[1]) if match else file.stat().st_mtime_ns) - trace.start_ns - trace.end
+        return sum(-1 if number == ours else 1 for number, ours in named), after < 0, abs(after), file.name
 
     found = {file for place in {folder, profile} for name in _NAMES for file in place.glob(name)}
     found = found or {
@@ -162,8 +176,4 @@ def _beside(source: Source | None) -> tuple[MemorySnapshot, tuple[str, ...]] | N
         for file in profile.parent.glob(name)
         if (match := _PROCESS.search(file.name)) and process and match[1] == process[1]
     }
-    files = sorted(filter(is_snapshot, found), key=lambda file: (fit(file), file.stat().st_mtime_ns, file.name))
-    for file in reversed(files):
-        with suppress(InputError, OSError):  # another pickle
-            return load_snapshot(file), tuple(other.name for other in files if other != file)
-    return None
+    return sorted(filter(is_snapshot, found), key=unlike)

@@ -158,7 +158,7 @@ def test_each_device_of_a_snapshot_has_its_turn(tmp_path: Path):
     read_in(None)
 
 
-def test_of_several_snapshots_that_of_the_process_or_else_the_newest_is_taken(tmp_path: Path):
+def test_of_several_snapshots_that_of_the_process_then_that_of_the_time_is_taken(tmp_path: Path):
     output = beside(tmp_path)
     profile = output.parent.rename(tmp_path / "host_4711_20250101000000000_ascend_pt")
     names = ["oom_snapshot_4712_20250101000000.pickle", "a.pkl", "b.pkl"]
@@ -168,6 +168,17 @@ def test_of_several_snapshots_that_of_the_process_or_else_the_newest_is_taken(tm
     taken = profile_at(profile).beside
     assert taken is not None
     assert (Path(taken.snapshot.path).name, sorted(taken.left)) == ("a.pkl", ["b.pkl", names[0]])
+    trace = profile_at(profile).trace
+    for number, name in enumerate(("a.pkl", "b.pkl")):  # b is the first one that is written after the profile ends
+        os.utime(profile / name, ns=(trace.start_ns, trace.start_ns + trace.end + 10**9 * (2 - number)))
+    taken = profile_at(profile).beside
+    assert taken is not None
+    assert Path(taken.snapshot.path).name == "b.pkl"
+    (profile / "b.pkl").write_bytes(pickle.dumps(snapshot_of(trace.start_ns - 10**12)))  # of a time before the profile
+    os.utime(profile / "b.pkl", ns=(trace.start_ns, trace.start_ns + trace.end))
+    taken = profile_at(profile).beside
+    assert taken is not None
+    assert Path(taken.snapshot.path).name == "a.pkl"
     (profile / names[0]).rename(profile / "oom_snapshot_4711_20250101000000.pickle")
     shown = memory(looked_at(profile))
     assert isinstance(shown, Table)

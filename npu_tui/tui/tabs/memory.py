@@ -15,6 +15,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 from rich.text import Text
 
+from npu_tui.analysis.free_blocks import free_in_pools
 from npu_tui.analysis.memory import BEFORE, Memory, MemoryCurve
 from npu_tui.output.memory_curve import SHADE, shaded_bars
 from npu_tui.profile.file_tables import HOLDERS, MODULE_PEAKS
@@ -32,6 +33,7 @@ I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 
 _LONGEST_HOLDER = 44
+_POOLS = 2
 
 _MOMENTS = ("peak", "cursor", "kept", "modules")
 _OF_SNAPSHOT = ("snapshot_peak", "snapshot_kept")
@@ -122,6 +124,8 @@ def _held_then(now: Context, view: str, again: str, beside: Beside | None = None
         "released": lambda row, value: when(row, value, "memory.never"),
     }
     note = f"{_peaks(held, at)}\n{GAP.join([alive, lead])}"
+    if beside is not None and time is not None and beside.device.has_segments:
+        note += _free(beside, time)
     if beside is not None and beside.others:
         note = say("snapshot.device", device=beside.device.label) + GAP + note
     table = shown(now.trace, HOLDERS, sheet, note, cells=cells, again=again, most=sheet.rows)
@@ -137,6 +141,19 @@ def _held_then(now: Context, view: str, again: str, beside: Beside | None = None
         items = [step.item for step in now.profile.steps if step.item >= 0]
         marks = now.profile.trace.slices.start[items].tolist() if beside.placed else beside.step_times
     return _pictured(table, [curves] * sheet.rows, time, 0 if unplaced else now.profile.trace.end, at, marks)
+
+
+def _free(beside: Beside, time: int) -> str:
+    """What is free in each pool of the allocator at ``time``, those with most of it, in a line."""
+    pools = [pool for pool in free_in_pools(beside.device, beside.event_at(time)) if len(pool.free)][:_POOLS]
+    words = [
+        say(
+            f"memory.free_{'small' if pool.small else 'large'}", count=len(pool.free),
+            size=int(pool.free.sum()), largest=int(pool.free[0]),
+        )
+        for pool in pools
+    ]  # fmt: skip
+    return "\n" + GAP.join(words) if words else ""
 
 
 def _growth(now: Context, beside: Beside, again: str) -> Content:
