@@ -207,10 +207,11 @@ def _by_graphs(trace: Trace, kernels: I64, link: I64, decodes: bool) -> I64 | No
     graphs = np.sort(first[replayed])
     if not len(graphs):
         return None
+    chosen = graphs[:0]
     if decodes:
         chooses = np.array([_CHOICE.search(name) is not None for name in trace.names] + [False])
-        passes = np.searchsorted(np.flatnonzero(chooses[slices.name[kernels]]), graphs)
-        graphs = graphs[np.unique(passes, return_index=True)[1]]
+        chosen = np.flatnonzero(chooses[slices.name[kernels]])
+        graphs = graphs[np.unique(np.searchsorted(chosen, graphs), return_index=True)[1]]
     kinds, graph = distinct(slices.name[kernels[graphs]].astype(np.int64))
     sizes = np.diff(np.append(graphs, len(kernels)))
     if len(kinds) < 2 and sizes.max() >= _OTHER_GRAPH * sizes.min():
@@ -221,19 +222,31 @@ def _by_graphs(trace: Trace, kernels: I64, link: I64, decodes: bool) -> I64 | No
     elif len(kinds) > 1:
         return None
     alone = np.append(np.isin(trace.links.source_event, launch[first[~replayed]]), False)[link]
-    return _with_eager(graphs, alone, slices.start[kernels], slices.end[kernels])
+    gap = np.append(0, slices.start[kernels[1:]] - np.maximum.accumulate(slices.end[kernels])[:-1])
+    return _with_eager(_from_inputs(graphs, chosen, gap), alone, gap)
 
 
-def _with_eager(graphs: I64, alone: Bools, start: I64, end: I64) -> I64:
+def _from_inputs(graphs: I64, chosen: I64, gap: I64) -> I64:
+    """The kernels at which what leads to ``graphs`` begins, such as the look-up of embeddings; (graphs,).
+
+    It begins at the largest ``gap`` behind the last one of the ``chosen`` tokens, usually so many kernels before them.
+    """
+    last = np.append(-1, chosen)[np.searchsorted(chosen, graphs)]
+    begins = [low + 1 + int(np.argmax(gap[low + 1 : at + 1])) for low, at in zip(last, graphs, strict=True) if low >= 0]
+    usual = int(np.median(graphs[last >= 0] - begins)) if begins else 0
+    begun: I64 = np.maximum(graphs - usual, last + 1)
+    return begun
+
+
+def _with_eager(graphs: I64, alone: Bools, gap: I64) -> I64:
     """The kernels at which ``graphs`` begin, and those at which many kernels begin that are launched ``alone``.
 
-    Many are half as many as a graph and its sampling have. They begin after the sampling, at the largest gap.
+    Many are half as many as a graph and its sampling have. They begin after the sampling, at the largest ``gap``.
     """
     bounds = np.append(graphs, len(alone))
     counts = np.add.reduceat(np.append(alone, False).astype(np.int64), graphs)
     usual, pass_ = int(np.median(counts)), _PASS * float(np.median(np.diff(bounds)))
     begins = [0] if alone[: graphs[0]].sum() >= pass_ else []
-    gap = np.append(0, start[1:] - np.maximum.accumulate(end)[:-1])
     for k in np.flatnonzero(counts - usual >= pass_).tolist():
         last = bounds[k] + np.flatnonzero(~alone[bounds[k] : bounds[k + 1]])[-1]
         begins.append(int(last + 1 + np.argmax(gap[last + 1 : last + 2 + usual])))

@@ -102,6 +102,22 @@ def test_pieces_of_a_pass_are_one_token(tmp_path: Path) -> None:
     assert [(step.captured, step.kernels) for step in profile.engine.steps] == [("mixed", 13)] * 6
 
 
+def test_a_token_begins_with_the_inputs_of_its_graph(tmp_path: Path) -> None:
+    """Embeddings are looked up before the graph, behind the choice of the token before."""
+    writer = Writer()
+    for at in range(0, 6000, 1000):
+        for k, kind in enumerate(("GatherV2", "Add", *("MatMulV2", "PagedAttention") * 6, "ArgMaxV2")):
+            if k in (0, 1, 2, 14):
+                writer.launch(
+                    "AscendCL@aclmdlRIExecuteAsync" if k == 2 else "Node@launch", at + 5 * k, at + 20 * k + 20
+                )
+            writer.kernel(kind, at + 20 * k + 20, 18)
+    steps = writer.profile(tmp_path).engine.steps
+    assert [(step.captured, step.kernels, step.start) for step in steps] == [
+        ("graph", 15, 1_000_000 * k + 20_000) for k in range(6)
+    ]
+
+
 @pytest.mark.parametrize("annotation", ["execute_32_context_0(sq0sk0)_generation_32(sq32sk9)", ""])
 def test_the_layers_of_one_call_are_no_tokens(annotation: str, tmp_path: Path) -> None:
     writer = replayed("AscendCL@aclmdlRIExecuteAsync", layers=20, annotation=annotation, replays=1)
