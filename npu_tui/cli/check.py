@@ -155,18 +155,21 @@ def _check_snapshot(
 ) -> int:
     """Answer ``limits`` on a memory snapshot and findings of ``severity``; limits on ``times`` are not measured."""
     from npu_tui.gate.answer import Answer
-    from npu_tui.gate.memory import memory_checks, memory_finding_checks, memory_notes, unmeasured
+    from npu_tui.gate.checks import finding_checks
+    from npu_tui.gate.memory import memory_checks, memory_notes, snapshot_loss, unmeasured
     from npu_tui.load.snapshot import load_snapshot
+    from npu_tui.output.memory_report import memory_report
 
     for option in ("against", "baseline", "write_baseline", "range", "step"):
         if getattr(options, option) is not None:
             parser.error(say("gate.memory.alone", option=f"--{option.replace('_', '-')}"))
     only, ignore = _ids(parser, options.only), _ids(parser, options.ignore)
     snapshot, allowed = load_snapshot(Path(options.path)), allowed_loss(parser, options)
+    lost = snapshot_loss(snapshot, allowed)
     checks = [
         *memory_checks(snapshot, limits, allowed),
         *unmeasured(times, say("gate.memory.no_times")),
-        *memory_finding_checks(snapshot, severity, only, ignore, allowed),
+        *finding_checks(memory_report(snapshot), severity, only, ignore, {"slices": lost} if lost else {}),
     ]
     return _told(Answer(options.path, checks, memory_notes(snapshot, limits), options.allow_unmeasured), options.format)
 

@@ -26,6 +26,7 @@ from npu_tui.gate.measures import (
 from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.losses import job_losses
+from npu_tui.output.memory_report import MemoryReport
 from npu_tui.output.report_schema import Report
 from npu_tui.strings import say, words
 from npu_tui.trace.message import Message, message
@@ -134,7 +135,7 @@ def baseline_checks(measured: Measures, base: dict[str, Any], tolerances: dict[s
 
 
 def finding_checks(
-    report: Report,
+    report: Report | MemoryReport,
     fail_on: str | None,
     only: Collection[str],
     ignore: Collection[str],
@@ -153,8 +154,10 @@ def finding_checks(
             checks.append(Check("finding", finding.id, status, finding.gain_us, severity=severity, text=finding.title))
     unknown = {row.id: row.reason for row in report.not_checked}
     why = None
-    service = report.source.kind == "service"
-    if service:
+    memory, service = isinstance(report, MemoryReport), report.source.kind == "service"
+    if isinstance(report, MemoryReport):
+        why = words(incomplete["slices"]) if incomplete else None
+    elif service:
         why = unknown.get("requests") or (words(incomplete["slices"]) if "slices" in incomplete else None)
     elif report.overlap.total_us is None:
         why = next((reason for name, reason in unknown.items() if name in ("device", "overlap")), "")
@@ -165,9 +168,9 @@ def finding_checks(
     if why is not None:
         checks.append(Check("finding", _ALL, "not_measured", text=why))
     for wanted in sorted(set(only) - set(ignore) - {check.id for check in checks}):
-        if wanted.startswith("SNAPSHOT."):
-            unknown[wanted] = say("gate.memory.no_snapshot")
-        elif wanted.startswith("SERVICE.") != service:
+        if memory != wanted.startswith("SNAPSHOT."):
+            unknown[wanted] = say("gate.memory.of_profile" if memory else "gate.memory.no_snapshot")
+        elif not memory and wanted.startswith("SERVICE.") != service:
             unknown[wanted] = say("gate.service_only" if service else "gate.no_service")
         status = "not_measured" if wanted in unknown else "pass"
         checks.append(Check("finding", wanted, status, text=unknown.get(wanted, say("gate.finding.absent"))))

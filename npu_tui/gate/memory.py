@@ -8,10 +8,10 @@ from collections.abc import Collection
 from msgspec import Struct
 
 from npu_tui.analysis.snapshot import pieces
-from npu_tui.gate.checks import SEVERITIES, Check, Status
+from npu_tui.gate.checks import Check, Status
 from npu_tui.gate.measures import parse_share
-from npu_tui.rules.snapshot import judge
 from npu_tui.strings import say, words
+from npu_tui.trace.message import Message, message
 from npu_tui.trace.snapshot import BEFORE, MemorySnapshot
 
 MEMORY_LIMITS = {"max_peak": "peak", "max_fragmentation": "fragmentation"}
@@ -58,7 +58,7 @@ def memory_checks(snapshot: MemorySnapshot, limits: Collection[MemoryLimit], all
     """
     lost = snapshot_loss(snapshot, allowed_loss)
     if lost is not None:
-        return [Check("limit", limit.measure, "not_measured", text=lost) for limit in limits]
+        return [Check("limit", limit.measure, "not_measured", text=words(lost)) for limit in limits]
     return [_peak(snapshot, limit) if limit.measure == "peak" else _fragmentation(snapshot, limit) for limit in limits]
 
 
@@ -100,39 +100,14 @@ def _fragmentation(snapshot: MemorySnapshot, limit: MemoryLimit) -> Check:
 _ROUNDING = 1e-9
 
 
-def snapshot_loss(snapshot: MemorySnapshot, allowed: float = 0.0) -> str | None:
+def snapshot_loss(snapshot: MemorySnapshot, allowed: float = 0.0) -> Message | None:
     """Why the figures of ``snapshot`` do not count: more than ``allowed`` of its entries could not be used."""
     lost = {said: count for said, count in snapshot.odd.items() if count and said.code not in _NO_BYTES}
     rows = sum(len(device.events) + len(device.segments) + len(device.blocks) for device in snapshot.devices)
     missing = sum(lost.values())
     if missing <= allowed * (rows + missing):
         return None
-    return say("gate.memory.lost", count=missing, what=words(max(lost, key=lambda said: lost[said])))
-
-
-def memory_finding_checks(
-    snapshot: MemorySnapshot, fail_on: str | None, only: Collection[str], ignore: Collection[str], allowed: float = 0.0
-) -> list[Check]:
-    """One check for each finding that counts; those at ``fail_on`` or graver fail.
-
-    Findings of a profile in ``only`` are not measured, and none is where entries of the snapshot are lost.
-    """
-    if fail_on is None:
-        return []
-    failing = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
-    checks = []
-    for finding in [finding for one in judge(snapshot) for finding in one.findings]:
-        if finding.id not in ignore and (not only or finding.id in only):
-            status: Status = "fail" if finding.severity in failing else "pass"
-            checks.append(Check("finding", finding.id, status, severity=finding.severity, text=words(finding.title)))
-    lost = snapshot_loss(snapshot, allowed)
-    if lost is not None:
-        checks.append(Check("finding", "findings", "not_measured", text=lost))
-    for wanted in sorted(set(only) - set(ignore) - {check.id for check in checks}):
-        of_memory = wanted.startswith("SNAPSHOT.")
-        why = say("gate.finding.absent" if of_memory else "gate.memory.of_profile")
-        checks.append(Check("finding", wanted, "pass" if of_memory else "not_measured", text=why))
-    return checks
+    return message("gate.memory.lost", count=missing, what=max(lost, key=lambda said: lost[said]))
 
 
 def unmeasured(measures: Collection[str], why: str) -> list[Check]:

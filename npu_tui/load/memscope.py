@@ -17,7 +17,8 @@ from msgspec import Struct
 
 from npu_tui.load.csv_table import Blocks as Rows
 from npu_tui.load.csv_table import parsed_rows
-from npu_tui.load.database_file import UNREADABLE, as_text, opened, tables_of
+from npu_tui.load.database_file import as_text, opened
+from npu_tui.load.database_rows import Tables
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
 from npu_tui.load.layouts import form_of
 from npu_tui.load.lives import lives_of
@@ -234,18 +235,12 @@ class _Reading:
 
     def _of_database(self) -> Iterator[list[str]]:
         with opened(self._path) as database:
-            try:
-                rows = database.connection.execute(f"PRAGMA table_info({TABLE})")
-                is_table = TABLE in tables_of(database.connection)[0]  # a view would be whatever SQL it names
-                names = [as_text(row[1]) for row in rows] if is_table else []
-                places = self._places(names)
-                chosen = ", ".join(f'"{names[place]}"' for place in places if place is not None)
-                for row in database.connection.execute(f"SELECT {chosen} FROM {TABLE}"):
-                    values = iter(row)
-                    yield ["" if place is None else as_text(next(values)).strip() for place in places]
-            except UNREADABLE:
-                self._count("odd.memscope_page")
-            if database.cut:
+            tables = Tables(database)
+            table = tables.find(TABLE)
+            self._places([] if table is None else list(table.columns.values()))
+            for cells in tables.cells(table, *_WANTED) if table is not None else ():
+                yield [as_text(cell).strip() for cell in cells]
+            if tables.damaged or database.cut:
                 self._count("odd.memscope_page")
 
     def _places(self, header: Sequence[str]) -> list[int | None]:

@@ -22,7 +22,7 @@ from npu_tui.analysis.snapshot import (
     sums_at,
 )
 from npu_tui.output.memory_curve import CurvePoint, curve_points
-from npu_tui.output.report_schema import NotChecked
+from npu_tui.output.report_schema import NotChecked, SkippedRow
 from npu_tui.rules.model import SEVERITIES
 from npu_tui.rules.snapshot import Judged, SnapshotFinding, judge
 from npu_tui.strings import say, words
@@ -190,18 +190,11 @@ class MemoryFinding(Struct, frozen=True, kw_only=True, rename={"cls": "class"}):
     where: HolderRow | None = None
 
 
-class SkippedEntries(Struct, frozen=True, kw_only=True):
-    """What was left out of the file, by reason."""
-
-    reason: str
-    count: int
-
-
 class MemoryHealth(Struct, frozen=True, kw_only=True):
     """What could not be used of the file."""
 
     events: int
-    skipped: list[SkippedEntries]
+    skipped: list[SkippedRow]
 
 
 class MemoryReport(Struct, frozen=True, kw_only=True):
@@ -240,7 +233,7 @@ def memory_report(snapshot: MemorySnapshot) -> MemoryReport:
         not_checked=[NotChecked(id=id_, reason=say(f"snapshot.without.{id_}")) for id_, holds in without if holds],
         health=MemoryHealth(
             events=sum(len(device.events) for device in snapshot.devices),
-            skipped=[SkippedEntries(reason=words(said), count=count) for said, count in snapshot.odd.items()],
+            skipped=[SkippedRow(reason=words(said), count=count) for said, count in snapshot.odd.items()],
         ),
     )
 
