@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.service_replay import fitted, work_of
 from npu_tui.analysis.service_steps import F
+from npu_tui.profile.table import us
 from npu_tui.rules.service_verdict import Judged
 from npu_tui.trace.arrays import F64
 
@@ -92,15 +93,11 @@ def latency_changes(base: Judged, new: Judged) -> tuple[list[FigureRow], list[Pa
             figures += [_change(f"{one.name}_p{share}", share, one.values, other.values) for share in PERCENTILES]
             means = ((side.parts / side.weight[:, None]).mean(axis=0) for side in (one, other))
             parts += [
-                PartRow(metric=one.name, part=part, base_us=_us(old), new_us=_us(now), delta_us=_us(now - old))
+                PartRow(metric=one.name, part=part, base_us=us(old), new_us=us(now), delta_us=us(now - old))
                 for part, old, now in zip(one.names, *means, strict=True)
                 if old or now
             ]
     return figures, parts
-
-
-def _us(time: float) -> float:
-    return round(float(time) / 1000, 3)
 
 
 def _change(figure: str, share: int, base: F64, new: F64) -> FigureRow:
@@ -121,8 +118,8 @@ def _change(figure: str, share: int, base: F64, new: F64) -> FigureRow:
     elif max(abs(low), abs(high)) <= max(small, ALIKE * before):
         change = "same"
     return FigureRow(
-        figure=figure, base_us=_us(before), new_us=_us(after), delta_us=_us(after - before), low_us=_us(low),
-        high_us=_us(high), verdict=change,
+        figure=figure, base_us=us(before), new_us=us(after), delta_us=us(after - before), low_us=us(low),
+        high_us=us(high), verdict=change,
     )  # fmt: skip
 
 

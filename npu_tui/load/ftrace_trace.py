@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from npu_tui.load.build import build_trace
 from npu_tui.load.errors import UNWATCHED, Watcher
 from npu_tui.load.ftrace_beside import load_scheduling
 from npu_tui.load.json_reader import WholeColumns
-from npu_tui.trace.args import RowArgs
+from npu_tui.load.service_spans import TextArgs
 from npu_tui.trace.message import message
 from npu_tui.trace.model import EventFile, Health, Trace
 from npu_tui.trace.scheduling import IDLE, RUNNING, STATES, Spans
@@ -22,14 +21,6 @@ _MOST_LANES = 2000
 _WORDS = ("Unknown", "Running", "Runnable (preempted)", "Runnable (woken)", "Sleeping", "Uninterruptible sleep")
 """The states of ``STATES``, as MindStudio Insight and the kernel call them."""
 assert len(_WORDS) == len(STATES)
-
-
-class NoArgs(RowArgs, frozen=True, eq=False):
-    """All that is known of a slice is its name and its lane."""
-
-    def one(self, ordinal: int) -> dict[str, Any]:
-        """Nothing more."""
-        return {}
 
 
 def ftrace_trace(path: Path, watcher: Watcher = UNWATCHED) -> Trace:
@@ -58,7 +49,7 @@ def ftrace_trace(path: Path, watcher: Watcher = UNWATCHED) -> Trace:
     for cpu in {*runs.owner.tolist(), *interrupts.owner.tolist(), *lost.owner.tolist()}:
         whole.metadata.thread_name[_CPUS, cpu] = f"CPU {cpu}"
     trace = build_trace(whole, scheduling.path, (EventFile(scheduling.path, scheduling.size),), None, health)
-    trace.args = NoArgs()
+    trace.args = TextArgs(())  # all that is known of a slice is its name and its lane
     trace.scheduling = scheduling
     return trace
 
