@@ -200,7 +200,7 @@ def verdict_of(judged: Judged) -> list[Message]:
         figure, gain, then = gain_of(judged, causes[0])
         words = {"figure": message(f"service.figure.{figure}"), "now": figures[figure], "then": then}
         after: Said = message("finding.service.after", **words) if gain is not None else ""
-        told.append(message("service.cause", title=causes[0].draft.title, after=after))
+        told.append(sentences(message("service.cause", title=causes[0].draft.title), after))
     unknown = [why for id_, why in judged.not_checked if id_ in ("requests", "ttft")]
     told += unknown
     if not causes and not unknown:
