@@ -163,9 +163,15 @@ def replayed(side: Side) -> list[KernelSequence]:
     item, launch = item[known], launch[known]
     order = np.lexsort((slices.start[item], launch))
     item, launch = item[order], launch[order]
-    keys = _keys(side, item)
-    steps = _cut(slices.start[item], launch, keys[0], side.starts)
-    return [_sequence(trace, "", item[at], item[at], tuple([key[k] for k in at] for key in keys)) for at in steps]
+    return list(_by_step(side, item, item, launch))
+
+
+def _by_step(side: Side, item: I64, source: I64, launch: I64) -> Iterator[KernelSequence]:
+    """The kernels ``item``, which came from ``source``, step by step; ``launch`` ascends."""
+    slices, keys = side.trace.slices, _keys(side, item)
+    for at in _cut(slices.start[item], launch, keys[0], side.starts):
+        of_step = tuple([key[k] for k in at] for key in keys)
+        yield KernelSequence("", item[at], source[at], slices.lane[item[at]].astype(np.int64), of_step)
 
 
 def _unlinked(trace: Trace, device: DevicePart) -> tuple[I64, I64]:
@@ -186,7 +192,7 @@ def _unlinked(trace: Trace, device: DevicePart) -> tuple[I64, I64]:
 
 def eager(side: Side) -> list[KernelSequence]:
     """The kernels that the host launched one by one, step by step; each distinct sequence once."""
-    trace, slices, links = side.trace, side.trace.slices, side.trace.links
+    trace, links = side.trace, side.trace.links
     link = launch_links(trace)
     link = link[np.isin(links.target_slice[link], side.kernels.item)]
     link = link[~graph_launches(trace, link)]
@@ -197,11 +203,9 @@ def eager(side: Side) -> list[KernelSequence]:
     operation = links.source_slice[link].astype(np.int64) if is_kineto(trace) else operation_of(trace, item)
     known = operation >= 0
     item, operation = item[known], operation[known]
-    keys = _keys(side, item)
     found: dict[object, KernelSequence] = {}
-    for at in _cut(slices.start[item], np.arange(len(item)), keys[0], side.starts):
-        of_step = tuple([key[k] for k in at] for key in keys)
-        found.setdefault(tuple(of_step[0]), _sequence(trace, "", item[at], operation[at], of_step))
+    for sequence in _by_step(side, item, operation, np.arange(len(item))):
+        found.setdefault(tuple(sequence.keys[0]), sequence)
     return list(found.values())
 
 
@@ -243,10 +247,6 @@ def _named(trace: Trace, pattern: re.Pattern[str]) -> I64:
     """The slices of the host whose name is like ``pattern``, by start."""
     items = named_on(trace, HOST, lambda name: pattern.fullmatch(name) is not None)
     return items[np.argsort(trace.slices.start[items], kind="stable")]
-
-
-def _sequence(trace: Trace, name: str, item: I64, launch: I64, keys: tuple[Keys, ...]) -> KernelSequence:
-    return KernelSequence(name, item, launch, trace.slices.lane[item].astype(np.int64), keys)
 
 
 def _keys(side: Side, item: I64) -> tuple[Keys, ...]:

@@ -313,10 +313,7 @@ def engine_kinds(steps: Sequence[EngineStep]) -> list[EngineKind]:
     kinds = []
     for (kind, bucket), rows in groups.items():
         counts = [row.call.tokens for row in rows if row.call.tokens is not None]
-        times: dict[str, int] = {}
-        for row in rows:
-            for name, time in row.phases.items():
-                times[name] = times.get(name, 0) + time
+        times = {name: sum(row.phases.get(name, 0) for row in rows) for name in PHASES}
         kinds.append(
             EngineKind(
                 kind,
@@ -326,7 +323,7 @@ def engine_kinds(steps: Sequence[EngineStep]) -> list[EngineKind]:
                 sum(counts) if len(counts) == len(rows) else None,
                 sum(row.busy or 0 for row in rows),
                 None if any(row.lost is None for row in rows) else sum(row.lost or 0 for row in rows),
-                {name: times[name] for name in PHASES if name in times},
+                {name: time for name, time in times.items() if time},
             )
         )
     return sorted(kinds, key=lambda row: -int(row.spans.sum()))

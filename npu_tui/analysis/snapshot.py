@@ -187,15 +187,13 @@ def _alive(device: DeviceMemory, members: I64, event: int) -> npt.NDArray[np.boo
 class Pieces(Struct, frozen=True):
     """The memory that is reserved and not used at the end, bytes.
 
-    ``inactive`` of ``blocks`` in all, ``largest`` of one, ``free_segments`` in segments that hold nothing;
-    ``expandable`` tells whether any segment can grow.
+    ``inactive`` of ``blocks`` in all, ``largest`` of one, ``free_segments`` in segments that hold nothing.
     """
 
     inactive: int
     blocks: int
     largest: int
     free_segments: int
-    expandable: bool
 
 
 def pieces(device: DeviceMemory) -> Pieces:
@@ -207,7 +205,7 @@ def pieces(device: DeviceMemory) -> Pieces:
     size = blocks.size[free]
     return Pieces(
         inactive=int(size.sum()), blocks=int(free.sum()), largest=int(size.max(initial=0)),
-        free_segments=int(segments.size[~used].sum()), expandable=bool(segments.expandable.any()),
+        free_segments=int(segments.size[~used].sum()),
     )  # fmt: skip
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from npu_tui.analysis.evidence import Evidence
     from npu_tui.gate.answer import Answer
     from npu_tui.gate.checks import Check
-    from npu_tui.gate.memory import MemoryLimit
     from npu_tui.jobs.history import Run
     from npu_tui.profile.profile import Profile
     from npu_tui.trace.message import Message
@@ -85,7 +84,7 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
     found, lost = report(part), lost_in(part, allowed)
     measured = measures(found, lost)
     checks = limit_checks(measured, limits) + finding_checks(found, severity, only, ignore, lost)
-    checks += unmeasured([limit.measure for limit in memory_limits], say("gate.memory.no_snapshot"))
+    checks += unmeasured(memory_limits, say("gate.memory.no_snapshot"))
     losses: list[Mapping[Evidence, Message]] = [lost]
     notes: list[str] = []
     if logged is not None:
@@ -135,23 +134,23 @@ def _told(answer: Answer, form: str) -> int:
     return PASSED if answer.passed else FAILED
 
 
-def _memory_limits(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[MemoryLimit]:
-    """The limits on memory that ``options`` give."""
-    from npu_tui.gate.memory import MEMORY_LIMITS, parse_memory_limit
+def _memory_limits(parser: argparse.ArgumentParser, options: argparse.Namespace) -> dict[str, float]:
+    """The limits on memory that ``options`` give, by measure."""
+    from npu_tui.gate.memory import MEMORY_LIMITS
 
-    limits = []
-    for option in MEMORY_LIMITS:
+    limits = {}
+    for option, (measure, parsed) in MEMORY_LIMITS.items():
         text = getattr(options, option)
-        limit = None if text is None else parse_memory_limit(option, text)
-        if text is not None and limit is None:
-            parser.error(say(f"gate.memory.bad_{option}", text=text))
+        limit = None if text is None else parsed(text)
         if limit is not None:
-            limits.append(limit)
+            limits[measure] = limit
+        elif text is not None:
+            parser.error(say(f"gate.memory.bad_{option}", text=text))
     return limits
 
 
 def _check_snapshot(
-    parser: Parser, options: argparse.Namespace, limits: list[MemoryLimit], times: list[str], severity: str | None
+    parser: Parser, options: argparse.Namespace, limits: dict[str, float], times: list[str], severity: str | None
 ) -> int:
     """Answer ``limits`` on a memory snapshot and findings of ``severity``; limits on ``times`` are not measured."""
     from npu_tui.gate.answer import Answer

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-
-from msgspec import Struct
+from collections.abc import Callable, Collection, Mapping
 
 from npu_tui.analysis.snapshot import pieces
 from npu_tui.gate.checks import Check, Status
@@ -14,21 +12,10 @@ from npu_tui.strings import say, words
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.snapshot import BEFORE, MemorySnapshot
 
-MEMORY_LIMITS = {"max_peak": "peak", "max_fragmentation": "fragmentation"}
-"""The measure that each option limits."""
-
 _SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)\s*([kmgt]?)(i?)b", re.IGNORECASE)
 _POWERS = ("", "k", "m", "g", "t")
 _NO_BYTES = ("odd.memory_frame",)
 """What could not be used of a snapshot and changes no figure in bytes."""
-
-
-class MemoryLimit(Struct, frozen=True):
-    """The most that ``measure`` may be: ``size`` in bytes, or ``share`` of what is reserved (0..1)."""
-
-    measure: str
-    size: int | None = None
-    share: float | None = None
 
 
 def parse_size(text: str) -> int | None:
@@ -40,17 +27,13 @@ def parse_size(text: str) -> int | None:
     return round(float(match[1]) * factor)
 
 
-def parse_memory_limit(option: str, text: str) -> MemoryLimit | None:
-    """The limit in the value of ``option``; None if it is none."""
-    measure = MEMORY_LIMITS[option]
-    if measure == "peak":
-        size = parse_size(text)
-        return None if size is None else MemoryLimit(measure, size=size)
-    share = parse_share(text)
-    return None if share is None else MemoryLimit(measure, share=share)
+MEMORY_LIMITS: dict[str, tuple[str, Callable[[str], float | None]]] = {
+    "max_peak": ("peak", parse_size), "max_fragmentation": ("fragmentation", parse_share),
+}  # fmt: skip
+"""The measure that each option limits, and what reads its value: bytes, or a share of what is reserved (0..1)."""
 
 
-def memory_checks(snapshot: MemorySnapshot, limits: Collection[MemoryLimit], allowed_loss: float = 0.0) -> list[Check]:
+def memory_checks(snapshot: MemorySnapshot, limits: Mapping[str, float], allowed_loss: float = 0.0) -> list[Check]:
     """One check for each limit, of the device where the value is highest.
 
     The peak is the most bytes requested at a time in the history, fragmentation the share of reserved memory that lies
@@ -58,41 +41,41 @@ def memory_checks(snapshot: MemorySnapshot, limits: Collection[MemoryLimit], all
     """
     lost = snapshot_loss(snapshot, allowed_loss)
     if lost is not None:
-        return [Check("limit", limit.measure, "not_measured", text=words(lost)) for limit in limits]
-    return [_peak(snapshot, limit) if limit.measure == "peak" else _fragmentation(snapshot, limit) for limit in limits]
+        return unmeasured(limits, words(lost))
+    return [_peak(snapshot, int(most)) if name == "peak" else _fragmentation(snapshot, most)
+            for name, most in limits.items()]  # fmt: skip
 
 
-def _peak(snapshot: MemorySnapshot, limit: MemoryLimit) -> Check:
+def _peak(snapshot: MemorySnapshot, most: int) -> Check:
     if not snapshot.devices:
-        return Check("limit", limit.measure, "not_measured", text=say("snapshot.nothing"))
+        return Check("limit", "peak", "not_measured", text=say("snapshot.nothing"))
     device = max(snapshot.devices, key=lambda device: device.peak[1])
-    value, most = device.peak[1], limit.size or 0
+    value = device.peak[1]
     # What is allocated in the end is the least that the peak can have been.
     if value <= most and any(not len(device.events) for device in snapshot.devices):
-        return Check("limit", limit.measure, "not_measured", text=say("gate.memory.no_history"))
+        return Check("limit", "peak", "not_measured", text=say("gate.memory.no_history"))
     status: Status = "pass" if value <= most else "fail"
     where = say("gate.memory.device", device=device.label)
     if device.peak[0] != BEFORE:
         where = say("gate.memory.event", device=device.label, event=device.peak[0])
-    return Check("limit", limit.measure, status, text=where, value_bytes=value, allowed_bytes=most)
+    return Check("limit", "peak", status, text=where, value_bytes=value, allowed_bytes=most)
 
 
-def _fragmentation(snapshot: MemorySnapshot, limit: MemoryLimit) -> Check:
+def _fragmentation(snapshot: MemorySnapshot, most: float) -> Check:
     rows = []
     for device in snapshot.devices:
         reserved, inactive = int(device.segments.size.sum()), pieces(device).inactive
         if reserved:
             rows.append((inactive / reserved, inactive, reserved, device.label))
     if any(not device.has_segments for device in snapshot.devices):
-        return Check("limit", limit.measure, "not_measured", text=say("snapshot.without.segments"))
+        return Check("limit", "fragmentation", "not_measured", text=say("snapshot.without.segments"))
     if not rows:
-        return Check("limit", limit.measure, "not_measured", text=say("gate.memory.no_segments"))
+        return Check("limit", "fragmentation", "not_measured", text=say("gate.memory.no_segments"))
     share, inactive, reserved, number = max(rows)
-    most = limit.share or 0.0
     status: Status = "pass" if share <= most + _ROUNDING else "fail"
     where = say("gate.memory.device", device=number)
     return Check(
-        "limit", limit.measure, status, share=share, allowed_share=most, text=where,
+        "limit", "fragmentation", status, share=share, allowed_share=most, text=where,
         value_bytes=inactive, allowed_bytes=int(most * reserved),
     )  # fmt: skip
 
@@ -115,7 +98,7 @@ def unmeasured(measures: Collection[str], why: str) -> list[Check]:
     return [Check("limit", measure, "not_measured", text=why) for measure in measures]
 
 
-def memory_notes(snapshot: MemorySnapshot, limits: Collection[MemoryLimit]) -> list[str]:
+def memory_notes(snapshot: MemorySnapshot, limits: Collection[str]) -> list[str]:
     """That the history begins with memory in use: a higher peak before it would not show."""
     started = [device for device in snapshot.devices if len(device.events) and device.before]
-    return [say("gate.memory.before")] if started and any(limit.measure == "peak" for limit in limits) else []
+    return [say("gate.memory.before")] if started and "peak" in limits else []

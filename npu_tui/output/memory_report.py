@@ -239,11 +239,8 @@ def memory_report(snapshot: MemorySnapshot) -> MemoryReport:
 
 
 def _known(value: int) -> int | None:
-    return None if value == UNKNOWN else value
-
-
-def _event(event: int) -> int | None:
-    return None if event == BEFORE else event
+    """``value``, None for what stands for unknown bytes and for what is older than any event."""
+    return None if value in (UNKNOWN, BEFORE) else value
 
 
 def _device(snapshot: MemorySnapshot, judged: Judged) -> DeviceRow:
@@ -267,10 +264,10 @@ def _device(snapshot: MemorySnapshot, judged: Judged) -> DeviceRow:
         requested_end_bytes=requested,
         blocks_end=blocks,
         peak_requested_bytes=peak_bytes,
-        peak_event=_event(peak),
+        peak_event=_known(peak),
         reserved_at_peak_bytes=None if peak == BEFORE else _known(int(device.reserved[peak])),
         peak_reserved_bytes=_known(full_bytes),
-        peak_reserved_event=_event(full),
+        peak_reserved_event=_known(full),
         before_history_bytes=device.before,
         curve=curve_points(device),
         stacks_at_peak=[_holder(owner) for owner in judged.owners],
@@ -282,7 +279,7 @@ def _device(snapshot: MemorySnapshot, judged: Judged) -> DeviceRow:
         inactive_bytes=unused.inactive if device.has_segments else None,
         largest_inactive_bytes=unused.largest if device.has_segments else None,
         free_segments_bytes=unused.free_segments if device.has_segments else None,
-        expandable=unused.expandable if device.has_segments else None,
+        expandable=device.is_expandable if device.has_segments else None,
     )
 
 
