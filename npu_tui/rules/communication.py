@@ -34,13 +34,12 @@ from npu_tui.rules.late_ranks import (
     unknown_span,
 )
 from npu_tui.rules.model import SEVERITIES, Confidence, Evidence, Severity
-from npu_tui.rules.parallelism import PURPOSES, Purpose, beside_product, is_for
+from npu_tui.rules.parallelism import PURPOSES, Purpose, beside_product, is_for, reduced_again
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Unexplained, advise, sentences, severity_of
 from npu_tui.trace.arrays import I64, Bools, in_groups
 from npu_tui.trace.intervals import covered_within, touches
 from npu_tui.trace.message import Message, message
 
-_NEGLIGIBLE = 0.01
 _CLASSES = 2 * 4 ** np.arange(31, dtype=np.int64)
 """Bytes at which a class of sizes begins: sizes of one bucket configuration fall together."""
 
@@ -82,7 +81,11 @@ def exposed(facts: Facts) -> Draft | None:
     rest = without(without(facts.exposed, waiting), filling)
     hidden = _hideable(facts, rest)
     moved = int(facts.length(items).sum()) - waited
-    keep = 1.0 - hidden / moved if moved > hidden else 0.0
+    cut = TaskCut(items, 1.0 - hidden / moved if moved > hidden else 0.0)
+    again = reduced_again(facts)
+    if needless := length_of(both(rest, facts.span_of(again))) >= _NOTABLE * length_of(rest) > 0:
+        parts.append(message("finding.exposed.again", count=round(len(again) / facts.count), unit=facts.unit))
+        cut = TaskCut(again)
     # Without arrivals nobody knows who is late: then the verdict is about the wait, else about what is left without it.
     verdict, spent = ("verdict_partly" if waited else "verdict"), sums.not_overlapped
     if mostly_late:
@@ -95,9 +98,11 @@ def exposed(facts: Facts) -> Draft | None:
         sentences(*parts),
         facts.longest(items, lambda item: message("finding.exposed.place", time=_exposed_of(facts, item)))
         or tuple(Evidence(a, b, None, "Communication(Not Overlapped)", "") for a, b in largest(facts.exposed)),
-        advise(_first_of_all(facts, lateness)) if mostly_late else advise(*_words(facts)),
+        advise(_first_of_all(facts, lateness))
+        if mostly_late
+        else advise(*(["no_sync"] if needless else _words(facts))),
         rest if known else facts.exposed,
-        change=Change(tasks=(TaskCut(items, keep),), in_time=frozenset({UNKNOWN}) if not known else frozenset()),
+        change=Change(tasks=(cut,), in_time=frozenset({UNKNOWN}) if not known else frozenset()),
         confidence="high" if known else "low",
         verdict=message(
             f"finding.exposed.{verdict}",
@@ -447,6 +452,7 @@ RULES: tuple[Rule, ...] = (
         thresholds=(EXPOSED_SHARE, EXPOSED_SHARE_HIGH, LATE_PEER_SHARE),
         advice=(
             "late_first",
+            "no_sync",
             "overlap",
             "accumulate",
             "shard_overlap",
@@ -459,7 +465,7 @@ RULES: tuple[Rule, ...] = (
             "micro_batches",
             "asynchronous",
         ),
-        gpu=("overlap", "accumulate"),
+        gpu=("no_sync", "overlap", "accumulate"),
         pages=(pages.DDP, pages.ANALYZE),
         change="""\
 -model = DistributedDataParallel(model)

@@ -7,6 +7,7 @@ parallelism it stands right behind a matrix product in the forward pass as well,
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Literal, get_args
 
 import numpy as np
@@ -140,6 +141,32 @@ def launched_backward(facts: Facts) -> Bools:
         there = np.flatnonzero((operation >= 0) & (slices.lane[operation] == lane))
         launched[there] = inside(facts.span_of(items[slices.lane[items] == lane]), slices.start[operation[there]])
     return launched
+
+
+@once_per_device
+def reduced_again(facts: Facts) -> I64:
+    """The reductions of gradients that a later pass backward of their step makes again: one in the last is enough.
+
+    Between those of two passes lies a pass forward, and both move as much.
+    """
+    starts, every = facts.trace.slices.start, facts.collectives
+    chosen = np.flatnonzero(is_for(facts, "gradients"))
+    chosen = chosen[np.argsort(starts[every.item[chosen]], kind="stable")]
+    begin, size = starts[every.item[chosen]], every.moved.sums(len(every))[0][chosen]
+    known = operation_of(facts.trace, facts.kernels) >= 0
+    launched = starts[facts.kernels[known]]
+    forward = launched[~launched_backward(facts)[known]]
+    before, between = (np.diff(np.searchsorted(some, begin)) for some in (forward, launched))
+    step = np.searchsorted(facts.repetitions, begin, "right")
+    fresh = (np.diff(step) > 0) | ((before > 0) & (before >= _NOTABLE * between))
+    passes = np.split(np.arange(len(chosen)), np.flatnonzero(fresh) + 1)
+    again = [
+        rows
+        for rows, following in pairwise(passes)
+        if step[rows[-1]] == step[following[0]] and size[rows].all() and (sorted(size[rows]) == sorted(size[following]))
+    ]
+    found: I64 = every.item[chosen[np.concatenate(again)]] if again else chosen[:0]
+    return found
 
 
 def trains(facts: Facts) -> bool:

@@ -48,6 +48,7 @@ TRIED = (
     "decode: slow Python",
     "own: decode, a slow line",
     "uneven: accumulation, a late rank",
+    "uneven: accumulation that reduces in each pass",
     "uneven: AI CPU in the backward pass",
     "own: Level0, metrics",
     "uneven: blocking copies, no call that waits",

@@ -114,8 +114,10 @@ def nanoseconds(text: str) -> int:
 
 
 def _is_kernel(task: dict[str, Any]) -> bool:
-    """Whether a task computes, without kernel_details.csv; older chips call every type of task Other."""
+    """Whether a task computes, without kernel_details.csv; older chips call kernels Other and copies AI_CPU."""
     kind = task["args"].get("Task Type")
+    if task["name"].startswith("MEMCPY"):
+        return False
     return kind in HOST_TYPES or (kind == "Other" and task["name"] != "Other" and not task["name"].isupper())
 
 
@@ -252,12 +254,18 @@ class _Export:
         details = {
             (row["Name"], nanoseconds(row["Start Time(us)"])): row for row in self.text.table("kernel_details.csv")
         }
-        self.tasks: dict[tuple[int, int, int], int] = {}
+        # Older chips link no copy: its task names no call.
+        linked = {(end["tid"], nanoseconds(end["ts"])) for _, end in self._links("HostToDevice")}
+        copies = [event for event in slices if event["name"].startswith("MEMCPY")]
+        unlinked = not any((event["tid"], event["start"]) in linked for event in copies)
+        self.tasks: dict[tuple[int, int, int, int], int] = {}
         divided: dict[tuple[int, int, int], tuple[int, int]] = {}
         for number, event in enumerate(sorted(slices, key=lambda event: event["start"])):
             args = event["args"]
             stream, task = event["tid"], args.get("Task Id", 0)
             context, connection = args.get("Subtask Id", NONE), args.get("connection_id", NONE)
+            if unlinked and event["name"].startswith("MEMCPY"):
+                connection = NONE
             row = details.get((event["name"], event["start"]))
             kind = event["name"]
             if row is not None:
@@ -267,7 +275,7 @@ class _Export:
             elif not details and _is_kernel(event):
                 kind = HOST_TYPES.get(args["Task Type"], "KERNEL_AICORE")
                 self._kernel(number, event["name"], {})
-            self.tasks[stream, task, context] = number
+            self.tasks[stream, task, context, event["start"]] = number
             times = (event["start"], event["end"])
             ids = (self.device, connection, number, self.pid)
             self.rows["TASK"].append((*times, *ids, self.string(kind), context, stream, task, NONE))
@@ -321,7 +329,7 @@ class _Export:
                     self.rows["COMMUNICATION_TASK_INFO"].append((name, row[4], name, *unknown, ops[row[3]]))
         for event in planes:
             args = event["args"]
-            key = (args["stream id"], args["task id"], args["context id"])
+            key = (args["stream id"], args["task id"], args["context id"], event["start"])  # ids come again
             if key not in self.tasks:
                 self.tasks[key] = len(self.rows["TASK"])
                 ids = (self.device, NONE, self.tasks[key], self.pid, self.string(event["name"]))
