@@ -6,6 +6,7 @@ quotes over several lines; rows are too short, too long or cut off; some are GBK
 
 from __future__ import annotations
 
+import codecs
 import csv
 import errno
 import io
@@ -34,7 +35,6 @@ _LONGEST_ROW = 1 << 20
 _MOST_COLUMNS = 1_000
 """Of a header; with all PMU counters kernel_details.csv has about 100."""
 
-_BOM = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\n\0"
 _FILLED = re.compile(rb"[^ \t\r\n\0]")
 
@@ -56,7 +56,10 @@ class Blocks:
         self._rest = b""
         self._chinese = False
         first = next(self._whole_rows(), b"")
-        first = first.removeprefix(_BOM)
+        if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            self._stream.close()
+            raise OSError(errno.EILSEQ, "its text is UTF-16, not UTF-8", str(path))
+        first = first.removeprefix(codecs.BOM_UTF8)
         self.is_blank = not first.strip(_BLANK)
         end = _row_end(first)
         if end > _LONGEST_ROW or (columns := first.count(b",", 0, end) + 1) > _MOST_COLUMNS:
@@ -307,7 +310,7 @@ def _is_usual(values: pl.Series, kind: Kind) -> bool:
         return bool(values.is_finite().all())
     if values.dtype.is_decimal():
         low, high = values.min(), values.max()
-        least = 0 if kind == "moment" else -_LATEST_MS
+        least = _LATEST_S if kind == "moment" else -_LATEST_MS
         return low is None or bool(low > least and high < _LATEST_MS)  # type: ignore[operator]
     return True
 
@@ -495,13 +498,14 @@ def milliseconds_of(text: pl.Series) -> pl.Series:
 
 _LATEST_MS = 4 * 10**12
 """In the year 2096; what is larger counts us or ns since 1970."""
+_LATEST_S = _LATEST_MS // 1000
 _USUAL_DATE = "%Y-%m-%d %H:%M:%S:%6f"
 _DATES = "%Y-%m-%d %H:%M:%S%.f", "%Y/%m/%d %H:%M:%S%.f"
 DATED = r"^\d{4}[-/]\d\d[-/]\d\d"
 
 
 def moments_of(text: pl.Series) -> pl.Series:
-    """Dates such as ``2025-11-20 08:53:20:002687``, or ms, us or ns since 1970, as ns since 1970; null for 0.
+    """Dates such as ``2025-11-20 08:53:20:002687``, or s, ms, us or ns since 1970, as ns since 1970; null for 0.
 
     A date has no zone: its ns are those of UTC.
     """
@@ -522,6 +526,8 @@ def moments_of(text: pl.Series) -> pl.Series:
         for least, times in ((4 * 10**17, 1), (4 * 10**14, 1000)):
             fits = ((numbers >= least) & (numbers < 10 * least)).fill_null(False)
             values = values.fill_null((numbers.set(~fits, None) * times).cast(pl.Int64, strict=False))
+    seconds = (values > _LATEST_S * 10**5) & (values < _LATEST_S * 10**6)  # they were read as ms
+    values = (values * 1000).zip_with(seconds.fill_null(False), values)
     odd = (values == 0) | (values.abs() >= _LATEST_MS * 10**6)
     moments: pl.Series = values.set(odd.fill_null(False), None)
     return moments

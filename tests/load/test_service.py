@@ -156,6 +156,14 @@ def test_a_file_with_odd_cells_says_the_same(tmp_path: Path, monkeypatch: pytest
             np.testing.assert_array_equal(getattr(one, column), getattr(other, column), column)
 
 
+def test_moments_in_seconds(tmp_path: Path) -> None:
+    text = NEW["request.csv"]
+    for moment in ("1763600000500.0", "1763600000002.687256"):
+        text = text.replace(moment, f"{float(moment) / 1000:.6f}")
+    start = read_service(folder_of(tmp_path, {"request.csv": text})).requests.start
+    assert start.tolist() == pytest.approx([1763600000002687256, 1763600000500000000], abs=1000)
+
+
 def test_split_tables(tmp_path: Path) -> None:
     """Hand-offs and pulls between prefill and decode, whose columns ``(ms)`` hold dates; states of the queue."""
     files = {
@@ -181,6 +189,13 @@ def test_split_tables(tmp_path: Path) -> None:
     assert (service.transfers.end - service.transfers.start).tolist() == [2_500_000]
     assert service.statuses.waiting.tolist() == [4, UNKNOWN]
     assert service.statuses.running.tolist() == [UNKNOWN, 2]
+
+
+def test_utf_16_is_named(tmp_path: Path) -> None:
+    (tmp_path / "batch.csv").write_bytes(NEW["batch.csv"].encode("utf-16"))
+    service = read_service(folder_of(tmp_path, {"request.csv": NEW["request.csv"]}))
+    assert [words(said) for said in service.odd] == ["batch.csv: not readable (its text is UTF-16, not UTF-8)"]
+    assert len(service.requests) == 2
 
 
 def test_damage(tmp_path: Path) -> None:
