@@ -31,10 +31,9 @@ _GONE, _NOWHERE = "segments given back", "blocks"
 def snapshot_trace(path: Path, watcher: Watcher = UNWATCHED) -> Trace:
     """The trace of the snapshot at ``path``; raises as ``load_snapshot``."""
     snapshot = load_snapshot(path, watcher)
-    whole, first = WholeColumns(), 0
+    whole = WholeColumns()
     for number, device in enumerate(snapshot.devices):
-        _add(whole, snapshot, device, first, number)
-        first += len(device.lives)
+        _add(whole, snapshot, device, number)
     untimed = any(device.events.time is None for device in snapshot.devices)
     health = Health(skipped=dict(snapshot.odd), warnings=[message("odd.memory_axis")] if untimed else [])
     trace = build_trace(whole, snapshot.path, (EventFile(snapshot.path, snapshot.size),), None, health)
@@ -43,12 +42,12 @@ def snapshot_trace(path: Path, watcher: Watcher = UNWATCHED) -> Trace:
     return trace
 
 
-def _add(whole: WholeColumns, snapshot: MemorySnapshot, device: DeviceMemory, first: int, pid: int) -> None:
-    """Take one device in, its blocks from ordinal ``first`` on, by age in one layer and by address in another.
+def _add(whole: WholeColumns, snapshot: MemorySnapshot, device: DeviceMemory, pid: int) -> None:
+    """Take one device in, its blocks by age in one layer and by address in another.
 
     By age are those that are older than the history, that were never released, or that were there at the peak.
     """
-    lives, time = device.lives, device.moments
+    lives, time, first = device.lives, device.moments, snapshot.first_of(device)
     names = [function_of(stack) or NO_STACK for stack in [*snapshot.stacks, ""]]
     kinds, where = np.unique(lives.size * len(names) + lives.stack + 1, return_inverse=True)
     codes = [

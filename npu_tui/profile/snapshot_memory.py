@@ -38,12 +38,7 @@ def memory_of_device(snapshot: MemorySnapshot, device: DeviceMemory, origin: int
     lives, moments = device.lives, device.moments - origin
     maker = np.full(len(lives), -1, np.int64)
     if trace is not None:
-        first = 0
-        for other in snapshot.devices:
-            if other is device:
-                break
-            first += len(other.lives)
-        event = trace.slices.event - first
+        event = trace.slices.event - snapshot.first_of(device)
         ours = np.flatnonzero((event >= 0) & (event < len(lives)))[::-1]  # of two slices of a block the first counts
         maker[event[ours]] = ours
     amounts: list[tuple[Amount, np.ndarray[tuple[int], np.dtype[np.int64]]]] = [

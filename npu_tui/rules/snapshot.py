@@ -126,21 +126,18 @@ def _replayed(finding: SnapshotFinding, code: str, **words: Any) -> SnapshotFind
 
 def snapshot_findings(trace: Trace) -> Findings:
     """The findings of the snapshot that ``trace`` was made of, as the explorer shows them."""
-    found: list[Finding] = []
-    first = 0
-    for one in judge(trace.snapshot) if trace.snapshot is not None else []:
-        found += [_finding(trace, one.device, finding, first) for finding in one.findings]
-        first += len(one.device.lives)
+    judged = [] if trace.snapshot is None else judge(trace.snapshot)
+    found = [_finding(trace, one.device, finding) for one in judged for finding in one.findings]
     found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     leaders = tuple(found[:3])
     return Findings(tuple(found), (), tuple(finding.title for finding in leaders), leaders)
 
 
-def _finding(trace: Trace, device: DeviceMemory, finding: SnapshotFinding, first: int) -> Finding:
+def _finding(trace: Trace, device: DeviceMemory, finding: SnapshotFinding) -> Finding:
     """``finding`` at its places: the largest blocks of its owner, else the moments of its events."""
     evidence = []
-    if finding.owner is not None:
-        members = finding.owner.members
+    if finding.owner is not None and trace.snapshot is not None:
+        members, first = finding.owner.members, trace.snapshot.first_of(device)
         largest = members[np.argsort(-device.lives.size[members], kind="stable")][:_LISTED]
         items = np.flatnonzero(np.isin(trace.slices.event, first + largest))
         # A block may stand in two lanes: by age and by address.

@@ -9,6 +9,7 @@ writer gives none, as that of torch_npu does.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import takewhile
 from math import comb
 
 import numpy as np
@@ -322,3 +323,8 @@ class MemorySnapshot(Struct, eq=False):
     kind: str = "memory_snapshot"
     pools: list[str] = []
     has_host: bool = False
+
+    def first_of(self, device: DeviceMemory) -> int:
+        """The number of the first block of ``device``, where those of all devices are counted."""
+        before = takewhile(lambda other: other is not device, self.devices)
+        return sum(len(other.lives) for other in before)
