@@ -208,8 +208,9 @@ ACTIONS: tuple[Command, ...] = (
     _command("fold_job", "list", ("left", "right"), picker=lambda screen: screen.fold()),
     _command("find_profile", "list", ("slash", "ampersand"), picker=lambda screen: screen.find()),
     _command("leave_list", "list", ("q",), picker=lambda screen: screen.leave_list()),
-    _command("command", "program", ("colon",), lambda screen: screen.asking.open(), job=lambda screen: screen.ask()),
-    _command("palette", "program", ("ctrl+p",), both=lambda screen: screen.open_palette()),
+    _command(
+        "command", "program", ("colon", "ctrl+p"), lambda screen: screen.asking.open(), job=lambda screen: screen.ask()
+    ),
     _command("whatif", "program", (), lambda screen: screen.supposing.open()),
     _command("sql", "program", (), lambda screen: screen.querying.open()),
     _command("health", "program", (), lambda screen: screen.show_health()),

@@ -31,7 +31,6 @@ from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
 from npu_tui.tui.keymap import quit_bindings
 from npu_tui.tui.loading import Advanced, Crashed, Early, Ended, Heard, Loader, Make
-from npu_tui.tui.palette import Palette
 from npu_tui.tui.panel_screen import PanelScreen
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.session import Session, settle
@@ -157,8 +156,6 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
     ]
 
     ENABLE_COMMAND_PALETTE = False
-    """The registry has a key of its own for it."""
-    COMMANDS = set()  # noqa: RUF012 - the palette offers this program's commands only
 
     def __init__(
         self,
@@ -184,7 +181,6 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         if they may be ``cached``, lie on top of that.
         """
         super().__init__(driver_class=driver())
-        self.use_command_palette = True
         self.bind_first(quit_bindings())
         self._start = start
         self._notes = notes
@@ -264,7 +260,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         """Whether the screen on top is there as a whole, and it is known what the next key is for."""
         if isinstance(self.screen, PanelScreen) and self.screen.prompt.is_answering:
             return False
-        return self.screen.is_mounted and (self.screen.focused is not None or not isinstance(self.screen, Palette))
+        return self.screen.is_mounted
 
     async def _release(self) -> None:
         """Take up the keys that were kept, as far as the screens are there by now."""

@@ -200,7 +200,7 @@ class Command(Struct, frozen=True):
     """Something the user can do. ``default_keys`` are Textual key names, or one twice with a blank for a sequence.
 
     ``acts`` is what it does, by the screen that has it: a function of that screen, which returns what to tell the user,
-    or None where the screen shows it. A command without keys is typed after ``:`` or found in the palette.
+    or None where the screen shows it. A command without keys is typed after ``:``.
     """
 
     id: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -29,7 +29,6 @@ from npu_tui.tui.footer import Place
 from npu_tui.tui.job_map import JobHead, JobMap, natural_lines
 from npu_tui.tui.job_overview import Examined, Overview, Scope
 from npu_tui.tui.job_tables import RARE_TABS, JobRow, counts, job_table
-from npu_tui.tui.palette import Entry
 from npu_tui.tui.panel import Panel
 from npu_tui.tui.panel_screen import PanelScreen
 from npu_tui.tui.prompt import Kind
@@ -264,7 +263,7 @@ class JobScreen(PanelScreen[JobMap]):
 
     def run_command(self, command: str) -> None:
         """Run a command and show what it leads to."""
-        if self.view is None and command not in ("quit", "help", "redraw", "escape", "palette", "command"):
+        if self.view is None and command not in ("quit", "help", "redraw", "escape", "command"):
             return
         super().run_command(command)
         self.show_head()
@@ -295,15 +294,6 @@ class JobScreen(PanelScreen[JobMap]):
         """The overview of the job, once it is read: ``run_command`` runs nothing before that needs it."""
         assert self.view is not None
         return self.view
-
-    def places(self) -> Iterable[Entry]:
-        """The hosts to go to (the palette asks for them)."""
-        view = self.view
-        if view is None or len(view.job.hosts) < 2:
-            return
-        for host in view.job.hosts:
-            beside = say("ranks.fact.ranks", ranks=len(host.ranks), hosts=1)
-            yield printable(host.id), beside, partial(self._show_scope, view.scope_of_host(host.id))
 
     def say_again(self) -> None:
         """Say what is on screen again: the report of a job is written in one language."""

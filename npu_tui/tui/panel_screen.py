@@ -6,7 +6,7 @@ The lanes of a trace and the overview of a job are such screens.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar, Generic, Literal, TypeVar
 
 from rich.text import Text
@@ -21,7 +21,6 @@ from npu_tui.tui.contents import record
 from npu_tui.tui.footer import FirstRun, Place, StatusLine
 from npu_tui.tui.head import HeadLines
 from npu_tui.tui.keymap import ASKING, screen_bindings
-from npu_tui.tui.palette import CommandProvider, Entry, Palette
 from npu_tui.tui.panel import Filtering, Panel, TabLine
 from npu_tui.tui.prompt import Kind, Prompt
 from npu_tui.tui.sheets import Focus, HelpSheet, Sheet
@@ -42,7 +41,6 @@ class PanelScreen(Screen[None], Generic[Drawn], inherit_bindings=False):
     focus; ``focuses`` are the same of the help.
     """
 
-    COMMANDS = {CommandProvider}  # noqa: RUF012 - Textual's own declaration
     DEFAULT_CSS = "PanelScreen.-page Drawing { display: none; }"
     where: ClassVar[Where]
     footers: tuple[Place, Place, Place]
@@ -131,20 +129,12 @@ class PanelScreen(Screen[None], Generic[Drawn], inherit_bindings=False):
         """The commands that can do nothing just now, each with the reason in one line."""
 
     @abstractmethod
-    def places(self) -> Iterable[Entry]:
-        """What the palette offers to go to."""
-
-    @abstractmethod
     def escape(self) -> str | None:
         """Close what is open, else take back what is chosen, else leave."""
 
     def focus_panel(self) -> None:
         """Give the focus to the next part of the screen that takes it."""
         self.focus_next()
-
-    def open_palette(self) -> None:
-        """Show all commands."""
-        self.app.push_screen(Palette())
 
     def show_help(self) -> None:
         """Show all keys, and why some can do nothing just now."""

@@ -39,14 +39,13 @@ _SHOWN = 50
 class Candidate(Struct, frozen=True):
     """Something that can be gone to: its ``text`` is matched and taken over by Tab, ``kind`` says what it is.
 
-    ``also`` are other names that are matched; ``beside`` is shown beside it in a list.
+    ``also`` are other names that are matched.
     """
 
     kind: str
     text: str
     run: Callable[[], object]
     also: tuple[str, ...] = ()
-    beside: str = ""
 
 
 def score(typed: str, text: str) -> int:
@@ -403,20 +402,12 @@ class Asking:
         return first + sure, nearest + [one for one in guesses if one.also != near]
 
     def _flags_and_lanes(self) -> tuple[list[Candidate], list[Candidate]]:
-        flags = [
-            Candidate("flag", flag.name, partial(self._marks.go_to, flag), beside=flag.when)
-            for flag in self._marks.flags.all
-        ]
+        flags = [Candidate("flag", flag.name, partial(self._marks.go_to, flag)) for flag in self._marks.flags.all]
         lanes = [
             Candidate("lane", name, partial(self._go_to_lane, *place))
             for name, place in _lane_names(self._explorer.scene)
         ]
         return flags, lanes
-
-    def places(self) -> list[Candidate]:
-        """All flags and all lanes, folded away or not."""
-        flags, lanes = self._flags_and_lanes()
-        return flags + lanes
 
     def _mark(self, start: int, end: int) -> None:
         """Show a stretch of time and make it the range; the answer is about it alone."""

@@ -23,6 +23,7 @@ class Rows(PlainTable):
 
     DEFAULT_CSS = """
     Rows { height: 1fr; background: $surface; overflow-x: hidden; }
+    Rows:focus { background-tint: transparent; }
     Rows > .datatable--header { background: $surface; color: $text-muted; text-style: none; }
     """
 

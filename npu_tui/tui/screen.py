@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -27,12 +27,12 @@ from npu_tui.tui.flags import Choice, FlagMarks, Flags, FlagSheet
 from npu_tui.tui.footer import FirstRun, place_of
 from npu_tui.tui.head import Head, Times, examined
 from npu_tui.tui.keymap import words_at_start
-from npu_tui.tui.palette import Entry, why_not
 from npu_tui.tui.panel import Panel, TabLine
 from npu_tui.tui.panel_screen import PanelScreen
 from npu_tui.tui.prompt import Kind, Prompt
-from npu_tui.tui.prompts import Asking, Candidate, Querying, Supposed, Supposing
+from npu_tui.tui.prompts import Asking, Querying, Supposed, Supposing
 from npu_tui.tui.ranks import ComparedHead, Ranks, Sides, apart_words
+from npu_tui.tui.refusals import why_not
 from npu_tui.tui.selected import selection_line
 from npu_tui.tui.session import Session, collect_at_rest
 from npu_tui.tui.sheets import Focus, Sheet
@@ -363,15 +363,6 @@ class MainScreen(PanelScreen[Timeline]):
         """The commands that can do nothing just now, each with the reason in one line."""
         has_table = isinstance(self.panel.content, Table)
         return why_not(self.session, self.explorer, len(self.finder.hits), len(self.marks.flags.all), has_table)
-
-    def places(self) -> Iterable[Entry]:
-        """Flags and lanes to go to (the palette asks for them)."""
-        for place in self.asking.places():
-            yield place.text, place.beside, partial(self._go, place)
-
-    def _go(self, place: Candidate) -> None:
-        place.run()
-        self.drawing.changed()
 
     def show_health(self) -> None:
         """Show what of the traces could not be placed."""

@@ -10,12 +10,9 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from rich.style import Style
 from rich.text import Text
 from textual.app import App
-from textual.command import CommandList
 from textual.drivers.linux_driver import LinuxDriver
-from textual.events import Click
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.timer import Timer
@@ -97,27 +94,6 @@ async def test_a_timer_that_begins_late_calls_all_the_same(
         called = asyncio.Event()
         internals.after(0.001, app, called.set)
         await asyncio.wait_for(called.wait(), 10)
-
-
-async def test_a_click_beside_a_smaller_screen_leaves_the_palette_open() -> None:
-    app: App[None] = App()
-    async with app.run_test(size=(40, 20)) as pilot:
-        await app.push_screen(internals.SteadyPalette())
-        await pilot.resize_terminal(40, 5)
-        app.screen.post_message(Click(app.screen, 0, 9, 0, 0, 1, False, False, False, 0, 9))
-        await pilot.pause()
-        assert isinstance(app.screen, internals.SteadyPalette)
-
-
-async def test_a_click_on_an_option_that_is_gone_does_nothing() -> None:
-    app: App[None] = App()
-    async with app.run_test(size=(40, 20)) as pilot:
-        await app.push_screen(internals.SteadyPalette())
-        listed = app.screen.query_one(CommandList)
-        clicked = Click(listed, 0, 0, 0, 0, 1, False, False, False, 0, 0, Style(meta={"option": 9_999}))
-        listed.post_message(clicked)
-        await pilot.pause()
-        assert app.return_code is None
 
 
 CELLS = [

@@ -6,7 +6,6 @@ import pytest
 from driving import keys_of, opened
 from key_bytes import KeyBytes, cases, sequences
 from key_table import parsed
-from textual.command import CommandPalette
 
 from npu_tui.tui.commands import commands_of
 from npu_tui.tui.screen import MainScreen
@@ -35,10 +34,10 @@ async def test_bytes_run_the_command(session, monkeypatch):
 
 
 @pytest.mark.parametrize("data", sequences("ctrl+p"))
-async def test_bytes_open_the_palette(session, data):
+async def test_bytes_open_the_prompt(session, data):
     async with opened(session) as driver:
         await driver.send(data)
-        assert isinstance(driver.app.screen, CommandPalette)
+        assert driver.main.prompt.is_open
 
 
 @pytest.mark.parametrize("data", sequences("ctrl+q"))
@@ -80,4 +79,4 @@ def test_a_terminal_without_the_kitty_protocol_sends_ctrl_0_as_0():
 def test_keys_that_terminals_cannot_send_have_a_second_way():
     for command in (command for command in commands_of("lanes") if command.keys):
         plain = [key for key in command.keys if not key.startswith(("ctrl+", "shift+", "alt+"))]
-        assert plain or command.id in {"cursor_left", "cursor_right", "palette", "quit", "redraw"}
+        assert plain or command.id in {"cursor_left", "cursor_right", "quit", "redraw"}

@@ -21,7 +21,7 @@ WALKS = {
     "rows": ("p", "p", "H", ":show_hidden\r", "i", "i", "space", "space"),
     "table": ("1", "1", "down", "space", "escape", "&", "escape", "escape"),
     "prompts": ("/", "gelu", "enter", "n", "8", "8", ":", "1ms..2ms", "enter", "3", ":", "nothing like it", "escape"),
-    "sheets": ("?", "pagedown", "pagedown", "pagedown", "escape", "ctrl+p", "down", "escape", ":flags\r", "escape"),
+    "sheets": ("?", "pagedown", "pagedown", "pagedown", "escape", "ctrl+p", "escape", ":flags\r", "escape"),
     "flags": ("K", "a name", "enter", ":flags\r", "escape", ":whatif\r", "escape"),
 }
 """Keys one after the other; the screen is looked at after each."""

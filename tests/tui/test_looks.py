@@ -14,7 +14,6 @@ from rich.color import Color, ColorType
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import BLACK
-from textual.command import CommandPalette
 from textual.scrollbar import ScrollBarRender
 
 from npu_tui.load.load import load
@@ -210,14 +209,6 @@ async def test_a_cut_through_a_wide_name_is_clean(wide_session):
 def test_what_textual_draws_with_has_stand_ins(glyphs):
     bars = "".join([*ScrollBarRender.VERTICAL_BARS, *ScrollBarRender.HORIZONTAL_BARS])
     assert "?" not in plain_text(bars, glyphs)
-
-
-async def test_the_palette_is_ascii_where_nothing_else_may_be(session):
-    async with opened(session, Terminal(glyphs="ascii"), (80, 24)) as driver:
-        await driver.press("ctrl+p")
-        assert isinstance(driver.app.screen, CommandPalette)
-        assert driver.text().isascii()
-        assert "??" not in driver.text()
 
 
 @pytest.mark.parametrize("glyphs", ["blocks", "safe", "ascii"])

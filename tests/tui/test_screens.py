@@ -8,14 +8,11 @@ from pathlib import Path
 import pytest
 from driving import keys_of, opened
 from measured import session_of
-from textual.command import CommandList, CommandPalette
-from textual.widgets import Input
 
 from npu_tui.load.errors import InputError
 from npu_tui.load.load import Opening, load
 from npu_tui.trace.message import message
 from npu_tui.tui.app import LoadingScreen, NpuTui
-from npu_tui.tui.commands import commands_of
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.sheets import HelpSheet
 from npu_tui.tui.terminal.internals import strips_of
@@ -32,7 +29,7 @@ async def until(condition) -> None:
     raise AssertionError("it does not come true")
 
 
-# --- help and palette
+# --- help
 
 
 @pytest.mark.parametrize("key", ["escape", "?"])
@@ -51,41 +48,6 @@ async def test_help_scrolls_on_a_small_screen(session):
         before = driver.text()
         await driver.press("pagedown")
         await until(lambda: driver.text() != before)
-
-
-async def test_the_palette_finds_commands_and_lanes(session):
-    async with opened(session) as driver:
-        await driver.press("ctrl+p")
-        assert isinstance(driver.app.screen, CommandPalette)
-        for letter in "Stream 3":
-            await driver.send(letter)
-        await until(lambda: "Ascend Hardware / copy s3 (Stream 3)" in driver.text())
-        await driver.press("enter")
-        await until(lambda: isinstance(driver.app.screen, MainScreen))
-        await driver.idle()
-        assert driver.explorer.focused.name == "copy s3"
-
-
-async def test_the_palette_offers_the_commands_of_the_registry_only(session):
-    titles = {command.title for command in commands_of("lanes") if command.id != "palette"}
-    async with opened(session) as driver:
-        await driver.press("ctrl+p")
-        offered = driver.app.screen.query_one(CommandList)
-        await until(lambda: offered.option_count >= len(titles))
-        assert {str(option.hit.text) for option in offered.options} == titles
-
-
-async def test_the_palette_runs_a_command(session):
-    async with opened(session) as driver:
-        before = driver.window
-        await driver.press("ctrl+p")
-        for letter in "zoom in 4 times":
-            await driver.send(letter)
-        await until(lambda: "zoom in 4 times" in driver.text())
-        await driver.press("enter")
-        await until(lambda: isinstance(driver.app.screen, MainScreen))
-        await driver.idle()
-        assert driver.window != before
 
 
 # --- sequences of keys
@@ -226,12 +188,6 @@ async def test_a_burst_never_closes_the_main_screen(session, burst):
         assert driver.selected is not None
 
 
-async def test_what_is_typed_behind_the_palette_belongs_to_it(session):
-    async with opened(session) as driver:
-        await driver.send("\x10zoom in", at_once=True)
-        await until(lambda: isinstance(driver.app.focused, Input) and driver.app.focused.value == "zoom in")
-
-
 async def test_keys_ahead_of_the_main_screen_are_kept(session):
     app = NpuTui(session=session)
     async with app.run_test(size=(120, 40)):
@@ -241,13 +197,3 @@ async def test_keys_ahead_of_the_main_screen_are_kept(session):
         await until(lambda: isinstance(app.screen, MainScreen) and app.screen.explorer.state.cursor == 3_000_000)
         start, end = app.screen.explorer.home_bounds()
         assert app.screen.explorer.state.viewport.span < 0.9 * (end - start)
-
-
-async def test_nothing_is_typed_into_the_lanes_by_a_palette_that_was_given_up(session):
-    async with opened(session) as driver:
-        before = driver.window
-        await driver.press("ctrl+p")
-        await until(lambda: isinstance(driver.app.focused, Input))
-        await driver.press("w", "escape")
-        await until(lambda: isinstance(driver.app.screen, MainScreen))
-        assert driver.window == before

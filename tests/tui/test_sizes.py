@@ -50,13 +50,11 @@ async def test_every_size_can_be_walked(session, size):
 @pytest.mark.parametrize("size", [(1, 1), (2, 1), (2, 2), (10, 1), (40, 2)])
 async def test_no_screen_has_a_bar_that_takes_the_room_it_is_needed_for(session, size):
     async with opened(session, size) as driver:
-        for command in ("help", "palette"):
-            driver.main.run_command(command)
-            await driver.idle()
-            screens = [driver.main, driver.app.screen]
-            assert len({*screens}) == 2
-            assert not any(screen.show_vertical_scrollbar or screen.show_horizontal_scrollbar for screen in screens)
-            await driver.app.pop_screen()
+        driver.main.run_command("help")
+        await driver.idle()
+        screens = [driver.main, driver.app.screen]
+        assert len({*screens}) == 2
+        assert not any(screen.show_vertical_scrollbar or screen.show_horizontal_scrollbar for screen in screens)
 
 
 @pytest.mark.parametrize("tab", ["1", "2", "6", "8"])
@@ -69,14 +67,6 @@ async def test_a_table_whose_bar_takes_all_columns_comes_to_rest(session, monkey
         monkeypatch.setattr(Rows, "on_resize", lambda rows: fitted.append(rows.size))
         await asyncio.sleep(0.1)
         assert not fitted
-
-
-@pytest.mark.parametrize("size", [(1, 3), (4, 2), (6, 10), (12, 1), (40, 5)])
-async def test_the_palette_shows_what_is_typed_wherever_it_has_a_row(session, size):
-    async with opened(session, size) as driver:
-        await driver.press("ctrl+p", *"zoom")
-        await driver.idle()
-        assert "zoom"[: max(0, size[0] - 3)] in driver.text()
 
 
 async def test_sixty_by_fifteen_is_usable(session):

@@ -17,12 +17,10 @@ from rich.style import Style
 from rich.text import Text
 from textual import events, messages
 from textual._xterm_parser import XTermParser
-from textual.app import App, ComposeResult
+from textual.app import App
 from textual.binding import Binding, BindingsMap, BindingType
-from textual.command import CommandList, CommandPalette
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
-from textual.errors import NoWidget
 from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.screen import Screen
@@ -44,8 +42,6 @@ USED: dict[type, str] = {
     " _update_dimensions",
     LinuxDriver: "_auto_restart _get_terminal_size _must_signal_resume _sigcont_application",
     Timer: "_skip",
-    CommandList: "_on_click",
-    CommandPalette: "_action_command_list _on_click",
 }
 """The private attributes used below, by the class that has them."""
 
@@ -274,36 +270,6 @@ class PlainApp(App[Result], Generic[Result], inherit_bindings=False):
             self._return_code = words[1]
             self._close_messages_no_wait()
         return words is not None
-
-
-class _SteadyList(CommandList, can_focus=False):
-    """Textual's list, but that a click on an option that is gone by now does nothing."""
-
-    async def _on_click(self, event: events.Click) -> None:
-        event.prevent_default()  # or Textual calls its own once more
-        with suppress(IndexError):
-            await super()._on_click(event)
-
-
-class SteadyPalette(CommandPalette):
-    """Textual's palette, but that a list without rows on screen has no pages, and a click beside it does nothing.
-
-    A click is beside the screen where the terminal has become smaller since the button was pressed.
-    """
-
-    def compose(self) -> ComposeResult:
-        """Textual's parts, with a list of its own."""
-        for part in super().compose():
-            yield _SteadyList() if isinstance(part, CommandList) else part
-
-    def _on_click(self, event: events.Click) -> None:  # type: ignore[override]
-        event.prevent_default()  # or Textual calls its own once more
-        with suppress(NoWidget):
-            super()._on_click(event)
-
-    def _action_command_list(self, action: str) -> None:
-        with suppress(KeyError):
-            super()._action_command_list(action)
 
 
 def bind(screen: Screen[Any] | App[Any], bindings: Iterable[BindingType]) -> None:
