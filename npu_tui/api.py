@@ -397,7 +397,7 @@ class Job(Tables):
         from npu_tui.output.job_document import RANKS, job_document
         from npu_tui.output.text import text
 
-        return text(job_document(self.data), RANKS)
+        return text(job_document(self.data, self._tables.job, False), RANKS)
 
     def compare(self, other: Job) -> Comparison:
         """``other`` against this job as the base, as ``npu-tui compare`` of two jobs does. Raises ``Error``."""

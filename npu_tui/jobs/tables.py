@@ -114,7 +114,7 @@ def ranks(job: Job, absent: Sequence[int] = ()) -> Sheet:
             (
                 rank, job.role, say("ranks.missing"), *[None] * 6, seen.came_last if seen and known else None,
                 seen.collectives if seen and known else None, seen.cost / 1e3 if seen and known else None, exposed,
-                None, None, [], None, exposed if known else None,
+                us(seen.gain) if seen and known else None, None, [], None, exposed if known else None,
                 seen.came_last / seen.collectives if seen and known else None, note,
             )
         )  # fmt: skip

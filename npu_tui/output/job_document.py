@@ -31,13 +31,13 @@ _TOLD = 1e-3
 """Share of a step from which a part of it is told."""
 
 
-def job_document(report: JobReport, job: Job | None = None) -> Document:
-    """What ``report`` says; with the ``job`` that it is about, pictures of it too."""
+def job_document(report: JobReport, job: Job | None = None, pictures: bool = True) -> Document:
+    """What ``report`` says; with the ``job`` that it is about, late ranks without files too, and ``pictures``."""
     blocks: list[Block] = [Paragraph((_about(report),), "faint"), Paragraph((report.verdict,), "verdict")]
     if report.findings:
         findings = tuple(_finding(report, number, row) for number, row in enumerate(report.findings, 1))
         blocks.append(Findings(say("job.findings"), None, findings, frozenset(range(1, len(findings) + 1))))
-    if job is not None:
+    if job is not None and pictures:
         from npu_tui.jobs.heat import telling_metric
         from npu_tui.output.job_pictures import job_pictures  # text and Markdown have none
 
@@ -46,7 +46,7 @@ def job_document(report: JobReport, job: Job | None = None) -> Document:
         blocks += job_pictures(job, "own" if first is None else telling_metric(first.id, first.ranks, known))
     if report.pipelines:
         blocks += [Heading(say("pipeline.title")), Paragraph((_pipelines_told(report),))]
-    found = (*_pipelines(report), *_roles(report), _ranks(report), *_experts(report), _collectives(report))
+    found = (*_pipelines(report), *_roles(report), _ranks(report, job), *_experts(report), _collectives(report))
     blocks += [table for table in found if table.rows]
     blocks += experts_part(report.expert_files)
     if report.links:
@@ -127,9 +127,10 @@ def _rank_cell(row: Record) -> Cell:
     return Cell(say("job.rank", rank=row.rank), row.rank)
 
 
-def _ranks(report: JobReport) -> Table:
-    """All ranks, those first whose repair saves most."""
-    rows = sorted(report.rank_table, key=lambda row: (-(row.gain_us or 0), -row.own_excess_us, row.rank))
+def _ranks(report: JobReport, job: Job | None) -> Table:
+    """All ranks, and what the others tell of missing ones; those first whose repair saves most."""
+    rows = [*report.rank_table, *([] if job is None else _absent(job))]
+    rows.sort(key=lambda row: (-(row.gain_us or 0), -(row.own_excess_us or 0), row.rank))
     exposed = any(row.job_waits_exposed_us is not None for row in rows)
 
     def not_hidden(row: RankRow) -> Cell:
@@ -145,6 +146,12 @@ def _ranks(report: JobReport) -> Table:
         why=lambda row: Cell(say("list.comma").join(row.why)),
     )
     return replace(table, more=lambda hidden: say("job.more_ranks", count=hidden))
+
+
+def _absent(job: Job) -> list[RankRow]:
+    """The ranks without files that others waited for."""
+    rows = [row for part in job.parts for row in tables.RANKS.records(part, absent=part.missing)[len(part.ranks) :]]
+    return [row for row in rows if row.came_last]
 
 
 def _came_last(row: RankRow) -> Cell:

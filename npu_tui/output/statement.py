@@ -79,7 +79,7 @@ def job_statement(job: Job) -> Statement:
     from npu_tui.output.job_report import job_report
 
     data = job_report(job)
-    return Statement(data, [data.verdict], lambda form: job_document(data, job if form == "html" else None), RANKS)
+    return Statement(data, [data.verdict], lambda form: job_document(data, job, form == "html"), RANKS)
 
 
 def comparison_statement(

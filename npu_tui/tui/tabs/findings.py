@@ -59,7 +59,7 @@ def findings(now: Context) -> Content:
     unchecked = len(known.not_checked)
     notes = [say("findings.note"), *([say("findings.unchecked", count=unchecked)] if unchecked else [])]
     table = shown(
-        now.trace, FINDINGS, sheet, GAP.join(notes), every=True, most=sheet.rows,
+        now.trace, FINDINGS, sheet, GAP.join(notes), most=sheet.rows,
         spare=("place",),
         cells={
             "number": lambda row, number: Text(str(number), mark(row)),
