@@ -198,7 +198,8 @@ def timeline(service: Service) -> Timeline:
         lengths[lengths > _LONGEST] = UNKNOWN
     seen = stop > begin
     last = np.where(seen, stop - 1, 0)
-    ahead = _align(steps, rid, step, ended, len(engines))
+    pulls = _pulls(service)
+    ahead = _align(steps, rid, step, ended, pulls[0], len(engines))
     ends = np.append(steps.end[step], 0)
     moment = plus(start, ttft)[rid] + _ROUNDING + np.where(ahead != 0, _WHOLE_MS, 0)[steps.engine[step]]
     token = _first_token(steps.end[step], prompt, rid, begin, stop, moment)
@@ -220,7 +221,7 @@ def timeline(service: Service) -> Timeline:
         np.where(seen, engine[last], -1), np.zeros((count, len(TTFT)), np.int64),
         np.zeros((count, len(TPOT)), np.int64), complete,
     )  # fmt: skip
-    pulls = _pulls(service, np.append(ahead, 0)[latencies.engine])
+    pulls = np.where(pulls == UNKNOWN, UNKNOWN, pulls - np.append(ahead, 0)[latencies.engine])
     entries = np.flatnonzero(entered)
     there, first = steps.opened[step[entries]], entries == begin[rid[entries]]
     came = np.where(first, arrival[rid[entries]], pulls[1, rid[entries]])
@@ -247,11 +248,11 @@ _WHOLE_MS = 1_000_000
 """The tool writes how long a request took in whole ms."""
 
 
-def _align(steps: Steps, rid: I64, step: I64, ended: I64, engines: int) -> I64:
+def _align(steps: Steps, rid: I64, step: I64, ended: I64, pulled: I64, engines: int) -> I64:
     """Put the steps on the clock of the requests; (engines,) by how much they were later.
 
-    A request ends after its last step, and is on no engine before it left another. Where most of an engine do not, its
-    host has another clock.
+    A request ends after its last step, and is neither ``pulled`` to an engine nor on it before it left another. Where
+    most of an engine do not, its host has another clock.
     """
     ahead = np.zeros(engines, np.int64)
     if not len(rid):
@@ -262,21 +263,23 @@ def _align(steps: Steps, rid: I64, step: I64, ended: I64, engines: int) -> I64:
         mine = np.flatnonzero(final & (engine == number))
         comes = np.flatnonzero((np.diff(rid) == 0) & (engine[:-1] != number) & (engine[1:] == number))
         usual = int(np.median(steps.end[step[mine]] - ended[rid[mine]])) if len(mine) else 0
-        before = np.median(steps.opened[step[comes + 1]] - steps.end[step[comes]]) if len(comes) else 0
-        if usual > _WHOLE_MS or before < 0:
+        there, pull = steps.opened[step[comes + 1]], pulled[rid[comes]]
+        there = np.where(pull == UNKNOWN, there, np.minimum(there, pull))
+        before = np.median(there - steps.end[step[comes]]) if len(comes) else 0
+        if usual > _WHOLE_MS or (before < 0 and usual < -_WHOLE_MS):
             ahead[number], part = usual, steps.of(number)
             for moments in (steps.start, steps.end, steps.schedule, steps.schedule_end):
                 moments[part] -= np.where(moments[part] == UNKNOWN, 0, usual)
     return ahead
 
 
-def _pulls(service: Service, ahead: I64) -> I64:
-    """When the first pull of the KV blocks of each request began and the last one ended, less ``ahead``."""
-    pulls, found = service.transfers, np.full((2, len(ahead)), UNKNOWN)
+def _pulls(service: Service) -> I64:
+    """When the first pull of the KV blocks of each request began and the last one ended: (2, requests)."""
+    pulls, found = service.transfers, np.full((2, len(service.rids)), UNKNOWN)
     usable = np.flatnonzero((pulls.rid >= 0) & (pulls.start != UNKNOWN) & (pulls.end != UNKNOWN))
     found[0, pulls.rid[usable][::-1]] = pulls.start[usable][::-1]
     np.maximum.at(found[1], pulls.rid[usable], pulls.end[usable])
-    return np.where(found == UNKNOWN, UNKNOWN, found - ahead)
+    return found
 
 
 def _first_token(end: I64, prompt: Bools, rid: I64, begin: I64, stop: I64, moment: I64) -> I64:
