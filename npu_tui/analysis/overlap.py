@@ -52,22 +52,6 @@ class Overlap(Struct, frozen=True):
         return part / self.total if self.total else 0.0
 
 
-def overlap(trace: Trace) -> list[Overlap]:
-    """The overlap of every device with an Overlap Analysis layer, in layer order."""
-    rows = []
-    for layer in trace.layers:
-        if layer.kind != "overlap":
-            continue
-        sums = dict.fromkeys((COMPUTING, COMMUNICATION, NOT_OVERLAPPED, FREE), 0)
-        for index in layer.lanes:
-            lane = trace.lanes[index]
-            if lane.name in sums:
-                slices_of_lane = slice(lane.first, lane.last)
-                sums[lane.name] += int((trace.slices.end[slices_of_lane] - trace.slices.start[slices_of_lane]).sum())
-        rows.append(Overlap(layer.device, sums[COMPUTING], sums[COMMUNICATION], sums[NOT_OVERLAPPED], sums[FREE]))
-    return rows
-
-
 def untold(trace: Trace) -> list[tuple[str, int, int]]:
     """The layers of Overlap Analysis that leave time out: name, the time in none of its lanes, and all of it, ns.
 

@@ -6,7 +6,6 @@ https://gitcode.com/Ascend/msserviceprofiler.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from npu_tui.trace.side_file import head_of
@@ -25,7 +24,6 @@ _HEADINGS = {
 }
 """Names that others may give, and headings of which a table of this tool has one."""
 _HEAD = 4096
-_PROFILE = re.compile(r"PROF_.*|.*_ascend_(?:pt|ms)")
 
 
 def is_service_file(file: Path) -> bool:

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from measured import dispatch_of
 
-from npu_tui.analysis.device import device_slices
+from npu_tui.analysis.device import EVERYTHING, device_slices
 from npu_tui.analysis.launches import Dispatch, clock_floor
-from npu_tui.analysis.overlap import overlap
+from npu_tui.analysis.overlap import overlap_lanes
 from npu_tui.analysis.thresholds import Thresholds
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def test_every_launch_is_that_of_the_simulation(bundled: Sample) -> None:
 
 
 def test_overlap_is_that_of_the_simulation(bundled: Sample) -> None:
-    (found,) = overlap(bundled.trace)
+    (found,) = (lanes.sums(EVERYTHING) for lanes in overlap_lanes(bundled.trace, device_slices(bundled.trace)))
     assert truth_of(bundled)["overlap"] == {
         "computing_ns": found.computing,
         "communication_ns": found.communication,

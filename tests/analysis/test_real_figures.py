@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from measured import dispatch_of
 
-from npu_tui.analysis.device import device_slices
-from npu_tui.analysis.overlap import overlap
+from npu_tui.analysis.device import EVERYTHING, device_slices
+from npu_tui.analysis.overlap import overlap_lanes
 from npu_tui.trace.model import Trace
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def test_dispatch(real: Sample) -> None:
 
 
 def test_overlap(real: Sample) -> None:
-    (found,) = overlap(real.trace)
+    (found,) = (lanes.sums(EVERYTHING) for lanes in overlap_lanes(real.trace, device_slices(real.trace)))
     parts = (found.total, found.computing, found.communication, found.not_overlapped, found.free)
     assert [round(part / 1e6, 3) for part in parts] == pytest.approx(OVERLAP[real.name], abs=0.0011)
     lanes = [real.trace.lanes[lane] for layer in real.trace.layers if layer.kind == "overlap" for lane in layer.lanes]
@@ -68,7 +68,7 @@ def test_overlap(real: Sample) -> None:
 
 def test_step_trace_time(profile: Sample) -> None:
     """The overlap lanes' sums are the row of step_trace_time.csv (one step, and nothing outside it)."""
-    (found,) = overlap(profile.trace)
+    (found,) = (lanes.sums(EVERYTHING) for lanes in overlap_lanes(profile.trace, device_slices(profile.trace)))
     (row,) = table(profile.file.with_name("step_trace_time.csv"))
     assert row["Step"] == "50"
     assert microseconds(row["Computing"]) == pytest.approx(found.computing, abs=1)
@@ -120,7 +120,7 @@ def test_api_statistic(level1: Sample) -> None:
 def test_computing_is_the_union_of_compute_slices(real: Sample) -> None:
     trace = real.trace
     (device,) = device_slices(trace)
-    (lanes,) = overlap(trace)
+    (lanes,) = (lanes.sums(EVERYTHING) for lanes in overlap_lanes(trace, device_slices(trace)))
     assert union_ns(trace, device.compute) == pytest.approx(lanes.computing, abs=50)
     assert union_ns(trace, device.collective) == pytest.approx(lanes.communication, abs=50)
 
