@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from statistics import median
-from typing import Literal
 
 import numpy as np
-from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.jobs.expert_loads import LayerLoad, evened, explained, hot_experts, layer_works, swaps_told
+from npu_tui.jobs.finding import LOW, MEDIUM, Evidence, JobFinding, noted, of_share, priced
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.meetings import Unpaired
 from npu_tui.jobs.pipeline_cases import Partial, Run, pairs_in_time, stage_as_others, stages_even
-from npu_tui.jobs.role_findings import ROLE_FINDINGS, role_causes
+from npu_tui.jobs.role_findings import ROLE_FINDINGS, role_findings
 from npu_tui.rules import pages
 from npu_tui.rules.model import Kind
 from npu_tui.rules.rule import runs_of
-from npu_tui.trace.message import Message, message
-
-Severity = Literal["high", "medium", "low", "info"]
+from npu_tui.trace.message import message
 
 JOB_FINDINGS = (
     Kind("RANK.SLOW", "job", pages=(pages.SLOW_RANK, pages.SLOW_RANK_CASE, pages.ANALYZE)),
@@ -40,36 +37,10 @@ JOB_FINDINGS = (
 )
 """Every finding about a job."""
 
-_HIGH, _MEDIUM, _LOW = 0.10, 0.03, 0.01
-"""Shares of the job's time that a cause of that severity costs at least."""
-
 _DRIFT = 1e-5
 _TURNS = 4
 """Ranks whose gains are told one after the other."""
-
-
-class Evidence(Struct, frozen=True):
-    """Where it shows: a rank, and the time on its own device clock, ns since 1970."""
-
-    rank: int
-    start: int
-    end: int
-
-
-class JobFinding(Struct, frozen=True):
-    """One thing that is wrong; ``gain`` is what the job would save, ns, None where nothing is replayed.
-
-    ``ranks`` are those of ``role`` in a job of several.
-    """
-
-    id: str
-    severity: Severity
-    title: Message
-    detail: Message
-    ranks: tuple[int, ...]
-    gain: int | None
-    evidence: tuple[Evidence, ...] = ()
-    role: str | None = None
+_PLACES = 5
 
 
 def job_findings(job: Job, alone: bool = True) -> list[JobFinding]:
@@ -105,24 +76,13 @@ def _of_roles(job: Job) -> list[JobFinding]:
 
 def _between_roles(job: Job) -> list[JobFinding]:
     """Tails, and roles that the others wait for."""
-    roles, findings = job.roles, []
-    for cause in role_causes(roles) if roles is not None else ():
-        spans = cause.spans[:5]
-        evidence = tuple(Evidence(span.rank, span.start + span.ahead, span.end + span.ahead) for span in spans)
-        severity = _severity(cause.gain / (roles.length * len(roles.steps))) if roles else "low"
-        row = JobFinding(cause.id, severity, cause.title, cause.detail, cause.ranks, cause.gain, evidence, cause.role)
-        findings.append(row)
-    return findings
-
-
-def _severity(share: float) -> Severity:
-    return "high" if share >= _HIGH else "medium" if share >= _MEDIUM else "low"
+    return [] if job.roles is None else role_findings(job.roles)
 
 
 def _experts(job: Job) -> list[JobFinding]:
     """Experts that get more tokens than others, so that ranks wait for those that hold them."""
     hot = hot_experts(job)
-    if hot is None or not job.length or hot.gain < _LOW * job.length:
+    if hot is None or not job.length or hot.gain < LOW * job.length:
         return []
     steps = max(len(job.steps), 1)
     unit = "run" if job.steps == [""] else "step"
@@ -133,12 +93,13 @@ def _experts(job: Job) -> list[JobFinding]:
         "rank": ranks[0], "ranks": list(ranks[:8]), "count": len(ranks),
         "layers": runs_of([load.layer for load in layers]),
         "waits": sum(load.cost for load in layers) / steps, "gain": hot.gain / steps, "per": per, "whole": whole,
-        "share": hot.gain / job.length, "uneven": max(load.uneven for load in layers),
+        "uneven": max(load.uneven for load in layers),
         "most": sum(load.most for load in layers) / steps, "mean": sum(load.mean for load in layers) / steps,
     }  # fmt: skip
-    title, detail = message(f"job.experts.{hot.kind}", **args), message(f"job.experts.{hot.kind}.detail", **args)
-    evidence = tuple(place for load in sorted(layers, key=lambda load: -load.cost)[:5] for place in _longest(job, load))
-    return [JobFinding("EXPERT.LOAD", _severity(hot.gain / job.length), title, detail, ranks, hot.gain, evidence)]
+    places = sorted(layers, key=lambda load: -load.cost)[:_PLACES]
+    evidence = tuple(place for load in places for place in _longest(job, load))
+    codes = f"job.experts.{hot.kind}", f"job.experts.{hot.kind}.detail"
+    return [priced("EXPERT.LOAD", codes, ranks, hot.gain, job.length, evidence, **args)]
 
 
 _EVENED = 0.05
@@ -154,7 +115,7 @@ def _swaps(job: Job) -> list[JobFinding]:
     title, *detail = swaps_told(loads, work)
     rank, saves = loads.ranks[int(np.argmax(loads.of_rank.sum(axis=0)))], loads.saves(work) if job.length else None
     gain = None if saves is None else round(saves * 1e3 * max(len(job.steps), 1))
-    severity = "medium" if gain is None else _severity(gain / job.length)
+    severity = "medium" if gain is None else of_share(gain / job.length)
     return [JobFinding("EXPERT.SWAP", severity, title, message("list.sentences", parts=detail), (rank,), gain)]
 
 
@@ -180,28 +141,26 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[JobFinding]:
     for row in job.sums:
         gain = row.gain or 0
         kind: str = shape.get(row.rank, "once") if row.rank in on_disk else "outside"
-        if not job.length or gain < _LOW * job.length or kind in ("wandering", "host") or row.rank in without:
+        if not job.length or gain < LOW * job.length or kind in ("wandering", "host") or row.rank in without:
             continue
         if row.rank in on_disk and row.rank not in shape:
             # In no step it is slower than chance makes ranks: only a sum worth an alarm is told.
-            if gain < _MEDIUM * job.length:
+            if gain < MEDIUM * job.length:
                 continue
             kind = "sum"
-        args: dict[str, object] = {"rank": row.rank, "gain": gain, "own": row.own, "cost": row.cost}
+        args: dict[str, object] = {"rank": row.rank, "own": row.own, "cost": row.cost}
         hidden = "" if row.exposed is None else message("job.slow.exposed", exposed=row.exposed)
         args |= {"last": row.came_last, "count": row.collectives, "hidden": hidden}
-        title = message("job.late.title" if kind == "outside" else "job.slow.title", share=gain / job.length, **args)
-        detail = message(f"job.slow.{kind}", steps=slow_steps.get(row.rank, 0), all=len(job.steps), **args)
-        evidence = _evidence(job, row.rank)
-        findings.append(
-            JobFinding("RANK.SLOW", _severity(gain / job.length), title, detail, (row.rank,), gain, evidence)
-        )
+        args |= {"steps": slow_steps.get(row.rank, 0), "all": len(job.steps)}
+        codes = "job.late.title" if kind == "outside" else "job.slow.title", f"job.slow.{kind}"
+        places = _evidence(job, row.rank)
+        findings.append(priced("RANK.SLOW", codes, (row.rank,), gain, job.length, places, **args))
     # In a job of few steps nobody is slow "always", but two that are slow in most of them hide each other as well.
     often = {rank for rank, count in slow_steps.items() if 2 * count > len(job.steps)}
     always = [
         row
         for row in job.sums
-        if row.own >= _LOW * job.length
+        if row.own >= LOW * job.length
         and row.rank not in without
         and (shape.get(row.rank) == "always" or (row.rank in often and shape.get(row.rank) == "once"))
     ]
@@ -212,7 +171,7 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[JobFinding]:
     if len(always) > 1:
         together = _gain(job, [row.rank for row in always])
         alone = max(row.gain or 0 for row in always)
-        if together - alone >= _LOW * job.length:
+        if together - alone >= LOW * job.length:
             always.sort(key=lambda row: (-(row.gain or 0), -row.own, row.rank))
             ranks = tuple(row.rank for row in always)
             prefixes = [ranks[:count] for count in range(1, min(len(ranks), _TURNS) + 1)]
@@ -220,11 +179,9 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[JobFinding]:
                 message("job.several.too" if count else "job.several.alone", rank=ranks[count], gain=gain)
                 for count, gain in enumerate(_gains(job, prefixes))
             ]
-            args = {"count": len(ranks), "ranks": list(ranks[:8]), "gain": together, "share": together / job.length}
-            title, detail = message("job.several.title", **args), message("job.several.detail", turns=turns, **args)
-            evidence = tuple(place for rank in ranks[:5] for place in _evidence(job, rank)[:1])
-            severity = _severity(together / job.length)
-            findings.append(JobFinding("RANK.SLOW", severity, title, detail, ranks, together, evidence))
+            args = {"count": len(ranks), "ranks": list(ranks[:8]), "turns": turns}
+            codes = "job.several.title", "job.several.detail"
+            findings.append(priced("RANK.SLOW", codes, ranks, together, job.length, _first_places(job, ranks), **args))
     return findings
 
 
@@ -239,6 +196,11 @@ def _gains(job: Job, cases: Sequence[Sequence[int]]) -> list[int]:
     return job.prices.gains(
         [np.isin(job.blamed.rank, [place[rank] for rank in ranks if rank in place]) for ranks in cases]
     )
+
+
+def _first_places(job: Job, ranks: Sequence[int]) -> tuple[Evidence, ...]:
+    """The first place of each of a few ranks."""
+    return tuple(place for rank in ranks[:_PLACES] for place in _evidence(job, rank)[:1])
 
 
 def _evidence(job: Job, rank: int) -> tuple[Evidence, ...]:
@@ -260,14 +222,11 @@ def _slow_hosts(job: Job, without: frozenset[int]) -> list[JobFinding]:
     for host in job.hosts:
         ranks = [rank for rank in host.ranks if shape.get(rank) == "host" and rank not in without]
         gain = _gain(job, ranks) if ranks else 0
-        if not ranks or not job.length or gain < _LOW * job.length:
+        if not ranks or not job.length or gain < LOW * job.length:
             continue
-        args: dict[str, object] = {"host": host.id, "count": len(ranks), "of": len(host.ranks), "gain": gain}
-        title = message("job.host.title", share=gain / job.length, **args)
-        evidence = tuple(place for rank in ranks[:5] for place in _evidence(job, rank)[:1])
-        severity = _severity(gain / job.length)
-        detail = message("job.host.detail", **args)
-        findings.append(JobFinding("RANK.HOST", severity, title, detail, tuple(ranks), gain, evidence))
+        args = {"host": host.id, "count": len(ranks), "of": len(host.ranks)}
+        codes, places = ("job.host.title", "job.host.detail"), _first_places(job, ranks)
+        findings.append(priced("RANK.HOST", codes, tuple(ranks), gain, job.length, places, **args))
     return findings
 
 
@@ -286,12 +245,11 @@ def _stages(job: Job) -> list[JobFinding]:
         "other": slow.fastest,
         "less": round(slow.less),
     }
-    gain = even = round(slow.even)
-    title, detail = message("job.stage.title", **args), message("job.stage.detail", even=even, **args)
+    gain, detail = round(slow.even), "job.stage.detail"
+    args["even"] = gain
     if known is not None and slow.stage in known.told:
-        gain = round(known.like_others(slow.stage) * steps)
-        detail = message("job.stage.replayed", gain=gain, even=even, **args)
-    return [JobFinding("RANK.STAGE", _severity(gain / max(job.length, 1)), title, detail, slow.ranks, gain)]
+        gain, detail = round(known.like_others(slow.stage) * steps), "job.stage.replayed"
+    return [priced("RANK.STAGE", ("job.stage.title", detail), slow.ranks, gain, job.length, **args)]
 
 
 _HELD_UP = 1.25
@@ -303,17 +261,15 @@ def _held_up(job: Job, known: Partial, steps: int) -> Iterator[JobFinding]:
     times, gain = known.held
     gain = round(gain * steps)
     ranks, share = job.lost_stages, gain / max(job.length, 1)
-    if times >= _HELD_UP and share >= _MEDIUM and ranks:
-        args: dict[str, object] = {"stages": list(known.lost), "ranks": list(ranks[:8]), "times": times}
-        title, detail = message("job.stage.lost", gain=gain, share=share, **args), message("job.stage.lost.detail")
-        yield JobFinding("RANK.STAGE", _severity(share), title, detail, ranks, gain)
+    if times >= _HELD_UP and share >= MEDIUM and ranks:
+        args = {"stages": list(known.lost), "ranks": list(ranks[:8]), "times": times}
+        yield priced("RANK.STAGE", ("job.stage.lost", "job.stage.lost.detail"), ranks, gain, job.length, **args)
 
 
 _UNEVEN = 1.05
 """How much longer than on the other stages the passes of a slow one take, in every pipeline."""
 _LATE = 2.0
 """How much longer than between other ranks messages take that are late."""
-_PLACES = 5
 
 
 def _slow_passes(job: Job) -> Iterator[JobFinding]:
@@ -325,7 +281,7 @@ def _slow_passes(job: Job) -> Iterator[JobFinding]:
         if min(_against_others(run, stage) for run in runs.runs) >= _UNEVEN:
             gains[stage] = total - runs.total(runs.gains(stage_as_others(stage)))
     stage = max(gains, key=gains.__getitem__, default=-1)
-    if stage < 0 or gains[stage] < _LOW * length:
+    if stage < 0 or gains[stage] < LOW * length:
         return
     ranks = tuple(profile.rank for profile in job.ranks if job.stage(profile.rank) == stage)
     ranks = ranks or tuple(sorted({run.ranks[stage] for run in runs.runs}))
@@ -334,16 +290,16 @@ def _slow_passes(job: Job) -> Iterator[JobFinding]:
     others = sum(int(run.time[run.plan.stage != stage].sum()) / (run.plan.stages - 1) for run in runs.runs)
     named = message("job.passes.ranks" if len(ranks) > 1 else "job.passes.rank", rank=ranks[0], ranks=list(ranks[:8]))
     args = {
-        "stage": stage, "ranks": named, "time": work / micro, "less": others / micro, "gain": gains[stage],
-        "share": gains[stage] / length, "even": total - runs.total(runs.gains(stages_even)), "count": runs.count,
+        "stage": stage, "ranks": named, "time": work / micro, "less": others / micro,
+        "even": total - runs.total(runs.gains(stages_even)), "count": runs.count,
     }  # fmt: skip
-    title, detail = message("job.passes.title", **args), message("job.passes.detail", **args)
     places = sorted(
         ((int(run.time[at]), run, at) for run in runs.runs for at in np.flatnonzero(run.plan.stage == stage).tolist()),
         key=lambda place: -place[0],
     )
     evidence = tuple(_on_device(run, at, int(run.start[at])) for _, run, at in places[:_PLACES])
-    yield JobFinding("RANK.STAGE", _severity(gains[stage] / length), title, detail, ranks, gains[stage], evidence)
+    codes = "job.passes.title", "job.passes.detail"
+    yield priced("RANK.STAGE", codes, ranks, gains[stage], length, evidence, **args)
 
 
 def _against_others(run: Run, stage: int) -> float:
@@ -374,20 +330,18 @@ def _transfers(job: Job) -> list[JobFinding]:
         usual = median(others or [usual_of[pair] for pair in pairs])
         late = [pair for pair in pairs if usual_of[pair] >= _LATE * usual]
         gain = total - runs.total(runs.gains(pairs_in_time(late, usual))) if late else 0
-        if not late or gain < _LOW * length:
+        if not late or gain < LOW * length:
             continue
         ranks = tuple(dict.fromkeys(rank for pair in late for rank in pair))
         args = {
             "pairs": [message("job.transfer.pair", source=source, target=target) for source, target in late[:_TURNS]],
-            "count": len(late), "time": max(usual_of[pair] for pair in late), "usual": usual, "gain": gain,
-            "share": gain / length,
+            "count": len(late), "time": max(usual_of[pair] for pair in late), "usual": usual,
         }  # fmt: skip
-        title, detail = message("job.transfer.title", **args), message("job.transfer.detail", **args)
         places = [(int(run.transfer[at]), run, at) for run in runs.runs for pair in late for at in run.between(*pair)]
         places.sort(key=lambda place: -place[0])
         evidence = tuple(_on_device(run, at, int(run.start[at]) - time) for time, run, at in places[:_PLACES])
-        severity = _severity(gain / length)
-        findings.append(JobFinding("PIPELINE.TRANSFER", severity, title, detail, ranks, gain, evidence))
+        codes = "job.transfer.title", "job.transfer.detail"
+        findings.append(priced("PIPELINE.TRANSFER", codes, ranks, gain, length, evidence, **args))
     return findings
 
 
@@ -404,29 +358,20 @@ def _wandering(job: Job, without: frozenset[int]) -> list[JobFinding]:
     case = np.zeros(len(inside), np.bool_)
     case[inside] = cells[blame.rank[inside], step[inside]]
     gain = job.prices.gains([case])[0]
-    share = gain / job.length
-    if share < _LOW:
+    if gain < LOW * job.length:
         return []
     ranks = tuple(job.ranks[place].rank for place in places)
-    args = {"steps": int(cells.any(axis=0).sum()), "ranks": len(ranks), "cost": gain, "share": share}
-    title, detail = message("job.wander.title", **args), message("job.wander.detail", **args)
-    return [JobFinding("RANK.WANDER", _severity(share), title, detail, ranks, gain)]
+    args = {"steps": int(cells.any(axis=0).sum()), "ranks": len(ranks), "cost": gain}
+    return [priced("RANK.WANDER", ("job.wander.title", "job.wander.detail"), ranks, gain, job.length, **args)]
 
 
 def _links(job: Job) -> list[JobFinding]:
     findings = []
     for link in (link for link in job.links if link.verdict == "slow"):
         args = {"source": link.source, "target": link.target, "transport": link.transport, "type": link.type}
-        speeds = {"speed": link.speed, "expected": link.expected, "size": link.size_mb * 1e6}
+        args |= {"speed": link.speed, "expected": link.expected, "size": link.size_mb * 1e6}
         findings.append(
-            JobFinding(
-                "LINK.SLOW",
-                "medium",
-                message("job.link.title", **args, **speeds),
-                message("job.link.detail", **args, **speeds),
-                (link.source, link.target),
-                None,
-            )
+            noted("LINK.SLOW", ("job.link.title", "job.link.detail"), (link.source, link.target), "medium", **args)
         )
     ports: dict[tuple[int, str], list[tuple[float, float]]] = defaultdict(list)
     for link in job.links:
@@ -434,14 +379,10 @@ def _links(job: Job) -> list[JobFinding]:
             rank = link.source if link.verdict == "slow_sender" else link.target
             ports[rank, link.verdict].append((link.speed, link.expected))
     for (rank, verdict), rows in sorted(ports.items()):
-        port = {
-            "rank": rank,
-            "links": len(rows),
-            "speed": median(speed for speed, _ in rows),
-            "expected": median(expected for _, expected in rows),
-        }
-        title, detail = message(f"job.port.{verdict}", **port), message("job.port.detail", **port)
-        findings.append(JobFinding("LINK.PORT", "medium", title, detail, (rank,), None))
+        speed, expected = (median(each) for each in zip(*rows, strict=True))
+        args = {"rank": rank, "links": len(rows), "speed": speed, "expected": expected}
+        codes = f"job.port.{verdict}", "job.port.detail"
+        findings.append(noted("LINK.PORT", codes, (rank,), "medium", **args))
     return findings
 
 
@@ -449,26 +390,20 @@ def _missing(job: Job) -> list[JobFinding]:
     if not job.missing:
         return []
     args = {"count": len(job.missing), "ranks": job.missing[:8], "there": len(job.ranks)}
-    title = message("job.missing.title", **args)
-    return [JobFinding("RANK.MISSING", "info", title, message("job.missing.detail", **args), tuple(job.missing), None)]
+    return [noted("RANK.MISSING", ("job.missing.title", "job.missing.detail"), tuple(job.missing), "info", **args)]
 
 
 def _clocks(job: Job) -> list[JobFinding]:
     findings = []
     untied = tuple(clock.rank for clock in job.clocks if not clock.is_tied)
     if untied:
-        args = {"count": len(untied), "ranks": list(untied[:8])}
-        title, detail = message("job.clock.title", **args), message("job.clock.detail", **args)
-        findings.append(JobFinding("RANK.CLOCK", "info", title, detail, untied, None))
+        args: dict[str, object] = {"count": len(untied), "ranks": list(untied[:8])}
+        findings.append(noted("RANK.CLOCK", ("job.clock.title", "job.clock.detail"), untied, "info", **args))
     drifting = sorted((clock for clock in job.clocks if abs(clock.drift) > _DRIFT), key=lambda clock: -abs(clock.drift))
     if drifting:
-        args = {
-            "count": len(drifting),
-            "ranks": [clock.rank for clock in drifting[:8]],
-            "drift": drifting[0].drift * 1e6,
-        }
-        title, detail = message("job.drift.title", **args), message("job.drift.detail", **args)
-        findings.append(JobFinding("RANK.CLOCK", "info", title, detail, tuple(clock.rank for clock in drifting), None))
+        ranks = tuple(clock.rank for clock in drifting)
+        args = {"count": len(ranks), "ranks": list(ranks[:8]), "drift": drifting[0].drift * 1e6}
+        findings.append(noted("RANK.CLOCK", ("job.drift.title", "job.drift.detail"), ranks, "info", **args))
     return findings
 
 
@@ -485,7 +420,6 @@ def _sizes(job: Job) -> list[JobFinding]:
                 counts[rank] += count
         args: dict[str, object] = {"type": kind, "group": group, "steps": len(rows), "step": rows[0].step}
         args |= {"least": min(counts.values()), "most": max(counts.values()), "paired": sum(r.paired for r in rows)}
-        code = "job.sizes.paired" if args["paired"] else "job.sizes.detail"
-        title = message("job.sizes.title", **args)
-        findings.append(JobFinding("GROUP.SIZES", "low", title, message(code, **args), tuple(sorted(counts)), None))
+        codes = "job.sizes.title", "job.sizes.paired" if args["paired"] else "job.sizes.detail"
+        findings.append(noted("GROUP.SIZES", codes, tuple(sorted(counts)), "low", **args))
     return findings

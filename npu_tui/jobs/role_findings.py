@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from statistics import mean
-from typing import Literal
 
-from msgspec import Struct
-
+from npu_tui.jobs.finding import Evidence, JobFinding, priced
 from npu_tui.jobs.roles import Roles, RoleSpan, Tail
 from npu_tui.jobs.stints import generates
 from npu_tui.rules.model import Kind
-from npu_tui.trace.message import Message, message
+from npu_tui.trace.message import message
 
 ROLE_FINDINGS = (Kind("ROLE.TAIL", "job"), Kind("ROLE.SLOW", "job"))
 """Every finding about roles."""
@@ -31,31 +29,17 @@ _SAME_WORK = frozenset(
 )  # fmt: skip
 """Roles that pass the same tokens forward once each."""
 _SLOWER = 1.5
+_PLACES = 5
 
 
-class RoleCause(Struct, frozen=True):
-    """One finding between roles: its words, the ``ranks`` of ``role`` it names, what the job would ``gain``, ns.
-
-    ``spans`` are where it shows.
-    """
-
-    id: Literal["ROLE.TAIL", "ROLE.SLOW"]
-    title: Message
-    detail: Message
-    role: str
-    ranks: tuple[int, ...]
-    gain: int
-    spans: tuple[RoleSpan, ...] = ()
-
-
-def role_causes(roles: Roles) -> list[RoleCause]:
+def role_findings(roles: Roles) -> list[JobFinding]:
     """All of them, those of tails first."""
     tails: dict[str, list[Tail]] = defaultdict(list)
     for tail in roles.tails:
         tails[tail.role].append(tail)
-    causes = {role: _tail(roles, role, own) for role, own in tails.items()}
-    known = {role: cause for role, cause in causes.items() if cause is not None}
-    return [*known.values(), *_slow(roles, {role: cause.gain for role, cause in known.items()})]
+    found = {role: _tail(roles, role, own) for role, own in tails.items()}
+    known = {role: tail for role, tail in found.items() if tail is not None}
+    return [*known.values(), *_slow(roles, {role: tail.gain or 0 for role, tail in known.items()})]
 
 
 def shortened(tails: Sequence[Tail]) -> dict[RoleSpan, float]:
@@ -63,7 +47,7 @@ def shortened(tails: Sequence[Tail]) -> dict[RoleSpan, float]:
     return {span: float(more) for tail in tails for span, more in zip(tail.last, tail.more, strict=True)}
 
 
-def _tail(roles: Roles, role: str, tails: Sequence[Tail]) -> RoleCause | None:
+def _tail(roles: Roles, role: str, tails: Sequence[Tail]) -> JobFinding | None:
     """The tail of ``role``: one rank's, that of one step, or one that another rank has each time."""
     gain, steps = roles.gain(shortened(tails)), len({span.step for span in roles.by_role[role]})
     total = roles.length * len(roles.steps)
@@ -86,18 +70,21 @@ def _tail(roles: Roles, role: str, tails: Sequence[Tail]) -> RoleCause | None:
         "steps": steps,
         "step": longest.step,
         "idle": idle,
-        "gain": gain,
         "cost": gain / total,
     }
     form = "moving" if not is_one else "step" if len(tails) == 1 and steps > 1 else "rank"
     waits = "idle" if args["count"] else "busy"
-    title = message(f"job.tail.{form}.{waits}", **args)
     why = message("job.tail.generates" if generates(role) else "job.tail.works", **args)
-    code = "job.tail.detail" if gain >= _LEAST * total else "job.tail.hidden"
+    codes = f"job.tail.{form}.{waits}", "job.tail.detail" if gain >= _LEAST * total else "job.tail.hidden"
     named = {span.rank for tail in of for span in tail.last if not is_one or _unit(span, several) == who}
-    spans = tuple(tail.last[0] for tail in sorted(of, key=lambda tail: -tail.after))
-    detail, of_role = message(code, why=why, **args), str(args["role"])
-    return RoleCause("ROLE.TAIL", title, detail, of_role, tuple(sorted(named)), gain, spans)
+    spans = [tail.last[0] for tail in sorted(of, key=lambda tail: -tail.after)]
+    of_role = who[0] if is_one else role
+    return priced("ROLE.TAIL", codes, (*sorted(named),), gain, total, _places(spans), of_role, why=why, **args)
+
+
+def _places(spans: Sequence[RoleSpan]) -> tuple[Evidence, ...]:
+    """The first of ``spans`` on the clocks of their ranks."""
+    return tuple(Evidence(span.rank, span.start + span.ahead, span.end + span.ahead) for span in spans[:_PLACES])
 
 
 def _unit(span: RoleSpan, several: bool) -> tuple[str, int]:
@@ -105,7 +92,7 @@ def _unit(span: RoleSpan, several: bool) -> tuple[str, int]:
     return (span.place, -1) if several else span.who
 
 
-def _slow(roles: Roles, told: dict[str, int]) -> list[RoleCause]:
+def _slow(roles: Roles, told: dict[str, int]) -> list[JobFinding]:
     """Roles that keep others on other cards waiting, beyond what a tail costs, which is ``told`` already, ns."""
     found, count = [], len(roles.steps)
     for role, own in roles.by_role.items():
@@ -138,12 +125,12 @@ def _slow(roles: Roles, told: dict[str, int]) -> list[RoleCause]:
     return found
 
 
-def _slow_cause(roles: Roles, role: str, form: str, gain: int, args: dict[str, object]) -> RoleCause:
-    args |= {"role": role, "gain": gain, "cost": gain / (roles.length * len(roles.steps))}
+def _slow_cause(roles: Roles, role: str, form: str, gain: int, args: dict[str, object]) -> JobFinding:
+    length = roles.length * len(roles.steps)
     spans = sorted(roles.by_role[role], key=lambda span: span.start - span.end)
     ranks = tuple(sorted({span.rank for span in spans}))
-    title, detail = message(f"job.role.{form}.title", **args), message(f"job.role.{form}.detail", **args)
-    return RoleCause("ROLE.SLOW", title, detail, role, ranks, gain, tuple(spans[:1]))
+    codes, places = (f"job.role.{form}.title", f"job.role.{form}.detail"), _places(spans[:1])
+    return priced("ROLE.SLOW", codes, ranks, gain, length, places, role, **args | {"role": role, "cost": gain / length})
 
 
 def _faster(spans: Sequence[RoleSpan], less: float) -> dict[RoleSpan, float]:

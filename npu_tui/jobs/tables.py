@@ -34,7 +34,7 @@ from npu_tui.trace.text import printable
 if TYPE_CHECKING:  # a job is not needed to name its tables
     from npu_tui.jobs.blame import Blame
     from npu_tui.jobs.clock import Clock
-    from npu_tui.jobs.findings import JobFinding
+    from npu_tui.jobs.finding import JobFinding
     from npu_tui.jobs.job import Job
 
 _OWN: dict[str, Column] = {

@@ -10,7 +10,8 @@ import msgspec
 from npu_tui.jobs import tables
 from npu_tui.jobs.expert_loads import hot_experts, layer_works
 from npu_tui.jobs.expert_tables import EXPERT_LAYERS, EXPERT_RANKS
-from npu_tui.jobs.findings import JobFinding, job_findings
+from npu_tui.jobs.finding import JobFinding
+from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import CLUSTER
 from npu_tui.jobs.pipeline_tables import PASSES, PIPELINES, STAGES

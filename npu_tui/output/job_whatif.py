@@ -11,9 +11,10 @@ from msgspec import Struct
 from npu_tui.analysis.what_if import UnknownChangeError
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.pipeline_cases import micro_batches, stage_as_others, stages_even
-from npu_tui.jobs.role_findings import role_causes, shortened
+from npu_tui.jobs.role_findings import role_findings, shortened
 from npu_tui.jobs.roles import RoleSpan
 from npu_tui.load.errors import InputError
+from npu_tui.load.roles import replica_of
 from npu_tui.output.whatif import SCHEMA_VERSION, Remedies, Row, WhatIf
 from npu_tui.profile.table import us
 from npu_tui.trace.message import message
@@ -82,7 +83,7 @@ class _Roles:
         self._roles = job.roles
         self.count, self.step = len(job.roles.steps), job.roles.length
         self.recorded = self.replayed = max(span.end for span in job.roles.spans) - job.roles.spans[0].start
-        tails = [cause.spans[0].role for cause in role_causes(job.roles) if cause.id == "ROLE.TAIL"]
+        tails = [replica_of(row.role)[0] for row in role_findings(job.roles) if row.id == "ROLE.TAIL" and row.role]
         self.remedies = [f"tail of {role} as the median" for role in tails]
 
     def asked(self, words: str) -> _Asked:

@@ -6,7 +6,8 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.jobs.against import JobComparison
-from npu_tui.jobs.findings import JobFinding, job_findings
+from npu_tui.jobs.finding import JobFinding
+from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.heat import AXES, METRICS, Axis, Heat, HeatRow, HeatSource, Metric, heat_rows, telling_metric
 from npu_tui.jobs.job import Job
 from npu_tui.output.job_compare import compared_jobs

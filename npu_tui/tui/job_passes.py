@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from npu_tui.jobs.findings import Evidence
+from npu_tui.jobs.finding import Evidence
 from npu_tui.jobs.pipeline import PARTS, Pipelines
 from npu_tui.jobs.pipeline_cases import Run
 from npu_tui.jobs.schedules import KINDS

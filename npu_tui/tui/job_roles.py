@@ -7,7 +7,7 @@ from statistics import median
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.jobs.findings import Evidence
+from npu_tui.jobs.finding import Evidence
 from npu_tui.jobs.heat import SHADES
 from npu_tui.jobs.roles import Roles, RoleSpan, last_of
 from npu_tui.strings import say

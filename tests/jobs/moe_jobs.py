@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.jobs.findings import JobFinding, job_findings
+from npu_tui.jobs.finding import JobFinding
+from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.opening import open_job
 

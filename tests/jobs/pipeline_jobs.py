@@ -20,7 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from pipelines import _COMPUTE, _DEVICE, _HCCL, _HOST, _STREAMS, _Writer
 
-from npu_tui.jobs.findings import JobFinding, job_findings
+from npu_tui.jobs.finding import JobFinding
+from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.opening import open_job
 from npu_tui.jobs.pipeline_cases import micro_batches
