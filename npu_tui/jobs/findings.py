@@ -155,6 +155,11 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[JobFinding]:
         codes = "job.late.title" if kind == "outside" else "job.slow.title", f"job.slow.{kind}"
         places = _evidence(job, row.rank)
         findings.append(priced("RANK.SLOW", codes, (row.rank,), gain, job.length, places, **args))
+    for longest in job.longest:
+        if longest.rank not in without and longest.gain >= LOW * job.length:
+            codes, gain = ("job.slow.title", "job.slow.sum"), round(longest.gain)
+            args = {"rank": longest.rank, "own": longest.more, "cost": gain}
+            findings.append(priced("RANK.SLOW", codes, (longest.rank,), gain, job.length, **args))
     # In a job of few steps nobody is slow "always", but two that are slow in most of them hide each other as well.
     often = {rank for rank, count in slow_steps.items() if 2 * count > len(job.steps)}
     always = [

@@ -16,7 +16,7 @@ from msgspec import Struct
 from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.columns import F64
 from npu_tui.jobs.expert_loads import excess_of
-from npu_tui.jobs.job import Job
+from npu_tui.jobs.job import Job, members
 
 Metric = Literal["own", "cost", "late", "waits", "computing", "exposed", "free", "experts", "change"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
@@ -216,7 +216,8 @@ class HeatSource:
         """How much more the work of each rank is in a step than in the mean one of the other job."""
         values, columns = np.full((len(self.ranks), 0), np.nan), []
         if self._compared is not None:
-            by_step = self._compared.by_step
+            own = [self._job.role in (None, part.role) for part, _ in members(self._compared.jobs[1])]
+            by_step = self._compared.by_step[np.array(own, np.bool_)]
             values = np.full((len(self.ranks), by_step.shape[1]), np.nan)
             values[: len(by_step)] = by_step
             columns = [self._step_column(step) for step in self._compared.times[1].steps]

@@ -35,11 +35,13 @@ from npu_tui.jobs.role_steps import apart
 from npu_tui.jobs.roles import Roles, roles_of
 from npu_tui.jobs.slowness import (
     ByStep,
+    Longest,
     Prices,
     RankSum,
     Shape,
     SlowStage,
     by_step,
+    longest_works,
     rank_sums,
     reasons,
     shapes_of,
@@ -417,6 +419,13 @@ class Job:
     def slow_stage(self) -> SlowStage | None:
         """The stage of the pipeline that holds up the others."""
         return slow_stage(self.ranks, self.stage, len(self.steps))
+
+    @once
+    def longest(self) -> list[Longest]:
+        """Ranks that others wait for by the steps alone, where no collective tells who came last."""
+        if len(self.blamed) or len(self.parts) > 1:
+            return []
+        return list(longest_works(self.ranks, [self._peers[profile.rank] for profile in self.ranks]))
 
     @once
     def shapes(self) -> dict[int, Shape]:

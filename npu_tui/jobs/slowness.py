@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from statistics import median_low
 from typing import Literal
 
@@ -301,6 +301,41 @@ def slow_stage(ranks: Sequence[RankProfile], stage_of: Callable[[int], int | Non
     count = max(steps, 1)
     return SlowStage(slow, fast, slowest, middle[slow] * count, middle[fast] * count, even * count)
 
+
+class Longest(Struct, frozen=True):
+    """The ``rank`` that works longest of those with the same work, ns over all steps: ``more`` than the median.
+
+    The steps are longer by as much as it works longer than the second, ``gain``, where the others wait for so long.
+    """
+
+    rank: int
+    more: float
+    gain: float
+
+
+def longest_works(ranks: Sequence[RankProfile], peers: Sequence[Hashable]) -> Iterator[Longest]:
+    """Of each group of at least three ranks with the same ``peers`` the one that all others wait for, by their steps.
+
+    It stands out by more than the others differ from each other.
+    """
+    same: dict[Hashable, list[RankProfile]] = defaultdict(list)
+    for profile, key in zip(ranks, peers, strict=True):
+        same[key].append(profile)
+    for group in same.values():
+        steps = set.intersection(*({step.step for step in profile.steps} for profile in group))
+        if len(group) < _FEWEST or not steps:
+            continue
+        told = [[step for step in profile.steps if step.step in steps] for profile in group]
+        work = np.array([sum(step.computing + step.free for step in own) for own in told])
+        waits = np.array([sum(step.exposed for step in own) for own in told])
+        slow = int(work.argmax())
+        others, waited = np.delete(work, slow), np.delete(waits, slow)
+        gain = float(min(work[slow] - others.max(), waited.min() - waits[slow]))
+        if gain > np.ptp(others):
+            yield Longest(group[slow].rank, float(work[slow] - np.median(others)), gain)
+
+
+_FEWEST = 3
 
 _TIMES = ("computing", "free")
 """Fields of a step that are about equal on ranks with the same work."""

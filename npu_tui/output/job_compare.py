@@ -135,10 +135,10 @@ def compared_jobs_document(found: ComparedJobs, compared: JobComparison | None =
     if found.findings:
         rows = tuple(_finding(number, row) for number, row in enumerate(found.findings, 1))
         blocks.append(Findings(say("compare.findings"), None, rows, frozenset(range(1, len(rows) + 1))))
-    if compared is not None and len(compared.jobs[1].parts) == 1:
+    for part in () if compared is None else compared.jobs[1].parts:
         from npu_tui.output.job_pictures import heat_picture  # text and Markdown have none
 
-        blocks += heat_picture(compared.jobs[1], "change", compared)
+        blocks += heat_picture(part, "change", compared)
     changes = {name: _written(name) for name in ("computing_delta", "free_delta", "exposed_delta", "step_delta")}
     changes["work_delta"] = lambda row: change_cell(row.delta_us)
     moved = sorted(found.ranks, key=lambda row: (row.verdict not in ("slower", "faster"), -abs(row.delta_us), row.rank))

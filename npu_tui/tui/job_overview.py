@@ -43,7 +43,9 @@ class Examined:
         self.report: JobReport = job_report(job)
         self.parts: list[Examined] = [Examined(part) for part in job.parts] if len(job.parts) > 1 else [self]
         """The jobs of its roles; itself where it has no several."""
-        self.source = HeatSource(job, compared)
+        self.source: HeatSource
+        for part in self.parts:
+            part.source = HeatSource(part.job, compared)
         self.rows = {row.rank: row for row in self.report.rank_table}
         self.clocks = {row.rank: row for row in self.report.clock}
 
@@ -66,7 +68,7 @@ class Overview:
         self._place = ""
         first = next((finding for finding in examined.findings[:1] if finding.severity != "info"), None)
         self.metric: Metric = "own" if first is None else telling_metric(first.id, first.ranks, examined.rows)
-        if examined.compared is not None and len(examined.parts) == 1:
+        if examined.compared is not None:
             self.metric = "change"
         self.chosen = False
         """Whether the user has chosen the metric or the axis."""

@@ -19,6 +19,7 @@ from npu_tui.cli.main import main
 from npu_tui.gate.checks import against_job_checks
 from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.changes import job_changes
+from npu_tui.jobs.heat import HeatSource
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import Layout, RankProfile, StepTime
 from npu_tui.jobs.opening import open_job, open_steps
@@ -220,6 +221,9 @@ def test_a_rank_of_a_role_is_named_with_it_and_the_step_is_that_of_all_roles(tmp
     assert (change.delta, compared.step.delta) == (pytest.approx(9e9, rel=0.1), pytest.approx(9e9, rel=0.1))
     assert compared.step.verdict == "slower"
     assert {row.verdict for row in compared.ranks if row.role == "actor_update"} == {"same"}
+    rollout = next(part for part in jobs[1].parts if part.role == "rollout_generate")
+    heat = HeatSource(rollout, compared).heat("change", "step")
+    assert np.nanmean(heat.values, axis=1) == pytest.approx([0, 9e9], abs=1e9)
 
 
 _HEADER = "Step,Computing,Communication(Not Overlapped),Overlapped,Communication,Free,Stage,Bubble,Preparing"

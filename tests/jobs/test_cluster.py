@@ -137,6 +137,18 @@ def test_an_even_job_blames_nobody(tmp_path: Path):
     assert len(report.links) == 2
 
 
+@pytest.mark.parametrize("slow", [0, 900])
+def test_without_collectives_the_steps_tell_who_works_longest(tmp_path: Path, slow: int):
+    folder = _written(tmp_path / "cluster_analysis_output")
+    for file in folder.glob("*communication*"):
+        file.unlink()
+    works = [(rank, 9000 + 7 * rank + (slow if rank == 2 else 0)) for rank in range(5)]
+    rows = [f"7,rank,{rank},{work},{14_000 - work},0,9000,1000,15000,0" for rank, work in works]
+    (folder / "cluster_step_trace_time.csv").write_text("\n".join([_HEADER, *rows]) + "\n", encoding="utf-8")
+    found = [(row.id, row.ranks, row.gain_us) for row in job_report(open_job(folder)).findings]
+    assert [row for row in found if row[0] == "RANK.SLOW"] == ([("RANK.SLOW", [2], 886.0)] if slow else [])
+
+
 def test_the_database_tells_the_hosts(tmp_path: Path):
     assert [(host.id, host.ranks) for host in open_job(_database(tmp_path / "a")).hosts] == [("node-1", (0, 1, 2, 3))]
 
