@@ -14,12 +14,11 @@ from npu_tui.jobs.model import (
     Calls,
     LinkUse,
     RankProfile,
-    StepTime,
     is_message,
     pair_of,
 )
-from npu_tui.jobs.rank_files import call_name
-from npu_tui.load.cluster import Cluster, ClusterCall, ClusterStep, read_cluster
+from npu_tui.jobs.rank_files import call_name, steps_of
+from npu_tui.load.cluster import Cluster, ClusterCall, read_cluster
 from npu_tui.load.errors import InputError
 from npu_tui.trace.message import message
 
@@ -59,7 +58,9 @@ def cluster_job(folder: Path) -> Job:
             host_name=cluster.hosts.get(rank, ""),
             groups=groups[rank],
             calls=_calls(cluster.calls[rank], rank, peers),
-            steps=tuple(_steps(cluster.steps[rank])),
+            steps=tuple(
+                steps_of((row.step, row.bubble, (row.computing, row.exposed, row.free)) for row in cluster.steps[rank])
+            ),
             links=tuple(links[rank]),
             stage=cluster.stages.get(rank),
         )
@@ -99,16 +100,3 @@ def _calls(calls: list[ClusterCall], rank: int, peers: _Peers) -> Calls:
         pairs.append(pair_of(*ends[0]) if len(ends) == 1 else NO_PAIR)
     names = [call.name for call in kept]
     return Calls.sorted(names, kinds, ordinals, [call.start for call in kept], [call.end for call in kept], pairs)
-
-
-def _steps(steps: list[ClusterStep]) -> Iterator[StepTime]:
-    """Steps in ns; the files have us."""
-    for step in steps:
-        try:
-            computing, exposed, free = (
-                round(float(cell or 0) * 1_000) for cell in (step.computing, step.exposed, step.free)
-            )
-            bubble = None if step.bubble is None else round(float(step.bubble) * 1_000)
-        except (ValueError, OverflowError):
-            continue
-        yield StepTime(step.step, computing, exposed, free, computing + exposed + free, bubble)

@@ -57,14 +57,14 @@ def job_findings(job: Job, alone: bool = True) -> list[JobFinding]:
     hot = (explained(job) if experts else frozenset()) | {*job.lost_stages}
     findings = [*experts, *_stages(job), *_transfers(job), *_slow_ranks(job, hot)]
     findings += [*_slow_hosts(job, hot), *_wandering(job, hot), *_links(job)]
-    findings += [*_between_roles(job), *_swaps(job)] if alone else []
+    findings += [*role_findings(job.roles), *_swaps(job)] if alone else []
     findings.sort(key=lambda finding: -(finding.gain or 0))
     return [*findings, *_missing(job), *_clocks(job), *_sizes(job)]
 
 
 def _of_roles(job: Job) -> list[JobFinding]:
     """What is wrong within the roles; that nothing ties ranks which never meet is no news there."""
-    findings = [*_between_roles(job), *_swaps(job)]
+    findings = [*role_findings(job.roles), *_swaps(job)]
     for part in job.parts:
         for row in job_findings(part, alone=False):
             if row.title.code != "job.clock.title":
@@ -72,11 +72,6 @@ def _of_roles(job: Job) -> list[JobFinding]:
                 findings.append(replace(row, title=title, role=part.role))
     findings.sort(key=lambda finding: (finding.severity == "info", -(finding.gain or 0)))
     return findings
-
-
-def _between_roles(job: Job) -> list[JobFinding]:
-    """Tails, and roles that the others wait for."""
-    return [] if job.roles is None else role_findings(job.roles)
 
 
 def _experts(job: Job) -> list[JobFinding]:
@@ -174,7 +169,7 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[JobFinding]:
     slower = Counter(job.peers_key(profile.rank) for profile in job.ranks if profile.rank not in named)
     always = [row for row in always if row.rank not in on_disk or slower[job.peers_key(row.rank)]]
     if len(always) > 1:
-        together = _gain(job, [row.rank for row in always])
+        together = _gains(job, [[row.rank for row in always]])[0]
         alone = max(row.gain or 0 for row in always)
         if together - alone >= LOW * job.length:
             always.sort(key=lambda row: (-(row.gain or 0), -row.own, row.rank))
@@ -190,13 +185,8 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[JobFinding]:
     return findings
 
 
-def _gain(job: Job, ranks: Sequence[int]) -> int:
-    """What the job would save with all of ``ranks`` as fast as their peers, ns."""
-    return _gains(job, [ranks])[0]
-
-
 def _gains(job: Job, cases: Sequence[Sequence[int]]) -> list[int]:
-    """``_gain`` of each of several sets of ranks."""
+    """What the job would save with all ranks of each of several sets as fast as their peers, ns."""
     place = {rank: number for number, rank in enumerate(job.blamed.ranks)}
     return job.prices.gains(
         [np.isin(job.blamed.rank, [place[rank] for rank in ranks if rank in place]) for ranks in cases]
@@ -226,7 +216,7 @@ def _slow_hosts(job: Job, without: frozenset[int]) -> list[JobFinding]:
     findings, shape = [], job.shapes
     for host in job.hosts:
         ranks = [rank for rank in host.ranks if shape.get(rank) == "host" and rank not in without]
-        gain = _gain(job, ranks) if ranks else 0
+        gain = _gains(job, [ranks])[0] if ranks else 0
         if not ranks or not job.length or gain < LOW * job.length:
             continue
         args = {"host": host.id, "count": len(ranks), "of": len(host.ranks)}

@@ -6,6 +6,7 @@ Times are in us as in the other tables of a job. ``make`` of a table takes the j
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -30,6 +31,7 @@ _OWN: dict[str, Column] = {
     "kind": Column("kind", "label", "", "word", "pipeline.pass"),
     "ranks": Column("ranks", "rows", "", "word"),
 }
+_table = partial(table, own=_OWN.values())
 
 
 def pipelines(job: Job) -> Sheet:
@@ -49,7 +51,7 @@ def name_of(ranks: tuple[int, ...]) -> str:
     return "-".join(map(str, ranks))
 
 
-PIPELINES = table(
+PIPELINES = _table(
     "pipelines",
     pipelines,
     sql=f"in_step pipeline schedule stages micro_batches chunks length {_PARTS} bubble",
@@ -58,7 +60,6 @@ PIPELINES = table(
     panel=f"step=in_step pipeline schedule micro=micro_batches length bubble {' '.join(PARTS[1:])}",
     row="PipelineRow",
     about="A step of a pipeline; its parts from ``compute_us`` to ``rest_us`` add up to ``length_us``.",
-    own=_OWN.values(),
     types={"ranks": list[int], "schedule": Schedule},
 )
 
@@ -84,7 +85,7 @@ def stages(job: Job) -> Sheet:
     return from_tuples(rows, "stage ranks forward backward idle gain", _OWN)
 
 
-STAGES = table(
+STAGES = _table(
     "stages",
     stages,
     sql="stage forward backward idle gain",
@@ -93,7 +94,6 @@ STAGES = table(
     panel="stage ranks forward back=backward idle saves=gain",
     row="StageRow",
     about="A stage of the pipelines: means of a micro batch; ``idle_us`` and ``gain_us`` of a step.",
-    own=_OWN.values(),
     types={"ranks": list[int]},
 )
 
@@ -117,13 +117,12 @@ def passes(job: Job, runs: Sequence[Run] | None = None) -> Sheet:
 
 
 _OF_PASSES = "pipeline stage rank chunk micro_batch kind start duration waited transfer start_ns"
-PASSES = table(
+PASSES = _table(
     "passes",
     passes,
     sql=f"in_step {_OF_PASSES}",
     json=f"step=in_step {_OF_PASSES}",
     row="PassRow",
     about="A pass of a micro batch; ``start_us`` counts from the first one of its step, ``start_ns`` is by its device.",
-    own=_OWN.values(),
     types={"kind": Literal["forward", "backward"]},
 )

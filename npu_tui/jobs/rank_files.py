@@ -7,7 +7,7 @@ does not fit them, or that is cut off, is read again by the tolerant reader of `
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, TypeVar
 
@@ -43,6 +43,10 @@ _metadata = msgspec.json.Decoder(_Metadata)
 _ranks = msgspec.json.Decoder(tuple[Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)], ...])
 
 
+Cell = str | float | None
+"""What stands in a table of a file."""
+
+
 @lru_cache(maxsize=1 << 16)
 def call_name(name: str) -> tuple[str, str, int | None]:
     """Type, group suffix and ordinal in a name such as ``hcom_allReduce__586_0_1``."""
@@ -61,7 +65,7 @@ def companion_rank(source: Source, companions: Companions, rank: int, places: Ro
     boot, counter = _host(info)
     peers: Peers = {}
     links = tuple(_links(companions, rank, problems, peers))
-    steps = tuple(_steps(companions))
+    steps = tuple(steps_of((step, None, cells) for step, *cells in companions.step_times()))
     if STEP_FILE in companions.cut_off:
         problems.append(message("job.cut_off", rank=rank, file=STEP_FILE))
     return RankProfile(
@@ -189,14 +193,15 @@ def _groups(metadata: Any) -> dict[str, tuple[int, ...]]:
     return groups
 
 
-def _steps(companions: Companions) -> Iterator[StepTime]:
-    """Steps of step_trace_time.csv; its times are in us."""
-    for step, *cells in companions.step_times():
+def steps_of(rows: Iterable[tuple[str | None, Cell, Sequence[Cell]]]) -> Iterator[StepTime]:
+    """Steps of names, bubbles and the cells of computing, exposed and free time, us; what is no number is left out."""
+    for step, bubble, cells in rows:
         try:
             computing, exposed, free = (round(float(cell or 0) * 1_000) for cell in cells)
+            waited = None if bubble is None else round(float(bubble) * 1_000)
         except (ValueError, OverflowError):
             continue
-        yield StepTime(_shared(step or ""), computing, exposed, free, computing + exposed + free)
+        yield StepTime(_shared(step or ""), computing, exposed, free, computing + exposed + free, waited)
 
 
 def _links(companions: Companions, rank: int, problems: list[Message], peers: Peers) -> Iterator[LinkUse]:

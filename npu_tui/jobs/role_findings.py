@@ -32,9 +32,11 @@ _SLOWER = 1.5
 _PLACES = 5
 
 
-def role_findings(roles: Roles) -> list[JobFinding]:
-    """All of them, those of tails first."""
+def role_findings(roles: Roles | None) -> list[JobFinding]:
+    """All of them, those of tails first; none where nothing tells of roles."""
     tails: dict[str, list[Tail]] = defaultdict(list)
+    if roles is None:
+        return []
     for tail in roles.tails:
         tails[tail.role].append(tail)
     found = {role: _tail(roles, role, own) for role, own in tails.items()}

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.jobs.columns import I64
 from npu_tui.jobs.model import SAME_BOOT, Busy, Calls, Notifies, RankProfile, Sightings, StepTime, Work, step_order
+
+_ROWS = ("steps", "stints", "links", "problems", "lines", "findings")
+"""What a rank has of every step."""
+_Columns = TypeVar("_Columns", Work, Busy)
 
 
 def apart(profile: RankProfile) -> RankProfile:
@@ -102,30 +107,17 @@ def _joined(profiles: list[RankProfile]) -> RankProfile:
         calls=Calls.of(calls),
         notifies=Notifies.of([row for profile in profiles for row in profile.notifies]),
         seen=Sightings.of(seen),
-        steps=tuple(step for profile in profiles for step in profile.steps),
-        stints=tuple(stint for profile in profiles for stint in profile.stints),
-        links=tuple(link for profile in profiles for link in profile.links),
-        problems=tuple(problem for profile in profiles for problem in profile.problems),
-        lines=tuple(line for profile in profiles for line in profile.lines),
-        findings=tuple(finding for profile in profiles for finding in profile.findings),
-        work=_work([profile.work for profile in profiles], order),
-        busy=_busy([profile.busy for profile in profiles]),
+        **{name: tuple(row for profile in profiles for row in getattr(profile, name)) for name in _ROWS},
+        work=_put_together(Work, [profile.work for profile in profiles], order),
+        busy=_put_together(Busy, [profile.busy for profile in profiles]),
         folders=tuple((profile.in_step, profile.path) for profile in profiles),
     )
 
 
-def _work(parts: list[Work | None], order: I64) -> Work | None:
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts):
+def _put_together(kind: type[_Columns], parts: Sequence[_Columns | None], order: I64 | None = None) -> _Columns | None:
+    """The columns of all ``parts`` in ``order``, by their start where there is none; None where one is not known."""
+    if not all(parts):
         return None
-    names = "kernels", "computing", "lost"
-    return Work(*(np.concatenate([getattr(part, name) for part in known])[order] for name in names))
-
-
-def _busy(parts: list[Busy | None]) -> Busy | None:
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts):
-        return None
-    start, end = (np.concatenate([getattr(part, name) for part in known]) for name in ("start", "end"))
-    order = np.argsort(start, kind="stable")
-    return Busy(start[order], end[order])
+    columns = [np.concatenate([getattr(part, name) for part in parts]) for name in kind.__struct_fields__]
+    order = np.argsort(columns[0], kind="stable") if order is None else order
+    return kind(*(column[order] for column in columns))

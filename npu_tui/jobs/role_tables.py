@@ -6,6 +6,7 @@ Times are in us; those of the day count from the first stint. ``make`` of a tabl
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +22,7 @@ _OWN: dict[str, Column] = {
     **columns("whole", "", "count", "replicas rank_count step_count"),
     **columns("real", "µs", "time", "works waits waited start end median_end tail"),
 }
-
-
-def _sheet(rows: Sequence[Sequence[Any]], names: str) -> Sheet:
-    return from_tuples(rows, names, _OWN)
+_table, _sheet = partial(table, own=_OWN.values()), partial(from_tuples, own=_OWN)
 
 
 def roles(job: Job) -> Sheet:
@@ -45,7 +43,7 @@ def roles(job: Job) -> Sheet:
     return _sheet(rows, "role rank_count replicas step_count works share waits waits_for waited tail")
 
 
-ROLES = table(
+ROLES = _table(
     "roles",
     roles,
     sql="role rank_count replicas step_count works share waits waits_for waited tail",
@@ -54,7 +52,6 @@ ROLES = table(
     panel="role ranks=rank_count replicas steps=step_count works share waits waits_for waited tail",
     row="RoleRow",
     about="A role, means a step and rank; ``tail_us`` is how long after the median rank its last one ends.",
-    own=_OWN.values(),
 )
 
 
@@ -71,7 +68,7 @@ def role_steps(job: Job) -> Sheet:
     return _sheet(rows, "role in_step rank_count start end median_end tail last_role last_rank")
 
 
-ROLE_STEPS = table(
+ROLE_STEPS = _table(
     "role_steps",
     role_steps,
     sql="role in_step rank_count start end median_end tail last_role last_rank",
@@ -79,7 +76,6 @@ ROLE_STEPS = table(
     page="role step=in_step start median_end end tail last_role last_rank",
     row="RoleStepRow",
     about="A role in a step; times count from the first stint of the job.",
-    own=_OWN.values(),
 )
 
 
@@ -94,12 +90,11 @@ def stints(job: Job) -> Sheet:
     return _sheet(rows, "role rank in_step start end known_by")
 
 
-STINTS = table(
+STINTS = _table(
     "stints",
     stints,
     sql="role rank in_step start end known_by",
     json="role rank step=in_step start end known_by",
     row="StintRow",
     about="When a rank worked as a role; ``known_by`` a range, the first and last work of its device, or its calls.",
-    own=_OWN.values(),
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -55,6 +56,7 @@ _OWN: dict[str, Column] = {
     "gain_unit": Column("gain_unit", "label", "", "word", "finding.unit"),
     "method": Column("method", "label", "", "word", "job.method"),
 }  # fmt: skip
+_table, _sheet = partial(table, own=_OWN.values()), partial(from_tuples, own=_OWN)
 
 ArrivalRow = row_type(
     "ArrivalRow",
@@ -80,10 +82,6 @@ EvidenceRow = row_type(
 )
 
 
-def _sheet(rows: Sequence[Sequence[Any]], names: str) -> Sheet:
-    return from_tuples(rows, names, _OWN)
-
-
 def ranks(job: Job, absent: Sequence[int] = ()) -> Sheet:
     """Every rank over all its steps; the ``absent`` ones, without files, have what the others tell of them."""
     shape, clock_of = job.shapes, {clock.rank: clock for clock in job.clocks}
@@ -104,20 +102,18 @@ def ranks(job: Job, absent: Sequence[int] = ()) -> Sheet:
                 say("list.comma").join(why) if clock.is_tied or job.role else say("ranks.apart"),
             )
         )  # fmt: skip
-    sums = {row.rank: row for row in job.sums}
+    sums = {row.rank: row for row in job.sums if row.collectives}
     for rank in absent:
         seen = sums.get(rank)
-        known = seen is not None and seen.collectives
-        note = say("ranks.absent.seen", count=seen.collectives) if seen and known else say("ranks.absent.silent")
-        exposed = None if seen is None or seen.exposed is None else seen.exposed / 1e3
-        rows.append(
-            (
-                rank, job.role, say("ranks.missing"), *[None] * 6, seen.came_last if seen and known else None,
-                seen.collectives if seen and known else None, seen.cost / 1e3 if seen and known else None, exposed,
-                us(seen.gain) if seen and known else None, None, [], None, exposed if known else None,
-                seen.came_last / seen.collectives if seen and known else None, note,
-            )
-        )  # fmt: skip
+        came: list[Any] = [None] * 6
+        note = say("ranks.absent.silent")
+        if seen is not None:
+            exposed = None if seen.exposed is None else us(seen.exposed)
+            count = seen.collectives
+            came = [seen.came_last / count, seen.came_last, count, us(seen.cost), exposed, us(seen.gain)]
+            note = say("ranks.absent.seen", count=count)
+        told = rank, job.role, say("ranks.missing"), *[None] * 6, *came[1:], None, [], None
+        rows.append((*told, came[4], came[0], note))
     return _sheet(
         rows,
         "rank role host step computing communication_not_overlapped free own_excess inherited came_last collectives "
@@ -139,7 +135,7 @@ _RANK_COLUMNS = (
     "rank role host step_time=step computing exposed=communication_not_overlapped free own=own_excess last=last_share "
     "waits=job_waits waits_exposed saves=gain why=reasons"
 )
-RANKS = table(
+RANKS = _table(
     "ranks",
     ranks,
     sql="rank role host step computing communication_not_overlapped free own_excess inherited came_last collectives "
@@ -150,7 +146,6 @@ RANKS = table(
     panel=_RANK_COLUMNS,
     row="RankRow",
     about="One rank over all its steps.",
-    own=_OWN.values(),
     types={"why": list[str]},
 )
 
@@ -175,14 +170,13 @@ def hosts(job: Job) -> Sheet:
     return _sheet(rows, "id role ranks boot_epoch_ns rank_count slowest own_excess job_waits error")
 
 
-HOSTS = table(
+HOSTS = _table(
     "hosts",
     hosts,
     json="id role? ranks boot_epoch_ns?",
     panel="host=id ranks=rank_count slowest own=own_excess waits=job_waits error",
     row="HostRow",
     about="Ranks of one host; ``boot_epoch_ns`` is its wall clock at boot.",
-    own=_OWN.values(),
     types={"ranks": list[int]},
 )
 
@@ -203,14 +197,13 @@ def groups(job: Job) -> Sheet:
     return _sheet(rows, "name role kind ranks rank_count collectives job_waits")
 
 
-GROUPS = table(
+GROUPS = _table(
     "groups",
     groups,
     json="name role? kind? ranks",
     panel="kind group=name ranks=rank_count collectives waits=job_waits",
     row="GroupRow",
     about="Ranks that meet in collectives; ``kind`` is tp, pp, dp, ep, cp or mp.",
-    own=_OWN.values(),
     types={"ranks": list[int]},
 )
 
@@ -233,7 +226,7 @@ def _clock(job: Job, clock: Clock) -> Sequence[Any]:
     )  # fmt: skip
 
 
-CLOCKS = table(
+CLOCKS = _table(
     "clock",
     clocks,
     json="rank role? offset? low? high? error? method drift_us_per_s edges bends",
@@ -241,7 +234,6 @@ CLOCKS = table(
     panel="rank host offset error low high drift=drift_us_per_s bends=most_off method",
     row="ClockRow",
     about="That rank's device clock minus the lowest rank's: a point, what is certain, and what it rests on.",
-    own=_OWN.values(),
     types={"bends": list[ClockBend]},  # type: ignore[valid-type]
 )
 
@@ -265,13 +257,12 @@ def heat(job: Job) -> Sheet:
     )
 
 
-HEAT = table(
+HEAT = _table(
     "heat",
     heat,
     json="rank role? step=in_step own_excess late",
     row="HeatCell",
     about="A rank in a step.",
-    own=_OWN.values(),
 )
 
 
@@ -320,7 +311,7 @@ def _microseconds(ns: I64) -> Numbers:
     return numbers(ns / 1000)  # the float nearest to it has three decimals at most
 
 
-COLLECTIVES = table(
+COLLECTIVES = _table(
     "job_collectives",
     collectives,
     json="role? step=in_step group=group_name type ordinal last_rank? second transfer end_spread arrivals",
@@ -329,7 +320,6 @@ COLLECTIVES = table(
     "ranks=rank_count",
     row="CollectiveRow",
     about="A collective of several ranks; ``second_us`` is how long the last one came after the second last.",
-    own=_OWN.values(),
     types={"arrivals": list[ArrivalRow]},  # type: ignore[valid-type]
 )
 
@@ -351,14 +341,13 @@ def links(job: Job) -> Sheet:
     )
 
 
-LINKS = table(
+LINKS = _table(
     "job_links",
     links,
     json="role? src dst transport type size_bytes gb_s expected_gb_s z verdict",
     panel="from=src to=dst transport type size=size_bytes speed=gb_s usual=expected_gb_s score=z verdict",
     row="LinkRow",
     about="From a rank to another in one kind of operation; ``z`` in robust standard deviations.",
-    own=_OWN.values(),
 )
 
 
@@ -381,13 +370,12 @@ def findings(job: Job, findings: Sequence[JobFinding]) -> Sheet:
     )
 
 
-FINDINGS = table(
+FINDINGS = _table(
     "job_findings",
     findings,
     json="id role? severity title detail ranks gain? gain_unit gain_count evidence",
     panel="finding=id severity saves=gain what=title detail",
     row="JobFindingRow",
     about="What is wrong with the job; ``gain_us`` is that of one ``gain_unit``: the run, which is all of its steps.",
-    own=_OWN.values(),
     types={"ranks": list[int], "evidence": list[EvidenceRow]},  # type: ignore[valid-type]
 )
