@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html import escape
+from numbers import Integral
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -48,6 +49,12 @@ def errors_of_api() -> Iterator[None]:
         raise Error(words(error.message)) from None
 
 
+def _expect(argument: str, value: object, types: str, *kinds: type) -> None:
+    """Raise ``Error`` where ``value``, given as ``argument``, is none of ``kinds``, which are said as ``types``."""
+    if not isinstance(value, kinds):
+        raise Error(say("api.type", argument=argument, types=types, given=type(value).__name__))
+
+
 class _TableProperty(property):
     """A table as an attribute of ``Tables``, called like it; ``about`` is its documentation."""
 
@@ -82,6 +89,7 @@ class Tables:
         """
         from npu_tui.query.query import query as answer
 
+        _expect("query", query, "str", str)
         with errors_of_api():
             return answer(self._tables, query)
 
@@ -89,6 +97,7 @@ class Tables:
         """The table ``name``. Raises ``Error`` where there is none, or where it needs a file that is gone."""
         from npu_tui.query.query import no_table
 
+        _expect("name", name, "str", str)
         with errors_of_api():
             if name not in self._tables.names:
                 raise no_table(name, self._tables)
@@ -234,6 +243,7 @@ class Timeline:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the picture to ``path``. Raises ``OSError``."""
+        _expect("path", path, "str | PathLike", str, PathLike)
         Path(path).write_text(self.svg, encoding="utf-8")
 
     def _repr_html_(self) -> str:
@@ -305,6 +315,7 @@ class Profile(Tables):
         from npu_tui.profile.borrowed_tables import borrow
         from npu_tui.query.frames import tables_of
 
+        _expect("eager", eager, "Profile", Profile)
         with errors_of_api():
             borrow(self.measured, eager.measured)
         self._tables = tables_of(self.measured)
@@ -317,6 +328,7 @@ class Profile(Tables):
         """
         from npu_tui.output.statement import comparison_of
 
+        _expect("other", other, "Profile", Profile)
         with errors_of_api():
             return Comparison(comparison_of(self.measured, other.measured))
 
@@ -332,14 +344,19 @@ class Profile(Tables):
         from npu_tui.profile.parts import Selection
         from npu_tui.profile.selection import NoPartError, part_of
 
+        _expect("step", step, "int | str | None", Integral, str, type(None))
+        _expect("range", span, "str | tuple | None", str, tuple, list, type(None))
         if span is None or isinstance(span, str) or step is not None:
             try:
                 return part_of(self.measured, None if span is None else str(span), step)
             except NoPartError as error:
                 raise Error(words(error.message)) from None
-        start, end = (bound if given is None else int(given)
-                      for given, bound in zip(span, (EVERYTHING.start, EVERYTHING.end), strict=True))  # fmt: skip
-        if start >= end:
+        for bound in span:
+            _expect("range", bound, "tuple[int | None, int | None]", Integral, type(None))
+        start, end = (None, None) if len(span) != 2 else span
+        start = EVERYTHING.start if start is None else int(start)
+        end = EVERYTHING.end if end is None else int(end)
+        if len(span) != 2 or start >= end:
             raise Error(say("cli.bad_range"))
         return self.measured.part(Selection(Window(start, end)))
 
@@ -363,6 +380,7 @@ def open(path: str | PathLike[str], *, cached: bool = True, source: Form | None 
     from npu_tui.load.load import opening_of
     from npu_tui.profile.profile import Profile as Measure
 
+    _expect("path", path, "str | PathLike", str, PathLike)
     with errors_of_api():
         opening = opening_of(fspath(path), cached, source)
         return Profile(Measure(opening.trace(), opening.source))
@@ -405,6 +423,7 @@ class Job(Tables):
         from npu_tui.jobs.opening import open_steps
         from npu_tui.output.statement import job_comparison_statement
 
+        _expect("other", other, "Job", Job)
         with errors_of_api():
             base, new = (open_steps(side._tables.job.path) for side in (self, other))
             return Comparison(job_comparison_statement(JobComparison(base, new)))
@@ -427,6 +446,7 @@ def open_job(path: str | PathLike[str], *, cached: bool = True) -> Job:
     from npu_tui.load.find import find_sources
     from npu_tui.query.query import job_tables
 
+    _expect("path", path, "str | PathLike", str, PathLike)
     with errors_of_api():
         if not is_kept(Path(path)):
             find_sources(Path(path))

@@ -13,12 +13,13 @@ from msgspec import Struct
 
 from npu_tui.load import copy as cache
 from npu_tui.load.companions import Companions
-from npu_tui.load.errors import Cancelled, InputError, Watcher, walled
+from npu_tui.load.errors import InputError, Watcher, walled
 from npu_tui.load.find import Source, home_of, listed, sources_below, sources_in
 from npu_tui.load.folders import folders_in
 from npu_tui.load.load import Opening
 from npu_tui.load.roles import RolePlace, RolePlaces
 from npu_tui.strings import words
+from npu_tui.trace.once import Cancelled
 from npu_tui.trace.text import printable
 
 _NAMED = re.compile(r"(?P<worker>.*?)(?:_(?P<time>\d{14,17}))?_ascend_(?:pt|ms)")

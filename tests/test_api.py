@@ -114,6 +114,17 @@ def test_a_job_has_tables_of_all_ranks() -> None:
         (lambda p: p.report(range=(5, 5)), "a range is two times, such as 12ms..14ms"),
         (lambda p: p.report(step=99), "step 99 does not exist or launched nothing"),
         (lambda p: p.timeline(range="1ms..2ms", step=1), "give a range or a step, not both"),
+        (lambda p: npu_tui.open(5), "path is a int: str | PathLike is asked for"),
+        (lambda p: npu_tui.open_job(None), "path is a NoneType"),
+        (lambda p: p.sql(b"SELECT 1"), "query is a bytes: str is asked for"),
+        (lambda p: p.table(["slices"]), "name is a list"),
+        (lambda p: p.report(range=3), "range is a int: str | tuple | None is asked for"),
+        (lambda p: p.report(range=("a", 5)), "range is a str: tuple[int | None, int | None] is asked for"),
+        (lambda p: p.report(range=(1, 2, 3)), "a range is two times"),
+        (lambda p: p.report(step=1.5), "step is a float: int | str | None is asked for"),
+        (lambda p: p.compare("base"), "other is a str: Profile is asked for"),
+        (lambda p: p.borrow(None), "eager is a NoneType"),
+        (lambda p: p.timeline().save(3), "path is a int"),
     ],
 )
 def test_errors_are_one_line(profile: npu_tui.Profile, ask, told: str) -> None:  # type: ignore[no-untyped-def]

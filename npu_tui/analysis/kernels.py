@@ -347,14 +347,16 @@ def _number(text: str) -> float:
 def matrix_flops(table: KernelTable) -> F64:
     """FLOP of each matrix product and fused attention, not-a-number for other kernels and unknown shapes; (n,)."""
     flops = np.full(len(table), np.nan)
-    known: dict[tuple[int, int, int], float] = {}
     products = np.flatnonzero(table.type.where(lambda kind: "matmul" in kind.lower() or "attention" in kind.lower()))
-    for row in products.tolist():
-        key = int(table.type.code[row]), int(table.shapes.code[row]), int(table.outputs.code[row])
-        if key not in known:
-            shapes, kind = (table.shapes.at(row), table.outputs.at(row)), table.type.at(row) or ""
-            known[key] = _flops_of(kind, *shapes)
-        flops[row] = known[key]
+    like = np.zeros(len(products), np.int64)
+    for column in (table.type, table.shapes, table.outputs):
+        like = np.unique(like * (len(column.values) + 1) + column.code[products], return_inverse=True)[1]
+    first = np.unique(like, return_index=True)[1]
+    distinct = [
+        _flops_of(table.type.at(row) or "", table.shapes.at(row), table.outputs.at(row))
+        for row in products[first].tolist()
+    ]
+    flops[products] = np.array(distinct, np.float64)[like]
     return flops
 
 

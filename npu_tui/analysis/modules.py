@@ -23,6 +23,7 @@ from npu_tui.analysis.launches import Around, Dispatch, operation_of, operation_
 from npu_tui.trace.arrays import F64, I64, Bools, BySlice
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.model import Trace
+from npu_tui.trace.once import of_trace
 
 ShapesOf = Callable[[I64], Sequence[object]]
 """From operations (n,) to their ``Input Dims``, None where those are not known."""
@@ -92,15 +93,14 @@ def modules(
     Collectives are left out, as they wait. Empty where the trace has no slices of modules. ``kernels`` tell shapes,
     ``launches`` lost time.
     """
-    named = np.array([name.startswith(MODULE) for name in trace.names] + [False])
-    around = Around(trace, named[trace.slices.name])
+    around = _calls(trace)
     if not len(around.items):
         return []
     works = np.logical_or.reduce(
         [np.zeros(len(trace.slices), np.bool_), *(device.compute | device.copy for device in devices)]
     )
     launched = _launched(trace, window, around, works)
-    paths, above, names = tree_paths(trace, around.items, around.parents())
+    paths, above, names = _paths(trace)
     path = BySlice(around.items, paths).of(launched.call)
     count = len(names)
     node = np.where(path >= 0, path, count)  # what is in no module comes last
@@ -149,13 +149,33 @@ def modules(
     return rows + ([row(count, None, np.zeros(0, np.int64))] if sums["kernels"][count] else [])
 
 
+@of_trace
+def _calls(trace: Trace) -> Around:
+    """The calls of modules."""
+    named = np.array([name.startswith(MODULE) for name in trace.names] + [False])
+    return Around(trace, named[trace.slices.name])
+
+
+@of_trace
+def _paths(trace: Trace) -> tuple[I64, list[int], list[int]]:
+    """``tree_paths`` of the calls of modules."""
+    around = _calls(trace)
+    return tree_paths(trace, around.items, around.parents())
+
+
+@of_trace
+def _of_operations(trace: Trace) -> I64:
+    """The slices that operations launched, (n,)."""
+    return np.unique(operation_pairs(trace)[1])
+
+
 def _summed(node: I64, values: npt.NDArray[np.generic], count: int) -> F64:
     return np.asarray(np.bincount(node, values.astype(np.float64), count), np.float64)
 
 
 def _launched(trace: Trace, window: Window, around: Around, works: Bools) -> _Launched:
     slices = trace.slices
-    item = np.unique(operation_pairs(trace)[1])
+    item = _of_operations(trace)
     item = item[works[item] & window.holds(slices.start[item])]
     operation = operation_of(trace, item)
     call = around.find(slices.lane[operation], slices.start[operation], slices.end[operation])

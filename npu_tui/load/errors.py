@@ -11,6 +11,7 @@ from msgspec import Struct
 from npu_tui.trace.memory import is_limited
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
+from npu_tui.trace.once import Cancelled
 from npu_tui.trace.text import printable
 
 
@@ -27,10 +28,6 @@ class InputError(Exception):
 
 class SeveralError(InputError):
     """There are several profiles where one is asked for."""
-
-
-class Cancelled(Exception):  # noqa: N818 - not an error
-    """The user stopped the loading."""
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import partial
+from threading import Thread
 from typing import Any
 
 import anyio
@@ -24,13 +25,14 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 
 from npu_tui import __version__
-from npu_tui.load.errors import Cancelled, is_panic
+from npu_tui.load.errors import is_panic
 from npu_tui.mcp import guide
 from npu_tui.mcp.answers import Answer, dumped, written
 from npu_tui.mcp.session import Call, Refusal, Session
 from npu_tui.mcp.tools import TOOLS, Tool
 from npu_tui.strings import Ours, labelling, say, words
 from npu_tui.trace.message import Message, message
+from npu_tui.trace.once import Cancelled, given_up
 
 Context = ServerRequestContext[Any, Any]
 
@@ -139,6 +141,7 @@ def make_server(session: Session) -> Server[Any]:
 
     async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         call = Call()
+        given_up.set(call.given_up)  # the thread that works has a copy of this context
         work = partial(answered, session, call, params.name, params.arguments or {})
         try:
             async with anyio.create_task_group() as group:
@@ -210,8 +213,17 @@ async def _tell(ctx: Context, call: Call) -> None:
             await ctx.session.report_progress(told, call.total or None)
 
 
+def _prepare() -> None:
+    """Import what draws and start what answers SQL, which take as long as the first call of each may."""
+    from npu_tui.query.process import begin
+
+    begin()
+    import npu_tui.tui.picture  # noqa: F401
+
+
 def serve(session: Session) -> None:
     """Answer on standard input and output until the client closes them."""
+    Thread(target=_prepare, daemon=True).start()
     logging.getLogger("mcp").setLevel(logging.CRITICAL)  # what a client does wrong it is told in the answer
 
     # As the SDK does: what is run by the way reads nothing of the client.

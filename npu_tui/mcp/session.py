@@ -10,10 +10,10 @@ from threading import Event, Lock, RLock
 from typing import TYPE_CHECKING, Any
 
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.load.errors import Cancelled, InputError, SeveralError, Watcher
+from npu_tui.load.errors import InputError, SeveralError, Watcher
 from npu_tui.load.find import Source, find_source, find_sources
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.once import once
+from npu_tui.trace.once import go_on, once
 
 if TYPE_CHECKING:
     from npu_tui.jobs.job import Job
@@ -48,11 +48,6 @@ class Call:
         """Note that ``done`` of ``total`` bytes or ranks are read; False to stop."""
         self.done, self.total = done, total
         return not self.given_up.is_set()
-
-    def go_on(self) -> None:
-        """Raise ``Cancelled`` where the caller has given the call up."""
-        if self.given_up.is_set():
-            raise Cancelled
 
 
 class Roots:
@@ -188,7 +183,7 @@ class Session:
         with self._lock:
             lock = self._locks.setdefault(place, RLock())
         with lock:  # of several calls one reads it, the others wait
-            call.go_on()
+            go_on()
             known = self._opened.get(place)
             stamp, size = _stamp(place)
             if known is None or known.stamp != stamp:

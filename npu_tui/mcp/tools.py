@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from npu_tui.mcp.answers import MOST_TOKENS, ROWS, TOKENS, Answer, Next, plain
 from npu_tui.mcp.session import Call, Refusal, Session, one_profile, one_timeline
 from npu_tui.profile.selection import part_of
-from npu_tui.strings import say
+from npu_tui.strings import Ours, say
 from npu_tui.trace.message import message
 from npu_tui.trace.text import printable
 
@@ -227,11 +227,12 @@ def _chosen(data: dict[str, Any], fields: list[str]) -> dict[str, Any]:
     for field in fields:
         name, _, inner = field.partition(".")
         if name not in data:
-            raise Refusal(message("mcp.no_field", name=field, near=", ".join(get_close_matches(name, data, 1) or data)))
+            near = ", ".join(get_close_matches(name, data, 1) or data)
+            raise Refusal(message("mcp.no_field", name=field, near=Ours(near)))
         rows = data[name] if isinstance(data[name], list) else [data[name]]
         if inner and not all(isinstance(row, dict) and (inner in row) for row in rows):
             keys = ", ".join(rows[0]) if rows and isinstance(rows[0], dict) else name
-            raise Refusal(message("mcp.no_field", name=field, near=keys))
+            raise Refusal(message("mcp.no_field", name=field, near=Ours(keys)))
         if not inner:
             chosen[name] = data[name]
         elif isinstance(data[name], list):

@@ -6,7 +6,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.text import brief, cell_count, drawable, padded, printable, shortened
+from npu_tui.trace.text import brief, cell_count, drawable, escaped, padded, printable, shortened
 
 if TYPE_CHECKING:
     import polars as pl
@@ -37,13 +37,12 @@ def written(frame: pl.DataFrame, form: str) -> bytes:
     if form == "table":
         return table_text(frame).encode()
     out = BytesIO()
+    if form == "json":
+        return escaped(f"{frame.write_json()}\n").encode()
+    if form == "ndjson":
+        return escaped(frame.write_ndjson()).encode()
     if form == "csv":
         frame.write_csv(out)
-    elif form == "json":
-        frame.write_json(out)
-        out.write(b"\n")
-    elif form == "ndjson":
-        frame.write_ndjson(out)
     elif form == "parquet":
         frame.write_parquet(out)
     else:

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from threading import Event
 from typing import TYPE_CHECKING
 
-from npu_tui.load.errors import Cancelled
 from npu_tui.query.bounds import QueryError
 from npu_tui.query.engine import Line
 from npu_tui.trace.memory import free_addresses, free_memory
 from npu_tui.trace.message import Message, message
+from npu_tui.trace.once import Cancelled
 
 if TYPE_CHECKING:
     import polars as pl

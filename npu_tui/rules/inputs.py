@@ -199,8 +199,12 @@ class TraceSlices:
         return self.names_where(names_step)
 
     def names_where(self, rule: Callable[[str], bool]) -> Bools:
-        """Which names of the trace fulfil ``rule``; the last entry, that of no name (-1), is False; (names + 1,)."""
-        return np.array([*map(rule, self.trace.names), False])
+        """Which names of the trace fulfil ``rule``; the last entry, that of no name (-1), is False; (names + 1,).
+
+        It is found once; ``rule`` depends on nothing but the name.
+        """
+        key = "names_where", getattr(rule, "__code__", rule)
+        return self.trace.known.value(key, lambda: np.array([*map(rule, self.trace.names), False]))
 
     def length(self, items: I64) -> I64:
         """Durations of slices, ns."""

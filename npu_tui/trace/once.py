@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from functools import wraps
-from threading import Lock, RLock
+from threading import Event, Lock, RLock
 from typing import Any, Generic, Protocol, TypeVar, overload
 
 T = TypeVar("T")
@@ -17,6 +18,19 @@ Of = TypeVar("Of", bound="_HasCache")
 _LOCKS = "_locks_of_values"
 _making = Lock()
 """Guards the tables of locks; a value itself is computed under its own lock."""
+
+given_up: ContextVar[Event] = ContextVar("given_up", default=Event())  # noqa: B039 - the default is never set
+"""Set once nobody waits any more for what is computed in this context."""
+
+
+class Cancelled(Exception):  # noqa: N818 - not an error
+    """Nobody waits for the value any more."""
+
+
+def go_on() -> None:
+    """Raise ``Cancelled`` where nobody waits any more."""
+    if given_up.get().is_set():
+        raise Cancelled
 
 
 class once(Generic[T]):  # noqa: N801 - reads like cached_property where it is used
@@ -43,6 +57,7 @@ class once(Generic[T]):  # noqa: N801 - reads like cached_property where it is u
         values: dict[str, Any] = instance.__dict__
         with self._lock_of(values):
             if self._name not in values:
+                go_on()
                 values[self._name] = self._compute(instance)  # cached like a plain attribute
             value: T = values[self._name]
             return value
@@ -70,6 +85,7 @@ class ValueCache:
             lock = self._locks.setdefault(key, RLock())
         with lock:
             if key not in self._values:
+                go_on()
                 self._values[key] = compute()
             value_of_key: T = self._values[key]
             return value_of_key

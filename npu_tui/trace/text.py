@@ -47,6 +47,20 @@ def _shown(match: re.Match[str]) -> str:
     return "?" if unicodedata.category(char) in _UNSAFE or char in _INVISIBLE or _is_tag(char) else char
 
 
+_BEYOND = re.compile(r"[^\x00-\x7e]")
+
+
+def escaped(json: str) -> str:
+    """``json`` with escapes for the characters that ``printable`` replaces: the same values, safe on a terminal."""
+    return json if json.isascii() and "\x7f" not in json else _BEYOND.sub(_escape, json)
+
+
+def _escape(match: re.Match[str]) -> str:
+    if _shown(match) != "?":
+        return match[0]
+    return "\\u" + match[0].encode("utf-16-be").hex("|", 2).replace("|", "\\u")
+
+
 def _is_tag(char: str) -> bool:
     # Tag characters and further variation selectors: invisible, and they can hide text in names.
     return 0xE0000 <= ord(char) <= 0xE01EF

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from npu_tui.load.errors import Cancelled, InputError, Watcher
+from npu_tui.load.errors import InputError, Watcher
 from npu_tui.load.load import Opening
 from npu_tui.nearby import with_beside
 from npu_tui.strings import say
 from npu_tui.trace.folded_rows import DEEP, folded_row
 from npu_tui.trace.message import Said, message
 from npu_tui.trace.model import Trace
+from npu_tui.trace.once import Cancelled
 
 if TYPE_CHECKING:
     from npu_tui.analysis.thresholds import Thresholds

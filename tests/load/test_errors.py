@@ -10,8 +10,9 @@ import pytest
 from refusals import said
 
 from npu_tui.load.args import json_args
-from npu_tui.load.errors import Cancelled, InputError, Watcher
+from npu_tui.load.errors import InputError, Watcher
 from npu_tui.load.load import load
+from npu_tui.trace.once import Cancelled
 
 EVENT = b'{"ph": "X", "name": "op", "pid": 1, "tid": 2, "ts": "1.000", "dur": 1}'
 

@@ -15,10 +15,11 @@ import pytest
 from equality import assert_same, assert_same_events
 from refusals import refused
 
-from npu_tui.load.errors import Cancelled, Watcher
+from npu_tui.load.errors import Watcher
 from npu_tui.load.find import PIPED
 from npu_tui.load.load import Opening, load
 from npu_tui.load.unpack import spooled
+from npu_tui.trace.once import Cancelled
 
 TRACE = Path("fixtures/two_ranks/rank1_ascend_pt/ASCEND_PROFILER_OUTPUT/trace_view.json")
 WAYS = ["report", "--format", "json"]

@@ -19,10 +19,11 @@ from scanning import threads, without_scanner
 
 from npu_tui.load import load as loading
 from npu_tui.load.args import json_args
-from npu_tui.load.errors import Cancelled, Watcher
+from npu_tui.load.errors import Watcher
 from npu_tui.load.fast_reader import ALONE_BYTES, range_cuts
 from npu_tui.load.load import load
 from npu_tui.trace.model import Trace
+from npu_tui.trace.once import Cancelled
 
 FIXTURES = ["dispatch_bound", "healthy", "msprof_two_devices", "kineto", "mindspore", "level0"]
 SIZES = st.integers(16, 400) | st.sampled_from([64, 1 << 16])

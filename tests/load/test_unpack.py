@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from npu_tui.load import unpack
-from npu_tui.load.errors import Cancelled, InputError, Watcher
+from npu_tui.load.errors import InputError, Watcher
 from npu_tui.load.unpack import open_plain
+from npu_tui.trace.once import Cancelled
 
 RNG = random.Random(7)
 PLAIN = b"".join(b'{"ph": "X", "name": "n%d", "ts": %d.%03d, "dur": 1}, ' % (k % 50, k, k % 7) for k in range(6_000))

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+from contextvars import copy_context
 from pathlib import Path
 from threading import Event
 
@@ -20,6 +21,7 @@ from npu_tui.mcp import server, tools
 from npu_tui.mcp.answers import tokens_of
 from npu_tui.mcp.server import make_server
 from npu_tui.mcp.session import Call, Session
+from npu_tui.trace.once import Cancelled, given_up
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
@@ -169,3 +171,19 @@ def test_wrong_usage(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
     monkeypatch.setattr("npu_tui.cli.mcp.find_spec", lambda name: None)
     assert main(["mcp"]) == 2
     assert "pip install 'npu-tui[mcp]'" in capsys.readouterr().err
+
+
+def test_a_report_that_is_given_up_stops_at_its_next_measure() -> None:
+    session, call = Session([FIXTURES]), Call()
+    given = {"path": "dispatch_bound", "range": "1ms..3ms"}
+    assert "error" not in server.answered(session, Call(), "open", {"path": "dispatch_bound"})[0]
+
+    def run() -> None:
+        given_up.set(call.given_up)
+        call.given_up.set()
+        for tool, arguments in (("report", given), ("compare", {"base": "healthy", "new": "dispatch_bound"})):
+            with pytest.raises(Cancelled):
+                server.answered(session, call, tool, arguments)
+
+    copy_context().run(run)
+    assert "error" not in server.answered(session, Call(), "report", given)[0]

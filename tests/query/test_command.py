@@ -29,6 +29,15 @@ def asked(capfd: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
     return capfd.readouterr().out
 
 
+def test_json_is_exact_and_safe_on_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    odd = "a\u202eb\x9b\x7f\U000e0041\u4e2d"
+    for form in ("json", "ndjson"):
+        written = asked(capfd, PROFILE, f"SELECT '{odd}' AS t", "--format", form)
+        assert [char for char in written if not char.isprintable()] == ["\n"]
+        assert json.loads(written if form == "ndjson" else written.strip()[1:-1]) == {"t": odd}
+        assert "\u4e2d" in written
+
+
 def test_answers_agree_in_every_form(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     told = json.loads(asked(capfd, PROFILE, SQL, "--format", "json"))
     assert len(told) > 3

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from npu_tui.load.errors import Cancelled
 from npu_tui.profile.cpu_tables import CPU_TIME
 from npu_tui.profile.launch_tables import CODE_LINES, SYNCS
 from npu_tui.profile.module_tables import MODULES
@@ -20,6 +19,7 @@ from npu_tui.query.frames import ONE_PROFILE, TABLES, tables_of
 from npu_tui.query.query import about, query
 from npu_tui.strings import say, words
 from npu_tui.trace.message import Message
+from npu_tui.trace.once import Cancelled
 from npu_tui.trace.text import brief, duration_text, printable
 from npu_tui.tui.tabs.bubbles import bubbles
 from npu_tui.tui.tabs.declared import shown
