@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -58,14 +57,10 @@ async def measure(trace: Path) -> None:
             return took
 
         print("open {:.2f} s, {:.2f} s of processor".format(*await timed("open", {"path": trace.name})))
-        with tempfile.TemporaryDirectory(dir=trace.parent) as folder:
-            for _ in range(2):
-                for tool, arguments in CALLS:
-                    place = {} if tool == "explain" else {"path": trace.name}
-                    times.setdefault(tool, []).append(await timed(tool, place | arguments))
-            written = Path(folder, "crop.json")
-            crop = await timed("crop", {"path": trace.name, "output": str(written), "range": "100ms..102ms"})
-            compare = await timed("compare", {"base": trace.name, "new": str(written)})
+        for _ in range(2):
+            for tool, arguments in CALLS:
+                place = {} if tool == "explain" else {"path": trace.name}
+                times.setdefault(tool, []).append(await timed(tool, place | arguments))
     print(f"{'tool':12} {'calls':>6} {'median s':>9} {'longest s':>10} {'processor: median s':>20} {'most s':>7}")
     for tool, took in times.items():
         wall, used = (sorted(column) for column in zip(*took, strict=True))
@@ -74,7 +69,6 @@ async def measure(trace: Path) -> None:
     wall, used = (sorted(column) for column in zip(*(row for took in times.values() for row in took), strict=True))
     late = round(len(wall) * 0.95) - 1
     print(f"{len(wall)} calls: p95 {wall[late]:.3f} s (0.3 asked), {used[late]:.2f} s of processor")
-    print(f"beside them: crop {crop[0]:.2f} s, compare with what it wrote {compare[0]:.2f} s")
 
 
 if __name__ == "__main__":
