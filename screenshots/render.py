@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 from walk import walk
 
 from npu_tui.load.load import Opening
-from npu_tui.manual.pages import TUTORIALS
+from npu_tui.manual.pages import TOPICS
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import LANGUAGES, language, speaking
 from npu_tui.tui.app import NpuTui
@@ -79,7 +79,7 @@ def chdir(folder: str) -> Iterator[None]:
 SIZES = (80, 24), (120, 40), (200, 50)
 GENERATED = {"pipeline": "", "experts": "", "roles": "", "service": "e"}
 """Simulated jobs and a service that no fixture holds, with the keys pressed first."""
-MADE = (*GENERATED, "pipeline_before", "engine", "memory", "leak.pkl")
+MADE = (*GENERATED, "pipeline_before", "engine", "memory", "leak.pkl", "perf-log")
 """What else pages show, each in a folder or a file of its name."""
 
 
@@ -93,7 +93,7 @@ def made() -> TemporaryDirectory[str]:
 
 def generate(folder: Path) -> None:
     """Write ``MADE`` below ``folder``."""
-    for room in ("fixtures", "tests", "tests/jobs"):
+    for room in (".", "fixtures", "tests", "tests/jobs"):
         sys.path.insert(0, str(HERE.parent / room))
     from beside import profile_with_files
     from engines import recorded, troubles
@@ -105,6 +105,8 @@ def generate(folder: Path) -> None:
     from service_causes import write_service
     from snapshot import write_snapshot
 
+    from tests.output.test_log import put_all, runs_of
+
     for name in (*GENERATED, "pipeline_before"):
         (folder / name).mkdir()
     job_of(SITUATIONS["middle stage slow"][0], folder / "pipeline")
@@ -115,6 +117,7 @@ def generate(folder: Path) -> None:
     write_snapshot(folder / "leak.pkl", "leak")
     profile_with_files(HERE.parent / "fixtures" / "healthy", folder / "memory")
     recorded(troubles()["eager above"].engine, folder / "engine")
+    put_all(folder / "perf-log", runs_of())
 
 
 def render_generated() -> None:
@@ -135,9 +138,9 @@ BLOCK = re.compile(r"^```(screen|job|run) (.+)\n(?:(?!```).*\n)*```$", re.MULTIL
 
 
 def render_pages() -> None:
-    """Write the pictures of the tutorials into their pages, in the language of the page."""
+    """Write the pictures of the manual into its pages, in the language of the page."""
     for spoken in LANGUAGES:
-        for topic in (*TUTORIALS, "compare"):
+        for topic in TOPICS:
             file = HERE.parent / "npu_tui" / "manual" / spoken / f"{topic}.md"
             with speaking(spoken):
                 file.write_text(BLOCK.sub(_rendered, file.read_text(encoding="utf-8")), encoding="utf-8")
@@ -153,8 +156,9 @@ def _rendered(block: re.Match[str]) -> str:
 def _printed(count: int, arguments: list[str]) -> list[str]:
     words = [sys.executable, "-m", "npu_tui", *arguments, "--lang", language()]
     where = made().name if set(arguments) & {*MADE} else None
-    told = subprocess.run(words, capture_output=True, text=True, check=where is None, cwd=where).stdout
-    return [f"$ npu-tui {shlex.join(arguments)}", *told.splitlines()[:count]]
+    run = subprocess.run(words, capture_output=True, text=True, cwd=where)
+    assert run.returncode < 2, run.stderr  # 1: a gate fails
+    return [f"$ npu-tui {shlex.join(arguments)}", *run.stdout.splitlines()[:count]]
 
 
 def _screen(kind: str, fixture: str, size: str, *keys: str) -> list[str]:

@@ -57,15 +57,14 @@ def test_no_page_is_left_over() -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("topic", TUTORIALS)
-def test_every_tutorial_has_a_picture_of_a_profile(topic: str, language: str) -> None:
+@pytest.mark.parametrize("topic", [*TUTORIALS, "ci", "query", "report", "history"])
+def test_every_answer_of_the_readme_has_a_picture_of_a_profile(topic: str, language: str) -> None:
     blocks = re.findall(r"^```(screen|job|run) (.+)\n((?:(?!```).*\n)+)```$", page(topic, language), re.MULTILINE)
     assert blocks
     for kind, words, told in blocks:
         named = shlex.split(words)
-        fixtures = (
-            [word for word in named if word.startswith("fixtures/")] if kind == "run" else [f"fixtures/{named[0]}"]
-        )
+        found = [word for word in named if word.startswith("fixtures/") or word in MADE]
+        fixtures = [f"fixtures/{word.removeprefix('fixtures/')}" for word in (found if kind == "run" else named[:1])]
         assert fixtures
         assert all((ROOT / fixture).is_dir() or fixture.partition("/")[2] in MADE for fixture in fixtures)
         assert len(told.splitlines()) > 5
