@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import msgspec
 import orjson
 import pytest
 from claims import contradictions
+from msgspec.structs import replace
+from rich.console import Console
 from rich.text import Text
 
 from npu_tui.jobs.opening import open_job
@@ -30,6 +33,7 @@ from npu_tui.trace.text import duration_text
 from npu_tui.tui.head import device_line, headline, measure, step_line
 from npu_tui.tui.session import NO_HITS, Session, make_session
 from npu_tui.tui.tabs.bubbles import bubbles
+from npu_tui.tui.tabs.details import details
 from npu_tui.tui.tabs.device import communication, operators
 from npu_tui.tui.tabs.findings import findings, findings_worth_a_look
 from npu_tui.tui.tabs.lines import lines
@@ -38,6 +42,7 @@ from npu_tui.tui.tabs.table import Context, Table
 from npu_tui.view.grid import Grid
 from npu_tui.view.links import LinkIndex, StripCount, draw_strip
 from npu_tui.view.palette import Ink
+from npu_tui.view.scene import Selected
 from npu_tui.view.viewport import Viewport
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
@@ -215,6 +220,20 @@ def test_code_lines_add_up_to_the_lost_time(shown: Shown) -> None:
         assert row.values[2] == each["launches"]
 
 
+def test_details_tell_one_loss_of_a_launch(shown: Shown) -> None:
+    trace, console = shown.profile.trace, Console(width=200, file=StringIO())
+    for device in shown.profile.dispatch:
+        if not len(device.link):
+            continue
+        at = int(device.lost.argmax())
+        now = replace(shown.looked_at(), selection=Selected(0, int(trace.links.target_slice[device.link[at]])))
+        with console.capture() as printed:
+            console.print(details(now))
+        told = " ".join(printed.get().split())
+        assert f"{say('details.lost')} {duration_text(int(device.lost[at]))}" in told
+        assert say("column.its_wait") not in told
+
+
 def test_bubbles_add_up_to_free(shown: Shown) -> None:
     content, told = bubbles(shown.looked_at()), shown.report["overlap"]
     if isinstance(content, Table) and len(shown.profile.overlaps) == 1:
@@ -249,15 +268,16 @@ def test_findings_stand_in_one_order_under_one_number(shown: Shown) -> None:
         cells = [str(cell) for cell in row.cells]
         assert cells[0] == str(number)
         gain = each["gain_us"]
-        after, _, figure = cells[2].rpartition(": ")
+        saved = dict(zip(content.headings, cells, strict=True)).get(say("column.gain"), "")
+        after, _, figure = saved.rpartition(": ")
         assert bool(after) == (each["gain_after"] > 0)
         assert not after or after.endswith(str(each["gain_after"]))
         assert figure in ({""} if gain is None else times(gain) if gain else {say("findings.frees_nothing")})
-        assert cells[4].strip().startswith(each["title"])
+        assert cells[-1].strip().startswith(each["title"])
         assert len(row.places) == len(each["evidence"])
         if each["part_of"] is not None:
             whole = 1 + [other["id"] for other in told].index(each["part_of"])
-            assert cells[4] == "  " + say("findings.part", title=each["title"], number=whole)
+            assert cells[-1] == "  " + say("findings.part", title=each["title"], number=whole)
             assert {cell.style for cell in row.cells if isinstance(cell, Text)} == {"dim"}
     # What is only noted stands last, so that a finding has the same number in a report, which tells it apart.
     minor = [row.minor for row in content.rows]
