@@ -61,8 +61,8 @@ def _figures(part: Profile, said: Report) -> Iterator[str]:
     by_id = {finding.id: finding for finding in said.findings}
     steps = {step.number for facts in part.facts for step in facts.inputs.steps}
     for finding in said.findings:
-        if finding.gain_unit not in UNITS or finding.gain_count < 1:
-            yield f"{finding.id} gains per {finding.gain_unit}, of which there are {finding.gain_count}"
+        if finding.per not in UNITS or finding.count < 1:
+            yield f"{finding.id} gains per {finding.per}, of which there are {finding.count}"
         if finding.part_of is not None and finding.part_of not in by_id:
             yield f"{finding.id} is a part of {finding.part_of}, which is not said"
         if not steps.issuperset(finding.steps):
@@ -89,8 +89,8 @@ def _replayed(part: Profile, said: Report) -> Iterator[str]:
     for answer, finding in answers:
         if abs(answer.changes[0].alone_us - finding.gain_alone_us) > _ROUNDING_US:
             yield f"{finding.id} gains {finding.gain_alone_us} us alone, by what-if {answer.changes[0].alone_us} us"
-        if (answer.unit, answer.steps) != (finding.gain_unit, finding.gain_count):
-            yield f"what-if: {answer.steps} {answer.unit}; {finding.id}: {finding.gain_count} {finding.gain_unit}"
+        if (answer.per, answer.count) != (finding.per, finding.count):
+            yield f"what-if: {answer.count} {answer.per}; {finding.id}: {finding.count} {finding.per}"
     rows = whatif(part, [finding.whatif for finding in ladder]).changes if ladder else ()
     for row, finding in zip(rows, ladder, strict=True):
         if max(abs(row.gain_us - finding.gain_us), abs(row.step_us - finding.step_after_us)) > _ROUNDING_US:

@@ -45,7 +45,7 @@ _OWN: dict[str, Column] = {
         "waits_exposed gain clock_offset late second transfer end_spread offset low high error",
     ),
     **columns("label", "", "word", "in_step reasons interval role"),
-    **columns("whole", "", "count", "rank_count edges gain_count"),
+    **columns("whole", "", "count", "rank_count edges count"),
     **columns("whole", "", "id", "src dst boot_epoch_ns slowest ordinal"),
     **columns("real", "", "speed", "gb_s expected_gb_s"),
     **columns("real", "", "mean_count", "z drift_us_per_s most_off"),
@@ -53,7 +53,7 @@ _OWN: dict[str, Column] = {
     "size_bytes": Column("size_bytes", "whole", "", "size"),
     "last_share": Column("last_share", "real", "0..1", "share"),
     "verdict": Column("verdict", "label", "", "word", "ranks.link"),
-    "gain_unit": Column("gain_unit", "label", "", "word", "finding.unit"),
+    "per": Column("per", "label", "", "word", "finding.unit"),
     "method": Column("method", "label", "", "word", "job.method"),
 }  # fmt: skip
 _table, _sheet = partial(table, own=_OWN.values()), partial(from_tuples, own=_OWN)
@@ -363,8 +363,8 @@ def findings(job: Job, findings: Sequence[JobFinding]) -> Sheet:
             detail=lambda finding: words(finding.detail),
             ranks=lambda finding: list(finding.ranks),
             gain=lambda finding: us(finding.gain),
-            gain_unit=lambda finding: "run",
-            gain_count=lambda finding: 1,
+            per=lambda finding: "run",
+            count=lambda finding: 1,
             evidence=lambda finding: [EvidenceRow(place.rank, place.start, place.end) for place in finding.evidence],
         ),
     )
@@ -373,9 +373,9 @@ def findings(job: Job, findings: Sequence[JobFinding]) -> Sheet:
 FINDINGS = _table(
     "job_findings",
     findings,
-    json="id role? severity title detail ranks gain? gain_unit gain_count evidence",
+    json="id role? severity title detail ranks gain? per count evidence",
     panel="finding=id severity saves=gain what=title detail",
     row="JobFindingRow",
-    about="What is wrong with the job; ``gain_us`` is that of one ``gain_unit``: the run, which is all of its steps.",
+    about="What is wrong with the job; ``gain_us`` is that of the run, which is all of its steps.",
     types={"ranks": list[int], "evidence": list[EvidenceRow]},  # type: ignore[valid-type]
 )

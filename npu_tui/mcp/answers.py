@@ -24,7 +24,7 @@ _FIRST = (
     "parts", "devices", "findings",
 )  # fmt: skip
 """The fields of a document that are told unless the caller names some; of the others the answer says how many."""
-_LEFT_OUT = ("detail", "sources", "hidden", "steps", "gain_count", "arrivals")
+_LEFT_OUT = ("detail", "sources", "hidden", "steps", "arrivals")
 """Fields of a row that wait until the caller asks for them."""
 _NESTED, _LONGEST = 1, 240
 """Rows within a row, and characters of a text, where nobody has asked for all of them."""

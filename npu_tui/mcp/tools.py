@@ -158,7 +158,7 @@ def open_tool(session: Session, call: Call, given: Open) -> Answer:
     return answer
 
 
-_OPENED = ["source", "trace", "health", *(f"findings.{key}" for key in ("id", "severity", "gain_us", "gain_unit"))]
+_OPENED = ["source", "trace", "health", *(f"findings.{key}" for key in ("id", "severity", "gain_us", "per"))]
 
 
 def _several(folder: Any) -> list[dict[str, Any]]:

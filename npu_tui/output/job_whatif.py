@@ -135,8 +135,8 @@ def job_whatif(job: Job, texts: Sequence[str]) -> WhatIf:
     after = next((one.micro for one in reversed(asked) if one.micro), None)
     error = abs(replay.replayed - replay.recorded) / replay.recorded
     return WhatIf(
-        schema_version=SCHEMA_VERSION, kind="whatif", path=str(job.path), device=None, steps=count, warm_up=0,
-        unit="step", recorded_us=us(replay.recorded), replayed_us=us(replay.replayed), error=round(error, 6),
+        schema_version=SCHEMA_VERSION, kind="whatif", path=str(job.path), device=None, per="step", count=count,
+        warm_up=0, recorded_us=us(replay.recorded), replayed_us=us(replay.replayed), error=round(error, 6),
         step_us=us(replay.step), step_after_us=us(replay.step - gain / count), gain_us=us(gain / count),
         changes=tuple(rows), timeline=(), replays=replay.replays, micro_batches=replay.micro if after else None,
         micro_batches_after=after,
@@ -145,5 +145,6 @@ def job_whatif(job: Job, texts: Sequence[str]) -> WhatIf:
 
 def job_remedies(job: Job) -> Remedies:
     """Changes that would shorten a step, the one that does most first. Raises ``InputError`` as ``job_whatif`` does."""
-    rows = [row for text in _replayed(job).remedies for row in job_whatif(job, [text]).changes if row.alone_us > 0]
-    return Remedies("step", tuple(sorted(rows, key=lambda row: -row.alone_us)))
+    replay = _replayed(job)
+    rows = [row for text in replay.remedies for row in job_whatif(job, [text]).changes if row.alone_us > 0]
+    return Remedies("step", replay.count, tuple(sorted(rows, key=lambda row: -row.alone_us)))

@@ -57,9 +57,9 @@ class Ghost(Struct, frozen=True, kw_only=True):
 
 
 class WhatIf(Struct, frozen=True, kw_only=True):
-    """Lengths are means over the ``steps`` that the findings judge, or what a run without steps is divided by.
+    """Lengths are means over the ``count`` steps that the findings judge, or what a run without steps is divided by.
 
-    ``unit`` says what one is. ``warm_up`` more steps are left out: they stay as recorded. ``error`` is by how much of
+    ``per`` says what one is. ``warm_up`` more steps are left out: they stay as recorded. ``error`` is by how much of
     it the unchanged replay misses the recording. ``replays`` is what
     was replayed. Both numbers of micro batches where another one is asked for.
     """
@@ -68,9 +68,9 @@ class WhatIf(Struct, frozen=True, kw_only=True):
     kind: str
     path: str
     device: int | None
-    steps: int
+    per: str
+    count: int
     warm_up: int
-    unit: str
     recorded_us: float
     replayed_us: float
     error: float
@@ -106,9 +106,9 @@ def whatif(profile: Profile, texts: Sequence[str], cells: int = _CELLS) -> WhatI
         kind="whatif",
         path=profile.path,
         device=device,
-        steps=count,
+        per=facts.unit_name,
+        count=count,
         warm_up=len(facts.warm_up),
-        unit=facts.unit_name,
         recorded_us=us(replay.recorded),
         replayed_us=us(replay.replayed),
         error=round(replay.error, 6),
@@ -220,9 +220,10 @@ _LINES, _KERNELS, _RANKS, _FIXES = 4, 3, 3, 4
 
 
 class Remedies(Struct, frozen=True):
-    """Changes that would shorten what is called ``unit``, each alone."""
+    """Changes that would shorten what is called ``per``, of which there are ``count``, each alone."""
 
-    unit: str
+    per: str
+    count: int
     changes: tuple[Row, ...]
 
 
@@ -245,7 +246,7 @@ def remedies(profile: Profile) -> Remedies:
         if gain > 0:
             # Of several words for one change the first are the plainest.
             rows.setdefault(asked.change.key, _row(asked, gain, gain, facts.step_ns - gain))
-    return Remedies(facts.unit_name, tuple(sorted(rows.values(), key=lambda row: -row.alone_us)))
+    return Remedies(facts.unit_name, count, tuple(sorted(rows.values(), key=lambda row: -row.alone_us)))
 
 
 def _texts(profile: Profile, facts: Facts, replay: Replay) -> Iterator[str]:
@@ -285,12 +286,12 @@ def whatif_document(answer: WhatIf) -> Document:
         replayed=1000 * answer.replayed_us,
         recorded=1000 * answer.recorded_us,
         error=answer.error,
-        steps=message(f"whatif.count.{answer.unit}", count=answer.steps),
+        steps=message(f"whatif.count.{answer.per}", count=answer.count),
         warm_up=warm_up,
     )
-    predicted_us = answer.replayed_us - answer.gain_us * answer.steps
+    predicted_us = answer.replayed_us - answer.gain_us * answer.count
     scale = say("whatif.scale", length=1000 * max(answer.recorded_us, predicted_us))
-    changes = _changes("changes", answer.changes, answer.unit, ordered=True)
+    changes = _changes("changes", answer.changes, answer.per, ordered=True)
     if answer.replays == "roles":  # which only begin later or sooner
         return Document(_head(answer), [Paragraph((say("whatif.roles"),)), changes])
     blocks: list[Block] = [Paragraph((replayed,)), changes]
@@ -304,11 +305,11 @@ def whatif_document(answer: WhatIf) -> Document:
 
 def remedies_document(answer: Remedies) -> Document:
     """What ``answer`` says."""
-    unit = _unit(answer.unit)
+    unit = _unit(answer.per)
     if not answer.changes:
         return Document(say("whatif.no_remedies", unit=unit), [])
     return Document(
-        say("whatif.remedies", unit=unit), [_changes("remedies", answer.changes, answer.unit, ordered=False)]
+        say("whatif.remedies", unit=unit), [_changes("remedies", answer.changes, answer.per, ordered=False)]
     )
 
 
@@ -319,7 +320,7 @@ def _unit(name: str) -> Message:
 def _head(answer: WhatIf) -> str:
     """The step before and after in one line."""
     before, after = 1000 * answer.step_us, 1000 * answer.step_after_us
-    gain, unit = before - after, _unit(answer.unit)
+    gain, unit = before - after, _unit(answer.per)
     if abs(gain) < 1e-4 * before:
         return say("whatif.head.same", before=before, unit=unit)
     share = abs(gain) / before if before else 0.0

@@ -42,8 +42,8 @@ _OWN = {
     column.id: column
     for column in (
         Column("gain_after", "whole", "", "count"),
-        Column("gain_count", "whole", "", "count"),
-        Column("gain_unit", "label", "", "word", "finding.unit"),
+        Column("count", "whole", "", "count"),
+        Column("per", "label", "", "word", "finding.unit"),
         *(Column(name, "rows", "", "word") for name in ("evidence", "advice", "steps", "code_lines", "sources")),
     )
 }
@@ -76,7 +76,7 @@ def findings(profile: Profile, known: Sequence[Finding] | None = None) -> Sheet:
             "number": numbers(np.arange(1, len(known) + 1)),
             **attributes(
                 known,
-                "id class=cls severity gain=gain_ns gain_unit=unit gain_count=count "
+                "id class=cls severity gain=gain_ns per=unit count "
                 "step_after=step_after_ns part_of confidence hidden gain_after",
                 _OWN,
                 title=lambda finding: words(finding.title),
@@ -109,17 +109,17 @@ def findings(profile: Profile, known: Sequence[Finding] | None = None) -> Sheet:
 FINDINGS = table(
     "findings",
     findings,
-    sql="rank number id class severity title detail gain gain_unit gain_count step_after gain_alone whatif part_of "
+    sql="rank number id class severity title detail gain per count step_after gain_alone whatif part_of "
     "confidence hidden "
     "slice start end duration start_ns",
-    json="id cls=class severity title detail evidence advice gain? gain_unit gain_count gain_after step_after? "
+    json="id cls=class severity title detail evidence advice gain? per count gain_after step_after? "
     "gain_alone? whatif? part_of? steps hidden confidence code_lines sources",
     panel="number class=severity gain line=place what=title",
     row="FindingRow",
     about="""A finding; ``gain_us`` is what the step would lose in length, None where it cannot be told.
 
-    It is that of one ``gain_unit``: a step, or what repeats in a run without steps (token, iteration, repetition), else
-    the whole run or range; ``gain_count`` is how many of them were measured.
+    ``per`` says of what: a step, or what repeats in a run without steps (token, iteration, repetition), else
+    the whole run or range; ``count`` is how many of them were measured.
 
     ``step_after_us`` is None for what is no step of the ladder, ``part_of`` for what no other finding contains.
     ``gain_after`` is how many findings above must be fixed first for the gain, as they take as long at the same time.

@@ -124,7 +124,7 @@ def test_what_if_the_tail_were_as_the_median(tmp_path: Path, capsys: pytest.Capt
     for text in words:
         found = job_whatif(job, [text])
         truth = length_of(work) - length_of(remedied) if "role a" not in text else 2 * 25 * SECOND
-        assert found.gain_us * found.steps * 1e3 == pytest.approx(truth, rel=0.01)
+        assert found.gain_us * found.count * 1e3 == pytest.approx(truth, rel=0.01)
     assert [row.text for row in job_remedies(job).changes] == ["tail of rollout_generate as the median"]
     assert main(["whatif", str(tmp_path), "tail as the median", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["gain_us"] == job_whatif(job, words[:1]).gain_us

@@ -46,7 +46,7 @@ def test_open_reads_a_profile_and_says_what_is_wrong() -> None:
     assert answer["verdict"][0].startswith("DISPATCH: the NPU waits 21.35 ms of 24.62 ms for Python")
     assert next(iter(answer)) == "verdict"
     assert answer["data"]["findings"][0] == {
-        "id": "DISPATCH.VERTICAL", "severity": "high", "gain_us": 7090.502, "gain_unit": "step",
+        "id": "DISPATCH.VERTICAL", "severity": "high", "gain_us": 7090.502, "per": "step",
     }  # fmt: skip
     follow = answer["next"][0]
     again = asked(follow["tool"], **follow["arguments"])["data"]["findings"][0]

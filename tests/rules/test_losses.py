@@ -77,7 +77,7 @@ def test_warm_up_that_is_left_out_leads_the_sentence() -> None:
     assert device is not None
     assert device.title == "Device time, with 2 warm-up steps that findings leave out"
     answer = whatif(found, ["no sync", "kernel MatMulV2 x0.5"])
-    assert (answer.steps, answer.warm_up) == (len(facts.steps), 2)
+    assert (answer.count, answer.warm_up) == (len(facts.steps), 2)
     assert answer.step_us == pytest.approx(facts.step_ns / 1000, rel=0.001)
     computed = facts.time_by_type["MatMulV2"] / facts.count / 1000
     assert sum(row.gain_us for row in answer.changes) < answer.step_us, (
@@ -102,7 +102,7 @@ def test_a_gain_has_its_unit_and_how_many_were_measured(tmp_path: Path) -> None:
     (facts,) = tokens.facts
     assert {(row.unit, row.count) for row in tokens.findings.findings} == {("token", facts.rhythm.count)}
     answer = whatif(tokens, ["no sync"])
-    assert (answer.unit, answer.steps) == ("token", facts.rhythm.count)
+    assert (answer.per, answer.count) == ("token", facts.rhythm.count)
     assert whatif_document(answer).title.startswith("token ")
     part = profile_at(FIXTURES / "dispatch_bound").part(Selection(Window(10_000_000, 20_000_000)))
     assert {(row.unit, row.count) for row in part.findings.findings} == {("range", 1)}

@@ -150,6 +150,6 @@ def test_a_late_rank_gains_what_its_finding_says(stalled: dict) -> None:
     assert bool(facts.warm_up) == bool(stalled)
     finding = next(row for row in report(profile).findings if row.id == "COMM.STRAGGLER")
     found = whatif(profile, ["rank 2 in time"])
-    assert (found.unit, found.steps) == (finding.gain_unit, finding.gain_count)
+    assert (found.per, found.count) == (finding.per, finding.count)
     assert found.gain_us == pytest.approx(finding.gain_us, rel=0.01)
     assert found.step_us == pytest.approx(facts.step_ns / 1000, rel=0.02)
