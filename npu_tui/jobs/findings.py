@@ -13,6 +13,7 @@ from npu_tui.jobs.expert_loads import LayerLoad, evened, explained, hot_experts,
 from npu_tui.jobs.finding import LOW, MEDIUM, Evidence, JobFinding, noted, of_share, priced
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.meetings import Unpaired
+from npu_tui.jobs.model import CLUSTER
 from npu_tui.jobs.pipeline_cases import Partial, Run, pairs_in_time, stage_as_others, stages_even
 from npu_tui.jobs.role_findings import ROLE_FINDINGS, role_findings
 from npu_tui.rules import pages
@@ -390,7 +391,8 @@ def _missing(job: Job) -> list[JobFinding]:
 
 def _clocks(job: Job) -> list[JobFinding]:
     findings = []
-    untied = tuple(clock.rank for clock in job.clocks if not clock.is_tied)
+    timeless = {profile.rank for profile in job.ranks if profile.kind == CLUSTER}
+    untied = tuple(clock.rank for clock in job.clocks if not clock.is_tied and clock.rank not in timeless)
     if untied:
         args: dict[str, object] = {"count": len(untied), "ranks": list(untied[:8])}
         findings.append(noted("RANK.CLOCK", ("job.clock.title", "job.clock.detail"), untied, "info", **args))

@@ -19,7 +19,7 @@ from npu_tui.jobs.blame import common_times
 from npu_tui.jobs.clock import Clock
 from npu_tui.jobs.columns import F64, I64, Bools, run_begins
 from npu_tui.jobs.meetings import Meetings
-from npu_tui.jobs.model import Layout, RankProfile, is_message, is_receive
+from npu_tui.jobs.model import CLUSTER, Layout, RankProfile, is_message, is_receive
 from npu_tui.jobs.pipeline_cases import Case, Change, Run, evened
 from npu_tui.jobs.schedules import Plan, plan_of, planned
 from npu_tui.trace.message import Message, message
@@ -161,7 +161,9 @@ def _without(job: Staged) -> list[Message]:
     bare = [
         profile.rank
         for profile in job.ranks
-        if profile.passes is None and any(is_message(kind) for _, kind, _ in profile.calls.kinds)
+        if profile.passes is None
+        and profile.kind != CLUSTER
+        and any(is_message(kind) for _, kind, _ in profile.calls.kinds)
     ]
     return [message("job.pipeline.no_kernels", count=len(bare), ranks=bare[:8])] if bare else []
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from npu_tui.jobs import tables
 from npu_tui.jobs.expert_tables import EXPERT_LAYERS, EXPERT_RANKS
 from npu_tui.jobs.job import Job
+from npu_tui.jobs.model import CLUSTER
 from npu_tui.jobs.pipeline import PARTS
 from npu_tui.jobs.pipeline_tables import PIPELINES, STAGES
 from npu_tui.jobs.role_tables import ROLE_STEPS, ROLES
@@ -51,8 +52,9 @@ def job_document(report: JobReport, job: Job | None = None, pictures: bool = Tru
     blocks += experts_part(report.expert_files)
     if report.links:
         blocks += [Heading(say("job.links")), Items(tuple(_links(report)))]
-    # Roles are put on one clock by their hosts, and need no collectives of their own.
-    rows = [row for row in report.clock if row.role is None or row.method not in ("none", "reference")]
+    # Roles are put on one clock by their hosts, and the output of a cluster analysis has no times.
+    bare = report.source.kinds == [CLUSTER]
+    rows = [row for row in report.clock if not (bare or row.role) or row.method not in ("none", "reference")]
     if rows:
         blocks.append(_clock(rows))
     if report.not_checked:
