@@ -23,7 +23,6 @@ from tempfile import TemporaryDirectory
 from walk import walk
 
 from npu_tui.load.load import Opening
-from npu_tui.manual.pages import TOPICS
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import LANGUAGES, language, speaking
 from npu_tui.tui.app import NpuTui
@@ -140,8 +139,7 @@ BLOCK = re.compile(r"^```(screen|job|run) (.+)\n(?:(?!```).*\n)*```$", re.MULTIL
 def render_pages() -> None:
     """Write the pictures of the manual into its pages, in the language of the page."""
     for spoken in LANGUAGES:
-        for topic in TOPICS:
-            file = HERE.parent / "npu_tui" / "manual" / spoken / f"{topic}.md"
+        for file in sorted((HERE.parent / "npu_tui" / "manual" / spoken).glob("*.md")):
             with speaking(spoken):
                 file.write_text(BLOCK.sub(_rendered, file.read_text(encoding="utf-8")), encoding="utf-8")
             print(f"{spoken}/{file.name}")
