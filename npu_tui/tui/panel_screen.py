@@ -13,7 +13,6 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.message import Message
-from textual.screen import Screen
 
 from npu_tui.strings import say, speak
 from npu_tui.tui.commands import BY_ID, Where, commands_of, is_han
@@ -25,7 +24,7 @@ from npu_tui.tui.panel import Filtering, Panel, TabLine
 from npu_tui.tui.prompt import Kind, Prompt
 from npu_tui.tui.sheets import Focus, HelpSheet, Sheet
 from npu_tui.tui.tabs.table import Row, Table, as_csv, as_text
-from npu_tui.tui.terminal.internals import bind
+from npu_tui.tui.terminal.internals import SeenScreen, bind
 from npu_tui.tui.terminal.terminal import MOST_BYTES, cut
 from npu_tui.tui.timeline import Drawing
 
@@ -34,7 +33,7 @@ Drawn = TypeVar("Drawn", bound=Drawing)
 _FORMS: dict[str, Callable[[Table | None], list[str]]] = {"text": as_text, "csv": as_csv}
 
 
-class PanelScreen(Screen[None], Generic[Drawn], inherit_bindings=False):
+class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
     """A ``drawing``, a ``panel`` of tabs, a prompt and a status line.
 
     ``footers`` are the keys that the status line names while the drawing, a table of the panel or a text there has the
@@ -62,6 +61,11 @@ class PanelScreen(Screen[None], Generic[Drawn], inherit_bindings=False):
 
     class Spoken(Message):
         """The language of the texts has changed: every screen says what it shows again."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all that the last key has changed is there."""
+        return True
 
     def __init__(self, drawing: Drawn, panel: Panel) -> None:
         super().__init__()

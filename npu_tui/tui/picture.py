@@ -10,13 +10,16 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.terminal_theme import TerminalTheme
 from textual.keys import Keys
+from textual.pilot import Pilot
 
+from npu_tui.load.errors import InputError
 from npu_tui.output.svg import Piece, svg
 from npu_tui.profile.profile import Profile
-from npu_tui.trace.text import drawable, printable
+from npu_tui.trace.text import drawable, printable, read_in
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.commands import find_key
 from npu_tui.tui.job_screen import JobScreen
+from npu_tui.tui.panel_screen import PanelScreen
 from npu_tui.tui.session import make_session
 from npu_tui.tui.terminal.internals import strips_of
 from npu_tui.tui.terminal.terminal import Terminal, glyphs_named
@@ -31,9 +34,6 @@ _XTERM: tuple[Rgb, ...] = (
     (255, 255, 255),
 )  # fmt: skip
 """The 16 colours that xterm names."""
-
-_REST_SECONDS = 0.25
-"""Longer than the panel waits after a key."""
 
 
 def unknown_keys(keys: list[str]) -> list[str]:
@@ -108,17 +108,26 @@ def text_frame(app: NpuTui, columns: int, rows: int, keys: Sequence[str]) -> lis
 
 async def _frames(app: NpuTui, columns: int, rows: int, groups: Sequence[Sequence[str]]) -> list[list[list[Piece]]]:
     found = []
-    async with app.run_test(size=(columns, rows)) as pilot:
-        await app.workers.wait_for_complete()  # the findings
-        await pilot.pause()
-        for keys in groups:
-            for key in keys:
-                await pilot.press(*(find_key(key) or key).split(" "))
-            await pilot.pause(_REST_SECONDS)
-            await app.workers.wait_for_complete()  # what a key asked for
-            await pilot.pause()
-            found.append(screen_runs(app))
+    try:
+        async with app.run_test(size=(columns, rows)) as pilot:
+            await _settle(app, pilot)
+            for keys in groups:
+                for key in keys:
+                    await pilot.press(*(find_key(key) or key).split(" "))
+                await _settle(app, pilot)
+                found.append(screen_runs(app))
+    finally:
+        read_in(None)  # the screen of a snapshot counts events
     return found
+
+
+async def _settle(app: NpuTui, pilot: Pilot[InputError | None]) -> None:
+    """Wait for the findings, for what a key asked for, and for the panel, which follows what is drawn."""
+    settled = False
+    while not settled:
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        settled = all(screen.is_settled for screen in app.screen_stack if isinstance(screen, PanelScreen))
 
 
 def screen_runs(app: NpuTui) -> list[list[Piece]]:

@@ -537,6 +537,11 @@ class MainScreen(PanelScreen[Timeline]):
             self.marks.mark()
             self.drawing.changed()
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the panel follows what was drawn last."""
+        return self._panel_timer is None and self.contents.computing is None
+
     def _name_selected(self, linked: bool) -> None:
         """Say in the bottom line what is selected, at rest also where its link leads."""
         opened = self.panel.is_shown and self.panel.is_open("details")

@@ -20,6 +20,7 @@ from npu_tui.mcp.answers import tokens_of
 from npu_tui.mcp.server import make_server
 from npu_tui.mcp.session import Session
 from npu_tui.output.schemas import report_schema
+from npu_tui.trace.text import duration_text
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 SESSION = Session([FIXTURES])
@@ -267,6 +268,8 @@ def test_a_memory_snapshot_is_opened_and_reported(tmp_path: Path) -> None:
     blocks = asked("query", session, path="#1", sql="SELECT state, size, taken, stack FROM blocks")
     assert blocks["data"]["rows"] == [["active_allocated", 500, 512, None]]
     assert "segments" in str(asked("tables", session, path="#1")["data"])
+    asked("screenshot", session, path="#1")
+    assert duration_text(5000) == "5.000 µs"  # the screen of a snapshot alone counts events
     same = asked("compare", session, base="#1", new="#1")
     assert same["data"]["devices"][0]["at_end"][0]["new_bytes"] == 500
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 
 from npu_tui.load.load import load
 from npu_tui.profile.checks import checks_of
+from npu_tui.trace.text import read_in
 from npu_tui.tui import screen, timeline
 from npu_tui.tui.session import Session, make_session
 
@@ -23,8 +25,8 @@ if str(HERE) not in sys.path:
 
 
 @pytest.fixture(autouse=True)
-def _surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Relative paths start at the checkout, and nothing of the caller's terminal shows through."""
+def _surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Relative paths start at the checkout, and nothing of the caller's terminal or of other tests shows through."""
     monkeypatch.chdir(ROOT)
     for name in ("NO_COLOR", "COLUMNS", "LINES", "PYTHONPATH", "TMUX"):
         monkeypatch.delenv(name, raising=False)
@@ -32,6 +34,8 @@ def _surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(screen, "_PANEL_SECONDS", 0.001)
     # Nor does anybody see how many frames there are in a second.
     monkeypatch.setattr(timeline, "FRAME_SECONDS", 0.0)
+    yield
+    read_in(None)  # of a snapshot events are counted
 
 
 @pytest.fixture(scope="session")

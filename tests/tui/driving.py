@@ -6,11 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 from textual import events
 from textual._xterm_parser import XTermParser
-from textual.app import App
 from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
 from textual.screen import Screen
@@ -40,26 +38,6 @@ def _parsed_once(sheet, css, read_from, *more, **named):
 
 Stylesheet._parse_rules = _parsed_once
 
-_compositor_refresh = Screen._compositor_refresh
-_unpainted: WeakKeyDictionary[App[object], bool] = WeakKeyDictionary()
-"""The headless apps that are painted only when they are settled, and whether something has changed since they were."""
-
-
-def _painted_when_settled(screen: Screen[object]) -> None:
-    """Nobody sees what a headless app paints before a test looks at it: all that changes until then is painted once.
-
-    Partial repaints are those of apps that write to a terminal, in test_repaint and of the real program.
-    """
-    app = screen.app
-    if app in _unpainted and app.is_headless and screen is app.screen:
-        _unpainted[app] = True
-        screen._dirty_widgets.clear()  # what of them has changed is in the regions of the compositor
-        app._update_mouse_over(screen)
-    else:
-        _compositor_refresh(screen)
-
-
-Screen._compositor_refresh = _painted_when_settled
 SIZE = (120, 40)
 _PATIENCE = 20_000
 
@@ -160,11 +138,6 @@ class Driver:
             await asyncio.sleep(0.001)
         raise AssertionError("the app does not come to rest")
 
-    def _paint(self) -> None:
-        if self.app.is_running and _unpainted.get(self.app):
-            _unpainted[self.app] = False
-            _compositor_refresh(self.app.screen)
-
     def _busy(self) -> bool:
         if not self.app.is_running:
             return False
@@ -190,7 +163,8 @@ class Driver:
                 break
             await asyncio.sleep(0.005)
         await self.idle()
-        self._paint()
+        if self.app.is_running:
+            Screen._compositor_refresh(self.app.screen)  # without a terminal nobody else has it painted
 
     def rows(self) -> list[str]:
         """The characters on screen."""
@@ -204,7 +178,6 @@ class Driver:
 async def opened(session: Session, size: tuple[int, int] = SIZE, app: NpuTui | None = None) -> AsyncIterator[Driver]:
     """The explorer on ``session``, or ``app``, in a screen of ``size``."""
     app = NpuTui(session=session) if app is None else app
-    _unpainted[app] = False
     async with app.run_test(size=size) as pilot:
         driver = Driver(app, pilot)
         await driver.settle()

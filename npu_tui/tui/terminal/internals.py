@@ -35,8 +35,9 @@ from npu_tui.tui.terminal.terminal import Aside, Guard, in_browser
 Result = TypeVar("Result")
 
 USED: dict[type, str] = {
-    App: "_bindings _clipboard _close_messages_no_wait _exception _exit_renderables _fatal_error _return_code",
-    Screen: "_bindings _compositor",
+    App: "_bindings _clipboard _close_messages_no_wait _exception _exit_renderables _fatal_error _return_code"
+    " _update_mouse_over",
+    Screen: "_bindings _compositor _compositor_refresh _dirty_widgets",
     Strip: "_segments",
     DataTable: "_clear_caches _data _get_row_renderables _get_styles_to_render_cell _render_cell _show_hover_cursor"
     " _update_dimensions",
@@ -280,6 +281,17 @@ def bind(screen: Screen[Any] | App[Any], bindings: Iterable[BindingType]) -> Non
 def strips_of(screen: Screen[Any]) -> list[Strip]:
     """The rows of ``screen`` as they are shown."""
     return screen._compositor.render_strips()
+
+
+class SeenScreen(Screen[None], inherit_bindings=False):
+    """A screen that is painted for a terminal only: without one nobody sees it before its strips are asked for."""
+
+    def _compositor_refresh(self) -> None:
+        if self.app.is_headless and self is self.app.screen:
+            self._dirty_widgets.clear()  # what of them has changed is in the regions of the compositor
+            self.app._update_mouse_over(self)
+        else:
+            super()._compositor_refresh()
 
 
 class PlainTable(DataTable[Text]):
