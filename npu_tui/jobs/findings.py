@@ -13,7 +13,6 @@ from npu_tui.jobs.expert_loads import LayerLoad, evened, explained, hot_experts,
 from npu_tui.jobs.finding import LOW, MEDIUM, Evidence, JobFinding, noted, of_share, priced
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.meetings import Unpaired
-from npu_tui.jobs.model import CLUSTER
 from npu_tui.jobs.pipeline_cases import Partial, Run, pairs_in_time, stage_as_others, stages_even
 from npu_tui.jobs.role_findings import ROLE_FINDINGS, role_findings
 from npu_tui.rules import pages
@@ -391,11 +390,9 @@ def _missing(job: Job) -> list[JobFinding]:
 
 def _clocks(job: Job) -> list[JobFinding]:
     findings = []
-    timeless = {profile.rank for profile in job.ranks if profile.kind == CLUSTER}
-    untied = tuple(clock.rank for clock in job.clocks if not clock.is_tied and clock.rank not in timeless)
-    if untied:
-        args: dict[str, object] = {"count": len(untied), "ranks": list(untied[:8])}
-        findings.append(noted("RANK.CLOCK", ("job.clock.title", "job.clock.detail"), untied, "info", **args))
+    if job.untied:
+        args: dict[str, object] = {"count": len(job.untied), "ranks": list(job.untied[:8])}
+        findings.append(noted("RANK.CLOCK", ("job.clock.title", "job.clock.detail"), job.untied, "info", **args))
     drifting = sorted((clock for clock in job.clocks if abs(clock.drift) > _DRIFT), key=lambda clock: -abs(clock.drift))
     if drifting:
         ranks = tuple(clock.rank for clock in drifting)

@@ -18,6 +18,7 @@ from npu_tui.jobs.experts import Balance, balance_of
 from npu_tui.jobs.links import Link, judged_links, placed_links
 from npu_tui.jobs.meetings import Meetings, Unpaired, meetings, untold_messages
 from npu_tui.jobs.model import (
+    CLUSTER,
     EXPERTS,
     KINETO,
     SAME_BOOT,
@@ -419,6 +420,12 @@ class Job:
     def slow_stage(self) -> SlowStage | None:
         """The stage of the pipeline that holds up the others."""
         return slow_stage(self.ranks, self.stage, len(self.steps))
+
+    @once
+    def untied(self) -> tuple[int, ...]:
+        """Ranks whose times nothing ties to those of the first; the output of a cluster analysis has no times."""
+        timeless = {profile.rank for profile in self.ranks if profile.kind == CLUSTER}
+        return tuple(clock.rank for clock in self.clocks if not clock.is_tied and clock.rank not in timeless)
 
     @once
     def longest(self) -> list[Longest]:

@@ -99,7 +99,7 @@ def ranks(job: Job, absent: Sequence[int] = ()) -> Sheet:
                 us(row.cost), exposed, us(row.gain), shape.get(profile.rank), why,
                 us(clock.offset) if clock.is_tied else None, (exposed if row.cost else 0.0) if tells else None,
                 row.came_last / max(row.collectives, 1),
-                say("list.comma").join(why) if clock.is_tied or job.role else say("ranks.apart"),
+                say("ranks.apart") if profile.rank in job.untied and not job.role else say("list.comma").join(why),
             )
         )  # fmt: skip
     sums = {row.rank: row for row in job.sums if row.collectives}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 FAMILIES = (
     "unended", "dispatch", "waits", "launching", "late_ranks", "communication", "compute", "affinity", "outliers",
-    "cpu", "pauses", "host_work", "engine", "batches", "data", "kernels", "transfers", "memory", "config",
+    "cpu", "pauses", "host_work", "engine", "batches", "data", "kernels", "bandwidth", "transfers", "memory",
+    "config",
 )  # fmt: skip
 """The modules with rules, in the order in which findings that could not be checked are listed; ``find`` reads them."""

@@ -1,7 +1,7 @@
-"""Findings about how kernels use the cores and the memory, by kernel_details.csv and l2_cache.csv.
+"""Findings about how kernels use the cores, by kernel_details.csv.
 
-Rules F11, F22 and F24 of the collected diagnosis rules: block dim, AI CPU and AI core performance of msprof-analyze's
-advisor, conversions of formats and slow vector kernels (step 7 of the 20-step tuning checklist).
+Rules F11 and F22 of the collected diagnosis rules: block dim, AI CPU and AI core performance of the advisor of
+msprof-analyze.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from npu_tui.analysis.device import on_ai_cpu
 from npu_tui.analysis.kernels import KernelTable, is_half, is_wide, matrix_flops
@@ -40,7 +39,7 @@ from npu_tui.trace.text import brief
 
 _BY_MASK = re.compile(r"^(?:index|nonzero|argm(?:in|ax)|maskedselect|where)", re.IGNORECASE)
 """Operators that a mask of a fixed shape does the work of."""
-_CUBE, _VECTOR = ("AI_CORE", "MIX_AIC"), ("AI_VECTOR_CORE", "MIX_AIV")
+_CUBE, VECTOR_KINDS = ("AI_CORE", "MIX_AIC"), ("AI_VECTOR_CORE", "MIX_AIV")
 _MOST_PLACES = 10
 _TITLE_LENGTH = 60
 _LISTED = 4
@@ -67,7 +66,7 @@ def block_dim(facts: Facts) -> Draft | None:
     limits, table = facts.limits, facts.kernel_table
     idle = np.zeros(len(table))
     counted = np.zeros(len(table), np.bool_)
-    for cores, limit, prefix in ((_CUBE, limits[CUBE_CORES], "aic"), (_VECTOR, limits[VECTOR_CORES], "aiv")):
+    for cores, limit, prefix in ((_CUBE, limits[CUBE_CORES], "aic"), (VECTOR_KINDS, limits[VECTOR_CORES], "aiv")):
         on_cores = _on(table, cores) & (table.block_dim > 0)
         count = limit or _cores(table, on_cores, prefix)
         if not on_cores.any() or not count:
@@ -84,7 +83,7 @@ def block_dim(facts: Facts) -> Draft | None:
     return Draft(
         "info",
         message("finding.block_dim.title", count=len(chosen), share=lost / total),
-        message("finding.block_dim.detail", time=lost, kernels=_most(table, rows, idle)),
+        message("finding.block_dim.detail", time=lost, kernels=most_time(table, rows, idle)),
         longest_kernels(
             facts, table, rows[:10], lambda row: message("finding.block_dim.place", dim=int(table.block_dim[row]))
         ),
@@ -111,7 +110,7 @@ def _cores(table: KernelTable, rows: Bools, prefix: str) -> int:
     return int(single.max(initial=0))
 
 
-def _most(table: KernelTable, rows: I64, time: F64) -> list[Message]:
+def most_time(table: KernelTable, rows: I64, time: F64) -> list[Message]:
     """Types and shapes of ``rows`` with their sums of ``time``, the most first."""
     sums: dict[str, float] = {}
     for row in rows.tolist():
@@ -214,33 +213,6 @@ def dtype(facts: Facts) -> Draft | None:
 
 MTE2_CUBE = Threshold("mte2_cube", 0.95)
 MTE2_VECTOR = Threshold("mte2_vector", 0.7)
-MTE2_SHARE = Threshold("mte2_share", 0.1)
-
-
-def memory_bound(facts: Facts) -> Draft | Skipped | None:
-    """Kernels that wait for data more than they compute."""
-    limits = facts.limits
-    table = facts.kernel_table
-    cores = table.core.where(lambda core: core.startswith(("AI_", "MIX_")) and core != "AI_CPU")
-    cube, vector = table.measured("aic_mte2_ratio"), table.measured("aiv_mte2_ratio")
-    plain = table.measured("mte2_ratio")  # older chips have one kind of core, and no prefix
-    matrix = table.type.where(lambda kind: CUBE.search(kind) is not None)
-    cube, vector = np.fmax(cube, np.where(matrix, plain, np.nan)), np.fmax(vector, np.where(matrix, np.nan, plain))
-    bound = cores & ((cube >= limits[MTE2_CUBE]) | (vector >= limits[MTE2_VECTOR]))
-    total, waiting = int(table.duration[cores].sum()), int(table.duration[bound].sum())
-    if not total or waiting < limits[MTE2_SHARE] * total:
-        return None
-    names = Counter(table.type.at(k) or "" for k in np.flatnonzero(bound).tolist())
-    return Draft(
-        "low",
-        message("finding.bandwidth.title", share=waiting / total),
-        message("finding.bandwidth.detail", time=waiting, share=waiting / total, names=most_common(names)),
-        longest_kernels(facts, table, np.flatnonzero(bound), lambda row: message("finding.dominant.place"), 5),
-        confidence="medium",
-        shown=facts.span_of(table.item[bound & (table.item >= 0)]),
-    )
-
-
 MAC_BOUND = Threshold("mac_bound", 0.8)
 VEC_BOUND = Threshold("vec_bound", 0.75)
 PIPE_SHARE = Threshold("pipe_share", 0.1)
@@ -249,7 +221,7 @@ PIPE_SHARE = Threshold("pipe_share", 0.1)
 def pipes(facts: Facts) -> Draft | None:
     """The pipe of the core that binds most kernels, with their shapes."""
     limits, table = facts.limits, facts.kernel_table
-    cube, vector = _on(table, _CUBE), _on(table, _VECTOR)
+    cube, vector = _on(table, _CUBE), _on(table, VECTOR_KINDS)
     mte2, mac, vec = (table.ratios[name] for name in ("mte2", "mac", "vec"))
     known = (cube | vector) & (np.isfinite(mte2) | np.isfinite(mac) | np.isfinite(vec))
     bound = {
@@ -270,7 +242,7 @@ def pipes(facts: Facts) -> Draft | None:
     return Draft(
         "info",
         message(f"finding.pipes.title.{top}", share=shares[top]),
-        message("finding.pipes.detail", kernels=_most(table, rows, table.duration.astype(np.float64)), **shares),
+        message("finding.pipes.detail", kernels=most_time(table, rows, table.duration.astype(np.float64)), **shares),
         longest_kernels(
             facts,
             table,
@@ -285,31 +257,6 @@ def pipes(facts: Facts) -> Draft | None:
 
 def _share(value: float) -> float:
     return float(value) if np.isfinite(value) else 0.0
-
-
-L2_HIT = Threshold("l2_hit", 0.5)
-L2_SHARE = Threshold("l2_share", 0.2)
-
-
-def cache(facts: Facts) -> Draft | None:
-    """Kernels that find little of their data in the L2 cache."""
-    limits, table = facts.limits, facts.kernel_table
-    rate = table.hit_rate
-    known = np.isfinite(rate)
-    rate = np.where(known & (rate > 1.0), rate / 100.0, rate)  # newer writers give percent
-    total = int(table.duration[known].sum())
-    low = known & (rate < limits[L2_HIT])
-    time = int(table.duration[low].sum())
-    if not total or time < limits[L2_SHARE] * total:
-        return None
-    rows = np.flatnonzero(low)
-    mean = float((rate[known] * table.duration[known]).sum() / total)
-    return Draft(
-        "info",
-        message("finding.cache.title", share=time / total, least=limits[L2_HIT]),
-        message("finding.cache.detail", mean=mean, kernels=_most(table, rows, table.duration.astype(np.float64))),
-        longest_kernels(facts, table, rows, lambda row: message("finding.cache.place", rate=float(rate[row]))),
-    )
 
 
 def utilized(facts: Facts) -> Draft | None:
@@ -334,7 +281,7 @@ def utilized(facts: Facts) -> Draft | None:
             count=len(rows),
             tflops=total / 1e12,
             peak=facts.peak_tflops,
-            kernels=_most(table, slow[: max(len(slow) // 4, 1)], table.duration.astype(np.float64)),
+            kernels=most_time(table, slow[: max(len(slow) // 4, 1)], table.duration.astype(np.float64)),
         ),
         longest_kernels(facts, table, rows, lambda row: message("finding.mfu.place", share=float(reached[row])), 5),
         confidence="medium",
@@ -362,108 +309,6 @@ def title_of(table: KernelTable, row: int) -> str:
     """Type and shapes of a kernel: ``MatMulV2 32,1024;1024,4096``."""
     words = [table.type.at(row) or table.name.at(row) or "", table.shapes.at(row) or ""]
     return brief(" ".join(word for word in words if word), _TITLE_LENGTH)
-
-
-_CONVERSIONS = ("transdata", "transpose")
-_VECTOR = ("AI_VECTOR_CORE", "MIX_AIV")
-_LISTED = 4
-_BEST_PERCENTILE = 90.0
-"""Percentile of the speeds of large vector kernels that the device is known to reach."""
-_FEWEST_VECTORS = 5
-
-FORMAT_SHARE = Threshold("format_share", 0.05)
-
-
-def formats(facts: Facts) -> Draft | None:
-    """Conversions of formats, by what they convert and the operators on both sides."""
-    table = facts.kernel_table
-    converting = table.type.where(lambda kind: any(word in kind.lower() for word in _CONVERSIONS))
-    into = table.details.get("output_formats")
-    rows = np.flatnonzero(converting)
-    total = int(table.duration.sum())
-    time = int(table.duration[rows].sum())
-    if not len(rows) or into is None or not total or time < facts.limits[FORMAT_SHARE] * total:
-        return None
-    before, after = _neighbours(table, converting)
-    groups: dict[tuple[str, str, str, str], list[int]] = {}
-    for row in rows.tolist():
-        kinds = [(coded.at(row) or "?").split(";")[0] for coded in (table.formats, into)]
-        sides = [(table.type.at(side) or "?") if side >= 0 else "–" for side in (int(before[row]), int(after[row]))]
-        groups.setdefault((kinds[0], kinds[1], sides[0], sides[1]), []).append(row)
-    times = {key: int(table.duration[members].sum()) for key, members in groups.items()}
-    listed = [
-        message(
-            "finding.formats.group",
-            source=source, target=target, before=brief(before_name), after=brief(after_name),
-            count=len(groups[source, target, before_name, after_name]), time=spent,
-        )
-        for (source, target, before_name, after_name), spent in Counter(times).most_common(_LISTED)
-    ]  # fmt: skip
-
-    def converted(row: int) -> Message:
-        source, target = ((coded.at(row) or "?").split(";")[0] for coded in (table.formats, into))
-        return message("finding.formats.place", source=source, target=target)
-
-    items = table.item[rows]
-    items = items[items >= 0]
-    removes = facts.span_of(items)  # at best none of them is needed
-    return Draft(
-        severity_of(facts, facts.share(length_of(removes))),
-        message("finding.formats.title", count=len(rows), time=time, share=time / total),
-        message("finding.formats.detail", groups=listed),
-        longest_kernels(facts, table, rows, converted),
-        removes=removes if len(items) else None,
-        confidence="medium",
-        change=Change(tasks=(TaskCut(items),)) if len(items) else None,
-    )
-
-
-def _neighbours(table: KernelTable, converting: npt.NDArray[np.bool_]) -> tuple[I64, I64]:
-    """For every kernel the last one before it and the first after it that converts nothing, -1 without one; (n,)."""
-    order = np.argsort(table.start, kind="stable")
-    plain = np.where(converting[order], -1, np.arange(len(order)))
-    last = np.maximum.accumulate(plain)
-    following = np.where(converting[order], len(order), np.arange(len(order)))
-    first = np.minimum.accumulate(following[::-1])[::-1]
-    before, after = np.full(len(order), -1, np.int64), np.full(len(order), -1, np.int64)
-    before[order] = np.where(last >= 0, order[np.maximum(last, 0)], -1)
-    after[order] = np.where(first < len(order), order[np.minimum(first, len(order) - 1)], -1)
-    return before, after
-
-
-VECTOR_MB = Threshold("vector_mb", 4.0)
-VECTOR_SLOW = Threshold("vector_slow", 0.25)
-VECTOR_SHARE = Threshold("vector_share", 0.03)
-MEMORY_GB_S = Threshold("memory_gb_s", 0.0)
-
-
-def vectors(facts: Facts) -> Draft | None:
-    """Large vector kernels far from the bandwidth that others of them reach."""
-    limits, table = facts.limits, facts.kernel_table
-    large = table.core.where(lambda core: core in _VECTOR) & (table.bytes >= limits[VECTOR_MB] * 1e6)
-    speed = table.speed
-    rows = np.flatnonzero(large & np.isfinite(speed))
-    if len(rows) < (1 if limits[MEMORY_GB_S] else _FEWEST_VECTORS):
-        return None
-    best = limits[MEMORY_GB_S] or float(np.percentile(speed[rows], _BEST_PERCENTILE))
-    slow = rows[speed[rows] < limits[VECTOR_SLOW] * best]
-    time, total = int(table.duration[slow].sum()), int(table.duration.sum())
-    if not len(slow) or time < limits[VECTOR_SHARE] * total:
-        return None
-    order = slow[np.argsort(-table.duration[slow], kind="stable")]
-    titles = list(dict.fromkeys(title_of(table, row) for row in order.tolist()))[:_LISTED]
-    return Draft(
-        "info",
-        message("finding.vectors.title", count=len(slow), share=limits[VECTOR_SLOW], best=best),
-        message("finding.vectors.detail", time=time, part=time / total, names=titles),
-        longest_kernels(
-            facts,
-            table,
-            slow,
-            lambda row: message("finding.vectors.place", speed=float(speed[row]), size=round(float(table.bytes[row]))),
-        ),
-        confidence="medium" if limits[MEMORY_GB_S] else "low",
-    )
 
 
 RULES: tuple[Rule, ...] = (
@@ -500,16 +345,6 @@ RULES: tuple[Rule, ...] = (
         sources=("operator tuning guide 0-28", "20-step tuning checklist 2-18"),
     ),
     Rule(
-        "MEM.BW",
-        cls="compute",
-        inputs=("pmu",),
-        check=memory_bound,
-        thresholds=(MTE2_CUBE, MTE2_VECTOR, MTE2_SHARE),
-        advice=("bandwidth",),
-        pages=(pages.ADVISOR,),
-        sources=("operator tuning guide 0-05", "msprof-analyze advisor: AI Core performance"),
-    ),
-    Rule(
         "KERNEL.CORES",
         cls="compute",
         inputs=("kernel_details",),
@@ -532,17 +367,6 @@ RULES: tuple[Rule, ...] = (
         reach="place",
     ),
     Rule(
-        "MEM.L2",
-        cls="compute",
-        inputs=("l2_cache",),
-        check=cache,
-        thresholds=(L2_HIT, L2_SHARE),
-        advice=("cache_tiling",),
-        pages=(pages.ADVISOR,),
-        sources=("20-step tuning checklist 2-25",),
-        reach="place",
-    ),
-    Rule(
         "MFU",
         cls="compute",
         inputs=("peak",),
@@ -551,32 +375,5 @@ RULES: tuple[Rule, ...] = (
         advice=("mfu",),
         pages=(pages.ADVISOR,),
         sources=("msprof-analyze: operator_mfu",),
-    ),
-    Rule(
-        "OP.FORMAT",
-        cls="compute",
-        inputs=("kernel_details",),
-        check=formats,
-        thresholds=(FORMAT_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
-        advice=("formats", "formats_group"),
-        pages=(pages.AFFINITY_CASE, pages.ADVISOR),
-        change="""\
--out = f(x.permute(0, 2, 1)) + g(x.permute(0, 2, 1))  # each one copies it
-+x = x.permute(0, 2, 1).contiguous()                  # one copy
-+out = f(x) + g(x)
-""",
-        sources=("20-step tuning checklist 2-16",),
-        reach="cause",
-    ),
-    Rule(
-        "MEM.VECTOR",
-        cls="compute",
-        inputs=("shapes",),
-        check=vectors,
-        thresholds=(VECTOR_MB, VECTOR_SLOW, VECTOR_SHARE, MEMORY_GB_S),
-        advice=("bandwidth", "vector_layout"),
-        pages=(pages.ADVISOR,),
-        sources=("operator tuning guide 0-05",),
-        reach="place",
     ),
 )

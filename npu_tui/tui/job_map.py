@@ -500,12 +500,12 @@ def clock_parts(job: Job) -> list[str]:
         by_method[clock.method].append(clock.error)
     parts = []
     for method, errors in by_method.items():
-        if method == "none":
-            if job.role is not None:
-                continue
-            parts.append(say("ranks.clock.none", count=len(errors)))
-        elif method != "reference":
+        if method not in ("none", "reference"):
             parts.append(say(f"ranks.clock.{method}", count=len(errors), error=max(errors)))
+    if job.untied and job.role is None:
+        parts.append(say("ranks.clock.none", count=len(job.untied)))
+    if all(profile.kind == CLUSTER for profile in job.ranks):
+        parts.append(say("ranks.clock.cluster"))
     if len(job.clocks) == 1 and job.role is None:
         parts.append(say("job.one_rank"))
     drift = max((abs(clock.drift) for clock in job.clocks), default=0.0) * 1e6
