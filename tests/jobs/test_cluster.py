@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from npu_tui.cli.main import main
+from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.opening import is_kept, open_job
+from npu_tui.jobs.tables import RANKS
 from npu_tui.output.job_report import job_report
+from npu_tui.strings import say
 
 _HEADER = "Step,Type,Index,Computing,Communication(Not Overlapped),Overlapped,Communication,Free,Stage,Bubble"
 _GROUP = "13337953553061386822"
@@ -118,6 +121,9 @@ def test_the_public_output_has_its_times_stages_and_links(real: Job):
     assert "rank 11" in report.verdict
     assert "195.5 ms of it waits to receive" in report.verdict
     assert any("no timeline" in reason or "which has none of them" in reason for reason in report.not_checked)
+    # It has no times, so that nothing could tie them: that is no finding, and no reason of a rank.
+    assert not real.untied and "RANK.CLOCK" not in {row.id for row in job_findings(real)}
+    assert say("ranks.apart") not in RANKS.make(real).values("reasons")
 
 
 @pytest.mark.parametrize("make", [_written, _database, lambda folder: _database(folder, newer=False)])
