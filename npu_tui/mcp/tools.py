@@ -11,7 +11,8 @@ from typing import Annotated, Any, NamedTuple
 from msgspec import Meta, Struct
 
 from npu_tui.mcp.answers import MOST_TOKENS, ROWS, TOKENS, Answer, Next, plain
-from npu_tui.mcp.session import Call, Refusal, Session, one_profile, one_timeline
+from npu_tui.mcp.session import Call, Opened, Refusal, Session, one_profile, one_timeline
+from npu_tui.output.svg import Piece
 from npu_tui.profile.selection import part_of
 from npu_tui.strings import Ours, say
 from npu_tui.trace.message import message
@@ -151,8 +152,12 @@ def open_tool(session: Session, call: Call, given: Open) -> Answer:
         if opened.profile.trace.snapshot is not None:
             answer.data = {"name": opened.name, **answer.data}
             return answer
-        with suppress(NoReplayError):  # what is asked next; it takes a second where the trace is large
+        # What is asked next takes a second where the trace is large.
+        with suppress(NoReplayError):
             opened.kept("remedies", partial(remedies, opened.profile))
+        if len(opened.profile.trace.slices) >= _LONG:
+            lead = [row["id"] for row in answer.data["findings"][:1]]
+            _screen(opened, Screenshot(path=opened.name, finding="".join(lead)), None)
         answer.data = {"name": opened.name, "kind": "profile", **_chosen(answer.data, _OPENED)}
     answer.overview, answer.again = False, None
     return answer
@@ -399,8 +404,8 @@ def screenshot_tool(session: Session, call: Call, given: Screenshot) -> Answer:
     """The screen, as text and as a picture."""
     from npu_tui.output.explain import kind_of, unknown
     from npu_tui.output.svg import svg
-    from npu_tui.tui.picture import screen, unknown_keys
-    from npu_tui.view.start import Start, parse_span
+    from npu_tui.tui.picture import unknown_keys
+    from npu_tui.view.start import parse_span
     from npu_tui.whole_file import write_file
 
     output = session.roots.new_file(given.output) if given.output else None
@@ -414,9 +419,7 @@ def screenshot_tool(session: Session, call: Call, given: Screenshot) -> Answer:
     if wrong := unknown_keys(given.keys.split()):
         raise Refusal(message("cli.bad_keys", keys=" ".join(wrong)))
     opened = session.opened(given.path, call)
-    start = Start(view=span, range=span, select=given.select, finding=given.finding.upper())
-    shown = opened.profile or opened.place
-    rows = screen(shown, given.columns, given.rows, given.keys.split(), start)
+    rows = _screen(opened, given, span)
     frame = ["".join(piece[0] for piece in row).rstrip() for row in rows]
     picture = svg(rows, f"npu-tui {opened.name}")
     data: dict[str, Any] = {"frame": frame, "picture": session.keep_picture(picture)}
@@ -424,6 +427,24 @@ def screenshot_tool(session: Session, call: Call, given: Screenshot) -> Answer:
         write_file(output, picture.encode())
         data["written"] = printable(str(output))
     return Answer(verdict=[], data=data, links=[data["picture"]])
+
+
+_LONG = 500_000
+"""So many slices take longer to draw for the first time than a call may."""
+
+
+def _screen(opened: Opened, given: Screenshot, span: tuple[int, int] | None) -> list[list[Piece]]:
+    """The rows of the screen; one of a profile keeps for the next what drawing has found out."""
+    from npu_tui.tui.picture import screen
+    from npu_tui.tui.session import make_session
+    from npu_tui.view.start import Start
+
+    profile, keys = opened.profile, given.keys.split()
+    shown = opened.place if profile is None else opened.kept("session", partial(make_session, [profile]))
+    start = Start(view=span, range=span, select=given.select, finding=given.finding.upper())
+    key = ("screen", given.columns, given.rows, given.keys, span, given.select, start.finding)
+    rows: list[list[Piece]] = opened.kept(key, partial(screen, shown, given.columns, given.rows, keys, start))
+    return rows
 
 
 def crop_tool(session: Session, call: Call, given: Crop) -> Answer:

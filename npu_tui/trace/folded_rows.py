@@ -44,6 +44,13 @@ def folded_row(trace: Trace, lane: Lane) -> Rows:
     return trace.folded[lane.first_row]
 
 
+def lanes_row(trace: Trace, lanes: tuple[int, ...]) -> Rows:
+    """The folded row of one of ``lanes``, or of several as one, computed once for them."""
+    if len(lanes) == 1:
+        return folded_row(trace, trace.lanes[lanes[0]])
+    return trace.known.value((lanes_row, lanes), lambda: flat_rows([lanes_row(trace, (lane,)) for lane in lanes]))
+
+
 def flat_rows(parts: list[Rows]) -> Rows:
     """Several rows as one: at every instant the slice of the first of ``parts`` that has one there."""
     parts = parts[::-1]  # the first part gets the highest level; equal starts stay in this order

@@ -67,6 +67,9 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
         """Whether all that the last key has changed is there."""
         return True
 
+    def rest(self) -> None:
+        """Let the panel follow the last key now, without waiting for another key."""
+
     def __init__(self, drawing: Drawn, panel: Panel) -> None:
         super().__init__()
         bind(self, screen_bindings(self.where))  # the user's keys are known only now

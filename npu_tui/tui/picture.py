@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.segment import Segment
 from rich.style import Style
 from rich.terminal_theme import TerminalTheme
-from textual.keys import Keys
-from textual.pilot import Pilot
+from textual.app import App
+from textual.events import Key
+from textual.keys import Keys, key_to_character
 
-from npu_tui.load.errors import InputError
 from npu_tui.output.svg import Piece, svg
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.text import drawable, printable, read_in
@@ -20,8 +21,8 @@ from npu_tui.tui.app import NpuTui
 from npu_tui.tui.commands import find_key
 from npu_tui.tui.job_screen import JobScreen
 from npu_tui.tui.panel_screen import PanelScreen
-from npu_tui.tui.session import make_session
-from npu_tui.tui.terminal.internals import strips_of
+from npu_tui.tui.session import Session, make_session
+from npu_tui.tui.terminal.internals import is_at_rest, strips_of
 from npu_tui.tui.terminal.terminal import Terminal, glyphs_named
 from npu_tui.view.ansi import Rgb
 from npu_tui.view.grid import Attr
@@ -34,6 +35,10 @@ _XTERM: tuple[Rgb, ...] = (
     (255, 255, 255),
 )  # fmt: skip
 """The 16 colours that xterm names."""
+
+
+_QUIET, _TICK_SECONDS = 3, 0.001
+"""So many looks in turn find the app at rest, with so much between them, before it is believed."""
 
 
 def unknown_keys(keys: list[str]) -> list[str]:
@@ -86,9 +91,9 @@ def frames(
 
 
 def screen(
-    shown: Profile | Path, columns: int, rows: int, keys: list[str], start: Start | None = None
+    shown: Session | Path, columns: int, rows: int, keys: list[str], start: Start | None = None
 ) -> list[list[Piece]]:
-    """The rows of the screen of a profile, or of the overview of the job at a path, in characters of ASCII.
+    """The rows of the screen of a session, or of the overview of the job at a path, in characters of ASCII.
 
     Raises ``InputError`` if nothing of the job can be read.
     """
@@ -96,7 +101,8 @@ def screen(
     if isinstance(shown, Path):
         app = NpuTui(job=JobScreen(shown, terminal, None), terminal=terminal)
     else:
-        app = NpuTui(session=make_session([shown]), terminal=terminal, start=start)
+        shown.read_times()
+        app = NpuTui(session=shown, terminal=terminal, start=start)
     return asyncio.run(_frames(app, columns, rows, [keys]))[-1]
 
 
@@ -109,25 +115,42 @@ def text_frame(app: NpuTui, columns: int, rows: int, keys: Sequence[str]) -> lis
 async def _frames(app: NpuTui, columns: int, rows: int, groups: Sequence[Sequence[str]]) -> list[list[list[Piece]]]:
     found = []
     try:
-        async with app.run_test(size=(columns, rows)) as pilot:
-            await _settle(app, pilot)
+        async with app.run_test(size=(columns, rows)):
+            await _settle(app)
             for keys in groups:
                 for key in keys:
-                    await pilot.press(*(find_key(key) or key).split(" "))
-                await _settle(app, pilot)
+                    for name in (find_key(key) or key).split(" "):
+                        await _press(app, name)
+                await _settle(app)
                 found.append(screen_runs(app))
     finally:
         read_in(None)  # the screen of a snapshot counts events
     return found
 
 
-async def _settle(app: NpuTui, pilot: Pilot[InputError | None]) -> None:
+async def _press(app: NpuTui, key: str) -> None:
+    app.post_message(Key(key, key_to_character(key)).set_sender(app))
+    await rest(app)
+
+
+async def _settle(app: NpuTui) -> None:
     """Wait for the findings, for what a key asked for, and for the panel, which follows what is drawn."""
     settled = False
     while not settled:
         await app.workers.wait_for_complete()
-        await pilot.pause()
-        settled = all(screen.is_settled for screen in app.screen_stack if isinstance(screen, PanelScreen))
+        await rest(app)
+        screens = [screen for screen in app.screen_stack if isinstance(screen, PanelScreen)]
+        settled = all(screen.is_settled for screen in screens)
+        for screen in screens:
+            screen.rest()
+
+
+async def rest(app: App[Any]) -> None:
+    """Wait until ``app`` has handled what it was sent."""
+    quiet = 0
+    while app.is_running and quiet < _QUIET:  # a message may call for another one
+        quiet = quiet + 1 if is_at_rest(app) else 0
+        await asyncio.sleep(_TICK_SECONDS)
 
 
 def screen_runs(app: NpuTui) -> list[list[Piece]]:

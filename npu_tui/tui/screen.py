@@ -539,8 +539,15 @@ class MainScreen(PanelScreen[Timeline]):
 
     @property
     def is_settled(self) -> bool:
-        """Whether the panel follows what was drawn last."""
-        return self._panel_timer is None and self.contents.computing is None
+        """Whether the timeline, the hits and the panel are those of the last key."""
+        unsettled = self.drawing.is_pending or self.finder.running or self._panel_timer is not None
+        return not unsettled and self.contents.computing is None
+
+    def rest(self) -> None:
+        """As ``_rested`` after the last key."""
+        if self._panel_timer is not None:
+            self._panel_timer.stop()
+            self._rested()
 
     def _name_selected(self, linked: bool) -> None:
         """Say in the bottom line what is selected, at rest also where its link leads."""

@@ -167,6 +167,9 @@ class Session(Struct):
     _painter: Painter | None = None
 
     def __post_init__(self) -> None:
+        self.read_times()
+
+    def read_times(self) -> None:
         """Times read as the traces that are shown have them."""
         read_times_of([profile.trace for profile in self.profiles])
 

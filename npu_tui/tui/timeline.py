@@ -137,6 +137,11 @@ class Timeline(Drawing):
             self._pending = True
             self._paint_soon()
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether something has changed that is not painted yet."""
+        return self._pending
+
     def frame_shown(self) -> None:
         """The terminal has shown a frame: the next one may go out."""
         self.pace.answer()

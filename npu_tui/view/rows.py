@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 
 import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.native.cells import I64
-from npu_tui.trace.folded_rows import flat_rows, folded_row
+from npu_tui.trace.folded_rows import lanes_row
 from npu_tui.trace.model import Lane, Rows
 from npu_tui.view.outline import Folds, default_folds, fold_to_fit, is_plane, lane_key, outline, workers_of
 from npu_tui.view.scene import Scene, ScreenRow, ViewState
@@ -44,19 +43,15 @@ class RowList:
         self._scene = scene
         self._state = state
         self._height = max(height, 1)
-        self._leaf = lru_cache(maxsize=None)(self._make_leaf)
         self._twins = Twins(scene) if scene.pair is not None else None
         self._shared = SharedLanes(scene) if scene.stacked and len(scene.traces) > 1 else None
         self._rebuild(None)
 
-    def _make_leaf(self, trace: int, lanes: tuple[int, ...]) -> Rows:
-        if len(lanes) > 1:
-            return flat_rows([self._leaf(trace, (lane,)) for lane in lanes])
-        shown_trace = self._scene.traces[trace]
-        return folded_row(shown_trace, shown_trace.lanes[lanes[0]])
+    def _leaf(self, trace: int, lanes: tuple[int, ...]) -> Rows:
+        return lanes_row(self._scene.traces[trace], lanes)
 
     def _unmade(self, trace: int, lanes: tuple[int, ...]) -> Rows:
-        """In place of ``_make_leaf`` where rows are only counted: a leaf row takes time to make."""
+        """In place of ``_leaf`` where rows are only counted: a leaf row takes time to make."""
         del lanes
         return self._scene.traces[trace].rows
 

@@ -19,7 +19,7 @@ from npu_tui.tui.prompt import Prompt
 from npu_tui.tui.rows import Rows
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.session import Session
-from npu_tui.tui.terminal.internals import strips_of
+from npu_tui.tui.terminal.internals import is_at_rest, strips_of
 from npu_tui.tui.timeline import Timeline
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import ViewState
@@ -141,17 +141,9 @@ class Driver:
     def _busy(self) -> bool:
         if not self.app.is_running:
             return False
-        screen = self.app.screen
-        if screen._layout_required or screen._scroll_required or screen._repaint_required or screen._dirty_widgets:
+        if isinstance(self.app.screen, MainScreen) and (self.main.drawing.is_pending or self.main.finder.running):
             return True
-        if any(table._require_update_dimensions for table in screen.query(Rows)):  # rows without their places yet
-            return True
-        if screen._callbacks:  # what waits for the screen to be laid out, as the scrolling to a row of a table
-            return True
-        if isinstance(screen, MainScreen) and (self.timeline._pending or screen.finder.running):
-            return True
-        pumps = [self.app, *screen.walk_children(with_self=True)]
-        return any(not pump._message_queue.empty() or pump._next_callbacks for pump in pumps)
+        return not is_at_rest(self.app)
 
     async def settle(self) -> None:
         """Wait until the panel is filled, too, and paint the screen."""
@@ -159,8 +151,9 @@ class Driver:
         for _ in range(_PATIENCE):
             session = self.main.session
             known = not session.whole or self.main.head.examined == len(session.scene.traces)
-            if known and self.main._panel_timer is None and self.main.contents.computing is None:
+            if known and self.main.is_settled:
                 break
+            self.main.rest()
             await asyncio.sleep(0.005)
         await self.idle()
         if self.app.is_running:

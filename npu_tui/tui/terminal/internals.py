@@ -37,10 +37,11 @@ Result = TypeVar("Result")
 USED: dict[type, str] = {
     App: "_bindings _clipboard _close_messages_no_wait _exception _exit_renderables _fatal_error _return_code"
     " _update_mouse_over",
-    Screen: "_bindings _compositor _compositor_refresh _dirty_widgets",
+    Screen: "_bindings _callbacks _compositor _compositor_refresh _dirty_widgets _layout_required"
+    " _message_queue _next_callbacks _repaint_required _scroll_required",
     Strip: "_segments",
-    DataTable: "_clear_caches _data _get_row_renderables _get_styles_to_render_cell _render_cell _show_hover_cursor"
-    " _update_dimensions",
+    DataTable: "_clear_caches _data _get_row_renderables _get_styles_to_render_cell _render_cell"
+    " _require_update_dimensions _show_hover_cursor _update_dimensions",
     LinuxDriver: "_auto_restart _get_terminal_size _must_signal_resume _sigcont_application",
     Timer: "_skip",
 }
@@ -281,6 +282,17 @@ def bind(screen: Screen[Any] | App[Any], bindings: Iterable[BindingType]) -> Non
 def strips_of(screen: Screen[Any]) -> list[Strip]:
     """The rows of ``screen`` as they are shown."""
     return screen._compositor.render_strips()
+
+
+def is_at_rest(app: App[Any]) -> bool:
+    """Whether every message is handled, and the screen and its tables are laid out."""
+    screen = app.screen
+    if screen._layout_required or screen._scroll_required or screen._repaint_required or screen._dirty_widgets:
+        return False
+    if screen._callbacks or any(table._require_update_dimensions for table in screen.query(DataTable)):
+        return False
+    pumps = [app, *screen.walk_children(with_self=True)]
+    return all(pump._message_queue.empty() and not pump._next_callbacks for pump in pumps)
 
 
 class SeenScreen(Screen[None], inherit_bindings=False):
