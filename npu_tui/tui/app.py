@@ -28,6 +28,7 @@ from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.errors import InputError
 from npu_tui.load.load import Opening, opening_of
 from npu_tui.strings import say, words
+from npu_tui.trace.once import Cancelled
 from npu_tui.trace.text import printable
 from npu_tui.tui.keymap import quit_bindings
 from npu_tui.tui.loading import Advanced, Crashed, Early, Ended, Heard, Loader, Make
@@ -420,8 +421,10 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         else:
             super().copy_to_clipboard(text)
 
-    def last_words(self, error: str) -> tuple[RenderableType, int] | None:
-        """One line instead of Textual's pages of locals, unless those are asked for."""
+    def last_words(self, error: str) -> tuple[RenderableType | None, int] | None:
+        """One line instead of Textual's pages of locals, unless those are asked for or nobody waits any more."""
+        if error.startswith(Cancelled.__name__):
+            return None, INTERNAL
         if os.environ.get(_DEBUG):
             return None
         return Text(f"npu-tui: {say('app.crashed', error=printable(error), variable=_DEBUG)}"), INTERNAL

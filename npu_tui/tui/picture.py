@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.segment import Segment
 from rich.style import Style
 from rich.terminal_theme import TerminalTheme
-from textual.app import App
 from textual.events import Key
 from textual.keys import Keys, key_to_character
 
@@ -130,25 +128,25 @@ async def _frames(app: NpuTui, columns: int, rows: int, groups: Sequence[Sequenc
 
 async def _press(app: NpuTui, key: str) -> None:
     app.post_message(Key(key, key_to_character(key)).set_sender(app))
-    await rest(app)
+    await _rest(app)
 
 
 async def _settle(app: NpuTui) -> None:
     """Wait for the findings, for what a key asked for, and for the panel, which follows what is drawn."""
     settled = False
-    while not settled:
+    while not (settled or app.ends):
         await app.workers.wait_for_complete()
-        await rest(app)
+        await _rest(app)
         screens = [screen for screen in app.screen_stack if isinstance(screen, PanelScreen)]
         settled = all(screen.is_settled for screen in screens)
         for screen in screens:
             screen.rest()
 
 
-async def rest(app: App[Any]) -> None:
+async def _rest(app: NpuTui) -> None:
     """Wait until ``app`` has handled what it was sent."""
     quiet = 0
-    while app.is_running and quiet < _QUIET:  # a message may call for another one
+    while quiet < _QUIET and not app.ends:  # a message may call for another one
         quiet = quiet + 1 if is_at_rest(app) else 0
         await asyncio.sleep(_TICK_SECONDS)
 

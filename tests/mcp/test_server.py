@@ -14,6 +14,7 @@ import anyio
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from measured import profile_at
 
 from npu_tui.cli.main import main
 from npu_tui.manual.pages import TOPICS
@@ -22,6 +23,8 @@ from npu_tui.mcp.answers import tokens_of
 from npu_tui.mcp.server import make_server
 from npu_tui.mcp.session import Call, Session
 from npu_tui.trace.once import Cancelled, given_up
+from npu_tui.tui.picture import screen
+from npu_tui.tui.session import make_session
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
@@ -187,3 +190,16 @@ def test_a_report_that_is_given_up_stops_at_its_next_measure() -> None:
 
     copy_context().run(run)
     assert "error" not in server.answered(session, Call(), "report", given)[0]
+
+
+def test_a_picture_that_is_given_up_ends_without_a_word(capsys: pytest.CaptureFixture[str]) -> None:
+    shown, nobody = make_session([profile_at(FIXTURES / "healthy")]), Event()
+    nobody.set()
+
+    def run() -> None:
+        given_up.set(nobody)
+        with pytest.raises(Cancelled):
+            screen(shown, 80, 24, [])
+
+    copy_context().run(run)
+    assert capsys.readouterr() == ("", "")

@@ -236,6 +236,11 @@ class PlainApp(App[Result], Generic[Result], inherit_bindings=False):
     interrupted = False
     """Whether Ctrl+C has been read; it may still be behind other keys in the queue."""
 
+    @property
+    def ends(self) -> bool:
+        """Whether the application is over, or about to be after an error that nobody handled."""
+        return not self.is_running or self._exception is not None
+
     def bind_first(self, bindings: Iterable[Binding]) -> None:
         """Add ``bindings`` after those that the class declares."""
         for binding in bindings:
@@ -245,8 +250,8 @@ class PlainApp(App[Result], Generic[Result], inherit_bindings=False):
         """Let ``text`` be what the clipboard holds, as far as Textual knows."""
         self._clipboard = text
 
-    def last_words(self, error: str) -> tuple[RenderableType, int] | None:
-        """What to leave in the terminal after an ``error`` that nobody handled, and the exit code.
+    def last_words(self, error: str) -> tuple[RenderableType | None, int] | None:
+        """What to leave in the terminal after an ``error`` that nobody handled, if anything, and the exit code.
 
         None for Textual's own pages.
         """
@@ -268,7 +273,7 @@ class PlainApp(App[Result], Generic[Result], inherit_bindings=False):
     def _end_with(self, error: str = "") -> bool:
         words = self.last_words(error)
         if words is not None:
-            self._exit_renderables.append(words[0])
+            self._exit_renderables += [] if words[0] is None else [words[0]]
             self._return_code = words[1]
             self._close_messages_no_wait()
         return words is not None
