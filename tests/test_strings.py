@@ -54,7 +54,8 @@ COMPUTED = {
     "command.": {command.id for command in COMMANDS},
     "footer.": {hint.word for hints in HINTS.values() for hint in hints},
     "group.": set(GROUPS),
-    "tab.": {f"{tab}{form}" for tab in (*TAB_KEYS, *COMPARED_KEYS, *JOB_KEYS) for form in ("", ".short")},
+    "tab.": {f"{tab}{form}" for tab in (*TAB_KEYS, *COMPARED_KEYS, *JOB_KEYS) for form in ("", ".short")}
+    | {f"{tab}.least" for tab in ("findings", "details", "search", "job_findings")},
     "ranks.metric.": set(METRICS),
     "ranks.metric.told.": set(METRICS),
     "ranks.axis.": set(AXES),
@@ -426,8 +427,8 @@ def test_one_is_told_as_one():
     plain = re.compile(rf"\{{(?!who)\w+(?::count|:,|:>\d+)?\}}(?: [a-z-]+)? (?:{counted})\b(?!/)")
     assert {key for key, text in ENGLISH.items() if plain.search(text)} <= several
     assert say("report.dispatch.lost", lost="1 ms", starved=1, links=1) == "1 ms lost in 1 starved launch of 1"
-    assert say("header.near", near="1", links="1") == "1 of 1 launch near-vertical"
-    assert say("header.near", near="1", links="1,204") == "1 of 1,204 launches near-vertical"
+    assert say("header.late", starved="1", links="1", lost=2e6) == "1 of 1 launch came too late, 2.000 ms lost in all"
+    assert "1 of 1,204 launches" in say("header.late", starved="1", links="1,204", lost=2e6)
 
 
 def test_chinese_names_each_thing_as_engineers_do():

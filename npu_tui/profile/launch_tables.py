@@ -327,7 +327,7 @@ def syncs(profile: Profile) -> Sheet:
         attributes(
             sums,
             "total longest",
-            device_idle=lambda wait: wait.idle,
+            device_idle=lambda wait: wait.idle + wait.after,
             idle_after=lambda wait: wait.after,
             calls=lambda wait: len(wait.items),
             call=lambda wait: wait.call.rpartition("@")[2],

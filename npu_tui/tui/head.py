@@ -384,10 +384,9 @@ def _dispatch(device: Dispatch, named: bool, end: int, unasked: float) -> list[T
     """What the launches of ``device`` cost but for ``unasked`` ns; red where that is a notable share of the trace."""
     lost = float(device.lost.sum()) - unasked
     prefix = _name(device.device) if named else ""
-    near = say("header.near", near=int(device.near_vertical.sum()), links=len(device.link))
-    cost = say("header.lost", starved=int(device.starved.sum()), lost=lost)
-    alert = f"bold {ALERT}" if lost >= _ALERT_SHARE * end else ""
-    return [Text.assemble(f"{prefix}{near}{say('list.comma')}", (cost, alert)), Text.assemble(prefix, (cost, alert))]
+    starved, alert = int(device.starved.sum()), f"bold {ALERT}" if lost >= _ALERT_SHARE * end else ""
+    forms = [say(f"header.late{form}", starved=starved, links=len(device.link), lost=lost) for form in ("", ".short")]
+    return [Text.assemble(prefix, (form, alert)) for form in forms]
 
 
 def profile_name(path: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 from msgspec.structs import replace
@@ -13,9 +14,9 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.message import Message
 from textual.widgets import DataTable, Static
 
-from npu_tui.strings import say
+from npu_tui.strings import knows, say
 from npu_tui.trace.text import brief, printable
-from npu_tui.tui.commands import BY_ID, TAB_COMMAND, TAB_KEYS, key_label
+from npu_tui.tui.commands import BY_ID, TAB_COMMAND, TAB_KEYS, key_label, keys_label
 from npu_tui.tui.first_picture import PANEL_FROM, panel_rows
 from npu_tui.tui.prompt import Prompt
 from npu_tui.tui.rows import Rows
@@ -29,7 +30,7 @@ _LETTERS = 12
 
 
 class TabLine(Static):
-    """The names of the tabs, which are never cut: where they do not fit, only the open one has its name."""
+    """The names of the tabs, as long as there is room for; that of the open one is whole."""
 
     DEFAULT_CSS = "TabLine { height: 1; background: $panel; color: $text-muted; }"
     ALLOW_SELECT = False
@@ -58,21 +59,10 @@ class TabLine(Static):
     def show(self, current: str, counts: dict[str, int], names: dict[str, str], focused: bool) -> None:
         """Mark ``current``, ``focused`` or not; ``counts`` stand after the names, ``names`` in place of some."""
         width, shown = self.app.size.width, list(counts or TAB_KEYS)
-        whole, short = (self._labels(form, shown, counts, names, None) for form in ("", ".short"))
-        # Names get shorter before the room between them gets narrower, those that gain most first; counts go before
-        # names do.
-        by_gain = sorted(range(len(shown)), key=lambda k: cell_len(short[k]) - cell_len(whole[k]))
-        steps = [({*by_gain[:n]}, 3) for n in range(len(shown) + 1)] + [({*by_gain}, room) for room in (2, 1)]
-        for cut, room in steps:
-            labels = [short[k] if k in cut else whole[k] for k in range(len(shown))]
+        labels, room = [""], 1
+        for labels, room in self._forms(shown, counts, names, current):
             if sum(cell_len(label) + room for label in labels) < width:
                 break
-        else:
-            room = 1
-            for letters in range(_LETTERS, -1, -1):
-                labels = self._labels(".short", shown, {}, names, current, letters)
-                if sum(cell_len(label) + room for label in labels) < width:
-                    break
         line, accent = Text(no_wrap=True), f"bold {self.app.theme_variables['accent']}"
         line.append(_RULE_FOCUSED if focused else _REST, accent)
         before, behind = _REST * (room > 2), _REST * (room > 1)
@@ -88,6 +78,22 @@ class TabLine(Static):
             self._drawn = line
             self.update(line, layout=False)
 
+    def _forms(
+        self, shown: list[str], counts: dict[str, int], names: dict[str, str], current: str
+    ) -> Iterator[tuple[list[str], int]]:
+        """The labels of the tabs and the room between them, from the longest to the shortest form.
+
+        Names get shorter before the room between them gets narrower, those that gain most first; counts go before
+        names do, and where they could be taken for the key of the next tab.
+        """
+        whole, short = (self._labels(form, shown, counts, names, None) for form in ("", ".short"))
+        by_gain = sorted(range(len(shown)), key=lambda k: cell_len(short[k]) - cell_len(whole[k]))
+        for count in range(len(shown)):
+            yield [short[k] if k in by_gain[:count] else whole[k] for k in range(len(shown))], 3
+        yield from ((short, 3), (short, 2), (self._labels(".short", shown, {}, names, None), 1))
+        for letters in range(_LETTERS, -1, -1):
+            yield self._labels(".least", shown, {}, names, current, letters), 1
+
     @staticmethod
     def _labels(
         form: str,
@@ -101,7 +107,8 @@ class TabLine(Static):
         labels = []
         for tab in shown:
             keys = [key_label(key) for key in BY_ID[f"{TAB_COMMAND}{tab}"].keys[:1]]
-            name = names.get(tab) or say(f"tab.{tab}{form}")
+            key = f"tab.{tab}{form}"
+            name = names.get(tab) or say(key if tab != only and knows(key) else f"tab.{tab}.short")
             if only not in (None, tab) and keys:
                 name = name[:letters]
             count = [str(counts[tab])] if counts.get(tab) else []
@@ -145,12 +152,15 @@ Growth = Literal["normal", "half", "full"]
 _GROWTHS: tuple[Growth, ...] = ("normal", "half", "full")
 
 
-def _broken(note: str, width: int, lines: int) -> list[str]:
-    """``note`` in at most so many ``lines`` of ``width`` columns, broken at its gaps; what does not fit is left out."""
+def _broken(note: str, first: int, width: int, lines: int) -> list[str]:
+    """``note`` in at most so many ``lines`` of ``width`` columns, ``first`` in the first, broken at its gaps.
+
+    What does not fit is left out.
+    """
     parts = [part for line in note.split("\n") for part in line.split(GAP) if part]
     found: list[str] = []
     for part in parts:
-        if found and cell_len(found[-1] + GAP + part) <= width:
+        if found and cell_len(found[-1] + GAP + part) <= (first if len(found) == 1 else width):
             found[-1] += GAP + part
         elif len(found) == lines:
             break
@@ -319,11 +329,15 @@ class Panel(Vertical):
 
     def on_descendant_focus(self) -> None:
         """The line of tabs says that the keys go here."""
-        self._draw_tabs()
+        self._say_focus()
 
     def on_descendant_blur(self) -> None:
         """The line of tabs says that the keys go elsewhere."""
-        self.call_after_refresh(self._draw_tabs)
+        self.call_after_refresh(self._say_focus)
+
+    def _say_focus(self) -> None:
+        self._draw_tabs()
+        self._show_note()
 
     def show_tabs(self, counts: dict[str, int], labels: dict[str, str]) -> None:
         """Show which tab is open; ``counts`` stand after the names of the tabs, ``labels`` in place of some."""
@@ -405,19 +419,25 @@ class Panel(Vertical):
         if not isinstance(self._content, Table) or not self.is_attached:
             return
         left, right = self.table.beyond() if self.table.ordered_columns else (0, 0)
-        width, beyond = self.app.size.width - 2, self._content.again
-        if left + right:
-            hints = [say(f"panel.columns{size}", count=left + right) for size in ("", ".short")]
-            fitting = [GAP.join(part for part in (self._content.again, hint) if part) for hint in hints]
-            beyond = fitting[cell_len(self._told) + 2 + cell_len(fitting[0]) > width]
-        room = width - (cell_len(beyond) + 2 if beyond else 0)
-        most = 1 if self.size.height < _TALL else max(self.size.height // 4, 1)
-        lines = [printable(line) for line in _broken(self._told, room, most)]
-        if beyond:
-            lines = lines or [""]
-            first = brief(lines[0], room)
-            lines[0] = first + " " * (width - cell_len(first) - cell_len(beyond)) + beyond
-        self._note.display = bool(lines)
+        key = " ".join([keys_label(BY_ID[f"{TAB_COMMAND}{self.tab}"])] * (1 if self.has_focus_within else 2))
+        again = say("panel.again", key=key, then=self._content.again) if self._content.again else ""
+        hints = [say(f"panel.columns{size}", count=left + right) for size in ("", ".short")] if left + right else []
+        width, most = self.app.size.width - 2, 1 if self.size.height < _TALL else max(self.size.height // 4, 1)
+
+        def told(hint: str) -> tuple[list[str], int]:
+            room = width - (cell_len(hint) + 2 if hint else 0)
+            return _broken(self._told, room, width, most) or [""], room
+
+        def worth(hint: str) -> tuple[bool, bool]:
+            """Whether the note is not cut beside it, and whether more than one part of it has room."""
+            lines, room = told(hint)
+            return cell_len(lines[0]) <= room, GAP in lines[0]
+
+        hint = max((GAP.join(part for part in (again, each) if part) for each in (*hints, "")), key=worth)
+        lines, room = told(hint)
+        lines = [brief(printable(line), room if number == 0 else width) for number, line in enumerate(lines)]
+        lines[0] += " " * (width - cell_len(lines[0]) - cell_len(hint)) + hint if hint else ""
+        self._note.display = lines != [""]
         if len(lines) != self._lines:
             self._note.styles.height = self._lines = max(len(lines), 1)
         self._note.update(Text("\n".join(lines)), layout=False)

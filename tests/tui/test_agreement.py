@@ -122,8 +122,8 @@ def strip(shown: Shown) -> StripCount:
 def test_the_headline_counts_launches_as_the_report(shown: Shown) -> None:
     said = " ".join(part[0].plain for part in headline(shown.session, 0, True))
     for device in shown.devices:
-        assert say("header.near", near=device["near_vertical"], links=device["links"]) in said
-        assert say("header.lost", starved=device["starved"], lost=device["lost_us"] * 1000) in said
+        late = {"starved": device["starved"], "links": device["links"], "lost": device["lost_us"] * 1000}
+        assert say("header.late", **late) in said
 
 
 def test_shares_of_the_device_are_those_of_the_report(shown: Shown) -> None:

@@ -182,7 +182,7 @@ def test_of_several_snapshots_that_of_the_process_then_that_of_the_time_is_taken
     (profile / names[0]).rename(profile / "oom_snapshot_4711_20250101000000.pickle")
     shown = memory(looked_at(profile))
     assert isinstance(shown, Table)
-    assert "snapshot oom_snapshot_4711_20250101000000.pickle, not " in shown.again
+    assert "snapshot oom_snapshot_4711_20250101000000.pickle, not " in shown.note
 
 
 def test_the_summary_names_the_device_where_files_tell(tmp_path: Path):

@@ -97,6 +97,10 @@ async def test_a_narrow_terminal_gives_the_room_to_what_is_wrong_and_keeps_lette
         await driver.settle()
         line = next(line for line in driver.rows() if "1 Findings" in line)
         assert all(f" {key} {name}" in line for key, name in (("2", "Co"), ("6", "Op"), ("r", "Su")))
+    async with opened(session, (80, 24)) as driver:
+        await driver.press("I")
+        await driver.settle()
+        assert " 1 Find. 2 Bubbles 3 Det. 4 Links 5 Range 6 Ops 7 Comm 8 Hits 9 Mem r Sum" in driver.text()
 
 
 async def test_no_picture_cuts_the_name_of_a_row(session):

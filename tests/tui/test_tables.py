@@ -94,7 +94,7 @@ async def test_numbers_are_those_of_the_range(session):
         driver.timeline.changed()
         await driver.settle()
         assert 0 < sum(row.values[2] for row in driver.panel.rows) < whole
-        assert "0.000000 ms … 5.000000 ms" in driver.text()
+        assert "in the range of 5.000 ms" in driver.panel.content.note
 
 
 async def test_a_click_on_a_heading_sorts(session):
@@ -244,8 +244,9 @@ async def test_the_edge_cuts_no_number(session, width):
 
 async def test_what_the_key_of_a_tab_shows_next_is_on_the_smallest_panel(session):
     async with opened(session, (80, 30)) as driver:
-        for key, label in (("6", "6: "), ("9", "9: "), ("7", "7: "), ("r", "r: ")):
-            await driver.press(key)
-            await driver.settle()
-            if driver.panel.rows:
-                assert label in driver.rows()[driver.table.region.y - 1], key
+        for key in "679r":
+            for label in (f"  {key} {key}: ", f"  {key}: "):  # the first key leads into the table, the next one on
+                await driver.press(key)
+                await driver.settle()
+                assert not driver.panel.rows or label in driver.rows()[driver.table.region.y - 1]
+            await driver.press("escape")

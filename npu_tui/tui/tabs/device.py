@@ -57,7 +57,7 @@ def operators(now: Context) -> Content:
         say("operators.lead", key=keys_label(BY_ID["focus_next"])),
         say("operators.by", by=say(f"operators.by_{by}")),
     ]
-    again = say("operators.again", key=keys_label(BY_ID["tab_operators"]), then=say(f"operators.by_{then}"))
+    again = say("operators.by", by=say(f"operators.by_{then}"))
     if sheet.rows > MOST_ROWS:
         notes.append(say("operators.cut", shown=MOST_ROWS, count=sheet.rows))
     return shown(
@@ -131,17 +131,16 @@ def communication(now: Context) -> Content:
     return shown(
         now.trace, COLLECTIVES, sheet, GAP.join([total, scope_note(now)]),
         cells={"longest_wait": waited, "last_after": last},
-        again=say("communication.links", key=keys_label(BY_ID["tab_communication"])), most=sheet.rows,
+        again=say("communication.links"), most=sheet.rows,
     )  # fmt: skip
 
 
 def link_table(pairs: list[PairSum]) -> Content:
     """A row per pair of ranks and transport; up to eight ranks stand in a heat map beside it."""
-    key, sheet = keys_label(BY_ID["tab_communication"]), pair_sheet(pairs)
     if not pairs:
-        return say("links_between.none", key=key)
-    note, again = say("links_between.note", count=len(pairs)), say("links_between.again", key=key)
-    table = shown(0, LINK_MATRIX, sheet, note, again=again, most=sheet.rows)
+        return say("links_between.none", key=keys_label(BY_ID["tab_communication"]))
+    note, sheet = say("links_between.note", count=len(pairs)), pair_sheet(pairs)
+    table = shown(0, LINK_MATRIX, sheet, note, again=say("links_between.again"), most=sheet.rows)
     if len({rank for pair_of in pairs for rank in (pair_of.source, pair_of.target)}) > _MOST_RANKS:
         return table
     rows = [

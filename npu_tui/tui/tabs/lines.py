@@ -121,8 +121,8 @@ def syncs(now: Context) -> Content:
     if not sheet.rows:
         return say("syncs.none")
     count, total, idle, after = (sum(sheet.values(name)) for name in ("calls", "total", "device_idle", "idle_after"))
-    note = say(
-        "syncs.note", count=count, total=duration_text(total), idle=duration_text(idle), after=duration_text(after)
+    note = GAP.join(
+        [say("syncs.note", count=count, total=total), scope_note(now), say("syncs.idle", idle=idle, after=after)]
     )
     operations = sheet.values("operation")
 
@@ -131,7 +131,6 @@ def syncs(now: Context) -> Content:
         own = brief(str(name), _LONGEST_NAME)
         return own if operation is None else f"{brief(operation, _LONGEST_NAME)} → {own}"
 
-    note = GAP.join([note, scope_note(now)])
     return shown(now.trace, SYNCS, sheet, note, cells={"call": call}, most=sheet.rows, spare=("idle_after", "longest"))
 
 

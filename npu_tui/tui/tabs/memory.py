@@ -72,14 +72,7 @@ def memory(now: Context) -> Content:
     held, beside, views = now.profile.memory, now.profile.beside, _views(now.profile)
     if not held.is_known and beside is None:
         return say("memory.none" if now.profile.trace.service is None else "lines.service")
-    then, (view, beside) = _named(views[(now.turn + 1) % len(views)]), views[now.turn % len(views)]
-    again = say("memory.again", key=keys_label(BY_ID["tab_memory"]), then=then)
-    if beside is not None and beside.left:
-        name, left = (
-            printable(brief(path, _LONGEST_HOLDER))
-            for path in (Path(beside.snapshot.path).name, ", ".join(beside.left))
-        )
-        again = GAP.join([say("memory.left", name=name, left=left), again])
+    again, (view, beside) = _named(views[(now.turn + 1) % len(views)]), views[now.turn % len(views)]
     if view == "modules":
         sheet = MODULE_PEAKS.make(now.part)
         note = say("memory.modules", shown=sheet.rows, count=len(held.modules))
@@ -128,6 +121,7 @@ def _held_then(now: Context, view: str, again: str, beside: Beside | None = None
         note += _free(beside, time)
     if beside is not None and beside.others:
         note = say("snapshot.device", device=beside.device.label) + GAP + note
+    note = _left(beside) + note
     table = shown(now.trace, HOLDERS, sheet, note, cells=cells, again=again, most=sheet.rows)
     if unplaced is not None:
         table = replace(table, rows=[replace(row, places=()) for row in table.rows])
@@ -141,6 +135,16 @@ def _held_then(now: Context, view: str, again: str, beside: Beside | None = None
         items = [step.item for step in now.profile.steps if step.item >= 0]
         marks = now.profile.trace.slices.start[items].tolist() if beside.placed else beside.step_times
     return _pictured(table, [curves] * sheet.rows, time, 0 if unplaced else now.profile.trace.end, at, marks)
+
+
+def _left(beside: Beside | None) -> str:
+    """Which snapshot is shown, before anything else, where others lie beside it; else nothing."""
+    if beside is None or not beside.left:
+        return ""
+    name, left = (
+        printable(brief(path, _LONGEST_HOLDER)) for path in (Path(beside.snapshot.path).name, ", ".join(beside.left))
+    )
+    return say("memory.left", name=name, left=left) + GAP
 
 
 def _free(beside: Beside, time: int) -> str:
@@ -164,7 +168,7 @@ def _growth(now: Context, beside: Beside, again: str) -> Content:
     words = say("memory.growth", count=len(grown.starts), path=name)
     if grown.per_step is not None:
         words += GAP + say("memory.growth_step", size=grown.per_step)
-    table = shown(now.trace, GROWTH, GROWTH.make(now.profile), words, again=again)
+    table = shown(now.trace, GROWTH, GROWTH.make(now.profile), _left(beside) + words, again=again)
     times = np.arange(len(grown.moments), dtype=np.int64)
     curves = [[(say("memory.curve.steps"), MemoryCurve("", "allocated", times, held))] for _, held in grown.held]
     return _pictured(table, curves, None, 0, lambda step: say("memory.after_step", step=min(step, len(times) - 1)))

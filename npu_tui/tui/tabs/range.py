@@ -56,12 +56,12 @@ def range_table(now: Context) -> Content:
         rows += [_row(index, layers[row.layer], row, end - start, by) for row in sums]
     title = _title(now, start, end)
     counts = say("range.counts", count=f"{count:,}", rows=f"{len(rows):,}", by=say(f"range.by_{by}"))
-    lines = [title, *_facts(now, start, end), f"{counts} ({_then(now)})"]
+    lines = [title, *_facts(now, start, end), counts]
     hints = [say("range.cut", cut=f"{cut:,}")] if cut else []
     hints.append(say("range.copy", csv=keys_label(BY_ID["copy_csv"])))
     lines[-1] = GAP.join([lines[-1], *hints, *_edges(now, start, end)])
     headings = tuple(say(f"range.{key}") for key in _COLUMNS)
-    return Table(headings, rows, "\n".join(lines))
+    return Table(headings, rows, "\n".join(lines), again=_then(now))
 
 
 def _title(now: Context, start: int, end: int) -> str:
@@ -72,8 +72,7 @@ def _title(now: Context, start: int, end: int) -> str:
 
 def _then(now: Context) -> str:
     """What the tab's key shows next."""
-    then = say(f"range.by_{_way(now.turn + 1)}")
-    return say("range.again", key=keys_label(BY_ID["tab_range"]), by=then)
+    return say(f"range.by_{_way(now.turn + 1)}")
 
 
 def _tree(now: Context, start: int, end: int) -> Content:
@@ -86,8 +85,8 @@ def _tree(now: Context, start: int, end: int) -> Content:
     found = call_tree(trace, trace.lanes[row.lane], window)
     rows = [_call(row.trace, trace, call, end - start) for call in found[:_MOST_CALLS]]
     name = printable(scene.roles[row.trace][row.lane].name)
-    note = GAP.join([say("range.tree", lane=name), _title(now, start, end), _then(now)])
-    return Table(tuple(say(f"range.{key}") for key in _TREE), rows, note)
+    note = GAP.join([say("range.tree", lane=name), _title(now, start, end)])
+    return Table(tuple(say(f"range.{key}") for key in _TREE), rows, note, again=_then(now))
 
 
 def _facts(now: Context, start: int, end: int) -> list[str]:

@@ -11,7 +11,6 @@ from npu_tui.analysis.distribution import Distribution, by_code, distribution
 from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, duration_text, exact_text, printable
-from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.session import Session
 from npu_tui.tui.tabs.declared import spread, spread_picture, spread_words, sum_words
 from npu_tui.tui.tabs.table import GAP, Content, Context, Ranked, Row, Table
@@ -43,8 +42,8 @@ def search(now: Context) -> Content:
     if not len(hits):
         return say("search.none")
     view, then = (_VIEWS[(now.turn + ahead) % len(_VIEWS)] for ahead in (0, 1))
-    again = say("range.again", key=keys_label(BY_ID["tab_search"]), by=say(f"search.by_{then}"))
-    notes = [say("search.title", count=len(hits), text=hits.text), *_spread_words(now), again]
+    again = say(f"search.by_{then}")
+    notes = [say("search.title", count=len(hits), text=hits.text), *_spread_words(now)]
     if view == "hits":
         shown = _slowest(now)
         rows = [_row(now, hits.at(index)) for index in shown]
@@ -52,13 +51,13 @@ def search(now: Context) -> Content:
             notes[0] = say("search.more", count=len(hits), shown=_SHOWN_ROWS)
         at = hits.index(now.selection)
         headings = tuple(say(f"search.{key}") for key in _HITS)
-        return Table(headings, rows, GAP.join(notes), shown.index(at) if at in shown else None)
+        return Table(headings, rows, GAP.join(notes), shown.index(at) if at in shown else None, again=again)
     rows = [
         row
         for number in range(len(now.session.scene.traces))
         for row in _groups(now.session, number, hits.items[hits.traces == number], view)
     ]
-    return Table(tuple(say(f"search.{key}") for key in _GROUPS), rows, GAP.join(notes))
+    return Table(tuple(say(f"search.{key}") for key in _GROUPS), rows, GAP.join(notes), again=again)
 
 
 def _spread_words(now: Context) -> list[str]:

@@ -21,7 +21,6 @@ from npu_tui.profile.work_tables import STEPS
 from npu_tui.strings import knows, say, words
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import brief, duration_text, memory_text, share_text, size_text
-from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.head import subject
 from npu_tui.tui.tabs.declared import bar, places_of, spark
 from npu_tui.tui.tabs.table import GAP, Content, Context, Place, Row, Table
@@ -56,7 +55,7 @@ def summary(now: Context) -> Content:
             starts.append(len(rows))
             rows += section
     at = starts[now.turn % len(starts)] if starts else None
-    again = say("summary.again", key=keys_label(BY_ID["tab_summary"]))
+    again = say("summary.again")
     headings = tuple(say(f"summary.{key}") for key in ("section", "item", "value"))
     return Table(headings, rows, _head(profile), at, at_top=True, again=again)
 

@@ -22,7 +22,7 @@ from npu_tui.analysis.device import Window
 from npu_tui.profile.parts import WHOLE_TRACE, Selection
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import language, say
-from npu_tui.trace.text import exact_text, printable
+from npu_tui.trace.text import duration_text, exact_text, printable
 from npu_tui.tui.session import Hits, Session
 from npu_tui.view.moves import inner_links, links_of
 from npu_tui.view.scene import ScreenRow, Selected
@@ -145,9 +145,9 @@ class Table(Struct, frozen=True):
     """Rows under headings, below a ``note`` (none if empty); the cursor begins on row ``at``, else where it was.
 
     A note of several lines is broken at its ``GAP`` where the screen is narrow; a panel too low shows its first lines.
-    ``again`` stands at the end of the first one whatever the room: what the key of the tab shows next. ``named`` is the
-    heading of the column that names the rows: no picture beside the table cuts it. ``spare`` are the headings that a
-    narrow terminal leaves out, as another column needs the room more.
+    ``again``, what the key of the tab shows next, ends its first line whatever the room. ``named`` is the heading of
+    the column that names the rows: no picture beside the table cuts it. ``spare`` are the headings that a narrow
+    terminal leaves out, as another column needs the room more.
 
     The user can sort a table whose rows have values.
     """
@@ -289,7 +289,7 @@ def _plain(cell: Text | str) -> str:
 
 
 def arranged(table: Table, order: Order) -> Table:
-    """``table`` filtered and sorted; its note says so."""
+    """``table`` filtered and sorted; its note and headings say so, the first one also where rows come in its order."""
     rows, headings, notes = table.rows, table.headings, [table.note] if table.note else []
     if order.wanted:
         wanted = order.wanted.casefold()
@@ -302,12 +302,22 @@ def arranged(table: Table, order: Order) -> Table:
             unknown = [row for row in rows if row.values[column] is None]
             known.sort(key=lambda row: _key(row, column), reverse=order.falling)
             rows = known + unknown
-            mark = _DOWN if order.falling else _UP
-            headings = tuple(f"{name} {mark}" if i == column else name for i, name in enumerate(headings))
+        mark = _DOWN if order.falling else _UP
+        if column is None and _falls(table):
+            column, mark = 0, _DOWN
+        headings = tuple(f"{name} {mark}" if i == column else name for i, name in enumerate(headings))
     at = None
     if table.at is not None:
         at = next((i for i, row in enumerate(rows) if row is table.rows[table.at]), None)
     return Table(headings, rows, GAP.join(notes), at, table.at_top, table.again)
+
+
+def _falls(table: Table) -> bool:
+    """Whether the first column is a measure, with units, that falls from row to row."""
+    first = [row.values[0] for row in table.rows]
+    numbers = [value for value in first if isinstance(value, (int, float))]
+    falls = len(numbers) == len(first) and numbers[0] > numbers[-1] and numbers == sorted(numbers, reverse=True)
+    return falls and _plain(table.rows[0].cells[0])[-1:].isalpha()
 
 
 def _key(row: Row, column: int) -> tuple[bool, float, str]:
@@ -361,15 +371,18 @@ def as_csv(table: Table | None) -> list[str]:
 
 
 def scope_note(now: Context) -> str:
-    """The range in words, or that it is everything."""
+    """How long the range is, or that it is everything."""
     if now.marked is None:
         return say("panel.everything")
-    return say("panel.range", start=exact_text(now.marked[0]), end=exact_text(now.marked[1]))
+    return say("panel.scope", length=duration_text(now.marked[1] - now.marked[0]))
 
 
 def nothing(now: Context, words: str) -> str:
     """``words`` that there is nothing, and where a range is marked which one and how to leave it."""
-    return words if now.marked is None else GAP.join([words, say("panel.in_range", range=scope_note(now))])
+    if now.marked is None:
+        return words
+    start, end = (exact_text(time) for time in now.marked)
+    return GAP.join([words, say("panel.in_range", range=say("panel.range", start=start, end=end))])
 
 
 def of_a_device(make: Callable[[Context], Content]) -> Callable[[Context], Content]:
