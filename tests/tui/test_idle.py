@@ -57,7 +57,7 @@ async def test_bubbles_stand_by_length_and_b_walks_them(session):
 
 async def test_the_tables_of_the_host_have_keys_of_their_own(session):
     async with opened(session, (120, 40)) as driver:
-        for key, heading in (("T", "idle after"), ("C", "std dev"), ("O", "device total"), ("I", "host late")):
+        for key, heading in (("T", "after it"), ("C", "std dev"), ("O", "device total"), ("I", "host late")):
             await driver.press(key)
             await driver.settle()
             assert heading in driver.panel.content.headings, key

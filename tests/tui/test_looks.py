@@ -122,7 +122,7 @@ async def test_the_alert_is_said_in_the_palette_of_the_terminal(session):
             colours = {
                 segment.style.color
                 for segment in strips_of(driver.app.screen)[0]
-                if segment.style and segment.style.bold and segment.style.color and "starved" in segment.text
+                if segment.style and segment.style.bold and segment.style.color and "too late" in segment.text
             }
             colour = colours.pop()
             expected = {
