@@ -302,10 +302,8 @@ def arranged(table: Table, order: Order) -> Table:
             unknown = [row for row in rows if row.values[column] is None]
             known.sort(key=lambda row: _key(row, column), reverse=order.falling)
             rows = known + unknown
-        mark = _DOWN if order.falling else _UP
-        if column is None and _falls(table):
-            column, mark = 0, _DOWN
-        headings = tuple(f"{name} {mark}" if i == column else name for i, name in enumerate(headings))
+        marked, mark = (0, _DOWN) if column is None and _falls(table) else (column, _DOWN if order.falling else _UP)
+        headings = tuple(f"{name} {mark}" if i == marked else name for i, name in enumerate(headings))
     at = None
     if table.at is not None:
         at = next((i for i, row in enumerate(rows) if row is table.rows[table.at]), None)
