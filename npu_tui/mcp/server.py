@@ -141,7 +141,7 @@ def make_server(session: Session) -> Server[Any]:
 
     async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         call = Call()
-        given_up.set(call.given_up)  # the thread that works has a copy of this context
+        before = given_up.set(call.given_up)  # the thread that works has a copy of this context
         work = partial(answered, session, call, params.name, params.arguments or {})
         try:
             async with anyio.create_task_group() as group:
@@ -150,6 +150,7 @@ def make_server(session: Session) -> Server[Any]:
                 group.cancel_scope.cancel()
         finally:
             call.given_up.set()
+            given_up.reset(before)  # a client of the same process goes on in it
         picture = partial(types.ResourceLink, type="resource_link", name="screen", mime_type="image/svg+xml")
         content: list[types.ContentBlock] = [types.TextContent(type="text", text=dumped(found))]
         content += [picture(uri=link) for link in links]

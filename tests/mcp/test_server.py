@@ -141,6 +141,7 @@ def test_a_call_that_is_given_up_stops_and_others_go_on(monkeypatch: pytest.Monk
             await anyio.to_thread.run_sync(ended.wait, 10)
             assert told == [(1, 2)]
             assert not (await client.call_tool("open", {"path": "healthy"})).is_error
+            assert not given_up.get().is_set(), "a client of the same process goes on"
 
     asyncio.run(run())
     assert ended.is_set()
