@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from statistics import median
 
 import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.collectives import Collective, Collectives
+from npu_tui.analysis.schedules import BACKWARD, FORWARD, Plan, Schedule, planned
+from npu_tui.trace.arrays import F64
 from npu_tui.trace.model import Trace
 
 _FEWEST_PASSES = 3
@@ -28,10 +30,20 @@ _LEAST = 0.25
 """Of the waits in its rhythm the one that a pass which fills or drains the pipeline holds as well."""
 _UNSEEN = 0.5
 """Share of what a slow stage costs that may be hidden in filling and draining; with more nobody is known to be late."""
-_JITTER = 0.75
-"""Even stages whose passes differ take longer by up to this share of how much passes differ."""
-_HIDDEN = 1 / 3
-"""Share of a pass before the first stage has anything to send."""
+_AHEAD = 1 / 3
+"""Share of both passes of a micro batch that the forward one takes, where they are not seen apart."""
+_TOGETHER_NS = 1_000
+"""What begins within this time of each other begins together: a send, and the receive after it."""
+_ALIKE = 0.15
+"""Stages that are built to be even differ by little: others that differ by this much must explain twice as well."""
+_TRIED = 6
+"""Guesses about the other stages that are followed up."""
+_PLAYED = 1_000
+"""Passes over which each guess about the other stages is played: short steps several times."""
+_DRAWS = 16
+"""How often the step of even stages is played, each time with other passes of this one."""
+_CHANCE = 3.0
+"""Steps of even stages differ from what is expected of them by no more than this many standard deviations."""
 
 
 class _Event(Struct, frozen=True):
@@ -51,6 +63,10 @@ class _Event(Struct, frozen=True):
     places: frozenset[int]
 
 
+_Step = tuple[list[_Event], _Event | None, int]
+"""The messages of a step by start, the collective that closes it, and how many stages there are, 0: unknown."""
+
+
 def pipeline_fills(trace: Trace, collectives: Collectives, steps: int) -> dict[int, int]:
     """How long receives, and the collective that closes a step, wait while the pipeline fills and drains.
 
@@ -58,7 +74,9 @@ def pipeline_fills(trace: Trace, collectives: Collectives, steps: int) -> dict[i
     often, and often enough to show a rhythm.
     """
     fills: dict[int, int] = {}
-    for messages, closing, stages in _by_step(trace, collectives, steps):
+    found = list(_by_step(trace, collectives, steps))
+    even = _even(found)
+    for messages, closing, stages in found:
         # A group of two has the places 0 and 1; others are those of the stages.
         place = messages[0].place if messages[0].place >= 0 and (stages or max(messages[0].places) > 1) else None
         passes = [message for message in messages if message.kind == "receive"]
@@ -68,18 +86,15 @@ def pipeline_fills(trace: Trace, collectives: Collectives, steps: int) -> dict[i
         moving = median(event.end - event.start - event.wait for event in passes)
         working = end - begin - sum(event.end - event.start for event in every)
         first_stage = messages[0].kind == "send"
-        work = max(working, 0) / (micro - _HIDDEN if first_stage else micro)
+        work = max(working, 0) / (micro - _AHEAD if first_stage else micro)
         late = _slack(messages, work, moving, place, stages)
         if closing is not None:
             # The last gradients go up through the stages before this one, which take as long for them as it did.
             last = closing.start - passes[-1].end + moving
             late[closing.item] = max(closing.wait - messages[0].place * last * _LONGER, 0.0)
-        if stages and (total := sum(late.values())):
+        if even is not None and (total := sum(late.values())):
             # As long as an even pipeline would take, nobody is late in this one.
-            even = (micro + stages - 1) * (work + (2 if stages > 2 else 1) * moving)
-            left = max(end - begin + (work * _HIDDEN if first_stage else 0) - even, 0)
-            if left < _JITTER * _spread(every) * even:
-                left = 0.0
+            left = even.less(_length(messages, closing))
             beyond, idle = left - total, sum(event.wait for event in every) - total
             if beyond <= 0:
                 late = {item: time * left / total for item, time in late.items()}
@@ -93,15 +108,168 @@ def pipeline_fills(trace: Trace, collectives: Collectives, steps: int) -> dict[i
     return {item: time for item, time in fills.items() if time > 0}
 
 
-def _spread(every: Sequence[_Event]) -> float:
-    """The standard deviation of what this stage works after its receives of a lane, as a share of the mean."""
-    work: dict[int, list[int]] = {}
-    order = sorted(every, key=lambda event: event.start)
-    for event, after in pairwise(order):
-        if event.kind == "receive":
-            work.setdefault(event.lane, []).append(after.start - event.end)
-    spread = [float(np.std(times)) / max(float(np.mean(times)), 1.0) for times in work.values() if len(times) > 1]
-    return median(spread) if spread else 0.0
+class _Even(Struct, frozen=True):
+    """How long a step takes whose stages all work as this one does, ns, and how far that varies."""
+
+    length: float
+    spread: float
+
+    def less(self, length: int) -> float:
+        """What a step that takes ``length`` takes longer, 0 where that is chance."""
+        more = length - self.length
+        return more if more > _CHANCE * self.spread else 0.0
+
+
+def _even(steps: Sequence[_Step]) -> _Even | None:
+    """The step of even stages: its schedule played with passes drawn from those of this stage, as long as usual ones.
+
+    None where the number of stages is not known, or no schedule has the passes of this stage in their order.
+    """
+    times: tuple[list[float], list[float]] = ([], [])
+    plans = []
+    for messages, closing, stages in steps:
+        place = messages[0].place
+        passes = _passes(messages, closing, place, stages) if 0 <= place < stages else None
+        plan = None if passes is None else _plan_with([kind for kind, _ in passes], place, stages)
+        if passes is None or plan is None:
+            return None
+        plans.append(plan)
+        for kind, length in passes:
+            if length is not None:
+                times[kind].append(length)
+    if not plans or not all(times):
+        return None
+    plan, draws = plans[0], np.random.default_rng(0)
+    messages, closing, _ = steps[0]
+    place = messages[0].place
+    receives = [message for messages, _, _ in steps for message in messages if message.kind == "receive"]
+    moving = median(each.end - each.start - each.wait for each in receives)
+    moved = np.zeros((1, 2, len(plan.kind)))
+    moved[:, 1, (plan.needs >= 0) & (plan.stage[plan.needs] != plan.stage)] = moving
+    time = np.zeros((_DRAWS, len(plan.kind)))
+    for kind in (FORWARD, BACKWARD):
+        chosen = plan.kind == kind
+        time[:, chosen] = draws.choice(times[kind], (_DRAWS, int(chosen.sum())))
+    others = plan.stage != place
+    speed, moved = _others(steps, plan, time[: max(_PLAYED // len(plan.kind), 1)], moved)
+    time[:, others] *= max(speed, 1.0)  # faster ones wait for this stage
+    own = np.flatnonzero(plan.stage == place)
+    ends = plan.ends(time, np.broadcast_to(moved, (_DRAWS, *moved.shape[1:])))
+    until = ends.max(axis=1) if closing is not None else ends[:, own[-1]]
+    if closing is None and messages[-1].kind == "receive":
+        until = until - time[:, own[-1]]
+    if not place:
+        until = until - ends[:, own[0]]
+    return _Even(float(until.mean()), float(until.std()))
+
+
+def _others(steps: Sequence[_Step], plan: Plan, usual: F64, moved: F64) -> tuple[float, F64]:
+    """How much longer a pass of the others takes than one of this stage, but for a slow one, and how messages come.
+
+    It is what gives, in the schedule of ``plan`` with one slow stage, the times at which this one received. ``usual``
+    are draws of passes as long as its own; ``moved`` are messages that a stage fetches, which may come by themselves.
+    """
+    place = steps[0][0][0].place
+    own = np.flatnonzero(plan.stage == place)
+    received = own[(plan.needs[own] >= 0) & (plan.stage[plan.needs[own]] != place)]
+    seen = [np.sort([m.end - messages[0].start for m in messages if m.kind == "receive"]) for messages, _, _ in steps]
+    if plan.schedule != "1f1b" or plan.stages < 3 or any(len(each) != len(received) for each in seen):
+        return 1.0, moved
+    came = np.mean(seen, axis=0)
+    if all(closing is not None for _, closing, _ in steps):
+        came = np.append(came, np.mean([_length(messages, closing) for messages, closing, _ in steps]))
+
+    def apart(cases: F64, way: F64) -> F64:
+        stage, speed, ahead, back = np.repeat(cases, len(usual), axis=0).T[:, :, None]
+        slower = np.where(plan.kind == FORWARD, ahead, back) * (plan.stage == stage)
+        time = np.tile(usual, (len(cases), 1)) * np.where(plan.stage == place, 1.0, speed) + slower * usual.mean()
+        ends = plan.ends(time, np.broadcast_to(way, (len(time), *way.shape[1:])))
+        model = ends[:, received] - time[:, received]
+        if len(came) > len(received):
+            model = np.column_stack((model, ends.max(axis=1)))
+        off = model.reshape(len(cases), len(usual), -1).mean(axis=1) - came
+        return np.asarray(off.std(axis=1) * (1 + ((cases[:, 1] - 1) / _ALIKE) ** 2))
+
+    stages = [stage for stage in range(plan.stages) if stage != place]
+    corners = np.array([*product((0,), *[(-1, 0, 1)] * 3)])
+    found = []
+    for way in (moved, moved[:, ::-1]):
+        cases = np.array([(stage, 1.0, *more) for stage in stages for more in product((0.0, 0.3), repeat=2)])
+        cases = cases[apart(cases, way).argsort(kind="stable")[:_TRIED]]
+        reach = np.array([0.0, 0.06, 0.3, 0.3])
+        for _ in range(9):
+            tried = (cases[:, None] + corners * reach).clip(min=0.0)
+            best = apart(tried.reshape(-1, 4), way).reshape(len(cases), -1).argmin(axis=1)
+            cases, reach = tried[np.arange(len(cases)), best], reach * 0.7
+        away = apart(cases, way)
+        found.append((float(away.min()), float(cases[away.argmin()][1]), way))
+    _, speed, way = min(found, key=lambda row: row[0])
+    return speed, way
+
+
+def _length(messages: Sequence[_Event], closing: _Event | None) -> int:
+    """From the first message of a step until the last stage is done, as far as this one sees it, ns."""
+    if closing is not None:
+        return closing.start + closing.wait - messages[0].start
+    last = messages[-1]
+    return (last.end if last.kind == "receive" else last.start) - messages[0].start
+
+
+def _plan_with(kinds: list[int], place: int, stages: int) -> Plan | None:
+    """The plan whose stage at ``place`` runs passes of these ``kinds``."""
+    count = kinds.count(FORWARD)
+    if not count:
+        return None
+    names: list[tuple[Schedule, int]] = [("1f1b", 1), ("gpipe", 1)]
+    names += [("interleaved", chunks) for chunks in range(2, count // stages + 1) if not count % (chunks * stages)]
+    for name, chunks in names:
+        plan = planned(name, stages, count // chunks, chunks)
+        if plan is not None and plan.kind[plan.stage == place].tolist() == kinds:
+            return plan
+    return None
+
+
+def _passes(
+    messages: Sequence[_Event], closing: _Event | None, place: int, stages: int
+) -> list[tuple[int, float | None]] | None:
+    """The passes of this stage in their order: their kind, and how long each took, None where that is not seen.
+
+    A forward pass begins with what the stage before sent, on the first stage it ends with what is sent on; a backward
+    pass begins with what the stage behind sent, on the last stage it ends with what is sent back.
+    """
+    ahead, behind = (place - 1) % stages, (place + 1) % stages
+    marks = {
+        ("receive", ahead) if place else ("send", behind): FORWARD,
+        ("receive", behind) if place < stages - 1 else ("send", ahead): BACKWARD,
+    }
+    if ahead == behind and len(marks) < 2:
+        return None
+    borders = sorted({each.start for each in messages} | ({closing.start} if closing is not None else set()))
+    begins = sorted({*borders, *(each.end for each in messages if each.kind == "receive")})
+    passes: list[tuple[int, int, int, int]] = []
+    for each in messages:
+        kind = marks.get((each.kind, each.peer))
+        if kind is None:
+            continue
+        if each.kind == "receive":
+            low, high = each.end, next((time for time in borders if time > each.end), -1)
+        else:
+            low, high = next((time for time in reversed(begins) if time < each.start - _TOGETHER_NS), -1), each.start
+        passes.append((high if each.kind == "send" else low, kind, low, high))
+    passes.sort()
+    shared = Counter(low for _, _, low, _ in passes)
+    alone = [
+        [high - low for _, kind, low, high in passes if kind == one and shared[low] == 1 and min(low, high) >= 0]
+        for one in (FORWARD, BACKWARD)
+    ]
+    forward = (
+        median(alone[FORWARD]) / max(median(alone[FORWARD]) + median(alone[BACKWARD]), 1) if all(alone) else _AHEAD
+    )
+    parts = {FORWARD: forward, BACKWARD: 1 - forward}
+    return [
+        (kind, (high - low) * (parts[kind] if shared[low] > 1 else 1.0) if min(low, high) >= 0 else None)
+        for _, kind, low, high in passes
+    ]
 
 
 def _slack(messages: Sequence[_Event], work: float, moving: float, place: int | None, stages: int) -> dict[int, float]:
@@ -133,7 +301,7 @@ def _slack(messages: Sequence[_Event], work: float, moving: float, place: int | 
     return late
 
 
-def _by_step(trace: Trace, collectives: Collectives, steps: int) -> Iterator[tuple[list[_Event], _Event | None, int]]:
+def _by_step(trace: Trace, collectives: Collectives, steps: int) -> Iterator[_Step]:
     """The messages of each step by start, the collective of all stages that closes it, and how many stages there are.
 
     The number is 0 where no collective of more than two ranks has both this one and those that it exchanges with.

@@ -15,13 +15,13 @@ from itertools import pairwise
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.schedules import Plan, plan_of, planned
 from npu_tui.jobs.blame import common_times
 from npu_tui.jobs.clock import Clock
 from npu_tui.jobs.columns import F64, I64, Bools, run_begins
 from npu_tui.jobs.meetings import Meetings
 from npu_tui.jobs.model import CLUSTER, Layout, RankProfile, is_message, is_receive
 from npu_tui.jobs.pipeline_cases import Case, Change, Run, evened
-from npu_tui.jobs.schedules import Plan, plan_of, planned
 from npu_tui.trace.message import Message, message
 
 PARTS = ("compute", "fill", "imbalance", "variation", "transfer", "rest")

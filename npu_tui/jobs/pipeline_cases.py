@@ -8,9 +8,9 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.analysis.schedules import Plan, planned
 from npu_tui.jobs.columns import F64, I64, Bools
 from npu_tui.jobs.model import Layout, RankProfile, is_message
-from npu_tui.jobs.schedules import Plan, planned
 
 
 class Run(Struct, frozen=True, eq=False):

@@ -112,12 +112,16 @@ def beside_product(facts: Facts, span: Span) -> int:
 @once_per_device
 def backward(facts: Facts) -> Bools:
     """Which of ``facts.kernels`` run after the backward pass of their step has begun; (kernels,)."""
-    trace, kernels = facts.trace, facts.kernels
+    starts = facts.trace.slices.start[facts.kernels]
+    return _begun(facts, starts[_of_backward(facts)], starts)
+
+
+@once_per_device
+def _of_backward(facts: Facts) -> Bools:
+    """Which of ``facts.kernels`` belong to a pass backward, by their names and by what launched them; (kernels,)."""
     types, code = facts.kernel_types
-    found = np.array([_BACKWARD_KERNEL.search(name) is not None for name in types] + [False])[code]
-    found |= launched_backward(facts)
-    starts = trace.slices.start[kernels]
-    return _begun(facts, starts[found], starts)
+    named: Bools = np.array([_BACKWARD_KERNEL.search(name) is not None for name in types] + [False])[code]
+    return named | launched_backward(facts)
 
 
 def _begun(facts: Facts, backward_starts: I64, starts: I64) -> Bools:
@@ -155,7 +159,7 @@ def reduced_again(facts: Facts) -> I64:
     begin, size = starts[every.item[chosen]], every.moved.sums(len(every))[0][chosen]
     known = operation_of(facts.trace, facts.kernels) >= 0
     launched = starts[facts.kernels[known]]
-    forward = launched[~launched_backward(facts)[known]]
+    forward = launched[~_of_backward(facts)[known]]
     before, between = (np.diff(np.searchsorted(some, begin)) for some in (forward, launched))
     step = np.searchsorted(facts.repetitions, begin, "right")
     fresh = (np.diff(step) > 0) | ((before > 0) & (before >= _NOTABLE * between))

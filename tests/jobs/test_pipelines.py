@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace as structs_replace
 from pipeline_jobs import SITUATIONS, Spec, healthy, is_right, job_of, what_ifs, write
 
+from npu_tui.analysis.schedules import plan_of, planned
 from npu_tui.analysis.what_if import UnknownChangeError
 from npu_tui.cli.main import main
 from npu_tui.jobs.findings import job_findings
@@ -19,7 +20,6 @@ from npu_tui.jobs.job import Job
 from npu_tui.jobs.opening import open_job
 from npu_tui.jobs.pipeline import PARTS
 from npu_tui.jobs.pipeline_tables import PASSES
-from npu_tui.jobs.schedules import plan_of, planned
 from npu_tui.jobs.summary import read_summaries, write_summary
 from npu_tui.output.formats import written
 from npu_tui.output.job_document import job_document

@@ -59,8 +59,7 @@ def test_the_bubble_of_even_stages_is_all_their_waiting() -> None:
 def test_a_first_stage_that_begins_late_is_late() -> None:
     slow = SITUATIONS["slow last, seen from the first"]
     found, _ = measured(replace(slow, slow=(), micro=8, rank=1, late=15_000_000, seed=4))
-    # A whole pass of the stage before counts as filling, of which the forward part is enough.
-    assert 15_000_000 - 3_600_000 < gain_of(found) <= 15_000_000
+    assert gain_of(found) == pytest.approx(15_000_000, rel=0.03)
 
 
 def test_a_lane_with_one_receive_a_step_has_no_rhythm() -> None:

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.jobs.columns import F64, I64, Bools
+from npu_tui.trace.arrays import F64, I64, Bools
 
 Numbers = I64 | F64 | Bools
 Schedule = Literal["1f1b", "gpipe", "interleaved"]
@@ -49,15 +49,17 @@ class Plan(Struct, frozen=True, eq=False):
         ``moved`` (cases, 2, n) is how long what a pass needs takes to come: on the way while the stage is busy, or
         begun once the stage is ready for it.
         """
-        sent, fetched = np.zeros((2, *time.shape)) if moved is None else (moved[:, 0], moved[:, 1])
-        ends = np.zeros(time.shape)
+        # Passes are rows here, so that a row is read and written as a whole.
+        sent, fetched = np.zeros((2, *time.T.shape)) if moved is None else (moved[:, 0].T, moved[:, 1].T)
+        length = np.ascontiguousarray(time.T)
+        ends = np.zeros(length.shape)
         for at in self.order:
             before, needs = self.before[at], self.needs[at]
-            begin = ends[:, before] if before >= 0 else np.zeros(len(time))
+            begin = ends[before] if before >= 0 else 0.0
             if needs >= 0:
-                begin = np.maximum(begin, ends[:, needs] + sent[:, at]) + fetched[:, at]
-            ends[:, at] = begin + time[:, at]
-        return ends
+                begin = np.maximum(begin, ends[needs] + sent[at]) + fetched[at]
+            ends[at] = begin + length[at]
+        return np.asarray(ends.T)
 
     @property
     def letters(self) -> list[str]:
