@@ -111,7 +111,10 @@ def heat_picture(job: Job, metric: Metric, compared: JobComparison | None = None
     shares = [row.values[:_MOST_COLUMNS].tolist() for row in rows]
     written = partial(duration_text, digits=3) if job.has_profiles else share_change_text
     texts = [
-        [("?" if row.kind == "missing" else "") if np.isnan(share) else written(share * heat.step) for share in values]
+        [
+            ("?" if row.kind == "missing" else "") if np.isnan(share) else written(share * heat.step) if share else "0"
+            for share in values
+        ]
         for row, values in zip(rows, shares, strict=True)
     ]
     cell = max(cell_count(text) for text in (*labels, *(text for line in texts for text in line))) + 2

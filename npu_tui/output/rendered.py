@@ -83,4 +83,4 @@ def name_cell(value: str | None, unknown: str = "report.unknown") -> Cell:
 
 def time_cell(us: float | None) -> Cell:
     """A time in µs in the unit that suits it."""
-    return Cell(say("report.unknown")) if us is None else Cell(duration_text(us * 1000), us)
+    return Cell(say("report.unknown")) if us is None else Cell(duration_text(us * 1000) if us else "0", us)

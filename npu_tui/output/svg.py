@@ -74,6 +74,7 @@ def opened(width: float, height: float, title: str, rules: str = "", inline: boo
     """How a picture of ``width`` x ``height`` begins, with further ``rules`` of its style; ``inline`` in a page."""
     space = "" if inline else ' xmlns="http://www.w3.org/2000/svg"'
     size = f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
+    size += ' preserveAspectRatio="none"' * inline  # a page draws what has no words as wide as it is
     lines = (
         f"<svg{space} {size}>",
         f"<title>{_said(title)}</title>",

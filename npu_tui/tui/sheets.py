@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -20,6 +20,7 @@ from textual.widgets import Static
 
 from npu_tui.rules.glossary import Word, words_called
 from npu_tui.strings import say
+from npu_tui.trace.text import wrapped
 from npu_tui.tui.commands import BY_ID, Command, Where, commands_of, delivered, keys_label
 from npu_tui.tui.commands import Group as CommandsGroup
 from npu_tui.tui.keymap import closing_bindings
@@ -39,6 +40,16 @@ class Drawn:
         if width not in self._lines:
             self._lines[width] = list(console.render(self._content, options.reset_height()))
         return self._lines[width]
+
+
+class Prose:
+    """``text``, broken where a sentence can be: Chinese has no blanks, and a word is one piece in it too."""
+
+    def __init__(self, text: str, style: str = "") -> None:
+        self._text, self._style = text, style
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        yield Text("\n".join(wrapped(self._text, options.max_width)), self._style)
 
 
 class Modal(ModalScreen[ScreenResultType]):
@@ -219,15 +230,15 @@ def _matching(found: list[Entry], wanted: str, commands: Collection[str]) -> lis
 def _column(groups: list[tuple[Task, list[Entry]]]) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column()
-    table.add_column(overflow="fold")  # Chinese has no blanks to break at
+    table.add_column()
     for task, found in groups:
         table.add_row(Text(say(f"help.task.{task}"), style="bold underline"), "")
         for entry in found:
             if entry.reason:
-                table.add_row(Text(entry.keys, style="dim"), Text(entry.words, style="dim"))
-                table.add_row("", Text(f"  {entry.reason}", style="dim italic"))
+                table.add_row(Text(entry.keys, style="dim"), Prose(entry.words, "dim"))
+                table.add_row("", Prose(entry.reason, "dim italic"))
             else:
-                table.add_row(Text(entry.keys, style="bold"), entry.words)
+                table.add_row(Text(entry.keys, style="bold"), Prose(entry.words))
         table.add_row("", "")
     return table
 

@@ -226,8 +226,9 @@ def _inks(cells: Cells, look: Look, ground: U8) -> tuple[U8, U8]:
     ink[look.selected] = Ink.SELECTED
     # A wait is transparent enough to show the range and the cursor's column.
     tinted = (ground == Ink.RANGE) | (ground == Ink.RANGE_FOCUS) | (ground == Ink.CURSOR)
-    waiting = np.where(tinted, ground, np.uint8(Ink.WAIT_GROUND))
-    return ink, np.where((look.kind == OpClass.WAIT) & ~look.selected, waiting, ink)
+    waiting, waits = np.where(tinted, ground, np.uint8(Ink.WAIT_GROUND)), (look.kind == OpClass.WAIT) & ~look.selected
+    ink[tinted & waits] = OpClass.WAIT * SHADES + LIT  # its hatch has to be seen on those
+    return ink, np.where(waits, waiting, ink)
 
 
 def _draw_single(cells: Cells, waits: Bools, ink: U8, fill: U8, ground: U8, grid: Grid) -> Bools:

@@ -6,7 +6,8 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.native.cells import I64, spread
-from npu_tui.trace.model import Trace
+from npu_tui.trace.kineto import launch_links
+from npu_tui.trace.model import HOST_TO_DEVICE, Trace
 from npu_tui.view.grid import Attr, Grid
 from npu_tui.view.lines import Lines
 from npu_tui.view.palette import Ink
@@ -24,7 +25,8 @@ class LinkIndex:
     """
 
     def __init__(self, trace: Trace, marks: LinkClasses, category: str) -> None:
-        self.link: I64 = trace.links_of(category).astype(np.int64)
+        launches = category == HOST_TO_DEVICE  # a GPU has them under another name
+        self.link: I64 = (launch_links(trace) if launches else trace.links_of(category)).astype(np.int64)
         self.source: I64 = trace.links.source_time[self.link]
         self.target: I64 = trace.links.target_time[self.link]
         self.shape = marks.shape[self.link]
