@@ -175,10 +175,10 @@ def test_shares_of_a_step_are_those_of_its_device_time(shown: Shown) -> None:
 def test_the_strip_counts_lines_where_the_headline_counts_launches(shown: Shown) -> None:
     """A launch of several slices has as many lines; near-vertical or starved it is once."""
     links = next((each for each in shown.report["links"] if each["category"] == HOST_TO_DEVICE), None)
-    if links is None or not shown.devices:
+    if not shown.devices:
         return
     count = strip(shown)
-    assert count.links == links["targets"]
+    assert links is None or count.links == links["targets"]  # a GPU has its launches under another name
     assert count.near == sum(device["near_vertical"] for device in shown.devices)
     assert count.starved == sum(device["starved"] for device in shown.devices)
 

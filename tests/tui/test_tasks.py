@@ -84,6 +84,7 @@ async def test_the_cost_of_all_syncs(session):
     keys, text, _ = await answer(session, "T")
     assert keys <= 3
     assert "block the host for" in text
+    assert "device idle ▾" in text
 
 
 async def test_culprit_or_victim(waiting):
