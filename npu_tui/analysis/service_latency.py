@@ -24,7 +24,7 @@ from npu_tui.analysis.service_steps import (
 )
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.intervals import covered_within
-from npu_tui.trace.service import UNKNOWN, Service, Spans, plus
+from npu_tui.trace.service import UNKNOWN, Service, Spans, minus, plus
 
 TTFT = (
     "before", "frontend", "queue_step", "queue_blocks", "queue_full", "queue_other", "batching", "prefill", "decode",
@@ -37,11 +37,12 @@ blocks of the KV cache, because the batch is full, or for another reason: there 
 work of the engine for others between two chunks of the prompt, ``decode`` the first step of a decode instance,
 ``unrecorded`` all of a request without a batch.
 """
-TPOT = "forward", "surcharge", "sampling", "draft", "schedule", "bubble", "prompts", "preempted"
+TPOT = "forward", "surcharge", "sampling", "draft", "schedule", "bubble", "prompts", "preempted", "unrecorded"
 """Parts of the time between the first and the last token.
 
 ``surcharge`` is what a step with prompts takes longer than one without. In ``prompts`` and ``preempted`` the request
 was left out: because the engine computed prompts first, or because its blocks were taken away, recomputing included.
+``unrecorded`` is all of a request where no table has batches.
 """
 _ENOUGH = 5
 """Steps that only decode, of which a step with prompts is told apart."""
@@ -51,7 +52,7 @@ _FULL = 0.9
 class Latencies(Struct, eq=False):
     """The requests of a service by rid (a code of ``Service.rids``), (n,) each; ns, UNKNOWN where nothing tells.
 
-    ``ttft`` and ``tpot`` are the sums of the rows of ``ttft_parts`` (n, 15) and ``tpot_parts`` (n, 8): TPOT here is the
+    ``ttft`` and ``tpot`` are the sums of the rows of ``ttft_parts`` (n, 15) and ``tpot_parts`` (n, 9): TPOT here is the
     time from the first to the last token, of ``tokens``. ``first``, ``token`` and ``last`` are the steps of the first
     schedule, of the first and of the last token (-1: none), ``engine`` that of the last one. It came to the engine at
     ``arrival``. ``prompt`` are tokens computed, ``turns`` steps after the first token. A request that is not
@@ -208,6 +209,11 @@ def timeline(service: Service) -> Timeline:
     computed = np.where(asked > 0, np.minimum(computed, asked), computed)  # what was taken out was computed again
     last_end = np.where(seen, ends[last], UNKNOWN)
     complete = (start != UNKNOWN) & seen & ((ended == UNKNOWN) | (last_end <= ended + _WHOLE_MS))
+    decoding = np.where(seen & (token >= 0), last_end - ends[token], UNKNOWN)
+    if not len(rid):  # without batches all that is known is what the table of requests says
+        complete, computed = (start != UNKNOWN) & (ttft != UNKNOWN), asked
+        decoding = minus(ended, plus(start, ttft))
+        decoding[decoding < 0] = UNKNOWN
     # A prompt after a token, or that left out a step, was taken out of the batch: it waited again.
     again = prompt[1:] & (~prompt[:-1] | (np.diff(step) > 1))
     entered = np.append(True, (np.diff(rid) != 0) | (np.diff(steps.engine[step]) != 0))[: len(rid)]
@@ -215,7 +221,7 @@ def timeline(service: Service) -> Timeline:
     arrival = _arrivals(service, spans, steps, step, rid, admitted, start, queue)
     steps_of_pairs, engine = np.append(step, 0), np.append(steps.engine[step], 0)
     latencies = Latencies(
-        start, arrival, ttft, np.where(seen & (token >= 0), last_end - ends[token], UNKNOWN), output, computed,
+        start, arrival, ttft, decoding, output, computed,
         np.where(seen, stop - 1 - token, 0), np.where(seen, steps_of_pairs[np.where(seen, begin, 0)], -1),
         np.where(token >= 0, steps_of_pairs[token], -1), np.where(seen, steps_of_pairs[last], -1),
         np.where(seen, engine[last], -1), np.zeros((count, len(TTFT)), np.int64),
@@ -237,6 +243,10 @@ def timeline(service: Service) -> Timeline:
     found.queued[:] = _reasons(found)
     _split_ttft(found, begin, token, seen, prompt)
     _split_tpot(found, token, last, seen, prompt)
+    if not len(rid):  # how long a request queued is known, not why
+        queued = np.where(complete, queue.clip(0, np.maximum(ttft, 0)), 0)
+        latencies.ttft_parts[:, TTFT.index("queue_other")] += queued
+        latencies.ttft_parts[:, TTFT.index("unrecorded")] -= queued
     return found
 
 
@@ -442,6 +452,7 @@ def _split_tpot(found: Timeline, token: I64, last: I64, seen: Bools, prompt: Boo
     steps, lat, parts = found.steps, found.latencies, found.latencies.tpot_parts
     rid, step = found.pair_rid, found.pair_step
     if not len(step):
+        parts[:, TPOT.index("unrecorded")] = np.where(lat.tpot != UNKNOWN, lat.tpot, 0)
         return
     extra = surcharges(steps)
     cycle = steps.cycle

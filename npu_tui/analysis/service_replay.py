@@ -119,7 +119,9 @@ FIGURES = "ttft_p50", "ttft_p99", "tpot_p50", "tpot_p99"
 def recorded(found: Timeline) -> Served:
     """What was recorded of the complete requests."""
     lat, (first, later) = found.latencies, found.latencies.metrics
-    wall = (found.steps.end.max() - lat.start[first.rids].min()) if len(first.rids) and len(found.steps) else 0
+    answered = lat.start[first.rids] + lat.ttft[first.rids] + lat.tpot[first.rids].clip(0)
+    end = found.steps.end if len(found.steps) else answered
+    wall = (end.max() - lat.start[first.rids].min()) if len(first.rids) else 0
     speed = float(lat.tokens[first.rids].clip(0).sum() / wall * 1e9) if wall > 0 else float("nan")
     return Served(first.values, later.values, speed)
 

@@ -150,7 +150,9 @@ class _Reading:
                     if reading.state not in ("missing", "empty"):
                         odd += [*reading.messages, message("odd.service_twin", name=reading.name, twin=other.name)]
                     reading = other
-        if reading.state not in ("missing", "empty"):
+        if reading.state in ("empty", "read") and not len(reading.frame):
+            odd.append(message("companion.empty", name=reading.name))
+        elif reading.state != "missing":
             odd += reading.messages
         return reading.frame, odd
 

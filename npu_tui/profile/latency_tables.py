@@ -119,7 +119,8 @@ def _engine(steps: Steps, lat: Latencies, number: int) -> list[int | float | Non
     others = [int(cycle[:, place].sum()) for place, name in enumerate(CYCLE) if name in _CYCLE]
     mine = lat.answered[lat.engine[lat.answered] == number]
     tokens = int(lat.tokens[mine].clip(0).sum())
-    return [len(work), wall, *forward, *others, tokens, tokens / wall * 1e9 if wall else None]
+    told = bool(wall) and bool((lat.tokens[mine] != UNKNOWN).any())
+    return [len(work), wall, *forward, *others, tokens, tokens / wall * 1e9 if told else None]
 
 
 def _table(make: Callable[[Judged, Profile], Sheet], sql: str, json: str = "", **views: Any) -> Table:

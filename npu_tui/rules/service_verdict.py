@@ -64,8 +64,13 @@ def judge(found: Timeline, limits: Thresholds | None = None) -> Judged:
     facts = ServiceFacts(found, limits or Thresholds())
     figures = facts.figures
     if len(facts.ttft.rids) < _FEWEST_REQUESTS:
-        why = message("service.few_requests", count=len(facts.ttft.rids), fewest=_FEWEST_REQUESTS)
+        service = found.service
+        why = message("service.no_requests", count=len(service.batches))
+        if len(service.requests):
+            why = message("service.few_requests", count=len(facts.ttft.rids), fewest=_FEWEST_REQUESTS)
         return Judged(found, [], [("requests", why)], figures)
+    if not len(found.pair_rid):
+        return Judged(found, [], [("requests", message("service.no_batches"))], figures)
     drafts: list[tuple[ServiceRule, Draft]] = []
     not_checked = _missing(facts)
     for rule in SERVICE_RULES:
@@ -208,7 +213,7 @@ def verdict_of(judged: Judged) -> list[Message]:
     if figures["ttft_p50"] == figures["ttft_p50"]:  # not NaN
         both = figures["tpot_p50"] == figures["tpot_p50"]
         told.append(message("service.verdict" if both else "service.verdict_first", **figures))
-    if len(found.latencies.answered) < _HUNDRED:
+    if 0 < len(found.latencies.answered) < _HUNDRED:
         told.append(message("service.few"))
     parts = [found.steps.cycle[found.steps.of(number)] for number in range(len(found.engines))]
     for number in np.flatnonzero(found.ahead).tolist():

@@ -186,3 +186,29 @@ def test_a_wait_without_known_blocks_has_no_reason(tmp_path: Path) -> None:
     verdict = judge(timeline(read_service(tmp_path)))
     assert verdict.findings == []
     assert "the reason is unknown" in words(verdict_of(verdict)[0])
+
+
+@pytest.mark.parametrize("rest", [b"", b"http_rid,batch_type\n"], ids=["zero bytes", "header"])
+def test_latencies_are_known_without_batches_and_their_causes_are_not(rest: bytes, tmp_path: Path) -> None:
+    """A request has TTFT, end and answer in its own table; what it waited for stands in that of the batches."""
+    write_service(tmp_path, "kv", requests=60)
+    whole = judge(timeline(read_service(tmp_path)))
+    (tmp_path / "batch.csv").write_bytes(rest)
+    service = read_service(tmp_path)
+    judged = judge(timeline(service))
+    assert judged.findings == []
+    assert [words(message) for message in service.odd] == ["batch.csv: no rows"]
+    assert words(verdict_of(judged)[0]).startswith("No table tells which requests were in a batch (batch.csv)")
+    for figure in ("ttft_p50", "ttft_p99", "tpot_p50", "tpot_p99"):
+        assert judged.figures[figure] == pytest.approx(whole.figures[figure], rel=0.01)
+    parts = judged.found.latencies
+    for latency, columns in ((parts.ttft, parts.ttft_parts), (parts.tpot, parts.tpot_parts)):
+        assert (latency == columns.sum(axis=1)).all()
+
+
+def test_without_requests_no_latency_is_known(tmp_path: Path) -> None:
+    write_service(tmp_path, "kv", requests=60)
+    (tmp_path / "request.csv").unlink()
+    judged = judge(timeline(read_service(tmp_path)))
+    [said] = map(words, verdict_of(judged))
+    assert said.startswith("No table of requests (request.csv): TTFT and TPOT are unknown")
