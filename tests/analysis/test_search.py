@@ -82,6 +82,7 @@ def test_both_engines_find_the_same(bundled, monkeypatch, pattern):
 
 def test_plain_patterns_need_no_other_engine(bundled, monkeypatch):
     monkeypatch.setattr(search, "_search_beside", None)
+    monkeypatch.setattr(search, "_HERE_SECONDS", 1_000.0)
     for pattern in PATTERNS[:-1]:
         find(bundled.trace, f"/{pattern}/")
 
