@@ -44,6 +44,8 @@ _LINE = (
     r"(\d{1,9})\.(\d{1,9}):\s+(\w+):(?:\s+(.*))?$"
 )
 """Name and number of a thread, CPU, seconds, their fraction, event, args."""
+_WRITTEN = r"^#\s*entries-in-buffer/entries-written: (\d{1,12})/(\d{1,12})\b"
+"""In the head of a file: how many events the buffer still held of all that were written into it."""
 _LOST = r"^\s*CPU:(\d{1,5}) \[(?:LOST )?(?:(\d{1,12}) )?EVENTS(?: DROPPED)?\]"
 """The CPU and how many events it lost, of which some writers say nothing."""
 _KINDS = {
@@ -90,6 +92,8 @@ def _add(events: Events, lines: list[str]) -> None:
     import polars as pl  # its expressions take a time that no hostile line can stretch
 
     text = pl.Series("text", lines, pl.String)
+    held = text.str.extract_groups(_WRITTEN).struct.unnest().select(pl.all().cast(pl.Int64)).drop_nulls()
+    events.count_odd(message("odd.ftrace_overwritten"), max(int((held["2"] - held["1"]).sum()), 0))
     text = text.filter((text.str.len_bytes() > 0) & ~text.str.starts_with("#"))
     short = text.set(text.str.len_bytes() > _LONGEST, "")
     parts = short.str.extract_groups(_LINE).struct.unnest()

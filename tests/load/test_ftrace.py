@@ -113,6 +113,13 @@ def test_both_spellings_and_names_with_blanks_dashes_and_colons(tmp_path: Path, 
     assert runs.kind.tolist() == [7, 9, 7, 0, 7, 0]
 
 
+def test_what_newer_events_overwrote_is_counted(tmp_path: Path) -> None:
+    """The head of a file tells how many events were written, and how many of them the buffer still held."""
+    heads = [f"# entries-in-buffer/entries-written: {held}/{written}   #P:8" for held, written in ((4, 404), (7, 7))]
+    recording = _read(tmp_path, *heads, _switch(0, 3, IDLE, "R", A), _switch(30, 3, A, "S", IDLE))
+    assert _odd(recording) == {"overwritten": 400}
+
+
 @pytest.mark.parametrize(
     ("lost", "count"),
     [
