@@ -18,15 +18,14 @@ from npu_tui.trace.arrays import I64, distinct
 from npu_tui.trace.intervals import difference, union
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.model import UNFINISHED, Lane, Trace
-from npu_tui.trace.transfers import groups_of
+from npu_tui.trace.transfers import NOTIFY_WAIT, groups_of, plane_task
 
 ON_CHIP = "ON_CHIP"
 
 _OTHER, _WAITING, _MOVING, _REMOTE = range(4)
 """Kinds of plane tasks, by name."""
-_WAIT = "Notify_Wait"
-_TRANSIT = ("Memcpy", "Reduce_Inline")
-_REMOTE_MEMORY = "RDMA"
+_TRANSIT = ("memcpy", "reduce_inline")
+_REMOTE_MEMORY = "rdma"
 
 
 def collectives(trace: Trace, args: CommunicationArgs, window: Window = EVERYTHING) -> Collectives:
@@ -122,7 +121,8 @@ def _tasks(trace: Trace, args: PlaneArgs, begin: I64, end: I64, groups: list[tup
 
 
 def _kind(name: str) -> int:
-    if name == _WAIT:
+    name = plane_task(name)
+    if name == NOTIFY_WAIT:
         return _WAITING
     if name in _TRANSIT:
         return _MOVING

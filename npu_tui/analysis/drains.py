@@ -113,6 +113,22 @@ def drains(trace: Trace, device: DeviceSlices, pairs: Pairs) -> list[Drain]:
     ]
 
 
+def between_kernels(trace: Trace, found: list[Drain], kernels: I64) -> list[Drain]:
+    """The drains ``found``, cut where ``kernels`` run, by start, whose launch is not known: something was in flight."""
+    slices, cut = trace.slices, []
+    until = np.maximum.accumulate(slices.end[kernels])
+    for drain in found:
+        low, high = np.searchsorted(until, drain.start, "right"), np.searchsorted(slices.start[kernels], drain.end)
+        items = [drain.before, *kernels[low:high].tolist(), drain.after]
+        starts = np.append(drain.start, until[low:high])
+        ends = np.append(slices.start[kernels[low:high]], drain.end)
+        cut += [
+            replace(drain, start=float(starts[k]), end=float(ends[k]), before=items[k], after=items[k + 1])
+            for k in np.flatnonzero(ends - starts >= _DRAIN_NS).tolist()
+        ]
+    return cut
+
+
 def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, start: F64, end: F64) -> list[Cause]:
     """The cause of each drain from ``start`` to ``end`` that the launch ``next_pair`` ended.
 

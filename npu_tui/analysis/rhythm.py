@@ -43,12 +43,16 @@ _ENGINE = tuple(
     for pattern in (
         r"execute_(?:context_)?\d+\w*(?:\(.*)?",  # vLLM: execute_32_context_0(...)_generation_32(...)
         r"step\[.*",  # SGLang: step[DECODE bs=1 toks=1]
-        r"execute_model",
+        r"(?:.*\W)?execute_model",
         r"forward",
         r"Iteration \d+",
     )
 )
 """Names of one step of an inference engine, the most certain first."""
+_NO_RANGE = re.compile(r"::|[@#]|^(?:En|De)queue|^nn\.Module|^acl[a-z]|\(\d+\): |^<|^Torch-Compiled|^GC$")
+"""Names of operations, calls, frames and modules: all others on the host are ranges that a program marked."""
+_DIGITS = re.compile(r"\d+")
+_ATTENTION = re.compile(r"attention|attn", re.IGNORECASE)
 _SERVES = re.compile(
     r"execute_(?:context_)?\d+\w*|execute_model|step\[|\b(?:decode|generate)\b|sample_token|_generation_\d"
     r"|Paged_?Attention|Incre_?Flash|Fused_?Infer_?Attention|reshape_?and_?cache|kv_?cache|unified_attention"
@@ -88,8 +92,8 @@ def rhythm(trace: Trace, kernels: I64, link: I64) -> Rhythm | None:
 
     A run without marked steps is divided by the calls of its engine; else by the values that the host reads back, such
     as a sampled token, if about the same number of kernels lies between any two of them; else by the launches of
-    graphs; else, in training, by the length after which all kernels come again; else by the rarest kernel that recurs
-    at even distances. That may be a layer.
+    graphs; else by ranges that the program marked; else, in training, by the length after which all kernels come
+    again; else by the rarest kernel that recurs at even distances. That may be a layer.
     """
     if len(kernels) < _FEWEST:
         return None
@@ -118,12 +122,14 @@ def rhythm(trace: Trace, kernels: I64, link: I64) -> Rhythm | None:
             return None  # one call of the engine, or one graph: what repeats in it are layers
     else:
         by = "rhythm"
-        at = _by_period(names, _backward_among(trace, names)) if trained else None
+        at = _by_ranges(trace, launched)
+        if at is None and trained:
+            at = _by_period(names, _backward_among(trace, names))
         if at is None:
             at = _by_names(names)
         if at is None:
             return None
-        # An even rhythm of kernels alone may be that of the layers.
+        # Ranges and an even rhythm of kernels may be those of the layers.
         decodes = decodes and _chooses(trace, names, len(at))
     unit: Unit = "iteration" if trained else "token" if decodes else "repetition"
     return Rhythm(slices.start[kernels[at]], unit, by)
@@ -143,14 +149,10 @@ def _by_calls(trace: Trace, launched: I64) -> I64 | None:
 
     A call inside another one counts as a part of that.
     """
-    slices = trace.slices
-    known = np.flatnonzero(launched >= 0)
-    order = known[np.argsort(launched[known], kind="stable")]
+    order = _order_of(launched)
     for name in _ENGINE:
-        calls = named_on(trace, HOST, partial(_is_called, name))
-        calls = calls[np.argsort(slices.start[calls], kind="stable")]
-        calls = calls[outermost(slices.start[calls], slices.end[calls])]
-        first = np.searchsorted(launched[order], slices.start[calls], "left")
+        calls = _outer_calls(trace, named_on(trace, HOST, partial(_is_called, name)))
+        first = np.searchsorted(launched[order], trace.slices.start[calls], "left")
         first = np.unique(first[first < len(order)])
         if len(first):
             return np.sort(order[first])
@@ -161,15 +163,54 @@ def _is_called(name: re.Pattern[str], text: str) -> bool:
     return name.fullmatch(text) is not None
 
 
+def _order_of(launched: I64) -> I64:
+    """The kernels whose launch is known, by the time of it."""
+    known = np.flatnonzero(launched >= 0)
+    return known[np.argsort(launched[known], kind="stable")]
+
+
+def _outer_calls(trace: Trace, calls: I64) -> I64:
+    """Those of ``calls`` that lie in no other one, by start."""
+    slices = trace.slices
+    calls = calls[np.lexsort((-slices.end[calls], slices.start[calls]))]
+    return calls[outermost(slices.start[calls], slices.end[calls])]
+
+
+def _by_ranges(trace: Trace, launched: I64) -> I64 | None:
+    """The first kernel launched in each range that the program marked, by position; None without such ranges.
+
+    Equal names but for numbers are one kind; of the kinds that come again and launch most kernels the rarest counts.
+    """
+    slices, order = trace.slices, _order_of(launched)
+    items = named_on(trace, ("python", "other"), lambda name: _NO_RANGE.search(name) is None)
+    codes, code = np.unique(slices.name[items], return_inverse=True)
+    kinds: dict[str, int] = {}
+    kind = np.array([kinds.setdefault(_DIGITS.sub("", trace.names[each]), len(kinds)) for each in codes], np.int64)[
+        code
+    ]
+    items = items[np.argsort(kind, kind="stable")]
+    best: I64 | None = None
+    for calls in np.split(items, np.cumsum(np.bincount(kind))[:-1]):
+        calls = _outer_calls(trace, calls)
+        first, last = (np.searchsorted(launched[order], times[calls], "left") for times in (slices.start, slices.end))
+        first, count = first[last > first], int((last - first).sum())
+        if (
+            len(first) >= _FEWEST_CALLS
+            and count >= _COVERED * len(launched)
+            and (best is None or len(first) < len(best))
+        ):
+            best = first
+    return None if best is None else np.sort(order[best])
+
+
 def _by_reads(trace: Trace, launched: I64) -> I64 | None:
     """The first kernel launched after each value that the host read back, by position; None if they are not even."""
     slices = trace.slices
     named = np.array([name in _READS for name in trace.names] + [False])[slices.name]
     reads = np.sort(slices.end[named])
-    known = np.flatnonzero(launched >= 0)
-    if len(reads) < _FEWEST or not len(known):
+    order = _order_of(launched)
+    if len(reads) < _FEWEST or not len(order):
         return None
-    order = known[np.argsort(launched[known], kind="stable")]
     first = np.concatenate(([0], np.searchsorted(launched[order], reads, "left")))
     first = np.unique(first[first < len(order)])
     if len(first) < _FEWEST or not _is_even(np.diff(np.append(first, len(order)))):
@@ -297,8 +338,11 @@ def _by_names(names: I64) -> I64 | None:
 
 
 def _chooses(trace: Trace, names: I64, count: int) -> bool:
-    """Whether a kernel that a token has once occurs about ``count`` times."""
+    """Whether each of ``count`` passes makes a token: it has several layers, or once a kernel that only tokens have."""
     counts = np.bincount(names, minlength=len(trace.names))
+    attention = (code for code in np.flatnonzero(counts >= 2 * count).tolist() if _ATTENTION.search(trace.names[code]))
+    if any(_SERVES.search(trace.names[code]) for code in attention):
+        return True
     once = (code for code in np.flatnonzero(counts).tolist() if _ONCE_A_TOKEN.search(trace.names[code]))
     return any(abs(int(counts[code]) - count) <= max(1, _EVEN * count) for code in once)
 

@@ -31,7 +31,7 @@ from npu_tui.load.errors import InputError
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.model import Trace
-from npu_tui.trace.transfers import groups_of, rank_numbers
+from npu_tui.trace.transfers import NOTIFY_WAIT, groups_of, plane_task, rank_numbers
 
 _NUMBERED = re.compile(r"Group \d+ Communication")
 
@@ -130,7 +130,6 @@ def _mean(side: Exchanged, collectives: list[Collective] | None) -> CollectiveSi
     )
 
 
-_WAIT = "Notify_Wait"
 _ASKED_STEPS = 16
 """Steps, evenly over the run, in which the peer of a wait is looked up."""
 
@@ -141,7 +140,7 @@ def exchanges(trace: Trace, groups: Groups, windows: Sequence[StepWindow]) -> Co
     ``groups`` gives the ranks of the job; the peer is known in some of the steps ``windows``, else None.
     """
     slices = trace.slices
-    is_wait = np.array([name == _WAIT for name in trace.names] + [False])
+    is_wait = np.array([plane_task(name) == NOTIFY_WAIT for name in trace.names] + [False])
     item: list[I64] = []
     wait: list[I64] = []
     for group, planes in groups_of(trace):

@@ -49,14 +49,14 @@ from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.outlying import bulk_of
 from npu_tui.trace.text import printable
-from npu_tui.trace.transfers import NO_RANK, groups_of, plane_tasks
+from npu_tui.trace.transfers import NO_RANK, NOTIFY_WAIT, groups_of, plane_task, plane_tasks
 
 _MOST_LINES = 8
 _MOST_FINDINGS = 5
 """Lines of code and findings that are kept of a rank."""
 
 _ARGS = ("notify_id", "src rank", "dst rank")
-_NOTIFIES = ("Notify_Wait", "Notify_Record", "Notify Wait", "Notify Record")
+_NOTIFIES = (NOTIFY_WAIT, "notify_record")
 _NO_NOTIFY = (1 << 64) - 1
 """What msprof writes for a task without a notify."""
 
@@ -345,7 +345,7 @@ def notifies_of(profile: Profile, rank: int) -> list[Notify]:
     Raises ``InputError`` if the file is gone or has changed.
     """
     trace, slices = profile.trace, profile.trace.slices
-    tasks = [(item, trace.names[slices.name[item]]) for item in plane_tasks(trace).tolist()]
+    tasks = [(item, plane_task(trace.names[slices.name[item]])) for item in plane_tasks(trace).tolist()]
     tasks = [(item, name) for item, name in tasks if name in _NOTIFIES]
     if not tasks:
         return []
@@ -361,7 +361,7 @@ def notifies_of(profile: Profile, rank: int) -> list[Notify]:
         if call < 0 or key is None or type(peer) is not int or peer in (NO_RANK, here) or peer < 0:
             continue
         name, begun = trace.names[slices.name[call]], trace.start_ns
-        notifies.append(Notify("Wait" in task, peer, name, key, begun + start, begun + end, here))
+        notifies.append(Notify(task == NOTIFY_WAIT, peer, name, key, begun + start, begun + end, here))
     return notifies
 
 

@@ -11,6 +11,7 @@ where a whole event begins.
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -38,6 +39,7 @@ _TRIED = 4
 """How often every byte of a damaged block may be looked at again, so that no damage takes more than linear time."""
 _FIELD = rb'\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|args|bp|s)"\s*:'
 _BEGINNING = re.compile(_FIELD)
+_BETWEEN = re.compile(rb"\}\s*,\s*(?=%b)" % _FIELD)
 _CLOSED_EARLY = re.compile(rb'[\]}](?:[^][{}]*"traceEvents"\s*:)?[\s,\[\]}]*(?=%b)' % _FIELD)
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*("?)|[{\[]+|[}\]]+', re.DOTALL)
 """A text, whose group is empty if its end is missing (so that nothing is tried twice), or brackets of one way."""
@@ -221,11 +223,19 @@ class ChunkReader(Generic[T]):
             begin = begin if longer is None else longer
         if begin is None:
             return False
-        if not self._is_mended(at, begin):
-            self.malformed += 1
+        self._mend(at, begin)
         self._drop(begin)
         self._shorten()
         return True
+
+    def _mend(self, at: int, end: int) -> None:
+        """Keep the events in ``[at, end)`` of the block that can be repaired, and count the others.
+
+        Two events with odd quotes side by side look like one.
+        """
+        if not self._is_mended(at, end):
+            cuts = [at, *(match.end() for match in _BETWEEN.finditer(self._block, at, end)), end]
+            self.malformed += sum(not self._is_mended(*cut) for cut in itertools.pairwise(cuts))
 
     def _is_mended(self, at: int, end: int) -> bool:
         """Whether ``[at, end)`` of the block is a single event with quotes the wrong way that could be repaired."""
@@ -319,6 +329,8 @@ class ChunkReader(Generic[T]):
                     self._mended.clear()
                     return
                 else:
-                    self.malformed += 1
+                    self._mend(start, stop)
+                    yield from self._mended
+                    self._mended.clear()
         self._drop(end)
         self._shorten()

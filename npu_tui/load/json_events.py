@@ -77,6 +77,8 @@ _NAME = re.compile(rf'("name"\s*:\s*")(.{{0,4096}}?)("\s*(?:,\s*{_FIELDS}|\}}\s*
 _FIELD_INSIDE = re.compile(_FIELDS)
 _BARE = re.compile(r'(\\(?:["\\]|u[0-9a-fA-F]{4}))|["\\]')
 _PAIR = re.compile(r"\\.", re.DOTALL)
+_QUOTE = re.compile(r'\\.|([\[{,:]\s*)?"(?=(\s*[,:}\]]|\s*\Z)?)', re.DOTALL)
+"""A quote, with what stands before one that begins a text, and after one that ends it."""
 _NO_ESCAPE = re.compile(r'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|)')
 
 
@@ -86,7 +88,8 @@ def _mended(text: str) -> str:
     Kineto writes names such as ``{"device": "npu"}(12): run`` and ``torch\cuda\_init(3): f``
     (https://github.com/pytorch/kineto/pull/1459, https://github.com/pytorch/pytorch/issues/98432).
     """
-    return _NO_ESCAPE.sub(lambda match: match[0] if match[1] else "\\\\", _NAME.sub(_escaped, text))
+    text = _NO_ESCAPE.sub(lambda match: match[0] if match[1] else "\\\\", _NAME.sub(_escaped, text))
+    return _QUOTE.sub(lambda match: '\\"' if match[0] == '"' and match[2] is None else match[0], text)
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.analysis.drains import between_kernels
 from npu_tui.analysis.launches import NEAR_VERTICAL_US, STARVED_US
 from npu_tui.analysis.overlap import slow_stage
 from npu_tui.analysis.thresholds import Threshold
@@ -47,6 +48,7 @@ from npu_tui.rules.rule import (
     stretches,
 )
 from npu_tui.trace.arrays import I64, Bools
+from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
@@ -247,7 +249,6 @@ _RECORDINGS = {"host": "record_host", "device": "level1_tasks", "launches": "rec
 
 FREE_SHARE = Threshold("free_share", 0.1)
 FREE_SHARE_HIGH = Threshold("free_share_high", 0.2)
-LATE_SHARE = Threshold("late_share", 0.5)
 
 
 def free(facts: Facts) -> Draft | None:
@@ -261,18 +262,17 @@ def free(facts: Facts) -> Draft | None:
     elsewhere = _judged_elsewhere(facts)
     if facts.share(length_of(without(idle, elsewhere))) <= limits[FREE_SHARE]:
         severity = "info"
-    known = facts.part.split is not None
+    known, free = facts.part.split is not None, length_of(idle)
     late, side = length_of(facts.host_late), length_of(facts.device_side)
     copied = length_of(both(idle, _copied(facts)))
-    least = limits[LATE_SHARE] * (facts.sums.free - copied)
-    where = "launches" if not known else "host" if late >= least else "device" if side >= least else "launches"
+    parts = {"host": late, "device": side, "launches": facts.sums.free - copied - late - side}
+    where = max(parts, key=parts.__getitem__) if known else "launches"
     if not known:
         cause = message("finding.free.unknown_gpu" if facts.on_gpu else "finding.free.unknown")
     else:
-        free = max(length_of(idle), 1)
-        words = {"late": late / free, "side": side / free}
+        words = {"late": late / max(free, 1), "side": side / max(free, 1)}
         cause = (
-            message("finding.free.split_copied", copied=copied / free, **words)
+            message("finding.free.split_copied", copied=copied / max(free, 1), **words)
             if copied >= _COPIES_FROM * free
             else message("finding.free.split", **words)
         )
@@ -284,7 +284,7 @@ def free(facts: Facts) -> Draft | None:
             message("finding.free.detail", count=len(idle[0]), time=facts.sums.free, cause=cause),
             message("finding.free.told", time=length_of(both(idle, elsewhere))) if severity == "info" else "",
         ),
-        tuple(_free_place(facts, start, end) for start, end in largest(idle)),
+        tuple(_free_place(facts, start, end) for start, end in largest(idle) if (end - start) * len(idle[0]) >= free),
         stage_advice(facts) if where == "host" else advise(_GAPS[where] if not facts.on_gpu else f"gpu_{where}"),
         facts.host_late if known else None,
         confidence="high" if known else "low",
@@ -377,7 +377,9 @@ INTERRUPTIONS_FEWEST = Threshold("interruptions_fewest", 3)
 
 def interrupt(facts: Facts) -> Draft | None:
     """Times the device ran dry, with what the host did instead of launching."""
-    limits, drains = facts.limits, facts.drains
+    limits, drains, pairs = facts.limits, facts.drains, facts.part.pairs
+    if drains and pairs is not None and (pairs.graph < 0).any():
+        drains = between_kernels(facts.trace, drains, pairs.unlinked[pairs.graph < 0])
     if not drains:
         return None
     low = np.array([drain.start for drain in drains]).astype(np.int64)
@@ -388,8 +390,8 @@ def interrupt(facts: Facts) -> Draft | None:
     if share < limits[DRAIN_SHARE] and cut < limits[INTERRUPTIONS_FEWEST]:
         return None
     by_cause: dict[str, list[float]] = {}
-    for drain in drains:
-        by_cause.setdefault(drain.cause, []).append(drain.end - drain.start)
+    for drain, idle in zip(drains, covered_within(*removes, low, high).tolist(), strict=True):
+        by_cause.setdefault(drain.cause, []).append(idle)
     causes = [
         message("finding.interrupt.cause", cause=message(f"finding.cause.{cause}"), count=len(times), time=sum(times))
         for cause, times in sorted(by_cause.items(), key=lambda row: -sum(row[1]))
@@ -501,7 +503,7 @@ RULES: tuple[Rule, ...] = (
         cls="dispatch",
         inputs=("overlap",),
         check=free,
-        thresholds=(FREE_SHARE, FREE_SHARE_HIGH, LATE_SHARE),
+        thresholds=(FREE_SHARE, FREE_SHARE_HIGH),
         advice=("task_queue", "binding", "fewer_operators", "device_gaps"),
         gpu=("fewer_operators", "gpu_graph", "gpu_device", "gpu_launches"),
         pages=(pages.PIPELINE, pages.TASK_QUEUE, pages.BINDING),

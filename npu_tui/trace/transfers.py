@@ -36,6 +36,14 @@ _ELEMENTS = {
 _BITS = re.compile(r"(\d+)")
 
 
+NOTIFY_WAIT = "notify_wait"
+
+
+def plane_task(name: str) -> str:
+    """``name`` of a task of a plane, spelled one way: older writers have blanks in it."""
+    return name.replace(" ", "_").lower()
+
+
 def is_group_lane(name: str) -> bool:
     """Whether a lane of a communication layer holds collectives, not the tasks of one plane."""
     return not name.startswith("Plane ")

@@ -132,6 +132,23 @@ def test_planes_belong_to_their_group(
     assert {group.tid: [plane.tid for plane in planes] for group, planes in groups_of(trace)} == expected
 
 
+@pytest.mark.parametrize("spelled", ["Notify_Wait", "Notify Wait"])
+def test_older_names_of_plane_tasks(tmp_path: Path, spelled: str) -> None:
+    lanes = [*lane(COMMUNICATION, 8, "Communication OP"), *lane(COMMUNICATION, 9, "Plane 0")]
+    tasks = [task(COMMUNICATION, 9, spelled, 0, 70), task(COMMUNICATION, 9, spelled.replace("Wait", "Record"), 70, 1)]
+    for each in tasks:
+        each["args"] = {"src rank": 0, "dst rank": 3, "size(Byte)": 0}
+    trace = traced(
+        tmp_path, layer(COMMUNICATION, "HCCL"), *lanes, task(COMMUNICATION, 8, "hcom_allReduce_", 0, 90), *tasks
+    )
+    found = profile_of(trace).collectives
+    assert (found.waits.length.tolist(), found.waits.peer.tolist(), found.timings.wait.tolist()) == (
+        [70_000],
+        [3],
+        [70_000],
+    )
+
+
 def test_collectives_without_a_label_are_of_the_only_device(tmp_path: Path) -> None:
     labelled = {"ph": "M", "pid": HARDWARE, "name": "process_labels", "args": {"labels": "NPU 3"}}
     events = [layer(HARDWARE, "Ascend Hardware"), labelled, layer(900, "HCCL"), *lane(900, 5, "Group 8 Communication")]

@@ -52,6 +52,15 @@ def test_bare_quotes_and_backslashes_stay_in_the_name(tmp_path: Path, name: str,
     assert json_args(trace).event(at)["name"] == NAMES[name]
 
 
+@pytest.mark.parametrize("odd", [['正"则'], ["C:\\", '"'], ['a"b', "ok", 'c"d', 'e"f']])
+def test_neighbours_with_odd_quotes_are_events_of_their_own(tmp_path: Path, odd: list[str]) -> None:
+    stack = ',"ph":"X","pid":1,"tid":1,"ts":10,"dur":5,"args":{"Call stack":"a.py(3): f("x")"}'
+    trace = load(wrote(tmp_path, OK, *map(named, odd), named("stack", stack), OK))
+    assert sorted(map(trace.name_of, range(len(trace.slices)))) == sorted([*odd, "ok", "ok", "stack"])
+    assert trace.stacks == ['a.py(3): f("x")']
+    assert not trace.health.skipped
+
+
 def test_what_cannot_be_repaired_is_counted(tmp_path: Path) -> None:
     trace = load(wrote(tmp_path, OK, '{"name":"a" "b","ph":"X","ts":tru}', OK))
     assert len(trace.slices) == 2

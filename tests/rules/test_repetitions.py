@@ -55,14 +55,15 @@ class Writer:
 
 
 def replayed(call: str, layers: int = 6, annotation: str = "", replays: int = 5) -> Writer:
-    """Some replays of a graph of equal layers, 800 µs apart, each with a head of another size launched after it."""
+    """Replays of a graph of equal layers, 800 µs apart, each with a head of another size; without `call` no launch."""
     writer, at = Writer(), 0.0
     for _ in range(replays):
         if annotation:
             writer.host(annotation, at, 30, "user_annotation")
-        writer.launch(call, at + 5, at + 20)
+        if call:
+            writer.launch(call, at + 5, at + 20)
         for k in range(2 * layers):
-            writer.kernel("MatMulV2" if k % 2 else "AddRmsNorm", at + 20 + 22 * k, 20)
+            writer.kernel("MatMulV2" if k % 2 else "AddRmsNorm", at + 20 + 22 * k, 20, 2 if call else 40)
         head = at + 20 + 44 * layers + 10
         writer.launch("Node@launch", at + 40, head)
         writer.kernel("MatMulV2", head, 90)
@@ -70,18 +71,25 @@ def replayed(call: str, layers: int = 6, annotation: str = "", replays: int = 5)
     return writer
 
 
-@pytest.mark.parametrize("call", ["AscendCL@aclmdlRIExecuteAsync", "Node@launch"])
+@pytest.mark.parametrize("call", ["AscendCL@aclmdlRIExecuteAsync", "Node@launch", ""])
 def test_the_device_runs_dry_between_graphs_only(call: str, tmp_path: Path) -> None:
     """Gaps of 2 µs in a graph are no pauses of Python, and the head of every replay is no outlier."""
     found = replayed(call).profile(tmp_path)
     facts = facts_of(found)
-    assert [round(drain.end - drain.start) for drain in facts.drains] == [730_000] * 4
+    assert [round(drain.end - drain.start) for drain in facts.drains] == [730_000 if call else 1_004_000] * 4
+    (title,) = (words(finding.title) for finding in found.findings.findings if finding.id == "DISPATCH.INTERRUPT")
+    assert title == "The device ran dry 4 times, 2.920 ms in total"
     assert "OP.OUTLIER" not in {finding.id for finding in found.findings.findings}
 
 
 @pytest.mark.parametrize(
     ("annotation", "unit"),
-    [("execute_model", "token"), ("execute_8_context_0(sq0sk0)_generation_8(sq8sk99)", "token"), ("", "repetition")],
+    [
+        ("execute_model", "token"),
+        ("NPUModelRunner.execute_model", "token"),
+        ("execute_8_context_0(sq0sk0)_generation_8(sq8sk99)", "token"),
+        ("", "repetition"),
+    ],
 )
 def test_graphs_and_engines_are_counted_not_layers(annotation: str, unit: str, tmp_path: Path) -> None:
     rhythm = facts_of(replayed("AscendCL@aclmdlRIExecuteAsync", annotation=annotation).profile(tmp_path)).rhythm
@@ -124,10 +132,12 @@ def test_the_layers_of_one_call_are_no_tokens(annotation: str, tmp_path: Path) -
     assert facts_of(writer.profile(tmp_path)).rhythm is None
 
 
-def layered(*after: str, times: int = 12) -> Writer:
-    """Layers of three kernels, launched one by one, `after` once for every four of them."""
+def layered(*after: str, times: int = 12, named: str = "") -> Writer:
+    """Layers of three kernels, launched one by one, `after` once for every four of them, `named` ranges for twelve."""
     writer, at = Writer(), 0.0
     for k in range(times):
+        if named and k % 12 == 0:
+            writer.host(named.format(k), at, 30 * (36 + 3 * len(after)), "cpu_op")
         for kind in ("MatMulV2", "SoftmaxV2", "Add", *(after if k % 4 == 3 else ())):
             writer.launch("Node@launch", at, at + 10)
             writer.kernel(kind, at + 10, 8)
@@ -136,16 +146,20 @@ def layered(*after: str, times: int = 12) -> Writer:
 
 
 @pytest.mark.parametrize(
-    ("after", "count", "unit"),
+    ("named", "after", "count", "unit"),
     [
-        ((), 12, "repetition"),  # images, or the time steps of an LSTM
-        (("PagedAttention",), 12, "repetition"),  # layers
-        (("PagedAttention", "ArgMaxV2"), 12, "token"),
-        (("PagedAttention", "SoftmaxGrad"), 12, "iteration"),
+        ("", (), 12, "repetition"),  # images, or the time steps of an LSTM
+        ("", ("PagedAttention",), 12, "repetition"),  # layers
+        ("", ("PagedAttention", "ArgMaxV2"), 12, "token"),
+        ("", ("PagedAttention", "SoftmaxGrad"), 12, "iteration"),
+        ("denoise {}", ("SoftmaxV2",), 4, "repetition"),
+        ("decode_step", ("PagedAttention",), 4, "token"),  # of three layers each
     ],
 )
-def test_a_rhythm_is_a_token_where_something_decodes(after: Any, count: int, unit: str, tmp_path: Path) -> None:
-    found = layered(*after, times=48 if after else 12).profile(tmp_path)
+def test_a_rhythm_is_a_token_where_something_decodes(
+    named: str, after: Any, count: int, unit: str, tmp_path: Path
+) -> None:
+    found = layered(*after, times=48 if after else 12, named=named).profile(tmp_path)
     rhythm = facts_of(found).rhythm
     assert rhythm is not None
     assert (rhythm.count, rhythm.unit) == (count, unit)
