@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from npu_tui.analysis.device import named_in
-from npu_tui.analysis.steps import Step
+from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.intervals import union
 from npu_tui.trace.model import Trace
 
@@ -51,26 +52,27 @@ def request_waits(trace: Trace, threads: Iterable[int], least: float) -> list[tu
 
 
 def request_pauses(
-    trace: Trace, steps: Sequence[Step], least: float, calls: Callable[[int, int], bool]
+    start: I64, end: I64, begins: Bools, least: float, calls: Callable[[int, int], bool]
 ) -> list[tuple[int, int]]:
-    """Pauses between ``steps`` of an engine in which it may have no request: start and end (the clock of the host).
+    """Pauses between steps of an engine, by ``start`` and ``end``, in which it may have no request; the times of each.
 
-    They are far longer than usual and ``least`` ns at least. A prefill follows on other work: a request that is being
-    served would go on; beside a dummy batch there is none. Nothing runs meanwhile, by ``calls`` of a time.
+    They are far longer than usual and ``least`` ns at least. Nothing runs meanwhile, by ``calls`` of a time, and the
+    step behind ``begins`` with a new request.
     """
-    called = [step for step in steps if step.engine is not None and step.item >= 0]
-    items = np.array([step.item for step in called], np.int64)
-    start, end = trace.slices.start[items], trace.slices.end[items]
-    if len(items) < 2:
+    if len(start) < 2:
         return []
     gaps = start[1:] - np.maximum.accumulate(end)[:-1]
-    long = np.flatnonzero(gaps >= max(least, _FAR_LONGER * float(np.median(gaps))))
-    pauses = []
-    for k in long.tolist():
-        before, after = called[k].engine, called[k + 1].engine
-        low, high = int(start[k + 1] - gaps[k]), int(start[k + 1])
-        kinds = [] if before is None or after is None else [before.kind, after.kind]
-        new = "dummy" in kinds or (kinds[1:] == ["prefill"] and kinds[0] != "prefill")
-        if new and not calls(low, high):
-            pauses.append((low, high))
-    return pauses
+    long = np.flatnonzero(begins[1:] & (gaps >= max(least, _FAR_LONGER * float(np.median(gaps)))))
+    pauses = [(int(start[k + 1] - gaps[k]), int(start[k + 1])) for k in long.tolist()]
+    return [pause for pause in pauses if not calls(*pause)]
+
+
+def begin_anew(kinds: Sequence[str | None]) -> Bools:
+    """Which steps of these ``kinds`` begin with a new request; (n,).
+
+    A prefill follows on other work: a request that is being served would go on; beside a dummy batch there is none.
+    """
+    pairs = pairwise((None, *kinds))
+    return np.array(
+        [None not in pair and ("dummy" in pair or (pair[1] == "prefill" != pair[0])) for pair in pairs], np.bool_
+    )

@@ -17,7 +17,7 @@ from npu_tui.analysis.operators import kernel_types
 from npu_tui.analysis.overlap import DevicePart, Overlap, dequeue_idle_ratio
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, Replay
 from npu_tui.analysis.replay_device import DeviceTasks
-from npu_tui.analysis.requests import request_pauses, request_waits
+from npu_tui.analysis.requests import begin_anew, request_pauses, request_waits
 from npu_tui.analysis.rhythm import Rhythm, rhythm
 from npu_tui.analysis.steps import Step, warm_up_steps
 from npu_tui.analysis.thresholds import Threshold
@@ -31,6 +31,8 @@ from npu_tui.trace.once import ValueCache, of_trace, once
 
 PEAK_TFLOPS = Threshold("peak_tflops", 0.0)
 
+_PREFILL = 2.0
+"""A prefill computes so many times as long as the usual step."""
 _LEAST_WAIT_NS = 1_000_000
 """A shorter wait for a request is how a server works."""
 _LAUNCH_AT_MOST_NS = 200_000
@@ -250,9 +252,24 @@ class Facts(TraceSlices):
         threads = {self.trace.lanes[number].tid for number in lanes}
         least = max(busy, _LEAST_WAIT_NS)
         waits = request_waits(self.trace, threads, least)
-        if waits or not self.has_engine_steps:
+        if waits or not self.is_serving:
             return waits
-        return [(*pause, -1) for pause in request_pauses(self.trace, self.inputs.steps, least, self._calls_within)]
+        return [(*pause, -1) for pause in request_pauses(*self._passes(), least, self._calls_within)]
+
+    def _passes(self) -> tuple[I64, I64, Bools]:
+        """Start and end of every step of the engine, on the host's clock, and whether a new request begins with it."""
+        if self.rhythm is None or self.has_engine_steps:
+            called = [step for step in self.inputs.steps if step.engine is not None and step.item >= 0]
+            items = np.array([step.item for step in called], np.int64)
+            told = [None if step.engine is None else step.engine.kind for step in called]
+            return self.trace.slices.start[items], self.trace.slices.end[items], begin_anew(told)
+        # Of a step that only its kernels tell, much more work than usual is a prefill.
+        start, busy = self.rhythm.starts, self.busy
+        until = np.append(start[1:], busy[1][-1])
+        end = busy[1][np.searchsorted(busy[0], until) - 1]
+        work = covered_within(*busy, start, until)
+        kinds = np.where(work >= _PREFILL * np.median(work), "prefill", "decode").tolist()
+        return start - self.floor, end - self.floor, begin_anew(kinds)
 
     def _calls_within(self, low: int, high: int) -> bool:
         """Whether the host begins anything in the middle of ``[low, high)`` of its clock."""

@@ -18,23 +18,28 @@ TOKENS, REQUESTS, GAP = 6, 5, 30_000
 POLL = "<method 'poll' of 'select.epoll' objects>"
 
 
-def served(frame: str, tokens: tuple[int, ...] = (TOKENS,) * REQUESTS, around: str = "") -> Writer:
-    """Requests of several tokens, each of 12 kernels; ``frame`` lasts 30 ms between two of them. Times in µs."""
+def served(frame: str, tokens: tuple[int, ...] = (TOKENS,) * REQUESTS, around: str = "", prefill: int = 1) -> Writer:
+    """Requests of several tokens, each of 12 kernels; ``frame`` lasts 30 ms between two of them. Times in µs.
+
+    The kernels of the first token of a request take ``prefill`` times as long.
+    """
     writer, at = Writer(), 1_000.0
     for request, count in enumerate(tokens):
         if request:
             if around:
                 writer.host(around, at + 5, GAP - 10, "python_function")
-            writer.host(frame, at + 10, GAP - 20, "python_function")
+            if frame:
+                writer.host(frame, at + 10, GAP - 20, "python_function")
             at += GAP
         begun = at
-        for _ in range(count):
+        for token in range(count):
+            length = 100 if token else 100 * prefill
             start = at
             writer.host("aten::npu_graph_replay", start - 20, 10)
             writer.launch("AscendCL@aclmdlRIExecuteAsync", start - 18, start)
             for kind in ("GatherV2", *("RmsNorm", "MatMulV2", "PagedAttention") * 3, "RmsNorm", "ArgMaxV2"):
-                writer.kernel(kind, at, 100)
-                at += 101
+                writer.kernel(kind, at, length)
+                at += length + 1
         writer.host("aten::item", begun + 30, at - begun)
         at += 40
     return writer
@@ -72,6 +77,13 @@ def test_other_pauses_are_pauses(tmp_path: Path) -> None:
     rows = by_id(served("batcher.py(131): build_batch").profile(tmp_path).findings)
     assert "SERVE.IDLE" not in rows
     assert max((row.gain_ns or 0) for row in rows.values()) > 3_000_000
+
+
+@pytest.mark.parametrize("prefill", [1, 4])
+def test_a_pause_before_a_prefill_may_be_without_requests(tmp_path: Path, prefill: int) -> None:
+    """A pause between equal tokens holds a request up."""
+    rows = by_id(served("", prefill=prefill).profile(tmp_path).findings)
+    assert ("SERVE.IDLE" in rows, "HOST.PAUSE" in rows) == (prefill > 1, prefill == 1)
 
 
 def test_a_wait_for_a_batch_is_none_for_a_request(tmp_path: Path) -> None:
