@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import PurePath
 from typing import Literal
 
 import numpy as np
@@ -184,9 +186,16 @@ def _figures(pair: DevicePairRow) -> Table:
 
 
 def _held(id_: str, title: str, rows: list[HeldRow]) -> Table:
+    files = {where for row in rows for where in (row.base_where, row.new_where) if where is not None}
+    names = Counter(PurePath(file).name for file in files)
+
+    def place(file: str, line: int | None) -> str:
+        name = PurePath(file).name
+        return f"{name if names[name] == 1 else file}:{line}"
+
     def cells(row: HeldRow) -> list[Cell]:
         places = [
-            Cell("" if where is None else f"{where}:{line}", name=where is not None)
+            Cell("" if where is None else place(where, line), name=where is not None)
             for where, line in ((row.base_where, row.base_line), (row.new_where, row.new_line))
         ]
         if row.kind != "line":

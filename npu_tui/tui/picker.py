@@ -29,7 +29,7 @@ _FOLDED_FROM = 9
 """Ranks from which on those of a job are shown when they are asked for."""
 _GAP = 2
 _LEAST_NAME, _MOST_NAME = 18, 48
-_LEAST_VERDICT = 30
+_LEAST_VERDICT = 40
 _MARK = 2
 _WHOLE_TIME, _SHORT_TIME, _WIDE = 16, 11, 98
 """Cells of a time with its year, and without it on a line that is not so wide."""

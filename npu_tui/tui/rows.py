@@ -116,8 +116,8 @@ class Rows(PlainTable):
         keep = start if number else max(room - 1, start)
         cut = strip.crop(keep, room)
         style = next((segment.style for segment in cut), None)
-        filler = Segment("…" + " " * (room - keep - 1), style)
-        return Strip.join([strip.crop(0, keep), Strip([filler], room - keep), strip.crop(room, strip.cell_length)])
+        filler = Segment("…" + " " * (strip.cell_length - keep - 1), style)
+        return Strip.join([strip.crop(0, keep), Strip([filler], strip.cell_length - keep)])
 
     def _at_edge(self) -> tuple[int, int] | None:
         """The column that the right edge cuts, and where its text begins on screen; None where it cuts none."""

@@ -310,7 +310,7 @@ _LIGHT_INKS_16 = {
     Ink.RANGE_FOCUS: 14,
     Ink.CURSOR: 7,
     Ink.NAME_FOCUS: 14,
-    Ink.WINDOW: 11,
+    Ink.WINDOW: 14,
     Ink.GRID: 7,
     Ink.RULE: 8,
     Ink.FAINT: 8,

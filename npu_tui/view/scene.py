@@ -128,11 +128,18 @@ _STREAM = re.compile(r"(?:^|\b)stream (?P<number>\d+)$", re.IGNORECASE)
 _NUMBERED = re.compile(r"(?:thread )?\d+(?!\w)", re.IGNORECASE)
 """The name of a thread that the profiler found no name for."""
 _OVERLAP = {
-    "Computing": "computing",
-    "Communication": "all",
-    "Communication(Not Overlapped)": "exposed",
-    "Free": "free",
+    "Computing": "overlap.computing",
+    "Communication": "overlap.all",
+    "Communication(Not Overlapped)": "overlap.exposed",
+    "Free": "overlap.free",
 }
+_AGES = {
+    "history": "age.history",
+    "older than the history": "age.older",
+    "never released": "age.kept",
+    "released after the peak": "age.peak",
+}
+"""The lanes of a snapshot of memory."""
 
 
 # --- Names and roles of lanes ---
@@ -152,19 +159,15 @@ class Role(Struct, frozen=True):
 
 def roles(trace: Trace) -> list[Role]:
     """The role of every lane of ``trace``."""
-    return [
-        Role(kind, _overlap_name(lane) if trace.layers[lane.layer].kind == "overlap" else _name(lane, kind))
-        for lane, kind in zip(trace.lanes, lane_roles(trace), strict=True)
-    ]
+    return [Role(kind, _name(trace, lane, kind)) for lane, kind in zip(trace.lanes, lane_roles(trace), strict=True)]
 
 
-def _overlap_name(lane: Lane) -> str:
-    return say(f"lane.overlap.{_OVERLAP[lane.name]}") if lane.name in _OVERLAP else lane.name
-
-
-def _name(lane: Lane, role: RoleKind) -> str:
+def _name(trace: Trace, lane: Lane, role: RoleKind) -> str:
     if lane.derived:
         return say("lane.steps")
+    known = _OVERLAP if trace.layers[lane.layer].kind == "overlap" else _AGES if trace.snapshot is not None else {}
+    if lane.name in known:
+        return say(f"lane.{known[lane.name]}")
     if role in ("main", "backward", "queue") and _NUMBERED.match(lane.name):
         return say(f"lane.{role}")
     stream = _STREAM.search(lane.name)

@@ -136,6 +136,8 @@ class Repaint(LineFilter):
             front, back = self._code(fg, 15), self._code(bg, 0)
             if fg is not None and bg is not None and front == back:
                 front = 15 if back in (0, 1, 4, 5, 8) else 0
+            elif (front, back) == (7, 15) and fg not in _INK_OF:
+                front = 8  # a faint text on white
             return style + Style.from_color(
                 self._numbered(style.color, front, Ink.TEXT), self._numbered(style.bgcolor, back, Ink.LANE)
             )
