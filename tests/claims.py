@@ -30,7 +30,7 @@ from npu_tui.profile.profile import Profile  # noqa: E402
 from npu_tui.rules.model import MUCH_LOST  # noqa: E402
 from npu_tui.strings import say  # noqa: E402
 
-UNITS = {"step", "token", "iteration", "repetition", "run", "range"}
+UNITS = {"step", "engine_step", "token", "iteration", "repetition", "run", "range"}
 NO_BOTTLENECK = say("finding.verdict.healthy", compute=0, total=0, free=0).partition(":")[0]
 _ROUNDING_US = 0.01
 

@@ -408,7 +408,7 @@ class JobHead(HeadLines):
     def show(self, view: Overview, width: int, height: int) -> None:
         """Fill the lines for a terminal of ``width`` columns and ``height`` rows."""
         self.headline.fill([self._headline(view, width - 2)])
-        self.verdict.fill(self._verdict(view, width - 2, height >= _DETAIL_FROM))
+        self.verdict.fill(self.verdict_lines(view, width - 2, height >= _DETAIL_FROM))
         self.facts.fill([self._clock(view, width - 2)])
 
     def _headline(self, view: Overview, width: int) -> Text:
@@ -452,7 +452,7 @@ class JobHead(HeadLines):
         return line
 
     @staticmethod
-    def _verdict(view: Overview, width: int, detailed: bool) -> list[Text]:
+    def verdict_lines(view: Overview, width: int, detailed: bool) -> list[Text]:
         """The dearest finding, red where it is a large share of the job, on two lines if it must be; below it why."""
         if (changes := view.whole.changes) is not None:
             slower = changes.step.verdict == "slower"

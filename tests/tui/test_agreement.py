@@ -18,25 +18,31 @@ from rich.console import Console
 from rich.text import Text
 
 from npu_tui.jobs.opening import open_job
+from npu_tui.jobs.tables import RANKS
 from npu_tui.load.load import Opening
 from npu_tui.output.formats import json_report, written
 from npu_tui.output.job_report import job_report
 from npu_tui.output.report import overlap_part, report
 from npu_tui.output.report_document import report_document, worth_work
 from npu_tui.output.report_schema import FindingRow, Report
+from npu_tui.output.statement import profile_statement
 from npu_tui.profile.profile import Profile
 from npu_tui.rules.late_ranks import late
 from npu_tui.rules.model import Findings
 from npu_tui.strings import say, words
 from npu_tui.trace.model import HOST_TO_DEVICE
-from npu_tui.trace.text import duration_text
+from npu_tui.trace.text import duration_text, memory_text
 from npu_tui.tui.head import device_line, headline, measure, step_line
+from npu_tui.tui.job_map import JobHead
+from npu_tui.tui.job_overview import Examined, Overview
+from npu_tui.tui.job_tables import job_table
 from npu_tui.tui.session import NO_HITS, Session, make_session
 from npu_tui.tui.tabs.bubbles import bubbles
 from npu_tui.tui.tabs.details import details
 from npu_tui.tui.tabs.device import communication, operators
 from npu_tui.tui.tabs.findings import findings, findings_worth_a_look
 from npu_tui.tui.tabs.lines import lines
+from npu_tui.tui.tabs.memory import memory
 from npu_tui.tui.tabs.range import range_table
 from npu_tui.tui.tabs.table import Context, Table
 from npu_tui.view.grid import Grid
@@ -51,7 +57,8 @@ BUNDLED = (
     "level0", "mindspore", "msprof_two_devices", "newest_torch_npu", "older_chip", "two_ranks/rank0_ascend_pt",
 )  # fmt: skip
 REAL = (
-    "single_card", *(f"{form}/{level}/{rank}_ascend_pt" for form in ("text", "db") for level in ("level0", "level1")
+    "single_card", "gpu/gaunernst_bert-small-uncased__1016001.json.gz",
+    *(f"{form}/{level}/{rank}_ascend_pt" for form in ("text", "db") for level in ("level0", "level1")
     for rank in ("rank0", "rank1")),
 )  # fmt: skip
 
@@ -82,7 +89,7 @@ class Shown:
 
 
 def _path(name: str) -> Path:
-    if name in BUNDLED:
+    if (FIXTURES / name).exists():
         return FIXTURES / name
     folder = os.environ.get("NPU_TUI_TRACES")
     if not folder:
@@ -328,10 +335,41 @@ def test_markdown_has_the_id_and_the_gain_of_every_finding(shown: Shown) -> None
             assert any(f"saves up to {time}" in line for time in times(each["gain_us"])), each["id"]
 
 
+def _screen_and_report_agree(view: Overview) -> None:
+    """The head and the table of ranks have the verdict and the figures of the report."""
+    said = orjson.loads(json_report(job_report(view.job)))
+    assert said["verdict"] in " ".join(line.plain for line in JobHead.verdict_lines(view, 120, False))
+    ranks, rows = job_table(view, "job_ranks"), {row["rank"]: row for row in said["rank_table"]}
+    assert isinstance(ranks, Table)
+    headings = {field.column.id: field.heading for field in RANKS.panel}
+    for row in ranks.rows:
+        told = dict(zip(ranks.headings, row.values, strict=True))
+        reported = rows.get(told["rank"], {})
+        for id_ in ("step", "computing", "free", "gain") if reported else ():
+            assert told[headings[id_]] == pytest.approx(reported[f"{id_}_us"]), told
+
+
+def test_the_screen_of_a_job_has_the_verdict_and_the_figures_of_its_report() -> None:
+    _screen_and_report_agree(Overview(Examined(open_job(_path("two_ranks")))))
+
+
+def test_the_tab_of_memory_has_the_verdict_and_the_peak_of_the_report() -> None:
+    opening = Opening(_path("memory/snapshot_with_empty_cache.pkl"), cached=False)
+    profile = Profile(opening.trace(), opening.source)
+    said = profile_statement(profile)
+    assert [words(line) for line in profile.findings.verdict] == list(said.verdict)
+    shown = memory(Context(make_session([profile]), None, None, None, HOST_TO_DEVICE, NO_HITS, 0))
+    [device] = orjson.loads(json_report(said.data))["devices"]
+    assert isinstance(shown, Table)
+    assert memory_text(device["peak_requested_bytes"]) in shown.note
+
+
 def test_a_job_says_of_a_late_rank_no_more_than_its_ranks_wait() -> None:
     """What hides behind computing makes nothing longer; both surfaces leave it out."""
     folder = _path("text/level1")
-    job = job_report(open_job(folder))
+    view = Overview(Examined(open_job(folder)))
+    _screen_and_report_agree(view)
+    job = view.report
     row = next(finding for finding in job.findings if finding.id == "RANK.SLOW")
     waits = []
     for rank in ("rank0", "rank1"):

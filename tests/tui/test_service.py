@@ -19,7 +19,9 @@ from snapshot import write_snapshot
 
 from npu_tui.load.load import opening_of
 from npu_tui.nearby import with_beside
+from npu_tui.output.statement import profile_statement
 from npu_tui.profile.profile import Profile
+from npu_tui.strings import words as words_of
 from npu_tui.trace.model import Trace
 from npu_tui.trace.service import EXECUTE
 from npu_tui.tui.crossing import across, join_clocks, note_apart
@@ -246,6 +248,8 @@ async def test_hints_tabs_and_the_summary_are_those_of_what_is_open(session: Ses
     ):
         async with opened(opened_session, (80, 24)) as driver:
             hints = driver.rows()[-1]
+            shown = opened_session.profiles[0]
+            assert [words_of(line) for line in shown.findings.verdict] == list(profile_statement(shown).verdict)
             assert words in hints
             assert "starved" not in hints
             assert driver.panel.is_shown == (words == "9 memory")  # a low screen shows it where lanes leave it blank
