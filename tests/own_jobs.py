@@ -136,6 +136,12 @@ OWN: dict[str, Cause] = {
         _ON_TIME,
         ("COMM.STRAGGLER",),
     ),
+    "own: weights gathered late, training": Cause(
+        (replace(JOB, layers=5, gradient_bytes=60_000_000, sharded="late"),),
+        changed(sharded="ahead"),
+        ("COMM.EXPOSED",),
+        others=("COMM.EXPOSED", "COMM.LINK", "COMM.LONGOP"),
+    ),
     "own: sorting and AI CPU": Cause(
         (troubled(replace(CALM, item_sync=True), sort_ns=9_000_000, ai_cpu_ns=14_000_000),),
         untroubled(sort_ns=0, ai_cpu_ns=10_000),

@@ -79,13 +79,11 @@ def exposed(facts: Facts) -> Draft | None:
         parts.append(message("finding.straggler.fill", time=length_of(filling)))
     items = facts.collectives.item
     rest = without(without(facts.exposed, waiting), filling)
-    hidden = _hideable(facts, rest)
-    moved = int(facts.length(items).sum()) - waited
-    cut = TaskCut(items, 1.0 - hidden / moved if moved > hidden else 0.0)
+    cuts = _hidden(facts, _hideable(facts, rest), waiting)
     again = reduced_again(facts)
     if needless := length_of(both(rest, facts.span_of(again))) >= _NOTABLE * length_of(rest) > 0:
         parts.append(message("finding.exposed.again", count=round(len(again) / facts.count), unit=facts.unit))
-        cut = TaskCut(again)
+        cuts = (TaskCut(again),)
     # Without arrivals nobody knows who is late: then the verdict is about the wait, else about what is left without it.
     verdict, spent = ("verdict_partly" if waited else "verdict"), sums.not_overlapped
     if mostly_late:
@@ -102,7 +100,7 @@ def exposed(facts: Facts) -> Draft | None:
         if mostly_late
         else advise(*(["no_sync"] if needless else _words(facts))),
         rest if known else facts.exposed,
-        change=Change(tasks=(cut,), in_time=frozenset({UNKNOWN}) if not known else frozenset()),
+        change=Change(tasks=cuts, in_time=frozenset({UNKNOWN}) if not known else frozenset()),
         confidence="high" if known else "low",
         verdict=message(
             f"finding.exposed.{verdict}",
@@ -179,8 +177,24 @@ def _unknown(facts: Facts, known: bool) -> tuple[Message, str]:
     return message("finding.exposed.unexplained.waits"), "record_ranks"
 
 
-def _hideable(facts: Facts, rest: Span) -> int:
-    """How much of the exposed communication ``rest`` computing of its own step could hide, ns.
+_FRACTIONS = 64
+"""Parts of a transfer that are told apart when it is hidden."""
+
+
+def _hidden(facts: Facts, hidden: I64, waiting: Span) -> tuple[TaskCut, ...]:
+    """The collectives shorter by what is ``hidden`` of each, ns, beside what each is ``waiting``."""
+    slices, items = facts.trace.slices, facts.collectives.item
+    moved = facts.length(items) - covered_within(*waiting, slices.start[items], slices.end[items])
+    kept = np.rint(_FRACTIONS * (1.0 - hidden / np.maximum(moved, 1))).clip(0, _FRACTIONS)
+    return tuple(
+        TaskCut(items[kept == fraction], fraction / _FRACTIONS)
+        for fraction in np.unique(kept).tolist()
+        if fraction < _FRACTIONS
+    )
+
+
+def _hideable(facts: Facts, rest: Span) -> I64:
+    """How much of each collective's exposed part in ``rest`` computing of its own step could hide, ns; (n,).
 
     A reduction hides behind what is computed after it may start and before the last collective of the step, which
     waits for the last gradient. A gather that is prefetched hides behind what is computed before it in the step. What
@@ -199,19 +213,22 @@ def _hideable(facts: Facts, rest: Span) -> int:
         rows = np.sort(rows)
         between = covered_within(*free, start[rows[:-1]], start[rows[1:]])
         reduced, gathered = np.where(gathers[rows], 0, bare[rows]), np.where(gathers[rows], bare[rows], 0)
-        most = _fitting(gathered[1:], between) + _fitting(reduced[:-1][::-1], between[::-1])
-        hidden += min(most, int(between.sum()))
+        fits = np.zeros(len(rows), np.int64)
+        fits[1:] += _fitting(gathered[1:], between)
+        fits[:-1] += _fitting(reduced[:-1][::-1], between[::-1])[::-1]
+        most = int(between.sum())
+        hidden[order[rows]] += fits if fits.sum() <= most else fits * most // fits.sum()
     return hidden
 
 
-def _fitting(needed: I64, room: I64) -> int:
-    """How much of what is ``needed`` fits into the ``room`` up to it that nothing before it has taken, in sum."""
-    total = left = 0
-    for need, more in zip(needed.tolist(), room.tolist(), strict=True):
+def _fitting(needed: I64, room: I64) -> I64:
+    """How much of each that is ``needed`` fits into the ``room`` up to it that nothing before it has taken; (n,)."""
+    fitting, left = np.zeros(len(needed), np.int64), 0
+    for at, (need, more) in enumerate(zip(needed.tolist(), room.tolist(), strict=True)):
         left += more
-        fits = min(need, left)
-        left, total = left - fits, total + fits
-    return total
+        fitting[at] = min(need, left)
+        left -= int(fitting[at])
+    return fitting
 
 
 def _exposed_of(facts: Facts, item: int) -> int:

@@ -83,16 +83,16 @@ def _is_product(facts: Facts) -> Bools:
     return products
 
 
-def beside_product(facts: Facts, span: Span) -> int:
-    """How much of ``span`` the collectives of tensor parallelism could spend beside their products, ns.
+def beside_product(facts: Facts, span: Span) -> I64:
+    """How much of each collective in ``span`` could go along with its product, in tensor parallelism, ns; (n,).
 
     A sum needs the product before it, and a gather is needed by the one after it: in parts, as MatmulAllReduce does,
     each goes along with that product and with nothing else.
     """
-    slices = facts.trace.slices
-    items = facts.collectives.item[is_for(facts, "tensor")]
-    if not len(items):
-        return 0
+    slices, every = facts.trace.slices, facts.collectives.item
+    hidden = np.zeros(len(every), np.int64)
+    rows = np.flatnonzero(is_for(facts, "tensor"))
+    items = every[rows]
     products = facts.kernels[_is_product(facts)]
     left = facts.length(products)
     gathers = facts.names_where(lambda name: _purpose_of(name) == "weights")[slices.name[items]]
@@ -100,12 +100,10 @@ def beside_product(facts: Facts, span: Span) -> int:
     before = np.searchsorted(ended, slices.start[items], "right") - 1
     after = np.searchsorted(slices.start[products], slices.end[items])
     bare = covered_within(*span, slices.start[items], slices.end[items])
-    hidden = 0
-    for need, at in zip(bare.tolist(), np.where(gathers, after, before).tolist(), strict=True):
+    for row, need, at in zip(rows.tolist(), bare.tolist(), np.where(gathers, after, before).tolist(), strict=True):
         if 0 <= at < len(products):
-            fits = min(need, int(left[at]))
-            left[at] -= fits
-            hidden += fits
+            hidden[row] = min(need, int(left[at]))
+            left[at] -= hidden[row]
     return hidden
 
 

@@ -39,7 +39,7 @@ TRIED = (
     "peers: at Level0",
     "peers: one late, events lost",
     "peers: little computed after reductions",
-    "peers: weights gathered late",
+    "own: weights gathered late, training",
     "peers: a rank that fetches",
     "waits: metrics",
     "waits: many short ones",

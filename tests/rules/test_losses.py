@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from causes import ALL
 from jobs import measured, profile_at, rule
@@ -150,7 +151,7 @@ def test_a_frame_before_the_first_kernel_is_named_and_its_time_is_the_hosts(tmp_
 
 def test_transfers_that_nothing_can_hide_are_no_riddle(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = measured(ALL["peers: little computed after reductions"].job).facts[0]
-    monkeypatch.setattr(communication, "_hideable", lambda *_: 0)
+    monkeypatch.setattr(communication, "_hideable", lambda facts, _: np.zeros(len(facts.collectives), np.int64))
     draft = rule("COMM.EXPOSED").check(facts)
     assert isinstance(draft, Draft)
     assert draft.unexplained is not None
