@@ -89,7 +89,7 @@ COMPUTED = {
     "source.kind.": set(get_args(SourceKind)),
     "argparse.": {key.removeprefix("argparse.") for key in texts_of("en") if key.startswith("argparse.")},
     "finding.bound.": {"dispatch", "compute", "communication"},
-    "finding.pipes.title.": {"mac", "mte2", "vec", "none"},
+    "finding.pipes.title.": {"mac", "vec", "none"},
     "finding.unit.": {"step", "run", "range", "request", *get_args(Unit)},
     "summary.tells.": set(FILES),
     "summary.makes.": set(FILES),

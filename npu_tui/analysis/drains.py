@@ -167,7 +167,10 @@ def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, st
         return taken >= share * (host_end - host_start)
 
     causes: list[tuple[Cause, Bools]] = [
+        # Whoever waited has gone on since, to what launches nothing and takes most of the drain.
         ("work", takes(idle_work(trace), _MOST)),
+        ("gc", takes(collecting, _MOST)),
+        ("dataloader", takes(loading, _MOST)),
         ("sync", waited),
         ("communication", _touches(trace, head, start - _BEFORE_NS, end)),
         ("copy", _touches(trace, copy, start - _BEFORE_NS, end)),

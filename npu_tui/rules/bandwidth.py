@@ -14,10 +14,10 @@ from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.compute import CUBE, most_common
+from npu_tui.rules.compute import most_common
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import length_of
-from npu_tui.rules.kernels import MTE2_CUBE, MTE2_VECTOR, VECTOR_KINDS, longest_kernels, most_time, title_of
+from npu_tui.rules.kernels import MTE2_CUBE, MTE2_VECTOR, VECTOR_KINDS, longest_kernels, most_time, reading, title_of
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, severity_of
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.message import Message, message
@@ -32,11 +32,7 @@ def memory_bound(facts: Facts) -> Draft | None:
     limits = facts.limits
     table = facts.kernel_table
     cores = table.core.where(lambda core: core.startswith(("AI_", "MIX_")) and core != "AI_CPU")
-    cube, vector = table.measured("aic_mte2_ratio"), table.measured("aiv_mte2_ratio")
-    plain = table.measured("mte2_ratio")  # older chips have one kind of core, and no prefix
-    matrix = table.type.where(lambda kind: CUBE.search(kind) is not None)
-    cube, vector = np.fmax(cube, np.where(matrix, plain, np.nan)), np.fmax(vector, np.where(matrix, np.nan, plain))
-    bound = cores & ((cube >= limits[MTE2_CUBE]) | (vector >= limits[MTE2_VECTOR]))
+    bound = cores & reading(facts)
     total, waiting = int(table.duration[cores].sum()), int(table.duration[bound].sum())
     if not total or waiting < limits[MTE2_SHARE] * total:
         return None

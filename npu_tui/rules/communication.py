@@ -177,7 +177,7 @@ def _unknown(facts: Facts, known: bool) -> tuple[Message, str]:
     return message("finding.exposed.unexplained.waits"), "record_ranks"
 
 
-_FRACTIONS = 64
+_FRACTIONS = 4096
 """Parts of a transfer that are told apart when it is hidden."""
 
 

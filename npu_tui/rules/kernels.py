@@ -218,15 +218,26 @@ VEC_BOUND = Threshold("vec_bound", 0.75)
 PIPE_SHARE = Threshold("pipe_share", 0.1)
 
 
+def reading(facts: Facts) -> Bools:
+    """Which kernels of the table wait for data more than they compute; (n,)."""
+    limits, table = facts.limits, facts.kernel_table
+    cube, vector = table.measured("aic_mte2_ratio"), table.measured("aiv_mte2_ratio")
+    plain = table.measured("mte2_ratio")  # older chips have one kind of core, and no prefix
+    matrix = table.type.where(lambda kind: CUBE.search(kind) is not None)
+    cube, vector = np.fmax(cube, np.where(matrix, plain, np.nan)), np.fmax(vector, np.where(matrix, np.nan, plain))
+    return np.asarray((cube >= limits[MTE2_CUBE]) | (vector >= limits[MTE2_VECTOR]))
+
+
 def pipes(facts: Facts) -> Draft | None:
-    """The pipe of the core that binds most kernels, with their shapes."""
+    """The pipe of the core that binds most kernels, with their shapes; MEM.BW is about those that read."""
     limits, table = facts.limits, facts.kernel_table
     cube, vector = _on(table, _CUBE), _on(table, VECTOR_KINDS)
     mte2, mac, vec = (table.ratios[name] for name in ("mte2", "mac", "vec"))
+    reads = reading(facts)
     known = (cube | vector) & (np.isfinite(mte2) | np.isfinite(mac) | np.isfinite(vec))
     bound = {
         "mac": known & cube & (mac >= limits[MAC_BOUND]),
-        "mte2": known & ((cube & (mte2 >= limits[MTE2_CUBE])) | (vector & (mte2 >= limits[MTE2_VECTOR]))),
+        "mte2": known & reads,
         "vec": known & vector & (vec >= limits[VEC_BOUND]),
     }
     total = int(table.duration[known].sum())
@@ -236,7 +247,7 @@ def pipes(facts: Facts) -> Draft | None:
     times = {name: int(table.duration[rows].sum()) for name, rows in {**bound, "none": none}.items()}
     shares = {name: time / total for name, time in times.items()}
     top = max(times, key=lambda name: times[name])
-    if times[top] < limits[PIPE_SHARE] * total:
+    if top == "mte2" or times[top] < limits[PIPE_SHARE] * total:
         return None
     rows = np.flatnonzero(none if top == "none" else bound[top])
     return Draft(
@@ -361,7 +372,7 @@ RULES: tuple[Rule, ...] = (
         inputs=("pmu",),
         check=pipes,
         thresholds=(MAC_BOUND, VEC_BOUND, MTE2_CUBE, MTE2_VECTOR, PIPE_SHARE),
-        advice=("pipes_mac", "pipes_mte2", "pipes_vec", "pipes_none"),
+        advice=("pipes_mac", "pipes_vec", "pipes_none"),
         pages=(pages.ADVISOR,),
         sources=("msprof-analyze advisor: AI core performance",),
         reach="place",

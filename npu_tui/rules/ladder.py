@@ -82,7 +82,8 @@ class Rung(Struct, frozen=True):
     ``own`` is the most it gained at any point of the climb, ``alone`` what it gains as the first one: a rung that is
     ``held`` gains hardly anything before those above it are fixed. An ``idle`` one gains nothing at all, as something
     else takes as long. What an ``untold`` one gains is unknown: what waited for it was not recorded.
-    One that ``leads`` is a loss that no rung explains: nobody knows what it gains.
+    One that ``leads`` is a loss that no rung explains: nobody knows what it gains. Those that a ``shown`` one is part
+    of are nearer to what must be changed.
     """
 
     candidate: Candidate
@@ -94,6 +95,7 @@ class Rung(Struct, frozen=True):
     idle: bool = False
     untold: bool = False
     leads: bool = False
+    shown: bool = False
 
     @property
     def held(self) -> bool:
@@ -344,7 +346,9 @@ def _part(candidate: Candidate, most: int, total: int, shares: list[tuple[int, R
     shares = sorted(shares, key=lambda row: -row[0])
     wholes = [rung for taken, rung in shares if taken >= _NOTABLE_SHARE * most] or [shares[0][1]]
     gain = min(most, sum(rung.gain or 0 for rung in wholes))
-    return Rung(candidate, gain, total, tuple(rung.candidate.rule.id for rung in wholes), most)
+    nearer = all(_NEARNESS[rung.candidate.reach] > _NEARNESS[candidate.reach] for rung in wholes)
+    shown = nearer and candidate.rule.cls == "dispatch"  # launching in another way helps against no such cause
+    return Rung(candidate, gain, total, tuple(rung.candidate.rule.id for rung in wholes), most, shown=shown)
 
 
 def _gains_of(candidates: list[Candidate], above: list[Draft], scale: Scale, total: int = 0) -> dict[Candidate, int]:
@@ -405,6 +409,8 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
     gain = None if rung.gain is None else round(rung.gain / facts.count)
     steps = steps_of(draft, facts) if rule.id not in SUMMING_UP else ()
     advice = advise(*rule.advice) if draft.advice is None else draft.advice
+    if rung.shown and rung.part_of is not None:
+        advice = (message("finding.advice.whole", wholes=list(rung.part_of)),)
     if rung.leads and draft.unexplained is not None:
         advice = tuple(dict.fromkeys((*draft.unexplained.advice, *advice)))
     after = None if rung.removed is None else max(round(facts.step_ns - rung.removed / facts.count), 0)

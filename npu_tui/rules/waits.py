@@ -54,6 +54,8 @@ from npu_tui.trace.text import brief
 _NEARLY_ALL = 0.8
 _MOST_OF_IT = 0.6
 _NEGLIGIBLE = 0.01
+_NOTABLE_PART = 0.05
+"""Of what the host does before the first kernel of a step."""
 _LOADER = "dataloader"
 _ENTRY_NS = 5_000
 """What it takes to put a launch into the task queue."""
@@ -298,9 +300,9 @@ def step_start(facts: Facts) -> Draft | None:
         return None
     severity: Severity = "high" if share >= limits[STEP_START_SHARE_HIGH] else "medium"
     parts = _start_parts(facts, gaps)
-    rest = length_of(gaps) - sum(length for _, length in parts)
+    rest, least = length_of(gaps) - sum(length for _, length in parts), _NOTABLE_PART * length_of(gaps)
     named = [message("finding.start.part", name=name, time=length / facts.count) for name, length in parts]
-    if rest >= 0.05 * length_of(gaps):
+    if rest >= least:
         named.append(message("finding.start.unrecorded", time=rest / facts.count))
     copies = length_of(both(gaps, facts.span_of(facts.part.slices.copy))) if facts.part.slices is not None else 0
     detail = [
@@ -308,12 +310,20 @@ def step_start(facts: Facts) -> Draft | None:
         message("finding.start.parts", parts=named),
     ]
     waited = length_of(both(facts.on_device(facts.span_of(sync_calls(facts))), gaps))
-    if waited >= 0.05 * length_of(gaps):
+    if waited >= least:
         times = {"time": waited / facts.count, "copy": copies / facts.count}
         detail.append(
             message("finding.start.waited", **times) if copies else message("finding.start.blocked", time=times["time"])
         )
     first = parts[0][0] if parts else message("finding.start.nothing")
+    fetched = sum(length for name, length in parts if name == message("finding.start.loader"))
+    worked = sum(length for _, length in parts) - fetched - max(copies, waited)
+    advice = [
+        *(["work_beside"] if worked >= _MOST_OF_IT * length_of(gaps) else []),
+        *(["prefetch"] if max(fetched, copies) >= least else []),
+        *(["non_blocking"] if copies >= least else []),
+        *(["overlap_steps"] if waited >= least else []),
+    ]
     return Draft(
         severity,
         message("finding.start.title", time=time, where=first),
@@ -323,6 +333,7 @@ def step_start(facts: Facts) -> Draft | None:
             message("finding.start.name"),
             "finding.start.place",
         ),
+        advise(*advice) if advice else None,
         removes=gaps,
         change=_prefetched(facts, gaps),
         verdict=message("finding.start.verdict", time=time, share=share),
@@ -364,7 +375,7 @@ def _start_parts(facts: Facts, gaps: Span) -> list[tuple[Said, int]]:
             label = _LOADER if _LOADER in name.lower() else line or name
             times[label] = times.get(label, 0) + min(int(slices.end[item]), high) - max(int(slices.start[item]), low)
     rows = sorted(times.items(), key=lambda row: -row[1])
-    return [(_place(label), time) for label, time in rows[:4] if time >= 0.05 * length_of(gaps)]
+    return [(_place(label), time) for label, time in rows[:4] if time >= _NOTABLE_PART * length_of(gaps)]
 
 
 def _place(label: CodeLine | str) -> Said:
@@ -408,8 +419,8 @@ RULES: tuple[Rule, ...] = (
         inputs=("device", "overlap", "steps"),
         check=step_start,
         thresholds=(STEP_START_SHARE, STEP_START_SHARE_HIGH),
-        advice=("prefetch", "non_blocking", "overlap_steps"),
-        gpu=("prefetch", "non_blocking", "overlap_steps"),
+        advice=("prefetch", "non_blocking", "overlap_steps", "work_beside"),
+        gpu=("prefetch", "non_blocking", "overlap_steps", "work_beside"),
         pages=(pages.DATA, pages.TUNING),
         change="""\
 -for images, labels in loader:

@@ -73,7 +73,6 @@ def test_64_bit_types_on_the_ai_cpu() -> None:
     ("cells", "pipe"),
     [
         ({"aic_mac_ratio": "0.9", "aic_mte2_ratio": "0.5"}, "MAC"),
-        ({"aic_mac_ratio": "0.3", "aic_mte2_ratio": "0.97"}, "MTE2"),
         ({"aic_mac_ratio": "0.3", "aic_mte2_ratio": "0.5"}, "no pipe"),
     ],
 )
@@ -82,6 +81,12 @@ def test_what_a_kernel_is_bound_by(cells: dict[str, str], pipe: str) -> None:
     assert isinstance(draft, Draft)
     assert f"{pipe} 100" in words(draft.detail)
     assert "128,256;256,512" in words(draft.detail)
+
+
+def test_kernels_that_read_are_told_once() -> None:
+    facts = facts_of(job("healthy"), kernels=[{**kernel(), "aic_mac_ratio": "0.3", "aic_mte2_ratio": "0.97"}])
+    assert check("KERNEL.PIPE", facts) is None
+    assert isinstance(check("MEM.BW", facts), Draft)
 
 
 def test_kernels_without_counters_or_of_many_pipes_are_not_named() -> None:
