@@ -5,6 +5,8 @@ Rules F05 and F30 of the collected diagnosis rules.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 
 from npu_tui.analysis.code_lines import CodeLine, own_lines
@@ -13,6 +15,7 @@ from npu_tui.analysis.launches import enqueue_slices
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
 from npu_tui.analysis.replay_host import Silence, thread_numbers, waits_of
 from npu_tui.analysis.thresholds import Threshold
+from npu_tui.load.errors import InputError
 from npu_tui.rules import pages
 from npu_tui.rules.blame import (
     STEP_START_SHARE,
@@ -47,7 +50,8 @@ from npu_tui.rules.rule import (
     stretches,
 )
 from npu_tui.trace.arrays import I64
-from npu_tui.trace.intervals import covered_before, touches, union
+from npu_tui.trace.intervals import touches, union
+from npu_tui.trace.kineto import synchronized_lane
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
@@ -239,25 +243,30 @@ def _waited_for(facts: Facts, item: int) -> Message:
     if device is None:
         return message("finding.sync.waited.nothing")
     low, high = int(slices.start[item]) + facts.floor, int(slices.end[item]) + facts.floor
-    best, words = 0.0, message("finding.sync.waited.nothing")
-    edges = np.array([low, high], np.float64)
-    for kind, items, begun, reach, span in _kinds_of_work(facts):
-        before = covered_before(*span, edges)
-        shared = float(before[1] - before[0])
-        if shared > best:
+    best, words = 0, message("finding.sync.waited.nothing")
+    lane: int | None = None
+    with suppress(InputError):  # the stream is an arg of a trace that is gone
+        lane = synchronized_lane(facts.trace, item)
+    for until in (high, int(slices.end.max())):  # what runs on was hardly waited for
+        for kind, items, begun, reach in _kinds_of_work(facts):
             running = np.sort(items[int(reach.searchsorted(low, "right")) : int(begun.searchsorted(high))])
-            running = running[slices.end[running] > low]
-            longest = int(
-                running[np.argmax(np.minimum(slices.end[running], high) - np.maximum(slices.start[running], low))]
-            )
-            best = shared
-            words = message(f"finding.sync.waited.{kind}", name=facts.name_of(longest, 60))
+            running = running[(slices.end[running] > low) & (slices.end[running] <= until)]
+            running = running if lane is None else running[slices.lane[running] == lane]
+            start, end = np.maximum(slices.start[running], low), np.minimum(slices.end[running], high)
+            shared = length_of(union(start, end))
+            if shared > best:
+                best, longest = shared, facts.name_of(int(running[np.argmax(end - start)]), 60)
+                words = message(f"finding.sync.waited.{kind}", name=longest)
+        if best:
+            break
+    if best and lane is not None:
+        return message("finding.sync.waited.on", what=words, stream=brief(facts.trace.lanes[lane].name))
     return words
 
 
 @once_per_device
-def _kinds_of_work(facts: Facts) -> list[tuple[str, I64, I64, I64, Span]]:
-    """What the device does: a word for it, its slices by start, their starts, the latest end so far, and when."""
+def _kinds_of_work(facts: Facts) -> list[tuple[str, I64, I64, I64]]:
+    """What the device does: a word for it, its slices by start, their starts and the latest end so far."""
     device, slices = facts.part.slices, facts.trace.slices
     assert device is not None
     rows = []
@@ -265,8 +274,7 @@ def _kinds_of_work(facts: Facts) -> list[tuple[str, I64, I64, I64, Span]]:
     for kind, mask in masks:
         items = np.flatnonzero(mask)
         items = items[np.argsort(slices.start[items], kind="stable")]
-        start, end = slices.start[items], slices.end[items]
-        rows.append((kind, items, start, np.maximum.accumulate(end), union(start, end)))
+        rows.append((kind, items, slices.start[items], np.maximum.accumulate(slices.end[items])))
     return rows
 
 

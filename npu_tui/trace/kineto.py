@@ -20,6 +20,7 @@ LAUNCH = "ac2g"
 """The category of links from a call of the runtime to what it launched."""
 _NPU = "privateuse1_runtime"
 """The category of calls of the runtime where torch_npu's part of Kineto records them."""
+_SYNC = "cuda_sync"
 ANNOTATION = "gpu_user_annotation"
 """The category of a range of the host, shown again over what it launched: no work of the device."""
 
@@ -91,6 +92,28 @@ def launch_links(trace: Trace) -> I64:
     source = links.source_slice[link]
     made_up = (slices.name[source] == slices.name[target]) & (slices.start[source] == slices.start[target])
     return link[~np.isin(source, source[made_up & (source >= 0)])]
+
+
+def synchronized_lane(trace: Trace, item: int) -> int | None:
+    """The lane of the stream that the host waited for in the call, or operation, ``item``; None where nothing tells.
+
+    CUPTI records each synchronization once more on the stream; that of an event names the stream that recorded it.
+    Raises ``InputError`` if the file is gone.
+    """
+    if _SYNC not in trace.categories:
+        return None
+    slices = trace.slices
+    records = np.flatnonzero(slices.category == trace.categories.index(_SYNC))
+    records = records[(slices.start[records] >= slices.start[item]) & (slices.start[records] < slices.end[item])]
+    if not len(records):
+        return None
+    record = int(records[np.argmax(slices.end[records] - slices.start[records])])
+    lane = trace.lanes[int(slices.lane[record])]
+    args = trace.args.one(int(slices.event[record]))
+    stream = args.get("wait_on_stream", args.get("stream"))
+    if not isinstance(stream, int) or stream < 0:  # of the whole device
+        return None
+    return next((each.index for each in trace.lanes if each.layer == lane.layer and each.tid == stream), None)
 
 
 def bound_launch_links(trace: Trace) -> I64:

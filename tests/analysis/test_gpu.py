@@ -157,6 +157,30 @@ def test_calls_of_other_runtimes(tmp_path: Path, call: str) -> None:
     assert not any("npu" in words(text).lower() for text in finding.advice)
 
 
+@pytest.mark.parametrize(
+    ("call", "args", "expected"),
+    [
+        ("cudaStreamSynchronize", {"stream": 13}, "until short is done on Thread 13"),
+        ("cudaEventSynchronize", {"stream": -1, "wait_on_stream": 13}, "until short is done on Thread 13"),
+        ("cudaDeviceSynchronize", {"stream": -1}, "until short is done"),
+    ],
+)
+def test_what_a_host_waits_for_ends_with_the_wait(tmp_path: Path, call: str, args: Any, expected: str) -> None:
+    """A longer kernel of another stream runs on."""
+    events: list[dict[str, Any]] = []
+    for k in range(5):
+        at = 4000.0 * k
+        events += _launched("cudaLaunchKernel", at, 3 * k, ("kernel", "long", at + 10, 2500))
+        events += _launched("cudaLaunchKernel", at + 20, 3 * k + 1, ("kernel", "short", at + 30, 900))
+        events[-2]["tid"] = events[-1]["tid"] = 13
+        events += [_slice("cuda_runtime", call, 70, 70, at + 40, 900, correlation=3 * k + 2)]
+        events += [_slice("cuda_sync", "Synchronize", 1, args["stream"], at + 40, 899, **args)]
+    path = tmp_path / "h_1.1.pt.trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    finding = next(finding for finding in profile_at(path).findings.findings if finding.id == "SYNC.HOST")
+    assert words(finding.evidence[0].note) == f"the host is blocked, {expected}"
+
+
 def test_launches_that_torch_npu_makes_up(tmp_path: Path) -> None:
     """Where it knows no call it writes one with the name and the start of the kernel: who was late is unknown."""
     events: list[dict[str, Any]] = []
