@@ -355,7 +355,8 @@ def _steps(whole: WholeColumns, plans: list[ProcessPlan], lanes: list[Lane], sli
 
     They are the first of these that there are: steps of an inference engine, ``ProfilerStep#N`` on Python layers, on
     others of the host or on those of a device (ranges of mstx), the iterations of a static graph, ranges of the host
-    such as ``train_step 3``. In a training run the calls of an engine are parts of its steps.
+    such as ``train_step 3``, of those two the outermost. In a training run the calls of an engine are parts of its
+    steps.
     """
     kinds = np.array([plans[lane.layer].kind for lane in lanes], np.str_)
     graph = np.array([lane.name.startswith(STEP_TRACE) for lane in lanes], np.bool_)
@@ -364,8 +365,7 @@ def _steps(whole: WholeColumns, plans: list[ProcessPlan], lanes: list[Lane], sli
     if len(served) and not any(name.startswith("autograd::engine") for name in whole.names):
         on_host = served[host[slices.lane[served]]]
         served = on_host if len(on_host) else served
-        served = served[np.lexsort((-slices.end[served], slices.start[served]))]
-        served = served[outermost(slices.start[served], slices.end[served])]
+        served = _outermost(slices, served)
         return served, np.zeros(len(served), np.int32)
     marked = _named(slices, whole.names, step_number)
     steps = marked[:0]
@@ -375,9 +375,15 @@ def _steps(whole: WholeColumns, plans: list[ProcessPlan], lanes: list[Lane], sli
         repeated = _named(slices, whole.names, repeated_number)
         for places in (graph, host):
             here = repeated[places[slices.lane[repeated]]] if len(repeated) and not len(steps) else steps
-            steps = here if len(np.unique(slices.name[here])) >= _FEWEST_STEPS else steps
+            steps = _outermost(slices, here) if len(np.unique(slices.name[here])) >= _FEWEST_STEPS else steps
     steps = steps[np.lexsort((-slices.end[steps], slices.start[steps]))]
     return steps, first_fit(np.zeros(len(steps), np.int32), slices.start[steps], slices.end[steps])
+
+
+def _outermost(slices: Slices, items: I64) -> I64:
+    """Those of ``items`` that begin after all earlier ones have ended, by start."""
+    items = items[np.lexsort((-slices.end[items], slices.start[items]))]
+    return items[outermost(slices.start[items], slices.end[items])]
 
 
 def _named(slices: Slices, names: dict[str, int], number: Callable[[str], object]) -> I64:

@@ -18,13 +18,18 @@ _PROCESS = re.compile(r"(?:\d+ )?aclGraph", re.IGNORECASE)
 _TASK = re.compile(r"EVENT_(RECORD|WAIT)_(\d+)")
 
 
+def is_graph(process: str) -> bool:
+    """Whether a ``process`` is a dumped graph, by its name."""
+    return _PROCESS.fullmatch(process) is not None
+
+
 def link_events(trace: Trace) -> None:
     """Add the links of a ``trace`` that has dumped graphs, and say in its health what they are.
 
     A wait belongs to the only record of its event in the graph, of several to the one with its number in the order of
     time, where there are as many waits.
     """
-    graphs = {layer.index for layer in trace.layers if _PROCESS.fullmatch(layer.name)}
+    graphs = {layer.index for layer in trace.layers if is_graph(layer.name)}
     if not graphs:
         return
     tasks = {code: match for code, name in enumerate(trace.names) if (match := _TASK.fullmatch(name)) is not None}

@@ -93,8 +93,8 @@ class SelectionPart(Struct, frozen=True, kw_only=True):
     step: int | None
 
 
-ALONE = ("service", "ftrace")
-"""Kinds of sources that may lie beside a profile of the NPU, or alone."""
+ALONE = ("service", "ftrace", "graph_dump")
+"""Kinds of sources without a device of their own; a profile of the NPU may lie beside some."""
 
 
 class SourcePart(Struct, frozen=True, kw_only=True):

@@ -75,6 +75,7 @@ def shorter_steps(steps: Sequence[StepRow], hidden: int) -> str:
 _NEEDS = (
     ("again.service", ("service",)),
     ("again.ftrace", ("ftrace",)),
+    ("again.graph_dump", ("graph_dump",)),
     ("again.level", ("apis", "communication.planes", "communication.timing", "dispatch.drains.cause")),
     ("again.stack", ("dispatch.code_lines",)),
     ("again.steps", ("steps", "steps.window")),
@@ -96,7 +97,7 @@ def profile_again(report: Report) -> list[str]:
     if 0 < report.source.step_count < FEWEST_STEPS:
         lines.append(say("again.few", steps=report.source.step_count))
     overhead = [] if on_gpu or is_alone(report) else [say("again.overhead")]
-    ways = {"service": "again.limits", "ftrace": ""}.get(report.source.kind, "again.compare")
+    ways = {"service": "again.limits", "ftrace": "", "graph_dump": ""}.get(report.source.kind, "again.compare")
     return [*lines, *overhead, *([say(ways)] if ways else [])]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from npu_tui.load.find import Source
+from npu_tui.load.graph_dump import is_graph
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.model import Trace
 
@@ -18,6 +19,7 @@ SourceKind = Literal[
     "memory",
     "service",
     "ftrace",
+    "graph_dump",
 ]
 
 
@@ -38,6 +40,8 @@ def kind_of(trace: Trace, source: Source | None) -> SourceKind:
     if source is not None and source.kind in ("trace_view_json", "msprof_json"):
         return source.kind
     kinds = {layer.name for layer in trace.layers}
+    if kinds and all(map(is_graph, kinds)):
+        return "graph_dump"
     if not kinds & {"Ascend Hardware", "Overlap Analysis", "HCCL", "Communication"}:
         return "chrome_trace"
     return "trace_view_json" if any(layer.kind == "python" for layer in trace.layers) else "msprof_json"

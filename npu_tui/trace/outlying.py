@@ -36,16 +36,22 @@ def bulk_of(trace: Trace) -> Bulk | None:
     """Where the slices of ``trace`` lie that can be judged; None where no gap parts them.
 
     A gap is of a day or more, or of an hour or more and far longer than the trace is otherwise.
-    Of what lies before and after the longest gap the smaller part are the strays, whichever it is.
+    Of what lies before and after the longest gap the smaller part are the strays, whichever it is. A slice that lasts
+    for days where all others begin at once is one as well: its end is of another clock.
     """
     slices = trace.slices
     if trace.end < _HOUR_NS or len(slices) < 2:
         return None
     derived = np.array([trace.layers[lane.layer].kind == "overlap" for lane in trace.lanes])[slices.lane]
     items = np.flatnonzero(~derived)  # Free bridges every gap
+    begun = int(np.ptp(slices.start[items])) if len(items) else 0
+    endless = slices.end[items] - slices.start[items] >= max(_DAY_NS, _LONGER * begun)
+    reached, items = int(slices.end[items].max(initial=0)), items[~endless]
+    if not len(items):
+        return None
     order = items[np.argsort(slices.start[items], kind="stable")]
     start, end = slices.start[order], np.maximum.accumulate(slices.end[order])
-    low, high, longest = 0, len(order), 0
+    low, high, longest = 0, len(order), reached - int(end[-1])
     while high - low > 1:  # strays may lie on both sides, and far from each other
         gaps = start[low + 1 : high] - end[low : high - 1]
         at = int(np.argmax(gaps))

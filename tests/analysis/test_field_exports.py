@@ -59,10 +59,12 @@ def step_spans(trace: Trace) -> list[tuple[int | None, int | None, int | None]]:
 def test_iterations_of_a_static_graph_are_steps(tmp_path: Path) -> None:
     iterations = [task(HARDWARE, 10036, f"Iteration {k}", 1000 * k, 900) for k in (1, 2, 3)]
     other = [task(HARDWARE, 10036, "FP_BP Time", 1000 * k, 800) for k in (1, 2, 3)]
+    other += [task(HARDWARE, 10037, f"Iteration {k}", 1000 * k + 100, 300) for k in (2, 3)]  # of a model in the other
     trace = traced(
         tmp_path,
         layer(HARDWARE, "Ascend Hardware"),
         *lane(HARDWARE, 10036, "Step Trace(Model ID:2)", 70002),
+        *lane(HARDWARE, 10037, "Step Trace(Model ID:3)", 70003),
         *iterations,
         *other,
         *(kernel(1000 * k + 50) for k in (1, 2, 3)),

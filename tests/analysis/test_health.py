@@ -109,14 +109,15 @@ def test_what_is_far_away_is_not_judged(tmp_path: Path) -> None:
         idle | {"ts": f"{begin + DAY_US / 24:.3f}", "dur": days - DAY_US / 12},
     ]
     found = []
-    for name, added in (("whole", []), ("strayed", strays)):
+    for name, added in (("whole", []), ("strayed", strays), ("endless", [kernel | {"dur": days}])):
         (tmp_path / name).mkdir()
         (tmp_path / name / "trace_view.json").write_text(json.dumps(events + added))
         found.append(profile_at(tmp_path / name))
-    usual, strayed = found
+    usual, strayed, endless = found
+    assert (endless.health.far, endless.overlaps) == (1, usual.overlaps)
     assert strayed.health.far == 3
     assert strayed.overlaps == usual.overlaps
-    assert [round(one.dispatch[0].lost.sum() / 1e4) for one in found] == [2135, 2135]
+    assert [round(one.dispatch[0].lost.sum() / 1e4) for one in found] == [2135] * 3
     assert [finding.id for finding in strayed.findings.findings] == [finding.id for finding in usual.findings.findings]
     assert words(strayed.findings.verdict[0]).startswith("3 slices are left out: by a wrong clock ")
     assert "among them" not in words(strayed.findings.verdict[0])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from npu_tui.load.load import load
+from npu_tui.profile.kind import kind_of
 from npu_tui.strings import words
 from npu_tui.trace.model import EVENTS, Trace
 
@@ -43,6 +44,7 @@ def test_a_real_dump_has_its_tasks_and_a_link_for_each_wait_whose_record_is_ther
         pytest.skip(reason="NPU_TUI_TRACES is not set: it names the folder of the real profiles")
     trace = load(Path(folder) / "aclgraph/graph_debug.json")
     assert len(trace.slices) == 82
+    assert kind_of(trace, None) == "graph_dump"
     tasks = Counter(trace.lanes[lane].name for lane in trace.slices.lane.tolist())
     assert tasks == {"stream161": 22, "stream162": 19, "stream163": 11, "stream164": 19, "stream165": 11}
     first = 20627656278016
