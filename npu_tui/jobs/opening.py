@@ -14,7 +14,7 @@ from npu_tui.jobs.rank_files import companion_rank
 from npu_tui.jobs.role_steps import apart, named_hosts, steps_joined
 from npu_tui.load.companions import Companions
 from npu_tui.load.errors import InputError, walled
-from npu_tui.load.find import Source, find_sources, sources_below, unparsed_in
+from npu_tui.load.find import Source, cluster_below, find_sources, sources_below, unparsed_in
 from npu_tui.load.layouts import cluster_folder
 from npu_tui.load.raw import is_raw
 from npu_tui.load.roles import RolePlaces, empty_roles, holds_roles
@@ -61,9 +61,9 @@ def _expert_job(path: Path) -> Job:
 
 def _cluster_of(path: Path) -> Path | None:
     folder = cluster_folder(path)
-    if folder is None or folder == path or path.is_file():
+    if folder == path or path.is_file():
         return folder
-    return None if next(sources_below(path), None) is not None else folder
+    return None if next(sources_below(path), None) is not None else folder or cluster_below(path)
 
 
 BY_THEMSELVES = 8

@@ -50,6 +50,15 @@ _OTHERS = (
 _EXECUTION_TRACE = re.compile(rb'\s*\{\s*"schema"\s*:\s*"\d+\.\d+\.\d+-')
 """How the file of PyTorch's ExecutionTraceObserver begins: https://github.com/facebookresearch/param (et_replay)."""
 _TABLES = (".csv", ".xlsx", ".xls", ".tsv")
+_OF_PROFILERS = (
+    ((b"Accelerator Core", b"Duration(us)"), "kernel_details.csv"),
+    ((b"Task Duration(us)",), "op_summary.csv"),
+    ((b"Index", b"Communication(Not Overlapped)"), "cluster_step_trace_time.csv"),
+    ((b"Computing", b"Communication(Not Overlapped)"), "step_trace_time.csv"),
+    ((b"Core Type", b"Total Time(us)"), "op_statistic.csv"),
+    ((b"kernel_name", b"task_time(us)"), "task_time.csv"),
+)
+"""Columns of tables that are read without a trace, and the name that each must have."""
 _PERFETTO = (".pftrace", ".perfetto-trace", ".perfetto", ".proto")
 _PIPED = {
     "input.packed": "input.packed_piped",
@@ -79,6 +88,11 @@ def foreign(head: bytes, file: Path) -> Message | None:
     if _PAGE.match(head):
         return message("input.page", path=str(file))
     if file.suffix.lower() in _TABLES:
+        header = head.partition(b"\n")[0]
+        if name := next((name for columns, name in _OF_PROFILERS if all(each in header for each in columns)), ""):
+            place = Path(f"{file.with_suffix('')}_table")
+            command = f"mkdir {shlex.quote(str(place))} && cp {quoted} {shlex.quote(str(place / name))}"
+            return message("input.table_renamed", path=str(file), name=name, command=command)
         return message("input.table", path=str(file), folder=str(file.parent))
     if file.suffix.lower() in _PERFETTO:
         command = f"traceconv json {quoted} {_beside(file.with_suffix(''), 'trace')}"

@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -232,6 +233,16 @@ def find_sources(path: Path) -> list[Source]:
         raise InputError(message("input.unreadable_place", path=str(path), why=error.strerror or str(error))) from error
     profiles = [source for source in sources if source.kind != "service"] or sources  # it is no rank of the job beside
     return sorted(profiles, key=lambda source: source.path)
+
+
+def cluster_below(folder: Path) -> Path | None:
+    """The only output of a cluster analysis some levels below ``folder``; None where there are others, or none."""
+    found: list[Path] = []
+    for place, children in islice(walk(folder, _LEVELS), MOST_FOLDERS):
+        if layouts.cluster_folder(place) == place:
+            found.append(place)
+            children.clear()
+    return found[0] if len(found) == 1 else None
 
 
 def unparsed_in(path: Path, sources: Sequence[Source]) -> Message | None:

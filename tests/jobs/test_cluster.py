@@ -162,7 +162,13 @@ def test_the_database_tells_the_hosts(tmp_path: Path):
 
 def test_it_opens_by_the_folder_above_and_by_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     folder = _written(tmp_path / "run" / "cluster_analysis_output")
-    for path in (folder, folder.parent, folder / "cluster_step_trace_time.csv", folder / "cluster_communication.json"):
+    for path in (
+        folder,
+        folder.parent,
+        tmp_path,
+        folder / "cluster_step_trace_time.csv",
+        folder / "cluster_communication.json",
+    ):
         assert is_kept(path)
         assert main(["ranks", str(path)]) == 0
         assert "rank 2 is slow" in capsys.readouterr().out

@@ -59,6 +59,11 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 8706
         ("a.json", TRACE.decode().encode("utf-16-le"), r"text in UTF-16LE; "),
         ("a.json", TRACE.decode().encode("utf-16-be"), r"text in UTF-16BE; "),
         ("a.json", b"\n<!DOCTYPE html><html></html>", r"a web page \(HTML\), not a trace; download the raw file"),
+        (
+            "kernels_rank3.csv",
+            b"Name,Type,Accelerator Core,Start Time(us),Duration(us)\n",
+            r"the table kernel_details\.csv .* cp \S",
+        ),
         ("notes.csv", b"Name,Type\n", r"a table, not a trace; give the folder of its profile: \S"),
         ("a.pftrace", b"\x0a\x10", r"a Perfetto trace in binary form; .*traceconv json"),
     ],
