@@ -1,6 +1,7 @@
 """What stands in a trace of Kineto besides its events: the rank, and links and call stacks that it leaves out.
 
-From the launch of a graph to the kernels that it replays ROCm writes no link, but both have equal args ``correlation``.
+From the launch of a graph to the kernels that it replays ROCm writes no link, and tools that cut traces drop all links;
+but a launch and its kernels have equal args ``correlation``.
 """
 
 from __future__ import annotations
@@ -25,16 +26,22 @@ from npu_tui.trace.model import Trace
 _FRAMES = "python_function"
 _DEEPEST = 64
 """Frames of user code around each other, beyond which a stack begins anew: a recursion would make long texts."""
+_RUNTIME = ("_runtime", "_driver")
+"""How the categories of calls end that may launch."""
 _GRAPH_LAUNCH = re.compile(r"(?:cuda|hip)GraphLaunch\w*")
 
 
-def link_graphs(trace: Trace) -> None:
-    """Add the links of ``trace`` from every launch of a graph to its kernels."""
-    if not is_kineto(trace) or LAUNCH not in trace.link_categories:
+def link_launches(trace: Trace) -> None:
+    """Add the links from every launch of a graph to its kernels; those of all launches where ``trace`` has none."""
+    if not is_kineto(trace):
         return
     slices, links = trace.slices, trace.links
-    named = np.array([_GRAPH_LAUNCH.fullmatch(name) is not None for name in trace.names] + [False])
-    calls = np.flatnonzero(named[slices.name])
+    if LAUNCH in trace.link_categories:
+        named = np.array([_GRAPH_LAUNCH.fullmatch(name) is not None for name in trace.names] + [False])
+        calls = np.flatnonzero(named[slices.name])
+    else:
+        of_runtime = np.array([name.endswith(_RUNTIME) for name in trace.categories] + [False])
+        calls = np.flatnonzero(of_runtime[slices.category])
     codes = [trace.categories.index(name) for name in DEVICE_CATEGORIES & set(trace.categories)]
     linked = np.zeros(len(slices), np.bool_)
     linked[links.target_slice[trace.bound_links_of(LAUNCH)]] = True

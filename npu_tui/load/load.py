@@ -27,7 +27,7 @@ from npu_tui.load.find import PIPE, PIPED, Source, find_source, has_tables
 from npu_tui.load.graph_dump import link_events
 from npu_tui.load.json_chunks import BOM, CHUNK, LONGEST, array_start
 from npu_tui.load.json_reader import WholeColumns, read_tolerantly
-from npu_tui.load.kineto import add_stacks, distributed, link_graphs
+from npu_tui.load.kineto import add_stacks, distributed, link_launches
 from npu_tui.load.layouts import Form, form_of
 from npu_tui.load.service_files import DATABASES, SPANS
 from npu_tui.load.unpack import Unpacking, open_plain, scratch_folder, spooled
@@ -142,7 +142,7 @@ class _TextLoading(Struct):
         if not (health.truncated or len(trace.slices) or len(trace.counters) or len(trace.links)):
             raise InputError(message("input.no_time", path=str(source.path), count=self.whole.count))
         if on_gpu:
-            link_graphs(trace)
+            link_launches(trace)
             add_stacks(trace)
         link_events(trace)
         return trace

@@ -141,7 +141,10 @@ def _dispatch_object(part: Profile, facts: Facts, launches: Dispatch) -> Dispatc
     )
 
 
-_NEVER_ON_GPU = ("dispatch.slow_stage", "apis", "operators.core", "source.profiler_level")
+_NEVER_ON_GPU = (
+    "dispatch.slow_stage", "apis", "operators.core", "communication.planes", "communication.timing",
+    "source.profiler_level",
+)  # fmt: skip
 """What PyTorch's own profiler never records."""
 
 

@@ -74,7 +74,7 @@ def exposed(facts: Facts) -> Draft | None:
     elif waited:
         parts.append(message("finding.exposed.waited", waited=waited))
     if not known:
-        parts.append(message("finding.exposed.unknown"))
+        parts.append(message(f"finding.exposed.unknown{'_gpu' * facts.on_gpu}"))
     if length_of(filling):
         parts.append(message("finding.straggler.fill", time=length_of(filling)))
     items = facts.collectives.item

@@ -62,7 +62,9 @@ def _launched(call: str, made: float, correlation: int, *kernels: tuple[str, str
     return events
 
 
-def test_a_small_trace(tmp_path: Path) -> None:
+@pytest.mark.parametrize("linked", [True, False])
+def test_a_small_trace(tmp_path: Path, linked: bool) -> None:
+    """Without links the correlation tells the launches."""
     events = [
         _slice("kernel", "earlier", 1, 7, 0, 20),
         *_launched("hipLaunchKernel", 50, 1, ("kernel", "void gemm<float>(int)", 60, 20)),
@@ -74,6 +76,7 @@ def test_a_small_trace(tmp_path: Path) -> None:
         _slice("kernel", "__amd_rocclr_copyBuffer", 1, 7, 310, 5),
     ]
     exchange = next(event for event in events if event["name"].startswith("nccl"))
+    events = [event for event in events if linked or event["ph"] == "X"]
     exchange["args"] |= {"Collective name": "allreduce", "In msg nelems": 1024, "dtype": "Float"}
     info = {"rank": 5, "world_size": 8, "pg_config": [{"pg_name": "0", "pg_desc": "dp", "ranks": [1, 5]}]}
     path = tmp_path / "h_1.1.pt.trace.json"
