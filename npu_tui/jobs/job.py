@@ -394,7 +394,11 @@ class Job:
         """What the job would save if some ranks worked less."""
         references: dict[int, int] = {}
         island = [references.setdefault(clock.reference, len(references)) for clock in self.clocks]
-        return Prices(self.blamed, np.array(island, np.int64))
+        exposed = [
+            sum(step.exposed for step in profile.steps) if profile.busy is None and profile.steps else -1
+            for profile in self.ranks
+        ]
+        return Prices(self.blamed, np.array(island, np.int64), np.array(exposed, np.int64))
 
     @once
     def experts(self) -> Balance | None:

@@ -114,10 +114,15 @@ class ByStep(Struct, frozen=True, eq=False):
 
 
 class Prices:
-    """What the job of ``blame`` would save in cases; ``island`` is that of every rank with files, (ranks,)."""
+    """What the job of ``blame`` would save in cases; ``island`` is that of every rank with files, (ranks,).
 
-    def __init__(self, blame: Blame, island: I64) -> None:
+    ``exposed`` (ranks,) is how long each of these communicates while it computes nothing, ns, -1 where a trace tells
+    what was computed meanwhile, or nothing does.
+    """
+
+    def __init__(self, blame: Blame, island: I64, exposed: I64) -> None:
         self._blame = blame
+        self._exposed = exposed
         self._levels = Levels.of(blame)
         self._island = np.append(island, np.zeros(len(blame.ranks) - len(island), np.int64))
         self._recorded = self._levels.lengths([np.zeros(len(blame.row), np.int64)], self._island)[0]
@@ -133,7 +138,19 @@ class Prices:
         more = np.where(
             blame.outside, np.where(blame.rank == blame.last[blame.row], blame.cost[blame.row], 0), blame.own
         )
-        return self.saved([np.where(named, more, 0) for named in cases])
+        saved = self.saved([np.where(named, more, 0) for named in cases])
+        return [min(gain, self._most(named)) for gain, named in zip(saved, cases, strict=True)]
+
+    def _most(self, named: Bools) -> int:
+        """What the ranks without arrivals in ``named`` communicate at least while they compute nothing, ns.
+
+        A step does not get shorter than what one of them does beside that.
+        """
+        others = np.ones(len(self._exposed), np.bool_)
+        ranks = np.unique(self._blame.rank[named])
+        others[ranks[ranks < len(others)]] = False
+        exposed = self._exposed[others]
+        return int(exposed.min()) if len(exposed) and exposed.min() >= 0 else int(np.iinfo(np.int64).max)
 
     def saved(self, less: Sequence[I64]) -> list[int]:
         """What each case saves with so much less work before each arrival, (n,), ns."""

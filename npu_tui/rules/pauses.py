@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu_tui.analysis.host_work import idle_work
 from npu_tui.analysis.replay import Change
 from npu_tui.analysis.replay_device import AWAIT, RECORD, DeviceTasks
 from npu_tui.analysis.thresholds import Threshold
@@ -176,7 +177,10 @@ def at_the_end(facts: Facts) -> Span:
 
 
 def _frames(facts: Facts, spans: list[tuple[int, int]]) -> list[str]:
-    """The innermost frame of Python around the middle of each of ``spans`` of the device's time, empty without one."""
+    """The innermost frame of Python around the middle of each of ``spans`` of the device's time, empty without one.
+
+    Else it is the innermost operation in which something is launched as well, such as one of the backward pass.
+    """
     frames = []
     for start, end in spans:
         low, high = start - facts.floor, end - facts.floor
@@ -184,21 +188,32 @@ def _frames(facts: Facts, spans: list[tuple[int, int]]) -> list[str]:
         around = facts.frames(high - margin - most, low + margin + 1, after=high - margin - 1)
         # A frame far longer than the pause is the program itself.
         around = around[facts.length(around) <= most]
+        if not len(around):
+            around = _launching(facts, facts.host_calls(high - margin - most, low + margin + 1, high - margin - 1))
         frames.append(facts.trace.name_of(int(around[np.argmin(facts.length(around))])) if len(around) else "")
     return frames
+
+
+def _launching(facts: Facts, items: I64) -> I64:
+    """Those of ``items`` that are operations in which something is launched: what they do beside it is not recorded."""
+    if "cpu_op" not in facts.trace.categories:
+        return items[:0]
+    operations = items[facts.trace.slices.category[items] == facts.trace.categories.index("cpu_op")]
+    return np.setdiff1d(operations, idle_work(facts.trace))
 
 
 def _silent(facts: Facts, start: int, end: int) -> bool:
     """Whether the host records nothing in the middle of ``[start, end)`` of the device's time.
 
-    A call, an operation or a collection that lasts about as long is what takes the time; a frame of Python or a part
-    of the program around it says nothing.
+    A call, an operation or a collection that lasts about as long is what takes the time; a frame of Python, a part of
+    the program, or an operation that launches something around it says nothing.
     """
     low, high = start - facts.floor, end - facts.floor
     length, margin = high - low, (high - low) // 20
     if len(facts.host_calls(low + margin, high - margin, after=low - 1)):
         return False
     around = facts.host_calls(low - _FAR_LONGER * length, low + margin, after=low + length // 2)
+    around = np.setdiff1d(around, _launching(facts, around))
     return not bool((facts.length(around) < _FAR_LONGER * length).any())
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import Busy, Call, Layout, LinkUse, RankProfile, StepTime
+from npu_tui.trace.intervals import covered_within
 
 EPOCH = 1_760_000_000_000_000_000
 """ns since 1970 at which the jobs start."""
@@ -61,7 +62,7 @@ def simulated(
                 counter=0,
                 layout=layout,
                 calls=tuple(recorded[rank]),
-                steps=tuple(StepTime(str(step), total // 2, total // 4, total // 4, total) for step in range(steps)),
+                steps=tuple(StepTime(str(step), total // 10, total // 10 * 9, 0, total) for step in range(steps)),
             )
             for rank in range(world)
         ],
@@ -125,6 +126,8 @@ def overlapped(
             for low, high in worked[rank]
         ]
         start, end = np.array(sorted(part for part in parts if part[0] < part[1]), np.int64).reshape(-1, 2).T + EPOCH
+        low, high = np.array([(call.start, call.end) for call in recorded[rank]], np.int64).T
+        bare = (high - low - covered_within(start, end, low, high)).reshape(steps, calls).sum(axis=1).tolist()
         ranks.append(
             RankProfile(
                 rank,
@@ -133,7 +136,7 @@ def overlapped(
                 boot=EPOCH,
                 counter=0,
                 calls=tuple(recorded[rank]),
-                steps=tuple(StepTime(str(step), total // 2, total // 4, total // 4, total) for step in range(steps)),
+                steps=tuple(StepTime(str(step), total - bare[step], bare[step], 0, total) for step in range(steps)),
                 busy=Busy(start, end),
                 begun=EPOCH + begun(rank),
             )

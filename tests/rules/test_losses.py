@@ -149,6 +149,27 @@ def test_a_frame_before_the_first_kernel_is_named_and_its_time_is_the_hosts(tmp_
     assert "data.py:12 in __iter__()" in words(found.findings.findings[0].title)
 
 
+def test_a_pause_inside_an_operation_that_launches_is_a_pause(tmp_path: Path) -> None:
+    """What autograd does between its own start and the launch is not recorded."""
+    writer, at = Writer(), 0.0
+    for step in range(3):
+        begun = device = at
+        for number in range(30):
+            pause = 12_000 if number == 15 else 0
+            writer.host("MulBackward0", at, 45 + pause)
+            writer.host("aten::mul", at + 2 + pause, 40)
+            device = max(device + 200, at + pause + 30)
+            writer.launch("Node@launch", at + 5 + pause, device)
+            writer.kernel("Mul", device, 198)
+            at += 50 + pause
+        writer.host("aten::item", at, device + 220 - at)
+        writer.host(f"ProfilerStep#{step}", begun, device + 230 - begun)
+        at = device + 240
+    found = writer.profile(tmp_path).findings.findings[0]
+    assert (found.id, round((found.gain_ns or 0) / 1e6)) == ("HOST.PAUSE", 10)
+    assert "in MulBackward0" in words(found.title)
+
+
 def test_transfers_that_nothing_can_hide_are_no_riddle(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = measured(ALL["peers: little computed after reductions"].job).facts[0]
     monkeypatch.setattr(communication, "_hideable", lambda facts, _: np.zeros(len(facts.collectives), np.int64))
