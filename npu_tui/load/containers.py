@@ -66,7 +66,7 @@ _PIPED = {
     "input.lines": "input.lines_piped",
 }
 """What is said of bytes that came through a pipe, where their file has a command of its own."""
-_LINE = re.compile(rb"\s*(\{.*\})[ \t\r]*\n\s*\{")
+_LINE = re.compile(rb"\s*(\{.*\}),?[ \t\r]*\n\s*\{")
 
 
 def foreign(head: bytes, file: Path) -> Message | None:
@@ -103,7 +103,7 @@ def foreign(head: bytes, file: Path) -> Message | None:
     if _EXECUTION_TRACE.match(head):
         return message("input.execution_trace", path=str(file))
     if _is_lines(head):
-        command = f"(echo '['; sed '$!s/$/,/' {quoted}; echo ']') > {_beside(file, 'array')}"
+        command = f"(echo '['; sed -E 's/,?[[:space:]]*$//; $!s/$/,/' {quoted}; echo ']') > {_beside(file, 'array')}"
         return message("input.lines", path=str(file), command=command)
     return None
 
