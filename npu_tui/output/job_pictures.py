@@ -19,7 +19,7 @@ from npu_tui.output.document import Block, Box, Paint, Paragraph, Picture, Shape
 from npu_tui.output.svg import CELL_HEIGHT, CELL_WIDTH, row_shapes
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
-from npu_tui.trace.text import cell_count, drawable, duration_text, padded, share_change_text
+from npu_tui.trace.text import cell_count, drawable, duration_text, padded, share_change_text, time_text
 from npu_tui.view import palette
 
 _MOST_ROWS = 64
@@ -109,12 +109,9 @@ def heat_picture(job: Job, metric: Metric, compared: JobComparison | None = None
     labels = [drawable(column.label) for column in heat.columns[:_MOST_COLUMNS]]
     names = [drawable(_heat_name(row)) for row in rows]
     shares = [row.values[:_MOST_COLUMNS].tolist() for row in rows]
-    written = partial(duration_text, digits=3) if job.has_profiles else share_change_text
+    written = partial(time_text, digits=3) if job.has_profiles else share_change_text
     texts = [
-        [
-            ("?" if row.kind == "missing" else "") if np.isnan(share) else written(share * heat.step) if share else "0"
-            for share in values
-        ]
+        [("?" if row.kind == "missing" else "") if np.isnan(share) else written(share * heat.step) for share in values]
         for row, values in zip(rows, shares, strict=True)
     ]
     cell = max(cell_count(text) for text in (*labels, *(text for line in texts for text in line))) + 2

@@ -14,7 +14,7 @@ from npu_tui.output.values import SEVERITY_ORDER, severity_word
 from npu_tui.profile.table import Field, Record
 from npu_tui.profile.table import Table as DataTable
 from npu_tui.strings import say
-from npu_tui.trace.text import duration_text
+from npu_tui.trace.text import time_text
 
 Write = Callable[[Record], Cell]
 """The cell that a column has in a row."""
@@ -83,4 +83,4 @@ def name_cell(value: str | None, unknown: str = "report.unknown") -> Cell:
 
 def time_cell(us: float | None) -> Cell:
     """A time in µs in the unit that suits it."""
-    return Cell(say("report.unknown")) if us is None else Cell(duration_text(us * 1000) if us else "0", us)
+    return Cell(say("report.unknown")) if us is None else Cell(time_text(us * 1000), us)

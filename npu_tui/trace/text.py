@@ -251,6 +251,11 @@ def duration_text(ns: float, digits: int = 4, gap: str = " ") -> str:
     return f"{ns:.0f}{gap}ns"
 
 
+def time_text(ns: float, digits: int = 4) -> str:
+    """A duration in a cell of a table, where nothing needs no unit."""
+    return duration_text(ns, digits) if ns else "0"
+
+
 def about_text(ns: float) -> str:
     """An estimated duration, with two digits: ``93 µs``."""
     return duration_text(ns, 2)

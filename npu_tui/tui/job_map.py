@@ -17,7 +17,7 @@ from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import CLUSTER
 from npu_tui.jobs.timelines import Bar, waterfall
 from npu_tui.strings import say
-from npu_tui.trace.text import cell_count, duration_text, printable, shortened, signed_text, wrapped
+from npu_tui.trace.text import cell_count, duration_text, printable, shortened, signed_text, time_text, wrapped
 from npu_tui.tui.head import HeadLines, profile_name, whole_sentences
 from npu_tui.tui.job_overview import Overview
 from npu_tui.tui.terminal.colours import ALERT
@@ -105,7 +105,7 @@ def _seen_figures(view: Overview, rank: int) -> tuple[str, ...]:
 
 
 def _time(ns: float) -> str:
-    return duration_text(ns, _DIGITS) if ns else "0"
+    return time_text(ns, _DIGITS)
 
 
 def arrivals_picture(view: Overview) -> HeatPicture | None:

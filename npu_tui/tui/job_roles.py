@@ -11,7 +11,7 @@ from npu_tui.jobs.finding import Evidence
 from npu_tui.jobs.heat import SHADES
 from npu_tui.jobs.roles import Roles, RoleSpan, last_of
 from npu_tui.strings import say
-from npu_tui.trace.text import duration_text, printable
+from npu_tui.trace.text import duration_text, printable, time_text
 from npu_tui.view.heat import DrawnRow, HeatPicture
 from npu_tui.view.passes import DrawnBar, DrawnStage, PassesPicture, bar_room
 
@@ -161,6 +161,6 @@ class RoleWalk:
                 if len(ends) > 1:
                     late[number] = (max(ends) - median(ends)) / roles.length
             most = float(np.nanmax(late, initial=0.0)) * roles.length
-            rows.append(DrawnRow(printable(role), "", late, (duration_text(most, _DIGITS) if most else "0",)))
+            rows.append(DrawnRow(printable(role), "", late, (time_text(most, _DIGITS),)))
         title, heads = say("roles.tails.title"), (say("column.tail"),)
         return HeatPicture(title, tuple(self.steps), tuple(rows), heads, SHADES, True, -1, self._at)

@@ -20,7 +20,7 @@ from npu_tui.profile.placement_tables import LOAD_LAYERS, PLACEMENTS
 from npu_tui.profile.table import Record, Sheet, Value
 from npu_tui.profile.table import Table as DataTable
 from npu_tui.strings import say, words
-from npu_tui.trace.text import change_text, duration_text
+from npu_tui.trace.text import change_text, time_text
 from npu_tui.tui.job_overview import Overview, Scope
 from npu_tui.tui.tabs.declared import Cell, shown
 from npu_tui.tui.tabs.table import GAP, Content, Row, Table
@@ -166,7 +166,7 @@ def _changes(view: Overview) -> Table:
 
 
 def _time(us: Value) -> str:
-    return duration_text(float(us or 0) * 1e3) if us else "0"
+    return time_text(float(us or 0) * 1e3)
 
 
 def _collectives(view: Overview) -> Table:

@@ -11,7 +11,7 @@ from npu_tui.analysis.device import Window
 from npu_tui.analysis.ranges import PHASES, By, NameSum, edge_at, launch_count, range_sums
 from npu_tui.strings import knows, say
 from npu_tui.trace.model import Trace
-from npu_tui.trace.text import brief, duration_text, exact_text, printable
+from npu_tui.trace.text import brief, duration_text, exact_text, printable, time_text
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.table import GAP, Content, Context, Ranked, Row, Table
 from npu_tui.view.outline import rank_name
@@ -137,7 +137,7 @@ def _edges(now: Context, start: int, end: int) -> list[str]:
 def _call(index: int, trace: Trace, call: Call, length: int) -> Row:
     name = "  " * call.depth + brief(printable(call.name), _LONGEST_NAME)
     share = call.total / max(length, 1)
-    cells = (duration_text(call.total), f"{share:.1%}", duration_text(call.own), f"{call.count:,}", name)
+    cells = (time_text(call.total), f"{share:.1%}", time_text(call.own), f"{call.count:,}", name)
     values = (call.total, share, call.own, call.count, call.name)
     slices, items = trace.slices, call.items
     return Row(
@@ -151,15 +151,15 @@ def _row(index: int, layer: str, row: NameSum, length: int, by: By) -> Row:
         label = say(f"phase.{label}")
     times = (row.total, row.shortest, row.p90)
     cells = (
-        duration_text(row.busy),
+        time_text(row.busy),
         f"{share:.1%}",
-        duration_text(row.own),
+        time_text(row.own),
         f"{row.count:,}",
-        duration_text(row.average),
-        duration_text(row.longest),
+        time_text(row.average),
+        time_text(row.longest),
         brief(label, _LONGEST_NAME) or say("range.everything"),
         layer,
-        *(duration_text(time) for time in times),
+        *(time_text(time) for time in times),
     )
     values = (row.busy, share, row.own, row.count, row.average, row.longest, label, layer, *times)
     return Row(cells, Ranked(index, row.count, lambda: row.items), values)
