@@ -20,7 +20,7 @@ from npu_tui.tui.terminal.internals import after
 
 _MESSAGE_SECONDS = 6.0
 
-Place = Literal["lanes", "service", "snapshot", "compared", "table", "text", "job", "job_table"]
+Place = Literal["lanes", "service", "snapshot", "compared", "table", "text", "tables", "job", "job_table"]
 
 
 class Hint(Struct, frozen=True):
@@ -51,6 +51,7 @@ _ROWS: dict[Place, str] = {
     "table": "go:enter tell:space lanes=escape row:up,down sort:left,right reverse=sort_reverse filter=filter "
     "copy=yank code=open_code",
     "text": "lanes=escape scroll:up,down zoom=zoom_in,zoom_out pan=pan_left,pan_right panel=panel",
+    "tables": "operators=tab_operators memory=tab_memory summary=tab_summary scroll:up,down",
     "job": "open=open_rank finding=finding_next rank=row_up,row_down compare=compare_ranks "
     "collective=collective_previous,collective_next metric=metric axis=axis group=job_group mark=mark_rank "
     "column=column_previous,column_next extremes=extremes panel=panel",

@@ -88,7 +88,7 @@ class MainScreen(PanelScreen[Timeline]):
         self.explorer = Explorer(session.scene, 80, 20)
         super().__init__(Timeline(self.explorer, session.painter, terminal), Panel())
         self.head = Head() if session.picture is None else ComparedHead(session.picture)
-        self.footers = (place_of(session), "table", "text")
+        self.footers = (place_of(session), "table", "tables" if session.is_tables else "text")
         self._start = start
         self._chosen = chosen
         self._notes_file = notes
