@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +14,7 @@ from rich.text import Text
 from textual.widgets import Static
 
 from npu_tui.strings import say
-from npu_tui.trace.text import cell_count, printable
+from npu_tui.trace.text import brief, cell_count, printable
 from npu_tui.tui.commands import BY_ID, key_label
 from npu_tui.tui.session import Session
 from npu_tui.tui.terminal.internals import after
@@ -126,7 +127,8 @@ def _ways_out() -> list[str]:
 
 
 _LEAST_BESIDE = 48
-"""Columns that what is selected needs beside a message."""
+"""Columns that what is selected needs beside a message; one that has led there gives them up."""
+_CLAUSE = re.compile(": |：")
 
 
 def _nothing(_: int) -> str:
@@ -145,7 +147,7 @@ class StatusLine(Static):
     def __init__(self) -> None:
         super().__init__()
         self._turn = 0
-        self._said = ""
+        self._said = self._before = ""
         self._leads: list[str] = []
         self._held = ""
         self._naming: Callable[[int], str] = _nothing
@@ -180,7 +182,7 @@ class StatusLine(Static):
     def _show(self) -> None:
         width = self.content_size.width
         if self._said:
-            line = Text(self._said, style="bold")
+            line = Text(self._beside_selection(width) if self._moved else self._said, style="bold")
             room = width - line.cell_len - len(_GAP)
             if room >= _LEAST_BESIDE and self._selected:
                 line.append(_GAP + self._naming(room), style="not bold")
@@ -196,6 +198,16 @@ class StatusLine(Static):
         else:
             line = footer(self._place, self.size.width)
         self.update(line, layout=False)
+
+    @property
+    def _moved(self) -> bool:
+        """Whether what was said led to a slice, which is selected now."""
+        return self._selected != self._before and say("list.selected") in self._selected
+
+    def _beside_selection(self, width: int) -> str:
+        """What is said, as far as the selection leaves room for it; a message of one clause is whole."""
+        clause, room = _CLAUSE.split(self._said)[0], max(width - len(_GAP) - _LEAST_BESIDE, 1)
+        return self._said if clause == self._said else brief(self._said if 2 * room >= width else clause, room)
 
     def show_place(self, place: Place) -> None:
         """Show the keys that count where the focus is now."""
@@ -221,7 +233,7 @@ class StatusLine(Static):
         """Show ``words`` for a while."""
         self._turn += 1
         turn = self._turn
-        self._said = printable(words)
+        self._said, self._before = printable(words), self._selected
         self._show()
         after(_MESSAGE_SECONDS, self, lambda: self._back(turn))
 

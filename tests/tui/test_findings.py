@@ -84,7 +84,7 @@ async def test_e_goes_to_the_evidence_of_one_finding_after_the_other(session):
             assert driver.state.range == (place.start, place.end)
             assert driver.explorer.fitted[0] <= place.start
             assert driver.explorer.fitted[1] >= place.end
-            assert f"{number} of {len(listed)}: {words(finding.title)}"[:90] in driver.text()
+            assert f"{number} of {len(listed)}: {words(finding.title)}"[:60] in driver.text()
         await driver.press("E")
         assert driver.state.range == (listed[1].evidence[0].start, listed[1].evidence[0].end)
 

@@ -58,6 +58,17 @@ async def test_the_line_fits_every_width_and_keeps_the_times(session):
                 assert " · ".join(times(trace, item)) in words
 
 
+async def test_what_was_gone_to_is_named_beside_what_led_there(session):
+    async with opened(session, (80, 24)) as driver:
+        for key in ("x", "e"):
+            await driver.press(key)
+            await driver.settle()
+            words = driver.rows()[-1]
+            assert "1 of " in words
+            assert " · at " in words
+            assert "3 details" in words
+
+
 async def test_a_walk_along_a_folded_row_marks_where_it_is_and_stays_in_the_trace(session):
     async with opened(session, (120, 40)) as driver:
         explorer, state = driver.explorer, driver.state
