@@ -49,7 +49,7 @@ def operators(now: Context) -> Content:
     by, then = (ways[(now.turn + ahead) % len(ways)] for ahead in (0, 1))
     sheet = OPERATORS.make(now.part, by=by)
     if not sheet.rows:
-        return say("operators.none")
+        return nothing(now, say("operators.none"))
     calls, total = (sum(sheet.values(name)) for name in ("calls", "total"))
     notes = [
         scope_note(now),

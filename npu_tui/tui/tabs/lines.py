@@ -119,7 +119,7 @@ def syncs(now: Context) -> Content:
     """A row per call and code line that waits for the device, the costliest first; Enter goes to its longest wait."""
     sheet = SYNCS.make(now.part)
     if not sheet.rows:
-        return say("syncs.none")
+        return nothing(now, say("syncs.none"))
     count, total, idle, after = (sum(sheet.values(name)) for name in ("calls", "total", "device_idle", "idle_after"))
     note = GAP.join(
         [say("syncs.note", count=count, total=total), scope_note(now), say("syncs.idle", idle=idle, after=after)]
@@ -151,7 +151,7 @@ def calls(now: Context) -> Content:
     """A row per call of CANN, most time first; Enter goes to its longest, and again to the next."""
     sheet = APIS.make(now.part)
     if not sheet.rows:
-        return say("calls.none")
+        return nothing(now, say("calls.none"))
     count, total = (sum(sheet.values(name)) for name in ("calls", "total"))
     note = say("calls.note", count=count, total=duration_text(total))
     return shown(now.trace, APIS, sheet, GAP.join([note, scope_note(now)]), most=sheet.rows)
@@ -161,7 +161,7 @@ def host_ops(now: Context) -> Content:
     """A row per operation of the framework, most own time on the host first, with what it launched."""
     sheet = OPERATIONS.make(now.part)
     if not sheet.rows:
-        return say("hosts.none")
+        return nothing(now, say("hosts.none"))
     count, own = (sum(sheet.values(name)) for name in ("calls", "host_self"))
     note = say("hosts.note", count=count, own=duration_text(own))
     note = GAP.join([note, scope_note(now)])
