@@ -142,6 +142,12 @@ OWN: dict[str, Cause] = {
         ("COMM.EXPOSED",),
         others=("COMM.EXPOSED", "COMM.LINK", "COMM.LONGOP"),
     ),
+    "own: slow fetch and a pause": Cause(
+        (troubled(replace(CALM, with_stack=False, dataloader_ns=19_000_000), silent_ns=14_000_000),),
+        lambda job: untroubled(silent_ns=0)(_FETCHING(job)),
+        ("DATA.LOADER", "HOST.PAUSE"),
+        also=(("DATA.LOADER", "HOST.PAUSE"),),
+    ),
     "own: sorting and AI CPU": Cause(
         (troubled(replace(CALM, item_sync=True), sort_ns=9_000_000, ai_cpu_ns=14_000_000),),
         untroubled(sort_ns=0, ai_cpu_ns=10_000),

@@ -23,6 +23,15 @@ _MOST = 0.8
 
 
 @of_trace
+def launch_times(trace: Trace) -> I64:
+    """When threads launch: entries into the task queue, and launches without one; ascending, ns."""
+    link, dequeue = dequeued_launches(trace)
+    return np.sort(
+        np.concatenate((trace.slices.start[enqueue_slices(trace)], trace.links.source_time[link[dequeue < 0]]))
+    )
+
+
+@of_trace
 def idle_work(trace: Trace) -> I64:
     """Operations and frames of Python of 500 us or more without a launch or a wait inside, none inside another.
 
@@ -34,7 +43,7 @@ def idle_work(trace: Trace) -> I64:
     link, dequeue = dequeued_launches(trace)
     direct = link[dequeue < 0]
     enqueues, waits = enqueue_slices(trace), waits_of(trace)
-    launched = np.sort(np.concatenate((slices.start[enqueues], trace.links.source_time[direct])))
+    launched = launch_times(trace)
     waited = np.sort(np.concatenate((slices.start[waits], slices.end[waits])))
     _, number = thread_numbers(trace)
     lanes = np.unique(np.concatenate((slices.lane[enqueues], slices.lane[waits], trace.links.source_lane[direct])))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.host_work import idle_work
+from npu_tui.analysis.host_work import launch_times
 from npu_tui.analysis.replay import Change
 from npu_tui.analysis.replay_device import AWAIT, RECORD, DeviceTasks
 from npu_tui.analysis.thresholds import Threshold
@@ -198,8 +198,10 @@ def _launching(facts: Facts, items: I64) -> I64:
     """Those of ``items`` that are operations in which something is launched: what they do beside it is not recorded."""
     if "cpu_op" not in facts.trace.categories:
         return items[:0]
-    operations = items[facts.trace.slices.category[items] == facts.trace.categories.index("cpu_op")]
-    return np.setdiff1d(operations, idle_work(facts.trace))
+    slices, times = facts.trace.slices, launch_times(facts.trace)
+    operations = items[slices.category[items] == facts.trace.categories.index("cpu_op")]
+    before, after = (np.searchsorted(times, edge[operations]) for edge in (slices.start, slices.end))
+    return np.sort(operations[after > before])
 
 
 def _silent(facts: Facts, start: int, end: int) -> bool:

@@ -54,7 +54,7 @@ TRIED = (
     "uneven: blocking copies, no call that waits",
     "uneven: busy CPU",
     "uneven: a checkpoint now and then",
-    "uneven: slow line and AI CPU",
+    "own: slow fetch and a pause",
     "uneven: collector and allocation",
     "uneven: a late first pass",
     "uneven: a pause in every layer",
