@@ -117,7 +117,10 @@ def pauses(facts: Facts) -> Draft | None:
     # A slow host makes many short pauses. Long ones count however many there are, of shorter ones the few longest.
     least = limits[PAUSE_MS] * 1e6
     most = max(_MOST_PAUSES, _MOST_A_STEP * facts.count, int(np.count_nonzero(late[1] - late[0] >= least)))
-    silent = [span for span in largest(late, most) if span[1] - span[0] >= _REMAINDER * least and _silent(facts, *span)]
+    long = [span for span in largest(late, most) if span[1] - span[0] >= _REMAINDER * least]
+    silent = [span for span in long if _silent(facts, *span)]
+    # What a call takes as long as a pause has a finding of its own.
+    told = sum(end - start for start, end in set(long) - set(silent) if end - start >= least)
     if max((end - start for start, end in silent), default=0) < least:
         return None
     silent += _first_of_them(facts, silent)
@@ -125,7 +128,7 @@ def pauses(facts: Facts) -> Draft | None:
     removes = start, end
     time = length_of(removes)
     share = facts.share(time)
-    if time < limits[PAUSE_SHARE] * total or share < limits[SEVERITY_MEDIUM]:
+    if time < limits[PAUSE_SHARE] * (total - told) or share < limits[SEVERITY_MEDIUM]:
         return None
     starts = before_first_kernels(facts)
     # STEP.START is about the starts of steps.
