@@ -51,6 +51,7 @@ def ftrace_trace(path: Path, watcher: Watcher = UNWATCHED) -> Trace:
     trace = build_trace(whole, scheduling.path, (EventFile(scheduling.path, scheduling.size),), None, health)
     trace.args = TextArgs(())  # all that is known of a slice is its name and its lane
     trace.scheduling = scheduling
+    trace.events = {"ftrace": scheduling.events}  # those of the file: slices are made of several
     return trace
 
 

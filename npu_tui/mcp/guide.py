@@ -69,7 +69,7 @@ def _found(session: Session, kind: str, name: str) -> tuple[str, str] | None:
     if kind == "finding" and (rule := kind_of(name)) is not None:
         return written(explain_document(rule, session.thresholds), "markdown"), "text/markdown"
     if kind == "picture" and name in session.pictures:
-        return session.pictures[name], "image/svg+xml"
+        return session.pictures[name](), "image/svg+xml"
     return None
 
 

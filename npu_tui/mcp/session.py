@@ -145,7 +145,7 @@ class Session:
         self.roots = Roots(roots)
         self.thresholds = thresholds or Thresholds()
         self.names: dict[str, str] = {}
-        self.pictures: OrderedDict[str, str] = OrderedDict()
+        self.pictures: OrderedDict[str, Callable[[], str]] = OrderedDict()
         self._threads = threads
         self._opened: OrderedDict[Path, Opened] = OrderedDict()
         self._places: list[Path] = []
@@ -224,11 +224,11 @@ class Session:
         opened.profile, opened.tables = profile, tables_of(profile)
         return opened
 
-    def keep_picture(self, svg: str) -> str:
-        """The address of the picture ``svg``, one of the last that were drawn."""
+    def keep_picture(self, draw: Callable[[], str]) -> str:
+        """The address of the picture that ``draw`` gives once somebody asks for it, one of the last."""
         with self._lock:
             number = int(next(reversed(self.pictures), "0")) + 1
-            self.pictures[str(number)] = svg
+            self.pictures[str(number)] = draw
             while len(self.pictures) > _MOST_OPEN:
                 self.pictures.popitem(last=False)
         return f"npu-tui://picture/{number}"

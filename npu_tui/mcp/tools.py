@@ -421,10 +421,10 @@ def screenshot_tool(session: Session, call: Call, given: Screenshot) -> Answer:
     opened = session.opened(given.path, call)
     rows = _screen(opened, given, span)
     frame = ["".join(piece[0] for piece in row).rstrip() for row in rows]
-    picture = svg(rows, f"npu-tui {opened.name}")
-    data: dict[str, Any] = {"frame": frame, "picture": session.keep_picture(picture)}
+    draw = partial(svg, rows, f"npu-tui {opened.name}")
+    data: dict[str, Any] = {"frame": frame, "picture": session.keep_picture(draw)}
     if output is not None:
-        write_file(output, picture.encode())
+        write_file(output, draw().encode())
         data["written"] = printable(str(output))
     return Answer(verdict=[], data=data, links=[data["picture"]])
 

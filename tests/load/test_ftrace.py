@@ -78,6 +78,7 @@ def test_the_public_sample() -> None:
         (13, 14, "irq 14 scheduler", 0), (16, 17, "softirq RCU", 1),
     ]  # fmt: skip
     trace = load(Path(folder) / "ftrace")
+    assert sum(trace.events.values()) == 20
     assert {layer.name for layer in trace.layers} == {"CPU Scheduling", "Process Scheduling"}
     lanes = {trace.lanes[lane].name for lane in trace.slices.lane.tolist()}
     assert {"CPU 0", "CPU 1", "python:123", "bash:456"} <= lanes
