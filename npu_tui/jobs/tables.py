@@ -86,19 +86,26 @@ def ranks(job: Job, absent: Sequence[int] = ()) -> Sheet:
     """Every rank over all its steps; the ``absent`` ones, without files, have what the others tell of them."""
     shape, clock_of = job.shapes, {clock.rank: clock for clock in job.clocks}
     tells = any(row.exposed is not None for row in job.sums)
+    longest = {one.rank: one for one in job.longest}
     rows: list[Sequence[Any]] = []
     for profile, row in zip(job.ranks, job.sums, strict=False):  # those without files come after
         clock, steps = clock_of[profile.rank], profile.steps
         why = [words(reason) for reason in job.reasons[profile.rank]]
         exposed = None if row.exposed is None else us(row.exposed)
+        shown = (exposed if row.cost else 0.0) if tells and row.collectives else None
+        figures: tuple[float | None, ...] = us(row.own), us(row.cost), us(row.gain)
+        if not row.collectives:  # nothing tells who came last, but the steps who worked longest
+            one = longest.get(profile.rank)
+            figures = (None, None, None) if one is None else (us(round(one.more)), None, us(round(one.gain)))
+        own, cost, gain = figures
         rows.append(
             (
                 profile.rank, job.role, _host_of(job, profile.rank), _mean([step.total for step in steps]),
                 _mean([step.computing for step in steps]), _mean([step.exposed for step in steps]),
-                _mean([step.free for step in steps]), us(row.own), us(row.inherited), row.came_last, row.collectives,
-                us(row.cost), exposed, us(row.gain), shape.get(profile.rank), why,
-                us(clock.offset) if clock.is_tied else None, (exposed if row.cost else 0.0) if tells else None,
-                row.came_last / max(row.collectives, 1),
+                _mean([step.free for step in steps]), own, us(row.inherited), row.came_last, row.collectives,
+                cost, exposed, gain, shape.get(profile.rank), why,
+                us(clock.offset) if clock.is_tied else None, shown,
+                row.came_last / row.collectives if row.collectives else None,
                 say("ranks.apart") if profile.rank in job.untied and not job.role else say("list.comma").join(why),
             )
         )  # fmt: skip
@@ -140,8 +147,8 @@ RANKS = _table(
     ranks,
     sql="rank role host step computing communication_not_overlapped free own_excess inherited came_last collectives "
     "job_waits gain shape clock_offset",
-    json="rank role? host step? computing? communication_not_overlapped? free? own_excess inherited came_last "
-    "collectives job_waits job_waits_exposed? gain? shape? why clock_offset?",
+    json="rank role? host step? computing? communication_not_overlapped? free? own_excess? inherited came_last "
+    "collectives job_waits? job_waits_exposed? gain? shape? why clock_offset?",
     page=_RANK_COLUMNS,
     panel=_RANK_COLUMNS,
     row="RankRow",

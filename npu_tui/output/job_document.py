@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from msgspec.structs import replace
@@ -137,12 +137,25 @@ def _ranks(report: JobReport, job: Job | None) -> Table:
 
     def not_hidden(row: RankRow) -> Cell:
         # A rank that the job never waits for hides nothing; one that no trace tells of is unknown.
-        return time_cell(row.job_waits_exposed_us if row.job_waits_us else 0.0) if exposed else Cell("")
+        waits = row.job_waits_us is None or bool(row.job_waits_us)
+        return time_cell(row.job_waits_exposed_us if waits else 0.0) if exposed else Cell("")
+
+    def of_collectives(name: str) -> Callable[[RankRow], Cell]:
+        """The cell of a time that collectives tell: nothing stands where there are none."""
+
+        def cell(row: RankRow) -> Cell:
+            time = getattr(row, name)
+            return Cell("") if time is None and not row.collectives else time_cell(time)
+
+        return cell
 
     table = rendered(
         tables.RANKS,
         rows,
         rank=_rank_cell,
+        own=of_collectives("own_excess_us"),
+        waits=of_collectives("job_waits_us"),
+        saves=of_collectives("gain_us"),
         last=_came_last,
         waits_exposed=not_hidden,
         why=lambda row: Cell(say("list.comma").join(row.why)),
@@ -157,9 +170,10 @@ def _absent(job: Job) -> list[RankRow]:
 
 
 def _came_last(row: RankRow) -> Cell:
-    share = row.came_last / row.collectives if row.collectives else 0.0
-    text = f"{row.came_last}/{row.collectives} {share_text(share) if row.collectives else ''}"
-    return Cell(text.rstrip(), share)
+    if not row.collectives:
+        return Cell("")
+    share = row.came_last / row.collectives
+    return Cell(f"{row.came_last}/{row.collectives} {share_text(share)}", share)
 
 
 def _experts(report: JobReport) -> tuple[Table, Table]:

@@ -79,8 +79,8 @@ def _row(view: Overview, row: HeatRow) -> DrawnRow:
         return DrawnRow(label, say("ranks.missing"), row.values, figures, unknown=not figures)
     if row.kind == "alike" and view.job.has_profiles:
         own = [view.examined.rows[rank] for rank in row.ranks]
-        most = max(abs(rank_row.own_excess_us) for rank_row in own) * 1e3
-        waits = max(rank_row.job_waits_us for rank_row in own) * 1e3
+        most = max(abs(rank_row.own_excess_us or 0) for rank_row in own) * 1e3
+        waits = max(rank_row.job_waits_us or 0 for rank_row in own) * 1e3
         return DrawnRow(say("ranks.alike", count=len(row.ranks)), "", row.values, (f"±{_time(most)}", "", _time(waits)))
     rank = row.ranks[0]
     if not view.job.has_profiles:
@@ -92,7 +92,7 @@ def _row(view: Overview, row: HeatRow) -> DrawnRow:
     figures = (
         signed_text(own_row.own_excess_us * 1e3, _DIGITS) if own_row.own_excess_us else "0",
         f"{own_row.came_last}/{own_row.collectives}",
-        _time(own_row.job_waits_us * 1e3),
+        _time((own_row.job_waits_us or 0) * 1e3),
         gain,
     )
     return DrawnRow(f"{rank}", own_row.host, row.values, figures, marked=rank in view.marked)

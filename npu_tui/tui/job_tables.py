@@ -98,11 +98,6 @@ def _moved(cell: Cell, rows: Sequence[int]) -> Cell:
     return lambda row, value: cell(rows[row], value)
 
 
-def _where(count: Sequence[Any], cell: Cell) -> Cell:
-    """``cell``, empty in the rows whose ``count`` is 0: nothing was looked at."""
-    return lambda row, value: "" if count[row] == 0 else cell(row, value)
-
-
 def _in_scope(view: Overview, ranks: Sequence[Any]) -> list[int]:
     """The rows of the ranks that are looked at."""
     return [row for row, rank in enumerate(ranks) if view.scope.ranks is None or rank in view.scope.ranks]
@@ -130,8 +125,8 @@ def _ranks(view: Overview) -> Table:
     }
     if not view.is_whole:  # what ties the clocks is still to be read
         cells["reasons"] = lambda row, value: ""
-    for name in ("own_excess", "last_share", "job_waits", "job_waits_exposed", "waits_exposed", "gain"):
-        cells[name] = _where(count, cells.get(name, lambda row, value: "" if value is None else _time(value)))
+    for name in ("job_waits", "job_waits_exposed", "waits_exposed", "gain"):
+        cells[name] = lambda row, value: "" if value is None else _time(value)
 
     def leads(row: int) -> dict[str, Any]:
         return {"rank": rank[row], "minor": row >= there}
