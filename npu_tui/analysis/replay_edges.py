@@ -221,9 +221,8 @@ def device_edges(
 
     ``called`` is whether the calls of CANN are recorded.
     """
-    made, lane = _launched_in_order(tasks, floor)
-    known = np.flatnonzero((made >= 0) & (lane >= 0))
-    thread, launched_at = thread_of[lane[known]], made[known]
+    known = np.flatnonzero((tasks.launched >= 0) & (tasks.lane >= 0))
+    thread, launched_at = thread_of[tasks.lane[known]], tasks.launched[known]
     # Without calls of CANN the launch of an event is that of a task before it, and the queue may have come to it later.
     queues = np.unique(points.thread[points.kind == DEQUEUE])
     guessed = (tasks.kind[known] == RECORD) | (tasks.kind[known] == AWAIT)
@@ -310,23 +309,6 @@ def device_edges(
     lasted = tasks.end[waits] - tasks.start[waits] > 1_000
     after = tasks.end[waits] - tasks.end[fired]
     builder.add(end_node[fired], end_node[waits], np.where(lasted, after, np.minimum(after, 0)), wait=tasks.item[waits])
-
-
-def _launched_in_order(tasks: DeviceTasks, floor: int) -> tuple[I64, I64]:
-    """When and on which host lane each task was launched, -1 where unknown; (n,) each.
-
-    A stream takes its tasks in the order in which the host made them: what begins after a pause, such as a copy whose
-    call has no link, was made by the time of its start, and before the next task of its stream.
-    """
-    made, lane = tasks.launched.copy(), tasks.lane.copy()
-    before = np.maximum(tasks.previous, 0)
-    alone = (tasks.previous < 0) | (tasks.start - tasks.end[before] >= _PAUSE_NS)
-    for task in np.flatnonzero((made < 0) & (tasks.kind == KERNEL) & alone).tolist():
-        later = np.flatnonzero((tasks.stream[task:] == tasks.stream[task]) & (made[task:] >= 0))
-        if len(later):
-            following = task + int(later[0])
-            made[task], lane[task] = min(int(tasks.start[task]) - floor, int(made[following])), lane[following]
-    return made, lane
 
 
 def _of_event(tasks: DeviceTasks, chosen: I64) -> I64:
