@@ -9,7 +9,8 @@ from npu_tui.analysis.device import named_in
 from npu_tui.analysis.launches import dequeue_of, enqueue_of, graph_launches
 from npu_tui.trace.arrays import I64, Bools, BySlice
 from npu_tui.trace.classes import OpClass
-from npu_tui.trace.engine_names import EngineName, engine_name, outermost, with_mode
+from npu_tui.trace.engine_names import EngineName, engine_name, with_mode
+from npu_tui.trace.intervals import outermost
 from npu_tui.trace.kineto import bound_launch_links
 from npu_tui.trace.model import Trace
 
@@ -22,9 +23,7 @@ def engine_calls(trace: Trace, items: I64) -> list[EngineName]:
     slices = trace.slices
     lanes = {trace.lanes[lane].index for lane in slices.lane[items].tolist()}
     named = named_in(trace, (trace.lanes[lane] for lane in lanes), lambda name: engine_name(name) is not None)
-    named = named[np.lexsort((-slices.end[named], slices.start[named]))]
-    inner = named[~np.isin(named, items)]
-    inner = inner[outermost(slices.start[inner], slices.end[inner])]
+    inner = outermost(slices.start, slices.end, named[~np.isin(named, items)])
     at = np.searchsorted(slices.start[inner], slices.start[items], "left")
     calls = []
     for item, first in zip(items.tolist(), at.tolist(), strict=True):

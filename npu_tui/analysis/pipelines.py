@@ -38,6 +38,10 @@ _ALIKE = 0.15
 """Stages that are built to be even differ by little: others that differ by this much must explain twice as well."""
 _TRIED = 6
 """Guesses about the other stages that are followed up."""
+_REACH = 0.06, 0.3, 0.3
+"""How far a guess is changed at first: speed of the others, what the slow stage is slower forward and backward."""
+_ROUNDS, _NARROWER = 9, 0.7
+"""How often each guess is changed, every time by less: in the end by a twentieth of the reach."""
 _PLAYED = 1_000
 """Passes over which each guess about the other stages is played: short steps several times."""
 _DRAWS = 16
@@ -196,11 +200,11 @@ def _others(steps: Sequence[_Step], plan: Plan, usual: F64, moved: F64) -> tuple
     for way in (moved, moved[:, ::-1]):
         cases = np.array([(stage, 1.0, *more) for stage in stages for more in product((0.0, 0.3), repeat=2)])
         cases = cases[apart(cases, way).argsort(kind="stable")[:_TRIED]]
-        reach = np.array([0.0, 0.06, 0.3, 0.3])
-        for _ in range(9):
+        reach = np.array([0.0, *_REACH])
+        for _ in range(_ROUNDS):
             tried = (cases[:, None] + corners * reach).clip(min=0.0)
             best = apart(tried.reshape(-1, 4), way).reshape(len(cases), -1).argmin(axis=1)
-            cases, reach = tried[np.arange(len(cases)), best], reach * 0.7
+            cases, reach = tried[np.arange(len(cases)), best], reach * _NARROWER
         away = apart(cases, way)
         found.append((float(away.min()), float(cases[away.argmin()][1]), way))
     _, speed, way = min(found, key=lambda row: row[0])

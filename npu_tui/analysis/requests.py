@@ -74,5 +74,6 @@ def begin_anew(kinds: Sequence[str | None]) -> Bools:
     """
     pairs = pairwise((None, *kinds))
     return np.array(
-        [None not in pair and ("dummy" in pair or (pair[1] == "prefill" != pair[0])) for pair in pairs], np.bool_
+        [None not in pair and ("dummy" in pair or (pair[1] == "prefill" and pair[0] != "prefill")) for pair in pairs],
+        np.bool_,
     )

@@ -12,7 +12,7 @@ from msgspec import Struct
 from npu_tui.analysis.device import HOST, named_on
 from npu_tui.analysis.launches import graph_launches
 from npu_tui.trace.arrays import I64, Bools, distinct
-from npu_tui.trace.engine_names import outermost
+from npu_tui.trace.intervals import outermost
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import of_trace
 
@@ -149,10 +149,10 @@ def _by_calls(trace: Trace, launched: I64) -> I64 | None:
 
     A call inside another one counts as a part of that.
     """
-    order = _order_of(launched)
+    slices, order = trace.slices, _order_of(launched)
     for name in _ENGINE:
-        calls = _outer_calls(trace, named_on(trace, HOST, partial(_is_called, name)))
-        first = np.searchsorted(launched[order], trace.slices.start[calls], "left")
+        calls = outermost(slices.start, slices.end, named_on(trace, HOST, partial(_is_called, name)))
+        first = np.searchsorted(launched[order], slices.start[calls], "left")
         first = np.unique(first[first < len(order)])
         if len(first):
             return np.sort(order[first])
@@ -167,13 +167,6 @@ def _order_of(launched: I64) -> I64:
     """The kernels whose launch is known, by the time of it."""
     known = np.flatnonzero(launched >= 0)
     return known[np.argsort(launched[known], kind="stable")]
-
-
-def _outer_calls(trace: Trace, calls: I64) -> I64:
-    """Those of ``calls`` that lie in no other one, by start."""
-    slices = trace.slices
-    calls = calls[np.lexsort((-slices.end[calls], slices.start[calls]))]
-    return calls[outermost(slices.start[calls], slices.end[calls])]
 
 
 def _by_ranges(trace: Trace, launched: I64) -> I64 | None:
@@ -191,7 +184,7 @@ def _by_ranges(trace: Trace, launched: I64) -> I64 | None:
     items = items[np.argsort(kind, kind="stable")]
     best: I64 | None = None
     for calls in np.split(items, np.cumsum(np.bincount(kind))[:-1]):
-        calls = _outer_calls(trace, calls)
+        calls = outermost(slices.start, slices.end, calls)
         first, last = (np.searchsorted(launched[order], times[calls], "left") for times in (slices.start, slices.end))
         first, count = first[last > first], int((last - first).sum())
         if (

@@ -23,7 +23,8 @@ from npu_tui.native.library import library
 from npu_tui.native.rows import first_fit
 from npu_tui.trace.arrays import I8, I32, I64, sort_slices
 from npu_tui.trace.classes import CLASS_OF_CATEGORY, STEP_TRACE, classify, repeated_number, step_number
-from npu_tui.trace.engine_names import engine_name, outermost
+from npu_tui.trace.engine_names import engine_name
+from npu_tui.trace.intervals import outermost
 from npu_tui.trace.message import message
 from npu_tui.trace.model import Counters, EventFile, Health, Lane, Layer, Rows, Series, Slices, Trace, make_rows
 from npu_tui.trace.text import brief
@@ -365,7 +366,7 @@ def _steps(whole: WholeColumns, plans: list[ProcessPlan], lanes: list[Lane], sli
     if len(served) and not any(name.startswith("autograd::engine") for name in whole.names):
         on_host = served[host[slices.lane[served]]]
         served = on_host if len(on_host) else served
-        served = _outermost(slices, served)
+        served = outermost(slices.start, slices.end, served)
         return served, np.zeros(len(served), np.int32)
     marked = _named(slices, whole.names, step_number)
     steps = marked[:0]
@@ -375,15 +376,10 @@ def _steps(whole: WholeColumns, plans: list[ProcessPlan], lanes: list[Lane], sli
         repeated = _named(slices, whole.names, repeated_number)
         for places in (graph, host):
             here = repeated[places[slices.lane[repeated]]] if len(repeated) and not len(steps) else steps
-            steps = _outermost(slices, here) if len(np.unique(slices.name[here])) >= _FEWEST_STEPS else steps
+            if len(np.unique(slices.name[here])) >= _FEWEST_STEPS:
+                steps = outermost(slices.start, slices.end, here)
     steps = steps[np.lexsort((-slices.end[steps], slices.start[steps]))]
     return steps, first_fit(np.zeros(len(steps), np.int32), slices.start[steps], slices.end[steps])
-
-
-def _outermost(slices: Slices, items: I64) -> I64:
-    """Those of ``items`` that begin after all earlier ones have ended, by start."""
-    items = items[np.lexsort((-slices.end[items], slices.start[items]))]
-    return items[outermost(slices.start[items], slices.end[items])]
 
 
 def _named(slices: Slices, names: dict[str, int], number: Callable[[str], object]) -> I64:

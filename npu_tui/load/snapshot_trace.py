@@ -19,12 +19,11 @@ from npu_tui.trace.arrays import I32, I64
 from npu_tui.trace.frames import NO_STACK, function_of
 from npu_tui.trace.message import message
 from npu_tui.trace.model import EventFile, Health, Trace
-from npu_tui.trace.snapshot import BEFORE, NEVER, SEGMENTS_PID, DeviceMemory, MemorySnapshot
+from npu_tui.trace.snapshot import AGES, BEFORE, NEVER, SEGMENTS_PID, DeviceMemory, MemorySnapshot
 from npu_tui.trace.text import memory_text
 
 _BEFORE, _KEPT, _AT_PEAK, _OTHER = range(1, 5)
 """The lanes of a device by the age of blocks; the last is none."""
-_AGES = "older than the history", "never released", "released after the peak"
 _GONE, _NOWHERE = "segments given back", "blocks"
 
 
@@ -75,18 +74,18 @@ def _add(whole: WholeColumns, snapshot: MemorySnapshot, device: DeviceMemory, pi
         [lives.start == BEFORE, lives.end == NEVER, at_peak], [_BEFORE, _KEPT, _AT_PEAK], _OTHER
     )  # fmt: skip
     chosen = np.flatnonzero(age < _OTHER)
-    put(pid, ["history", *_AGES], chosen, age[chosen])
+    put(pid, [*AGES], chosen, age[chosen])
     steps = device.step_starts
     history = [f"step {number}" for number in range(1, len(steps) + 1)]
     history = ["before the first step" if history else f"{len(device.events):,} events", *history]
     spans = [
-        ("history", history, time[np.append(0, steps)], time[np.append(steps, len(device.events))]),
+        (AGES[0], history, time[np.append(0, steps)], time[np.append(steps, len(device.events))]),
         ("annotations", [note.name for note in device.annotations],
          np.array([note.start for note in device.annotations], np.int64),
          np.array([note.end for note in device.annotations], np.int64)),
     ]  # fmt: skip
     nothing = sum(len(other.lives) for other in snapshot.devices)
-    for number, (lane, labels, begins, ends) in zip((0, len(_AGES) + 1), spans, strict=True):
+    for number, (lane, labels, begins, ends) in zip((0, len(AGES)), spans, strict=True):
         if not labels:
             continue
         whole.metadata.thread_name[pid, number] = lane

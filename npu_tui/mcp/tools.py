@@ -134,6 +134,7 @@ def listed(texts: Texts) -> list[str]:
 def open_tool(session: Session, call: Call, given: Open) -> Answer:
     """What is at a path, read and measured."""
     from npu_tui.output.whatif import NoReplayError, remedies
+    from npu_tui.tui.session import make_session
 
     place = session.place_of(given.path)
     if place.is_dir() and (below := _several(place)):
@@ -155,7 +156,7 @@ def open_tool(session: Session, call: Call, given: Open) -> Answer:
         # What is asked next takes a second where the trace is large.
         with suppress(NoReplayError):
             opened.kept("remedies", partial(remedies, opened.profile))
-        if len(opened.profile.trace.slices) >= _LONG:
+        if opened.kept("session", partial(make_session, [opened.profile])).is_long:
             lead = [row["id"] for row in answer.data["findings"][:1]]
             _screen(opened, Screenshot(path=opened.name, finding="".join(lead)), None)
         answer.data = {"name": opened.name, "kind": "profile", **_chosen(answer.data, _OPENED)}
@@ -427,10 +428,6 @@ def screenshot_tool(session: Session, call: Call, given: Screenshot) -> Answer:
         write_file(output, draw().encode())
         data["written"] = printable(str(output))
     return Answer(verdict=[], data=data, links=[data["picture"]])
-
-
-_LONG = 500_000
-"""So many slices take longer to draw for the first time than a call may."""
 
 
 def _screen(opened: Opened, given: Screenshot, span: tuple[int, int] | None) -> list[list[Piece]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from msgspec.structs import replace
@@ -135,27 +135,21 @@ def _ranks(report: JobReport, job: Job | None) -> Table:
     rows.sort(key=lambda row: (-(row.gain_us or 0), -(row.own_excess_us or 0), row.rank))
     exposed = any(row.job_waits_exposed_us is not None for row in rows)
 
+    def told(row: RankRow, us: float | None) -> Cell:
+        # Where there are no collectives, nothing stands for what these tell.
+        return Cell("") if us is None and not row.collectives else time_cell(us)
+
     def not_hidden(row: RankRow) -> Cell:
         # A rank that the job never waits for hides nothing; one that no trace tells of is unknown.
-        waits = row.job_waits_us is None or bool(row.job_waits_us)
-        return time_cell(row.job_waits_exposed_us if waits else 0.0) if exposed else Cell("")
-
-    def of_collectives(name: str) -> Callable[[RankRow], Cell]:
-        """The cell of a time that collectives tell: nothing stands where there are none."""
-
-        def cell(row: RankRow) -> Cell:
-            time = getattr(row, name)
-            return Cell("") if time is None and not row.collectives else time_cell(time)
-
-        return cell
+        return told(row, 0.0 if row.job_waits_us == 0 else row.job_waits_exposed_us) if exposed else Cell("")
 
     table = rendered(
         tables.RANKS,
         rows,
         rank=_rank_cell,
-        own=of_collectives("own_excess_us"),
-        waits=of_collectives("job_waits_us"),
-        saves=of_collectives("gain_us"),
+        own=lambda row: told(row, row.own_excess_us),
+        waits=lambda row: told(row, row.job_waits_us),
+        saves=lambda row: told(row, row.gain_us),
         last=_came_last,
         waits_exposed=not_hidden,
         why=lambda row: Cell(say("list.comma").join(row.why)),

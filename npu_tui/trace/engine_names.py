@@ -10,11 +10,8 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
-
-from npu_tui.trace.arrays import I64, Bools
 
 
 class EngineName(Struct, frozen=True):
@@ -149,13 +146,6 @@ def with_mode(outer: EngineName, inner: EngineName | None) -> EngineName:
         if getattr(outer, field) is None
     }
     return replace(outer, kind=inner.kind, **known)
-
-
-def outermost(start: I64, end: I64) -> Bools:
-    """Which of the slices, by start and the longest first, begin after all earlier ones have ended; (n,)."""
-    if not len(start):
-        return np.zeros(0, np.bool_)
-    return np.append(True, start[1:] >= np.maximum.accumulate(end)[:-1])
 
 
 _PHASES = (

@@ -107,3 +107,13 @@ def _shared(start: I64, end: I64, other_start: I64, other_end: I64) -> tuple[I64
     other += np.arange(len(other))
     low, high = other_start[other], other_end[other]
     return np.maximum(np.repeat(start, count), low, out=low), np.minimum(np.repeat(end, count), high, out=high)
+
+
+def outermost(start: I64, end: I64, items: I64) -> I64:
+    """Those of the slices ``items`` that begin once all earlier ones have ended, by start.
+
+    ``start`` and ``end`` are those of all slices.
+    """
+    items = items[np.lexsort((-end[items], start[items]))]
+    begins = np.append(True, start[items[1:]] >= np.maximum.accumulate(end[items])[:-1])
+    return np.asarray(items[begins[: len(items)]])

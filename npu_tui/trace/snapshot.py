@@ -52,6 +52,8 @@ SMALL_SEGMENT = 2 << 20
 
 SEGMENTS_PID = 1 << 20
 """Of a trace that was made of a snapshot: the number of the first layer with the segments of a device."""
+AGES = "history", "older than the history", "never released", "released after the peak"
+"""The lanes of such a trace: the history, and blocks by their age."""
 
 EVENT_NS = 1000
 """The time that one event stands for where none is recorded, ns."""

@@ -526,7 +526,7 @@ class MainScreen(PanelScreen[Timeline]):
     def on_timeline_moved(self) -> None:
         """Fill the panel again after a rest; hits and flags go with traces that were shifted."""
         if self._panel_timer is None:
-            self._panel_timer = after(_PANEL_SECONDS, self, self._rested)
+            self._panel_timer = after(_PANEL_SECONDS, self, self.rest)
         else:
             self._panel_timer.reset()
         self._name_selected(linked=False)
@@ -540,21 +540,18 @@ class MainScreen(PanelScreen[Timeline]):
     @property
     def is_settled(self) -> bool:
         """Whether the timeline, the hits and the panel are those of the last key."""
-        unsettled = self.drawing.is_pending or self.finder.running or self._panel_timer is not None
-        return not unsettled and self.contents.computing is None
-
-    def rest(self) -> None:
-        """As ``_rested`` after the last key."""
-        if self._panel_timer is not None:
-            self._panel_timer.stop()
-            self._rested()
+        return not (self.drawing.is_pending or self.finder.running or self._panel_timer or self.contents.computing)
 
     def _name_selected(self, linked: bool) -> None:
         """Say in the bottom line what is selected, at rest also where its link leads."""
         opened = self.panel.is_shown and self.panel.is_open("details")
         self._line.select(lambda width: selection_line(self.session, self.explorer, width, linked, opened))
 
-    def _rested(self) -> None:
+    def rest(self) -> None:
+        """Let the panel follow what was drawn last, once after each change."""
+        if self._panel_timer is None:
+            return
+        self._panel_timer.stop()
         self._panel_timer = None
         self._name_selected(linked=True)
         self.show_head(anew=False)

@@ -180,9 +180,14 @@ class Session(Struct):
             self._painter = Painter(self.scene)
         return self._painter
 
+    @property
+    def is_long(self) -> bool:
+        """Whether there is so much that the first frame takes longer than a key may."""
+        return sum(len(trace.slices) for trace in self.scene.traces) >= _LONG
+
     def draw_ahead(self) -> None:
         """Draw a frame that nobody sees, where traces are long: the first one on screen has less to find out."""
-        if sum(len(trace.slices) for trace in self.scene.traces) >= _LONG:
+        if self.is_long:
             explorer = Explorer(self.scene, *_UNSEEN)
             self.painter.compose(explorer.rows, explorer.state, *_UNSEEN)
 

@@ -20,6 +20,7 @@ from npu_tui.strings import say
 from npu_tui.trace.classes import lane_roles
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import Lane, RoleKind, Rows, Trace
+from npu_tui.trace.snapshot import AGES
 from npu_tui.view.viewport import Viewport
 
 I8 = npt.NDArray[np.int8]
@@ -133,13 +134,7 @@ _OVERLAP = {
     "Communication(Not Overlapped)": "overlap.exposed",
     "Free": "overlap.free",
 }
-_AGES = {
-    "history": "age.history",
-    "older than the history": "age.older",
-    "never released": "age.kept",
-    "released after the peak": "age.peak",
-}
-"""The lanes of a snapshot of memory."""
+_AGES = dict(zip(AGES, ("age.history", "age.older", "age.kept", "age.peak"), strict=True))
 
 
 # --- Names and roles of lanes ---

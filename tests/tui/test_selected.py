@@ -34,7 +34,7 @@ async def test_a_selected_kernel_says_name_times_and_what_launched_it(session):
         driver.explorer.select(Selected(0, launch.item))
         driver.timeline.changed()
         await driver.idle()
-        driver.main._rested()
+        driver.main.rest()
         length, start = times(trace, launch.item)
         words = status(driver)
         assert words.startswith(f"{trace.name_of(launch.item)} · {length} · {start} · launched by ")
