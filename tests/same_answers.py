@@ -90,6 +90,7 @@ UNLIKE_SIMULATED_AT_LEVEL_0 = (
     "layers[CANN].",
     "apis[",
     "findings[SYNC.HOST]",  # its waits are calls of CANN
+    "findings[DISPATCH.FREE].gain",
     "dispatch.drains[",
     "findings[DISPATCH.INTERRUPT].",
 )

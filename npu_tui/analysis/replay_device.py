@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -21,7 +21,7 @@ from npu_tui.analysis.lateness import (
     unknown_waits,
 )
 from npu_tui.analysis.pipelines import pipeline_fills
-from npu_tui.trace.arrays import I64, BySlice, among, previous_same
+from npu_tui.trace.arrays import I64, Bools, BySlice, among, previous_same
 from npu_tui.trace.kineto import bound_launch_links
 from npu_tui.trace.model import Trace
 
@@ -188,20 +188,35 @@ def _launches(trace: Trace, item: I64) -> tuple[I64, I64, I64]:
         at = np.searchsorted(connection[known], connection[lost], "right") - 1
         near = known[np.maximum(at, 0)]
         time[lost], lane[lost] = np.where(at >= 0, time[near], -1), np.where(at >= 0, lane[near], -1)
+    of_copies = np.array([_COPY in name.lower() for name in trace.names] + [False], np.bool_)
+    lost = np.flatnonzero((lane < 0) & of_copies[slices.name[item]])
+    if len(lost):
+        # Databases of older chips keep the calls of copies, and not which copy is whose: they come in their order.
+        calls = _cann_slices(trace, lambda own: of_copies[slices.name[own]])
+        calls = calls[~among(slices.connection[calls], np.unique(connection))]
+        calls = calls[np.argsort(slices.start[calls], kind="stable")]
+        if len(calls) == len(lost) and (slices.start[calls] <= slices.start[item[lost]]).all():
+            time[lost], lane[lost] = slices.start[calls], slices.lane[calls]
     return time, lane, call
+
+
+_COPY = "memcpy"
 
 
 def _calls_of(trace: Trace, connections: I64) -> I64:
     """The CANN calls with one of the ids ``connections``, by connection id and start."""
     slices = trace.slices
+    calls = _cann_slices(trace, lambda own: among(slices.connection[own], connections))
+    return calls[np.lexsort((slices.start[calls], slices.connection[calls]))]
+
+
+def _cann_slices(trace: Trace, chosen: Callable[[slice], Bools]) -> I64:
+    """The CANN calls that are ``chosen``, ascending."""
     lanes = [trace.lanes[index] for layer in trace.layers if layer.kind == "cann" for index in layer.lanes]
     parts = [np.zeros(0, np.int64)]
-    for cann_lane in sorted(lanes, key=lambda lane: lane.first):
-        parts.append(
-            cann_lane.first + np.flatnonzero(among(slices.connection[cann_lane.first : cann_lane.last], connections))
-        )
-    calls = np.concatenate(parts)
-    return calls[np.lexsort((slices.start[calls], slices.connection[calls]))]
+    for own in sorted(lanes, key=lambda lane: lane.first):
+        parts.append(own.first + np.flatnonzero(chosen(slice(own.first, own.last))))
+    return np.concatenate(parts)
 
 
 def _pair_events(trace: Trace, tasks: DeviceTasks) -> None:

@@ -95,18 +95,18 @@ def test_a_late_rank_is_named_in_its_group(tmp_path) -> None:
     assert len(np.unique(collectives.group)) == 2
     (peer,) = late(profile.facts[0]).peers
     lane, place = place_of(peer)
-    assert (profile.trace.lanes[lane].name, place) == ("Group 1 Communication", 2)
+    assert (profile.trace.lanes[lane].name, place) == ("Group 0 Communication", 2)
     draft = straggler(profile)
-    assert words(draft.title).startswith("Rank 2 of Group 1 is late")
-    assert "Profile rank 2 of Group 1" in words(draft.advice[0])
+    assert words(draft.title).startswith("Rank 2 of Group 0 is late")
+    assert "Profile rank 2 of Group 0" in words(draft.advice[0])
     assert "There is no profile of rank 2" not in words(draft.detail)
 
 
 def test_a_late_rank_of_a_known_group_is_named_by_its_rank_of_the_job(tmp_path) -> None:
-    profile = _in_two_groups(tmp_path / "b", {"0": [0, 1, 2, 3], "1": [0, 4, 8, 12]})
+    profile = _in_two_groups(tmp_path / "b", {"0": [0, 4, 8, 12], "1": [0, 1, 2, 3]})
     assert late(profile.facts[0]).peers == (8,)
     draft = straggler(profile)
-    assert words(draft.title).startswith("Rank 8 (2 of Group 1) is late")
+    assert words(draft.title).startswith("Rank 8 (2 of Group 0) is late")
     assert "There is no profile of rank 8 here" in words(draft.detail)
 
 
