@@ -107,13 +107,13 @@ def discoveries(p: F64, rate: float = 0.1) -> F64:
 
 
 def visible_change(base: F64, new: F64) -> float | None:
-    """The smallest change of the mean that samples as noisy as these would show; None where each side has one value."""
+    """The smallest change of the mean that samples as noisy as these would show; None where they show no noise."""
     several = [side - np.median(side) for side in (base, new) if len(side) > 1]
     if not several:
         return None
     residuals = np.concatenate(several)
     sigma = MAD_TO_SIGMA * float(np.median(np.abs(residuals)))
-    return _VISIBLE * sigma * math.sqrt(1 / len(base) + 1 / len(new))
+    return _VISIBLE * sigma * math.sqrt(1 / len(base) + 1 / len(new)) or None
 
 
 def _double_ranks(values: F64) -> npt.NDArray[np.int64]:

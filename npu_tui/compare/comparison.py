@@ -189,13 +189,12 @@ class Comparison:
     @once
     def parts(self) -> list[PartChange]:
         """The classes of wall time in the order of a step's work; their differences sum to that of the step."""
-        silent = not any(side.collectives for side in self.sides)
         waits = self.base.waits is not None and self.new.waits is not None
         samples = [side.parts(waits) for side in self.sides]
         if not all(samples):
             return []
         base, new = samples
-        if silent:  # nothing was waited for where nothing was exchanged
+        if "exposed" in base and not any(side["exposed"].any() for side in samples):  # then nothing was waited for
             for side in samples:
                 side["transfer"] = side.pop("exposed")
                 side["wait"] = np.zeros_like(side["transfer"])

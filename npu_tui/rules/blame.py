@@ -8,6 +8,7 @@ from msgspec import Struct
 from npu_tui.analysis.calls import BLOCKING_OPERATIONS, is_blocking_call, is_memory_call
 from npu_tui.analysis.code_lines import CodeLine, stack_of, user_lines
 from npu_tui.analysis.device import HOST
+from npu_tui.analysis.drains import Drain, between_kernels
 from npu_tui.analysis.launches import enqueue_slices, operation_of
 from npu_tui.analysis.replay_device import KERNEL
 from npu_tui.analysis.thresholds import Threshold
@@ -225,6 +226,15 @@ def fetches(facts: Facts) -> I64:
     """The outermost slices in which the host fetches a batch for longer than the iterator's own work takes."""
     items = facts.outermost(facts.named(("python", "other"), lambda name: "dataloader" in name.lower()))
     return items[facts.length(items) >= facts.limits[LOADER_LEAST_MS] * 1e6]
+
+
+@once_per_device
+def dry(facts: Facts) -> list[Drain]:
+    """The drains between kernels whose launch is not known: those, too, were in flight."""
+    pairs = facts.part.pairs
+    if not facts.drains or pairs is None or not (pairs.graph < 0).any():
+        return facts.drains
+    return between_kernels(facts.trace, facts.drains, pairs.unlinked[pairs.graph < 0])
 
 
 def sync_span(facts: Facts, site: SyncSite | None) -> Span:

@@ -16,6 +16,7 @@ from npu_tui.rules.blame import (
     SYNC_SHARE,
     before_first_kernels,
     cache_drops,
+    dry,
     fetches,
     memory_calls,
     runtime_calls,
@@ -153,7 +154,7 @@ def allocation(facts: Facts) -> Draft | None:
     """Memory taken from the device or given back to it while the job runs."""
     limits, calls = facts.limits, memory_calls(facts)
     spent = {name: int(facts.length(items).sum()) for name, items in calls.items()}
-    drained = [drain for drain in facts.drains if drain.cause == "memory"]
+    drained = [drain for drain in dry(facts) if drain.cause == "memory"]
     if not any(time >= limits[ALLOCATION_MS] * 1e6 for time in spent.values()) and not drained:
         return None
     items = np.concatenate(list(calls.values())) if calls else np.zeros(0, np.int64)

@@ -11,7 +11,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import CodeLine
-from npu_tui.analysis.drains import between_kernels
 from npu_tui.analysis.launches import NEAR_VERTICAL_US, STARVED_US
 from npu_tui.analysis.overlap import slow_stage
 from npu_tui.analysis.thresholds import Threshold
@@ -23,6 +22,7 @@ from npu_tui.rules.blame import (
     SyncSite,
     blamed_calls,
     compile_calls,
+    dry,
     fixed_pauses,
     launch_blocking,
     queue_is_off,
@@ -377,9 +377,7 @@ INTERRUPTIONS_FEWEST = Threshold("interruptions_fewest", 3)
 
 def interrupt(facts: Facts) -> Draft | None:
     """Times the device ran dry, with what the host did instead of launching."""
-    limits, drains, pairs = facts.limits, facts.drains, facts.part.pairs
-    if drains and pairs is not None and (pairs.graph < 0).any():
-        drains = between_kernels(facts.trace, drains, pairs.unlinked[pairs.graph < 0])
+    limits, drains = facts.limits, dry(facts)
     if not drains:
         return None
     low = np.array([drain.start for drain in drains]).astype(np.int64)

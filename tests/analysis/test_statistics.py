@@ -94,6 +94,7 @@ def test_visible_change_shrinks_with_samples():
 def test_a_single_step_borrows_the_noise_of_the_other_side():
     noisy = np.array([10.0, 11.0, 12.0, 13.0, 14.0])
     assert visible_change(np.array([10.0]), np.array([12.0])) is None
+    assert visible_change(np.full(4, 10.0), np.full(4, 12.0)) is None, "no noise was measured"
     alone = visible_change(np.array([12.0]), noisy)
     assert alone == pytest.approx(2.87 * 1.4826 * 1.0 * np.sqrt(1 + 1 / 5))
     assert visible_change(noisy, np.array([99.0])) == pytest.approx(alone), "its own value tells no noise"
