@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterator
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ from npu_tui.analysis.calls import BLOCKING_OPERATIONS, blocking_calls, is_memor
 from npu_tui.analysis.device import HOST, DeviceSlices, Window, named_on, on_ai_cpu
 from npu_tui.analysis.host_work import idle_work
 from npu_tui.analysis.launches import Dispatch, Pairs, dequeue_of, dequeue_slices, enqueue_of
-from npu_tui.trace.arrays import F64, I64, Bools
+from npu_tui.trace.arrays import F64, I8, I64, Bools
 from npu_tui.trace.intervals import covered_before, touches, union
 from npu_tui.trace.model import Trace
 
@@ -50,6 +51,8 @@ def waiting(launches: Dispatch) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
 Cause = Literal[
     "work", "sync", "communication", "copy", "aicpu", "compile", "memory", "gc", "dataloader", "cann", "python"
 ]
+CAUSES: tuple[Cause, ...] = get_args(Cause)
+"""What ``Drains.cause`` numbers."""
 
 _DRAIN_NS = 100_000
 """The shortest pause that counts as a drain."""
@@ -67,70 +70,87 @@ _LONG_COPY_NS = 200_000
 """A shorter copy does not delay the kernels behind it."""
 
 
-class Drain(Struct, frozen=True):
-    """A pause of 100 us or more without any launch in flight, ``start`` and ``end`` in ns.
+class Drains(Struct, frozen=True, eq=False):
+    """Pauses of 100 us or more without any launch in flight, by time: ``start`` and ``end`` in ns; (n,) each.
 
-    ``peak_backlog`` is the maximum of launches in flight since the previous drain. ``before`` is the busy slice that
-    ended last, ``after`` the one whose launch ended the pause.
+    ``cause`` is the first one that applies, by ``CAUSES``. ``peak_backlog`` is the maximum of launches in flight since
+    the previous drain. ``before`` is the busy slice that ended last, ``after`` the one whose launch ended the pause.
     """
 
-    start: float
-    end: float
-    cause: Cause
-    peak_backlog: int
-    before: int
-    after: int
+    start: F64
+    end: F64
+    cause: I8
+    peak_backlog: I64
+    before: I64
+    after: I64
+
+    def __len__(self) -> int:
+        return len(self.start)
 
     @property
-    def interrupted(self) -> bool:
+    def interrupted(self) -> Bools:
         """Whether the queue had been filled before, in contrast to a device that starves all the time."""
         return self.peak_backlog >= _INTERRUPTED_FROM
 
+    def taken(self, chosen: Bools | I64) -> Drains:
+        """Those of them that are ``chosen``."""
+        return Drains(*(getattr(self, column)[chosen] for column in self.__struct_fields__))
 
-def drains(trace: Trace, device: DeviceSlices, pairs: Pairs) -> list[Drain]:
-    """The drains of ``device`` in order of time, each with the first cause that applies."""
-    if not len(pairs.link):
-        return []
+    def of(self, cause: Cause) -> Drains:
+        """Those of one cause."""
+        return self.taken(self.cause == CAUSES.index(cause))
+
+    def rows(self) -> Iterator[tuple[int, int, Cause, int, int]]:
+        """Of each drain start and end in whole ns, the cause, ``before`` and ``after``."""
+        start, end = (column.astype(np.int64).tolist() for column in (self.start, self.end))
+        words = [CAUSES[code] for code in self.cause.tolist()]
+        return zip(start, end, words, self.before.tolist(), self.after.tolist(), strict=True)
+
+    def counted(self) -> dict[Cause, int]:
+        """How many each cause has, the most frequent first."""
+        counts = np.bincount(self.cause, minlength=len(CAUSES)).tolist()
+        ordered = sorted(zip(CAUSES, counts, strict=True), key=lambda row: -row[1])
+        return {cause: count for cause, count in ordered if count}
+
+
+NO_DRAINS = Drains(np.zeros(0), np.zeros(0), np.zeros(0, np.int8), *(np.zeros(0, np.int64) for _ in range(3)))
+
+
+def drains(trace: Trace, device: DeviceSlices, pairs: Pairs) -> Drains:
+    """The drains of ``device``."""
     target = trace.links.target_slice[pairs.link].astype(np.int64)
     time, depth, pair = backlog(pairs)
     at = np.flatnonzero((depth[:-1] == 0) & (time[1:] - time[:-1] >= _DRAIN_NS))
     if not len(at):
-        return []
+        return NO_DRAINS
     peak = np.maximum.reduceat(depth[: at[-1] + 1], np.append(0, at[:-1] + 1))
     before, next_pair = target[pair[at]], pair[at + 1]
     cause = _causes(trace, device, pairs, next_pair, time[at], time[at + 1])
-    return [
-        Drain(*row)
-        for row in zip(
-            time[at].tolist(),
-            time[at + 1].tolist(),
-            cause,
-            peak.tolist(),
-            before.tolist(),
-            target[next_pair].tolist(),
-            strict=True,
-        )
-    ]
+    return Drains(time[at], time[at + 1], cause, peak, before, target[next_pair])
 
 
-def between_kernels(trace: Trace, found: list[Drain], kernels: I64) -> list[Drain]:
+def between_kernels(trace: Trace, found: Drains, kernels: I64) -> Drains:
     """The drains ``found``, cut where ``kernels`` run, by start, whose launch is not known: something was in flight."""
-    slices, cut = trace.slices, []
-    until = np.maximum.accumulate(slices.end[kernels])
-    for drain in found:
-        low, high = np.searchsorted(until, drain.start, "right"), np.searchsorted(slices.start[kernels], drain.end)
-        items = [drain.before, *kernels[low:high].tolist(), drain.after]
-        starts = np.append(drain.start, until[low:high])
-        ends = np.append(slices.start[kernels[low:high]], drain.end)
-        cut += [
-            replace(drain, start=float(starts[k]), end=float(ends[k]), before=items[k], after=items[k + 1])
-            for k in np.flatnonzero(ends - starts >= _DRAIN_NS).tolist()
-        ]
-    return cut
+    starts, until = trace.slices.start[kernels], np.maximum.accumulate(trace.slices.end[kernels])
+    first, last = np.searchsorted(until, found.start, "right"), np.searchsorted(starts, found.end)
+    pieces = last - first + 1
+    drain = np.repeat(np.arange(len(found)), pieces)
+    nth = np.arange(len(drain)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    at = first[drain] + nth
+    begins, ends = nth == 0, at == last[drain]
+    cut = Drains(
+        np.where(begins, found.start[drain], np.append(0, until)[at]),
+        np.where(ends, found.end[drain], np.append(starts, 0)[at]),
+        found.cause[drain],
+        found.peak_backlog[drain],
+        np.where(begins, found.before[drain], np.append(0, kernels)[at]),
+        np.where(ends, found.after[drain], np.append(kernels, 0)[at]),
+    )
+    return cut.taken(cut.end - cut.start >= _DRAIN_NS)
 
 
-def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, start: F64, end: F64) -> list[Cause]:
-    """The cause of each drain from ``start`` to ``end`` that the launch ``next_pair`` ended.
+def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, start: F64, end: F64) -> I8:
+    """The cause of each drain from ``start`` to ``end`` that the launch ``next_pair`` ended, by ``CAUSES``.
 
     Device slices count if they run up to 2 ms before the drain, host calls if they take a good part of the drain (on
     the host's clock), and a wait of the host only if it returned before the launch that ended the drain entered the
@@ -181,7 +201,9 @@ def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, st
         ("dataloader", takes(loading)),
         ("cann", takes(dequeue_slices(trace), _MOST)),
     ]
-    return [next((cause for cause, holds in causes if holds[k]), "python") for k in range(len(start))]
+    codes = [CAUSES.index(cause) for cause, _ in causes]
+    first = np.select([holds for _, holds in causes], codes, CAUSES.index("python"))
+    return first.astype(np.int8)
 
 
 def _issued(trace: Trace, link: I64) -> I64:

@@ -228,10 +228,11 @@ def _phases(trace: Trace, begins: I64, ends: I64) -> dict[str, I64]:
 def phase_spans(trace: Trace) -> dict[str, tuple[I64, I64]]:
     """When the host is in each phase of an engine's steps, ns on its clock, in the order of a step's work."""
     items = named_on(trace, HOST, lambda name: phase_of(name) is not None)
-    phase = np.array([phase_of(trace.name_of(item)) for item in items.tolist()], np.str_)
+    names, name_of = np.unique(trace.slices.name[items], return_inverse=True)
+    phase = np.array([phase_of(trace.names[name]) for name in names.tolist()], np.str_)
     spans = {}
     for name in PHASES:
-        of_phase = items[phase == name] if len(items) else items
+        of_phase = items[(phase == name)[name_of]] if len(items) else items
         if len(of_phase):
             spans[name] = union(trace.slices.start[of_phase], trace.slices.end[of_phase])
     return spans

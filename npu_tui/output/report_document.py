@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
@@ -239,15 +240,14 @@ def _dispatch(dispatch: DispatchPart) -> Iterator[str]:
     if dispatch.slow_stage is not None and isinstance(idle, float):
         yield say(f"report.dispatch.stage.{dispatch.slow_stage}", idle=share_text(idle))
     if dispatch.drains:
-        causes = [drain.cause for drain in dispatch.drains]
-        counted = sorted({cause: causes.count(cause) for cause in causes}.items(), key=lambda cause: -cause[1])
+        causes = Counter(drain.cause for drain in dispatch.drains)
         yield say(
             "report.dispatch.drains",
-            count=len(causes),
+            count=len(dispatch.drains),
             interrupted=sum(drain.interrupted for drain in dispatch.drains),
             causes=[
                 message("finding.counted", name=message(f"finding.cause.{cause}"), count=count)
-                for cause, count in counted
+                for cause, count in causes.most_common()
             ],
         )
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from npu_tui.analysis.calls import BLOCKING_OPERATIONS, is_blocking_call, is_memory_call
 from npu_tui.analysis.code_lines import CodeLine, stack_of, user_lines
 from npu_tui.analysis.device import HOST
-from npu_tui.analysis.drains import Drain, between_kernels
+from npu_tui.analysis.drains import Drains, between_kernels
 from npu_tui.analysis.launches import enqueue_slices, operation_of
 from npu_tui.analysis.replay_device import KERNEL
 from npu_tui.analysis.thresholds import Threshold
@@ -229,10 +229,10 @@ def fetches(facts: Facts) -> I64:
 
 
 @once_per_device
-def dry(facts: Facts) -> list[Drain]:
+def dry(facts: Facts) -> Drains:
     """The drains between kernels whose launch is not known: those, too, were in flight."""
     pairs = facts.part.pairs
-    if not facts.drains or pairs is None or not (pairs.graph < 0).any():
+    if pairs is None or not (pairs.graph < 0).any():
         return facts.drains
     return between_kernels(facts.trace, facts.drains, pairs.unlinked[pairs.graph < 0])
 
@@ -242,11 +242,8 @@ def sync_span(facts: Facts, site: SyncSite | None) -> Span:
 
     What a slow fetch after the wait adds is not the wait's fault.
     """
-    causes = [drain for drain in facts.drains if drain.cause == "sync"]
-    drained = NOTHING
-    if causes:
-        low, high = np.array([cause.start for cause in causes]), np.array([cause.end for cause in causes])
-        drained = both(facts.lost, (low.astype(np.int64), high.astype(np.int64)))
+    waited = facts.drains.of("sync")
+    drained = both(facts.lost, (waited.start.astype(np.int64), waited.end.astype(np.int64)))
     span = together(drained, site.span) if site is not None else drained
     return without(span, facts.on_device(facts.span_of(fetches(facts))))
 

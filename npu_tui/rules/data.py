@@ -154,8 +154,8 @@ def allocation(facts: Facts) -> Draft | None:
     """Memory taken from the device or given back to it while the job runs."""
     limits, calls = facts.limits, memory_calls(facts)
     spent = {name: int(facts.length(items).sum()) for name, items in calls.items()}
-    drained = [drain for drain in dry(facts) if drain.cause == "memory"]
-    if not any(time >= limits[ALLOCATION_MS] * 1e6 for time in spent.values()) and not drained:
+    drained = dry(facts).of("memory")
+    if not any(time >= limits[ALLOCATION_MS] * 1e6 for time in spent.values()) and not len(drained):
         return None
     items = np.concatenate(list(calls.values())) if calls else np.zeros(0, np.int64)
     removes = starving(facts, items)
@@ -169,8 +169,8 @@ def allocation(facts: Facts) -> Draft | None:
         sentences(detail, message("finding.allocation.drops", count=drops) if drops else ""),
         facts.longest(items, lambda item: message("finding.allocation.place"))
         or tuple(
-            Evidence(int(drain.start), int(drain.end), None, message("finding.cause.memory"), "")
-            for drain in drained[:10]
+            Evidence(start, end, None, message("finding.cause.memory"), "")
+            for start, end, *_ in drained.taken(np.arange(min(len(drained), 10))).rows()
         ),
         advise("empty_cache", "expandable") if drops else advise("expandable", "temporaries", "smaller_batch"),
         removes,

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.analysis.drains import CAUSES
 from npu_tui.analysis.launches import NEAR_VERTICAL_US, STARVED_US
 from npu_tui.analysis.overlap import slow_stage
 from npu_tui.analysis.thresholds import Threshold
@@ -378,42 +379,37 @@ INTERRUPTIONS_FEWEST = Threshold("interruptions_fewest", 3)
 def interrupt(facts: Facts) -> Draft | None:
     """Times the device ran dry, with what the host did instead of launching."""
     limits, drains = facts.limits, dry(facts)
-    if not drains:
+    if not len(drains):
         return None
-    low = np.array([drain.start for drain in drains]).astype(np.int64)
-    high = np.array([drain.end for drain in drains]).astype(np.int64)
+    low, high = drains.start.astype(np.int64), drains.end.astype(np.int64)
     removes = without((low, high), facts.busy)
     share = facts.share(length_of(removes))
-    cut = sum(drain.interrupted for drain in drains)
+    cut = int(drains.interrupted.sum())
     if share < limits[DRAIN_SHARE] and cut < limits[INTERRUPTIONS_FEWEST]:
         return None
-    by_cause: dict[str, list[float]] = {}
-    for drain, idle in zip(drains, covered_within(*removes, low, high).tolist(), strict=True):
-        by_cause.setdefault(drain.cause, []).append(idle)
+    idle = np.bincount(drains.cause, covered_within(*removes, low, high), len(CAUSES)).astype(np.int64)
+    counts = drains.counted()
     causes = [
-        message("finding.interrupt.cause", cause=message(f"finding.cause.{cause}"), count=len(times), time=sum(times))
-        for cause, times in sorted(by_cause.items(), key=lambda row: -sum(row[1]))
+        message("finding.interrupt.cause", cause=message(f"finding.cause.{cause}"), count=counts[cause], time=time)
+        for time, cause in sorted(zip(idle.tolist(), CAUSES, strict=True), key=lambda row: -row[0])
+        if cause in counts
     ]
     stream = main_stream(facts)
-    worst = sorted(sorted(drains, key=lambda drain: drain.start - drain.end)[:10], key=lambda drain: drain.start)
+    worst = drains.taken(np.sort(np.argsort(drains.start - drains.end, kind="stable")[:10]))
     return Draft(
         severity_of(facts, share) if share >= limits[DRAIN_SHARE] and not _is_fed(facts, removes) else "info",
         message("finding.interrupt.title", count=len(drains), time=length_of(removes)),
         message("finding.interrupt.detail", count=len(drains), filled=cut, causes=causes),
         tuple(
             Evidence(
-                int(drain.start),
-                int(drain.end),
+                start,
+                end,
                 stream,
-                message(f"finding.cause.{drain.cause}"),
-                message(
-                    "finding.interrupt.place",
-                    before=facts.name_of(drain.before),
-                    after=facts.name_of(drain.after),
-                ),
-                drain.after,
+                message(f"finding.cause.{cause}"),
+                message("finding.interrupt.place", before=facts.name_of(before), after=facts.name_of(after)),
+                after,
             )
-            for drain in worst
+            for start, end, cause, before, after in worst.rows()
         ),
         (message("finding.advice.causes"), *stage_advice(facts)[:1]),
         together(removes) if length_of(removes) else NOTHING,

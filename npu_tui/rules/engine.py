@@ -16,6 +16,7 @@ from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import NOTHING, Span, both, largest, length_of, together, without
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, runs_of, sentences, severity_of
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import union
 from npu_tui.trace.kineto import launch_links
 from npu_tui.trace.message import Said, message
@@ -110,24 +111,25 @@ def _launching(facts: Facts, alone: list[EngineStep], replayed: list[EngineStep]
     start, made = trace.slices.start[links.target_slice[link]], links.source_time[link]
     call, graph = links.source_slice[link], graph_launches(trace, link)
 
-    def launches(step: EngineStep) -> slice:
-        assert step.window is not None
-        low, high = np.searchsorted(start, (step.window.start, step.window.end)).tolist()
-        return slice(low, high)
+    def launches(steps: list[EngineStep]) -> I64:
+        """The first launch of each of ``steps`` and the one behind its last: (2, steps)."""
+        ends = [(step.window.start, step.window.end) for step in steps if step.window is not None]
+        found: I64 = np.searchsorted(start, np.array(ends, np.int64).reshape(-1, 2).T)
+        return found
 
-    around = []
-    for at in map(launches, replayed):
-        graphs = np.flatnonzero(graph[at])
-        if len(graphs):
-            first, last = graphs[0], graphs[-1]
-            until = trace.slices.end[call[at][last]] if call[at][last] >= 0 else made[at][last]
-            around.append((first, len(made[at]) - 1 - last, until - made[at][first]))
-    if not around:
+    low, high = launches(replayed)
+    graphs = np.flatnonzero(graph)
+    first, last = np.searchsorted(graphs, low), np.searchsorted(graphs, high) - 1
+    with_graph = first <= last
+    if not with_graph.any():
         return NOTHING
-    before, after, taken = np.median(around, axis=0).astype(np.int64).tolist()
-    made_in = [made[launches(step)] for step in alone]
-    spans = [(times[before], times[-1 - after] - taken) for times in made_in if len(times) > before + after]
-    low, high = np.array(spans, np.int64).reshape(-1, 2).T
+    low, high, first, last = low[with_graph], high[with_graph], graphs[first[with_graph]], graphs[last[with_graph]]
+    until = np.where(call[last] >= 0, trace.slices.end[call[last]], made[last])
+    around = first - low, high - 1 - last, until - made[low]
+    before, after, taken = (int(np.median(times)) for times in around)
+    low, high = launches(alone)
+    enough = high - low > before + after
+    low, high = made[low[enough] + before], made[high[enough] - 1 - after] - taken
     return union(low[high > low], high[high > low])
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.code_lines import LineLoss, losing_launches
 from npu_tui.analysis.collectives import Collectives
 from npu_tui.analysis.device import EVERYTHING, Window, named_in
-from npu_tui.analysis.drains import DispatchRange, Drain, dispatch_ranges, drains, launches_in
+from npu_tui.analysis.drains import NO_DRAINS, DispatchRange, Drains, dispatch_ranges, drains, launches_in
 from npu_tui.analysis.kernels import KernelTable, peak_of
 from npu_tui.analysis.launches import Dispatch, operation_of
 from npu_tui.analysis.operators import kernel_types
@@ -406,18 +406,17 @@ class Facts(TraceSlices):
         return [loss for loss, _ in self.losing]
 
     @once
-    def drains(self) -> list[Drain]:
+    def drains(self) -> Drains:
         """Times without any launch in flight that begin in the window."""
         if self.part.slices is None or self.part.pairs is None:
-            return []
+            return NO_DRAINS
         every = drains(self.trace, self.part.slices, self.part.pairs)
         if self.inputs.step is not None:
-            return [drain for drain in every if self._since < drain.end <= self.window.end]
-        every = [drain for drain in every if self.window.start <= drain.start < self.window.end]
-        low, high = (np.array([getattr(drain, edge) for drain in every]) for edge in ("start", "end"))
+            return every.taken((every.end > self._since) & (every.end <= self.window.end))
+        every = every.taken((every.start >= self.window.start) & (every.start < self.window.end))
         # Where nobody asks for anything for most of the time, nobody is late.
-        unasked = 2 * covered_within(*self._without_requests, low, high) > high - low
-        return [drain for drain, left_out in zip(every, unasked.tolist(), strict=True) if not left_out]
+        start, end = every.start.astype(np.int64), every.end.astype(np.int64)
+        return every.taken(2 * covered_within(*self._without_requests, start, end) <= end - start)
 
     @once
     def dequeue_idle(self) -> float | None:

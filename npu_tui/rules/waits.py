@@ -281,11 +281,8 @@ def _kinds_of_work(facts: Facts) -> list[tuple[str, I64, I64, I64]]:
 def _fresh_starts(facts: Facts) -> Span:
     """The starts of steps at which the device had not run dry before: what is lost there begins there."""
     start, end = before_first_kernels(facts)
-    dry = np.array([(drain.start, drain.end) for drain in facts.drains if drain.cause == "sync"], np.float64).reshape(
-        -1, 2
-    )
-    at = start.astype(np.float64)
-    before = touches(dry[:, 0], dry[:, 1], at, at)
+    dry, at = facts.drains.of("sync"), start.astype(np.float64)
+    before = touches(dry.start, dry.end, at, at)
     return start[~before], end[~before]
 
 

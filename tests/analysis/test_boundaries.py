@@ -109,8 +109,8 @@ def test_a_drain_interrupts_where_three_launches_were_in_flight(tmp_path: Path, 
     filled = [launch(key, 1 + key, 20 + 10 * key, 30 + 10 * key) for key in range(count)]
     trace = trace_of(tmp_path, launch(90, 0.1, 1, 1.5), *filled, launch(99, 500, 501, 510))
     parts = parts_of(trace)
-    (found,) = drains(trace, parts.device, parts.pairs)
-    assert (found.peak_backlog, found.interrupted) == (count, interrupted)
+    found = drains(trace, parts.device, parts.pairs)
+    assert (found.peak_backlog.tolist(), found.interrupted.tolist()) == ([count], [interrupted])
 
 
 PYTHON, OTHER_PYTHON, UNNAMED = 100, 200, 7

@@ -137,7 +137,8 @@ def test_host_work_is_named_with_its_line_and_offered() -> None:
     sorting = measured(replace(ALL["host: sorting before the backward pass"].job[0], paired=True))
     lead = sorting.findings.findings[0]
     assert "aten::sort (train.py:147 in train_epoch())" in words(lead.title)
-    assert {drain.cause for drain in sorting.facts[0].drains if drain.end - drain.start > 5e6} == {"work"}
+    drains = sorting.facts[0].drains
+    assert set(drains.taken(drains.end - drains.start > 5e6).counted()) == {"work"}
     offered = {row.text: row.alone_us for row in remedies(sorting).changes}
     assert offered["line train.py:147 x0"] == pytest.approx(lead.gain_ns / 1000, rel=0.01)
     tokens = measured(ALL["decode: Python between tokens"].job)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from jobs import facts_of, profile_at
 
@@ -76,7 +77,7 @@ def test_the_device_runs_dry_between_graphs_only(call: str, tmp_path: Path) -> N
     """Gaps of 2 µs in a graph are no pauses of Python, and the head of every replay is no outlier."""
     found = replayed(call).profile(tmp_path)
     facts = facts_of(found)
-    assert [round(drain.end - drain.start) for drain in facts.drains] == [730_000 if call else 1_004_000] * 4
+    assert np.rint(facts.drains.end - facts.drains.start).tolist() == [730_000 if call else 1_004_000] * 4
     (title,) = (words(finding.title) for finding in found.findings.findings if finding.id == "DISPATCH.INTERRUPT")
     assert title == "The device ran dry 4 times, 2.920 ms in total"
     assert "OP.OUTLIER" not in {finding.id for finding in found.findings.findings}
