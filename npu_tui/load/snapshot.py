@@ -41,6 +41,7 @@ from npu_tui.trace.snapshot import (
 
 _ACTIONS = {name: number for number, name in enumerate(ACTIONS)}
 _STATES = {name: number for number, name in enumerate(STATES)} | {"active_awaiting_free": 1}
+_EVENT, _SEGMENT = message("odd.memory_event"), message("odd.memory_segment")
 _LONGEST_STACK = 400
 """Frames of one stack."""
 _LEAST_ENTRIES, _ENTRY_BYTES = 10_000, 8
@@ -92,20 +93,18 @@ class _Reading:
 
     def snapshot(self, path: str, size: int, root: dict[str, Any]) -> MemorySnapshot:
         """The columns of all devices with anything on them."""
-        traces = _listed(root.get("device_traces"))
-        segments = _Entries(self, root.get("segments"))
+        traces = [self.listed(trace, _EVENT) for trace in self.listed(root.get("device_traces", []), _EVENT)]
+        segments = _Entries(self, self.listed(root.get("segments", []), _SEGMENT))
         device, there = segments.numbers("device", 0)
         there &= device < _MOST_DEVICES
-        self.count(message("odd.memory_segment"), int(np.count_nonzero(~there)))
+        self.count(_SEGMENT, int(np.count_nonzero(~there)))
         entries = list(segments)
         notes = list(_Entries(self, root.get("external_annotations")))
         devices = []
-        for number in sorted(
-            {*device[there].tolist(), *(number for number, trace in enumerate(traces) if _listed(trace))}
-        ):
-            trace = traces[number] if number < len(traces) else None
+        for number in sorted({*device[there].tolist(), *(number for number, trace in enumerate(traces) if trace)}):
+            trace = traces[number] if number < len(traces) else []
             events = self._events(_Entries(self, trace))
-            if trace is not None and not any(other is trace for other in traces[number + 1 :]):
+            if not any(other is trace for other in traces[number + 1 :]):
                 trace.clear()
             held, blocks = self._segments([entries[row] for row in np.flatnonzero(there & (device == number)).tolist()])
             annotations = self._annotations([note for note in notes if note.get("device") == number])
@@ -130,7 +129,7 @@ class _Reading:
         placed |= action >= OOM  # of these no address is asked
         kept |= action == ANNOTATE
         kept &= placed & (action >= 0) & (size < _MOST)
-        self.count(message("odd.memory_event"), int(np.count_nonzero((action >= 0) & ~kept)))
+        self.count(_EVENT, int(np.count_nonzero((action >= 0) & ~kept)))
         time, timed = entries.numbers("time_us", 0)
         rows = slice(None) if kept.all() else kept  # a copy of each column is what takes most room
         return Events(
@@ -148,7 +147,7 @@ class _Reading:
         address, placed = segments.numbers("address", -1)
         size, sized = segments.numbers("total_size", 0)
         kept = placed & sized & (size >= 0) & (size < _MOST)
-        self.count(message("odd.memory_segment"), int(np.count_nonzero(~kept)))
+        self.count(_SEGMENT, int(np.count_nonzero(~kept)))
         usable = [entries[row] for row in np.flatnonzero(kept).tolist()]
         found = Segments(
             address=address[kept],
@@ -206,6 +205,11 @@ class _Reading:
     def count(self, said: Message, count: int) -> None:
         """Note ``count`` things that could not be used."""
         self._odd[said] = self._odd.get(said, 0) + count
+
+    def listed(self, value: Any, said: Message) -> list[Any]:
+        """``value``, which should be a list; where it is none, that is noted and nothing is in it."""
+        self.count(said, int(type(value) is not list))
+        return _listed(value)
 
     def number(self, value: Any) -> int:
         """The index of ``value`` in ``objects``."""

@@ -253,7 +253,8 @@ def report(part: Profile) -> Report:
         health=_health(profile),
     )
     missing = not_checked(profile, measured)
-    if not any(answer.id in ALONE for answer in missing):  # else no rule about an NPU has anything to check
+    alone = next((answer.id for answer in missing if answer.id in ALONE), None)
+    if alone in (None, "service"):  # else no rule has anything to check: those of a service need no NPU
         missing += [NotChecked(id=rule, reason=words(reason)) for rule, reason in part.findings.not_checked]
     return structs.replace(measured, not_checked=missing)
 

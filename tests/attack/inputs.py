@@ -16,6 +16,7 @@ import random
 import re
 import shutil
 import signal
+import sqlite3
 import sys
 import tempfile
 import traceback
@@ -84,6 +85,30 @@ def summaries(folder: Path) -> None:
         command(["summarize", str(FIXTURES / "two_ranks"), "-o", str(folder)])
 
 
+def only(folder: Path, name: str) -> None:
+    """One file of a service."""
+    write_service(folder, "kv", 1, 10, trace=True, database=True)
+    for file in folder.iterdir():
+        if file.name != name:
+            file.unlink()
+
+
+def converted(folder: Path) -> None:
+    """A recording of the scheduler as the converter writes it."""
+    with sqlite3.connect(folder / "ftrace_data.db") as base:
+        base.execute("CREATE TABLE process (pid, process_name)")
+        base.execute("CREATE TABLE thread (track_id, tid, pid, thread_name)")
+        base.execute("CREATE TABLE slice (id, timestamp, duration, name, track_id, args, end_time)")
+        base.execute(
+            "INSERT INTO thread VALUES (1, 'CPU 3', 'CPU Scheduling', ''), (2, 'app:7', 'Process Scheduling', '')"
+        )
+        for k in range(300):
+            at, name = (1_700_000_000_000_000_000 + 9_000 * k, "app:7" if k % 2 else f"other:{k}")
+            base.execute("INSERT INTO slice VALUES (?, ?, 9000, ?, 1, ?, 0)", (k, at, name, '{"end_state": "R"}'))
+            base.execute("INSERT INTO slice VALUES (?, ?, 900, 'Runnable', 2, '', 0)", (1000 + k, at - 1000))
+    base.close()
+
+
 JOB = [["ranks", "{}", "--format", "json"], ["compare", "{}", str(FIXTURES / "two_ranks")]]
 PROFILE = [["report", "{}", "--format", "json", "--no-cache"], ["query", "{}", "SELECT * FROM findings", "--no-cache"]]
 KINDS: dict[str, tuple[Callable[[Path], object], list[list[str]]]] = {
@@ -104,6 +129,12 @@ KINDS: dict[str, tuple[Callable[[Path], object], list[list[str]]]] = {
                                                   "--log", "{}"]]),
     "service": (lambda folder: write_service(folder, "kv", 1, 40),
                 [*PROFILE, ["check", "{}", "--max-ttft", "p99:800ms"], ["compare", "{}", "{}"]]),
+    "service_files": (lambda folder: write_service(folder, "kv", 1, 10, trace=True, database=True), PROFILE),
+    "service_trace": (lambda folder: only(folder, "chrome_tracing.json"), PROFILE[:1]),
+    "service_database": (lambda folder: only(folder, "profiler.db"), PROFILE[:1]),
+    "ftrace_database": (converted, [["report", "{}/ftrace_data.db", "--format", "json", "--no-cache"]]),
+    "eager": (unpacked, [["report", "{}", "--eager", str(FIXTURES / "healthy"), "--format", "json", "--no-cache"],
+                         ["report", str(FIXTURES / "healthy"), "--eager", "{}", "--format", "json", "--no-cache"]]),
     "settings": (lambda folder: (folder / "npu-tui.toml").write_text(SETTINGS),
                  [["report", str(FIXTURES / "healthy"), "--config", "{}/npu-tui.toml"],
                   ["settings", "--config", "{}/npu-tui.toml"]]),
@@ -118,10 +149,51 @@ glyphs = "ascii"
 """
 
 
+def replaced(make: Callable[[Path], object]) -> Callable[[Path], object]:
+    """Makes another thing in the place of a file or folder."""
+
+    def done(place: Path) -> None:
+        shutil.rmtree(place) if place.is_dir() else place.unlink()
+        make(place)
+
+    return done
+
+
+def deep(place: Path) -> None:
+    """Folders in folders, as far as a path goes."""
+    for _ in range(60):
+        place = place / ("d" * 50)
+    place.mkdir(parents=True)
+
+
+ODD_PLACES: dict[str, Callable[[Path], object]] = {
+    "a FIFO": replaced(os.mkfifo),
+    "an empty folder": replaced(os.mkdir),
+    "a link to itself": replaced(lambda place: place.symlink_to(place.name)),
+    "a link to the folder above": replaced(lambda place: place.symlink_to("..")),
+    "a link to nothing": replaced(lambda place: place.symlink_to("gone")),
+    "an endless device": replaced(lambda place: place.symlink_to("/dev/zero")),
+    "a terminal": replaced(lambda place: place.symlink_to("/dev/tty")),
+    "folders in folders": replaced(deep),
+    "a loop beside it": lambda place: (place.parent / "loop_ascend_pt").symlink_to(".."),
+    "twice": lambda place: copied(place, place.with_name(f"more_{place.name}")) if place.is_dir() else None,
+    "odd names beside it": lambda place: [os.mkdir(os.fsencode(place.parent) + b"/" + name) for name in _NAMES],
+    "nobody's": lambda place: place.chmod(0),
+}
+"""What stands in the place of a file or folder, or beside it."""
+_NAMES = (b"\xff\xfe_ascend_pt", b"\x1b[2J_ascend_pt", b"rank\n0", b"-o", "长".encode() * 60, b"a" * 255)
+
+
 def damage(folder: Path, draw: random.Random) -> str:
     """Damage one to three files in ``folder``; what was done."""
     files = sorted(file for file in folder.rglob("*") if file.is_file())
     told = []
+    if draw.random() < 0.25:
+        place = draw.choice(list(folder.rglob("*")))
+        kind = draw.choice(sorted(ODD_PLACES))
+        ODD_PLACES[kind](place)
+        told.append(f"{place.name} {kind}")
+        files = [file for file in files if file.is_file() and not file.is_symlink()]
     for file in draw.sample(files, min(len(files), draw.choice([1, 1, 2, 3]))):
         data = bytearray(file.read_bytes())
         kind = draw.choice(["values", "values", "values", "bytes", "cut", "lines", "gone", "empty", "swap", "insert"])

@@ -87,6 +87,11 @@ def test_what_a_snapshot_does_not_tell_is_no_pass(tmp_path: Path, capsys: pytest
         content["segments"][0]["blocks"] = blocks
         Path(path).write_bytes(pickle.dumps(content))
         assert checked(capsys, path, "--max-fragmentation", "1%") == (1, [("fragmentation", "not_measured", None)])
+    for traces in ("x", {}, None, [7], [{}], ["x"]):
+        path = snapshot(tmp_path)
+        content = pickle.loads(Path(path).read_bytes()) | {"device_traces": traces}
+        Path(path).write_bytes(pickle.dumps(content))
+        assert ("findings", "not_measured", None) in checked(capsys, path, "--fail-on", "low")[1]
     state = snapshot(tmp_path, history=False)
     assert checked(capsys, state, "--max-peak", "1GB") == (1, [("peak", "not_measured", None)])
     assert checked(capsys, state, "--max-peak", "70MiB") == (1, [("peak", "fail", 80 * MB)])

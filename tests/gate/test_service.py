@@ -67,6 +67,16 @@ def test_a_damaged_folder_is_not_measured(folder: Path, tmp_path: Path, capsys: 
     assert checks["findings"][0] == "not_measured"
 
 
+@pytest.mark.parametrize("emptied", ["request.csv", "batch.csv"])
+def test_without_a_table_no_finding_is_looked_for(
+    folder: Path, emptied: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("request.csv", "batch.csv"):
+        (tmp_path / name).write_bytes(b"\n" if name == emptied else (folder / name).read_bytes())
+    code, checks, _ = checked(capsys, tmp_path, "--fail-on", "high")
+    assert (code, checks) == (1, {"findings": ("not_measured", None)})
+
+
 @pytest.mark.parametrize("option", ["--against", "--write-baseline"])
 def test_a_service_has_no_baseline(
     folder: Path, option: str, capsys: pytest.CaptureFixture[str], tmp_path: Path

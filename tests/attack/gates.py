@@ -1,0 +1,354 @@
+"""The promise of a gate, attacked: no damage that loses anything turns its fail into a pass.
+
+    python tests/attack/gates.py [KIND...] [--mutants 40] [--seed 1] [--first 0]
+
+The limit of each gate stands a little below what is measured, so that whatever is lost can make it pass. Databases and
+recordings of engines need ``NPU_TUI_TRACES``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gzip
+import io
+import json
+import os
+import pickle
+import random
+import re
+import shutil
+import signal
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "fixtures")]
+
+from service_causes import write_service  # noqa: E402 - its folder is no package
+from snapshot import CAUSES, simulate  # noqa: E402
+
+from npu_tui.cli.main import main as command  # noqa: E402
+
+FIXTURES, TRACES = ROOT / "fixtures", Path(os.environ.get("NPU_TUI_TRACES", "absent"))
+SECONDS = 30
+BELOW = 0.97
+"""What the limit is of the value."""
+_NONE = ("abc", [1], {}, None, True, "", "nan")
+Change = Callable[[bytes, random.Random], bytes]
+
+
+def run(words: list[str]) -> tuple[int, str, str]:
+    """The exit code of a command, what it writes and what it tells."""
+    out, told = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(told):
+        try:
+            code = command(words)
+        except SystemExit as stopped:
+            code = int(stopped.code or 0)
+    out.flush(), told.flush()
+    return code, out.buffer.getvalue().decode(), told.buffer.getvalue().decode()  # type: ignore[attr-defined]
+
+
+def profile(folder: Path, name: str = "dispatch_bound") -> Path:
+    """A copy of a fixture."""
+    return Path(shutil.copytree(FIXTURES / name, folder / f"{Path(name).name}_ascend_pt"))
+
+
+def database(folder: Path) -> Path:
+    """A copy of a real profile that is a database."""
+    return Path(shutil.copytree(TRACES / "db/level1/rank0_ascend_pt", folder / "rank0_ascend_pt"))
+
+
+def engine(folder: Path) -> Path:
+    """The recording of an inference engine."""
+    file = next((TRACES / "inference" / "vllm_decode_full").glob("*.json.gz"))
+    (folder / "trace_view.json").write_bytes(gzip.decompress(file.read_bytes()))
+    return folder / "trace_view.json"
+
+
+def snapshot(folder: Path) -> Path:
+    """A memory snapshot."""
+    (folder / "snapshot.pkl").write_bytes(pickle.dumps(simulate(CAUSES["leak"], 1).snapshot(), 4))
+    return folder / "snapshot.pkl"
+
+
+def service(folder: Path) -> Path:
+    """The tables of a service."""
+    (folder / "service").mkdir()
+    write_service(folder / "service", "kv", 1, 40)
+    return folder / "service"
+
+
+def halved(path: Path) -> None:
+    """Make the times of a baseline or of a run of a log half as long."""
+    path.write_text(
+        re.sub(
+            r'("\w+(?:_us|_p50|_p99)": ?)([0-9.]+)', lambda found: f"{found[1]}{float(found[2]) / 2}", path.read_text()
+        )
+    )
+
+
+def of_log(folder: Path) -> list[str]:
+    """A profile and a log of faster runs."""
+    for day in range(1, 6):
+        words = ["--label", f"r{day}", "--when", f"2026-01-0{day}", "--log", str(folder / "log")]
+        run(["log", "add", str(FIXTURES / "dispatch_bound"), *words])
+        file = next((folder / "log").glob(f"*-r{day}-*"))
+        halved(file)
+        file.write_text(file.read_text().replace('"id":"', f'"id":"{day}'))
+    return [str(profile(folder)), "--against", "log:last-5", "--log", str(folder / "log")]
+
+
+def baselined(folder: Path) -> list[str]:
+    """A profile and a baseline of the half."""
+    path, file = profile(folder), folder / "baseline.json"
+    run(["check", str(path), "--write-baseline", str(file)])
+    content = json.loads(file.read_text())
+    content["measures_us"] = {name: value and value / 2 for name, value in content["measures_us"].items()}
+    file.write_text(json.dumps(content))
+    return [str(path), "--baseline", str(file)]
+
+
+def against(folder: Path) -> list[str]:
+    """A profile and a faster one."""
+    base = profile(folder)
+    slow = Path(shutil.copytree(base, folder / "slow_ascend_pt"))
+    trace = next(slow.rglob("trace_view.json"))
+    events = json.loads(trace.read_text())
+    device = {e["pid"] for e in events if e["name"] == "process_name" and e["args"]["name"] != "Python"}
+    for event in events:
+        if event["ph"] == "X" and event["pid"] in device and event["name"] != "Free":
+            event["dur"] = float(event["dur"]) * 1.1
+    trace.write_text(json.dumps(events))
+    return [str(slow), "--against", str(base), "--tolerance", "5%"]
+
+
+def limited(make: Callable[[Path], Path], option: str, tight: str) -> Callable[[Path], list[str]]:
+    """A gate of one limit a little below the value; ``tight`` is one that surely fails."""
+
+    def made(folder: Path) -> list[str]:
+        path = str(make(folder))
+        _, out, _ = run(["check", path, option, tight, "--format", "json", "--no-cache"])
+        check = json.loads(out)["checks"][0]
+        if tight.endswith("%"):
+            return [path, option, f"{check['ratio'] * 100 * BELOW:.6f}%"]
+        if check.get("value_bytes") is not None:
+            return [path, option, f"{int(check['value_bytes'] * BELOW)}B"]
+        return [path, option, f"{tight.rpartition(':')[0]}:{check['value_us'] * BELOW:.3f}us".lstrip(":")]
+
+    return made
+
+
+def one(make: Callable[[Path], Path], *words: str) -> Callable[[Path], list[str]]:
+    """A gate with these words."""
+    return lambda folder: [str(make(folder)), *words]
+
+
+def two_ranks(folder: Path) -> Path:
+    """A job."""
+    return profile(folder, "two_ranks")
+
+
+def communication(folder: Path) -> Path:
+    """A profile that waits for its peers."""
+    return profile(folder, "communication_bound")
+
+
+GATES: dict[str, Callable[[Path], list[str]]] = {
+    "free": limited(profile, "--max-free", "1us"),
+    "late": limited(profile, "--max-host-late", "1us"),
+    "lost": limited(profile, "--max-lost", "1us"),
+    "exposed": limited(communication, "--max-exposed-communication", "1us"),
+    "step": limited(profile, "--max-step", "1us"),
+    "findings": one(profile, "--fail-on", "high"),
+    "baseline": baselined,
+    "against": against,
+    "log": of_log,
+    "wait": limited(two_ranks, "--max-rank-wait", "1us"),
+    "excess": limited(two_ranks, "--max-own-excess", "1us"),
+    "peak": limited(snapshot, "--max-peak", "1KB"),
+    "fragmentation": limited(snapshot, "--max-fragmentation", "0%"),
+    "snapshot findings": one(snapshot, "--fail-on", "low"),
+    "ttft": limited(service, "--max-ttft", "p99:1us"),
+    "tpot": limited(service, "--max-tpot", "p50:1us"),
+    "service findings": one(service, "--fail-on", "high"),
+    "decode": limited(engine, "--max-step", "decode:p99:1us"),
+    "database free": limited(database, "--max-free", "1us"),
+    "database lost": limited(database, "--max-lost", "1us"),
+}
+"""Gates that fail, each with what it reads first."""
+
+
+def cut(data: bytes, draw: random.Random) -> bytes:
+    """The file ends somewhere."""
+    return data[: draw.randrange(len(data))]
+
+
+def zeroes(data: bytes, draw: random.Random) -> bytes:
+    """A hole in the file."""
+    size = min(draw.choice([512, 4096, len(data) // 3]), len(data))
+    at = draw.randrange(len(data) - size + 1)
+    return data[:at] + bytes(size) + data[at + size :]
+
+
+def emptied(data: bytes, draw: random.Random) -> bytes:
+    """Nothing is left, or nothing that can be read."""
+    return draw.choice([b"", b"[]", b"{}", b"\n", data[:1] * len(data), b"[" * 10_000, data[::-1]])
+
+
+def events(data: bytes, draw: random.Random) -> bytes:
+    """Some events of a trace lose what they are read by."""
+    found: list[dict[str, Any]] = json.loads(data)
+    found = found["traceEvents"] if isinstance(found, dict) else found
+    spans = [event for event in found if event.get("ph") in ("X", "s", "f", "M")]
+    picked = [e for e in spans if e["name"] == (draw.choice(spans)["name"])] if draw.random() < 0.6 else spans
+    for event in draw.sample(picked, max(int(len(picked) * draw.choice([0.05, 0.5, 1.0])), 1)):
+        field = draw.choice([name for name in ("ts", "dur", "ph", "pid", "tid") if name in event] or ["ph"])
+        if draw.random() < 0.3:
+            event.pop(field, None)
+        else:
+            event[field] = draw.choice(_NONE)
+    return json.dumps(found).encode()
+
+
+def rows(data: bytes, draw: random.Random) -> bytes:
+    """Cells of a table are no numbers, or rows are no rows."""
+    lines = data.split(b"\n")
+    column = draw.randrange(max(lines[0].count(b",") + 1, 1))
+    for at in draw.sample(range(1, len(lines)), max(int((len(lines) - 1) * draw.choice([0.05, 0.5, 1.0])), 1)):
+        cells = lines[at].split(b",")
+        if len(cells) > column:
+            cells[column] = draw.choice([b"", b"x", b"nan", b"inf", b"1e999", b"\xff"])
+            lines[at] = draw.choice([b",".join(cells), b",".join(cells), b"\0" * len(lines[at])])
+    return b"\n".join(lines)
+
+
+def entries(data: bytes, draw: random.Random) -> bytes:
+    """Entries of a snapshot have odd values, or parts of it are gone."""
+    found = pickle.loads(data)
+    if draw.random() < 0.2:
+        found[draw.choice(["segments", "device_traces"])] = draw.choice([None, "x", {}, 7])
+        return pickle.dumps(found, 4)
+    groups = [found["device_traces"][0], found["segments"], [b for s in found["segments"] for b in s["blocks"]]]
+    group = draw.choice(groups)
+    for entry in draw.sample(group, max(int(len(group) * draw.choice([0.05, 0.5, 1.0])), 1)):
+        field = draw.choice(
+            [name for name in ("size", "addr", "address", "action", "total_size", "state") if name in entry]
+        )
+        if draw.random() < 0.3:
+            del entry[field]
+        else:
+            entry[field] = draw.choice(["abc", [1], None, -5, 1 << 64])
+    return pickle.dumps(found, draw.choice([2, 4]))
+
+
+_TABLES = ("TASK", "CANN_API", "PYTORCH_API", "STRING_IDS", "COMMUNICATION_OP", "COMPUTE_TASK_INFO")
+"""What gates of a database rest on."""
+
+
+def tables(data: bytes, draw: random.Random) -> bytes:
+    """A table of a database is gone, or its cells are no numbers."""
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "a.db"
+        path.write_bytes(data)
+        base = sqlite3.connect(path)
+        there = [name for (name,) in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        table = draw.choice([name for name in _TABLES if name in there])
+        columns = [row[1] for row in base.execute(f"PRAGMA table_info({table})")]
+        kind = draw.choice(["drop", "rename", "view", "cells", "cells", "cells"])
+        if kind == "drop":
+            base.execute(f"DROP TABLE {table}")
+        elif kind == "rename":
+            base.execute(f"ALTER TABLE {table} RENAME TO T2")
+        elif kind == "view":
+            base.execute(f"ALTER TABLE {table} RENAME TO T2")
+            base.execute(f"CREATE VIEW {table} AS SELECT * FROM T2")
+        else:
+            value, every = draw.choice(["'abc'", "NULL", "x'00ff'", "1e300"]), draw.choice([1, 2, 20])
+            with contextlib.suppress(sqlite3.IntegrityError):  # the number of a row
+                base.execute(f"UPDATE OR IGNORE {table} SET {draw.choice(columns)} = {value} WHERE rowid % {every} = 0")
+        base.commit()
+        base.close()
+        return path.read_bytes()
+
+
+CHANGES: dict[str, tuple[Change, ...]] = {
+    ".json": (cut, zeroes, emptied, events, events, events),
+    ".csv": (cut, zeroes, emptied, rows, rows, rows),
+    ".pkl": (cut, zeroes, emptied, entries, entries, entries),
+    ".db": (cut, zeroes, emptied, tables, tables, tables),
+}
+
+
+def damage(path: Path, draw: random.Random) -> str:
+    """Damage what is read at ``path``; what was done."""
+    read = [path] if path.is_file() else [
+        file for file in sorted(path.rglob("*")) if file.name.startswith(_READ)
+    ]  # fmt: skip
+    file = draw.choice(read)
+    change, data = draw.choice(CHANGES[file.suffix]), file.read_bytes()
+    file.write_bytes(change(data, draw))
+    return f"{file.name} {change.__name__}" if file.read_bytes() != data else ""
+
+
+_READ = ("trace_view.json", "ascend_pytorch_profiler", "request.csv", "batch.csv", "kvcache.csv")
+"""What gates measure; other tables only say more."""
+
+
+def attack(kind: str, numbers: range, seed: int) -> tuple[int, list[str]]:
+    """How many mutants the gate ``kind`` withstood, and what went wrong, a line each."""
+    withstood, failed = 0, list[str]()
+    with tempfile.TemporaryDirectory() as name:
+        words = GATES[kind](Path(name))
+        path, kept = Path(words[0]), Path(name) / "kept"
+        code, out, told = run(["check", *words, "--no-cache"])
+        assert code == 1, f"{kind}: {words} {code} {out} {told}"
+        assert "FAIL  " in out, out
+        path.rename(kept)
+        for number in numbers:
+            draw = random.Random(f"{kind} {seed} {number}")
+            shutil.copytree(kept, path) if kept.is_dir() else shutil.copy(kept, path)
+            done = damage(path, draw)
+            signal.alarm(SECONDS)
+            try:
+                code, out, told = run(["check", *words, "--no-cache"])
+            except Exception as error:
+                code, out, told = 70, "", f"{type(error).__name__} {error}"
+            signal.alarm(0)
+            if done and (code not in (1, 3) or (code == 3 and told.count("\n") != 1) or "Traceback" in told):
+                failed.append(f"{kind} {number}: {code} {done}: {(told or out)[:300]}")
+            else:
+                withstood += 1
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return withstood, failed
+
+
+def main() -> int:
+    """The command; 1 if anything is wrong."""
+    parser = argparse.ArgumentParser(description="Damage what gates read.")
+    parser.add_argument("kinds", nargs="*", default=[])
+    parser.add_argument("--mutants", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0)
+    options = parser.parse_args()
+
+    def late(*_: object) -> None:
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, late)
+    wrong = 0
+    for kind in options.kinds or GATES:
+        withstood, failed = attack(kind, range(options.first, options.first + options.mutants), options.seed)
+        wrong += len(failed)
+        print(f"{kind}: {withstood} withstood, {len(failed)} did not", flush=True)
+        print("".join(f"  {line}\n" for line in failed), end="", flush=True)
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

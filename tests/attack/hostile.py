@@ -1,0 +1,295 @@
+"""Hostile files: none takes more memory than four times its size and 300 MB, nor more than two minutes.
+
+python tests/attack/hostile.py [NAME...] [--scale 1]
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pickles
+import polars as pl
+from shapes import SHAPES, write_shape
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "fixtures"), str(ROOT / "tests/load/database")]
+
+from service_causes import write_service  # noqa: E402 - its folder is no package
+from small import small_database  # noqa: E402
+
+from npu_tui.jobs.model import RankProfile  # noqa: E402
+from npu_tui.jobs.opening import SUFFIX  # noqa: E402
+from npu_tui.jobs.summary import write_summary  # noqa: E402
+
+MB = 1 << 20
+SECONDS, TIMES, MORE = 120, 4, 300 * MB
+ENVIRONMENT = os.environ | {"NPU_TUI_CACHE_MB": "0"}
+PROFILE = {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "Ascend Hardware"}}
+Written = Callable[[Path, int], list[list[str]]]
+
+
+def trace(path: Path, events: list[object]) -> list[list[str]]:
+    """A trace of ``events`` and what is run on it."""
+    file = path / "trace_view.json"
+    file.write_text(json.dumps(events))
+    return shown(file)
+
+
+def shown(file: Path) -> list[list[str]]:
+    """The commands of a file that has a screen."""
+    return [["report", str(file), "--format", "json"], ["screenshot", str(file), "-o", str(file.parent / "a.svg")]]
+
+
+def slices(count: int, **more: object) -> list[object]:
+    """Slices of a device, each ``more`` of what a slice has."""
+    every = {"ph": "X", "name": "a", "pid": 1, "tid": 1, "dur": 1}
+    return [PROFILE, *({**every, "ts": str(1000 + k)} | {n: f(k) if callable(f) else f for n, f in more.items()}
+                       for k in range(count))]  # fmt: skip
+
+
+def shape(name: str) -> Written:
+    """One of the extreme shapes of traces."""
+    return lambda path, size: shown(write_shape(path / "trace_view.json", name, 20_000 * size))
+
+
+def beside(name: str, content: Callable[[int], bytes]) -> Written:
+    """A small profile with a large companion."""
+
+    def made(path: Path, size: int) -> list[list[str]]:
+        (path / name).write_bytes(content(20 * MB * size))
+        return trace(path, slices(50))
+
+    return made
+
+
+def table(name: str, cell: bytes, rows: int = 1) -> Written:
+    """The tables of a service, one of which has rows of much."""
+
+    def made(path: Path, size: int) -> list[list[str]]:
+        write_service(path, "kv", 1, 40)
+        with (path / name).open("ab") as out:
+            for _ in range(rows):
+                out.write(cell * (20 * MB * size // rows // len(cell)) + b"\n" * (rows > 1))
+        return shown(path)
+
+    return made
+
+
+def database(*statements: str) -> Written:
+    """A small database after some statements."""
+
+    def made(path: Path, size: int) -> list[list[str]]:
+        file = small_database(path / "ascend_pytorch_profiler_3.db")
+        with sqlite3.connect(file) as base:
+            for statement in statements:
+                base.execute(statement)
+        base.close()
+        return shown(file)
+
+    return made
+
+
+_MANY = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT {})"
+
+
+def service_database(path: Path, size: int) -> list[list[str]]:
+    """Spans of a service with arguments of some MB."""
+    write_service(path, "kv", 1, 20, database=True)
+    with sqlite3.connect(path / "profiler.db") as base:
+        base.execute("UPDATE slice SET args = ?", ('{"a": "' + "x" * 100_000 * size + '"}',))
+    base.close()
+    for file in path.glob("*.csv"):
+        file.unlink()
+    return shown(path)
+
+
+def spans_of_a_service(path: Path, size: int) -> list[list[str]]:
+    """Spans, each of its own name, request and thread."""
+    events = [{"name": f"n{k}", "ph": "X", "ts": k, "dur": 1, "pid": k % 999, "tid": f"t{k}", "args": {"rid": f"{k}"}}
+              for k in range(60_000 * size)]  # fmt: skip
+    (path / "chrome_tracing.json").write_text(json.dumps([{"name": "httpReq", "ph": "I", "ts": 1, "pid": 1, "tid": "a",
+                                                           "args": {"rid": "1"}}, *events]))  # fmt: skip
+    return shown(path)
+
+
+def scheduling(line: Callable[[int], str]) -> Written:
+    """A recording of ftrace of lines of a kind."""
+
+    def made(path: Path, size: int) -> list[list[str]]:
+        text = "# tracer: nop\n" + "".join(line(k) for k in range(100_000 * size))
+        (path / "trace.txt").write_text(text)
+        return shown(path / "trace.txt")
+
+    return made
+
+
+def switch(task: int, cpu: int, at: float) -> str:
+    """A line of ftrace in which a task gives its place to the next one."""
+    before, after = f"prev_comm=t prev_pid={task} prev_prio=120 prev_state=S", f"next_comm=t next_pid={task + 1}"
+    return f"  t-{task} [{cpu:03d}] d... {at:.6f}: sched_switch: {before} ==> {after} next_prio=120\n"
+
+
+def alone(name: str, content: Callable[[int], bytes]) -> Written:
+    """A large file."""
+
+    def made(path: Path, size: int) -> list[list[str]]:
+        (path / name).write_bytes(content(20 * MB * size))
+        return shown(path / name)
+
+    return made
+
+
+_EVENTS = b"ID,Event,Event Type,Name,Timestamp(ns),Process Id,Thread Id,Device Id,Ptr,Attr\n"
+
+
+def packed(path: Path, size: int) -> list[list[str]]:
+    """One slice and blanks that a packer makes nothing of."""
+    file = path / "trace_view.json.gz"
+    with gzip.open(file, "wb", 1) as out:
+        out.write(b"[" + json.dumps(PROFILE).encode() + b',{"ph":"X","name":"a","pid":1,"tid":1,"ts":"1000","dur":1}')
+        for _ in range(300 * size):
+            out.write(b" " * MB)
+        out.write(b"]")
+    return shown(file)
+
+
+def summary(path: Path, size: int) -> list[list[str]]:
+    """A summary of zeros."""
+    for rank in (0, 1):
+        write_summary(RankProfile(rank, Path(f"{rank}"), "json"), path / f"{rank}-a{SUFFIX}")
+    zeros = pl.Series([pl.zeros(30_000_000 * size, dtype=pl.Int64, eager=True)])
+    file = path / f"0-a{SUFFIX}"
+    pl.read_parquet(file).with_columns(zeros.alias("busy_start"), zeros.alias("busy_end")).write_parquet(file)
+    return [["ranks", str(path), "--format", "json"]]
+
+
+def pickled(name: str) -> Written:
+    """A hostile pickle."""
+
+    def made(path: Path, size: int) -> list[list[str]]:
+        (path / "snapshot.pickle").write_bytes(pickles.large(20 * size)[name])
+        return shown(path / "snapshot.pickle")
+
+    return made
+
+
+def run_of_a_log(content: Callable[[int], bytes]) -> Written:
+    """A log with a run that is large."""
+
+    def made(path: Path, size: int) -> list[list[str]]:
+        (path / "2026-01-01T00-00-00-a-1.json").write_bytes(content(20 * MB * size))
+        return [["log", "--log", str(path)]]
+
+    return made
+
+
+FILES: dict[str, Written] = {
+    **{f"shape {name}": shape(name) for name in SHAPES},
+    "devices": lambda path, size: trace(path, [
+        event for k in range(2_000 * size) for event in (
+            PROFILE | {"pid": 100 + k},
+            {"ph": "M", "name": "process_labels", "pid": 100 + k, "args": {"labels": f"NPU {k}"}},
+            {"ph": "X", "name": "a", "pid": 100 + k, "tid": 1, "ts": str(1000 + k), "dur": 1})]),
+    "lanes": lambda path, size: trace(path, slices(100_000 * size, tid=lambda k: k)),
+    "a long name": lambda path, size: trace(path, slices(2, name="x" * 20 * MB * size)),
+    "long names": lambda path, size: trace(path, slices(200, name=lambda k: f"{k}" + "x" * (MB // 10) * size)),
+    "long arguments": lambda path, size: trace(path, slices(200, args={"a": "x" * (MB // 10) * size})),
+    "equal ids": lambda path, size: trace(path, slices(50_000 * size, args={"connection_id": 1})),
+    "a long call stack": lambda path, size: trace(path, slices(200, args={"Call stack": "a.py(1): f;\n" * 9_000})),
+    "counters of many series": lambda path, size: trace(path, [PROFILE, *(
+        {"ph": "C", "name": "c", "pid": 1, "ts": str(k), "args": {f"s{k * 20 + n}": 1 for n in range(20)}}
+        for k in range(10_000 * size))]),
+    "kernels without line ends": beside("kernel_details.csv", lambda size: b"a," * (size // 2)),
+    "kernels of one cell": beside("kernel_details.csv", lambda size: b'"' + b"a" * size),
+    "kernels of line ends": beside("kernel_details.csv", lambda size: b"Name,Type\n" + b"\n" * size),
+    "kernels of many columns": beside("kernel_details.csv", lambda size: (b"a," * 100_000 + b"\n") * (size // 200_000)),
+    "communication of brackets": beside("communication.json", lambda size: b"[" * size),
+    "communication of keys": beside("communication.json", lambda size: b'{"step1":{"collective":{' + b",".join(
+        b'"hcom_a__1_%d_1@1":{}' % k for k in range(size // 25)) + b"}}}"),
+    "operators of a step": beside("step_trace_time.csv", lambda size: b"Step,Computing\n" + b"1,1\n" * (size // 4)),
+    "memory of names": beside("operator_memory.csv", lambda size: b"Name,Size(KB),Allocation Time(us)\n" + b"".join(
+        b"n%d,1,%d.0\n" % (k, k) for k in range(size // 20))),
+    "ids of a database": database(_MANY.format(50_000) + " INSERT INTO CONNECTION_IDS SELECT 1, x FROM c",
+                                  "UPDATE PYTORCH_API SET connectionId = 1"),
+    "texts of a database": database(
+        _MANY.format(200) + " INSERT INTO STRING_IDS SELECT x + 9e6, hex(zeroblob(50000)) FROM c"),
+    "a text of a database": database("UPDATE STRING_IDS SET value = hex(zeroblob(10000000)) WHERE rowid = 1"),
+    "requests of a service": table("request.csv", b"1," * 500),
+    "a cell of a service": table("batch.csv", b"[{'rid':1,'iter':1}]"),
+    "rows of a service": table("batch.csv", b"prefill,1,2,3,", 20_000),
+    "quotes of a service": table("kvcache.csv", b'"'),
+    "spans of a service": spans_of_a_service,
+    "database of a service": service_database,
+    "threads of ftrace": scheduling(lambda k: switch(k, 0, 1 + k / 1e3)),
+    "CPUs of ftrace": scheduling(lambda k: switch(7, k, 1 + k / 1e3)),
+    "CPUs of nobody": scheduling(lambda k: switch(7, 10**9 + k, 1 + k / 1e3)),
+    "times of ftrace": scheduling(lambda k: switch(k % 9, 0, k * 1e6)),
+    "a line of ftrace": alone("trace.txt", lambda size: b"# tracer: nop\n" + switch(1, 0, 1).encode() + b"x" * size),
+    "events without a line end": alone("memscope_dump.csv", lambda size: _EVENTS + b"1,MALLOC," * (size // 9)),
+    "a packed trace": packed,
+    "a summary of zeros": summary,
+    "a run of brackets": run_of_a_log(lambda size: b"[" * size),
+    "a run of text": run_of_a_log(lambda size: b'{"label":"' + b"x" * size + b'"}'),
+    **{f"pickle of {name}": pickled(name) for name in pickles.large(0) if name != "a real one"},
+}  # fmt: skip
+
+
+_RUN = """
+import os, sys
+from npu_tui.cli.main import main
+code = main(sys.argv[1:])
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]
+print(peak, sum(os.times()[:2]), file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def measured(words: list[str]) -> tuple[int, str, int, float]:
+    """The exit code of a command, what it tells, the most memory and the seconds of processor it took."""
+    command = [sys.executable, "-c", _RUN, *words]
+    with tempfile.TemporaryFile() as told:
+        running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=told, cwd=ROOT, env=ENVIRONMENT)
+        timer = threading.Timer(4 * SECONDS, running.kill)
+        timer.start()
+        code = running.wait()
+        timer.cancel()
+        told.seek(0)
+        *said, last = told.read().decode("utf-8", "replace").splitlines() or [""]
+    peak, seconds = map(float, last.split()) if re.fullmatch(r"\d+ [0-9.]+", last) else (0.0, 0.0)
+    return code, "\n".join(said), int(peak) << 10, seconds
+
+
+def main() -> int:
+    """The command; 1 if anything is wrong."""
+    parser = argparse.ArgumentParser(description="Read hostile files and measure what they take.")
+    parser.add_argument("names", nargs="*", default=[])
+    parser.add_argument("--scale", type=int, default=1)
+    options = parser.parse_args()
+    wrong = runs = 0
+    for name in options.names or FILES:
+        with tempfile.TemporaryDirectory() as folder:
+            commands = FILES[name](Path(folder), options.scale)
+            size = sum(file.stat().st_size for file in Path(folder).rglob("*") if file.is_file())
+            for words in commands:
+                code, told, peak, seconds = measured(words)
+                bad = code not in (0, 3) or "Traceback" in told or peak > TIMES * size + MORE or seconds > SECONDS
+                runs, wrong = runs + 1, wrong + bad
+                cells = f"{name} | {words[0]} | {size / MB:.1f} MB | exit {code} | {peak / MB:.0f} MB | {seconds:.1f} s"
+                print(f"{'WRONG ' if bad else ''}{cells} | {told.strip()[:110]}", flush=True)
+    print(f"{runs} runs, {wrong} wrong")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
