@@ -141,6 +141,8 @@ def _losses(tables: Tables, texts: Texts) -> list[Message]:
         losses.append(Message(code, {"tables": shown, **args}))
     if tables.views:
         losses.append(message("odd.db_views", count=tables.views))
+    if tables.lost_tasks:
+        losses.append(message("odd.db_tasks", count=tables.lost_tasks))
     if texts.missing:
         losses.append(message("odd.db_texts", count=len(texts.missing)))
     return losses

@@ -67,11 +67,12 @@ def read_device(tables: Tables, texts: Texts, whole: DatabaseColumns) -> Tasks |
     """Take the tasks on the streams of all devices in; None without any."""
     wanted = ("startNs", "endNs", "deviceId", "connectionId", "globalTaskId", "globalPid", "taskType", "contextId")
     tasks = tables.select("TASK", (*wanted, "streamId", "taskId"))
-    if not len(tasks):
-        return None
     kernel = _known(tables, "COMPUTE_TASK_INFO", tasks, "name", "taskType")
     scheduled = _known(tables, "COMMUNICATION_SCHEDULE_TASK_INFO", tasks, "name", "taskType")
     collective = _known(tables, "COMMUNICATION_TASK_INFO", tasks)
+    tables.lost_tasks = kernel.lost + scheduled.lost + collective.lost
+    if not len(tasks):
+        return None
     connection = valid_connections(tasks["connectionId"])
     shown = ~_parents(tasks, connection, kernel.there)
     whole.os_pid = whole.os_pid or int(tasks["globalPid"].max(initial=0))
@@ -102,19 +103,24 @@ def read_device(tables: Tables, texts: Texts, whole: DatabaseColumns) -> Tasks |
 
 
 class _Known(Struct):
-    """What another table says of tasks: whether it knows them, and its columns; (n,) each."""
+    """What another table says of tasks: whether it knows them, and its columns; (n,) each. ``lost`` are not in TASK."""
 
     there: Bools
     columns: dict[str, I64]
+    lost: int
 
     def where(self, kept: Bools) -> _Known:
-        return _Known(self.there[kept], {name: values[kept] for name, values in self.columns.items()})
+        return _Known(self.there[kept], {name: values[kept] for name, values in self.columns.items()}, self.lost)
 
 
 def _known(tables: Tables, name: str, tasks: Rows, *columns: str) -> _Known:
     rows = tables.select(name, ("globalTaskId", *columns))
-    at = matched(rows["globalTaskId"], tasks["globalTaskId"])
-    return _Known(at >= 0, {column: np.append(rows[column], ABSENT)[at] for column in columns})  # -1 is the last entry
+    ids, known = rows["globalTaskId"], tasks["globalTaskId"]
+    at = matched(ids, known)
+    has_numbers = not len(known) or bool((known >= 0).any())  # older versions did not number them
+    lost = int(np.count_nonzero((matched(known, ids) < 0) & (ids >= 0))) if has_numbers else 0
+    last = {column: np.append(rows[column], ABSENT)[at] for column in columns}  # -1 is the last entry
+    return _Known(at >= 0, last, lost)
 
 
 def _parents(rows: Rows, connection: I64, is_kernel: Bools) -> Bools:

@@ -91,8 +91,8 @@ def plain(name: str) -> str:
 class Tables:
     """The tables of ``database`` by name, whatever its schema is.
 
-    ``damaged`` are the tables of which not all could be read, ``views`` counts
-    what only looks like one. Threads may read side by side; they take turns.
+    ``damaged`` are the tables of which not all could be read, ``views`` counts what only looks like one, ``lost_tasks``
+    what is told of tasks that are not there. Threads may read side by side; they take turns.
     """
 
     def __init__(self, database: Database, most: int = HIGHEST) -> None:
@@ -103,6 +103,7 @@ class Tables:
         self._done = 0
         self._most = most
         self.damaged: list[str] = []
+        self.lost_tasks = 0
         self._connection = database.connection
         listed, self.views = tables_of(self._connection)
         self._listed = frozenset(listed)

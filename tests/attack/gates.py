@@ -285,18 +285,19 @@ CHANGES: dict[str, tuple[Change, ...]] = {
 }
 
 
-def damage(path: Path, draw: random.Random) -> str:
-    """Damage what is read at ``path``; what was done."""
-    read = [path] if path.is_file() else [
-        file for file in sorted(path.rglob("*")) if file.name.startswith(_READ)
-    ]  # fmt: skip
-    file = draw.choice(read)
-    change, data = draw.choice(CHANGES[file.suffix]), file.read_bytes()
+def damage(words: list[str], draw: random.Random) -> str:
+    """Damage what is checked, or what it is held against; what was done."""
+    checked, *others = [Path(word) for word in words if Path(word).exists()]
+    path = draw.choice(others) if others and draw.random() < 0.3 else checked
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    file = draw.choice(sorted(file for file in files if file.name.startswith(_READ) or path != checked))
+    changes = CHANGES[file.suffix] if path == checked else (cut, zeroes, emptied)
+    change, data = draw.choice(changes), file.read_bytes()
     file.write_bytes(change(data, draw))
     return f"{file.name} {change.__name__}" if file.read_bytes() != data else ""
 
 
-_READ = ("trace_view.json", "ascend_pytorch_profiler", "request.csv", "batch.csv", "kvcache.csv")
+_READ = ("snapshot.pkl", "trace_view.json", "ascend_pytorch_profiler", "request.csv", "batch.csv", "kvcache.csv")
 """What gates measure; other tables only say more."""
 
 
@@ -304,16 +305,17 @@ def attack(kind: str, numbers: range, seed: int) -> tuple[int, list[str]]:
     """How many mutants the gate ``kind`` withstood, and what went wrong, a line each."""
     withstood, failed = 0, list[str]()
     with tempfile.TemporaryDirectory() as name:
-        words = GATES[kind](Path(name))
-        path, kept = Path(words[0]), Path(name) / "kept"
+        folder, kept = Path(name) / "gate", Path(name) / "kept"
+        folder.mkdir()
+        words = GATES[kind](folder)
         code, out, told = run(["check", *words, "--no-cache"])
         assert code == 1, f"{kind}: {words} {code} {out} {told}"
         assert "FAIL  " in out, out
-        path.rename(kept)
+        folder.rename(kept)
         for number in numbers:
             draw = random.Random(f"{kind} {seed} {number}")
-            shutil.copytree(kept, path) if kept.is_dir() else shutil.copy(kept, path)
-            done = damage(path, draw)
+            shutil.copytree(kept, folder)
+            done = damage(words, draw)
             signal.alarm(SECONDS)
             try:
                 code, out, told = run(["check", *words, "--no-cache"])
@@ -324,7 +326,7 @@ def attack(kind: str, numbers: range, seed: int) -> tuple[int, list[str]]:
                 failed.append(f"{kind} {number}: {code} {done}: {(told or out)[:300]}")
             else:
                 withstood += 1
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+            shutil.rmtree(folder)
     return withstood, failed
 
 

@@ -1,6 +1,7 @@
 """Storms of keys, pastes, mouse, resizes, answers and broken bytes on the explorer in a pseudo-terminal.
 
     python tests/attack/storm.py --storms 500 --events 300
+    python tests/attack/storm.py --storms 50 --columns 1200
     python tests/attack/storm.py --replay storm-17.json
 
 A storm is made of its seed. It fails where the program shows a traceback, ends with another code than 0 or 130, leaves
@@ -30,16 +31,26 @@ sys.path.insert(0, str(ROOT / "tests" / "attack"))
 sys.path.insert(0, str(ROOT / "fixtures"))
 
 from large_trace import write_large_trace  # noqa: E402
+from service_causes import write_service  # noqa: E402
+from snapshot import write_snapshot  # noqa: E402
 from storm_terminal import TELL, StormTerminal  # noqa: E402
 
 from npu_tui.cli.main import guarded_main  # noqa: E402
-from npu_tui.load.load import load  # noqa: E402
+from npu_tui.load.load import opening_of  # noqa: E402
 from npu_tui.profile.profile import Profile  # noqa: E402
 from npu_tui.tui.app import NpuTui  # noqa: E402
 from npu_tui.tui.session import make_session  # noqa: E402
 from npu_tui.tui.terminal.terminal import Guard, find_terminal  # noqa: E402
 
-TRACES = ["dispatch_bound", "communication_bound", "two_ranks/rank0_ascend_pt", "broken", "large"]
+TRACES = [
+    "dispatch_bound",
+    "communication_bound",
+    "two_ranks/rank0_ascend_pt",
+    "broken",
+    "large",
+    "snapshot",
+    "service",
+]
 KEYS = [
     *"wsadWSADhjklgGxXeEbBcfnNtvmMzZpHiKoyYLRuU<>{}[]().,0 12345678?/:",
     *("\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D", "\x1b[5~", "\x1b[6~", "\x1b[H", "\x1b[F", "\x1b[1;2C", "\x1b[1;2D"),
@@ -92,13 +103,14 @@ class Storm:
     settled: bool = True
 
 
-def storm(seed: int, count: int, traces: list[str]) -> Storm:
-    """The storm of ``seed`` with ``count`` events."""
+def storm(seed: int, count: int, traces: list[str], columns: int = 0) -> Storm:
+    """The storm of ``seed`` with ``count`` events; with ``columns`` the terminal has so many, or is made so wide."""
     draw = random.Random(seed)
     size = draw.choice([(120, 40), (80, 24), (200, 50), (40, 10), (100, 30)])
+    size = (columns or size[0], size[1])
     made = Storm(seed, draw.choice(traces), size, draw.choice(["prompt", "late", "twice", "silent"]))
     for kind in draw.choices(KINDS, WEIGHTS, k=count):
-        made.events.append(_event(kind, draw))
+        made.events.append(_event(kind, draw) if kind != "resize" or not columns else f"size {columns} {size[1]}")
     made.settled = draw.random() < 0.8
     if draw.random() < 0.2:
         made.events[-5:] = [each.encode().hex() for each in draw.sample(_LEAVING, 5)]
@@ -148,7 +160,11 @@ class Traces:
     def __init__(self, names: list[str], more: Path | None = None) -> None:
         self.names = names
         self._made = tempfile.TemporaryDirectory(prefix="npu-tui-storm-")
-        self._loaded = {name: Profile(load(self._path(name, more))) for name in names}
+        self._loaded = {name: self._load(self._path(name, more)) for name in names}
+
+    def _load(self, path: Path) -> Profile:
+        opening = opening_of(path, cached=False)
+        return Profile(opening.trace(), opening.source)
 
     def profile(self, name: str) -> Profile:
         return self._loaded[name]
@@ -157,6 +173,12 @@ class Traces:
         if name == "given":
             assert more is not None
             return more
+        if name == "snapshot":
+            write_snapshot(Path(self._made.name) / "memory" / "snapshot.pickle", "leak")
+            return Path(self._made.name) / "memory" / "snapshot.pickle"
+        if name == "service":
+            write_service(Path(self._made.name) / "service", "kv", 1, 40, trace=True)
+            return Path(self._made.name) / "service"
         if name == "large":
             write_large_trace(Path(self._made.name) / "large.json", 150_000)
             return Path(self._made.name) / "large.json"
@@ -258,6 +280,7 @@ def main() -> int:
     parser.add_argument("--storms", type=int, default=500)
     parser.add_argument("--events", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1, help="that of the first storm")
+    parser.add_argument("--columns", type=int, default=0, help="those of the terminal, such as 1200")
     parser.add_argument("--trace", type=Path, help="a trace of your own beside those of the fixtures")
     parser.add_argument("--replay", type=Path, help="a file that a failed storm was written to")
     options = parser.parse_args()
@@ -270,7 +293,7 @@ def main() -> int:
         return bool(outcome.fault)
     traces, failed, events, slowest = Traces(names, options.trace), 0, 0, 0.0
     for seed in range(options.seed, options.seed + options.storms):
-        made = storm(seed, options.events, names)
+        made = storm(seed, options.events, names, options.columns)
         outcome = run(made, traces)
         events, slowest = events + len(made.events), max(slowest, outcome.seconds)
         if outcome.fault:

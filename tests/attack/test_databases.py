@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from npu_tui.analysis.evidence import incomplete, losses_of
 from npu_tui.load import database_file, unpack
 from npu_tui.load.database import load_database
 from npu_tui.load.database_file import UNREADABLE, open_database, opened
@@ -51,6 +52,16 @@ def test_no_view_is_read(path: Path, name: str, select: str) -> None:
     trace = load_database(path, None)
     assert [warning.code for warning in trace.health.warnings] == ["odd.db_views"]
     assert len(trace.slices)
+
+
+@pytest.mark.parametrize(
+    "damage", ["ALTER TABLE TASK RENAME TO T2", "DELETE FROM TASK WHERE rowid % 2", "DROP TABLE TASK"]
+)
+def test_tasks_that_are_gone_are_missed(path: Path, damage: str) -> None:
+    changed(path, damage)
+    health = profile_at(path).health
+    assert "odd.db_tasks" in [warning.code for warning in health.warnings]
+    assert set(incomplete(losses_of("", health))) == {"slices", "links"}
 
 
 def test_tables_of_a_module_and_what_recurses_are_refused(path: Path) -> None:
