@@ -151,7 +151,7 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[JobFinding]:
         places = _evidence(job, row.rank)
         findings.append(priced("RANK.SLOW", codes, (row.rank,), gain, job.length, places, **args))
     for longest in job.longest:
-        if longest.rank not in without and longest.gain >= LOW * job.length:
+        if longest.rank not in without:
             codes, gain = ("job.slow.title", "job.slow.sum"), round(longest.gain)
             args = {"rank": longest.rank, "own": longest.more, "cost": gain}
             findings.append(priced("RANK.SLOW", codes, (longest.rank,), gain, job.length, **args))

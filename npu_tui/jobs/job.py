@@ -15,6 +15,7 @@ from npu_tui.jobs.blame import Blame, blame, excess
 from npu_tui.jobs.clock import Clock, clocks
 from npu_tui.jobs.columns import Bools
 from npu_tui.jobs.experts import Balance, balance_of
+from npu_tui.jobs.finding import LOW
 from npu_tui.jobs.links import Link, judged_links, placed_links
 from npu_tui.jobs.meetings import Meetings, Unpaired, meetings, untold_messages
 from npu_tui.jobs.model import (
@@ -433,10 +434,12 @@ class Job:
 
     @once
     def longest(self) -> list[Longest]:
-        """Ranks that others wait for by the steps alone, where no collective tells who came last."""
-        if len(self.blamed) or len(self.parts) > 1:
+        """Ranks that others wait for by the steps alone, where collectives do not tell of all who came last."""
+        if (len(self.blamed) and not self.missing) or len(self.parts) > 1:
             return []
-        return list(longest_works(self.ranks, [self._peers[profile.rank] for profile in self.ranks]))
+        least, peers = LOW * self.length, [self._peers[profile.rank] for profile in self.ranks]
+        told = {row.rank for row in self.sums if (row.gain or 0) >= least > 0}
+        return [one for one in longest_works(self.ranks, peers) if one.rank not in told and one.gain >= least]
 
     @once
     def shapes(self) -> dict[int, Shape]:

@@ -94,9 +94,10 @@ def ranks(job: Job, absent: Sequence[int] = ()) -> Sheet:
         exposed = None if row.exposed is None else us(row.exposed)
         shown = (exposed if row.cost else 0.0) if tells and row.collectives else None
         figures: tuple[float | None, ...] = us(row.own), us(row.cost), us(row.gain)
-        if not row.collectives:  # nothing tells who came last, but the steps who worked longest
-            one = longest.get(profile.rank)
-            figures = (None, None, None) if one is None else (us(round(one.more)), None, us(round(one.gain)))
+        if (one := longest.get(profile.rank)) is not None:  # the steps tell who worked longest
+            figures = us(round(one.more)), us(row.cost) if row.collectives else None, us(round(one.gain))
+        elif not row.collectives:
+            figures = None, None, None
         own, cost, gain = figures
         rows.append(
             (

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from made_jobs import simulated
+from made_jobs import EPOCH, simulated
 
 from npu_tui.jobs.findings import job_findings
+from npu_tui.jobs.job import Job
+from npu_tui.jobs.model import Call, Layout, RankProfile, StepTime
+from npu_tui.jobs.tables import RANKS
 from npu_tui.strings import words
 
 MS = 1_000_000
@@ -33,3 +38,30 @@ def test_one_slow_rank_is_not_several():
 def test_ranks_that_differ_by_chance_are_not_slow():
     job = simulated(4, lambda rank, step, call: 2 * MS + (rank * 7 + step * 5 + call * 3) % 11 * 8_000, steps=3)
     assert [each for each in job_findings(job) if each.severity != "info"] == []
+
+
+def test_a_rank_as_late_as_one_that_waits_for_a_lost_rank_is_told_by_the_steps():
+    calls: list[list[Call]] = [[] for _ in range(6)]
+    for step in range(6):
+        begun = EPOCH + step * 40 * MS
+        for rank, own in enumerate(calls):
+            since, until = begun + (30 if rank == 4 else 12 + rank % 2) * MS, begun + 31 * MS
+            if rank == 5:  # the other rank of its group has no files
+                own.append(
+                    Call("9", "allReduce", f"hcom_allReduce__009_{step}_1", str(step), step, since, since + 17 * MS)
+                )
+                since += 17 * MS
+            own.append(Call("1", "allReduce", f"hcom_allReduce__001_{step}_1", str(step), step, since, until))
+    work = [38 * MS if rank == 4 else 20 * MS for rank in range(6)]
+    ranks = [
+        RankProfile(
+            rank, Path(f"rank{rank}"), "companions", boot=EPOCH, counter=0, layout=Layout(1, 1, 7, 7), calls=tuple(own),
+            steps=tuple(StepTime(str(step), work[rank], 40 * MS - work[rank], 0, 40 * MS) for step in range(6)),
+        )
+        for rank, own in enumerate(calls)
+    ]  # fmt: skip
+    job = Job(Path("job"), ranks)
+    first = job_findings(job)[0]
+    assert (first.id, first.ranks, first.gain) == ("RANK.SLOW", (4,), 6 * 18 * MS)
+    row = next(row for row in RANKS.records(job) if row.rank == 4)
+    assert (row.own_excess_us, row.gain_us) == (6 * 18_000, 6 * 18_000)
