@@ -138,7 +138,8 @@ def _words(facts: Facts) -> list[str]:
 def _first_of_all(facts: Facts, lateness: Late | None) -> str:
     """What to do where most of the exposed time is waiting."""
     if lateness is None:
-        return "late_first" if facts.collectives.has_arrivals.any() else "late_unknown"
+        unknown = "record_ranks" if facts.on_gpu else "late_unknown"
+        return "late_first" if facts.collectives.has_arrivals.any() else unknown
     return "experts_balance" if is_uneven(facts, lateness) else "late_first"
 
 
@@ -460,6 +461,12 @@ def _contended(facts: Facts) -> list[int]:
     return contended
 
 
+_EVERYWHERE = (
+    "late_first", "no_sync", "overlap", "accumulate", "shard_overlap", "sequence_parallel", "prefetch_weights",
+    "gather_less", "exchange_beside", "expert_placement", "micro_batches", "asynchronous",
+)  # fmt: skip
+"""What to do about exposed communication on an NPU and on a GPU."""
+
 RULES: tuple[Rule, ...] = (
     Rule(
         "COMM.EXPOSED",
@@ -467,22 +474,8 @@ RULES: tuple[Rule, ...] = (
         inputs=("device", "overlap"),
         check=exposed,
         thresholds=(EXPOSED_SHARE, EXPOSED_SHARE_HIGH, LATE_PEER_SHARE),
-        advice=(
-            "late_first",
-            "no_sync",
-            "overlap",
-            "accumulate",
-            "shard_overlap",
-            "mc2",
-            "sequence_parallel",
-            "prefetch_weights",
-            "gather_less",
-            "exchange_beside",
-            "expert_placement",
-            "micro_batches",
-            "asynchronous",
-        ),
-        gpu=("no_sync", "overlap", "accumulate"),
+        advice=(*_EVERYWHERE, "mc2"),
+        gpu=(*_EVERYWHERE, "record_ranks"),
         pages=(pages.DDP, pages.ANALYZE),
         change="""\
 -model = DistributedDataParallel(model)

@@ -69,8 +69,8 @@ def utilization(facts: Facts) -> Draft:
 
 
 def verdict(facts: Facts) -> Draft:
-    """What binds the job: the largest of host-late Free (where no launch is known all of Free), exposed communication
-    and computing; none of them where the device is free for longer than all three with its launches on time.
+    """What takes most time: host-late Free (where no launch is known all of Free), exposed communication or computing;
+    none of them where the device is free for longer than all three with its launches on time, or unknown.
     """
     sums = facts.sums
     known = facts.part.split is not None
@@ -83,9 +83,11 @@ def verdict(facts: Facts) -> Draft:
     if not known and bound == "dispatch":
         title = message("finding.verdict.title_free")
     elif sums.free - late > sum(parts.values()):
-        title = message("finding.verdict.title_device")
+        on_time = 2 * length_of(facts.device_side) >= sums.free - late
+        title = message(f"finding.verdict.title_{'device' if on_time else 'unlinked'}")
     else:
-        title = message("finding.verdict.title", bound=message(f"finding.bound.{bound}"))
+        words = {"bound": message(f"finding.bound.{bound}"), "share": facts.share(parts[bound])}
+        title = message("finding.verdict.title", **words)
     return Draft("info", title, sentences(detail, *left_out(facts)))
 
 
