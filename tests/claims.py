@@ -32,6 +32,7 @@ from npu_tui.strings import say  # noqa: E402
 
 UNITS = {"step", "engine_step", "token", "iteration", "repetition", "run", "range"}
 NO_BOTTLENECK = say("finding.verdict.healthy", compute=0, total=0, free=0).partition(":")[0]
+IDLE = say("finding.outlook.idle")
 _ROUNDING_US = 0.01
 
 
@@ -54,6 +55,8 @@ def _sentences(part: Profile, said: Report) -> Iterator[str]:
     for finding in said.findings:
         if finding.severity == "high" and finding.gain_us == 0:
             yield f"{finding.id} is high and gains nothing"
+        if finding.gain_us and IDLE in finding.detail:
+            yield f"{finding.id} gains {finding.gain_us} and saves nothing"
 
 
 def _figures(part: Profile, said: Report) -> Iterator[str]:

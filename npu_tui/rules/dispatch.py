@@ -133,7 +133,7 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
         severity,
         message("finding.vertical.title", who=who, lost=lost, where=where, chip=facts.chip),
         _vertical_detail(facts, place, removes, site, starved_there, links),
-        _vertical_evidence(facts, place),
+        _vertical_evidence(facts, place, removes),
         _vertical_advice(facts, removes, compiling, site),
         removes,
         code_lines=tuple(code for code, _ in _worst_lines(facts)),
@@ -192,7 +192,7 @@ def _calls_within(facts: Facts, span: Span) -> Said:
     return message("finding.vertical.calls", calls=calls) if calls else ""
 
 
-def _vertical_evidence(facts: Facts, place: _Starvation) -> tuple[Evidence, ...]:
+def _vertical_evidence(facts: Facts, place: _Starvation, removes: Span) -> tuple[Evidence, ...]:
     launches = facts.launches
     assert launches is not None
     stream = main_stream(facts)
@@ -204,7 +204,9 @@ def _vertical_evidence(facts: Facts, place: _Starvation) -> tuple[Evidence, ...]
             message("finding.vertical.range"),
             message(
                 "finding.vertical.range_note",
-                lost=cluster.lost,
+                lost=length_of(both(removes, (np.array([cluster.start]), np.array([cluster.end]))))
+                if len(facts.unasked[0])
+                else cluster.lost,
                 near=cluster.near_vertical,
                 links=cluster.links,
                 idle=cluster.idle_ratio or 0.0,
@@ -213,10 +215,11 @@ def _vertical_evidence(facts: Facts, place: _Starvation) -> tuple[Evidence, ...]
         for cluster in facts.ranges
         if place.start <= cluster.start and cluster.end <= place.end and cluster.lost > 0
     ]
+    asked = launches.lost - covered_within(*facts.unasked, launches.ready, launches.ready + launches.lost)
     worst = np.flatnonzero(place.chosen & launches.starved)
-    worst = worst[np.argsort(-launches.lost[worst], kind="stable")[:10]]
+    worst = worst[np.argsort(-asked[worst], kind="stable")[:10]]
     for k in sorted(worst.tolist()):
-        kernel = facts.place(int(facts.target[k]), message("finding.vertical.waited", lost=float(launches.lost[k])))
+        kernel = facts.place(int(facts.target[k]), message("finding.vertical.waited", lost=float(asked[k])))
         # The place is the time that the device waited: it ends where the kernel starts.
         evidence.append(replace(kernel, start=int(launches.ready[k]), end=kernel.start))
     return tuple(evidence)

@@ -496,8 +496,10 @@ def _outlook(rung: Rung, facts: Facts, above: int, following: Rung | None) -> li
     if rung.leads:
         word = "covered" if rung.candidate.draft.unexplained is None else "unknown"
         return [message(f"finding.outlook.{word}")]
-    if rung.idle:
+    if rung.idle and round((rung.gain or 0) / facts.count) == 0:
         return [message("finding.outlook.idle")]
+    if rung.idle:
+        return [message("finding.outlook.step", gain=(rung.gain or 0) / facts.count, unit=facts.unit)]
     if rung.removed is None or rung.gain is None:
         return []
     if rung.part_of is not None:

@@ -132,7 +132,7 @@ def test_the_two_that_sum_up_come_last() -> None:
         assert [each.id for each in job(trouble).findings.findings[-2:]] in (["UTIL", "VERDICT"], ["VERDICT", "UTIL"])
     assert "computing" in words(by_id(job("healthy").findings)["VERDICT"].title)
     assert "communication" in words(by_id(job("transfers").findings)["VERDICT"].title)
-    assert "dispatch" in words(by_id(job("slow_python").findings)["VERDICT"].title)
+    assert "launches" in words(by_id(job("slow_python").findings)["VERDICT"].title)
 
 
 def test_matrix_work_is_no_reproach(monkeypatch: pytest.MonkeyPatch) -> None:
