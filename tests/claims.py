@@ -63,9 +63,12 @@ def _figures(part: Profile, said: Report) -> Iterator[str]:
     """Gains against each other, and against what-if."""
     by_id = {finding.id: finding for finding in said.findings}
     steps = {step.number for facts in part.facts for step in facts.inputs.steps}
+    most = max((facts.total for facts in part.facts), default=0) / 1000
     for finding in said.findings:
         if finding.per not in UNITS or finding.count < 1:
             yield f"{finding.id} gains per {finding.per}, of which there are {finding.count}"
+        if finding.per == "range" and (finding.gain_us or 0) > most + _ROUNDING_US:
+            yield f"{finding.id} gains {finding.gain_us} us of a range of {most} us"
         if finding.part_of is not None and finding.part_of not in by_id:
             yield f"{finding.id} is a part of {finding.part_of}, which is not said"
         if not steps.issuperset(finding.steps):

@@ -215,7 +215,8 @@ def _vertical_evidence(facts: Facts, place: _Starvation, removes: Span) -> tuple
         for cluster in facts.ranges
         if place.start <= cluster.start and cluster.end <= place.end and cluster.lost > 0
     ]
-    asked = launches.lost - covered_within(*facts.unasked, launches.ready, launches.ready + launches.lost)
+    until = launches.ready + np.rint(launches.lost).astype(np.int64)
+    asked = launches.lost - covered_within(*facts.unasked, launches.ready, until)
     worst = np.flatnonzero(place.chosen & launches.starved)
     worst = worst[np.argsort(-asked[worst], kind="stable")[:10]]
     for k in sorted(worst.tolist()):

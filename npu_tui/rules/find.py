@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.thresholds import AnyThreshold
 from npu_tui.rules import FAMILIES
 from npu_tui.rules.facts import Facts
+from npu_tui.rules.inputs import length_of
 from npu_tui.rules.ladder import COMPUTE_HIDDEN, SUMMING_UP, Candidate, climb
 from npu_tui.rules.left_out import left_out
 from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Findings
@@ -151,7 +152,9 @@ def _within(draft: Draft, facts: Facts) -> Draft:
     """The draft with nothing removed outside a range of time; a step owns what belongs to it as a whole."""
     if draft.removes is None or facts.whole_steps:
         return draft
-    return replace(draft, removes=facts.cut(draft.removes))
+    removes = facts.cut(draft.removes)
+    most = length_of(removes) or facts.total  # the run may gain more of it, also elsewhere
+    return replace(draft, removes=removes, most=most if draft.most is None else min(most, draft.most))
 
 
 def _in_order(lines: list[Message]) -> tuple[Message, ...]:
