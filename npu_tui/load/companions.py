@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +40,12 @@ T = TypeVar("T")
 
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*("?)|[{}\[\],]', re.DOTALL)
 _CLOSING = {b"{": b"}", b"[": b"]"}
+_DEEPEST = 1024
+"""Brackets within brackets that are read: those of orjson."""
+_COSTS = {b"[": 72, b"{": 232, b",": 64}
+"""About the bytes that a list, an object and one more value of either take."""
+_LEAST_ROOM, _TIMES = 200 << 20, 6
+"""Bytes that a document may take, and more of them for each of its own; those of the profiler take up to five."""
 
 
 def read_document(path: Path) -> Document:
@@ -46,6 +54,8 @@ def read_document(path: Path) -> Document:
         if not path.exists():
             return Document("missing")
         data = read_regular(path)
+        if sum(data.count(sign) * cost for sign, cost in _COSTS.items()) > _LEAST_ROOM + _TIMES * len(data):
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
     except OSError as error:
         return Document("unreadable", why=reason(error))
     data = data.removeprefix(b"\xef\xbb\xbf")
@@ -77,6 +87,8 @@ def _closed(data: bytes) -> bytes:
         if token in _CLOSING:
             ends.append(_CLOSING[token])
             whole = match.end()
+            if len(ends) > _DEEPEST:
+                return b""
         elif token in (b"}", b"]"):
             if not ends or ends.pop() != token:
                 return b""

@@ -64,6 +64,14 @@ def test_a_document_larger_than_the_bound_is_not_read(tmp_path: Path) -> None:
         read_regular(path, 4)
 
 
+@pytest.mark.parametrize("many", [b"[],", b'{"a":1},', b"["])
+def test_a_document_that_would_take_far_more_memory_than_its_size_is_not_read(many: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "communication.json"
+    path.write_bytes(b"[" + many * 4_000_000 + b"1]")
+    document = read_document(path)
+    assert (document.state, document.why) == ("unreadable", "File too large")
+
+
 @pytest.mark.parametrize("name", ["communication.json", "communication_matrix.json", "../profiler_metadata.json"])
 @pytest.mark.parametrize(
     "content", ['{"a":' * 5000 + "1" + "}" * 5000, "[" * 100_000, '{"step1":{"collective":{"hcom_a__1_' + "9" * 30]
