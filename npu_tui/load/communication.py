@@ -79,7 +79,7 @@ def _operations(value: Any) -> Iterator[tuple[Place, dict[str, Any]]]:
 
 
 def collectives_in(value: Any) -> list[Collective]:
-    """The collectives in the content of a communication.json."""
+    """The collectives in the content of a communication.json, but those of which nothing is told."""
     collectives = []
     for place, body in _operations(value):
         times = members_of(body.get("Communication Time Info"))
@@ -93,6 +93,8 @@ def collectives_in(value: Any) -> list[Collective]:
                     link.get("Large Packet Ratio"),
                     {size: _two(counts) for size, counts in members_of(link.get("Size Distribution")).items()},
                 )
+        if not times and not transports:
+            continue
         collectives.append(
             Collective(
                 place,

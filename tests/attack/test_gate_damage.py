@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import json
 import random
-import re
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from gates import GATES, attack
 
 from npu_tui.cli.main import main
-from tests.gate.test_memory import snapshot
-
-sys.path.append("fixtures")
-
-from service_causes import write_service
 
 BASE = Path("fixtures/dispatch_bound")
 TRACE = "ASCEND_PROFILER_OUTPUT/trace_view.json"
@@ -82,72 +76,10 @@ def test_no_damage_makes_it_pass(
     assert str(file) in said
 
 
-def of_log(folder: Path) -> list[str]:
-    """A profile and a log of faster runs."""
-    for name, day in (("base", 1), ("again", 2), ("third", 3), ("fourth", 4)):
-        words = ["--label", name, "--when", f"2026-01-0{day}", "--log", str(folder / "log")]
-        main(["log", "add", str(BASE), *words])
-        run = next((folder / "log").glob(f"*-{name}-*"))
-        run.write_text(
-            re.sub(r'("\w+_us":)([0-9.]+)', lambda found: f"{found[1]}{float(found[2]) / 2}", run.read_text())
-        )
-        run.write_text(run.read_text().replace('"id":"', f'"id":"{day}'))
-    return [str(profile(folder)), "--against", "log:last-5", "--log", str(folder / "log")]
-
-
-def profile(folder: Path, name: str = "dispatch_bound") -> Path:
-    """A copy of a fixture."""
-    return Path(shutil.copytree(Path("fixtures") / name, folder / f"{name}_ascend_pt"))
-
-
-def baselined(folder: Path) -> list[str]:
-    """A profile and a baseline of the half."""
-    path, file = profile(folder), folder / "baseline.json"
-    main(["check", str(path), "--write-baseline", str(file)])
-    content = json.loads(file.read_text())
-    content["measures_us"] = {name: value and value / 2 for name, value in content["measures_us"].items()}
-    file.write_text(json.dumps(content))
-    return [str(path), "--baseline", str(file)]
-
-
-def service(folder: Path) -> list[str]:
-    (folder / "service").mkdir()
-    write_service(folder / "service", "kv", 1, 20)
-    return [str(folder / "service"), "--max-ttft", "p50:1us"]
-
-
-GATES: dict[str, Callable[[Path], list[str]]] = {
-    "free": lambda folder: [str(profile(folder)), "--max-free", "1%"],
-    "findings": lambda folder: [str(profile(folder)), "--fail-on", "high"],
-    "exposed": lambda folder: [str(profile(folder, "communication_bound")), "--max-exposed-communication", "1%"],
-    "baseline": baselined,
-    "log": of_log,
-    "wait": lambda folder: [str(profile(folder, "two_ranks")), "--max-rank-wait", "1%"],
-    "peak": lambda folder: [snapshot(folder), "--max-peak", "1KB"],
-    "fragmentation": lambda folder: [snapshot(folder), "--max-fragmentation", "1%"],
-    "service": service,
-}
-"""Gates that fail, each with what it reads first, of which the largest file is damaged."""
-DAMAGES: dict[str, Callable[[bytes], bytes]] = {
-    "cut": lambda data: data[: len(data) // 2],
-    "zeroes": lambda data: data[: len(data) // 3] + bytes(len(data) // 3) + data[len(data) * 2 // 3 :],
-    "no times": lambda data: re.sub(rb"\d+\.\d+", b"x", data),
-    "empty": lambda data: b"",
-}
-
-
-@pytest.mark.parametrize("kind", GATES)
-def test_no_damage_makes_a_gate_of_any_kind_pass(kind: str, tmp_path: Path) -> None:
-    words = GATES[kind](tmp_path)
-    assert main(["check", *words, "--no-cache"]) == 1
-    given = Path(words[0])
-    files = [given] if given.is_file() else [file for file in given.rglob("*") if file.suffix in (".csv", ".json")]
-    largest = max(files, key=lambda file: file.stat().st_size)
-    whole = largest.read_bytes()
-    for name, damage in DAMAGES.items():
-        largest.write_bytes(damage(whole))
-        if largest.read_bytes() != whole:
-            assert main(["check", *words, "--no-cache"]) in (1, 3), name
+@pytest.mark.parametrize("kind", [kind for kind in GATES if "database" not in kind and kind != "decode"])
+def test_no_damage_makes_a_gate_of_any_kind_pass(kind: str) -> None:
+    """A few of what ``gates.py`` does, which does more, also to databases and recordings of engines."""
+    assert attack(kind, range(3), 1) == (3, [])
 
 
 def test_a_cut_makes_neither_side_pass(slow: Path, tmp_path: Path) -> None:
