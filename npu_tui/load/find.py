@@ -282,7 +282,7 @@ def has_tables(source: Source) -> bool:
 
 
 def left_out(source: Source) -> list[Message]:
-    """What is said of the traces that lie at the directory ``source`` was opened as, and are no part of it."""
+    """What is said of what lies at the directory ``source`` was opened as, and is no part of it."""
     if not source.is_directory or not source.files or source.kind not in _TRACES:
         return []
     home = source.path.parent
@@ -295,6 +295,8 @@ def left_out(source: Source) -> list[Message]:
             said.append(listed("input.left_out", home, others, len(others)))
         captures = [child for child in folders_in(home) if layouts.is_capture(child) and sources_in(child)]
         said += [message("input.capture", path=str(capture)) for capture in captures]
+        if home != source.opened and (unparsed := unparsed_in(source.opened, [replace(source, opened=home)])):
+            said.append(unparsed)
     return said
 
 

@@ -20,7 +20,7 @@ from npu_tui.compare.services import (
 from npu_tui.output.document import Block, Cell, Document, Items, Paragraph, Table
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say, words
-from npu_tui.trace.text import count_text, duration_text, mean_count_text, printable
+from npu_tui.trace.text import count_text, duration_text, mean_count_text, printable, signed_text
 
 
 class CauseRow(Struct, frozen=True, kw_only=True):
@@ -128,7 +128,7 @@ def _time(us: float) -> Cell:
 
 
 def _delta(us: float) -> Cell:
-    return Cell(("+" if us > 0 else "−" if us < 0 else "") + (duration_text(abs(us) * 1000) if us else "0"), us)
+    return Cell(signed_text(us * 1000) if us else "0", us)
 
 
 def _loads(found: ComparedServices) -> Table:

@@ -529,12 +529,17 @@ class Profile(Parted):
     # What else is asked of a trace.
 
     @shared
+    def left_out(self) -> list[Message]:
+        """What lies at the directory it was opened as, and is no part of it."""
+        return left_out(self.source) if self.source is not None else []
+
+    @shared
     def health(self) -> TraceHealth:
         """What could not be placed as recorded."""
         from npu_tui.analysis.health import trace_health
 
         health, cpu = trace_health(self.trace), self.cpu
-        odd = left_out(self.source) if self.source is not None else []
+        odd = [*self.left_out]
         if cpu is not None and not isinstance(cpu, Message):
             odd += [message("health.ftrace", count=count, what=what) for what, count in cpu.scheduling.odd.items()]
         return replace(health, warnings=health.warnings + odd)

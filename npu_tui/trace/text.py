@@ -240,13 +240,14 @@ def duration_text(ns: float, digits: int = 4, gap: str = " ") -> str:
 
     ``gap`` separates number and unit.
     """
+    if ns < 0:
+        return "−" + duration_text(-ns, digits, gap)
     if _Axis.events is not None:
         return (_Axis.events.length if gap else _Axis.events.short)(round(ns / _Axis.events.event_ns))
-    size = abs(ns)
     for scale, unit in _SCALES:
-        if size >= scale * 0.99995:  # 999.96 µs would round to "1000 µs": that is 1.000 ms
+        if ns >= scale * 0.99995:  # 999.96 µs would round to "1000 µs": that is 1.000 ms
             value = ns / scale
-            digits_before = len(str(int(abs(value) + 0.5)))
+            digits_before = len(str(int(value + 0.5)))
             return f"{value:.{max(digits - digits_before, 0)}f}{gap}{unit}"
     return f"{ns:.0f}{gap}ns"
 
@@ -267,9 +268,9 @@ def limit_text(ns: float) -> str:
     return f"{ns / scale:g} {unit}"
 
 
-def signed_text(ns: float, digits: int = 4) -> str:
+def signed_text(ns: float, digits: int = 4, gap: str = " ") -> str:
     """A duration in ns as people write a difference: with a plus where it is longer."""
-    return ("+" if ns > 0 else "") + duration_text(ns, digits)
+    return ("+" if ns > 0 else "") + duration_text(ns, digits, gap)
 
 
 def exact_text(ns: int) -> str:
@@ -329,11 +330,9 @@ def flops_text(flops: float) -> str:
     return f"{flops:.0f}"
 
 
-def change_text(ns: float) -> str:
+def change_text(ns: float, digits: int = 4) -> str:
     """A difference of times with its sign: ``+13.70 ms``, ``−210.0 µs``, ``±0``."""
-    if not ns:
-        return "±0"
-    return f"{'+' if ns > 0 else '−'}{duration_text(abs(ns))}"
+    return signed_text(ns, digits) if ns else "±0"
 
 
 def share_change_text(share: float) -> str:

@@ -181,17 +181,14 @@ class Contents:
             self._explorer.show(start, end, _AROUND)
 
     def _show_stretch(self, place: Stretch) -> None:
-        """Mark a stretch as the range and fit it; a slice of its own is selected too."""
+        """Mark a stretch as the range and fit it; what is selected then is its own slice, or nothing."""
         if place.slice is not None:
             self._explorer.select(Selected(place.trace, place.slice))
-        elif place.lane is not None:
+        else:
+            self._explorer.state.selection = None
+        if place.slice is None and place.lane is not None:
             self._explorer.go_to_lane(place.trace, place.lane)
         start, end = self._times(place)
-        selected = self._explorer.state.selection
-        if place.slice is None and selected is not None:
-            first, last = self._session.scene.times(selected)
-            if last <= start or end <= first:  # what was selected before belongs to another place
-                self._explorer.state.selection = None
         low, high = start, end
         if place.twin is not None:
             other = self._times(place.twin)

@@ -11,7 +11,7 @@ from npu_tui.jobs.finding import Evidence
 from npu_tui.jobs.heat import SHADES
 from npu_tui.jobs.roles import Roles, RoleSpan, last_of
 from npu_tui.strings import say
-from npu_tui.trace.text import duration_text, printable, time_text
+from npu_tui.trace.text import printable, signed_text, time_text
 from npu_tui.view.heat import DrawnRow, HeatPicture
 from npu_tui.view.passes import DrawnBar, DrawnStage, PassesPicture, bar_room
 
@@ -146,7 +146,7 @@ class RoleWalk:
 
     @staticmethod
     def _note(late: int) -> str:
-        return f"{'+' if late > 0 else '−' if late < 0 else ''}{duration_text(abs(late), _DIGITS)}" if late else ""
+        return signed_text(late, _DIGITS) if late else ""
 
     def tails_picture(self) -> HeatPicture | None:
         """How long the last rank of every role ends after the median one, by step; None without several steps."""

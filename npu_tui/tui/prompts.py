@@ -419,6 +419,7 @@ class Asking:
         """Move to a lane; what is selected then is on it."""
         self._explorer.state.selection = None
         self._explorer.go_to_lane(index, lane)
+        self._explorer.select_under_cursor()
 
     def _slice(self, name: str) -> Candidate:
         return Candidate("slice", printable(name), partial(self._go_to_name, name))

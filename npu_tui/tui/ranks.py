@@ -21,7 +21,7 @@ from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.intervals import covered_before
-from npu_tui.trace.text import brief, cell_count, duration_text, printable, shortened
+from npu_tui.trace.text import brief, cell_count, change_text, duration_text, printable, shortened
 from npu_tui.tui.head import HeadLines, profile_name
 from npu_tui.tui.session import Session, make_session
 from npu_tui.tui.terminal.colours import ALERT, class_colour
@@ -411,16 +411,12 @@ def _waterfall(shown: list[PartChange], form: str, bars: bool, sum_of: list[Part
     for number, (name, delta) in enumerate([*parts, (say("compared.part.others"), rest)] if sum_of else parts):
         line.append(" │ " if bars and number else "  " if number else "", style="dim")
         line.append(f"{name} ", style="dim")
-        line.append(_change(delta, 4 if bars else 3), style="bold" if abs(delta) == most else "")
+        line.append(change_text(delta, 4 if bars else 3), style="bold" if abs(delta) == most else "")
         cells = round(_BAR * abs(delta) / most)
         if bars and cells:
             line.append(" " + "█" * cells, style=ALERT if delta > 0 else class_colour(OpClass.VECTOR))
-    line.append(f" = {_change(total, 4)}", style="bold")
+    line.append(f" = {change_text(total, 4)}", style="bold")
     return line
-
-
-def _change(ns: float, digits: int) -> str:
-    return f"{'+' if ns > 0 else '−' if ns < 0 else '±'}{duration_text(abs(ns), digits)}"
 
 
 def _step_name(window: StepWindow) -> str:

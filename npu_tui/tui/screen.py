@@ -16,7 +16,7 @@ from textual.worker import get_current_worker
 from npu_tui.jobs.blame import Blamed
 from npu_tui.output.report_tables import health_lines
 from npu_tui.rules.model import Findings
-from npu_tui.strings import say
+from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
 from npu_tui.tui.borrowing import Borrowing
 from npu_tui.tui.commands import Where
@@ -205,9 +205,9 @@ class MainScreen(PanelScreen[Timeline]):
 
     def _examine(self, session: Session) -> None:
         """Compute in a thread what takes long of ``session``: times, findings, then curves of memory and CPU."""
-        worker = get_current_worker()
+        self.call_later(self.tell, "   ".join(words(each) for profile in session.profiles for each in profile.left_out))
         for index, made in examined(session):
-            if worker.is_cancelled:
+            if get_current_worker().is_cancelled:
                 return
             self.call_later(self.learn, session, index, made)
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.model import Counters
-from npu_tui.trace.text import duration_text, memory_text
+from npu_tui.trace.text import memory_text, signed_text
 from npu_tui.view.bars import LOWER_EIGHTHS
 from npu_tui.view.grid import Grid
 from npu_tui.view.levels import Extremes
@@ -199,7 +199,7 @@ def curve_value(curve: Curve, time: int) -> str:
         return quantity_text(value, "B/s")
     if curve.kind == "counter":
         return quantity_text(value, curve.unit)
-    return ("+" if value > 0 else "") + duration_text(value, 2, gap="")
+    return signed_text(value, 2, gap="")
 
 
 _PREFIXES = ("", "k", "M", "G", "T", "P")

@@ -331,7 +331,6 @@ class Explorer:
         self.list.open(index, home)
         self.list.focus_on((index, home.layer, lane, 0, -1, -1))
         self.list.reveal()
-        self.select_under_cursor()
 
     def move_layer(self, direction: int) -> None:
         """Move to the first row of the next (1) or of this or the previous (-1) layer, and scroll it to the top."""

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.native.cells import I64
-from npu_tui.trace.text import cell_count, drawable, duration_text, event_axis
+from npu_tui.trace.text import cell_count, drawable, duration_text, event_axis, signed_text
 from npu_tui.view.bars import cut_middle, points
 from npu_tui.view.grid import SPACE, Attr, Grid
 from npu_tui.view.palette import Ink
@@ -47,7 +47,7 @@ def share_text(share: float) -> str:
 
 def offset_text(offset: int) -> str:
     """The shift of a trace (ns) with its sign; empty if it is 0."""
-    return ("+" if offset > 0 else "") + duration_text(offset, 3, gap="") if offset else ""
+    return signed_text(offset, 3, gap="") if offset else ""
 
 
 def gutter_row(row: ScreenRow, ink: int, value: str, focused: bool, width: int, label: str, shorter: str) -> Grid:

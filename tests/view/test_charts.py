@@ -87,7 +87,7 @@ def test_the_gutter_tells_the_value_at_the_cursor() -> None:
     depth = curve("depth", (0, 3), (100, 36), (200, 1), end=300)
     assert [curve_value(depth, time) for time in (50, 150, 400)] == ["3/36", "36/36", "≤36"]
     lead = curve("lead", (0, 67_200_000), (100, -1_230_000), (200, 0), end=300)
-    assert [curve_value(lead, time) for time in (50, 150, 250, 400)] == ["+67ms", "-1.2ms", "0ns", ""]
+    assert [curve_value(lead, time) for time in (50, 150, 250, 400)] == ["+67ms", "−1.2ms", "0ns", ""]
 
 
 def test_charts_stand_behind_the_lanes_of_their_layer_and_fold_with_it() -> None:
