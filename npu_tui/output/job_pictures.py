@@ -27,6 +27,8 @@ _MOST_COLUMNS = 60
 _MOST_BARS = 16
 _INKS = tuple(map(palette.bar, (OpClass.CUBE, OpClass.VECTOR, OpClass.COMMUNICATION, OpClass.OTHER)))
 """The inks of roles, one after the other; the first three are those of forward and backward passes and transfers."""
+_PARTS: tuple[Paint, ...] = (_INKS[0], "excess", "free", _INKS[2])
+"""Of a rank in a collective: its work, the part of it above its peers', its waiting, the transfer."""
 _BAR = 900
 """Pixels of the longest bar."""
 
@@ -68,7 +70,8 @@ def _passes(run: Run) -> Picture:
                 parts.append((begun - moved, begun, _INKS[2], words[2]))
             parts.append((begun, end, _INKS[kind], f"{words[kind]} {run.plan.number[at]}"))
         lines.append((say("pipeline.stage", stage=stage, rank=rank), parts))
-    legend = tuple(zip(_INKS, words, strict=False))
+    paints: tuple[Paint, ...] = (*_INKS[:3], "free")
+    legend = tuple(zip(paints, (*words, say("column.bubble")), strict=True))
     return _timed(say("pipeline.chart", step=run.step or "–"), "passes", lines, "free", legend)
 
 
@@ -163,18 +166,18 @@ def _collective(job: Job) -> Iterator[Block]:
         top = number * 3 * CELL_HEIGHT
         shapes += _words(drawable(f"{say('job.rank', rank=bar.rank)} · {note}"), top)
         shapes += _bar(fall, bar, top + CELL_HEIGHT)
-    yield Picture(title, _BAR, 3 * CELL_HEIGHT * min(len(fall.bars), _MOST_BARS), shapes, id="waterfall")
+    words = ("column.works", "ranks.metric.own", "ranks.metric.waits", "column.transfer")
+    legend = tuple((paint, say(word)) for paint, word in zip(_PARTS, words, strict=True))
+    yield Picture(title, _BAR, 3 * CELL_HEIGHT * min(len(fall.bars), _MOST_BARS), shapes, "waterfall", legend)
     yield Paragraph((say("ranks.fall.aside", spread=blamed.spread, error=error),), "faint")
 
 
 def _bar(fall: Waterfall, bar: Bar, top: float) -> Iterator[Shape]:
-    """The work of a rank, the part of it above its peers', its waiting, the transfer."""
+    """The ``_PARTS`` of one rank."""
     begin = bar.come if bar.begin is None else bar.begin
     more = max(bar.come - bar.own, begin)
     before = 0
-    work, transfer = palette.bar(OpClass.CUBE), palette.bar(OpClass.COMMUNICATION)
-    stops = (("", begin), (work, more), ("excess", bar.come), ("free", fall.come), (transfer, bar.end))
-    for paint, stop in stops:
+    for paint, stop in zip(("", *_PARTS), (begin, more, bar.come, fall.come, bar.end), strict=True):
         if stop > before:
             place = before / fall.length * _BAR, top, (stop - before) / fall.length * _BAR, CELL_HEIGHT
             if paint != "":
