@@ -145,7 +145,7 @@ class Contents:
         state, turn = self._explorer.state, self._tabs[self._panel.tab].turn
         return Context(
             self._session, state.selection, state.range, self._explorer.focused, state.link_category,
-            self._finder.hits, state.cursor, turn,
+            self._finder.hits, state.cursor, turn, state.over,
         )  # fmt: skip
 
     def take(self, content: Content, wanted: tuple[object, ...]) -> None:

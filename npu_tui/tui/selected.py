@@ -24,20 +24,22 @@ def selection_line(session: Session, explorer: Explorer, width: int, linked: boo
     ``linked``: also the other end of its link, which takes a look at all links of the trace. ``opened``: Details are
     on show, so their key is not named.
     """
-    state = explorer.state
+    state, gap = explorer.state, say("list.selected")
+    more = [] if opened else [say("selected.details", key=keys_label(BY_ID["tab_details"]))]
     if state.selection is None:
         if state.range is None or state.range[0] == state.range[1]:
             return ""
         start, end = state.range
-        return say("range.marked", length=duration_text(end - start), start=exact_text(start), end=exact_text(end))
+        marked = say("range.marked", length=duration_text(end - start), start=exact_text(start), end=exact_text(end))
+        whole = gap.join([marked, *more])
+        return whole if cell_count(whole) <= width else marked
     if state.selection not in session.scene:
         return ""
     trace = session.scene.traces[state.selection.trace]
     start, end = session.scene.times(state.selection)
     times = [duration_text(end - start), say("selected.start", start=exact_text(start))]
     links = _other_end(session, state.selection, state.link_category) if linked else []
-    more = [] if opened else [say("selected.details", key=keys_label(BY_ID["tab_details"]))]
-    gap, name = say("list.selected"), printable(trace.name_of(state.selection.item))
+    name = printable(trace.name_of(state.selection.item))
     for facts in ([*times, *links, *more], [*times, *links], [*times, *more], times):
         rest = gap + gap.join(facts)
         room = width - cell_count(rest)

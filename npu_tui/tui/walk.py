@@ -165,11 +165,10 @@ class Walk:
             return say("bubble.last" if direction > 0 else "bubble.first")
         if len(items):
             self._go(Selected(index, int(items[at])))
-        else:  # a trace without Free slices: the time is marked as the range
-            low, high = (self._scene.to_scene(index, int(edge[at])) for edge in (starts, ends))
-            self._explorer.go_to(low)
-            self._explorer.set_range(low, high)
+        else:  # a trace without Free slices: Details tell of the cursor
+            self._explorer.clear_range()
             self._explorer.state.selection = None
+            self._explorer.go_to(self._scene.to_scene(index, int(starts[at])))
         why = self._why_idle(index, int(starts[at])) or duration_text(int(ends[at] - starts[at]))
         return say("bubble.of", n=f"{at + 1:,}", count=f"{len(starts):,}", why=why)
 
@@ -184,6 +183,10 @@ class Walk:
     def jump(self, when: int) -> str:
         """Put the cursor at ``when`` ns of the screen; in a bubble, what the device waits for there."""
         self._explorer.jump(when)
+        self._contents.leave_stretch()
+        if not self._scene.start <= when <= self._scene.end:
+            start, end = (exact_text(edge) for edge in (self._scene.start, self._scene.end))
+            return say("jump.outside", start=start, end=end)
         index = self._explorer.trace
         if index >= len(self._session.profiles):
             return ""

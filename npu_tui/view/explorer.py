@@ -421,7 +421,7 @@ class Explorer:
         if selected is None:
             return False
         marked = self.scene.times(selected)
-        state.range = None if state.range == marked else marked
+        state.range, state.over = None if state.range == marked else marked, selected
         self.anchor = None
         return True
 
@@ -433,13 +433,12 @@ class Explorer:
             self.anchor = at
             self.state.range = (at, at)
         else:
-            self.state.range = (min(self.anchor, at), max(self.anchor, at))
-            self.anchor = None
+            self.set_range(self.anchor, at)
 
     def set_range(self, start: int, end: int) -> None:
         """Make ``[start, end)`` (in either order) the range."""
         self.anchor = None
-        self.state.range = (min(start, end), max(start, end))
+        self.state.range, self.state.over = (min(start, end), max(start, end)), self.state.selection
 
     def clear_range(self) -> None:
         """Drop the range, finished or not."""

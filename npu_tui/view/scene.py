@@ -323,6 +323,8 @@ class ViewState(Struct):
     hit_masks: list[npt.NDArray[np.bool_]] = []
     hits_only: bool = False
     flags: tuple[int, ...] = ()
+    over: Selected | None = None
+    """What was selected when the range was marked: another selection is newer than it."""
 
 
 def screen_line(state: ViewState, row: I64) -> I64:

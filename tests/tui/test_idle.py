@@ -93,3 +93,13 @@ async def test_a_place_gone_to_is_what_details_tell_of(session):
         await driver.settle()
         assert driver.state.selection is None
         assert session.scene.traces[0].name_of(chosen.item) not in "\n".join(driver.rows()[-8:-1])
+
+
+async def test_what_came_last_is_what_details_tell_first(session):
+    """A finding marks a range; a slice that is selected in it later is newer."""
+    async with opened(session, (120, 40)) as driver:
+        for keys, first in (("e3", "idle for"), ("x", "MEMCPY_ASYNC"), ("E", "")):
+            await driver.press(*keys)
+            await driver.settle()
+            told = next(row for row in driver.rows()[driver.panel.region.y + 1 :] if row.strip())
+            assert told.strip().startswith(first), told

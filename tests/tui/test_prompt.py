@@ -197,6 +197,7 @@ async def test_a_time_outside_the_trace_goes_to_its_end(session):
         for text in ("999s", "-999s"):
             await driver.press(":", *text, "enter")
             assert driver.window[0] <= driver.state.cursor < driver.window[1]
+            assert "last from 0.000000 ms to" in driver.text()
 
 
 async def test_a_lane(session):

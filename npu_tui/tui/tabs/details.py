@@ -142,7 +142,7 @@ def details_depend_on(now: Context) -> object:
     if row is not None and row.kind == "counter":
         return row.trace, "counter", row.series, now.cursor
     beside = now.cursor if now.selection is None else None
-    return now.selection, now.marked, now.trace, beside
+    return now.selection, now.marked, now.over, now.trace, beside
 
 
 def details_are_ready(now: Context) -> bool:
@@ -178,9 +178,12 @@ def details(now: Context) -> Content:
     classes, offset = scene.link_classes[trace], scene.offsets[trace]
     told = _slice_facts(profile.trace, classes, profile.dispatch, item, offset, kernel)
     free = _of_free(now, trace, item)
-    # A range is newer than the selection: going to a finding marks one, and what it says answers first.
     parts = [*told.renderables[:2], *borrowed_lines(profile, item), *told.renderables[2:]]
-    return Group(*ranged, *free, *parts[1 if free else 0 :])
+    # What came last answers first: going to a finding marks a range, and from there keys lead to slices.
+    slice_facts = [*free, *parts[1 if free else 0 :]]
+    if now.selection == now.over:
+        return Group(*ranged, *slice_facts)
+    return Group(*slice_facts, *([Text(""), *ranged] if ranged else []))
 
 
 def _of_range(now: Context) -> list[RenderableType]:

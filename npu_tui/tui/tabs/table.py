@@ -49,6 +49,8 @@ class Context(Struct, frozen=True, dict=True):
     hits: Hits
     cursor: int
     turn: int = 0
+    over: Selected | None = None
+    """What was selected when the range was marked."""
 
     @property
     def trace(self) -> int:
