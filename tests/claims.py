@@ -63,7 +63,7 @@ def _figures(part: Profile, said: Report) -> Iterator[str]:
     """Gains against each other, and against what-if."""
     by_id = {finding.id: finding for finding in said.findings}
     steps = {step.number for facts in part.facts for step in facts.inputs.steps}
-    most = max((facts.total for facts in part.facts), default=0) / 1000
+    most = max((facts.step_ns for facts in part.facts), default=0) / 1000
     for finding in said.findings:
         if finding.per not in UNITS or finding.count < 1:
             yield f"{finding.id} gains per {finding.per}, of which there are {finding.count}"
