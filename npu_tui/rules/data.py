@@ -103,7 +103,9 @@ def copies(facts: Facts) -> Draft | None:
     items = np.flatnonzero(device.copy & facts.window.holds(facts.trace.slices.start))
     copying = facts.span_of(items)
     removes = without(copying, facts.working)
-    share = facts.share(length_of(removes))
+    # What is judged of a range may begin with copies, and the device's time with the first kernel after them.
+    whole = facts.total if facts.whole_steps else max(facts.total, round(facts.step_ns))
+    share = length_of(removes) / max(whole, 1)
     if share <= limits[COPY_SHARE]:
         return None
     blocking = _waited_for(facts, items)
