@@ -145,8 +145,8 @@ class Driver:
             return True
         return not is_at_rest(self.app)
 
-    async def settle(self) -> None:
-        """Wait until the panel is filled, too, and paint the screen."""
+    async def filled(self) -> None:
+        """Wait until the panel is filled, too."""
         await self.idle()
         for _ in range(_PATIENCE):
             session = self.main.session
@@ -156,6 +156,10 @@ class Driver:
             self.main.rest()
             await asyncio.sleep(0.005)
         await self.idle()
+
+    async def settle(self) -> None:
+        """Wait until the panel is filled, and paint the screen."""
+        await self.filled()
         if self.app.is_running:
             Screen._compositor_refresh(self.app.screen)  # without a terminal nobody else has it painted
 
@@ -173,5 +177,5 @@ async def opened(session: Session, size: tuple[int, int] = SIZE, app: NpuTui | N
     app = NpuTui(session=session) if app is None else app
     async with app.run_test(size=size) as pilot:
         driver = Driver(app, pilot)
-        await driver.settle()
+        await driver.filled()
         yield driver

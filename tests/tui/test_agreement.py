@@ -17,9 +17,12 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
+from npu_tui.compare.comparison import Comparison
+from npu_tui.compare.measured import Side
 from npu_tui.jobs.opening import open_job
 from npu_tui.jobs.tables import RANKS
 from npu_tui.load.load import Opening
+from npu_tui.output.compare_report import compared
 from npu_tui.output.formats import json_report, written
 from npu_tui.output.job_report import job_report
 from npu_tui.output.report import overlap_part, report
@@ -31,16 +34,17 @@ from npu_tui.rules.late_ranks import late
 from npu_tui.rules.model import Findings
 from npu_tui.strings import say, words
 from npu_tui.trace.model import HOST_TO_DEVICE
-from npu_tui.trace.text import duration_text, memory_text
+from npu_tui.trace.text import change_text, duration_text, memory_text
 from npu_tui.tui.head import device_line, headline, measure, step_line
 from npu_tui.tui.job_map import JobHead
 from npu_tui.tui.job_overview import Examined, Overview
 from npu_tui.tui.job_tables import job_table
+from npu_tui.tui.ranks import ComparedHead, compared_session
 from npu_tui.tui.session import NO_HITS, Session, make_session
 from npu_tui.tui.tabs.bubbles import bubbles
 from npu_tui.tui.tabs.details import details
 from npu_tui.tui.tabs.device import communication, operators
-from npu_tui.tui.tabs.findings import findings, findings_worth_a_look
+from npu_tui.tui.tabs.findings import changes, findings, findings_worth_a_look
 from npu_tui.tui.tabs.lines import lines
 from npu_tui.tui.tabs.memory import memory
 from npu_tui.tui.tabs.range import range_table
@@ -349,8 +353,34 @@ def _screen_and_report_agree(view: Overview) -> None:
             assert told[headings[id_]] == pytest.approx(reported[f"{id_}_us"]), told
 
 
-def test_the_screen_of_a_job_has_the_verdict_and_the_figures_of_its_report() -> None:
-    _screen_and_report_agree(Overview(Examined(open_job(_path("two_ranks")))))
+@pytest.mark.parametrize("job", ["two_ranks", "job4"])
+def test_the_screen_of_a_job_has_the_verdict_and_the_figures_of_its_report(job: str) -> None:
+    _screen_and_report_agree(Overview(Examined(open_job(_path(job)))))
+
+
+def _opened(name: str) -> Profile:
+    opening = Opening(_path(name), cached=False)
+    return Profile(opening.trace(), opening.source)
+
+
+@pytest.mark.parametrize(
+    "names", [("healthy", "dispatch_bound"), ("text/level1/rank0_ascend_pt", "text/level1/rank1_ascend_pt")], ids=str
+)
+def test_the_screen_of_a_comparison_has_the_figures_of_its_report(names: tuple[str, str]) -> None:
+    session = compared_session(lambda both: Comparison(*map(Side, both)), [*map(_opened, names)])
+    picture = session.picture
+    assert picture is not None
+    said, head = orjson.loads(json_report(compared(picture.comparison, single=False))), ComparedHead(picture)
+    verdict, parts = head._verdict(400).plain, head._parts(400).plain
+    assert change_text(said["step"]["delta_us"] * 1000) in verdict
+    assert sum(part["delta_us"] or 0 for part in said["parts"]) == pytest.approx(said["step"]["delta_us"], abs=0.01)
+    assert all(change_text(part["delta_us"] * 1000) in parts for part in said["parts"] if part["delta_us"])
+    content = changes(Context(session, None, None, None, HOST_TO_DEVICE, NO_HITS, 0))
+    assert isinstance(content, Table)
+    shown = [row.values[1] for row in content.rows if row.values[0] is not None and row.values[1] is not None]
+    told = [each["delta_us"] * 1000 for each in said["findings"] if each["delta_us"] is not None]
+    assert shown
+    assert all(any(abs(each - other) < 1 for other in told) for each in shown)
 
 
 def test_the_tab_of_memory_has_the_verdict_and_the_peak_of_the_report() -> None:
@@ -372,13 +402,12 @@ def test_a_job_says_of_a_late_rank_no_more_than_its_ranks_wait() -> None:
     job = view.report
     row = next(finding for finding in job.findings if finding.id == "RANK.SLOW")
     waits = []
-    for rank in ("rank0", "rank1"):
-        opening = Opening(folder / f"{rank}_ascend_pt", cached=False)
-        lateness = late(Profile(opening.trace(), opening.source).facts[0])
+    profiles = [_opened(f"text/level1/{rank}_ascend_pt") for rank in ("rank0", "rank1")]
+    for profile in profiles:
+        lateness = late(profile.facts[0])
         assert lateness is not None
         waits.append(int((lateness.span[1] - lateness.span[0]).sum()) / 1000)
     assert row.gain_us == pytest.approx(max(waits), rel=0.001)
     assert duration_text(row.gain_us * 1000) in row.title
     table = {each.rank: each for each in job.rank_table}
-    opening = Opening(folder / "rank0_ascend_pt", cached=False)
-    assert table[0].step_us == pytest.approx(overlap_part(Profile(opening.trace(), opening.source)).total_us)
+    assert table[0].step_us == pytest.approx(overlap_part(profiles[0]).total_us)

@@ -51,7 +51,7 @@ async def walk(driver: Driver):
         yield data, strips_of(driver.app.screen)
 
 
-@pytest.mark.parametrize(("glyphs", "size"), [("ascii", SIZES[0]), ("ascii", SIZES[1]), ("safe", SIZES[0])])
+@pytest.mark.parametrize(("glyphs", "size"), [("ascii", SIZES[1]), ("safe", SIZES[0])])
 async def test_glyphs(session, glyphs, size):
     async with opened(session, Terminal(glyphs=glyphs), size) as driver:
         async for data, strips in walk(driver):

@@ -68,8 +68,9 @@ async def share_rows(driver: Driver) -> None:
     await driver.settle()
 
 
-@pytest.mark.parametrize("keys", VIEWS.values(), ids=VIEWS)
-@pytest.mark.parametrize("size", [(120, 40), (80, 24)], ids=str)
+@pytest.mark.parametrize(
+    ("keys", "size"), [(keys, [(120, 40), (80, 24)][at % 2]) for at, keys in enumerate(VIEWS.values())], ids=VIEWS
+)
 async def test_the_copied_command_opens_the_same_view(session, keys, size):
     async with opened(session, size) as driver:
         await driver.press(*keys)

@@ -36,7 +36,7 @@ def cells(screen: pyte.Screen) -> list[list[tuple[str, str, str]]]:
 async def test_partial_repaints_add_up(session, screen: pyte.Screen) -> None:
     draws = random.Random(1)
     async with opened(session, (COLUMNS, ROWS)) as driver:
-        for _ in range(4):
+        for _ in range(3):
             for _ in range(12):
                 await driver.send(draws.choice(KEYS), at_once=draws.random() < 0.5)
             await driver.send("\x1b")

@@ -167,7 +167,7 @@ async def test_a_launch_tells_its_lead(session):
         await driver.press("3", "x")
         await driver.settle()
         line = next(row for row in driver.rows() if " launch " in row and "lost" in row)
-        assert "lead -" in line
+        assert "lead −" in line
 
 
 async def test_the_bars_tell_the_step_and_the_device(session):
