@@ -18,9 +18,10 @@ from npu_tui.compare.services import (
     unlike_in,
 )
 from npu_tui.output.document import Block, Cell, Document, Items, Paragraph, Table
+from npu_tui.output.rendered import time_cell
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say, words
-from npu_tui.trace.text import count_text, duration_text, mean_count_text, printable, signed_text
+from npu_tui.trace.text import count_text, mean_count_text, printable, signed_text
 
 
 class CauseRow(Struct, frozen=True, kw_only=True):
@@ -97,13 +98,13 @@ def compared_services_document(found: ComparedServices) -> Document:
     blocks: list[Block] = [Paragraph((about,), "faint"), Paragraph(tuple(found.verdict), "verdict"), _loads(found)]
     heads = [say(f"compare.service.{head}") for head in ("base", "new", "delta")]
     figures = [
-        [Cell(say(f"service.figure.{row.figure}")), *map(_time, (row.base_us, row.new_us)), _delta(row.delta_us),
+        [Cell(say(f"service.figure.{row.figure}")), *map(time_cell, (row.base_us, row.new_us)), _delta(row.delta_us),
          Cell(say(f"compare.service.word.{row.verdict}"))]
         for row in found.figures
     ]  # fmt: skip
     parts = [
         [Cell(say(f"latency.metric.{row.metric}")), Cell(say(f"latency.part.{row.part}")),
-         *map(_time, (row.base_us, row.new_us)), _delta(row.delta_us)]
+         *map(time_cell, (row.base_us, row.new_us)), _delta(row.delta_us)]
         for row in found.parts if abs(row.delta_us) >= _SHOWN_US
     ]  # fmt: skip
     title = say("table.latency")
@@ -121,10 +122,6 @@ def compared_services_document(found: ComparedServices) -> Document:
 
 
 _SHOWN_US = 1.0
-
-
-def _time(us: float) -> Cell:
-    return Cell(duration_text(us * 1000) if us else "0", us)
 
 
 def _delta(us: float) -> Cell:

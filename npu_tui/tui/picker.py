@@ -85,7 +85,7 @@ class Choice(Struct):
 def head_line(choice: Choice, width: int) -> Text:
     """How many there are, below which folder, and what is searched for."""
     profiles = sum(not entry.is_job for entry in choice.listed)
-    words = [say("picker.title", count=profiles), say("picker.below", path=_home(choice.folder))]
+    words = [say("picker.title", count=profiles), say("picker.below", path=printable(str(choice.folder.absolute())))]
     if choice.is_cut:
         words.insert(1, say("picker.cut", count=MOST_FOLDERS))
     jobs = choice.jobs()
@@ -100,10 +100,6 @@ def head_line(choice: Choice, width: int) -> Text:
         if line.cell_len + 2 + cell_count(word) <= width:
             line.append(f"  {word}", "dim")
     return line
-
-
-def _home(folder: Path) -> str:
-    return printable(str(folder.absolute()))
 
 
 def columns(choice: Choice, shown: Sequence[Nearby], width: int) -> list[int]:

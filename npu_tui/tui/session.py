@@ -124,16 +124,12 @@ _LONG = 500_000
 _UNSEEN = (160, 60)
 
 
-def _events(count: int) -> str:
-    return say("axis.events", count=count)
-
-
-def _events_short(count: int) -> str:
-    return say("axis.short", count=count)
-
-
-def _at_event(number: int) -> str:
-    return say("snapshot.at", event=number)
+_AXIS = EventAxis(
+    EVENT_NS,
+    length=lambda count: say("axis.events", count=count),
+    short=lambda count: say("axis.short", count=count),
+    moment=lambda number: say("snapshot.at", event=number),
+)
 
 
 def read_times_of(traces: Sequence[Trace]) -> None:
@@ -145,7 +141,7 @@ def read_times_of(traces: Sequence[Trace]) -> None:
 
 def read_events(are_events: bool) -> None:
     """Times read as numbers of events of a snapshot, or as times."""
-    read_in(EventAxis(EVENT_NS, _events, _events_short, _at_event) if are_events else None)
+    read_in(_AXIS if are_events else None)
 
 
 class Session(Struct):
