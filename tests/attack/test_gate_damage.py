@@ -58,15 +58,12 @@ def test_the_slower_one_fails(slow: Path) -> None:
     assert gate(slow, *AGAINST) == 1
 
 
-@pytest.mark.parametrize("share", [0.1, 0.9])
 @pytest.mark.parametrize("mutation", MUTATIONS)
-def test_no_damage_makes_it_pass(
-    mutation: str, share: float, slow: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_damage_makes_it_pass(mutation: str, slow: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     events = json.loads((slow / TRACE).read_text())
-    chance = random.Random(f"{mutation} {share}")
+    chance = random.Random(mutation)
     for event in events:
-        if event["ph"] == "X" and event["name"] in ("Computing", "Communication") and chance.random() < share:
+        if event["ph"] == "X" and event["name"] in ("Computing", "Communication") and chance.random() < 0.1:
             MUTATIONS[mutation](event)
     file = tmp_path / "trace_view.json"
     file.write_text(json.dumps(list(filter(None, events))))
@@ -79,7 +76,7 @@ def test_no_damage_makes_it_pass(
 @pytest.mark.parametrize("kind", [kind for kind in GATES if "database" not in kind and kind != "decode"])
 def test_no_damage_makes_a_gate_of_any_kind_pass(kind: str) -> None:
     """A few of what ``gates.py`` does, which does more, also to databases and recordings of engines."""
-    assert attack(kind, range(3), 1) == (3, [])
+    assert attack(kind, range(2), 1) == (2, [])
 
 
 def test_a_cut_makes_neither_side_pass(slow: Path, tmp_path: Path) -> None:
