@@ -23,6 +23,8 @@ from npu_tui.trace.text import BOUND, whole_number
 _LONGEST = 300
 """A whole number of more digits stays a text: none means anything, and Python refuses some of them."""
 
+_HOLE = 16
+"""Zero bytes in a row that no writer puts into a text: what a disk has lost."""
 _DEEPEST = 100
 _BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]+|[\]}]+', re.DOTALL)
 """A text, whose end may be missing, or brackets of one way."""
@@ -48,6 +50,8 @@ def strict_json(data: bytes) -> bytes:
 
 
 def _parsed(data: bytes, parse_float: type[Decimal] | None) -> Any:
+    if bytes(_HOLE) in data:
+        raise ValueError("a hole in the file")
     try:
         text = data.decode()
     except UnicodeDecodeError:

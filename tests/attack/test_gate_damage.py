@@ -61,7 +61,7 @@ def test_the_slower_one_fails(slow: Path) -> None:
 @pytest.mark.parametrize("mutation", MUTATIONS)
 def test_no_damage_makes_it_pass(mutation: str, slow: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     events = json.loads((slow / TRACE).read_text())
-    chance = random.Random(mutation)
+    chance = random.Random(f"{mutation} 0.1")
     for event in events:
         if event["ph"] == "X" and event["name"] in ("Computing", "Communication") and chance.random() < 0.1:
             MUTATIONS[mutation](event)
@@ -87,6 +87,14 @@ def test_a_cut_makes_neither_side_pass(slow: Path, tmp_path: Path) -> None:
         assert gate(cut, *AGAINST) == 1
         assert gate(BASE, "--against", str(cut), "--tolerance", "900%") == 1
     assert main(["compare", str(BASE), str(cut), "--no-cache", "--fail-on", "slower"]) == 1
+
+
+def test_a_hole_that_a_text_reaches_over_is_damage(slow: Path, tmp_path: Path) -> None:
+    whole, file = (slow / TRACE).read_bytes(), tmp_path / "trace_view.json"
+    first, last = (whole.index(b'"name": "', len(whole) * part // 3) + 12 for part in (1, 2))
+    file.write_bytes(whole[:first] + bytes(last - first) + whole[last:])
+    assert gate(file, "--max-free", "99%") == 1
+    assert gate(file, *AGAINST) == 1
 
 
 def test_damage_may_be_allowed(slow: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
