@@ -133,8 +133,6 @@ KINDS: dict[str, tuple[Callable[[Path], object], list[list[str]]]] = {
     "service_trace": (lambda folder: only(folder, "chrome_tracing.json"), PROFILE[:1]),
     "service_database": (lambda folder: only(folder, "profiler.db"), PROFILE[:1]),
     "ftrace_database": (converted, [["report", "{}/ftrace_data.db", "--format", "json", "--no-cache"]]),
-    "eager": (unpacked, [["report", "{}", "--eager", str(FIXTURES / "healthy"), "--format", "json", "--no-cache"],
-                         ["report", str(FIXTURES / "healthy"), "--eager", "{}", "--format", "json", "--no-cache"]]),
     "settings": (lambda folder: (folder / "npu-tui.toml").write_text(SETTINGS),
                  [["report", str(FIXTURES / "healthy"), "--config", "{}/npu-tui.toml"],
                   ["settings", "--config", "{}/npu-tui.toml"]]),
