@@ -323,13 +323,23 @@ class MainScreen(PanelScreen[Timeline]):
         Without either list all operations that have both.
         """
         row = self.panel.row_at_cursor() if self.panel.has_focus_within else None
-        if row is not None and row.places and self.explorer.state.selection not in row.places:
-            self.visit(row)
-        elif row is None and self.explorer.state.selection is None:
+        selected = self.explorer.state.selection
+        if row is not None and row.places and selected not in row.places:
+            place = row.places[0]
+            if isinstance(place, Selected):
+                selected = place
+            elif place.slice is None:
+                return say("passes.unknown")
+            else:
+                selected = Selected(place.trace, place.slice)
+        elif row is None and selected is None:
             self.press_view("passes")
             self.panel.focus_content()
             return None
-        return self.walk.passes()
+        told = self.walk.passes(selected)
+        if self.panel.is_full and self.panel.is_open("details"):
+            self.panel.grow("normal")
+        return told
 
     def open_code(self) -> str:
         """Open the line of code that the row under the cursor or the selected slice names in the user's editor."""
@@ -484,10 +494,8 @@ class MainScreen(PanelScreen[Timeline]):
 
     def press_tab(self, tab: str) -> str | None:
         """Open ``tab``; its digit leads to the code lines also from another view of that tab that a key opened."""
-        lines = self.contents.lines
-        if tab == "lines" and lines.view != "lines" and not self.panel.has_focus_within:
-            lines.view = "lines"
-            self.contents.open_tab("lines")
+        if tab == "lines" and self.contents.lines.view != "lines":
+            self.press_view("lines")
             return None
         return super().press_tab(tab)
 
@@ -496,6 +504,7 @@ class MainScreen(PanelScreen[Timeline]):
         if self.panel.is_open("lines") and self.contents.lines.view == view:
             self.panel.focus_content()
         else:
+            self.contents.lines.stop()
             self.contents.lines.view = view
             self.contents.open_tab("lines")
 

@@ -10,7 +10,7 @@ from npu_tui.analysis.ranges import namesakes
 from npu_tui.analysis.replay_device import is_of_event
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
-from npu_tui.trace.model import Trace
+from npu_tui.trace.model import FORWARD_BACKWARD, Trace
 from npu_tui.trace.text import brief, duration_text, exact_text, printable, signed_text
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.contents import Contents
@@ -52,9 +52,9 @@ class Walk:
         self._left: Selected | None = None
         """Where the last link was followed from: a batch has many requests, and the user came from one of them."""
 
-    def _no_link(self, reason: str) -> str:
+    def _no_link(self, reason: str, **words: str) -> str:
         """Why there is no link to follow: links come when the whole trace is there."""
-        return say(reason if self._session.whole else "loading.links")
+        return say(reason, **words) if self._session.whole else say("loading.links")
 
     def _selected(self) -> Selected | None:
         """The selected slice, else the one under the cursor, which is selected then."""
@@ -269,12 +269,11 @@ class Walk:
         self._contents.open_tab("details")
         return None if found.holds(selected.item) else say("chain.first")
 
-    def passes(self) -> str:
-        """Show the forward and the backward operation of the selection with their kernels, and nothing else.
+    def passes(self, selected: Selected | None) -> str:
+        """Show the forward and the backward operation of what is ``selected`` with their kernels, and nothing else.
 
-        Again: to the other one of the two.
+        Again: to the other one of the two. Where there are none, only the panel changes: it lists those there are.
         """
-        selected = self._selected()
         if selected is None:
             return say("select.none")
         trace, operation = self._scene.traces[selected.trace], -1
@@ -283,8 +282,10 @@ class Walk:
         item = operation if operation >= 0 else selected.item  # a kernel stands for what launched it
         found = passes_of(trace, item)
         if found is None:
-            missing = say("passes.none", name=_name(trace, item))
-            return missing if self._session.whole else say("loading.links")
+            if self._session.whole and len(trace.bound_links_of(FORWARD_BACKWARD)):
+                self._contents.lines.view = "passes"
+                self._contents.open_tab("lines")
+            return self._no_link("passes.none", name=_name(trace, item))
         hosts = found.forward, *found.backward
         if self._explorer.list.only is not None and selected.item in hosts:
             item = found.backward[0] if selected.item == found.forward else found.forward

@@ -88,16 +88,6 @@ async def test_a_walk_along_a_folded_row_marks_where_it_is_and_stays_in_the_trac
         assert driver.window[1] <= explorer.scene.whole[1] + state.viewport.span // state.viewport.width
 
 
-async def test_a_digit_leads_to_the_code_lines_from_every_view_of_them(session):
-    async with opened(session, (120, 40)) as driver:
-        await driver.press("T")
-        assert driver.main.contents.lines.view == "syncs"
-        await driver.press("2")
-        assert driver.main.contents.lines.view == "lines"
-        await driver.press("2", "2")
-        assert driver.main.contents.lines.view != "lines"
-
-
 async def test_a_narrow_terminal_gives_the_room_to_what_is_wrong_and_keeps_letters_of_tabs(session):
     async with opened(session, (80, 40)) as driver:
         await driver.press("1")

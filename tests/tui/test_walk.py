@@ -68,6 +68,12 @@ async def test_one_key_shows_the_forward_and_the_backward_operation_of_the_selec
         driver.explorer.select(Selected(0, step))
         await driver.press("%")
         assert status(driver).startswith(f"no fwd→bwd link starts or ends in {trace.name_of(step)}")
+        assert driver.main.contents.lines.view == "passes"  # those that have both
+        await driver.press("I", "I")
+        await driver.settle()
+        before = driver.state.viewport, driver.state.selection, driver.explorer.list.only
+        await driver.press("%")
+        assert (driver.state.viewport, driver.state.selection, driver.explorer.list.only) == before
 
 
 # --- slices of the same name, siblings, bubbles, steps

@@ -54,7 +54,7 @@ _LONGEST_NAME = 60
 
 
 class LinesTab(Tab):
-    """A row per line, most lost time first; Enter goes to its worst launch. Its key again goes on to the next view."""
+    """A row per line, most lost time first; Enter goes to its worst launch. Other views have keys of their own."""
 
     def __init__(self) -> None:
         super().__init__(self._view_of, self._depends_on)
@@ -77,12 +77,6 @@ class LinesTab(Tab):
     def _depends_on(self, now: Context) -> object:
         self._served = now.profile.trace.service is not None
         return (now.trace, self._stopped) if self.view == _SQL else (now.trace, now.marked, self.view)
-
-    def again(self) -> None:
-        """Go on to the next view."""
-        self.stop()
-        views = list(VIEWS)
-        self.view = views[(views.index(self.view) + 1) % len(views)] if self.view in views else views[0]
 
     @property
     def name(self) -> str:
