@@ -235,6 +235,7 @@ def dummy(facts: Facts) -> Draft | None:
         message("finding.engine_dummy.detail", **words),
         places(([step] for step in alone), lambda run: message("finding.engine_dummy.place")),
         weight=float(time),
+        verdict=message("finding.engine_dummy.verdict", share=share),
     )
 
 

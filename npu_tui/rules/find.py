@@ -181,7 +181,8 @@ def _nothing_to_do(facts: Facts, drafts: dict[str, Draft]) -> tuple[Message, ...
             key = "finding.verdict.tables" if of_steps else "finding.verdict.kernels"
             return (message(key, file=file, total=sums.total, **shares), *unread[:1])
     elif shares[loss] <= MUCH_LOST:
-        return (message("finding.verdict.healthy", total=sums.total, **shares),)
+        idle = drafts["ENGINE.DUMMY"].verdict if "ENGINE.DUMMY" in drafts else None  # work, but for no request
+        return (sentences(message("finding.verdict.healthy", total=sums.total, **shares), idle or ""),)
     rule = {"exposed": "COMM.EXPOSED", "free": "DISPATCH.FREE"}[loss]
     if rule in drafts and drafts[rule].verdict is not None and drafts[rule].severity == "info":
         why = drafts[rule].verdict or ""

@@ -289,9 +289,11 @@ def test_gains_are_those_of_the_run_without_the_cause(tmp_path: Path, name: str,
     assert found.unit == "engine_step"
 
 
-@pytest.mark.parametrize("name", ["healthy chunked", "healthy drafts", "healthy padding"])
+@pytest.mark.parametrize("name", ["healthy chunked", "healthy drafts", "healthy padding", "dummy"])
 def test_healthy_engines_are_silent(tmp_path: Path, name: str) -> None:
     assert not outcome(troubles()[name].lasting(24), 1, tmp_path).named
+    (line,) = profile_at(tmp_path / "with").findings.verdict
+    assert ("goes to dummy batches" in words(line)) == (name == "dummy")
 
 
 def test_host_work_that_the_device_hides_is_no_finding(tmp_path: Path) -> None:
