@@ -15,6 +15,8 @@ from npu_tui.analysis.memory import MemoryCurve
 from npu_tui.trace.model import HOST_TO_DEVICE
 from npu_tui.trace.text import read_in
 from npu_tui.tui.session import NO_HITS, make_session
+from npu_tui.tui.tabs.device import communication
+from npu_tui.tui.tabs.lines import calls
 from npu_tui.tui.tabs.memory import curve_picture, memory
 from npu_tui.tui.tabs.summary import summary
 from npu_tui.tui.tabs.table import Context, Stretch, Table
@@ -183,6 +185,11 @@ def test_of_several_snapshots_that_of_the_process_then_that_of_the_time_is_taken
     shown = memory(looked_at(profile))
     assert isinstance(shown, Table)
     assert "snapshot oom_snapshot_4711_20250101000000.pickle, not " in shown.note
+
+
+def test_a_profile_of_pytorch_itself_is_not_told_to_record_as_torch_npu_does():
+    now = looked_at(FIXTURES / "kineto", turn=1)
+    assert all(str(make(now)).startswith("PyTorch's own profiler") for make in (memory, calls, communication))
 
 
 def test_the_summary_names_the_device_where_files_tell(tmp_path: Path):

@@ -18,6 +18,7 @@ from npu_tui.profile.file_tables import LINK_MATRIX, pair_sheet
 from npu_tui.profile.table import Field, Value
 from npu_tui.profile.work_tables import OPERATORS
 from npu_tui.strings import say
+from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.text import brief, duration_text, shortened
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.declared import MOST_ROWS, shown
@@ -103,7 +104,7 @@ def communication(now: Context) -> Content:
     Enter goes to a collective, and again to the next one of its type.
     """
     if now.turn % 2:
-        return link_table(now.profile.tables.link_matrix)
+        return say("not_checked.gpu") if is_kineto(now.profile.trace) else link_table(now.profile.tables.link_matrix)
     marked = now.marked_in(now.trace)
     try:
         sheet = COLLECTIVES.make(now.profile.whole, running=None if marked is None else Window(*marked))

@@ -18,6 +18,7 @@ from npu_tui.query.bounds import QueryError
 from npu_tui.query.frames import ONE_PROFILE, TABLES, tables_of
 from npu_tui.query.query import about, query
 from npu_tui.strings import say, words
+from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import Cancelled
 from npu_tui.trace.text import brief, duration_text, printable
@@ -145,7 +146,7 @@ def calls(now: Context) -> Content:
     """A row per call of CANN, most time first; Enter goes to its longest, and again to the next."""
     sheet = APIS.make(now.part)
     if not sheet.rows:
-        return nothing(now, say("calls.none"))
+        return nothing(now, say("not_checked.gpu" if is_kineto(now.profile.trace) else "calls.none"))
     count, total = (sum(sheet.values(name)) for name in ("calls", "total"))
     note = say("calls.note", count=count, total=duration_text(total))
     return shown(now.trace, APIS, sheet, GAP.join([note, scope_note(now)]), most=sheet.rows)

@@ -24,6 +24,7 @@ from npu_tui.profile.snapshot_memory import Beside
 from npu_tui.profile.snapshot_tables import GROWTH
 from npu_tui.profile.table import Value
 from npu_tui.strings import say
+from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.text import brief, cell_count, moment_text, printable, shortened
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.declared import shown
@@ -71,7 +72,10 @@ def memory(now: Context) -> Content:
     """A row per operation and code line, most bytes first; Enter goes to its allocations."""
     held, beside, views = now.profile.memory, now.profile.beside, _views(now.profile)
     if not held.is_known and beside is None:
-        return say("memory.none" if now.profile.trace.service is None else "lines.service")
+        trace = now.profile.trace
+        if trace.service is not None:
+            return say("lines.service")
+        return GAP.join([say("not_checked.gpu" if is_kineto(trace) else "memory.none"), say("memory.beside")])
     again, (view, beside) = _named(views[(now.turn + 1) % len(views)]), views[now.turn % len(views)]
     if view == "modules":
         sheet = MODULE_PEAKS.make(now.part)
