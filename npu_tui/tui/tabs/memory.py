@@ -120,7 +120,9 @@ def _held_then(now: Context, view: str, again: str, beside: Beside | None = None
         "at": lambda row, value: when(row, value, "memory.before"),
         "released": lambda row, value: when(row, value, "memory.never"),
     }
-    note = f"{_peaks(held, at)}\n{GAP.join([alive, lead])}"
+    lines = [_peaks(held, at), GAP.join([alive, lead])]
+    # A low panel shows the first line alone: it says what the rows are of.
+    note = "\n".join(lines if moment == "peak" else lines[::-1])
     if beside is not None and time is not None and beside.device.has_segments:
         note += _free(beside, time)
     if beside is not None and beside.others:
