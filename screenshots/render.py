@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,6 +24,7 @@ from tempfile import TemporaryDirectory
 from walk import walk
 
 from npu_tui.load.load import Opening
+from npu_tui.nearby import with_beside
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import LANGUAGES, language, speaking
 from npu_tui.tui.app import NpuTui
@@ -78,7 +80,10 @@ def chdir(folder: str) -> Iterator[None]:
 SIZES = (80, 24), (120, 40), (200, 50)
 GENERATED = {"pipeline": "", "experts": "", "roles": "", "service": "e"}
 """Simulated jobs and a service that no fixture holds, with the keys pressed first."""
-MADE = (*GENERATED, "pipeline_before", "engine", "memory", "leak.pkl", "perf-log")
+MADE = (
+    *GENERATED, "pipeline_before", "engine", "memory", "leak.pkl", "perf-log", "stolen", "requests/out", "replay",
+    "eager",
+)  # fmt: skip
 """What else pages show, each in a folder or a file of its name."""
 
 
@@ -92,10 +97,11 @@ def made() -> TemporaryDirectory[str]:
 
 def generate(folder: Path) -> None:
     """Write ``MADE`` below ``folder``."""
-    for room in (".", "fixtures", "tests", "tests/jobs"):
+    for room in (".", "fixtures", "tests", "tests/jobs", "tests/rules", "tests/tui"):
         sys.path.insert(0, str(HERE.parent / room))
     from beside import profile_with_files
     from engines import recorded, troubles
+    from generate import build, write
     from made_roles import colocated
     from moe_jobs import Shape, simulate
     from pipeline_jobs import SITUATIONS, job_of
@@ -103,8 +109,11 @@ def generate(folder: Path) -> None:
     from roles import write_roles
     from service_causes import write_service
     from snapshot import write_snapshot
+    from thefts import JOBS, THEFTS
 
+    from tests.analysis.test_borrowed import DECODE
     from tests.output.test_log import put_all, runs_of
+    from tests.tui.test_service import write_npu
 
     for name in (*GENERATED, "pipeline_before"):
         (folder / name).mkdir()
@@ -117,6 +126,11 @@ def generate(folder: Path) -> None:
     profile_with_files(HERE.parent / "fixtures" / "healthy", folder / "memory")
     recorded(troubles()["eager above"].engine, folder / "engine")
     put_all(folder / "perf-log", runs_of())
+    write(build(replace(JOBS["level"], theft=THEFTS["preempted"])), folder / "stolen")
+    write_service(folder / "requests" / "out", "healthy", requests=12)
+    write_npu(folder / "requests", Opening(folder / "requests" / "out", cached=False).trace())
+    write(build(replace(DECODE, graph=True, kernel_ns=190_000)), folder / "replay")
+    write(build(DECODE), folder / "eager")
 
 
 def render_generated() -> None:
@@ -170,8 +184,9 @@ def _drawn(kind: str, path: Path, size: str, keys: tuple[str, ...]) -> list[str]
     columns, rows = map(int, size.split("x"))
     if kind == "job":
         return text_frame(NpuTui(job=JobScreen(path, cached=False)), columns, rows, keys)
-    opening = Opening(path, cached=False)
-    return text_frame(NpuTui(session=make_session([Profile(opening.trace(), opening.source)])), columns, rows, keys)
+    openings = with_beside([Opening(path, cached=False)])
+    profiles = [Profile(opening.trace(), opening.source) for opening in openings]
+    return text_frame(NpuTui(session=make_session(profiles)), columns, rows, keys)
 
 
 CHINESE = ("opening_80x24", "opening_120x40", "finding_120x40", "idle_120x40", "keys_120x40")
