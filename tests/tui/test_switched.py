@@ -18,6 +18,7 @@ def english():
 
 async def test_colours_change_on_the_whole_screen(session):
     async with opened(session, (120, 40)) as driver:
+        await driver.settle()
         dark = driver.timeline._strips[12].render(driver.app.console)
         await driver.press(":", *"light", "enter")
         await driver.settle()
