@@ -5,7 +5,6 @@ python tests/attack/asked.py [sql] [words] [agents] [--mutants 300] [--seed 1] [
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import os
@@ -18,6 +17,8 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from rounds import rounds
 
 from npu_tui.cli.main import main as command
 from npu_tui.cli.parser import COMMANDS, parser_of
@@ -149,9 +150,9 @@ def agents(draw: random.Random) -> str:
 KINDS: dict[str, Callable[[random.Random], str]] = {"sql": sql, "words": words, "agents": agents}
 
 
-def attack(kind: str, numbers: range, seed: int) -> list[str]:
-    """What went wrong with the questions ``numbers`` of ``kind``, a line each."""
-    failed = []
+def attack(kind: str, numbers: range, seed: int) -> tuple[int, list[str]]:
+    """How many of the questions ``numbers`` of ``kind`` were withstood, and what went wrong, a line each."""
+    failed = list[str]()
     for number in numbers:
         signal.alarm(SECONDS)
         try:
@@ -161,36 +162,19 @@ def attack(kind: str, numbers: range, seed: int) -> list[str]:
         signal.alarm(0)
         if why:
             failed.append(printable(f"{kind} {number}: {why}"))
-    return failed
+    return len(numbers) - len(failed), failed
 
 
 def main() -> int:
     """The command; 1 if anything is wrong."""
-    parser = argparse.ArgumentParser(description="Ask odd questions.")
-    parser.add_argument("kinds", nargs="*", default=[])
-    parser.add_argument("--mutants", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--first", type=int, default=0)
-    options = parser.parse_args()
-
-    def late(*_: object) -> None:
-        raise TimeoutError
-
-    signal.signal(signal.SIGALRM, late)
     os.environ["NPU_TUI_DEBUG"] = "1"
     sys.stdin = io.StringIO()
-    wrong = 0
     with tempfile.TemporaryDirectory() as name:
         for each in ("healthy", "two_ranks", "kineto"):
             shutil.copytree(FIXTURES / each, Path(name) / "fixtures" / each)
         os.environ["XDG_CACHE_HOME"] = os.environ["XDG_CONFIG_HOME"] = name
         os.chdir(name)
-        for kind in options.kinds or KINDS:
-            failed = attack(kind, range(options.first, options.first + options.mutants), options.seed)
-            wrong += len(failed)
-            print(f"{kind}: {options.mutants} asked, {len(failed)} not withstood", flush=True)
-            print("".join(f"  {line}\n" for line in failed), end="", flush=True)
-    return int(wrong > 0)
+        return rounds("Ask odd questions.", KINDS, attack, 300)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ recordings of engines need ``NPU_TUI_TRACES``.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import gzip
 import io
@@ -29,6 +28,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "fixtures")]
 
+from rounds import rounds  # noqa: E402
 from service_causes import write_service  # noqa: E402 - its folder is no package
 from snapshot import CAUSES, simulate  # noqa: E402
 
@@ -332,24 +332,7 @@ def attack(kind: str, numbers: range, seed: int) -> tuple[int, list[str]]:
 
 def main() -> int:
     """The command; 1 if anything is wrong."""
-    parser = argparse.ArgumentParser(description="Damage what gates read.")
-    parser.add_argument("kinds", nargs="*", default=[])
-    parser.add_argument("--mutants", type=int, default=40)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--first", type=int, default=0)
-    options = parser.parse_args()
-
-    def late(*_: object) -> None:
-        raise TimeoutError
-
-    signal.signal(signal.SIGALRM, late)
-    wrong = 0
-    for kind in options.kinds or GATES:
-        withstood, failed = attack(kind, range(options.first, options.first + options.mutants), options.seed)
-        wrong += len(failed)
-        print(f"{kind}: {withstood} withstood, {len(failed)} did not", flush=True)
-        print("".join(f"  {line}\n" for line in failed), end="", flush=True)
-    return int(wrong > 0)
+    return rounds("Damage what gates read.", GATES, attack, 40)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import gzip
 import io
@@ -28,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "fixtures")]
 
 from roles import SECOND, Work, write_roles  # noqa: E402 - its folder is no package
+from rounds import rounds  # noqa: E402
 from service_causes import write_service  # noqa: E402
 
 from npu_tui.cli.main import main as command  # noqa: E402
@@ -274,31 +274,19 @@ def attack(kind: str, numbers: range, seed: int) -> tuple[int, list[str]]:
     return withstood, failed
 
 
+def attack_there(kind: str, numbers: range, seed: int) -> tuple[int, list[str]]:
+    """The same, but for kinds whose sound inputs are not there."""
+    try:
+        return attack(kind, numbers, seed)
+    except FileNotFoundError as error:
+        print(f"{kind}: not run, {error.filename} is not there", flush=True)
+        return 0, []
+
+
 def main() -> int:
     """The command; 1 if anything is wrong."""
-    parser = argparse.ArgumentParser(description="Damage inputs of every kind and run the commands that read them.")
-    parser.add_argument("kinds", nargs="*", default=[])
-    parser.add_argument("--mutants", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--first", type=int, default=0)
-    options = parser.parse_args()
-
-    def late(*_: object) -> None:
-        raise TimeoutError
-
-    signal.signal(signal.SIGALRM, late)
     os.environ["NPU_TUI_DEBUG"] = "1"
-    wrong = 0
-    for kind in options.kinds or KINDS:
-        try:
-            withstood, failed = attack(kind, range(options.first, options.first + options.mutants), options.seed)
-        except FileNotFoundError as error:
-            print(f"{kind}: not run, {error.filename} is not there", flush=True)
-            continue
-        wrong += len(failed)
-        print(f"{kind}: {options.mutants} mutants, {withstood} commands withstood, {len(failed)} did not", flush=True)
-        print("".join(f"  {line}\n" for line in failed), end="", flush=True)
-    return int(wrong > 0)
+    return rounds("Damage inputs of every kind and run the commands that read them.", KINDS, attack_there, 300)
 
 
 if __name__ == "__main__":
