@@ -170,7 +170,7 @@ def code_lines(profile: Profile, devices: Sequence[Facts] | None = None) -> Shee
     facts = [device for device in (profile.facts if devices is None else devices) if device.launches is not None]
     rows = []
     for device in facts:
-        lost = np.zeros(0) if device.launches is None else device.launches.lost - device.lost_unasked
+        lost = np.zeros(0) if device.asked is None else device.asked.lost
         for loss, launches in device.losing:
             for code, at in borrowed_lines(profile, loss.code, device.target[launches]):
                 late = launches[at]

@@ -65,7 +65,7 @@ class _Starvation(Struct, frozen=True):
 
 
 def _starvation(facts: Facts) -> _Starvation | None:
-    launches, limits = facts.launches, facts.limits
+    launches, limits = facts.asked, facts.limits
     assert launches is not None  # the rule asks for links
     time = facts.trace.links.target_time[launches.link]
     near = launches.near_vertical & ~_synchronous(facts)
@@ -107,7 +107,7 @@ CLUSTER_IDLE_HIGH = Threshold("cluster_idle_high", 0.1)
 
 def vertical(facts: Facts) -> Draft | Skipped | None:
     """Near-vertical launches that an idle device waited for."""
-    launches, limits = facts.launches, facts.limits
+    launches, limits = facts.asked, facts.limits
     assert launches is not None
     if len(launches.link) < limits[LINKS_FEWEST]:
         return Skipped(message("finding.needs.links_fewest", count=len(launches.link), fewest=limits[LINKS_FEWEST]))
@@ -118,7 +118,7 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
     if place is None:
         return None
     removes = facts.lost_span(place.chosen)
-    lost = float(launches.lost[place.chosen].sum()) if not len(facts.unasked[0]) else float(length_of(removes))
+    lost = float(launches.lost[place.chosen].sum())
     severity = severity_of(facts, facts.share(lost))
     if facts.share(place.idle) >= limits[CLUSTER_IDLE_HIGH] and lost > place.idle / 2:
         severity = "high"
@@ -133,7 +133,7 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
         severity,
         message("finding.vertical.title", who=who, lost=lost, where=where, chip=facts.chip),
         _vertical_detail(facts, place, removes, site, starved_there, links),
-        _vertical_evidence(facts, place, removes),
+        _vertical_evidence(facts, place),
         _vertical_advice(facts, removes, compiling, site),
         removes,
         code_lines=tuple(code for code, _ in _worst_lines(facts)),
@@ -192,8 +192,8 @@ def _calls_within(facts: Facts, span: Span) -> Said:
     return message("finding.vertical.calls", calls=calls) if calls else ""
 
 
-def _vertical_evidence(facts: Facts, place: _Starvation, removes: Span) -> tuple[Evidence, ...]:
-    launches = facts.launches
+def _vertical_evidence(facts: Facts, place: _Starvation) -> tuple[Evidence, ...]:
+    launches = facts.asked
     assert launches is not None
     stream = main_stream(facts)
     evidence = [
@@ -204,9 +204,7 @@ def _vertical_evidence(facts: Facts, place: _Starvation, removes: Span) -> tuple
             message("finding.vertical.range"),
             message(
                 "finding.vertical.range_note",
-                lost=length_of(both(removes, (np.array([cluster.start]), np.array([cluster.end]))))
-                if len(facts.unasked[0])
-                else cluster.lost,
+                lost=cluster.lost,
                 near=cluster.near_vertical,
                 links=cluster.links,
                 idle=cluster.idle_ratio or 0.0,
@@ -215,12 +213,10 @@ def _vertical_evidence(facts: Facts, place: _Starvation, removes: Span) -> tuple
         for cluster in facts.ranges
         if place.start <= cluster.start and cluster.end <= place.end and cluster.lost > 0
     ]
-    until = launches.ready + np.rint(launches.lost).astype(np.int64)
-    asked = launches.lost - covered_within(*facts.unasked, launches.ready, until)
     worst = np.flatnonzero(place.chosen & launches.starved)
-    worst = worst[np.argsort(-asked[worst], kind="stable")[:10]]
+    worst = worst[np.argsort(-launches.lost[worst], kind="stable")[:10]]
     for k in sorted(worst.tolist()):
-        kernel = facts.place(int(facts.target[k]), message("finding.vertical.waited", lost=float(asked[k])))
+        kernel = facts.place(int(facts.target[k]), message("finding.vertical.waited", lost=float(launches.lost[k])))
         # The place is the time that the device waited: it ends where the kernel starts.
         evidence.append(replace(kernel, start=int(launches.ready[k]), end=kernel.start))
     return tuple(evidence)

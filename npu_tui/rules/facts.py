@@ -378,17 +378,20 @@ class Facts(TraceSlices):
     @once
     def ranges(self) -> list[DispatchRange]:
         """Clusters of near-vertical launches."""
-        if self.launches is None or self.part.slices is None:
+        if self.asked is None or self.part.slices is None:
             return []
-        return dispatch_ranges(self.trace, self.part.slices, self.launches)
+        return dispatch_ranges(self.trace, self.part.slices, self.asked)
 
     @once
     def losing(self) -> list[tuple[LineLoss, I64]]:
         """Lost time by line of code, with the positions in ``launches`` of the launches that lost it."""
+        return [] if self.asked is None else losing_launches(self.trace, self.asked)
+
+    @once
+    def asked(self) -> Dispatch | None:
+        """``launches`` that lose only what nobody waited for a request in."""
         launches = self.launches
-        if launches is None:
-            return []
-        return losing_launches(self.trace, replace(launches, lost=launches.lost - self.lost_unasked))
+        return None if launches is None else replace(launches, lost=launches.lost - self.lost_unasked)
 
     @once
     def lost_unasked(self) -> F64:

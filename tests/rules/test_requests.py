@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from jobs import by_id
+from cause_jobs import CAUSES
+from jobs import by_id, measured
+from situations import Trouble
 from test_repetitions import Writer
 
 from npu_tui.output.formats import written
@@ -66,6 +69,17 @@ def test_a_server_that_nobody_asks_is_idle(tmp_path: Path, frame: str) -> None:
     assert said.dispatch.lost_us - said.dispatch.lost_unasked_us < 0.1 * said.dispatch.lost_us
     assert sum(line.lost_us for line in said.dispatch.code_lines) < 0.1 * said.dispatch.lost_us
     assert "waiting for requests" in written(report_document(said), "text", ALL)
+
+
+def test_time_lost_is_that_of_launches_that_were_asked_for() -> None:
+    """The title, its ranges and those of the report say one figure."""
+    slow = replace(CAUSES["decode: slow Python"].job[0], trouble=Trouble(request_ns=40_000_000))
+    profile = measured(slow)
+    found, said = by_id(profile.findings)["DISPATCH.VERTICAL"], report(profile).dispatch
+    assert said.lost_unasked_us > 0.2 * said.lost_us
+    told = sum(place.note.args["lost"] for place in found.evidence if "links" in place.note.args)
+    assert found.title.args["text"].args["lost"] == pytest.approx(told)
+    assert sum(row.lost_us for row in said.ranges) == pytest.approx(told / 1000)
 
 
 def test_requests_of_uneven_length(tmp_path: Path) -> None:
