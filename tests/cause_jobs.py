@@ -74,6 +74,11 @@ CAUSES: dict[str, Cause] = {
     "host: a checkpoint after a copy": Cause(
         (troubled(CALM, pause_ns=30_000_000, read_back_ns=200_000),), untroubled(pause_ns=0), ("HOST.PAUSE",)
     ),
+    "host: a checkpoint of a dozen copies": Cause(
+        (troubled(replace(CALM, copy_ns=700_000), pause_ns=20_000_000, pause_copies=12),),
+        lambda job: untroubled(pause_ns=0)(changed(copy_ns=140_000)(job)),
+        ("HOST.PAUSE",),
+    ),
     "host: short step start": Cause(
         (troubled(replace(CALM, steps=5), setup_ns=5_000_000),), untroubled(setup_ns=0), ("STEP.START", "HOST.PAUSE")
     ),

@@ -10,12 +10,13 @@ from npu_tui.analysis.code_lines import CodeLine, stack_of, user_lines
 from npu_tui.analysis.device import HOST
 from npu_tui.analysis.drains import Drains, between_kernels
 from npu_tui.analysis.launches import enqueue_slices, operation_of
+from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.replay_device import KERNEL
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.inputs import NOTHING, Span, both, length_of, together, without
+from npu_tui.rules.inputs import NOTHING, Span, both, inside, length_of, together, without
 from npu_tui.trace.arrays import I64, BySlice, distinct
-from npu_tui.trace.intervals import covered_before, union
+from npu_tui.trace.intervals import covered_before, touches, union
 
 LINKS_FEWEST = Threshold("links_fewest", 20)
 SYNC_SHARE = Threshold("sync_share", 0.01)
@@ -246,6 +247,40 @@ def sync_span(facts: Facts, site: SyncSite | None) -> Span:
     drained = both(facts.lost, (waited.start.astype(np.int64), waited.end.astype(np.int64)))
     span = together(drained, site.span) if site is not None else drained
     return without(span, facts.on_device(facts.span_of(fetches(facts))))
+
+
+_COPIES = frozenset({"aten::copy_", "aten::_to_copy"})
+"""Operations that end with their copy where it blocks; calls of CANN that wait are not recorded at level 0."""
+_WOKEN_NS = 100_000
+"""How long after the end of a copy a call that waits for it ends at the latest."""
+
+
+@once_per_device
+def waited_copies(facts: Facts) -> I64:
+    """The copies that a call of the host waits for: one that ends as they do, and began before; by end."""
+    device, slices = facts.part.slices, facts.trace.slices
+    items = np.zeros(0, np.int64) if device is None else np.flatnonzero(device.copy & facts.window.holds(slices.start))
+    items = items[np.argsort(slices.end[items], kind="stable")]
+    called = facts.named(("python", "cann"), _COPIES.__contains__)
+    called = called[facts.length(called) > 2 * _WOKEN_NS]  # a short one may end with its copy by chance
+    start, end = facts.on_device(facts.span_of(np.concatenate((sync_calls(facts), called))))
+    done = slices.end[items]
+    last = np.searchsorted(done, end, "right") - 1
+    ended = np.append(done, 0)[last]
+    waited: I64 = items[np.unique(last[(last >= 0) & (start < ended) & (end - ended <= _WOKEN_NS)])]
+    return waited
+
+
+def without_all(facts: Facts, span: Span) -> Change:
+    """The run with neither work nor waits of the host nor copies in ``span`` of the device's time."""
+    waits, slices = sync_calls(facts), facts.trace.slices
+    low, high = span[0] - facts.floor, span[1] - facts.floor
+    touched = touches(low, high, slices.start[waits].astype(np.float64), slices.end[waits].astype(np.float64))
+    change = facts.without_work(span) | Change(waits=frozenset(waits[touched].tolist()))
+    if facts.part.slices is None:
+        return change
+    copies = np.flatnonzero(facts.part.slices.copy)
+    return change | Change(tasks=(TaskCut(copies[inside(span, slices.start[copies])]),))
 
 
 STEP_START_SHARE = Threshold("step_start_share", 0.05)

@@ -21,7 +21,7 @@ from npu_tui.rules.blame import (
     memory_calls,
     runtime_calls,
     starving,
-    sync_calls,
+    waited_copies,
 )
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import GARBAGE_COLLECTION, Span, both, largest, length_of, together, without
@@ -31,9 +31,6 @@ from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
-
-_WOKEN_NS = 100_000
-"""How long after the end of a copy a call that waits for it ends at the latest."""
 
 
 def idle(facts: Facts) -> Span:
@@ -77,21 +74,6 @@ def loader(facts: Facts) -> Draft | None:
     )
 
 
-_COPIES = frozenset({"aten::copy_", "aten::_to_copy"})
-"""Operations that end with their copy where it blocks; calls of CANN that wait are not recorded at level 0."""
-
-
-def _waited_for(facts: Facts, items: I64) -> int:
-    """How many of the copies ``items`` a call of the host waits for: one that ends as they do, and began before."""
-    called = facts.named(("python", "cann"), _COPIES.__contains__)
-    called = called[facts.length(called) > 2 * _WOKEN_NS]  # a short one may end with its copy by chance
-    start, end = facts.on_device(facts.span_of(np.concatenate((sync_calls(facts), called))))
-    done = np.sort(facts.trace.slices.end[items])
-    last = np.searchsorted(done, end, "right") - 1
-    ended = done[np.maximum(last, 0)]
-    return len(np.unique(last[(last >= 0) & (start < ended) & (end - ended <= _WOKEN_NS)]))
-
-
 COPY_SHARE = Threshold("copy_share", 0.05)
 COPY_SHARE_HIGH = Threshold("copy_share_high", 0.2)
 
@@ -108,7 +90,7 @@ def copies(facts: Facts) -> Draft | None:
     share = length_of(removes) / max(whole, 1)
     if share <= limits[COPY_SHARE]:
         return None
-    blocking = _waited_for(facts, items)
+    blocking = len(waited_copies(facts))
     at_starts = both(removes, before_first_kernels(facts))
     severity: Severity = "high" if share > limits[COPY_SHARE_HIGH] else "medium"
     moved = _moved(facts)

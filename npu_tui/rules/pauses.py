@@ -12,8 +12,15 @@ from npu_tui.analysis.replay import Change
 from npu_tui.analysis.replay_device import AWAIT, RECORD, DeviceTasks
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.blame import STEP_START_SHARE, before_first_kernels, before_late_copies, start_share
-from npu_tui.rules.facts import Facts
+from npu_tui.rules.blame import (
+    STEP_START_SHARE,
+    before_first_kernels,
+    before_late_copies,
+    start_share,
+    waited_copies,
+    without_all,
+)
+from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import NOTHING, Span, both, largest, length_of, together, without
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, sentences, severity_of
@@ -33,6 +40,9 @@ _REMAINDER = 0.25
 _FAR_LONGER = 3
 _COMPARABLE = 0.5
 """A pause before the first kernel that is half as long as the others is one of them."""
+_MOST_SILENT = 50
+_MOSTLY_SILENT = 0.5
+"""Times of silence between copies, and their share, from which the copies and they are one pause."""
 _MOSTLY_AT_STARTS = 0.5
 """Pauses that lie before first kernels for half of their time or more are matters of the start of the step."""
 
@@ -107,10 +117,13 @@ PAUSE_MS = Threshold("pause_ms", 5.0)
 PAUSE_SHARE = Threshold("pause_share", 0.5)
 
 
+@once_per_device
 def pauses(facts: Facts) -> Draft | None:
     """A few long times in which the host launched nothing and recorded nothing: the host is not slow, it pauses."""
     limits = facts.limits
     late = together(facts.host_late, before_late_copies(facts), at_the_end(facts))
+    copying = _copying(facts, late)
+    late = together(late, copying)
     total = length_of(late)
     if not total:
         return None
@@ -118,7 +131,7 @@ def pauses(facts: Facts) -> Draft | None:
     least = limits[PAUSE_MS] * 1e6
     most = max(_MOST_PAUSES, _MOST_A_STEP * facts.count, int(np.count_nonzero(late[1] - late[0] >= least)))
     long = [span for span in largest(late, most) if span[1] - span[0] >= _REMAINDER * least]
-    silent = [span for span in long if _silent(facts, *span)]
+    silent = [span for span in long if span[1] in copying[1] or _silent(facts, *span)]
     # What a call takes as long as a pause has a finding of its own.
     told = sum(end - start for start, end in set(long) - set(silent) if end - start >= least)
     if max((end - start for start, end in silent), default=0) < least:
@@ -138,20 +151,47 @@ def pauses(facts: Facts) -> Draft | None:
     longest = sorted(sorted(silent, key=lambda row: row[0] - row[1])[:_MOST_SHOWN])
     frames = _frames(facts, longest)
     named = next((frame for frame in frames if frame), "")
+    copied = both(removes, copying)
     form, words = ("_in", {"frame": brief(named, 60)}) if named else ("", {})
     return Draft(
         severity_of(facts, share),
         message(f"finding.pause.title{form}", count=len(silent), time=time, **words),
-        message("finding.pause.detail", count=len(silent), share=time / total),
+        message(f"finding.pause.detail{'_copies' * bool(len(copied[0]))}", count=len(silent), share=time / total),
         tuple(
-            Evidence(start, end, None, "Free", _note(end - start, frame))
+            Evidence(start, end, None, "Free", _note(end - start, frame, end in copied[1]))
             for (start, end), frame in zip(longest, frames, strict=True)
         ),
         advise("pause_look") if named else advise("pause_look", "pause_record"),
         removes,
         confidence="medium",
+        change=facts.without_work(removes) | without_all(facts, copied) if len(copied[0]) else None,
+        most=time if len(copied[0]) else None,
         verdict=message(f"finding.pause.verdict{form}", count=len(silent), time=time, **words),
     )
+
+
+def _copying(facts: Facts, late: Span) -> Span:
+    """When the host does nothing but copy, in calls that it waits for, and is silent in between: each is one pause.
+
+    So a checkpoint takes a dozen tensors to the host. Most of it is silent, else the copies are what takes the time.
+    """
+    device, copies = facts.part.slices, waited_copies(facts)
+    if device is None or len(copies) < 2 or not len(late[0]):
+        return NOTHING
+    others = device.busy.copy()
+    others[copies] = False
+    least, copied = facts.limits[PAUSE_MS] * 1e6, facts.trace.slices.end[copies]
+    low, high = without((late[0][:1], late[1][-1:]), facts.span_of(others))
+    first, last = np.searchsorted(copied, low), np.searchsorted(copied, high)
+    several = (last - first >= 2) & (high - low >= least)
+    pauses = []
+    for begin, end in zip(low[several].tolist(), high[several].tolist(), strict=True):
+        inside = both(late, (np.array([begin]), np.array([end])))
+        silent = sum(until - since for since, until in largest(inside, _MOST_SILENT) if _silent(facts, since, until))
+        end = max(inside[1][-1:].tolist() + copied[(copied > begin) & (copied <= end)][-1:].tolist())
+        if end - begin >= least and silent >= _MOSTLY_SILENT * (end - begin):
+            pauses.append((begin, end))
+    return union(*np.array(pauses, np.int64).reshape(-1, 2).T)
 
 
 def _first_of_them(facts: Facts, pauses: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -163,20 +203,20 @@ def _first_of_them(facts: Facts, pauses: list[tuple[int, int]]) -> list[tuple[in
     return [gap for gap, counted in zip(starts, known, strict=True) if not counted and _silent(facts, *gap)]
 
 
-def _note(length: int, frame: str) -> Message:
+def _note(length: int, frame: str, copies: bool) -> Message:
     if frame:
         return message("finding.pause.place_in", time=length, frame=brief(frame, 60))
-    return message("finding.pause.place", time=length)
+    return message(f"finding.pause.place{'_copies' * copies}", time=length)
 
 
 def at_the_end(facts: Facts) -> Span:
-    """From the last work of the device to the end of the last step, which Overlap Analysis does not call Free."""
-    busy = facts.busy
-    if not facts.whole_steps or not facts.steps or not len(busy[1]):
+    """From the last kernel to the end of the last step but for copies, which Overlap Analysis does not call Free."""
+    start, done = facts.working
+    if not facts.whole_steps or not facts.steps or not len(done):
         return NOTHING
     end = int(facts.trace.slices.end[facts.steps[-1].item]) + facts.floor
-    begin = int(busy[1][int(np.searchsorted(busy[0], end)) - 1]) if busy[0][0] < end else end
-    return (np.array([begin], np.int64), np.array([end], np.int64)) if begin < end else NOTHING
+    begin = int(done[int(np.searchsorted(start, end)) - 1]) if start[0] < end else end
+    return without((np.array([begin], np.int64), np.array([end], np.int64)), facts.busy)
 
 
 def _frames(facts: Facts, spans: list[tuple[int, int]]) -> list[str]:

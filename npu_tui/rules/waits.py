@@ -12,7 +12,7 @@ import numpy as np
 from npu_tui.analysis.code_lines import CodeLine, own_lines
 from npu_tui.analysis.host_work import idle_work
 from npu_tui.analysis.launches import enqueue_slices
-from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
+from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut
 from npu_tui.analysis.replay_host import Silence, thread_numbers, waits_of
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.load.errors import InputError
@@ -30,13 +30,14 @@ from npu_tui.rules.blame import (
     sync_site,
     sync_span,
     waits_after_launches,
+    without_all,
 )
 from npu_tui.rules.cpu import cpu
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.host_work import host_work
 from npu_tui.rules.inputs import Span, both, inside, length_of, together, without
 from npu_tui.rules.model import Severity
-from npu_tui.rules.pauses import PAUSE_MS, at_the_end
+from npu_tui.rules.pauses import PAUSE_MS, at_the_end, pauses
 from npu_tui.rules.rule import (
     SEVERITY_HIGH,
     SEVERITY_MEDIUM,
@@ -169,7 +170,8 @@ def _unwaited(facts: Facts, calls: I64, operations: I64) -> tuple[Change, int | 
     changes = [Change(waits=frozenset(group.tolist())) for group in groups]
     # Without the waits the host runs ahead, which hides pauses and other work too. Pauses, and a CPU that others
     # have, are not credited to the waits, nor is work that would gain most of it without any change of the waits.
-    after = facts.without_work(_pauses(facts))
+    paused = pauses(facts)
+    after = facts.without_work(_pauses(facts)) | (paused.change if paused and paused.change else NO_CHANGE)
     theft = cpu(facts)
     if isinstance(theft, Draft) and theft.change is not None:
         after |= theft.change
@@ -340,22 +342,9 @@ def step_start(facts: Facts) -> Draft | None:
         ),
         advise(*advice) if advice else None,
         removes=gaps,
-        change=_prefetched(facts, gaps),
+        change=without_all(facts, gaps),  # the batch is on the device already
         verdict=message("finding.start.verdict", time=time, share=share, unit=facts.unit),
     )
-
-
-def _prefetched(facts: Facts, gaps: Span) -> Change:
-    """The steps with the batch already on the device: neither work nor waits of the host nor copies in ``gaps``."""
-    waits = sync_calls(facts)
-    start, end = facts.trace.slices.start[waits], facts.trace.slices.end[waits]
-    low, high = gaps[0] - facts.floor, gaps[1] - facts.floor
-    waits = waits[touches(low, high, start.astype(np.float64), end.astype(np.float64))]
-    change = facts.without_work(gaps) | Change(waits=frozenset(waits.tolist()))
-    if facts.part.slices is None:
-        return change
-    copies = np.flatnonzero(facts.part.slices.copy)
-    return change | Change(tasks=(TaskCut(copies[inside(gaps, facts.trace.slices.start[copies])]),))
 
 
 def _start_parts(facts: Facts, gaps: Span) -> list[tuple[Said, int]]:

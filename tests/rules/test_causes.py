@@ -22,6 +22,7 @@ TRIED = (
     "host: checkpoint",
     "host: checkpoint at Level0",
     "host: fetch in one step",
+    "host: a checkpoint of a dozen copies",
     "host: short step start",
     "own: Level0, sorting",
     "host: an optimizer on the CPU",
@@ -145,6 +146,12 @@ def test_host_work_is_named_with_its_line_and_offered() -> None:
     assert "batcher.py:131 in build_batch()" in words(tokens.findings.findings[0].title)
     offered = {row.text: row.alone_us for row in remedies(tokens).changes}
     assert offered["line batcher.py:131 x0"] == pytest.approx(1_260, rel=0.05)  # per token
+
+
+def test_a_checkpoint_of_copies_is_one_finding() -> None:
+    findings = measured(ALL["host: a checkpoint of a dozen copies"].job).findings.findings
+    assert [row.id for row in findings if row.gain_ns and row.part_of is None] == ["HOST.PAUSE"]
+    assert "Nothing begins meanwhile but copies that the host waits for." in words(findings[0].detail)
 
 
 def test_what_follows_a_sync_is_said_where_nothing_is_recorded() -> None:
