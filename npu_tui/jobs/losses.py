@@ -8,13 +8,14 @@ from npu_tui.load.communication import COMMUNICATION
 from npu_tui.load.companions import STEP_FILE
 from npu_tui.trace.message import message
 
-_UNREAD = ("job.broken", "job.no_summary", "job.cluster.cut_off", "job.cluster.unreadable")
+_UNREAD = ("job.broken", "job.empty", "job.no_summary", "job.cluster.cut_off", "job.cluster.unreadable")
+_UNPARSED = ("input.raw", "input.raw_below", "input.raw_below_more")
 
 
 def job_losses(job: Job) -> list[Loss]:
     """What is not there of the job: ranks that cannot be read or have no collective, and what the others have lost."""
     losses = []
-    unread = [reason for reason in job.broken if reason.code in _UNREAD]
+    unread = [reason for reason in job.broken if reason.code in _UNREAD or reason.code in _UNPARSED]
     every = len(job.ranks) + len(unread)
     losses += [Loss("slices", 1 / every, reason) for reason in unread]
     for part, profile in members(job):

@@ -17,7 +17,7 @@ from npu_tui.load.errors import InputError, walled
 from npu_tui.load.find import Source, cluster_below, find_sources, sources_below, unparsed_in
 from npu_tui.load.layouts import cluster_folder
 from npu_tui.load.raw import is_raw
-from npu_tui.load.roles import RolePlaces, empty_roles, holds_roles
+from npu_tui.load.roles import RolePlaces, empty_below
 from npu_tui.trace.message import Message, message
 
 SUFFIX = ".rank.parquet"
@@ -134,9 +134,9 @@ def open_job(
     unread += [message("job.of_engine", path=str(source.path)) for source in ignored]
     if (unparsed := unparsed_in(path, sources)) is not None:
         unread.append(unparsed)
-    if path.is_dir() and holds_roles(path):
-        used = [source.path for source in sources]
-        unread += [message("job.role.empty", path=role) for role in empty_roles(path, used) if not is_raw(Path(role))]
+    if path.is_dir():
+        used = [file for source in (*sources, *ignored) for file in (source.path, *source.files)]
+        unread += [message("job.empty", path=place) for place in empty_below(path, used) if not is_raw(Path(place))]
     return job_of(path, ranks, unread)
 
 

@@ -146,12 +146,12 @@ def role_of(place: RolePlace, told: str) -> str:
     return place.role if not told or replica_of(place.role)[1] is not None else told
 
 
-def empty_roles(folder: Path, used: Iterable[Path]) -> list[str]:
-    """The folders of roles at or below ``folder``, some levels down, that none of the files ``used`` lies in."""
-    used = [place.absolute() for place in used]
+def empty_below(folder: Path, used: Iterable[Path]) -> list[str]:
+    """The folders of roles and profiles below ``folder``, some levels down, that none of the files ``used`` lies in."""
+    holding = {above for file in used for above in file.absolute().parents}
     empty = []
     for _, children in walk(folder.absolute(), _LEVELS):
-        roles = [child for child in children if _ROLE.fullmatch(child.name)]
-        empty += [str(role) for role in roles if not any(file.is_relative_to(role) for file in used)]
-        children[:] = [child for child in children if child not in roles and not _is_closed(child.name)]
+        unused = [child for child in children if child not in holding]
+        empty += [str(child) for child in unused if _ROLE.fullmatch(child.name) or _PROFILE.fullmatch(child.name)]
+        children[:] = [child for child in children if str(child) not in empty and not _is_closed(child.name)]
     return empty

@@ -28,6 +28,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "fixtures")]
 
+from roles import SECOND, Layout, Work, write_roles  # noqa: E402
 from rounds import rounds  # noqa: E402
 from service_causes import write_service  # noqa: E402 - its folder is no package
 from snapshot import CAUSES, simulate  # noqa: E402
@@ -56,7 +57,8 @@ def run(words: list[str]) -> tuple[int, str, str]:
 
 def profile(folder: Path, name: str = "dispatch_bound") -> Path:
     """A copy of a fixture."""
-    return Path(shutil.copytree(FIXTURES / name, folder / f"{Path(name).name}_ascend_pt"))
+    ignored = shutil.ignore_patterns("truth.json")
+    return Path(shutil.copytree(FIXTURES / name, folder / f"{Path(name).name}_ascend_pt", ignore=ignored))
 
 
 def database(folder: Path) -> Path:
@@ -93,17 +95,6 @@ def halved(path: Path) -> None:
     )
 
 
-def of_log(folder: Path) -> list[str]:
-    """A profile and a log of faster runs."""
-    for day in range(1, 6):
-        words = ["--label", f"r{day}", "--when", f"2026-01-0{day}", "--log", str(folder / "log")]
-        run(["log", "add", str(FIXTURES / "dispatch_bound"), *words])
-        file = next((folder / "log").glob(f"*-r{day}-*"))
-        halved(file)
-        file.write_text(file.read_text().replace('"id":"', f'"id":"{day}'))
-    return [str(profile(folder)), "--against", "log:last-5", "--log", str(folder / "log")]
-
-
 def baselined(folder: Path) -> list[str]:
     """A profile and a baseline of the half."""
     path, file = profile(folder), folder / "baseline.json"
@@ -118,13 +109,7 @@ def against(folder: Path) -> list[str]:
     """A profile and a faster one."""
     base = profile(folder)
     slow = Path(shutil.copytree(base, folder / "slow_ascend_pt"))
-    trace = next(slow.rglob("trace_view.json"))
-    events = json.loads(trace.read_text())
-    device = {e["pid"] for e in events if e["name"] == "process_name" and e["args"]["name"] != "Python"}
-    for event in events:
-        if event["ph"] == "X" and event["pid"] in device and event["name"] != "Free":
-            event["dur"] = float(event["dur"]) * 1.1
-    trace.write_text(json.dumps(events))
+    longer(next(slow.rglob("trace_view.json")))
     return [str(slow), "--against", str(base), "--tolerance", "5%"]
 
 
@@ -159,6 +144,86 @@ def communication(folder: Path) -> Path:
     return profile(folder, "communication_bound")
 
 
+def longer(file: Path) -> None:
+    """What the device does takes a tenth longer."""
+    events = json.loads(file.read_text())
+    device = {e["pid"] for e in events if e["name"] == "process_name" and e["args"]["name"] != "Python"}
+    for event in events:
+        if event["ph"] == "X" and event["pid"] in device and event["name"] != "Free":
+            event["dur"] = float(event["dur"]) * 1.1
+    file.write_text(json.dumps(events))
+
+
+def roles(folder: Path, layout: Layout = "steps", name: str = "roles_job", slow: float = 1.0) -> Path:
+    """A job of a generating and a training role, whose rank 2 comes late."""
+    work = []
+    for step in (1, 2):
+        for role, begin, length in (("rollout_generate", 0, 60), ("actor_update", 70, 25)):
+            start, end = (step * 100 + begin) * SECOND, (step * 100 + begin) * SECOND + round(length * SECOND * slow)
+            meets = tuple(start + (end - start) * part // 4 for part in (1, 2, 3))
+            for rank in range(3):
+                early = tuple((1 if rank == 2 else 900 + rank) * 1_000_000 for _ in meets)
+                work.append(Work(step, role, rank, start, end, rank, 0, rank, meets, early))
+    write_roles(folder / name, work, layout)
+    return folder / name
+
+
+def mindspeed(folder: Path) -> Path:
+    """The same with all roles of a process in one profile."""
+    return roles(folder, "mindspeed")
+
+
+def roles_against(layout: Layout) -> Callable[[Path], list[str]]:
+    """A job of roles and a faster one."""
+
+    def made(folder: Path) -> list[str]:
+        new, base = roles(folder, layout, "new", 1.2), roles(folder, layout, "base")
+        return [str(new), "--against", str(base), "--tolerance", "5%"]
+
+    return made
+
+
+def job_against(folder: Path) -> list[str]:
+    """A job of traces and a faster one."""
+    base = two_ranks(folder)
+    new = Path(shutil.copytree(base, folder / "new"))
+    for trace in new.rglob("trace_view.json"):
+        longer(trace)
+    return [str(new), "--against", str(base), "--tolerance", "computing=0.5%"]
+
+
+def tables_against(folder: Path) -> list[str]:
+    """A job without traces, whose files tell of faster steps."""
+    sides = [Path(shutil.copytree(TRACES / "job4", folder / name)) for name in ("new", "base")]
+    for side in sides:
+        for file in side.rglob("*"):
+            file.chmod(0o755 if file.is_dir() else 0o644)
+            if file.suffix == ".db" or "memory" in file.name or file.name.startswith(("npu_", "kernel_")):
+                file.unlink()
+    for file in sides[0].rglob("step_trace_time.csv"):
+        title, *steps = file.read_text().splitlines()
+        cells = [row.split(",") for row in steps]
+        slow = [",".join([*row[:2], *(f"{float(cell) * 1.2:.3f}" for cell in row[2:])]) for row in cells]
+        file.write_text("\n".join([title, *slow, ""]))
+    return [str(sides[0]), "--against", str(sides[1]), "--tolerance", "5%"]
+
+
+def job_of_log(make: Callable[[Path], Path]) -> Callable[[Path], list[str]]:
+    """A job and a log of faster runs."""
+
+    def made(folder: Path) -> list[str]:
+        path = make(folder)
+        for day in range(1, 6):
+            words = ["--label", f"r{day}", "--when", f"2026-01-0{day}", "--log", str(folder / "log")]
+            run(["log", "add", str(path), *words])
+            file = next((folder / "log").glob(f"*-r{day}-*"))
+            halved(file)
+            file.write_text(file.read_text().replace('"id":"', f'"id":"{day}'))
+        return [str(path), "--against", "log:last-5", "--log", str(folder / "log")]
+
+    return made
+
+
 GATES: dict[str, Callable[[Path], list[str]]] = {
     "free": limited(profile, "--max-free", "1us"),
     "late": limited(profile, "--max-host-late", "1us"),
@@ -168,7 +233,7 @@ GATES: dict[str, Callable[[Path], list[str]]] = {
     "findings": one(profile, "--fail-on", "high"),
     "baseline": baselined,
     "against": against,
-    "log": of_log,
+    "log": job_of_log(profile),
     "wait": limited(two_ranks, "--max-rank-wait", "1us"),
     "excess": limited(two_ranks, "--max-own-excess", "1us"),
     "peak": limited(snapshot, "--max-peak", "1KB"),
@@ -180,6 +245,16 @@ GATES: dict[str, Callable[[Path], list[str]]] = {
     "decode": limited(engine, "--max-step", "decode:p99:1us"),
     "database free": limited(database, "--max-free", "1us"),
     "database lost": limited(database, "--max-lost", "1us"),
+    "job against": job_against,
+    "job log": job_of_log(two_ranks),
+    "roles wait": limited(roles, "--max-rank-wait", "1us"),
+    "roles excess": limited(roles, "--max-own-excess", "1us"),
+    "roles against": roles_against("steps"),
+    "roles log": job_of_log(roles),
+    "mindspeed wait": limited(mindspeed, "--max-rank-wait", "1us"),
+    "mindspeed against": roles_against("mindspeed"),
+    "mindspeed log": job_of_log(mindspeed),
+    "tables against": tables_against,
 }
 """Gates that fail, each with what it reads first."""
 
@@ -216,6 +291,22 @@ def events(data: bytes, draw: random.Random) -> bytes:
     return json.dumps(found).encode()
 
 
+def values(data: bytes, draw: random.Random) -> bytes:
+    """Values of a document are others, or gone."""
+    found = json.loads(data)
+
+    def visit(node: Any) -> None:
+        for key in list(node) if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ():
+            if draw.random() < share:
+                node[key] = draw.choice(_NONE)
+            else:
+                visit(node[key])
+
+    share = draw.choice([0.02, 0.2, 1.0])
+    visit(found)
+    return json.dumps(found).encode()
+
+
 def rows(data: bytes, draw: random.Random) -> bytes:
     """Cells of a table are no numbers, or rows are no rows."""
     lines = data.split(b"\n")
@@ -226,6 +317,12 @@ def rows(data: bytes, draw: random.Random) -> bytes:
             cells[column] = draw.choice([b"", b"x", b"nan", b"inf", b"1e999", b"\xff"])
             lines[at] = draw.choice([b",".join(cells), b",".join(cells), b"\0" * len(lines[at])])
     return b"\n".join(lines)
+
+
+def fewer(data: bytes, draw: random.Random) -> bytes:
+    """The last rows of a table were never written."""
+    lines = data.splitlines(keepends=True)
+    return b"".join(lines[: draw.randrange(len(lines))])
 
 
 def entries(data: bytes, draw: random.Random) -> bytes:
@@ -279,10 +376,24 @@ def tables(data: bytes, draw: random.Random) -> bytes:
 
 CHANGES: dict[str, tuple[Change, ...]] = {
     ".json": (cut, zeroes, emptied, events, events, events),
-    ".csv": (cut, zeroes, emptied, rows, rows, rows),
+    ".csv": (cut, zeroes, emptied, fewer, rows, rows, rows),
     ".pkl": (cut, zeroes, emptied, entries, entries, entries),
     ".db": (cut, zeroes, emptied, tables, tables, tables),
 }
+
+
+def lost(job: Path, output: Path, compared: bool, draw: random.Random) -> str:
+    """A part of a profile of a job is gone, or, where another one tells what there was, the whole, or its folder."""
+    parts = [output, draw.choice(sorted(output.iterdir()))]
+    parts += [place for place in output.parents if place.is_relative_to(job) and place != job] if compared else []
+    part = draw.choice(parts)
+    if part.is_file():
+        part.unlink()
+    else:
+        shutil.rmtree(part)
+        if draw.random() < 0.3:
+            part.mkdir()
+    return f"{part.relative_to(job)} is gone"
 
 
 def damage(words: list[str], draw: random.Random) -> str:
@@ -290,9 +401,15 @@ def damage(words: list[str], draw: random.Random) -> str:
     checked, *others = [Path(word) for word in words if Path(word).exists()]
     path = draw.choice(others) if others and draw.random() < 0.3 else checked
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
-    file = draw.choice(sorted(file for file in files if file.name.startswith(_READ) or path != checked))
-    changes = CHANGES[file.suffix] if path == checked else (cut, zeroes, emptied)
+    outputs = sorted(path.rglob("ASCEND_PROFILER_OUTPUT"))
+    if len(outputs) > 1 and draw.random() < 0.2:
+        return lost(path, draw.choice(outputs), "--against" in words, draw)
+    read = _READ if len(outputs) < 2 else ("",)
+    file = draw.choice(sorted(file for file in files if file.name.startswith(read) or path != checked))
+    changes = CHANGES[file.suffix] if path == checked or len(outputs) > 1 else (cut, zeroes, emptied)
     change, data = draw.choice(changes), file.read_bytes()
+    if change is events and file.name != "trace_view.json":
+        change = values
     file.write_bytes(change(data, draw))
     return f"{file.name} {change.__name__}" if file.read_bytes() != data else ""
 

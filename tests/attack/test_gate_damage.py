@@ -73,7 +73,9 @@ def test_no_damage_makes_it_pass(mutation: str, slow: Path, tmp_path: Path, caps
     assert str(file) in said
 
 
-@pytest.mark.parametrize("kind", [kind for kind in GATES if "database" not in kind and kind != "decode"])
+@pytest.mark.parametrize(
+    "kind", [kind for kind in GATES if "database" not in kind and kind not in ("decode", "tables against")]
+)
 def test_no_damage_makes_a_gate_of_any_kind_pass(kind: str) -> None:
     """A few of what ``gates.py`` does, which does more, also to databases and recordings of engines."""
     assert attack(kind, range(2), 1) == (2, [])
@@ -123,3 +125,17 @@ def test_a_rank_that_is_cut_off_or_gone_is_named(tmp_path: Path, capsys: pytest.
     trace.write_text("broken")
     assert main(["check", str(job), "--max-rank-wait", "99%"]) == 1
     assert "NOT MEASURED" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("inside", "why"), [("ASCEND_PROFILER_OUTPUT", "no profile is in it"), ("FRAMEWORK", "never parsed")]
+)
+def test_a_rank_without_a_profile_is_named(
+    inside: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = Path(shutil.copytree("fixtures/two_ranks", tmp_path / "job"))
+    (job / "rank2_ascend_pt" / inside).mkdir(parents=True)
+    assert main(["check", str(job), "--max-rank-wait", "99%", "--no-cache"]) == 1
+    said = capsys.readouterr().out
+    assert "NOT MEASURED" in said
+    assert why in said

@@ -91,7 +91,7 @@ def test_a_bad_rank_and_an_empty_role_are_lines(made: Path, tmp_path: Path):
     report = job_report(open_job(tmp_path / "p"))
     assert len(report.rank_table) == 8  # the rank has another step, the role another one
     assert sum(str(bad) in line for line in report.not_checked) == 1
-    assert sum("ref_compute_log_prob: no profile" in line for line in report.not_checked) == 1
+    assert sum("ref_compute_log_prob: no profile is in it" in line for line in report.not_checked) == 1
 
 
 def test_summaries_of_roles_are_the_job(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -127,7 +127,7 @@ def test_raw_profiles_hosts_of_engines_and_roles_without_times_are_lines(made: P
     report = job_report(open_job(tmp_path / "p"))
     text = "\n".join(report.not_checked)
     assert "2 raw profiles" in text
-    assert "no profile of this role" not in text
+    assert "no profile is in it" not in text
     assert "async_llm), not a rank" in text
     assert "ref_compute_log_prob: working times are unknown" in text
     assert len(report.rank_table) == 6
