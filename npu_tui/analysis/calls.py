@@ -13,6 +13,7 @@ from npu_tui.analysis.launches import Around, operation_pairs
 from npu_tui.trace.arrays import I64, distinct
 from npu_tui.trace.classes import names_step
 from npu_tui.trace.intervals import clipped
+from npu_tui.trace.kineto import runtime_calls
 from npu_tui.trace.model import FORWARD_BACKWARD, Lane, Trace
 from npu_tui.trace.once import of_trace
 
@@ -69,10 +70,10 @@ class ApiSum(Struct, frozen=True):
 
 
 def apis(trace: Trace, window: Window) -> list[ApiSum]:
-    """The calls on the CANN layers that start in ``window``, by level and name, most time first."""
+    """The calls of CANN, or of the runtime of a GPU, that start in ``window``, by level and name, most time first."""
     slices = trace.slices
     lanes = [lane for lane in trace.file_lanes if trace.layers[lane.layer].kind == "cann"]
-    items = np.concatenate([np.arange(lane.first, lane.last) for lane in lanes] or [np.zeros(0, np.int64)])
+    items = np.concatenate([np.arange(lane.first, lane.last) for lane in lanes]) if lanes else runtime_calls(trace)
     items = items[window.holds(slices.start[items])]
     if not len(items):
         return []
@@ -90,9 +91,10 @@ def apis(trace: Trace, window: Window) -> list[ApiSum]:
     rows = []
     for k, code in enumerate(name.tolist()):
         prefix, _, call = trace.names[code].rpartition("@")
+        category = "" if lanes else trace.categories[slices.category[items[first[k]]]]
         rows.append(
             ApiSum(
-                _LEVELS.get(prefix, prefix.lower()),
+                category or _LEVELS.get(prefix, prefix.lower()),
                 call,
                 int(count[k]),
                 int(total[k]),

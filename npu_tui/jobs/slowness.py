@@ -384,11 +384,9 @@ def reasons(
     for place, profile in enumerate(ranks):
         texts = _by_segments(place, ranks, same[peers[place]], blame) if slow[place] else []
         texts = texts or _by_steps(profile, usual.get(peers[place], {}))
-        if slow[place]:
-            texts += [
-                message("job.why.told", id=finding.id, gain=finding.gain)
-                for finding in profile.findings[:_MOST_FINDINGS]
-            ]
+        told = profile.findings[:_MOST_FINDINGS] if slow[place] else ()
+        each = [message("job.why.finding", id=finding.id, gain=finding.gain) for finding in told]
+        texts += [message("job.why.told", found=each)] if each else []
         reasons_of.append(texts)
     return reasons_of
 

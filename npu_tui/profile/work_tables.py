@@ -348,5 +348,5 @@ APIS = table(
     json="level name count=calls total min=shortest avg=mean max=longest",
     panel="total share count=calls avg=mean max=longest call=name level min=shortest deviation",
     row="ApiRow",
-    about="Calls of the CANN runtime of one level and name.",
+    about="Calls of CANN, or of the runtime of a GPU, of one level and name.",
 )

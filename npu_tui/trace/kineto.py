@@ -74,6 +74,12 @@ def left_out(trace: Trace) -> tuple[I64, int]:
     return np.flatnonzero(every & ~work), int(np.count_nonzero(every))
 
 
+def runtime_calls(trace: Trace) -> I64:
+    """The calls of the runtime and the driver of a GPU, which lie between the operations on the lanes of the host."""
+    codes = [code for code, name in enumerate(trace.categories) if name.endswith(("_runtime", "_driver"))]
+    return np.flatnonzero(np.isin(trace.slices.category, codes))
+
+
 @of_trace
 def launch_links(trace: Trace) -> I64:
     """Indices of the links from a launch to what it launched: ``HostToDevice``, or ``ac2g`` of Kineto; by target time.

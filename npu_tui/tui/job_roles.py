@@ -132,9 +132,8 @@ class RoleWalk:
                     bars.append(DrawnBar(round((span.end - begun) * scale), end, "", ""))
             stages.append(DrawnStage(labels[number], tuple(bars), notes[number]))
         title = say("roles.map.title", step=printable(self.step) or "–", length=done - begun)
-        legend = [(fills[role], printable(role)) for role in roles.by_role if (role, self.step) in roles.by_role_step]
-        if lasting:
-            legend = [("tail", say("roles.map.tail")), ("", say("roles.map.idle")), *legend]
+        # Lines name their role.
+        legend = [("tail", say("roles.map.tail")), ("", say("roles.map.idle"))] if lasting else []
         return PassesPicture(title, tuple(stages), cursor, tuple(legend), "blank")
 
     @staticmethod

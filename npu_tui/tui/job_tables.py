@@ -207,16 +207,18 @@ def _experts(view: Overview) -> Table:
 
 
 def _loads(view: Overview) -> Table:
-    """The layers of dumps of expert loads, those first in which a swap gains most; Enter goes to their busiest rank.
+    """The layers of dumps of expert loads, those first in which a swap gains most, then those with the hottest expert.
 
-    Without dumps the placements.
+    Enter goes to their busiest rank. Without dumps the placements.
     """
     if not view.whole.job.loads:
         placed = PLACEMENTS.make(view.whole.job.expert_files.placements)
         return _table(PLACEMENTS, placed, range(placed.rows), lambda row: {}, {})
     sheet = LOAD_LAYERS.make(view.whole.job.loads)
-    uneven, swapped, slowest = (sheet.values(name) for name in ("uneven", "swapped", "slowest"))
-    order = sorted(range(sheet.rows), key=lambda row: (swapped[row] or uneven[row] or 0) - (uneven[row] or 0))
+    uneven, swapped, slowest, hot = (sheet.values(name) for name in ("uneven", "swapped", "slowest", "expert_uneven"))
+    order = sorted(
+        range(sheet.rows), key=lambda row: ((swapped[row] or uneven[row] or 0) - (uneven[row] or 0), -(hot[row] or 0))
+    )
     return _table(LOAD_LAYERS, sheet, order, lambda row: {} if slowest[row] is None else {"rank": slowest[row]}, {})
 
 

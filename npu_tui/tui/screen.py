@@ -231,7 +231,11 @@ class MainScreen(PanelScreen[Timeline]):
         session = self.session
         session.learn(index, findings)
         self.head.examined += 1
-        if self.first_run is not None and [finding.cls for finding in findings.findings[:1]] == ["dispatch"]:
+        if (
+            self.first_run is not None
+            and not index
+            and [finding.cls for finding in findings.findings[:1]] == ["dispatch"]
+        ):
             self.first_run.lead_to(sum(len(profile.starved) for profile in session.profiles))
         self.contents.fill()
         if self.head.examined == 1 and self._start is not None and self._start.finding:
@@ -554,7 +558,8 @@ class MainScreen(PanelScreen[Timeline]):
     def _name_selected(self, linked: bool) -> None:
         """Say in the bottom line what is selected, at rest also where its link leads."""
         opened = self.panel.is_shown and self.panel.is_open("details")
-        self._line.select(lambda width: selection_line(self.session, self.explorer, width, linked, opened))
+        origin = self.walk.origin()
+        self._line.select(lambda width: selection_line(self.session, self.explorer, width, linked, opened, origin))
 
     def rest(self) -> None:
         """Let the panel follow what was drawn last, once after each change."""

@@ -18,11 +18,13 @@ _SHORTEST_NAME = 24
 """Below this a name says too little: then what follows the times is left out."""
 
 
-def selection_line(session: Session, explorer: Explorer, width: int, linked: bool, opened: bool) -> str:
+def selection_line(
+    session: Session, explorer: Explorer, width: int, linked: bool, opened: bool, origin: int = -1
+) -> str:
     """The selected slice, or the range without one, in at most ``width`` columns; "" without either.
 
-    ``linked``: also the other end of its link, which takes a look at all links of the trace. ``opened``: Details are
-    on show, so their key is not named.
+    ``linked``: also the other end of its link, which takes a look at all links of the trace: of several the one from
+    slice ``origin``. ``opened``: Details are on show, so their key is not named.
     """
     state, gap = explorer.state, say("list.selected")
     more = [] if opened else [say("selected.details", key=keys_label(BY_ID["tab_details"]))]
@@ -38,7 +40,7 @@ def selection_line(session: Session, explorer: Explorer, width: int, linked: boo
     trace = session.scene.traces[state.selection.trace]
     start, end = session.scene.times(state.selection)
     times = [duration_text(end - start), say("selected.start", start=exact_text(start))]
-    links = _other_end(session, state.selection, state.link_category) if linked else []
+    links = _other_end(session, state.selection, state.link_category, origin) if linked else []
     name = printable(trace.name_of(state.selection.item))
     for facts in ([*times, *links, *more], [*times, *links], [*times, *more], times):
         rest = gap + gap.join(facts)
@@ -48,15 +50,23 @@ def selection_line(session: Session, explorer: Explorer, width: int, linked: boo
     return brief(name, max(room, 1)) + rest
 
 
-def _other_end(session: Session, selected: Selected, category: str) -> list[str]:
-    """What launched the slice, and when; else what it launches, else where another of its links leads."""
+def _other_end(session: Session, selected: Selected, category: str, origin: int) -> list[str]:
+    """What launched the slice, and when; else what it launches, else where another of its links leads.
+
+    What has the same name is named after its lane: a request is queued, prefill and decode.
+    """
     trace, item = session.scene.traces[selected.trace], selected.item
     ends, links, start = links_of(trace, item, category), trace.links, int(trace.slices.start[item])
-    into = next((link for link in ends.into if links.source_slice[link] >= 0), None)
+
+    def name_of(other: int) -> str:
+        same = trace.slices.name[other] == trace.slices.name[item]
+        return brief(trace.lanes[trace.slices.lane[other]].name if same else trace.name_of(other), _LONGEST_OTHER)
+
+    bound = [link for link in ends.into if links.source_slice[link] >= 0]
+    into = min(bound, key=lambda link: links.source_slice[link] != origin, default=None)
     if into is not None:
-        source = int(links.source_slice[into])
         operation = _operation(session, selected) if session.profiles else -1
-        name = brief(trace.name_of(operation if operation >= 0 else source), _LONGEST_OTHER)
+        name = name_of(operation if operation >= 0 else int(links.source_slice[into]))
         key = "selected.launched" if links.category[into] in _launching(trace) else "selected.from"
         return [say(key, name=name, before=duration_text(start - int(links.source_time[into])))]
     out = [link for link in ends.out if links.target_slice[link] >= 0]
@@ -64,7 +74,7 @@ def _other_end(session: Session, selected: Selected, category: str) -> list[str]
         return []
     target = int(links.target_slice[out[0]])
     after = signed_text(int(trace.slices.start[target]) - start)
-    name = brief(trace.name_of(target), _LONGEST_OTHER)
+    name = name_of(target)
     if links.category[out[0]] in _launching(trace):
         key = "selected.to" if len(out) == 1 else "selected.to_several"
     else:

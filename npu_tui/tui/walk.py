@@ -224,7 +224,7 @@ class Walk:
         item = (
             forward(trace, selected.item, state.link_category)
             if onward
-            else back(trace, selected.item, state.link_category, self._origin(selected))
+            else back(trace, selected.item, state.link_category, self.origin())
         )
         if item is None:
             found = chain_of(trace, selected.item)
@@ -236,7 +236,8 @@ class Walk:
         if item is None:
             place = across(self._session, selected, onward) if self._session.whole else None
             if place is None:
-                return missing
+                beside = onward and trace.service is not None and len(self._scene.traces) > 1
+                return say("service.uncovered") if beside else missing
             self._go(place)
             there = self._scene.traces[place.trace]
             return say("service.across", name=_name(there, place.item), label=rank_name(self._scene, place.trace))
@@ -244,9 +245,10 @@ class Walk:
         self._explorer.select(Selected(selected.trace, item))
         return None
 
-    def _origin(self, selected: Selected) -> int:
-        """The slice of the same trace that the last link was followed from, -1 without one."""
-        return self._left.item if self._left is not None and self._left.trace == selected.trace else -1
+    def origin(self) -> int:
+        """The slice of the trace of the selected one that the last link was followed from, -1 without one."""
+        left, selected = self._left, self._explorer.state.selection
+        return left.item if left is not None and selected is not None and left.trace == selected.trace else -1
 
     def chain(self) -> str | None:
         """Show how the selected kernel came about, and nothing else; again: everything."""
@@ -311,7 +313,7 @@ class Walk:
         if selected is None:
             return say("select.none")
         trace = self._scene.traces[selected.trace]
-        found = siblings(trace, selected.item, self._explorer.state.link_category, self._origin(selected))
+        found = siblings(trace, selected.item, self._explorer.state.link_category, self.origin())
         if len(found) < 2:
             return self._no_link("sibling.none")
         if selected.item in found:

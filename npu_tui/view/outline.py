@@ -134,7 +134,8 @@ def _trace_row(scene: Scene, index: int, folded: bool) -> ScreenRow:
 
 def rank_name(scene: Scene, index: int) -> str:
     """The name of trace number ``index``: its rank, or its letter."""
-    return say("header.rank", rank=scene.labels[index])
+    label = scene.labels[index]
+    return say("header.rank", rank=label) if label.isdecimal() else label
 
 
 def _pinned_rows(scene: Scene, key: LaneKey, folds: Folds, leaf_rows: LeafRows) -> list[ScreenRow]:

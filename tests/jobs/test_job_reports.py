@@ -84,7 +84,9 @@ def test_a_folder_of_ranks_is_a_page_in_any_case(capsys: pytest.CaptureFixture[s
     two_ranks = str(Path(__file__).resolve().parents[2] / "fixtures" / "two_ranks")
     for words in (["ranks", two_ranks, "--format", "html"], ["report", two_ranks, "--format", "html"]):
         assert main(words) == 0
-        assert capsys.readouterr().out.startswith("<!DOCTYPE html>")
+        page = capsys.readouterr().out
+        assert page.startswith("<!DOCTYPE html>")
+        assert "its own profile: DATA.LOADER 4.546 ms, STEP.START 4.546 ms" in page
 
 
 def test_every_finding_about_a_job_is_explained(capsys: pytest.CaptureFixture[str]):

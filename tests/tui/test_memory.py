@@ -12,6 +12,7 @@ import numpy as np
 from measured import profile_at
 
 from npu_tui.analysis.memory import MemoryCurve
+from npu_tui.output.report import report
 from npu_tui.trace.model import HOST_TO_DEVICE
 from npu_tui.trace.text import read_in
 from npu_tui.tui.session import NO_HITS, make_session
@@ -189,7 +190,18 @@ def test_of_several_snapshots_that_of_the_process_then_that_of_the_time_is_taken
 
 def test_a_profile_of_pytorch_itself_is_not_told_to_record_as_torch_npu_does():
     now = looked_at(FIXTURES / "kineto", turn=1)
-    assert all(str(make(now)).startswith("PyTorch's own profiler") for make in (memory, calls, communication))
+    assert all(str(make(now)).startswith("PyTorch's own profiler") for make in (memory, communication))
+    assert {str(row.cells[1]) for row in summary(now).rows if str(row.cells[0]) == "file"} == set()  # type: ignore[union-attr]
+
+
+def test_calls_of_the_runtime_of_a_device_that_is_no_npu_of_cann():
+    """PyTorch's own profiler records them between the operations of the host: where CANN has lanes of its own."""
+    now = looked_at(FIXTURES / "kineto")
+    trace, shown = now.profile.trace, calls(now)
+    assert isinstance(shown, Table)
+    made = np.count_nonzero(trace.slices.category == trace.categories.index("privateuse1_runtime"))
+    assert shown.note.startswith(f"{made} calls of the runtime")
+    assert sum(row.count for row in report(now.profile).apis) == made
 
 
 def test_the_summary_names_the_device_where_files_tell(tmp_path: Path):

@@ -114,13 +114,14 @@ async def test_from_a_request_to_its_kernels_and_back(session: Session) -> None:
     categories = np.array(service.categories)[service.slices.category]
     prefill = int(np.flatnonzero((names == "cmpl-000000") & (categories == "prefill"))[0])
     async with opened(session) as driver:
+        assert "# requests" in driver.rows()[-1]
         driver.explorer.select(Selected(0, prefill))
         await driver.press("]")
         assert place(driver)[1] == "prefill 1"
         batch = driver.state.selection
         await driver.press("]")
         assert place(driver) == (1, "execute_context_0(0)_generation_1(" + str(tokens_of(service, batch.item)) + ")")
-        assert "at the same time" in str(driver.main.query_one(StatusLine).render())
+        assert " on B, at the same time" in str(driver.main.query_one(StatusLine).render())
         await driver.press("]")
         assert place(driver) == (1, "MatMul_0")
         await driver.press("[")
@@ -149,7 +150,14 @@ async def test_through_the_batches_of_one_request(session: Session) -> None:
     code = service.service.rids.index(wanted)  # type: ignore[union-attr]
     async with opened(session) as driver:
         driver.explorer.select(Selected(0, decode))
+        driver.timeline.changed()
+        await driver.settle()
+        assert " · from prefill " in str(
+            driver.main.query_one(StatusLine).render()
+        )  # both have the name of the request
         await driver.press("]")
+        await driver.settle()
+        assert f" · from {wanted} " in str(driver.main.query_one(StatusLine).render())
         for _ in range(4):
             args = service.args.one(int(service.slices.event[driver.state.selection.item]))
             start = service.slices.start[driver.state.selection.item] + service.start_ns
@@ -159,6 +167,9 @@ async def test_through_the_batches_of_one_request(session: Session) -> None:
             await driver.press(")")
         await driver.press("[")
         assert place(driver) == (0, wanted)
+        driver.explorer.select(Selected(0, int(np.flatnonzero(names == "decode 1")[-1])))
+        await driver.press("]")
+        assert "no NPU profile here covers this time" in str(driver.main.query_one(StatusLine).render())
 
 
 async def test_the_list_of_requests_leads_to_one(session: Session) -> None:

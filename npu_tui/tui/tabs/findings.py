@@ -17,7 +17,7 @@ from npu_tui.rules.ladder import SUMMING_UP
 from npu_tui.rules.model import SEVERITIES, Finding
 from npu_tui.strings import say, words
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.text import change_text, duration_text, printable, share_text
+from npu_tui.trace.text import brief, change_text, duration_text, printable, share_text
 from npu_tui.tui.tabs.declared import shown
 from npu_tui.tui.tabs.table import GAP, Content, Context, Row, Stretch, Table
 from npu_tui.tui.terminal.colours import ALERT
@@ -25,6 +25,7 @@ from npu_tui.view.scene import BASE, NEW
 
 _STYLES = {"high": f"bold {ALERT}", "medium": "bold"}
 """How a row stands out by its severity."""
+_LONGEST_NAME = 40
 
 
 def findings(now: Context) -> Content:
@@ -155,13 +156,14 @@ def _row(picture: Picture, change: Difference, number: int | None, step: float) 
 
 
 def _brief(change: Difference) -> Message:
-    """The title with the name of the file alone, as a row has little room."""
-    file = change.title.args.get("file")
-    return (
-        change.title
-        if file is None
-        else message(change.title.code, **{**change.title.args, "file": PurePath(str(file)).name})
-    )
+    """The title with the name of the file alone and names cut, as a row has little room and ends with figures."""
+    args = {
+        name: brief(PurePath(value).name if name == "file" else value, _LONGEST_NAME)
+        if isinstance(value, str)
+        else value
+        for name, value in change.title.args.items()
+    }
+    return message(change.title.code, **args)
 
 
 def _share(delta: float | None, step: float) -> str:

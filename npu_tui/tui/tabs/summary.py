@@ -20,6 +20,7 @@ from npu_tui.profile.service_tables import BATCH_KINDS
 from npu_tui.profile.work_tables import STEPS
 from npu_tui.strings import knows, say, words
 from npu_tui.trace.classes import OpClass
+from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.text import brief, duration_text, memory_text, share_text, size_text
 from npu_tui.tui.head import subject
 from npu_tui.tui.tabs.declared import bar, places_of, spark
@@ -221,9 +222,9 @@ def _alone(profile: Profile) -> list[Row]:
 def _files(profile: Profile) -> list[Row]:
     """Every file that may lie beside a trace: how far it could be read, what it tells, which setting makes it.
 
-    The profiler's settings are nothing to a service or a snapshot.
+    The profiler's settings are nothing to a service, a snapshot or a profile of PyTorch itself.
     """
-    rows, asked = [], subject(profile.trace) is None
+    rows, asked = [], subject(profile.trace) is None and not is_kineto(profile.trace)
     for file in profile.tables.files:
         if file.state == "missing" and not asked:
             continue
