@@ -82,9 +82,10 @@ _MOST = 4_096
 def plan_of(kinds: Sequence[str], wraps: bool | None) -> Iterator[Plan]:
     """The plans that ``kinds`` may be, the one with most conditions first: of each stage a letter a pass, F or B.
 
+    A stage without letters is not known.
     With ``wraps`` the last stage sends to the first one, without it does not; None: nothing tells.
     """
-    stages, count = len(kinds), kinds[0].count("F")
+    stages, count = len(kinds), max(own.count("F") for own in kinds)
     names: list[tuple[Schedule, int]] = []
     if wraps is not False:
         names += [("interleaved", chunks) for chunks in range(2, count + 1)]
@@ -93,7 +94,7 @@ def plan_of(kinds: Sequence[str], wraps: bool | None) -> Iterator[Plan]:
     for schedule, chunks in names if count <= _MOST else ():
         if count % chunks == 0 and (chunks == 1 or count // chunks % stages == 0):
             plan = planned(schedule, stages, count // chunks, chunks)
-            if plan is not None and plan.letters == list(kinds):
+            if plan is not None and all(own in ("", of_plan) for own, of_plan in zip(kinds, plan.letters, strict=True)):
                 yield plan
 
 

@@ -244,10 +244,11 @@ def _stages(job: Job) -> list[JobFinding]:
     args["even"] = gain
     if known is not None and slow.stage in known.told:
         gain, detail = round(known.like_others(slow.stage) * steps), "job.stage.replayed"
+        args["schedule"] = message(f"pipeline.schedule.{known.plan.schedule}")
     return [priced("RANK.STAGE", ("job.stage.title", detail), slow.ranks, gain, job.length, **args)]
 
 
-_HELD_UP = 1.25
+_HELD_UP = 1.15
 """How many times as long as on the others passes of a stage without profiles take to be told."""
 
 
@@ -257,7 +258,8 @@ def _held_up(job: Job, known: Partial, steps: int) -> Iterator[JobFinding]:
     gain = round(gain * steps)
     ranks, share = job.lost_stages, gain / max(job.length, 1)
     if times >= _HELD_UP and share >= MEDIUM and ranks:
-        args = {"stages": list(known.lost), "ranks": list(ranks[:8]), "times": times}
+        schedule = message(f"pipeline.schedule.{known.plan.schedule}")
+        args = {"stages": list(known.lost), "ranks": list(ranks[:8]), "times": times, "schedule": schedule}
         yield priced("RANK.STAGE", ("job.stage.lost", "job.stage.lost.detail"), ranks, gain, job.length, **args)
 
 
@@ -384,8 +386,14 @@ def _links(job: Job) -> list[JobFinding]:
 def _missing(job: Job) -> list[JobFinding]:
     if not job.missing:
         return []
-    args = {"count": len(job.missing), "ranks": job.missing[:8], "there": len(job.ranks)}
-    return [noted("RANK.MISSING", ("job.missing.title", "job.missing.detail"), tuple(job.missing), "info", **args)]
+    there = {job.stage(profile.rank) for profile in job.ranks}
+    stages = sorted({stage for stage in map(job.stage, job.missing) if stage is not None and stage not in there})
+    detail = "job.missing.detail"
+    if stages and not job.pipelines.runs and job.partial_pipeline is None:
+        passes = {job.stage(profile.rank) for profile in job.ranks if profile.passes is not None} - {None}
+        detail = "job.missing.order" if len(passes) > 1 else "job.missing.passes"
+    args = {"count": len(job.missing), "ranks": job.missing[:8], "there": len(job.ranks), "stages": stages}
+    return [noted("RANK.MISSING", ("job.missing.title", detail), tuple(job.missing), "info", **args)]
 
 
 def _clocks(job: Job) -> list[JobFinding]:

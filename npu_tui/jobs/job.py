@@ -31,7 +31,7 @@ from npu_tui.jobs.model import (
     step_order,
 )
 from npu_tui.jobs.peers import placed
-from npu_tui.jobs.pipeline import Pipelines, Staged, pipelines_of
+from npu_tui.jobs.pipeline import Pipelines, Staged, messaged, pipelines_of
 from npu_tui.jobs.pipeline_cases import Partial, partial_pipeline
 from npu_tui.jobs.role_steps import apart
 from npu_tui.jobs.roles import Roles, roles_of
@@ -218,15 +218,14 @@ class Job:
     def partial_pipeline(self) -> Partial | None:
         """The pipelines where some of their stages have no profile."""
         steps = max(len(self.steps), 1)
-        return None if self.pipelines.runs else partial_pipeline(self.ranks, self.stage, self.layout, steps)
+        stages = max(self._chains.values(), default=0) + 1 if self.layout is None else self.layout.pipeline
+        return None if self.pipelines.runs else partial_pipeline(self.ranks, self.stage, stages, steps)
 
     @once
     def lost_stages(self) -> tuple[int, ...]:
         """The ranks without profiles of those stages."""
-        known, layout = self.partial_pipeline, self.layout
-        if known is None or layout is None:
-            return ()
-        return tuple(rank for rank in self.missing if layout.stage(rank) in known.lost)
+        known = self.partial_pipeline
+        return () if known is None else tuple(rank for rank in self.missing if self.stage(rank) in known.lost)
 
     def peers_key(self, rank: int) -> Hashable:
         """What ``rank`` has in common with the ranks that do the same work; the same for all where nothing tells.
@@ -252,17 +251,23 @@ class Job:
     def _chains(self) -> dict[int, int]:
         """The place of every rank in the chain of three or more in which ranks send to their neighbours only.
 
-        Stages of a pipeline are such a chain, and do not do the same work; ranks that send in a ring do.
+        Stages of a pipeline are such a chain, and do not do the same work; ranks that send in a ring do. Ranks without
+        profiles are where others exchange messages with them.
         """
         met = self.meetings
         is_own = np.array([is_message(kind) for _, kind, _ in met.table.kinds] + [False])[met.kind]
         first = met.first[:-1][is_own & (np.diff(met.first) == 2)]
         beside: dict[int, set[int]] = defaultdict(set)
         for rank, other in np.unique(np.stack((met.rank[first], met.rank[first + 1]), axis=1), axis=0).tolist():
-            beside[rank].add(other)
-            beside[other].add(rank)
+            beside[self.ranks[rank].rank].add(self.ranks[other].rank)
+            beside[self.ranks[other].rank].add(self.ranks[rank].rank)
+        lost = set(self.missing)
+        for profile in self.ranks if lost else ():
+            for other in lost & messaged(profile):
+                beside[profile.rank].add(other)
+                beside[other].add(profile.rank)
         chains: dict[int, int] = {}
-        for end in sorted(place for place, others in beside.items() if len(others) == 1):
+        for end in sorted(rank for rank, others in beside.items() if len(others) == 1):
             chain, before = [end], -1
             while following := beside[chain[-1]] - {before}:
                 if len(following) > 1 or chain[-1] in chains:
@@ -270,8 +275,8 @@ class Job:
                 before = chain[-1]
                 chain.append(next(iter(following)))
             if len(chain) > 2 and len(beside[chain[-1]]) == 1:
-                chains |= {place: number for number, place in enumerate(chain)}
-        return {self.ranks[place].rank: number for place, number in chains.items()}
+                chains |= {rank: number for number, rank in enumerate(chain)}
+        return chains
 
     @once
     def hosts(self) -> list[Host]:

@@ -222,14 +222,16 @@ def _chains(job: Staged, wires: _Wires) -> Iterator[tuple[int, ...]]:
 
 def _lost(job: Staged, chain: Sequence[int]) -> set[int]:
     """Ranks that those of ``chain`` exchange messages with, and that are not part of it."""
-    ranks, lost = {job.ranks[place].rank for place in chain}, set()
-    for profile in (job.ranks[place] for place in chain):
-        calls, seen = profile.calls, profile.seen
-        wires = np.array([is_message(kind) for _, kind, _ in calls.kinds] + [False])[calls.kind]
-        names = {calls.name[at] for at in np.flatnonzero(wires).tolist()}
-        beyond = np.flatnonzero(~np.isin(seen.peer, list(ranks))).tolist()
-        lost |= {int(seen.peer[at]) for at in beyond if seen.name[at] in names}
-    return lost
+    members = [job.ranks[place] for place in chain]
+    return set[int]().union(*map(messaged, members)).difference(profile.rank for profile in members)
+
+
+def messaged(profile: RankProfile) -> set[int]:
+    """The ranks that ``profile`` saw in messages."""
+    calls, seen = profile.calls, profile.seen
+    wires = np.array([is_message(kind) for _, kind, _ in calls.kinds] + [False])[calls.kind]
+    names = {calls.name[at] for at in np.flatnonzero(wires).tolist()}
+    return {peer for at, peer in enumerate(seen.peer.tolist()) if seen.name[at] in names}
 
 
 class _Recorded(Struct, frozen=True, eq=False):

@@ -8,9 +8,9 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.schedules import Plan, planned
+from npu_tui.analysis.schedules import Plan, plan_of, planned
 from npu_tui.jobs.columns import F64, I64, Bools
-from npu_tui.jobs.model import Layout, RankProfile, is_message
+from npu_tui.jobs.model import RankProfile, is_message
 
 
 class Run(Struct, frozen=True, eq=False):
@@ -148,7 +148,7 @@ def _mean_transfers(plan: Plan, moved: F64) -> F64:
 
 
 class Partial(Struct, frozen=True, eq=False):
-    """What is left of pipelines of which stages are ``lost``: the passes of 1F1B, and how long those ``told`` took.
+    """What is left of pipelines of which stages are ``lost``: the passes of all, and how long those ``told`` took.
 
     ``time`` is that of each pass in each step, (steps, n), on lost stages the mean one of the others; ``span`` is how
     long the lowest told stage took for a step, ``transfer`` what a message takes at least, ns.
@@ -164,7 +164,7 @@ class Partial(Struct, frozen=True, eq=False):
     def _ends(self, time: F64) -> F64:
         """When passes end that take ``time``, (cases, n), with the transfers between stages."""
         moved = np.zeros((len(time), 2, time.shape[1]))
-        moved[:, 0, (self.plan.needs >= 0) & (self.plan.stage[self.plan.needs] != self.plan.stage)] = self.transfer
+        moved[:, 1, (self.plan.needs >= 0) & (self.plan.stage[self.plan.needs] != self.plan.stage)] = self.transfer
         return self.plan.ends(time, moved)
 
     def like_others(self, slow: int) -> float:
@@ -197,21 +197,24 @@ _FACTORS = np.arange(1.0, 4.0, 0.02)
 
 
 def partial_pipeline(
-    ranks: Sequence[RankProfile], stage: Callable[[int], int | None], layout: Layout | None, steps: int
+    ranks: Sequence[RankProfile], stage: Callable[[int], int | None], stages: int, steps: int
 ) -> Partial | None:
-    """The pipelines of ``steps`` steps of which some stages have no profile.
+    """The pipelines of ``steps`` steps and so many ``stages``, some of which have no profile.
 
-    None where none is lost, or the passes that are there are not those of 1F1B with equally many micro batches.
+    None where none is lost, or no schedule has the passes that are there in their order.
     """
     passes = {stage(profile.rank): profile.passes for profile in ranks if profile.passes is not None}
     told = tuple(sorted(at for at in passes if at is not None))
-    counts = {(len(own.start), int(own.backward.sum())) for own in passes.values()}
-    if layout is None or len(told) < 2 or len(counts) != 1:
+    lost = tuple(at for at in range(stages) if at not in passes)
+    total = {len(own.start) for own in passes.values()}
+    if not lost or len(told) < 2 or len(total) != 1 or min(total) % steps:
         return None
-    total, backward = counts.pop()
-    plan = planned("1f1b", layout.pipeline, backward // steps, 1) if backward % steps == 0 else None
-    lost = tuple(at for at in range(layout.pipeline) if at not in passes)
-    if plan is None or total != 2 * backward or not lost:
+    letters = [
+        "".join("FB"[back] for back in passes[at].backward.tolist()) if at in told else "" for at in range(stages)
+    ]
+    of_step = [own[: len(own) // steps] for own in letters]
+    plan = next((plan for wraps in (False, True) for plan in plan_of(of_step, wraps)), None)
+    if plan is None or any(own != step * steps for own, step in zip(letters, of_step, strict=True)):
         return None
     time = np.zeros((steps, len(plan.stage)))
     for at in told:
