@@ -77,7 +77,7 @@ def adds_up(found: Timeline, requests: list[object]) -> None:
         part = steps.of(number)
         assert steps.cycle[part].sum() == steps.end[part].max() - steps.opened[part][0]
     assert len(lat.answered) == len(requests)
-    front = TTFT.index("frontend")
+    front = TTFT.frontend
     for request in requests[:: max(len(requests) // 20, 1)]:
         rid = found.service.rids.index(f"cmpl-{request.rid:06d}")  # type: ignore[attr-defined]
         assert abs(int(lat.start[rid]) - EPOCH_NS - request.arrival) < 1000  # type: ignore[attr-defined]

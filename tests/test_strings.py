@@ -95,7 +95,7 @@ COMPUTED = {
     "summary.makes.": set(FILES),
     "summary.state.": set(get_args(State)),
     "service.": {"no_blocks", "no_schedule", "no_forward", "before", "unrecorded"},
-    "latency.part.": {*TTFT, *TPOT},
+    "latency.part.": {*TTFT.__members__, *TPOT.__members__},
     "latency.metric.": {"ttft", "tpot"},
     "compare.service.unlike.": {"rate", "prompt", "answer"},
     "compare.service.word.": set(get_args(Change)),

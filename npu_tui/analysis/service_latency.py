@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.service_steps import (
-    B,
-    D,
+    Cycle,
     Engine,
-    F,
-    I,
-    P,
-    S,
     Steps,
+    Work,
     engines_of,
     is_prompt,
     keys_of,
@@ -26,10 +24,12 @@ from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.service import UNKNOWN, Service, Spans, minus, plus
 
-TTFT = (
-    "before", "frontend", "queue_step", "queue_blocks", "queue_full", "queue_other", "batching", "prefill", "decode",
-    "other", "bubble", "transfer", "sampling", "output", "unrecorded",
-)  # fmt: skip
+TTFT = IntEnum(
+    "TTFT",
+    "before frontend queue_step queue_blocks queue_full queue_other batching prefill decode "
+    "other bubble transfer sampling output unrecorded",
+    start=0,
+)
 """Parts of the time to first token, in the order in which a request passes them.
 
 ``before`` is frontend and queue where nothing tells them apart. A request queues for the end of the running step, for
@@ -37,7 +37,7 @@ blocks of the KV cache, because the batch is full, or for another reason: there 
 work of the engine for others between two chunks of the prompt, ``decode`` the first step of a decode instance,
 ``unrecorded`` all of a request without a batch.
 """
-TPOT = "forward", "surcharge", "sampling", "draft", "schedule", "bubble", "prompts", "preempted", "unrecorded"
+TPOT = IntEnum("TPOT", "forward surcharge sampling draft schedule bubble prompts preempted unrecorded", start=0)
 """Parts of the time between the first and the last token.
 
 ``surcharge`` is what a step with prompts takes longer than one without. In ``prompts`` and ``preempted`` the request
@@ -89,8 +89,8 @@ class Latencies(Struct, eq=False):
         """TTFT and TPOT."""
         answered, decoded = self.answered, self.decoded
         return (
-            Metric("ttft", TTFT, answered, self.ttft_parts[answered], np.ones(len(answered), np.int64)),
-            Metric("tpot", TPOT, decoded, self.tpot_parts[decoded], self.tokens[decoded] - 1),
+            Metric("ttft", [*TTFT.__members__], answered, self.ttft_parts[answered], np.ones(len(answered), np.int64)),
+            Metric("tpot", [*TPOT.__members__], decoded, self.tpot_parts[decoded], self.tokens[decoded] - 1),
         )
 
 
@@ -101,7 +101,7 @@ class Metric(Struct, frozen=True):
     """
 
     name: str
-    names: tuple[str, ...]
+    names: list[str]
     rids: I64
     parts: I64
     weight: I64
@@ -112,10 +112,14 @@ class Metric(Struct, frozen=True):
         values: F64 = self.parts.sum(axis=1) / self.weight
         return values
 
-    def part(self, *names: str) -> I64:
+    def part(self, *parts: int) -> I64:
         """What each request spent in parts, ns."""
-        time: I64 = self.parts[:, [self.names.index(name) for name in names]].sum(axis=1)
+        time: I64 = self.parts[:, parts].sum(axis=1)
         return time
+
+    def share(self, *parts: int) -> tuple[float, float]:
+        """The share of parts, as ``shares``."""
+        return self.shares(self.part(*parts))
 
     def shares(self, time: I64) -> tuple[float, float]:
         """The share of ``time`` (n,): of all requests, and of the slowest tenth."""
@@ -183,17 +187,17 @@ def timeline(service: Service) -> Timeline:
     tokens = tokens_of(service)[kept][order]
     begin, stop = np.searchsorted(rid, np.arange(count)), np.searchsorted(rid, np.arange(count), "right")
 
-    start, ttft, output = (np.full(count, UNKNOWN) for _ in range(3))
-    queue, ended, asked = (np.full(count, UNKNOWN) for _ in range(3))
-    told, row = np.unique(service.requests.rid, return_index=True)
-    row, told = row[told >= 0], told[told >= 0]
-    for into, column in (
-        (start, service.requests.start), (ttft, service.requests.first_token), (queue, service.requests.queue),
-        (output, service.requests.output_tokens), (ended, service.requests.end),
-        (asked, service.requests.prompt_tokens),
-    ):  # fmt: skip
-        into[told] = column[row]
-
+    requests = service.requests
+    told, row = np.unique(requests.rid, return_index=True)  # of several with one rid the first counts
+    row_of = np.full(count, len(requests))
+    row_of[told[told >= 0]] = row[told >= 0]
+    asked, output, start, ttft, queue, ended = (
+        np.append(column, UNKNOWN)[row_of]
+        for column in (
+            requests.prompt_tokens, requests.output_tokens, requests.start, requests.first_token, requests.queue,
+            requests.end,
+        )
+    )  # fmt: skip
     start[(start < 0) | (start > _LATEST)] = UNKNOWN
     for lengths in (ttft, queue):
         lengths[lengths > _LONGEST] = UNKNOWN
@@ -245,8 +249,8 @@ def timeline(service: Service) -> Timeline:
     _split_tpot(found, token, last, seen, prompt)
     if not len(rid):  # how long a request queued is known, not why
         queued = np.where(complete, queue.clip(0, np.maximum(ttft, 0)), 0)
-        latencies.ttft_parts[:, TTFT.index("queue_other")] += queued
-        latencies.ttft_parts[:, TTFT.index("unrecorded")] -= queued
+        latencies.ttft_parts[:, TTFT.queue_other] += queued
+        latencies.ttft_parts[:, TTFT.unrecorded] -= queued
     return found
 
 
@@ -339,7 +343,7 @@ def _block(steps: Steps) -> int:
 
 def _reasons(found: Timeline) -> I64:
     """Why the next request was not scheduled in each step: no blocks, full, or another reason."""
-    steps, reasons = found.steps, np.full(len(found.steps), TTFT.index("queue_other"))
+    steps, reasons = found.steps, np.full(len(found.steps), TTFT.queue_other)
     came_with = found.pair_step[found.entries]
     for number in range(len(found.engines)):
         part = steps.of(number)
@@ -351,14 +355,12 @@ def _reasons(found: Timeline) -> I64:
         following = found.entries[mine[np.minimum(following, len(mine) - 1)]]
         need = found.latencies.prompt[found.pair_rid[following]]
         tokens, free, size = (steps.prompts + steps.decoded)[part], steps.free[part], steps.size[part]
-        chunks = not ((steps.prompts[part] > 0) & (steps.work[part] == 0)).all()
+        chunks = not ((steps.prompts[part] > 0) & (steps.work[part] == Work.prefill)).all()
         budget = tokens.max()
         full = (size >= size.max()) | ((tokens >= _FULL * budget) & (steps.prompts[part] > 0))
-        full |= (steps.work[part] == 0) & (tokens + need > budget) & chunks
+        full |= (steps.work[part] == Work.prefill) & (tokens + need > budget) & chunks
         blocks = (free != UNKNOWN) & (free * found.block < need)
-        reasons[part] = np.where(
-            blocks, TTFT.index("queue_blocks"), np.where(full, TTFT.index("queue_full"), reasons[part])
-        )
+        reasons[part] = np.select([blocks, full], [TTFT.queue_blocks, TTFT.queue_full], TTFT.queue_other)
     return reasons
 
 
@@ -367,13 +369,13 @@ def _split_ttft(found: Timeline, begin: I64, token: I64, seen: Bools, prompt: Bo
     steps, lat, parts = found.steps, found.latencies, found.latencies.ttft_parts
     step = np.append(found.pair_step, 0)
     known = (lat.start != UNKNOWN) & (lat.ttft != UNKNOWN)
-    parts[known & ~seen, TTFT.index("unrecorded")] = lat.ttft[known & ~seen]
+    parts[known & ~seen, TTFT.unrecorded] = lat.ttft[known & ~seen]
     rids = np.flatnonzero(known & seen)
     pulled, pull_end = found.pulls
     closed = np.where(steps.schedule == UNKNOWN, steps.opened, steps.schedule_end)
-    after = steps.cycle[:, P] + steps.cycle[:, D]
+    after = steps.cycle[:, Cycle.sampling] + steps.cycle[:, Cycle.draft]
     cursor, stop = lat.start.copy(), plus(lat.start, lat.ttft)
-    place, turn = {name: number for number, name in enumerate(TTFT)}, 0
+    turn = 0
     while len(rids):
         at = step[begin[rids] + turn]
         last, low = stop[rids], cursor[rids]
@@ -384,29 +386,29 @@ def _split_ttft(found: Timeline, begin: I64, token: I64, seen: Bools, prompt: Bo
         engine = steps.engine[at]
         if turn == 0:
             come = np.clip(np.where(lat.arrival[rids] == UNKNOWN, opened, lat.arrival[rids]), low, opened)
-            front = np.where(lat.arrival[rids] == UNKNOWN, place["before"], place["frontend"])
+            front = np.where(lat.arrival[rids] == UNKNOWN, TTFT.before, TTFT.frontend)
             parts[rids, front] += come - low
             _queue(found, rids, engine, come, opened)
         else:
             moved = (pulled[rids] != UNKNOWN) & (engine != steps.engine[step[begin[rids] + turn - 1]])
             pull = np.where(moved, np.clip(pulled[rids], low, opened), opened)
             back = np.where(moved, np.clip(pull_end[rids], pull, opened), opened)
-            _between(found, rids, engine, low, pull, place)
-            parts[rids, place["transfer"]] += back - pull
+            _between(found, rids, engine, low, pull)
+            parts[rids, TTFT.transfer] += back - pull
             _queue(found, rids, engine, back, opened)
-        parts[rids, place["batching"]] += shut - opened
-        _between(found, rids, engine, shut, begun, place)
+        parts[rids, TTFT.batching] += shut - opened
+        _between(found, rids, engine, shut, begun)
         tail = np.minimum(after[at], end - begun)
-        own = np.where(prompt[np.minimum(begin[rids] + turn, len(prompt) - 1)], place["prefill"], place["decode"])
+        own = np.where(prompt[np.minimum(begin[rids] + turn, len(prompt) - 1)], TTFT.prefill, TTFT.decode)
         parts[rids, own] += end - begun - tail
-        parts[rids, place["sampling"]] += tail
+        parts[rids, TTFT.sampling] += tail
         cursor[rids] = end
         done = begin[rids] + turn >= token[rids]
         if turn == _MOST_CHUNKS:
-            parts[rids[~done], place["unrecorded"]] += (last - end)[~done]
+            parts[rids[~done], TTFT.unrecorded] += (last - end)[~done]
             rids, done = rids[done], done[done]
             last, end = stop[rids], cursor[rids]
-        parts[rids[done], place["output"]] += (last - end)[done]
+        parts[rids[done], TTFT.output] += (last - end)[done]
         rids, turn = rids[~done], turn + 1
     assert (parts.sum(axis=1)[known] == lat.ttft[known]).all()
 
@@ -423,28 +425,28 @@ def _queue(found: Timeline, rids: I64, engine: I64, low: I64, high: I64) -> None
         ends = np.append(a[:1], np.maximum.accumulate(steps.end[part]))[following]  # of the step that runs at a
         running = np.clip(np.where(following > 0, ends, a), a, until)
         rest = b - until
-        waited = {"queue_step": running - a}
-        for reason in ("queue_blocks", "queue_full"):
-            held = np.flatnonzero(found.queued[part] == TTFT.index(reason))
+        waited = {TTFT.queue_step: running - a}
+        for reason in (TTFT.queue_blocks, TTFT.queue_full):
+            held = np.flatnonzero(found.queued[part] == reason)
             shut = np.append(opened[1:], opened[-1:])
             time = covered_within(opened[held], np.maximum(shut, opened)[held], until, b)
             waited[reason] = np.clip(time, 0, rest)
             rest = rest - waited[reason]
-        waited["queue_other"] = until - running + rest
+        waited[TTFT.queue_other] = until - running + rest
         for reason, time in waited.items():
-            found.latencies.ttft_parts[rids[mine], TTFT.index(reason)] += time
-            found.waited[number, TTFT.index(reason)] += time.sum()
+            found.latencies.ttft_parts[rids[mine], reason] += time
+            found.waited[number, reason] += time.sum()
 
 
-def _between(found: Timeline, rids: I64, engine: I64, low: I64, high: I64, place: dict[str, int]) -> None:
+def _between(found: Timeline, rids: I64, engine: I64, low: I64, high: I64) -> None:
     """Split a time between the schedules of a request: the engine works for others, or nothing runs."""
     parts, steps = found.latencies.ttft_parts, found.steps
     for number in np.unique(engine).tolist():
         mine, part = engine == number, steps.of(number)
         work = covered_within(steps.start[part], steps.end[part], low[mine], high[mine])
         work = np.clip(work, 0, high[mine] - low[mine])
-        parts[rids[mine], place["other"]] += work
-        parts[rids[mine], place["bubble"]] += high[mine] - low[mine] - work
+        parts[rids[mine], TTFT.other] += work
+        parts[rids[mine], TTFT.bubble] += high[mine] - low[mine] - work
 
 
 def _split_tpot(found: Timeline, token: I64, last: I64, seen: Bools, prompt: Bools) -> None:
@@ -452,37 +454,37 @@ def _split_tpot(found: Timeline, token: I64, last: I64, seen: Bools, prompt: Boo
     steps, lat, parts = found.steps, found.latencies, found.latencies.tpot_parts
     rid, step = found.pair_rid, found.pair_step
     if not len(step):
-        parts[:, TPOT.index("unrecorded")] = np.where(lat.tpot != UNKNOWN, lat.tpot, 0)
+        parts[:, TPOT.unrecorded] = np.where(lat.tpot != UNKNOWN, lat.tpot, 0)
         return
     extra = surcharges(steps)
     cycle = steps.cycle
-    of_step = np.stack(
-        [cycle[:, F] - extra, extra, cycle[:, P], cycle[:, D], cycle[:, S], cycle[:, B] + cycle[:, I]], axis=1
-    )
+    forward, idle = cycle[:, Cycle.forward] - extra, cycle[:, Cycle.bubble] + cycle[:, Cycle.idle]
+    others = (cycle[:, place] for place in (Cycle.sampling, Cycle.draft, Cycle.schedule))
+    of_step = np.stack([forward, extra, *others, idle], axis=1)
     at = np.arange(len(rid))
     inside = (at > token[rid]) & (steps.engine[step] == lat.engine[rid]) & ~prompt
     parts[:, :6] = spread(of_step[step[inside]], rid[inside], len(seen))
     whole = cycle.sum(axis=1)
-    carries = np.where((steps.prompts > 0) & (steps.work == 0), whole, 0)
+    carries = np.where((steps.prompts > 0) & (steps.work == Work.prefill), whole, 0)
     total, first = np.append(0, np.cumsum(carries)), np.where(token >= 0, step[token], 0)
     end = step[np.where(seen, last, 0)]
     same = seen & (steps.engine[first] == steps.engine[end])
     present = spread(carries[step[inside]][:, None], rid[inside], len(seen))[:, 0]
     prompts = np.where(same, total[end + 1] - total[np.minimum(first, end) + 1] - present, 0)
     rest = np.where(seen & (lat.tpot != UNKNOWN), lat.tpot - parts[:, :6].sum(axis=1), 0)
-    parts[:, TPOT.index("prompts")] = np.clip(prompts, 0, np.maximum(rest, 0))
-    parts[:, TPOT.index("preempted")] = rest - parts[:, TPOT.index("prompts")]
+    parts[:, TPOT.prompts] = np.clip(prompts, 0, np.maximum(rest, 0))
+    parts[:, TPOT.preempted] = rest - parts[:, TPOT.prompts]
 
 
 def surcharges(steps: Steps) -> I64:
     """What each step with prompts takes longer than the median one that decodes as many requests (by powers of two)."""
     extra = np.zeros(len(steps), np.int64)
-    decodes = np.where(steps.work == 2, steps.size, steps.decoded)
+    decodes = np.where(steps.work == Work.decode, steps.size, steps.decoded)
     bucket = steps.engine * 64 + np.log2(np.maximum(decodes, 1)).astype(np.int64)
-    for number in np.unique(bucket[steps.work == 1]).tolist():
-        plain = np.flatnonzero((bucket == number) & (steps.work == 2))
-        mixed = np.flatnonzero((bucket == number) & (steps.work == 1))
+    for number in np.unique(bucket[steps.work == Work.mixed]).tolist():
+        plain = np.flatnonzero((bucket == number) & (steps.work == Work.decode))
+        mixed = np.flatnonzero((bucket == number) & (steps.work == Work.mixed))
         if len(plain) >= _ENOUGH:
-            usual = int(np.median(steps.cycle[plain, F]))
-            extra[mixed] = np.maximum(steps.cycle[mixed, F] - usual, 0)
+            usual = int(np.median(steps.forward[plain]))
+            extra[mixed] = np.maximum(steps.forward[mixed] - usual, 0)
     return extra

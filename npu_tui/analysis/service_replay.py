@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.service_latency import TTFT, Latencies, Timeline
-from npu_tui.analysis.service_steps import B, D, F, P, S
+from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.service import UNKNOWN
 
@@ -180,7 +180,7 @@ def slower_since(found: Timeline) -> Slower | None:
         return None
     mine = mine[np.argsort(steps.start[mine], kind="stable")]
     mine = mine[np.linspace(0, len(mine) - 1, min(len(mine), _SAMPLE)).astype(np.int64)]
-    work, time, start, of = work_of(found)[mine], steps.cycle[mine, F], steps.start[mine], steps.engine[mine]
+    work, time, start, of = work_of(found)[mine], steps.forward[mine], steps.start[mine], steps.engine[mine]
     best = None
     low, high = 0, len(time)
     for _ in range(3):  # ever nearer
@@ -222,7 +222,7 @@ def model_of(found: Timeline, slower: Slower | None, holds: bool = False) -> Ser
         if part.stop - part.start < _FEWEST:
             alike = [n for n, other in enumerate(found.engines) if other.prefills == engine.prefills]
             mine = np.isin(steps.engine, alike) & (steps.size > 0)
-            costs[engine.prefills] = fitted(work[mine], steps.cycle[mine, F])
+            costs[engine.prefills] = fitted(work[mine], steps.forward[mine])
         if slower is not None and not engine.prefills:
             costs[engine.prefills] = slower.before
         made = _engine(found, number, work, costs.get(engine.prefills))
@@ -242,11 +242,11 @@ def model_of(found: Timeline, slower: Slower | None, holds: bool = False) -> Ser
         ends = np.zeros(len(found.service.rids), np.int64)
         on_first = steps.engine[found.pair_step] == steps.engine[lat.first[found.pair_rid]]
         np.maximum.at(ends, found.pair_rid[on_first], steps.end[found.pair_step[on_first]])
-        pull = lat.ttft_parts[rids, TTFT.index("transfer")]
+        pull = lat.ttft_parts[rids, TTFT.transfer]
         began = found.pulls[0, rids]
         handover = np.where(began == UNKNOWN, 0, np.maximum(began - ends[rids], 0))
     ttft, _ = lat.metrics
-    waits, output = ttft.part("queue_step", "queue_other"), ttft.part("output")
+    waits, output = ttft.part(TTFT.queue_step, TTFT.queue_other), ttft.part(TTFT.output)
     turns, growth = np.maximum(lat.turns[rids], 0), growth_of(lat)[rids]
     tail = int(np.median(output)) if len(output) else 0
     models = tuple(engines[number] for number in range(len(found.engines)))
@@ -263,7 +263,7 @@ def _engine(found: Timeline, number: int, work: F64, cost: Cost | None) -> Engin
     opened, closed = steps.opened[mine], np.where(steps.schedule == UNKNOWN, steps.opened, steps.schedule_end)[mine]
     tokens, size = (steps.prompts + steps.decoded)[mine], steps.size[mine]
     since = opened - np.append(opened[:1], np.maximum.accumulate(steps.end[mine])[:-1])
-    busy = (steps.cycle[mine, B] > 0) & (steps.cycle[mine, -1] == 0)
+    busy = (steps.cycle[mine, Cycle.bubble] > 0) & (steps.cycle[mine, -1] == 0)
     decodes = found.pair_tokens[~found.pair_prompt & (steps.engine[found.pair_step] == number)]
     begun = found.pair_step[found.entries]
     here = (begun >= part.start) & (begun < part.stop)
@@ -271,10 +271,10 @@ def _engine(found: Timeline, number: int, work: F64, cost: Cost | None) -> Engin
     waiting = np.searchsorted(came, opened, "right") > np.searchsorted(went, opened, "right")
     budget, most = int(tokens.max()), int(size.max())
     chunks = found.pair_prompt & (steps.engine[found.pair_step] == number)
-    works = np.unique(steps.work[mine]).tolist()
-    chunked = 1 in works or not (0 in works and 2 in works)
+    works = set(steps.work[mine].tolist())
+    chunked = Work.mixed in works or not {Work.prefill, Work.decode} <= works
     several = bool(len(found.pair_rid[chunks]) > len(np.unique(found.pair_rid[chunks])))
-    no_blocks = found.queued[mine] == TTFT.index("queue_blocks")
+    no_blocks = found.queued[mine] == TTFT.queue_blocks
     in_budget = (tokens < _NEARLY * budget) | (steps.prompts[mine] == 0)
     limited = np.count_nonzero((size == most) & waiting & ~no_blocks & in_budget) >= _OFTEN
     several = several and int((tokens == budget).sum()) >= _AT_BUDGET
@@ -282,12 +282,12 @@ def _engine(found: Timeline, number: int, work: F64, cost: Cost | None) -> Engin
     blocks = found.service.batches.total_blocks
     known = int(blocks.max()) if len(blocks) and blocks.max() > 0 else 0
     return EngineModel(
-        cost or fitted(work[mine], steps.cycle[mine, F]), line_of(size, steps.cycle[mine, S]),
+        cost or fitted(work[mine], steps.forward[mine]), line_of(size, steps.cycle[mine, Cycle.schedule]),
         float(np.median(np.maximum(since[busy], 0))) if busy.any() else 0.0,
-        float(np.median(np.maximum(steps.start[mine] - closed, 0))), line_of(size, steps.cycle[mine, P]),
+        float(np.median(np.maximum(steps.start[mine] - closed, 0))), line_of(size, steps.cycle[mine, Cycle.sampling]),
         most if limited else MANY, budget if several or not chunked else MANY, chunked or several,
         known if short and known else MANY, found.block, width=round(float(decodes.mean())) if len(decodes) else 1,
-        draft=float(steps.cycle[mine, D].mean()),
+        draft=float(steps.cycle[mine, Cycle.draft].mean()),
     )  # fmt: skip
 
 

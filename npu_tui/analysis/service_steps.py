@@ -6,17 +6,19 @@ together where they hold the same requests; ``batch_id`` of the tool joins nothi
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.trace.arrays import I64, U64
-from npu_tui.trace.service import DUMMY, EXECUTE, PREFILL, SCHEDULE, UNKNOWN, Service
+from npu_tui.trace.service import UNKNOWN, Kind, Pass, Service
 
-WORK = "prefill", "mixed", "decode", "dummy"
-CYCLE = "schedule", "forward", "sampling", "draft", "bubble", "idle"
-"""What the time from the end of one step to the end of the next goes to, in the order of ``Steps.cycle``."""
-S, F, P, D, B, I = range(6)  # noqa: E741
+Work = IntEnum("Work", "prefill mixed decode dummy", start=0)
+"""What a step computes."""
+Cycle = IntEnum("Cycle", "schedule forward sampling draft bubble idle", start=0)
+"""What the time from the end of one step to the end of the next goes to: the columns of ``Steps.cycle``."""
 _SAME_ENGINE = 0.5
 _MOST_PROCESSES = 512
 """A damaged table may name as many as it has rows."""
@@ -26,7 +28,7 @@ class Steps(Struct, eq=False):
     """The steps of all engines by engine and time, (n,) each; moments and lengths in ns.
 
     ``row`` is the execution in ``Service.batches``, ``schedule`` the start of the schedule before it (UNKNOWN: none).
-    ``work`` is an index of ``WORK``. ``cycle`` (n, 6) sums up to the time since the step before: the schedule that no
+    ``work`` is a ``Work``. ``cycle`` (n, 6) sums up to the time since the step before: the schedule that no
     execution covers, forward, sampling (what follows the forward pass), draft, bubble while requests waited or ran, and
     idle time without any. ``prompts`` are tokens of prompts, ``decoded`` those of decodes. ``free`` blocks are those
     after scheduling.
@@ -52,6 +54,11 @@ class Steps(Struct, eq=False):
     def of(self, engine: int) -> slice:
         """The steps of ``engine``."""
         return slice(*np.searchsorted(self.engine, (engine, engine + 1)).tolist())
+
+    @property
+    def forward(self) -> I64:
+        """How long the forward pass of each step took."""
+        return self.cycle[:, Cycle.forward]
 
     @property
     def opened(self) -> I64:
@@ -82,7 +89,7 @@ def keys_of(service: Service) -> U64:
 def engines_of(service: Service, keys: U64) -> tuple[list[Engine], I64]:
     """The engines, and which of them each process (a code of ``Service.texts``) belongs to (-1: none)."""
     batches = service.batches
-    passes = np.isin(batches.passes, (SCHEDULE, EXECUTE))
+    passes = np.isin(batches.passes, (Pass.schedule, Pass.execute))
     processes, rows = np.unique(batches.process[passes & (batches.process >= 0)], return_counts=True)
     most = np.sort(np.argsort(-rows, kind="stable")[:_MOST_PROCESSES])
     processes, rows = processes[most], rows[most]
@@ -93,7 +100,8 @@ def engines_of(service: Service, keys: U64) -> tuple[list[Engine], I64]:
     pairs = np.stack([batches.process[order][:-1][same], batches.process[order][1:][same]])
     group = {process: process for process in processes.tolist()}
     count = dict(zip(processes.tolist(), rows.tolist(), strict=True))
-    for (one, other), shared in zip(*_counted(pairs), strict=True):
+    pairs, counts = np.unique(pairs, axis=1, return_counts=True)
+    for one, other, shared in zip(*pairs.tolist(), counts.tolist(), strict=True):
         if one != other and shared >= _SAME_ENGINE * min(count[one], count[other]) / 2:
             joined = group[other]
             group = {process: group[one] if of == joined else of for process, of in group.items()}
@@ -102,9 +110,9 @@ def engines_of(service: Service, keys: U64) -> tuple[list[Engine], I64]:
         members = [process for process, of in group.items() if of == leader]
         mine = passes & np.isin(batches.process, members)
         ranks = batches.dp_rank[mine & (batches.dp_rank != UNKNOWN)]
-        kinds = batches.kind[mine & (batches.kind != DUMMY)]
-        if (batches.passes[mine] == EXECUTE).any():
-            prefills = bool(len(kinds) and (kinds == PREFILL).all())
+        kinds = batches.kind[mine & (batches.kind != Kind.dummy)]
+        if (batches.passes[mine] == Pass.execute).any():
+            prefills = bool(len(kinds) and (kinds == Kind.prefill).all())
             found.append((int(ranks[0]) if len(ranks) else None, members, prefills))
     found.sort(key=lambda engine: (not engine[2], -1 if engine[0] is None else engine[0]))
     some_decode = any(not prefills for _, _, prefills in found)
@@ -117,16 +125,11 @@ def engines_of(service: Service, keys: U64) -> tuple[list[Engine], I64]:
     return engines, of
 
 
-def _counted(pairs: I64) -> tuple[list[list[int]], list[int]]:
-    values, counts = np.unique(pairs, axis=1, return_counts=True)
-    return values.T.tolist(), counts.tolist()
-
-
 def steps_of(service: Service, keys: U64, of_process: I64) -> Steps:
     """The steps of all engines, without what a cycle went to while no request was there (``with_idle``)."""
     batches = service.batches
     engine = np.where(batches.process >= 0, of_process[batches.process], -1)
-    executions = np.flatnonzero((batches.passes == EXECUTE) & (engine >= 0) & (batches.start != UNKNOWN))
+    executions = np.flatnonzero((batches.passes == Pass.execute) & (engine >= 0) & (batches.start != UNKNOWN))
     sound = (batches.start[executions] >= 0) & (batches.end[executions] < np.iinfo(np.int64).max // 2)
     executions = executions[sound & (batches.end[executions] != UNKNOWN)]
     lead = np.zeros(len(of_process), bool)
@@ -148,11 +151,12 @@ def steps_of(service: Service, keys: U64, of_process: I64) -> Steps:
             other = np.where(at >= 0, getattr(service.kv_blocks, name)[at], UNKNOWN)
             blocks[name] = np.where(values == UNKNOWN, other, values)
     prompts, decoded, size = _work(service, row)
-    work = np.where(prompts > 0, np.where(decoded > 0, 1, 0), np.where(size > 0, 2, 3))
+    with_prompts = np.where(decoded > 0, Work.mixed, Work.prefill)
+    work = np.where(prompts > 0, with_prompts, np.where(size > 0, Work.decode, Work.dummy))
     steps = Steps(
         number, row, start, end, np.where(has, batches.start[schedule], UNKNOWN),
         np.where(has, batches.end[schedule], UNKNOWN), work, size, prompts, decoded,
-        blocks["free_blocks"], blocks["allocated_blocks"], np.zeros((len(row), len(CYCLE)), np.int64),
+        blocks["free_blocks"], blocks["allocated_blocks"], np.zeros((len(row), len(Cycle)), np.int64),
     )  # fmt: skip
     _cycles(service, steps)
     return steps
@@ -161,7 +165,7 @@ def steps_of(service: Service, keys: U64, of_process: I64) -> Steps:
 def _schedules(service: Service, keys: U64, engine: I64, row: I64) -> I64:
     """The row of the last schedule of the same requests that began before each execution ended; -1 without one."""
     batches = service.batches
-    schedules = np.flatnonzero((batches.passes == SCHEDULE) & (keys > 0) & (batches.start != UNKNOWN))
+    schedules = np.flatnonzero((batches.passes == Pass.schedule) & (keys > 0) & (batches.start != UNKNOWN))
     if not len(schedules):
         return np.full(len(row), -1)
     both = np.append(schedules, row)
@@ -231,11 +235,11 @@ def _cycles(service: Service, steps: Steps) -> None:
     after, draft = _after_forward(service, steps)
     after = np.minimum(after, end - begin)
     draft = np.minimum(draft, after)
-    steps.cycle[:, S] = closed - opened
-    steps.cycle[:, F] = end - begin - after
-    steps.cycle[:, P] = after - draft
-    steps.cycle[:, D] = draft
-    steps.cycle[:, B] = (opened - before) + (begin - closed)
+    steps.cycle[:, Cycle.schedule] = closed - opened
+    steps.cycle[:, Cycle.forward] = end - begin - after
+    steps.cycle[:, Cycle.sampling] = after - draft
+    steps.cycle[:, Cycle.draft] = draft
+    steps.cycle[:, Cycle.bubble] = (opened - before) + (begin - closed)
     assert n == 0 or (steps.cycle.sum(axis=1) == end - before).all()
 
 
@@ -276,11 +280,10 @@ def with_idle(steps: Steps, engine: int, came: I64, left: I64) -> None:
     present = np.searchsorted(came, before, "right") - np.searchsorted(left, before, "right")
     following = came[np.minimum(np.searchsorted(came, before, "right"), len(came) - 1)]
     following = np.where(following > before, following, opened[1:])
-    idle = np.clip(np.minimum(following, np.maximum(opened[1:], before)) - before, 0, steps.cycle[part][1:, B])
-    idle = np.where(present > 0, 0, idle)
-    cycle = steps.cycle[part]
-    cycle[1:, I] = idle
-    cycle[1:, B] -= idle
+    cycle = steps.cycle[part][1:]
+    idle = np.clip(np.minimum(following, np.maximum(opened[1:], before)) - before, 0, cycle[:, Cycle.bubble])
+    cycle[:, Cycle.idle] = np.where(present > 0, 0, idle)
+    cycle[:, Cycle.bubble] -= cycle[:, Cycle.idle]
 
 
 def spread(amounts: I64, of: I64, count: int) -> I64:

@@ -8,7 +8,6 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.service_replay import fitted, work_of
-from npu_tui.analysis.service_steps import F
 from npu_tui.profile.table import us
 from npu_tui.rules.service_verdict import Judged
 from npu_tui.trace.arrays import F64
@@ -130,7 +129,7 @@ def forward_change(base: Judged, new: Judged) -> float | None:
         mine = side.found.serving
         if len(mine) < _FEWEST:
             return None
-        sides.append((work_of(side.found)[mine], side.found.steps.cycle[mine, F]))
+        sides.append((work_of(side.found)[mine], side.found.steps.forward[mine]))
     (work, time), (new_work, new_time) = sides
     expected = np.maximum(fitted(work, time).of(new_work), 1)
     return round(float(np.median(new_time / expected)) - 1, 6)

@@ -29,18 +29,14 @@ from npu_tui.load.service_spans import tables_of_events
 from npu_tui.trace.arrays import I8, I32, I64
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.service import (
-    DECODE,
-    DUMMY,
-    MIXED,
     NONE,
-    OTHER,
     PASS_OF,
-    PREFILL,
     TABLES,
     UNKNOWN,
-    UNUSUAL,
     Clock,
+    Kind,
     Members,
+    Pass,
     Rows,
     Service,
     Spans,
@@ -238,7 +234,7 @@ class _Codes(Struct):
             columns["end"] = np.where(columns["end"] == UNKNOWN, plus(columns["start"], lasting), columns["end"])
             columns["start"] = np.where(columns["start"] == UNKNOWN, minus(columns["end"], lasting), columns["start"])
         if "passes" in table.__struct_fields__:
-            passes = [PASS_OF.get(text.lower(), OTHER) for text in self.texts]
+            passes = [PASS_OF.get(text.lower(), Pass.other) for text in self.texts]
             columns["passes"] = np.array([*passes, NONE], np.int8)[columns["name"]]
         if "kind" in table.__struct_fields__:
             columns["kind"] = self._kinds(columns)
@@ -269,26 +265,26 @@ class _Codes(Struct):
         return moments
 
     def _kinds(self, columns: dict[str, Any]) -> I8:
-        """What batches compute, by ``KINDS``: by their type, without one by how many requests are in which phase."""
+        """What batches compute, by their type, without one by how many requests are in which phase."""
         by_type: I8 = np.array([*map(_kind_of, self.texts), NONE], np.int8)[columns["type"]]
         if "prefill_size" not in columns:
             return by_type
         prefill, decode = columns["prefill_size"] > 0, columns["decode_size"] > 0
-        by_size = np.select([prefill & decode, prefill, decode], [MIXED, PREFILL, DECODE], NONE).astype(np.int8)
-        return np.where(by_type == NONE, by_size, by_type)
+        by_size = np.select([prefill & decode, prefill, decode], [Kind.mixed, Kind.prefill, Kind.decode], NONE)
+        return np.where(by_type == NONE, by_size.astype(np.int8), by_type)
 
 
 _ZERO_IS_UNKNOWN = frozenset({"queue", "first_token"})
 """Lengths that the tool writes as 0 where it has none."""
 
 
-def _kind_of(type_: str) -> int:
-    """What a batch of ``type_`` computes: its number in ``KINDS``."""
+def _kind_of(type_: str) -> Kind:
+    """What a batch of ``type_`` computes."""
     words = set(re.findall(r"[a-z]+|\d+", type_.lower()))
     prefill, decode = bool(words & {"prefill", "extend", "0"}), bool(words & {"decode", "1"})
     if "mixed" in words or (prefill and decode):
-        return MIXED
-    return PREFILL if prefill else DECODE if decode else DUMMY if "dummy" in words else UNUSUAL
+        return Kind.mixed
+    return Kind.prefill if prefill else Kind.decode if decode else Kind.dummy if "dummy" in words else Kind.other
 
 
 def _numbers(values: pl.Series) -> npt.NDArray[Any]:

@@ -19,15 +19,11 @@ from npu_tui.trace.arrays import I32, I64, Bools
 from npu_tui.trace.message import message
 from npu_tui.trace.model import EventFile, Health, Slices, Trace
 from npu_tui.trace.service import (
-    EXECUTE,
     FOLLOWED,
-    KINDS,
     LENGTHS,
     MOMENTS,
     NONE,
     NUMBERED,
-    OTHER,
-    SCHEDULE,
     SCHEDULED,
     SERVED,
     SERVICE_PID,
@@ -36,6 +32,8 @@ from npu_tui.trace.service import (
     UNKNOWN,
     Batches,
     Forwards,
+    Kind,
+    Pass,
     Service,
     plus,
     whole_quarters,
@@ -180,11 +178,11 @@ class _Lanes:
         start, end, process = (joined(*(getattr(table, name) for table in tables.values()))
                                for name in ("start", "end", "process"))  # fmt: skip
         event = joined(*(self._first[title] + np.arange(len(table)) for title, table in tables.items()))
-        part = joined(np.where(batches.passes == NONE, OTHER, batches.passes), np.full(len(forwards), 4),
+        part = joined(np.where(batches.passes == NONE, Pass.other, batches.passes), np.full(len(forwards), 4),
                       np.full(len(drafts), 5))  # fmt: skip
         name = joined(self._kinds(batches), self._kinds(forwards), self._rids[drafts.rid]).astype(np.int32)
-        words = np.array([self._category(word) for word in (*KINDS, "speculation", "batch")], np.int32)
-        kind = words[joined(batches.kind, forwards.kind, np.full(len(drafts), len(KINDS)))]
+        words = np.array([self._category(word) for word in (*Kind.__members__, "speculation", "batch")], np.int32)
+        kind = words[joined(batches.kind, forwards.kind, np.full(len(drafts), len(Kind)))]
         rank = joined(batches.dp_rank, forwards.dp_rank, np.full(len(drafts), UNKNOWN))
         rank_of = np.full(len(service.texts) + 1, UNKNOWN)  # a process has the rank that any of its rows names
         rank_of[process[rank != UNKNOWN]] = rank[rank != UNKNOWN]
@@ -211,7 +209,7 @@ class _Lanes:
 
     def _kinds(self, rows: Batches | Forwards) -> I32:
         """What each batch is called, by what it computes and how many requests it holds: ``decode 12``."""
-        words = ("batch", *KINDS)
+        words = ("batch", *Kind.__members__)
         size = np.where((rows.size == UNKNOWN) | (rows.size > _LARGEST), -1, rows.size)
         keys, where = _distinct((size + 1) * len(words) + rows.kind.astype(np.int64) + 1)
         pairs = [divmod(key, len(words)) for key in keys.tolist()]
@@ -272,12 +270,7 @@ def _common(names: Sequence[str]) -> int:
 
 def first_moment(service: Service) -> int:
     """When the first thing in the tables was, 0 without any."""
-    first = []
-    for name in TABLES:
-        rows = getattr(service, name)
-        for column in MOMENTS.intersection(rows.__struct_fields__):
-            values = getattr(rows, column)
-            first += [int(known.min())] if len(known := values[values != UNKNOWN]) else []
+    first = (int(values[known].min()) for values in service.moments() if (known := values != UNKNOWN).any())
     return min(first, default=0)
 
 
@@ -294,7 +287,7 @@ def _link(trace: Trace, service: Service, first: dict[str, int]) -> None:
     if not len(members):
         return
     of_batch = _places(slices, first["batches"], len(batches))
-    executed = batches.passes == EXECUTE
+    executed = batches.passes == Pass.execute
     chosen = np.flatnonzero(executed[members.batch] | ~executed.any())
     target = of_batch[members.batch[chosen]]
     request_of = np.full(len(service.rids), -1)
@@ -314,7 +307,7 @@ def _link(trace: Trace, service: Service, first: dict[str, int]) -> None:
     key = np.full(len(batches), -1)
     key[named] = members.rid[lead[named]].astype(np.int64) * len(batches) + named  # batches are in order of time
     passes = np.sort(key[executed & (key >= 0)])
-    schedules = np.flatnonzero((batches.passes == SCHEDULE) & (key >= 0))
+    schedules = np.flatnonzero((batches.passes == Pass.schedule) & (key >= 0))
     at = np.searchsorted(passes, key[schedules])
     schedules, at = schedules[at < len(passes)], at[at < len(passes)]
     passed = passes[at] % len(batches)

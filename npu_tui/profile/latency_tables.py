@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
 from npu_tui.analysis.service_latency import TPOT, TTFT, Latencies
-from npu_tui.analysis.service_steps import CYCLE, WORK, F, Steps
+from npu_tui.analysis.service_steps import Cycle, Steps, Work
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import COLUMNS, Array, Column, Data, Sheet, Table, coded, from_tuples, numbers, table
 from npu_tui.rules.service_verdict import Judged
 from npu_tui.trace.service import UNKNOWN, minus
 
-_TTFT = [f"ttft_{part}" for part in TTFT]
-_TPOT = [f"tpot_{part}" for part in TPOT]
-_CYCLE = [name for name in CYCLE if name != "forward"]
+_TTFT = [f"ttft_{part.name}" for part in TTFT]
+_TPOT = [f"tpot_{part.name}" for part in TPOT]
+_WORK = [*Work.__members__]
+_CYCLE = [part.name for part in Cycle if part != Cycle.forward]
 _OWN = [
     *(Column(name, "whole", "", "count") for name in ["requests", "tokens", "prompt", "turns", "steps"]),
     *(Column(name, "whole", "", "id") for name in ("engine", "dp_rank")),
-    *(Column(name, "whole", "ns", "time") for name in (*_TTFT, *_TPOT, *WORK, *_CYCLE, "ttft", "decoding", "wall")),
+    *(Column(name, "whole", "ns", "time") for name in (*_TTFT, *_TPOT, *_WORK, *_CYCLE, "ttft", "decoding", "wall")),
     *(
         Column(name, "whole", "ns", "time")
         for name in ("per_token", "p50", "p90", "p99", "middle", "slowest", "longest")
@@ -34,7 +36,7 @@ _OWN = [
 ]
 _COLUMNS = COLUMNS | {column.id: column for column in _OWN}
 
-_ENGINE = f"engine dp_rank steps wall {' '.join(WORK)} {' '.join(_CYCLE)}"
+_ENGINE = f"engine dp_rank steps wall {' '.join(_WORK)} {' '.join(_CYCLE)}"
 
 
 def latency(judged: Judged, profile: Profile) -> Sheet:
@@ -95,9 +97,9 @@ def latencies(judged: Judged, profile: Profile) -> Sheet:
     return Sheet(len(kept), data)
 
 
-def _most(parts: Array, names: tuple[str, ...], known: Array) -> Data:
+def _most(parts: Array, names: type[IntEnum], known: Array) -> Data:
     """The largest part of each row."""
-    return coded(names, np.where(known, parts.argmax(axis=1), -1))
+    return coded([*names.__members__], np.where(known, parts.argmax(axis=1), -1))
 
 
 def service_engines(judged: Judged, profile: Profile) -> Sheet:
@@ -107,16 +109,14 @@ def service_engines(judged: Judged, profile: Profile) -> Sheet:
         (number, engine.rank, *_engine(steps, judged.found.latencies, number))
         for number, engine in enumerate(judged.found.engines)
     ]
-    return from_tuples(
-        rows, f"engine dp_rank steps wall {' '.join(WORK)} {' '.join(_CYCLE)} tokens tokens_per_s", _COLUMNS
-    )
+    return from_tuples(rows, f"{_ENGINE} tokens tokens_per_s", _COLUMNS)
 
 
 def _engine(steps: Steps, lat: Latencies, number: int) -> list[int | float | None]:
     part = steps.of(number)
     cycle, work = steps.cycle[part], steps.work[part]
-    wall, forward = int(cycle.sum()), np.bincount(work, cycle[:, F], len(WORK)).astype(np.int64).tolist()
-    others = [int(cycle[:, place].sum()) for place, name in enumerate(CYCLE) if name in _CYCLE]
+    wall, forward = int(cycle.sum()), np.bincount(work, cycle[:, Cycle.forward], len(Work)).astype(np.int64).tolist()
+    others = [int(cycle[:, place].sum()) for place in Cycle if place != Cycle.forward]
     mine = lat.answered[lat.engine[lat.answered] == number]
     tokens = int(lat.tokens[mine].clip(0).sum())
     told = bool(wall) and bool((lat.tokens[mine] != UNKNOWN).any())

@@ -25,7 +25,7 @@ from npu_tui.profile.table import (
     numbers,
     table,
 )
-from npu_tui.trace.service import KINDS, MOMENTS, NUMBERED, PASSES, TABLES, TEXTS, UNKNOWN, columns_of, minus
+from npu_tui.trace.service import MOMENTS, NUMBERED, TABLES, TEXTS, UNKNOWN, columns_of, minus
 
 _NAMES = {"passes": "pass"}
 _KINDS: dict[str, tuple[Kind, str]] = {"real": ("real", "0..1"), "whole": ("whole", "")}
@@ -156,8 +156,8 @@ def batch_kinds(profile: Profile) -> Sheet:
         sums = (int(column[members].sum()) if (column[members] != UNKNOWN).all() else None
                 for column in (batches.size, batches.tokens))  # fmt: skip
         rows.append((
-            None if rank == UNKNOWN else rank, PASSES[passes] if passes >= 0 else None,
-            KINDS[kind] if kind >= 0 else None, len(members), int(length[members].sum()), *sums,
+            None if rank == UNKNOWN else rank, NUMBERED["passes"][passes] if passes >= 0 else None,
+            NUMBERED["kind"][kind] if kind >= 0 else None, len(members), int(length[members].sum()), *sums,
             *np.rint(np.percentile(length[members], (50, 90, 99))).astype(np.int64).tolist(),
         ))  # fmt: skip
     sheet = from_tuples(rows, columns, _COLUMNS)

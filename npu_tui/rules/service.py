@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -29,11 +29,11 @@ from npu_tui.analysis.service_replay import (
     with_engines,
     work_of,
 )
-from npu_tui.analysis.service_steps import B, D, F, P, S
+from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.thresholds import AnyThreshold, Threshold, Thresholds
 from npu_tui.rules.model import Kind
 from npu_tui.rules.rule import Skipped, sentences
-from npu_tui.trace.arrays import I64
+from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.once import once
 from npu_tui.trace.service import UNKNOWN
@@ -86,24 +86,19 @@ class ServiceFacts:
         free = self.found.steps.free
         return bool(len(free)) and float((free != UNKNOWN).mean()) > 1 / 2
 
-    def first(self, *parts: str) -> tuple[float, float]:
-        """The share of ``parts`` of TTFT: of all requests, and of the slowest tenth."""
-        return self.ttft.shares(self.ttft.part(*parts))
-
-    def tokens(self, *parts: str) -> tuple[float, float]:
-        """The share of ``parts`` of TPOT, as ``first``."""
-        return self.tpot.shares(self.tpot.part(*parts))
-
-    def cost(self, first: tuple[str, ...] = (), tokens: tuple[str, ...] = ()) -> I64:
+    def cost(self, *parts: TTFT | TPOT) -> I64:
         """What every request spent in parts of TTFT and of the time after it, ns."""
-        lat = self.latencies
-        cost: I64 = lat.ttft_parts[:, [TTFT.index(part) for part in first]].sum(axis=1)
-        cost += lat.tpot_parts[:, [TPOT.index(part) for part in tokens]].sum(axis=1)
+        first, tokens = ([part for part in parts if isinstance(part, of)] for of in (TTFT, TPOT))
+        cost: I64 = self.latencies.ttft_parts[:, first].sum(axis=1) + self.latencies.tpot_parts[:, tokens].sum(axis=1)
         return cost
 
-    def waiting(self, part: str) -> float:
+    def held(self, part: TTFT) -> I64:
+        """How many requests are in each step after which the next one waits for ``part``, 0 in others."""
+        return np.where(self.found.queued == part, self.found.steps.size, 0)
+
+    def waiting(self, part: TTFT) -> float:
         """How many requests wait for ``part`` on average, on the engine where most do, while it has any to serve."""
-        waited, steps = self.found.waited[:, TTFT.index(part)], self.found.steps
+        waited, steps = self.found.waited[:, part], self.found.steps
         busy = [int(steps.cycle[steps.of(number)][:, :-1].sum()) for number in range(len(waited))]
         return max((float(time) / max(of, 1) for time, of in zip(waited, busy, strict=True)), default=0.0)
 
@@ -120,7 +115,7 @@ class ServiceFacts:
     @property
     def holds(self) -> bool:
         """Whether requests wait although there is room for them."""
-        return self.knows_blocks and self.notable(self.first("queue_other"))
+        return self.knows_blocks and self.notable(self.ttft.share(TTFT.queue_other))
 
     @once
     def figures(self) -> dict[str, float]:
@@ -152,35 +147,32 @@ _FEWEST_REQUESTS = 10
 _BOOK = "https://gitcode.com/Ascend/msprof/tree/master/docs/zh/best_practices"
 
 
+def _draft(
+    share: float, title: str, detail: str, words: dict[str, Any], cost: I64, blame: I64, remedy: Remedy | None = None,
+    *advice: str,
+) -> Draft:  # fmt: skip
+    told, explained = (message(f"finding.service.{key}", **words) for key in (title, detail))
+    return Draft(share, told, explained, cost, blame, remedy, advice)
+
+
 def _queue(facts: ServiceFacts) -> Draft | None:
     """Requests wait though there are blocks: the batch is full."""
-    shares = facts.first("queue_full")
-    steps = facts.found.steps
-    waiting = facts.waiting("queue_full")
+    steps, waits = facts.found.steps, facts.ttft.part(TTFT.queue_full)
+    shares, waiting = facts.ttft.shares(waits), facts.waiting(TTFT.queue_full)
     if not facts.notable(shares) or waiting < facts.limits[WAITING]:
         return None
     limited = facts.model is not None and any(engine.seqs < MANY for engine in facts.model.engines)
-    remedy: Remedy | None = twice
-    if limited:
-        more = facts.after(_more_room)
-        now, then = facts.figures, {} if more is None else more.figures()
-        if (
-            more is not None
-            and then["ttft_p99"] < _ENOUGH * now["ttft_p99"]
-            and then["tpot_p99"] < 1.5 * now["tpot_p99"]
-        ):
-            remedy = _more_room
-    waits = facts.ttft.part("queue_full")
+    more = facts.after(_more_room) if limited else None
+    now, then = facts.figures, {} if more is None else more.figures()
+    helps = bool(then) and then["ttft_p99"] < _ENOUGH * now["ttft_p99"] and then["tpot_p99"] < 1.5 * now["tpot_p99"]
     words = {
         "share": max(shares), "most": int(steps.size.max()), "count": int((waits > 0).sum()), "all": len(waits),
         "mean": float(waits.mean()), "waiting": waiting, "tokens": int((steps.prompts + steps.decoded).max()),
     }  # fmt: skip
-    kind = "room" if remedy is _more_room else "load"
-    told = "places" if kind == "room" and not facts.knows_blocks else kind
-    return Draft(
-        max(shares), message("finding.service.queue", **words), message(f"finding.service.queue_{told}", **words),
-        facts.cost(("queue_full",)),
-        np.where(facts.found.queued == TTFT.index("queue_full"), steps.size, 0), remedy, (f"service_{kind}",),
+    kind = "room" if helps else "load"
+    return _draft(
+        max(shares), "queue", f"queue_{'places' if helps and not facts.knows_blocks else kind}", words,
+        facts.cost(TTFT.queue_full), facts.held(TTFT.queue_full), _more_room if helps else twice, f"service_{kind}",
     )  # fmt: skip
 
 
@@ -193,14 +185,14 @@ def _more_room(model: ServiceModel) -> ServiceModel:
 
 def _kv(facts: ServiceFacts) -> Draft | None:
     """Requests wait for blocks of the KV cache, or lose theirs."""
-    first, tokens = facts.first("queue_blocks"), facts.tokens("preempted")
+    first, tokens = facts.ttft.share(TTFT.queue_blocks), facts.tpot.share(TPOT.preempted)
     if not (facts.notable(first) or facts.notable(tokens)):
         return None
     steps, batches = facts.found.steps, facts.found.service.batches
-    short = steps.free[(steps.free != UNKNOWN) & (facts.found.queued == TTFT.index("queue_blocks"))]
+    short = steps.free[(steps.free != UNKNOWN) & (facts.found.queued == TTFT.queue_blocks)]
     total = int(batches.total_blocks.max()) if len(batches) else UNKNOWN
     kind = "first" if max(first) >= max(tokens) else "tokens"
-    preempted = int((facts.latencies.tpot_parts[:, TPOT.index("preempted")] > 0).sum())
+    preempted = int((facts.latencies.tpot_parts[:, TPOT.preempted] > 0).sum())
     words = {
         "share": max(*first, *tokens), "first": max(first), "tokens": max(tokens), "preempted": preempted,
         "total": total if total > 0 else None, "free": int(np.median(short)) if len(short) else None,
@@ -212,8 +204,7 @@ def _kv(facts: ServiceFacts) -> Draft | None:
             message("finding.service.kv_blocks", **words) if len(short) else "",
             message("finding.service.kv_preempted", **words) if preempted else "",
         ),
-        facts.cost(("queue_blocks",), ("preempted",)),
-        np.where(facts.found.queued == TTFT.index("queue_blocks"), steps.size, 0),
+        facts.cost(TTFT.queue_blocks, TPOT.preempted), facts.held(TTFT.queue_blocks),
         lambda model: with_engines(model, blocks=MANY),
     )  # fmt: skip
 
@@ -222,12 +213,9 @@ def _wait(facts: ServiceFacts) -> Draft | None:
     """Requests wait although the batch has room and blocks are free."""
     if not facts.holds:
         return None
-    shares = facts.first("queue_other")
-    words = {"share": max(shares)}
-    return Draft(
-        max(shares), message("finding.service.wait", **words), message("finding.service.wait_detail", **words),
-        facts.cost(("queue_other",)),
-        np.where(facts.found.queued == TTFT.index("queue_other"), facts.found.steps.size, 0),
+    share = max(facts.ttft.share(TTFT.queue_other))
+    return _draft(
+        share, "wait", "wait_detail", {"share": share}, facts.cost(TTFT.queue_other), facts.held(TTFT.queue_other),
         lambda model: replace(model, held=np.zeros_like(model.held)),
     )  # fmt: skip
 
@@ -241,30 +229,30 @@ def _mix(facts: ServiceFacts) -> Draft | None:
     usual = float(np.median(prompts))
     long = np.flatnonzero(lat.prompt >= facts.limits[LONG_PROMPT] * usual)
     few = 0 < len(long) <= len(prompts) // 5
-    cost = facts.cost((), ("surcharge", "prompts"))
+    cost = facts.cost(TPOT.surcharge, TPOT.prompts)
     if few:
         pairs = facts.found.pair_prompt & np.isin(facts.found.pair_rid, long)
         of_long = np.zeros(len(steps), bool)
         of_long[facts.found.pair_step[pairs]] = True
-        extra = np.where(steps.work == 0, steps.cycle.sum(axis=1), surcharges(steps)) * of_long
+        extra = np.where(steps.work == Work.prefill, steps.cycle.sum(axis=1), surcharges(steps)) * of_long
         total = np.append(0, np.cumsum(extra))
         passed = total[np.maximum(lat.last, lat.token) + 1] - total[lat.token + 1]
         cost = np.where((lat.token >= 0) & (lat.tpot != UNKNOWN), np.minimum(passed, cost), 0)
-    all_, tail = shares = facts.tpot.shares(cost[facts.tpot.rids])
-    if max(shares) < facts.limits[SHARE] if few else all_ < 2 * facts.limits[TAIL_SHARE]:
+    shares = facts.tpot.shares(cost[facts.tpot.rids])
+    if max(shares) < facts.limits[SHARE] if few else shares[0] < 2 * facts.limits[TAIL_SHARE]:
         return None
     chunked = facts.model is None or all(engine.chunked for engine in facts.model.engines)
+    forward = steps.forward
+    decode = forward[steps.work == Work.decode]
     words = {
-        "share": max(all_, tail), "count": len(long), "usual": round(usual), "longest": int(prompts.max()),
-        "longest_step": int(steps.cycle[:, F].max()), "chunk": _CHUNK,
-        "step": int(np.median(steps.cycle[steps.work == 2, F])) if (steps.work == 2).any() else None,
+        "share": max(shares), "count": len(long), "usual": round(usual), "longest": int(prompts.max()),
+        "longest_step": int(forward.max()), "chunk": _CHUNK,
+        "step": int(np.median(decode)) if len(decode) else None,
     }  # fmt: skip
-    kind = "few" if few else "all"
-    return Draft(
-        max(all_, tail), message(f"finding.service.mix_{kind}", **words),
-        message("finding.service.mix_detail", **words),
-        cost, np.where(steps.prompts > 0, steps.cycle[:, F], 0), None if chunked else _in_chunks,
-        ("service_apart",) if chunked else ("service_chunks", "service_apart"),
+    return _draft(
+        max(shares), "mix_few" if few else "mix_all", "mix_detail", words, cost,
+        np.where(steps.prompts > 0, forward, 0), None if chunked else _in_chunks,
+        *(("service_apart",) if chunked else ("service_chunks", "service_apart")),
     )  # fmt: skip
 
 
@@ -283,76 +271,77 @@ def _rank(facts: ServiceFacts) -> Draft | Skipped | None:
     if any(part.stop - part.start < _FEWEST for part in parts):
         return Skipped(message("finding.service.rank_few", fewest=_FEWEST))
     mean = work[np.isin(steps.engine, engines)].mean(axis=0)[None, :]
-    costs = [fitted(work[part][steps.size[part] > 0], steps.cycle[part, F][steps.size[part] > 0]) for part in parts]
+    costs = [fitted(work[part][steps.size[part] > 0], steps.forward[part][steps.size[part] > 0]) for part in parts]
     time = np.array([cost.of(mean)[0] for cost in costs])
     tokens = np.array([float((steps.prompts + steps.decoded)[part].sum()) for part in parts])
     counts = np.array([float((lat.engine[facts.ttft.rids] == number).sum()) for number in engines])
     starts = np.unique(np.concatenate([steps.start[part] for part in parts]) // _TOGETHER, return_counts=True)[1]
     apart = float((starts == 1).sum() / len(steps)) > 1 / 2
-    worst = int(np.argmax(_beside(time))) if apart else 0
-    rank: object = found.engines[engines[worst]].rank
-    if apart and facts.limits[SLOWER] <= _beside(time)[worst] < SLOWEST:
-        ratio, usual = _beside(time)[worst], engines[int(np.argsort(time)[(len(time) - 1) // 2])]
+    worst = int(np.argmax(_beside(time)))
+    if apart and facts.limits[SLOWER] <= (ratio := float(_beside(time)[worst])) < SLOWEST:
+        slow, usual = engines[worst], engines[int(np.argsort(time)[(len(time) - 1) // 2])]
 
         def others_cost(model: ServiceModel) -> ServiceModel:
             changed = list(model.engines)
-            changed[engines[worst]] = replace(changed[engines[worst]], cost=changed[usual].cost)
+            changed[slow] = replace(changed[slow], cost=changed[usual].cost)
             return replace(model, engines=tuple(changed))
 
-        words = {"rank": rank, "ratio": ratio - 1, "share": 1 - 1 / ratio, "tokens": tokens[worst] / tokens.sum()}
-        return Draft(
-            1 - 1 / float(ratio), message("finding.service.rank_slow", **words),
-            message("finding.service.rank_slow_detail", **words), _of_engine(facts, engines[worst], 1 - 1 / ratio),
-            np.where(steps.engine == engines[worst], steps.cycle[:, F], 0), others_cost, ("service_device",),
+        share = 1 - 1 / ratio
+        words: dict[str, Any] = {
+            "rank": found.engines[slow].rank, "ratio": ratio - 1, "share": share,
+            "tokens": tokens[worst] / tokens.sum(),
+        }  # fmt: skip
+        return _draft(
+            share, "rank_slow", "rank_slow_detail", words, _of_engine(facts, slow, share),
+            np.where(steps.engine == slow, steps.forward, 0), others_cost, "service_device",
         )  # fmt: skip
     worst = int(np.argmax(_beside(tokens)))
     if not apart:
-        return _waited_for(facts, engines, worst, tokens, mean)
+        return _waited_for(facts, engines[worst], _beside(tokens)[worst], tokens[worst] / tokens.sum(), mean)
     slowness = [_slowness(of.values, lat.engine[of.rids] == engines[worst]) for of in (facts.ttft, facts.tpot)]
-    slow = max((ratio for ratio in slowness if ratio is not None), default=1.0)
-    if _beside(tokens)[worst] < facts.limits[RANK_LOAD] or slow < _WORSE:
+    slowest = max((ratio for ratio in slowness if ratio is not None), default=1.0)
+    if _beside(tokens)[worst] < facts.limits[RANK_LOAD] or slowest < _WORSE:
         return None
     by = "count" if _beside(counts)[worst] >= _WORSE else "lengths"
     words = {
         "rank": found.engines[engines[worst]].rank, "load": tokens[worst] / tokens.sum(), "ranks": len(engines),
-        "requests": int(counts[worst]), "all": int(counts.sum()), "slow": slow - 1,
+        "requests": int(counts[worst]), "all": int(counts.sum()), "slow": slowest - 1,
     }  # fmt: skip
-    return Draft(
-        1 - 1 / slow, message(f"finding.service.rank_{by}", **words), message("finding.service.rank_load", **words),
-        _of_engine(facts, engines[worst], 1 - 1 / slow),
+    return _draft(
+        1 - 1 / slowest, f"rank_{by}", "rank_load", words, _of_engine(facts, engines[worst], 1 - 1 / slowest),
         np.where(steps.engine == engines[worst], steps.size, 0),
-        lambda model: evenly(model, np.array(engines)), ("service_routing",),
+        lambda model: evenly(model, np.array(engines)), "service_routing",
     )  # fmt: skip
 
 
-def _waited_for(
-    facts: ServiceFacts, engines: list[int], worst: int, tokens: npt.NDArray[np.float64], mean: npt.NDArray[np.float64]
-) -> Draft | None:
-    """All ranks wait for the one with most to do, in every step."""
+def _waited_for(facts: ServiceFacts, engine: int, ratio: float, load: float, mean: F64) -> Draft | None:
+    """All ranks wait for ``engine``, which has most to do, in every step."""
     found, steps = facts.found, facts.found.steps
-    part, work = steps.of(engines[worst]), work_of(facts.found)
-    cost = fitted(work[part], steps.cycle[part, F])
+    part, work = steps.of(engine), work_of(found)
+    cost = fitted(work[part], steps.forward[part])
     share = 1 - float(cost.of(mean)[0] / max(cost.of(work[part].mean(axis=0)[None, :])[0], 1.0))
-    if _beside(tokens)[worst] < facts.limits[RANK_LOAD] or share < facts.limits[SHARE]:
+    if ratio < facts.limits[RANK_LOAD] or share < facts.limits[SHARE]:
         return None
-    words = {"rank": found.engines[engines[worst]].rank, "share": share, "load": tokens[worst] / tokens.sum()}
-    return Draft(
-        share, message("finding.service.rank_wait", **words), message("finding.service.rank_wait_detail", **words),
-        (facts.cost(("prefill",), ("forward", "surcharge")) * share).astype(np.int64),
-        np.where(steps.engine == engines[worst], steps.size, 0), advice=("service_routing",),
+    words = {"rank": found.engines[engine].rank, "share": share, "load": load}
+    return _draft(
+        share, "rank_wait", "rank_wait_detail", words, (facts.cost(*_COMPUTING) * share).astype(np.int64),
+        np.where(steps.engine == engine, steps.size, 0), None, "service_routing",
     )  # fmt: skip
+
+
+_COMPUTING = TTFT.prefill, TPOT.forward, TPOT.surcharge
 
 
 _TOGETHER = 1_000_000
 """Steps of engines that wait for each other begin within a ms."""
 
 
-def _beside(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _beside(values: F64) -> F64:
     """Each value over the median of the others."""
     return np.array([value / max(float(np.median(np.delete(values, at))), 1.0) for at, value in enumerate(values)])
 
 
-def _slowness(values: npt.NDArray[np.float64], here: npt.NDArray[np.bool_]) -> float | None:
+def _slowness(values: F64, here: Bools) -> float | None:
     """The mean of ``values`` here over that elsewhere; None where one of both has none."""
     return float(values[here].mean() / values[~here].mean()) if here.any() and (~here).any() else None
 
@@ -364,36 +353,33 @@ def _of_engine(facts: ServiceFacts, engine: int, share: float) -> I64:
 
 
 def _part(
-    name: str, column: int, first: tuple[str, ...], tokens: tuple[str, ...], remedy: Remedy | None
+    name: str, remedy: Remedy, first: TTFT, tokens: TPOT | None = None, shown: Cycle | None = None
 ) -> Callable[[ServiceFacts], Draft | None]:
-    """A check for parts that a healthy service has little of: those of TTFT ``first``, those of TPOT ``tokens``.
-
-    In batches it shows in a ``column`` of their cycle; F stands for none.
-    """
+    """A check for what a healthy service has little of: a part of TTFT, one of TPOT, ``shown`` in cycles of batches."""
+    others = () if tokens is None else (tokens,)
 
     def check(facts: ServiceFacts) -> Draft | None:
-        of_first, of_tokens = facts.first(*first), facts.tokens(*tokens)
-        share = max(of_first[0], of_tokens[0])
+        of_first, of_tokens = facts.ttft.share(first)[0], facts.tpot.share(*others)[0]
+        share = max(of_first, of_tokens)
         if share < facts.limits[SHARE]:
             return None
         turns = np.maximum(facts.latencies.turns[facts.tpot.rids], 0)
         words = {
-            "share": share, "first": of_first[0], "tokens": of_tokens[0],
-            "mean": float(facts.ttft.part(*first).mean()) if len(facts.ttft.rids) else None,
-            "each": float(facts.tpot.part(*tokens).sum() / max(turns.sum(), 1)),
+            "share": share, "first": of_first, "tokens": of_tokens,
+            "mean": float(facts.ttft.part(first).mean()) if len(facts.ttft.rids) else None,
+            "each": float(facts.tpot.part(*others).sum() / max(turns.sum(), 1)),
         }  # fmt: skip
-        kind = "tokens" if of_tokens[0] >= of_first[0] else "first"
-        title = message(f"finding.service.{name}_{kind}", **words)
-        detail = message(f"finding.service.{name}_detail", **words)
-        blame = facts.found.steps.cycle[:, column] * (column != F)
-        return Draft(share, title, detail, facts.cost(first, tokens), blame, remedy)
+        kind = "tokens" if of_tokens >= of_first else "first"
+        cycle = facts.found.steps.cycle
+        blame = np.zeros(len(cycle), np.int64) if shown is None else cycle[:, shown]
+        return _draft(share, f"{name}_{kind}", f"{name}_detail", words, facts.cost(first, *others), blame, remedy)
 
     return check
 
 
 def _transfer(facts: ServiceFacts) -> Draft | None:
     """The transfer of keys and values from prefill to decode; whether it grows with the prompt."""
-    shares = facts.first("transfer")
+    shares = facts.ttft.share(TTFT.transfer)
     if shares[0] < facts.limits[SHARE]:
         return None
     pulls = facts.found.service.transfers
@@ -404,10 +390,9 @@ def _transfer(facts: ServiceFacts) -> Draft | None:
         per = line_of(tokens, time)[0]
         related = per > 0 and float(np.var(per * tokens) / max(np.var(time), 1.0)) >= _RELATED
     words = {"share": max(shares), "median": float(np.median(time)) if len(time) else None, "per": per}
-    kind = "length" if related else "fixed"
-    return Draft(
-        max(shares), message("finding.service.transfer", **words), message(f"finding.service.transfer_{kind}", **words),
-        facts.cost(("transfer",)), np.zeros(len(facts.found.steps), np.int64),
+    return _draft(
+        max(shares), "transfer", "transfer_length" if related else "transfer_fixed", words,
+        facts.cost(TTFT.transfer), np.zeros(len(facts.found.steps), np.int64),
         lambda model: replace(model, pull=np.zeros_like(model.pull)),
     )  # fmt: skip
 
@@ -423,14 +408,14 @@ def _model(facts: ServiceFacts) -> Draft | None:
         return None
     share = 1 - 1 / slower.factor
     after = found.steps.start[np.maximum(facts.latencies.last, 0)] >= slower.since if len(found.steps) else False
-    cost = np.where(after, facts.cost(("prefill",), ("forward", "surcharge")) * share, 0).astype(np.int64)
+    cost = np.where(after, facts.cost(*_COMPUTING) * share, 0).astype(np.int64)
     words = {
         "ratio": slower.factor - 1, "share": share, "since": slower.since - int(found.steps.opened.min()),
         "steps": int((found.steps.start >= slower.since).sum()), "all": len(found.steps),
     }  # fmt: skip
-    return Draft(
-        share, message("finding.service.model", **words), message("finding.service.model_detail", **words), cost,
-        np.where(found.steps.start >= slower.since, found.steps.cycle[:, F], 0),
+    return _draft(
+        share, "model", "model_detail", words, cost,
+        np.where(found.steps.start >= slower.since, found.steps.forward, 0),
         lambda model: with_engines(model, late=(MANY << 20, 1.0)),
     )  # fmt: skip
 
@@ -442,19 +427,14 @@ def _drafts(facts: ServiceFacts) -> Draft | None:
     if not known.any():
         return None
     ratio = float(rows.accepted_tokens[known].sum() / rows.draft_tokens[known].sum())
-    shares = facts.tokens("draft")
+    shares = facts.tpot.share(TPOT.draft)
     if ratio >= facts.limits[ACCEPTED]:
         return None
     words = {"ratio": ratio, "share": shares[0], "per": ratio * float(rows.draft_tokens[known].mean())}
-    title = message("finding.service.drafts", **words)
-    return Draft(
-        max(*shares, 1 - ratio),
-        title,
-        message("finding.service.drafts_detail", **words),
-        facts.cost((), ("draft",)),
-        facts.found.steps.cycle[:, D],
-        undrafted,
-    )
+    return _draft(
+        max(*shares, 1 - ratio), "drafts", "drafts_detail", words, facts.cost(TPOT.draft),
+        facts.found.steps.cycle[:, Cycle.draft], undrafted,
+    )  # fmt: skip
 
 
 def _rule(
@@ -479,20 +459,22 @@ SERVICE_RULES = (
     _rule("SERVICE.RANK", "dp_load_imbalance", _rank, SLOWER, RANK_LOAD, advice=("service_device", "service_routing")),
     _rule(
         "SERVICE.SCHEDULER", "scheduler_high_latency",
-        _part("scheduler", S, ("batching",), ("schedule",), lambda model: with_engines(model, schedule=(0.0, 0.0))),
-        SHARE,
+        _part("scheduler", lambda model: with_engines(model, schedule=(0.0, 0.0)),
+              TTFT.batching, TPOT.schedule, Cycle.schedule), SHARE,
     ),
     _rule(
         "SERVICE.BUBBLE", "async_dual_launch_failure",
-        _part("bubble", B, ("bubble",), ("bubble",), lambda model: with_engines(model, gap=0.0, dispatch=0.0)), SHARE,
+        _part("bubble", lambda model: with_engines(model, gap=0.0, dispatch=0.0),
+              TTFT.bubble, TPOT.bubble, Cycle.bubble), SHARE,
     ),
     _rule(
         "SERVICE.SAMPLING", "sampler_high_latency",
-        _part("sampling", P, ("sampling",), ("sampling",), lambda model: with_engines(model, after=(0.0, 0.0))), SHARE,
+        _part("sampling", lambda model: with_engines(model, after=(0.0, 0.0)),
+              TTFT.sampling, TPOT.sampling, Cycle.sampling), SHARE,
     ),
     _rule(
         "SERVICE.FRONTEND", "model_pre_post_processing_latency",
-        _part("frontend", F, ("frontend",), (), lambda model: replace(model, front=np.zeros_like(model.front))), SHARE,
+        _part("frontend", lambda model: replace(model, front=np.zeros_like(model.front)), TTFT.frontend), SHARE,
     ),
     _rule("SERVICE.TRANSFER", "kvcache_transfer_performance", _transfer, SHARE),
     _rule("SERVICE.MODEL", "model_performance_slo_degradation", _model, SLOWER),

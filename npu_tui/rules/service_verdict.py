@@ -6,9 +6,9 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.service_latency import Timeline
+from npu_tui.analysis.service_latency import TTFT, Timeline
 from npu_tui.analysis.service_replay import FIGURES, replayed
-from npu_tui.analysis.service_steps import I
+from npu_tui.analysis.service_steps import Cycle
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules.model import Evidence, Finding, Findings, Severity
 from npu_tui.rules.rule import Skipped, sentences
@@ -99,12 +99,12 @@ def _missing(facts: ServiceFacts) -> list[tuple[str, Message]]:
         ("SERVICE.SAMPLING", "forward", not len(service.forwards)),
     ]
     missing = [(id_, message(f"service.no_{what}")) for id_, what, holds in without if holds]
-    if not facts.knows_blocks and facts.notable(shares := facts.first("queue_other")):
+    if not facts.knows_blocks and facts.notable(shares := facts.ttft.share(TTFT.queue_other)):
         missing.append(("ttft", message("service.reasonless", share=max(shares))))
-    for part in ("before", "unrecorded"):
-        shares = facts.first(part)
+    for part in (TTFT.before, TTFT.unrecorded):
+        shares = facts.ttft.share(part)
         if facts.notable(shares):
-            missing.append(("ttft", message(f"service.{part}", share=max(shares))))
+            missing.append(("ttft", message(f"service.{part.name}", share=max(shares))))
     return missing
 
 
@@ -219,7 +219,7 @@ def verdict_of(judged: Judged) -> list[Message]:
     for number in np.flatnonzero(found.ahead).tolist():
         ahead = int(found.ahead[number])
         told.append(message("service.ahead" if ahead > 0 else "service.behind", engine=number, time=abs(ahead)))
-    idle = min((part[:, I].sum() / max(part.sum(), 1) for part in parts), default=0.0)
+    idle = min((part[:, Cycle.idle].sum() / max(part.sum(), 1) for part in parts), default=0.0)
     if idle >= SHARE.default:
         told.append(message("service.idle", share=float(idle)))
     return told

@@ -10,7 +10,8 @@
 * ``rid`` indexes ``Service.rids``; all other codes (int32) index ``Service.texts``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from enum import IntEnum
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -25,19 +26,17 @@ UNKNOWN = int(np.iinfo(np.int64).min)
 NONE = -1
 """Stands for null in codes."""
 
-PASSES = "schedule", "execute", "draft", "other"
-"""What a row of ``Batches`` is; ``Batches.passes`` numbers them."""
-SCHEDULE, EXECUTE, DRAFT, OTHER = range(4)
+Pass = IntEnum("Pass", "schedule execute draft other", start=0)
+"""What a row of ``Batches`` is, as ``Batches.passes`` says."""
 
 PASS_OF = {
-    "batchschedule": SCHEDULE, "batchframeworkprocessing": SCHEDULE, "schedule": SCHEDULE,
-    "modelexec": EXECUTE, "execute": EXECUTE, "modelrunnerexec": EXECUTE, "specdecoding": DRAFT,
+    "batchschedule": Pass.schedule, "batchframeworkprocessing": Pass.schedule, "schedule": Pass.schedule,
+    "modelexec": Pass.execute, "execute": Pass.execute, "modelrunnerexec": Pass.execute, "specdecoding": Pass.draft,
 }  # fmt: skip
 """Events that are passes, in lower case."""
 
-KINDS = "prefill", "decode", "mixed", "dummy", "other"
-"""What a batch computes; ``Batches.kind`` and ``Forwards.kind`` number them. ``Extend`` of SGLang is prefill."""
-PREFILL, DECODE, MIXED, DUMMY, UNUSUAL = range(5)
+Kind = IntEnum("Kind", "prefill decode mixed dummy other", start=0)
+"""What a batch computes, as ``Batches.kind`` and ``Forwards.kind`` say. ``Extend`` of SGLang is prefill."""
 
 
 Text = Annotated[I32, "text", "name"]
@@ -96,7 +95,7 @@ class Requests(Rows):
 class Batches(Rows):
     """Batches: one pass of an engine is a SCHEDULE row and an EXECUTE row, and their ``end`` may overlap.
 
-    ``name`` is the event, ``passes`` what it is by ``PASSES``; ``type`` the kind as written, ``kind`` by ``KINDS``.
+    ``name`` is the event, ``passes`` what it is, a ``Pass``; ``type`` the kind as written, ``kind`` a ``Kind``.
     ``process`` is the ``prof_id`` of the worker: tensor parallel ranks of one ``dp_rank`` are several, each with rows
     of its own. Blocks are those of vLLM's scheduler. ``tokens`` are all that were scheduled; ``size`` counts requests.
     """
@@ -270,7 +269,7 @@ def _of_kind(kind: str) -> frozenset[str]:
 
 
 MOMENTS, LENGTHS, TEXTS = map(_of_kind, ("moment", "length", "label"))
-NUMBERED = {"passes": PASSES, "kind": KINDS}
+NUMBERED = {"passes": [*Pass.__members__], "kind": [*Kind.__members__]}
 """Columns by what they hold: ns since 1970, ns, codes of ``Service.texts``, and codes of a few words."""
 SERVICE_PID = 1 << 45
 """The layers of the tables have this number or a higher one; no process of a system has."""
@@ -331,13 +330,16 @@ class Service(Struct, dict=True, eq=False):
         _ = self.members  # both add names of requests, one after the other
         return self.read_spans()
 
-    def move(self, by: int, basis: Basis) -> None:
-        """Put all moments ``by`` ns later, as ``basis`` has told."""
+    def moments(self) -> Iterator[I64]:
+        """All columns of moments."""
         for name in TABLES:
             rows = getattr(self, name)
-            for column in MOMENTS.intersection(rows.__struct_fields__):
-                values = getattr(rows, column)
-                values[values != UNKNOWN] += by
+            yield from (getattr(rows, column) for column in MOMENTS.intersection(rows.__struct_fields__))
+
+    def move(self, by: int, basis: Basis) -> None:
+        """Put all moments ``by`` ns later, as ``basis`` has told."""
+        for values in self.moments():
+            values[values != UNKNOWN] += by
         self.clock = Clock(self.clock.shift - by, basis)
 
     def text(self, code: int) -> str:

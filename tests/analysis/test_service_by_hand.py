@@ -12,6 +12,8 @@ a comes at 0 and is in the queue from 4 on, b comes at 5 and is there from 7 on.
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 import numpy as np
 import pytest
 from msgspec.structs import replace
@@ -26,7 +28,7 @@ from npu_tui.analysis.service_replay import (
     undrafted,
     with_engines,
 )
-from npu_tui.analysis.service_steps import CYCLE, WORK, F
+from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.load.service import read_service
 
 ORIGIN = 1_763_600_000_000
@@ -60,9 +62,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Timeline:
     return timeline(read_service(folder))
 
 
-def parts_of(values: np.ndarray, names: tuple[str, ...]) -> dict[str, float]:
+def parts_of(values: np.ndarray, names: type[IntEnum]) -> dict[str, float]:
     """The parts that are not 0, in ms."""
-    return {name: value / 1e6 for name, value in zip(names, values.tolist(), strict=True) if value}
+    return {part.name: value / 1e6 for part, value in zip(names, values.tolist(), strict=True) if value}
 
 
 def test_time_to_first_token(found: Timeline) -> None:
@@ -94,10 +96,10 @@ def test_time_per_token(found: Timeline) -> None:
 def test_time_of_the_engine(found: Timeline) -> None:
     """45 ms from its first schedule to its last step."""
     steps = found.steps
-    forward = np.bincount(steps.work, steps.cycle[:, F], len(WORK))
-    assert parts_of(forward, WORK) == {"prefill": 8, "mixed": 12, "decode": 8}
+    forward = np.bincount(steps.work, steps.cycle[:, Cycle.forward], len(Work))
+    assert parts_of(forward, Work) == {"prefill": 8, "mixed": 12, "decode": 8}
     total = {"schedule": 4, "forward": 28, "sampling": 8, "bubble": 5}
-    assert parts_of(steps.cycle.sum(axis=0), CYCLE) == total
+    assert parts_of(steps.cycle.sum(axis=0), Cycle) == total
 
 
 ENGINE = EngineModel(

@@ -16,7 +16,7 @@ from npu_tui.load.find import find_source
 from npu_tui.load.service import read_service
 from npu_tui.strings import words
 from npu_tui.trace.message import message
-from npu_tui.trace.service import DECODE, DUMMY, EXECUTE, MIXED, NONE, PREFILL, SCHEDULE, TABLES, UNKNOWN, Service
+from npu_tui.trace.service import NONE, TABLES, UNKNOWN, Kind, Pass, Service
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 
@@ -78,8 +78,8 @@ def test_batches(tmp_path: Path) -> None:
     """Passes, kinds and members; what a row does not say is unknown."""
     service = read_service(folder_of(tmp_path / "out", NEW))
     batches, members = service.batches, service.members
-    assert batches.passes.tolist() == [SCHEDULE, EXECUTE, EXECUTE]
-    assert batches.kind.tolist() == [PREFILL, MIXED, DUMMY]
+    assert batches.passes.tolist() == [Pass.schedule, Pass.execute, Pass.execute]
+    assert batches.kind.tolist() == [Kind.prefill, Kind.mixed, Kind.dummy]
     assert names(service, batches.process) == ["77", "77", "78"]
     assert batches.dp_rank.tolist() == [UNKNOWN, 1, 2]
     assert batches.free_blocks.tolist() == [60, 55, UNKNOWN]
@@ -118,7 +118,7 @@ def test_versions(tmp_path: Path) -> None:
     assert batches.start[0] == 1_763_600_000_010_000_000
     assert batches.end[1] == 1_763_600_000_014_500_000
     assert batches.size.tolist() == [2, 2]
-    assert batches.kind.tolist() == [MIXED, DECODE]
+    assert batches.kind.tolist() == [Kind.mixed, Kind.decode]
     assert batches.type.tolist()[0] == NONE
     assert [service.rids[code] for code in service.members.rid] == ["7", "8", "7", "8"]
     assert service.members.iter.tolist() == [3, 0, UNKNOWN, UNKNOWN]

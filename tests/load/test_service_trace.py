@@ -22,7 +22,7 @@ from npu_tui.query.frames import tables_of
 from npu_tui.query.query import query
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
-from npu_tui.trace.service import EXECUTE, SERVED
+from npu_tui.trace.service import SERVED, Pass
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 
@@ -58,7 +58,7 @@ def test_lanes(trace: Trace) -> None:
     assert lanes_of(trace, "Transfers") == {"prefill": 20, "hand-off": 20, "decode": 20, "pull": 20}
     assert [layer.name for layer in trace.layers][:4] == ["Requests", "Engine DP 0", "KV cache", "Transfers"]
     assert any(layer.name == "api-server" for layer in trace.layers)
-    executed = int(np.count_nonzero(service.batches.passes == EXECUTE))
+    executed = int(np.count_nonzero(service.batches.passes == Pass.execute))
     engine = next(layer for layer in trace.layers if layer.name == "Engine DP 0")
     sizes = [trace.lanes[lane].last - trace.lanes[lane].first
              for lane in engine.lanes if trace.lanes[lane].name.startswith("execute")]  # fmt: skip
@@ -90,7 +90,7 @@ def test_links(trace: Trace) -> None:
     chosen = trace.links_of(SERVED)
     rids = [trace.name_of(int(source)) for source in links.source_slice[chosen]]
     members, wanted = service.members, []
-    for row in np.flatnonzero(service.batches.passes[members.batch] == EXECUTE).tolist():
+    for row in np.flatnonzero(service.batches.passes[members.batch] == Pass.execute).tolist():
         wanted.append((service.rids[members.rid[row]], int(service.batches.start[members.batch[row]])))
     found = zip(rids, (links.target_time[chosen] + trace.start_ns).tolist(), strict=True)
     assert sorted(found) == sorted(wanted)

@@ -23,7 +23,7 @@ from npu_tui.output.statement import profile_statement
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import words as words_of
 from npu_tui.trace.model import Trace
-from npu_tui.trace.service import EXECUTE
+from npu_tui.trace.service import Pass
 from npu_tui.tui.crossing import across, join_clocks, note_apart
 from npu_tui.tui.footer import StatusLine
 from npu_tui.tui.session import Session, make_session
@@ -39,7 +39,7 @@ def write_npu(folder: Path, trace: Trace, late_ns: int = 0, process: str = "") -
     """
     batches = trace.service.batches  # type: ignore[union-attr]
     mine = [trace.service.text(code).endswith(process) for code in batches.process.tolist()]  # type: ignore[union-attr]
-    rows = np.flatnonzero((batches.passes == EXECUTE) & mine)[:STEPS].tolist()
+    rows = np.flatnonzero((batches.passes == Pass.execute) & mine)[:STEPS].tolist()
     host = int(process or 1)
     events = [
         {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}
