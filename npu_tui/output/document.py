@@ -212,7 +212,8 @@ Shape = Box | Dots | Line | Words | Tip
 class Picture(Struct, frozen=True):
     """``shapes`` on ``width`` x ``height`` pixels; ``legend`` tells what its paints mean. Only a page shows it.
 
-    It has a heading where it has an ``id``; without one it belongs to the block before it.
+    It has a heading where it has an ``id``; without one it belongs to the block before it. With a ``head`` the words
+    in its first pixels and above bars keep their size, and the bars are as wide as the page leaves.
     """
 
     title: str
@@ -221,6 +222,7 @@ class Picture(Struct, frozen=True):
     shapes: Sequence[Shape]
     id: str = ""
     legend: tuple[tuple[Paint, str], ...] = ()
+    head: float | None = None
 
 
 Block = Heading | Paragraph | Items | Code | Table | Findings | Picture

@@ -96,7 +96,7 @@ def _timed(
         for low, high, paint, words in parts:
             place = head + (low - begun) * scale, top, (high - low) * scale, CELL_HEIGHT
             shapes += [Box(*place, paint), Tip(*place, f"{drawable(words)} {duration_text(high - low)}")]
-    return Picture(title, head + _BAR, CELL_HEIGHT * len(lines), shapes, id=id, legend=legend)
+    return Picture(title, head + _BAR, CELL_HEIGHT * len(lines), shapes, id, legend, head)
 
 
 def _by_rank(span: RoleSpan) -> tuple[str, int]:
@@ -168,7 +168,7 @@ def _collective(job: Job) -> Iterator[Block]:
         shapes += _bar(fall, bar, top + CELL_HEIGHT)
     words = ("column.works", "ranks.metric.own", "ranks.metric.waits", "column.transfer")
     legend = tuple((paint, say(word)) for paint, word in zip(_PARTS, words, strict=True))
-    yield Picture(title, _BAR, 3 * CELL_HEIGHT * min(len(fall.bars), _MOST_BARS), shapes, "waterfall", legend)
+    yield Picture(title, _BAR, 3 * CELL_HEIGHT * min(len(fall.bars), _MOST_BARS), shapes, "waterfall", legend, 0)
     yield Paragraph((say("ranks.fall.aside", spread=blamed.spread, error=error),), "faint")
 
 

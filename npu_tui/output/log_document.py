@@ -47,7 +47,8 @@ def log_document(report: LogReport) -> Document:
         key, kind, how = key_of(series), series.kind or "", described(series)
         title = say(f"log.title.{key}", kind=kind, how=how, first=first, last=last)
         picture = say("log.course", what=say(f"log.what.{key}", kind=kind), how=how)
-        blocks.append(Picture(picture, _WIDTH, _HEIGHT, list(_shapes(report, series)), f"course_{number}"))
+        shapes = list(_shapes(report, series))
+        blocks.append(Picture(picture, _WIDTH, _HEIGHT, shapes, f"course_{number}", head=_MARGIN))
         blocks.append(_runs(report, series, f"runs_{number}", title))
     if report.not_checked:
         blocks += [Heading(say("log.not_checked")), Items(tuple(report.not_checked))]

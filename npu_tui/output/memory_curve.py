@@ -92,4 +92,4 @@ def pictured(points: list[CurvePoint], title: str, id: str) -> Picture:
         words = say("snapshot.point", event=point.event, allocated=point.requested_bytes, reserved=size)
         shapes.append(Tip(left, 0, pitch, _HEIGHT, words))
     legend = ((_ALLOCATED, say("snapshot.allocated")), ("free", say("snapshot.reserved")))
-    return Picture(title, _WIDTH, _HEIGHT, shapes, id, legend if any(reserved) else legend[:1])
+    return Picture(title, _WIDTH, _HEIGHT, shapes, id, legend if any(reserved) else legend[:1], _MARGIN)

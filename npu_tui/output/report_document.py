@@ -204,7 +204,7 @@ def _shares(overlap: OverlapPart) -> Picture:
             place = left, 0, share * _BAR_WIDTH, _BAR_HEIGHT
             shapes += [Box(*place, paint), Tip(*place, f"{say(f'report.overlap.{name}')} {share_text(share)}")]
             left += share * _BAR_WIDTH
-    return Picture(say("report.overlap"), _BAR_WIDTH, _BAR_HEIGHT, shapes)
+    return Picture(say("report.overlap"), _BAR_WIDTH, _BAR_HEIGHT, shapes, head=0)
 
 
 def _dispatches(dispatches: list[DispatchPart]) -> Iterator[Block]:

@@ -48,7 +48,7 @@ def screen_shapes(rows: list[list[Piece]]) -> list[Shape]:
 
 def picture_file(picture: Picture, palette: Palette = LIGHT) -> str:
     """``picture`` as a file of its own in the colours of ``palette``."""
-    head = opened(picture.width, picture.height, picture.title)
+    head = _opened(f'xmlns="http://www.w3.org/2000/svg" {_size(picture)}', picture.title)
     return "\n".join([head, *written(picture.shapes, palette), CLOSED])
 
 
@@ -58,8 +58,21 @@ def page_picture(picture: Picture) -> str:
     inks = sorted({paint for paint in (*paints, *(paint for paint, _ in picture.legend)) if isinstance(paint, int)})
     light, dark = (_rules(palette, inks) for palette in (LIGHT, DARK))
     rules = f"{light}@media screen and (prefers-color-scheme:dark){{{dark}}}" if inks else ""
-    head = opened(picture.width, picture.height, picture.title, rules, inline=True)
-    return "\n".join([head, *written(picture.shapes, None), CLOSED])
+    if (left := picture.head) is None:
+        return "\n".join([_opened(_size(picture), picture.title, rules), *written(picture.shapes, None), CLOSED])
+    all_of_it = f'width="100%" height="{picture.height:g}"'
+    box = f'viewBox="{left:g} 0 {picture.width - left:g} {picture.height:g}" preserveAspectRatio="none"'
+    words = [shape for shape in picture.shapes if isinstance(shape, Words)]
+    return "\n".join([
+        _opened(f'class="bars" style="padding-left:{left:g}px" {all_of_it}', picture.title, rules),
+        f'<g transform="translate(-{left:g})">', *written(words, None), f"</g><svg {all_of_it} {box}>",
+        *written((shape for shape in picture.shapes if not isinstance(shape, Words)), None), f"</svg>{CLOSED}",
+    ])  # fmt: skip
+
+
+def _size(picture: Picture) -> str:
+    width, height = f"{picture.width:g}", f"{picture.height:g}"
+    return f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
 
 
 def _rules(palette: Palette, inks: list[int]) -> str:
@@ -70,13 +83,10 @@ def _rules(palette: Palette, inks: list[int]) -> str:
     )
 
 
-def opened(width: float, height: float, title: str, rules: str = "", inline: bool = False) -> str:
-    """How a picture of ``width`` x ``height`` begins, with further ``rules`` of its style; ``inline`` in a page."""
-    space = "" if inline else ' xmlns="http://www.w3.org/2000/svg"'
-    size = f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
-    size += ' preserveAspectRatio="none"' * inline  # a page draws what has no words as wide as it is
+def _opened(look: str, title: str, rules: str = "") -> str:
+    """How a picture with the attributes ``look`` begins, with further ``rules`` of its style."""
     lines = (
-        f"<svg{space} {size}>",
+        f"<svg {look}>",
         f"<title>{_said(title)}</title>",
         f"<style>text {{ white-space: pre }}{rules}</style>",  # older programs read the attribute instead
         f'<g font-family="{_FONT}" font-size="{_FONT_SIZE}" xml:space="preserve" shape-rendering="crispEdges">',

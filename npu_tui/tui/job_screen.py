@@ -214,6 +214,7 @@ class JobScreen(PanelScreen[JobMap]):
             self.panel.tab = "job_changes"
         elif not examined.job.has_profiles:
             self.panel.tab = "job_experts"
+            self.panel.grow("full")
         self._filled = None
         if self.is_attached:
             self._begin()

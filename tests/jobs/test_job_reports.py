@@ -87,6 +87,11 @@ def test_a_folder_of_ranks_is_a_page_in_any_case(capsys: pytest.CaptureFixture[s
         page = capsys.readouterr().out
         assert page.startswith("<!DOCTYPE html>")
         assert "its own profile: DATA.LOADER 4.546 ms, STEP.START 4.546 ms" in page
+        # Bars of a collective are as wide as any page, the names above them keep their size.
+        names, bars = page.partition('id="waterfall"')[2].partition("</svg></g></svg>")[0].split("<svg ")[1:]
+        assert all(part.startswith(('class="bars"', 'width="100%"')) for part in (names, bars))
+        assert (names.count("<text"), bars.count("<text")) == (2, 0)
+        assert bars.count("<rect") > 2
 
 
 def test_every_finding_about_a_job_is_explained(capsys: pytest.CaptureFixture[str]):

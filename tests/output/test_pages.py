@@ -103,7 +103,7 @@ def test_the_page_is_whole_and_needs_nothing_else(page: str) -> None:
     reader = read(page)
     assert page.startswith("<!DOCTYPE html>")
     assert reader.tags.count("script") == 1
-    assert reader.tags.count("svg") == 2  # how the time of the device was spent, and the timeline
+    assert reader.tags.count("svg") == 3  # how the time of the device was spent, its bars in it, and the timeline
     assert reader.tags.count("style") == 3  # of the page and of each picture
     assert not {"link", "img", "iframe", "object", "foreignobject"} & set(reader.tags)
     assert not [name for name, _ in reader.attributes if name in ("src", "xlink:href") or name.startswith("on")]
