@@ -214,7 +214,8 @@ class JobScreen(PanelScreen[JobMap]):
             self.panel.tab = "job_changes"
         elif not examined.job.has_profiles:
             self.panel.tab = "job_experts"
-            self.panel.grow("full")
+            if not self.view.heat.columns:  # of one rank there is no map
+                self.panel.grow("full")
         self._filled = None
         if self.is_attached:
             self._begin()

@@ -21,6 +21,7 @@ from npu_tui.output.experts_report import ExpertsReport, experts_at
 from npu_tui.strings import say
 from npu_tui.tui.job_map import heat_picture
 from npu_tui.tui.job_overview import Examined, Overview
+from npu_tui.tui.job_screen import JobScreen
 from npu_tui.tui.job_tables import job_table
 
 
@@ -275,9 +276,18 @@ def test_beside_a_profile_they_stand_in_its_report(tmp_path: Path, capfd: pytest
     assert report["experts"] == []
 
 
+def _shown(path: Path) -> tuple[Overview, str]:
+    """The first screen of a job, and how large its panel is."""
+    screen = JobScreen(path)
+    screen.show(Examined(open_job(path)))
+    assert screen.view is not None
+    return screen.view, screen.panel.growth
+
+
 def test_dumps_are_a_job_with_a_map_of_ranks_by_layer(tmp_path: Path):
     _dump(tmp_path, [[[60, 40], [10, 10]], [[10, 10], [10, 10]]])
-    view = Overview(Examined(open_job(tmp_path)))
+    view, growth = _shown(tmp_path)
+    assert growth == "normal"
     picture, table = heat_picture(view), job_table(view, "job_experts")
     assert [(row.label, row.shares.round(3).tolist()) for row in picture.rows] == [
         ("0", [0.133, 0.0]),
@@ -288,5 +298,6 @@ def test_dumps_are_a_job_with_a_map_of_ranks_by_layer(tmp_path: Path):
     assert (view.metric, view.rank) == ("experts", 0)
     file = tmp_path / "map.json"
     file.write_text(json.dumps(_placement([[0, 1], [2, 3]])))
-    placed = Overview(Examined(open_job(file)))
+    placed, growth = _shown(file)
+    assert growth == "full"  # there is no map
     assert [row.cells[0] for row in job_table(placed, "job_experts").rows] == ["map.json"]
