@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.snapshot import Failure
-from npu_tui.trace.snapshot import BEFORE, SEGMENT_FREE, SEGMENT_UNMAP, SMALL, SMALL_SEGMENT, DeviceMemory
+from npu_tui.trace.snapshot import BEFORE, GIVEN_BACK, SMALL, SMALL_SEGMENT, DeviceMemory
 
 _LARGE_SEGMENT = 20 << 20
 """What is taken for a request of 1 to 10 MiB, and a page of expandable segments, bytes."""
@@ -131,7 +131,7 @@ def replay(device: DeviceMemory, settings: Settings, failed: Failure | None = No
     for life, (start, size) in enumerate(zip(lives.start.tolist(), sizes, strict=True)):
         turns.append((start, _TAKE, -size if start == BEFORE else 0, life))
     if settings.released:
-        given = np.flatnonzero(np.isin(events.action, (SEGMENT_FREE, SEGMENT_UNMAP)))
+        given = np.flatnonzero(np.isin(events.action, GIVEN_BACK))
         turns += [(event, _RELEASE, 0, 0) for event in given.tolist()]
     last = len(events) - 1
     if failed is not None:

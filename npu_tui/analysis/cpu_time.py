@@ -284,24 +284,21 @@ def culprits(
     """
     if not len(rows):
         return []
-    code = (parts.by[rows] - WAKING) * len(PARTS) + parts.part[rows]
+    code = parts.by[rows] * len(PARTS) + parts.part[rows]
     distinct, number = np.unique(code, return_inverse=True)
-    groups: dict[tuple[str, str, int | None, By], list[int]] = {}
-    for place, (by, part) in enumerate(zip(*(column.tolist() for column in divmod(distinct, len(PARTS))), strict=True)):
-        groups.setdefault(_key(scheduling, processes, part, by + WAKING, together), []).append(place)
-    group_of = np.zeros(len(distinct), np.int64)
-    for group, places in enumerate(groups.values()):
-        group_of[places] = group
-    group_of = group_of[number]
+    groups: dict[tuple[str, str, int | None, By], int] = {}
+    by, part = (column.tolist() for column in divmod(distinct, len(PARTS)))
+    keys = [_key(scheduling, processes, *pair, together) for pair in zip(part, by, strict=True)]
+    group_of = np.array([groups.setdefault(key, len(groups)) for key in keys])[number]
     order = np.argsort(group_of, kind="stable")
     found = []
     for key, at in zip(groups, np.split(order, np.cumsum(np.bincount(group_of))[:-1]), strict=True):
+        state, name, process, kind = key
         chosen = rows[at]
         tasks, cpus = np.unique(parts.by[chosen]), np.unique(parts.cpu[chosen])
-        task = int(tasks[0]) if key[3] == "task" and len(tasks) == 1 else None
+        task = int(tasks[0]) if kind == "task" and len(tasks) == 1 else None
         late, time = len(np.unique(parts.wait[chosen])), int(parts.time[chosen].sum())
-        part_name, name, process, kind = key
-        found.append(Culprit(part_name, name, task, process, kind, tuple(cpus[cpus >= 0].tolist()), late, time, chosen))
+        found.append(Culprit(state, name, task, process, kind, tuple(cpus[cpus >= 0].tolist()), late, time, chosen))
     return sorted(found, key=lambda culprit: (-culprit.total, culprit.part, culprit.name))
 
 

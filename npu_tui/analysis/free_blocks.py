@@ -6,16 +6,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.trace.arrays import I64, Bools
-from npu_tui.trace.snapshot import (
-    ALLOC,
-    SEGMENT_ALLOC,
-    SEGMENT_FREE,
-    SEGMENT_MAP,
-    SEGMENT_UNMAP,
-    SMALL,
-    SMALL_SEGMENT,
-    DeviceMemory,
-)
+from npu_tui.trace.snapshot import GIVEN_BACK, SMALL, SMALL_SEGMENT, TAKEN, Action, DeviceMemory
 
 _ROUND = 512
 
@@ -61,15 +52,15 @@ def free_blocks(device: DeviceMemory, event: int, request: int, stream: int) -> 
 def free_in_pools(device: DeviceMemory, event: int) -> list[Pool]:
     """What is free after ``event`` in each pool, most bytes first."""
     events, segments, lives = device.events, device.segments, device.lives
-    later = np.flatnonzero(np.isin(events.action, (SEGMENT_ALLOC, SEGMENT_MAP, SEGMENT_FREE, SEGMENT_UNMAP)))
+    later = np.flatnonzero(np.isin(events.action, (*TAKEN, *GIVEN_BACK)))
     later = later[later > event]
     action, address, size = events.action[later], events.address[later], events.size[later]
     held = segments.holding(address)
     small = np.where(held >= 0, np.append(segments.small, False)[held], size <= SMALL_SEGMENT)
     starts, sizes = np.append(segments.address, address), np.append(segments.size, size)
-    came = np.isin(action, (SEGMENT_ALLOC, SEGMENT_MAP))
+    came = np.isin(action, TAKEN)
     sign = np.append(np.ones(len(segments), np.int64), np.where(came, -1, 1))
-    fixed = ~np.append(segments.expandable, np.isin(action, (SEGMENT_MAP, SEGMENT_UNMAP)))
+    fixed = ~np.append(segments.expandable, np.isin(action, (Action.segment_map, Action.segment_unmap)))
     number = np.full(len(starts), -1)
     if events.pool is not None and (events.pool >= 0).any():
         number = np.append(segments.pool, events.pool[later])
@@ -116,5 +107,6 @@ def request_of(device: DeviceMemory, event: int) -> int:
     The size of the segment where there is none.
     """
     events = device.events
-    following = np.flatnonzero((events.action[event:] == ALLOC) & (events.stream[event:] == events.stream[event]))
+    same = events.stream[event:] == events.stream[event]
+    following = np.flatnonzero((events.action[event:] == Action.alloc) & same)
     return int(events.size[event + following[0]] if len(following) else events.size[event])

@@ -12,7 +12,7 @@ from msgspec import Struct
 from npu_tui.analysis.code_lines import CodeLine, user_line
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.frames import OPERATION, function_of, is_native
-from npu_tui.trace.snapshot import ACTIVE, BEFORE, INACTIVE, NEVER, OOM, UNKNOWN, DeviceMemory, MemorySnapshot
+from npu_tui.trace.snapshot import BEFORE, NEVER, UNKNOWN, Action, DeviceMemory, MemorySnapshot, State
 
 _OPTIMIZER = re.compile(r"[/\\]optim[/\\]")
 _FRAME = re.compile(r"(?P<file>.*)\((?P<line>\d+)\): (?P<function>.*);")
@@ -199,7 +199,7 @@ class Pieces(Struct, frozen=True):
 def pieces(device: DeviceMemory) -> Pieces:
     """What the allocator holds and nobody uses, at the end of the history."""
     blocks, segments = device.blocks, device.segments
-    free = blocks.state == INACTIVE
+    free = blocks.state == State.inactive
     used = np.zeros(len(segments), np.bool_)
     used[blocks.segment[~free]] = True
     size = blocks.size[free]
@@ -233,7 +233,7 @@ def failures(device: DeviceMemory) -> list[Failure]:
             int(device.requested[event]),
             int(events.address[event]),
         )
-        for event in np.flatnonzero(events.action == OOM).tolist()
+        for event in np.flatnonzero(events.action == Action.oom).tolist()
     ]
 
 
@@ -246,5 +246,5 @@ def live_bytes(device: DeviceMemory) -> tuple[int, int, int]:
     if not device.has_segments:
         here = lives.end == NEVER
         return int(here.sum()), int(lives.size[here].sum()), UNKNOWN
-    live = blocks.state == ACTIVE
+    live = blocks.state == State.active_allocated
     return int(live.sum()), int(blocks.requested[live].sum()), int(blocks.size[live].sum())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from npu_tui.load.errors import InputError
-from npu_tui.profile.table import Column, Sheet, from_tuples, row_type, table, us
+from npu_tui.profile.table import Column, Sheet, columns, from_tuples, row_type, table, us
 from npu_tui.strings import words
 
 if TYPE_CHECKING:  # a comparison is not needed to name its tables
@@ -20,31 +20,20 @@ if TYPE_CHECKING:  # a comparison is not needed to name its tables
     from npu_tui.compare.lines import LineChange
 
 _OWN: dict[str, Column] = {
-    each.id: each
-    for each in (
-        *(Column(name, "real", "ns", "change") for name in ("delta", "by_count", "by_duration")),
-        *(
-            Column(name, "real", "ns", "time")
-            for name in ("part_base", "part_new", "base_time", "new_time", "base_wait", "new_wait")
-        ),
-        *(Column(name, "real", "", "mean_count") for name in ("base_calls", "new_calls")),
-        *(Column(name, "real", "0..1", "share") for name in ("p", "q", "ratio")),
-        *(Column(name, "label", "", "name") for name in ("formats", "group", "was", "key")),
-        *(Column(name, "label", "", "word") for name in ("setting_base", "setting_new", "finding")),
-        Column("id", "label", "", "word", "compare.part"),
-        Column("change", "label", "", "word", "compare.change"),
-        Column("came", "label", "", "word", "compare.profile_finding"),
-        Column("rung", "label", "", "word"),
-        *(Column(name, "whole", "", "id") for name in ("base_line", "ordinal", "delta_ns_times_nm")),
-        *(
-            Column(name, "rows", "", "word")
-            for name in (
-                "base_side", "new_side", "lost_us", "launch_counts", "elapsed_us", "wait_us", "transfer_us", "peers",
-            )
-        ),
-    )
-}  # fmt: skip
+    **columns("real", "ns", "change", "delta by_count by_duration"),
+    **columns("real", "ns", "time", "part_base part_new base_time new_time base_wait new_wait"),
+    **columns("real", "", "mean_count", "base_calls new_calls"),
+    **columns("real", "0..1", "share", "p q ratio"),
+    **columns("label", "", "name", "formats group was key"),
+    **columns("label", "", "word", "setting_base setting_new finding rung"),
+    **columns("label", "", "word", "id", "compare.part"),
+    **columns("label", "", "word", "change", "compare.change"),
+    **columns("label", "", "word", "came", "compare.profile_finding"),
+    **columns("whole", "", "id", "base_line ordinal delta_ns_times_nm"),
+    **columns("rows", "", "word", "base_side new_side lost_us launch_counts elapsed_us wait_us transfer_us peers"),
+}
 _TIMES = tuple[float | None, float | None]
+
 
 GroupSide = row_type(
     "GroupSide", "The calls of one group, per step.", count=float, total_us=float, median_us=float | None
@@ -66,7 +55,7 @@ PARTS = table(
     page="part_of_step=id base=part_base new=part_new change=delta",
     row="Part",
     about="One class of the wall time; the differences of all sum to that of the step.",
-    own=_OWN.values(),
+    own=_OWN,
 )
 
 
@@ -105,7 +94,7 @@ GROUPS = table(
 
     ``ratio`` is the new total over that of the base. On the rung ``operation`` the type is what launched them.
     """,
-    own=_OWN.values(),
+    own=_OWN,
     types={"base_side": GroupSide, "new_side": GroupSide},
 )
 
@@ -134,7 +123,7 @@ LINES = table(
     page="base=base_time new=new_time change=delta line=file",
     row="Line",
     about="A code line by the lost time of its launches; ``base_line`` is its number in the base.",
-    own=_OWN.values(),
+    own=_OWN,
     types={"lost_us": tuple[float, float], "launch_counts": tuple[float, float]},
 )
 
@@ -163,7 +152,7 @@ COLLECTIVES = table(
     page="base=base_time new=new_time change=delta base_wait new_wait collective=type",
     row="Collective",
     about="The collective at one place of the step: until its longest wait ended, and from there on.",
-    own=_OWN.values(),
+    own=_OWN,
     types={
         "elapsed_us": _TIMES, "wait_us": _TIMES, "transfer_us": _TIMES, "peers": tuple[int | None, int | None],
     },
@@ -183,7 +172,7 @@ CONFIG = table(
     page="key base=setting_base new=setting_new",
     row="Setting",
     about="A setting, version or variable that differs.",
-    own=_OWN.values(),
+    own=_OWN,
 )
 
 
@@ -214,5 +203,5 @@ PROFILE_FINDINGS = table(
 
     ``change`` is new or solved, between ranks of one job only_new or only_base.
     """,
-    own=_OWN.values(),
+    own=_OWN,
 )

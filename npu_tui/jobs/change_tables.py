@@ -24,12 +24,12 @@ _OWN: dict[str, Column] = {
     **columns("whole", "", "id", "base_rank pp_stage"),
     **columns("whole", "", "count", "base_ranks new_ranks"),
     **columns("real", "GB/s", "speed", "base_gb_s new_gb_s"),
-    "error": Column("error", "real", "µs", "time"),
-    "role": Column("role", "label", "", "word"),
-    "part": Column("part", "label", "", "word", "compare.part"),
-    "verdict": Column("verdict", "label", "", "word", "compare.computing"),
-    "alone": Column("alone", "flag", "", "word"),
-    "ranks": Column("ranks", "rows", "", "word"),
+    **columns("real", "µs", "time", "error"),
+    **columns("label", "", "word", "role"),
+    **columns("label", "", "word", "part", "compare.part"),
+    **columns("label", "", "word", "verdict", "compare.computing"),
+    **columns("flag", "", "word", "alone"),
+    **columns("rows", "", "word", "ranks"),
 }
 
 
@@ -42,7 +42,7 @@ def parts(compared: JobComparison) -> Sheet:
 PARTS = table(
     "job_parts", parts, json="id=part base=part_base new=part_new delta=part_delta",
     page="part_of_step=part base=part_base new=part_new change=part_delta", row="JobPart",
-    about="What the mean rank spends a step on; the differences sum to that of the step.", own=_OWN.values(),
+    about="What the mean rank spends a step on; the differences sum to that of the step.", own=_OWN,
 )  # fmt: skip
 
 
@@ -81,7 +81,7 @@ STAGES = table(
 
     ``exposed`` is communication that computing does not hide: ``wait`` and ``transfer``, null where that is not told.
     """,
-    own=_OWN.values(),
+    own=_OWN,
 )
 
 
@@ -104,7 +104,7 @@ RANKS = table(
 
     What it waits for others and transfers is in ``exposed_delta_us``. ``alone``: it changed otherwise than its stage.
     """,
-    own=_OWN.values(),
+    own=_OWN,
 )
 
 
@@ -115,7 +115,7 @@ def links(compared: JobComparison) -> Sheet:
 
 LINKS = table(
     "compared_links", links, json="transport base_gb_s new_gb_s", page="transport base=base_gb_s new=new_gb_s",
-    row="ComparedTransport", about="All bytes over all time of the links of a transport.", own=_OWN.values(),
+    row="ComparedTransport", about="All bytes over all time of the links of a transport.", own=_OWN,
 )  # fmt: skip
 
 
@@ -133,5 +133,5 @@ CHANGES = table(
     row="JobChangeRow",
     about="""One thing that changed; ``delta_us`` is what it adds to a step, null where nothing tells;
     ``error_us`` is how far that may be off (95 %).""",
-    own=_OWN.values(), types={"ranks": list[int]},
+    own=_OWN, types={"ranks": list[int]},
 )  # fmt: skip

@@ -17,11 +17,11 @@ if TYPE_CHECKING:  # a job is not needed to name its tables
 _OWN: dict[str, Column] = {
     **columns("whole", "", "id", "layer slowest"),
     **columns("real", "µs", "time", "mean_work most_work job_waits work backward dispatch combine"),
-    "passes": Column("passes", "whole", "", "count"),
-    "uneven": Column("uneven", "real", "", "ratio"),
-    "tokens": Column("tokens", "real", "", "mean_count"),
-    "fused": Column("fused", "flag", "", "word"),
-    "role": Column("role", "label", "", "word"),
+    **columns("whole", "", "count", "passes"),
+    **columns("real", "", "ratio", "uneven"),
+    **columns("real", "", "mean_count", "tokens"),
+    **columns("flag", "", "word", "fused"),
+    **columns("label", "", "word", "role"),
 }
 
 
@@ -53,7 +53,7 @@ EXPERT_LAYERS = table(
     that is waited for longest; ``uneven`` the longest times over the means, ``job_waits_us`` how long the ranks wait
     for the load of the slowest.
     """,
-    own=_OWN.values(),
+    own=_OWN,
 )
 
 
@@ -84,5 +84,5 @@ EXPERT_RANKS = table(
     ``dispatch_us`` and ``combine_us`` are the exchanges before and after, with the waits for other ranks, null where
     none is recorded; ``tokens`` the mean of rows that a pass computes, null without shapes.
     """,
-    own=_OWN.values(),
+    own=_OWN,
 )

@@ -27,11 +27,11 @@ _OWN: dict[str, Column] = {
     **columns("whole", "", "count", "stages micro_batches chunks"),
     **columns("whole", "", "id", "stage chunk micro_batch start_ns"),
     **columns("label", "", "word", "in_step pipeline"),
-    "schedule": Column("schedule", "label", "", "word", "pipeline.schedule"),
-    "kind": Column("kind", "label", "", "word", "pipeline.pass"),
-    "ranks": Column("ranks", "rows", "", "word"),
+    **columns("label", "", "word", "schedule", "pipeline.schedule"),
+    **columns("label", "", "word", "kind", "pipeline.pass"),
+    **columns("rows", "", "word", "ranks"),
 }
-_table = partial(table, own=_OWN.values())
+_table = partial(table, own=_OWN)
 
 
 def pipelines(job: Job) -> Sheet:

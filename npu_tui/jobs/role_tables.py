@@ -22,7 +22,7 @@ _OWN: dict[str, Column] = {
     **columns("whole", "", "count", "replicas rank_count step_count"),
     **columns("real", "µs", "time", "works waits waited start end median_end tail"),
 }
-_table, _sheet = partial(table, own=_OWN.values()), partial(from_tuples, own=_OWN)
+_table, _sheet = partial(table, own=_OWN), partial(from_tuples, own=_OWN)
 
 
 def roles(job: Job) -> Sheet:

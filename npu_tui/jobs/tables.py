@@ -50,13 +50,13 @@ _OWN: dict[str, Column] = {
     **columns("real", "", "speed", "gb_s expected_gb_s"),
     **columns("real", "", "mean_count", "z drift_us_per_s most_off"),
     **columns("rows", "", "word", "why ranks bends evidence"),
-    "size_bytes": Column("size_bytes", "whole", "", "size"),
-    "last_share": Column("last_share", "real", "0..1", "share"),
-    "verdict": Column("verdict", "label", "", "word", "ranks.link"),
-    "per": Column("per", "label", "", "word", "finding.unit"),
-    "method": Column("method", "label", "", "word", "job.method"),
+    **columns("whole", "", "size", "size_bytes"),
+    **columns("real", "0..1", "share", "last_share"),
+    **columns("label", "", "word", "verdict", "ranks.link"),
+    **columns("label", "", "word", "per", "finding.unit"),
+    **columns("label", "", "word", "method", "job.method"),
 }  # fmt: skip
-_table, _sheet = partial(table, own=_OWN.values()), partial(from_tuples, own=_OWN)
+_table, _sheet = partial(table, own=_OWN), partial(from_tuples, own=_OWN)
 
 ArrivalRow = row_type(
     "ArrivalRow",

@@ -135,24 +135,17 @@ def _numbers(parts: pl.DataFrame, known: pl.Series, lost: pl.DataFrame) -> dict[
     """The columns of ``Events`` as far as the heads of lines tell, one row a line that is read."""
     import polars as pl
 
-    whole = parts.select(
-        pl.col("2", "3", "4").cast(pl.Int64),
-        pl.col("5").str.pad_end(9, "0").cast(pl.Int64),
-        pl.col("6").replace_strict(_KINDS, default=0, return_dtype=pl.Int64),
+    current, cpu, seconds = (pl.col(number).cast(pl.Int64) for number in "234")
+    fraction = pl.col("5").str.pad_end(9, "0").cast(pl.Int64)
+    kind = pl.col("6").replace_strict(_KINDS, default=0, return_dtype=pl.Int64)
+    nobody = pl.lit(NOBODY, pl.Int64)
+    columns = parts.select(
+        time=(seconds * 1_000_000_000 + fraction).fill_null(0),
+        cpu=pl.when(known).then(cpu).otherwise(lost["1"]),
+        current=current.fill_null(nobody),
+        kind=pl.when(known).then(kind).otherwise(LOST),
+        task=pl.when(known).then(nobody).otherwise(lost["2"].fill_null(1)),
+        other=pl.repeat(nobody, pl.len()),
+        value=pl.repeat(nobody, pl.len()),
     )
-    count = len(whole)
-    is_lost = ~known.to_numpy()
-    cpu = whole["3"].fill_null(0).to_numpy().copy()
-    task = np.full(count, NOBODY)
-    cpu[is_lost] = lost["1"].filter(~known).to_numpy()
-    task[is_lost] = lost["2"].fill_null(1).filter(~known).to_numpy()
-    time = (whole["4"].fill_null(0) * 1_000_000_000 + whole["5"].fill_null(0)).to_numpy()
-    return {
-        "time": time,
-        "cpu": cpu,
-        "current": whole["2"].fill_null(NOBODY).to_numpy(),
-        "kind": np.where(is_lost, LOST, whole["6"].fill_null(0).to_numpy()),
-        "task": task,
-        "other": np.full(count, NOBODY),
-        "value": np.full(count, NOBODY),
-    }
+    return {column.name: column.to_numpy(writable=True) for column in columns}

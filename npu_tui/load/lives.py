@@ -4,43 +4,31 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.trace.snapshot import (
-    ALLOC,
-    BEFORE,
-    FREE_COMPLETED,
-    FREE_REQUESTED,
-    INACTIVE,
-    NEVER,
-    PENDING,
-    Blocks,
-    Events,
-    Lives,
-    Segments,
-)
+from npu_tui.trace.snapshot import BEFORE, NEVER, Action, Blocks, Events, Lives, Segments, State
 
 
 def lives_of(events: Events, segments: Segments, blocks: Blocks) -> Lives:
     """Every block that ``events`` or the ``blocks`` at the end tell of, by the event that began it."""
-    at = np.flatnonzero(np.isin(events.action, (ALLOC, FREE_REQUESTED, FREE_COMPLETED)))
+    at = np.flatnonzero(np.isin(events.action, (Action.alloc, Action.free_requested, Action.free_completed)))
     at = at[np.lexsort((at, events.address[at]))]
     action, address = events.action[at], events.address[at]
     earlier = np.append(np.int8(-1), action[:-1])[: len(at)]
     earlier[np.append(True, address[1:] != address[:-1])[: len(at)]] = -1  # the first one of its address
     # A release that no allocation or request leads to is of a block older than the history.
-    begins = (action == ALLOC) | (earlier == -1)
-    begins |= (action == FREE_REQUESTED) & (earlier != ALLOC)
-    begins |= (action == FREE_COMPLETED) & (earlier == FREE_COMPLETED)
+    requested, completed = action == Action.free_requested, action == Action.free_completed
+    begins = (action == Action.alloc) | (earlier == -1)
+    begins |= requested & (earlier != Action.alloc)
+    begins |= completed & (earlier == Action.free_completed)
     first, life = np.flatnonzero(begins), np.cumsum(begins) - 1
     # Memory that is given out again was released, even where the history lacks that.
     gone = np.append(at[first[1:]], NEVER)[: len(first)]
     gone[np.append(address[first[1:]] != address[first[:-1]], True)[: len(first)]] = NEVER
-    completed, requested = action == FREE_COMPLETED, action == FREE_REQUESTED
     gone[life[completed]] = at[completed]
     end = gone.copy()
     end[life[requested]] = at[requested]
-    start, at = np.where(action[first] == ALLOC, at[first], BEFORE), at[first]
+    start, at = np.where(action[first] == Action.alloc, at[first], BEFORE), at[first]
 
-    live = np.flatnonzero(blocks.state != INACTIVE)
+    live = np.flatnonzero(blocks.state != State.inactive)
     # A block at the end belongs to the last life of its address, if that has no end.
     open_ = np.flatnonzero(gone == NEVER)
     known = np.append(events.address[at[open_]], -1)
@@ -51,7 +39,7 @@ def lives_of(events: Events, segments: Segments, blocks: Blocks) -> Lives:
     rest = live[~matched]
     joined = Lives(
         start=np.append(start, np.full(len(rest), BEFORE)),
-        end=np.append(end, np.where(blocks.state[rest] == PENDING, BEFORE, NEVER)),
+        end=np.append(end, np.where(blocks.state[rest] == State.active_pending_free, BEFORE, NEVER)),
         gone=np.append(gone, np.full(len(rest), NEVER)),
         address=np.append(events.address[at], blocks.address[rest]),
         size=np.append(events.size[at], blocks.requested[rest]),

@@ -24,14 +24,14 @@ from npu_tui.load.layouts import form_of
 from npu_tui.load.lives import lives_of
 from npu_tui.trace.frames import OPERATION
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.snapshot import ALLOC, FREE_COMPLETED, HOST, Blocks, DeviceMemory, Events, MemorySnapshot, Segments
+from npu_tui.trace.snapshot import HOST, Action, Blocks, DeviceMemory, Events, MemorySnapshot, Segments
 
 TABLE = "memscope_dump"
 _NEEDED = "Event", "Event Type", "Timestamp(ns)", "Device Id", "Ptr", "Attr"
 _WANTED = (*_NEEDED, "ID", "Process Id", "Call Stack(Python)", "Call Stack(C)", "Name", "Thread Id")
 _BEGUN, _ENDED = -1, -2
 """An operation of PyTorch begins or ends on its thread."""
-_ACTIONS = {"MALLOC": ALLOC, "FREE": FREE_COMPLETED}
+_ACTIONS = {"MALLOC": Action.alloc, "FREE": Action.free_completed}
 _OPERATIONS = {"ATEN_START": _BEGUN, "ATEN_END": _ENDED}
 _OWNER = re.compile(r"[{,]\s*\"?owner\"?\s*:\s*\"?([\w@./-]{1,128})")
 """Whose memory it is, such as ``PTA@weight``, where the tool was told to find that out."""
@@ -101,14 +101,14 @@ class _Reading:
                 operations.append((row.allocator, []))
             elif row.action == _ENDED:
                 self._end(operations, row.allocator)
-            elif row.action == ALLOC and operations:
+            elif row.action == Action.alloc and operations:
                 operations[-1][1].append(row)
             if row.action < 0:
                 continue
             # The driver does not say of which device it releases memory.
             place = row.process, row.allocator, row.address
             device = held.get(place) if row.device is None else row.device
-            if row.action == ALLOC and device is not None:
+            if row.action == Action.alloc and device is not None:
                 held[place] = device
             if device is None:
                 self._count("odd.memscope_device")
@@ -132,12 +132,10 @@ class _Reading:
         action = column("action")
         events = Events(
             action=action.astype(np.int8), address=column("address"), size=column("size"),
-            stream=np.full(len(rows), -1), stack=np.where(action == ALLOC, column("stack"), -1).astype(np.int32),
+            stream=np.full(len(rows), -1), stack=np.where(action == Action.alloc, column("stack"), -1).astype(np.int32),
             time=column("time"), pool=column("owner").astype(np.int32),
         )  # fmt: skip
-        none = np.zeros(0, np.int64)
-        segments = Segments(none, none, none, none.astype(np.int32), none.astype(np.bool_), none.astype(np.bool_))
-        blocks = Blocks(none.astype(np.int32), none, none, none, none.astype(np.int8), none.astype(np.int32))
+        segments, blocks = Segments(), Blocks()
         lives = lives_of(events, segments, blocks)
         device = DeviceMemory(number, events, segments, blocks, lives, allocator, process, has_segments=False)
         total, used = column("total"), column("used")
@@ -153,16 +151,17 @@ class _Reading:
         action = _OPERATIONS.get(allocator) if event == "OP_LAUNCH" else _ACTIONS.get(event)
         if action is None:
             return None
+        allocates = action == Action.alloc
         if action < 0:
             allocator, device, pointer, attr = name.removeprefix("torch._ops.")[:63], "0", "0", "{size:0"
         counts = {name: int(text) for name, text in _NUMBER.findall(attr)}
         size = counts.get("size", _MOST)
-        size = -size if action == FREE_COMPLETED and size < 0 else size
+        size = -size if action == Action.free_completed and size < 0 else size
         place = device if device in _HOSTS or _WHOLE.fullmatch(device) else None
         is_known = (
             _WHOLE.fullmatch(time) and _ADDRESS.fullmatch(pointer) and 0 <= size < _MOST and 0 < len(allocator) < 64
         )
-        if not is_known or (place is None and action == ALLOC):
+        if not is_known or (place is None and allocates):
             self._count("odd.memory_event")
             return None
         moment, address = int(time), int(pointer, 16 if pointer.startswith("0x") else 10)
@@ -174,8 +173,8 @@ class _Reading:
             return None
         return _Row(
             moment, numbers[0], action, allocator, numbers[1], on, address, size,
-            counts.get("total", -1), counts.get("used", -1), self._stack(python, native) if action == ALLOC else -1,
-            self._owner(attr) if action == ALLOC else -1, thread,
+            counts.get("total", -1), counts.get("used", -1), self._stack(python, native) if allocates else -1,
+            self._owner(attr) if allocates else -1, thread,
         )  # fmt: skip
 
     def _owner(self, attr: str) -> int:

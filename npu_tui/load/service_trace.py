@@ -23,12 +23,10 @@ from npu_tui.trace.service import (
     LENGTHS,
     MOMENTS,
     NONE,
-    NUMBERED,
     SCHEDULED,
     SERVED,
     SERVICE_PID,
     TABLES,
-    TEXTS,
     UNKNOWN,
     Batches,
     Forwards,
@@ -345,17 +343,11 @@ class ServiceArgs(RowArgs, frozen=True, eq=False):
             return {} if self.spans is None else self.spans.one(ordinal)
         rows, row, known = getattr(self.service, table), ordinal - self.first[table], {}
         for name in rows.__struct_fields__ if row < len(rows) else ():
-            value = getattr(rows, name)[row].item()
-            if value == UNKNOWN or value != value or (value == NONE and name in (*TEXTS, *NUMBERED, "rid")):
-                continue
-            if name in MOMENTS:
+            value, words = getattr(rows, name)[row].item(), self.service.words(name)
+            if name in MOMENTS or value == (UNKNOWN if words is None else NONE) or value != value:
                 continue  # the slice says when
             if name in LENGTHS:
                 known[f"{name}_ms"] = value / 1e6
-            elif name == "rid":
-                known[name] = self.service.rids[value]
             else:
-                known[name] = (
-                    self.service.text(value) if name in TEXTS else NUMBERED[name][value] if name in NUMBERED else value
-                )
+                known[name] = value if words is None else words[value]
         return known

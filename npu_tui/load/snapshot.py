@@ -7,7 +7,7 @@ told apart by the objects that the pickle shares, not by their texts.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -26,21 +26,18 @@ from npu_tui.trace.classes import step_number
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import open_regular
 from npu_tui.trace.snapshot import (
-    ACTIONS,
-    ANNOTATE,
     NEVER,
-    OOM,
-    STATES,
+    Action,
     Annotation,
     Blocks,
     DeviceMemory,
     Events,
     MemorySnapshot,
     Segments,
+    State,
 )
 
-_ACTIONS = {name: number for number, name in enumerate(ACTIONS)}
-_STATES = {name: number for number, name in enumerate(STATES)} | {"active_awaiting_free": 1}
+_STATES = {**State.__members__, "active_awaiting_free": State.active_pending_free}
 _EVENT, _SEGMENT = message("odd.memory_event"), message("odd.memory_segment")
 _LONGEST_STACK = 400
 """Frames of one stack."""
@@ -120,14 +117,14 @@ class _Reading:
         return MemorySnapshot(path, size, devices, list(self._stacks), odd, pools=pools, has_host=has_host)
 
     def _events(self, entries: _Entries) -> Events:
-        action = entries.coded("action", _ACTIONS, "odd.memory_action")
+        action = entries.coded("action", Action.__members__, "odd.memory_action")
         size, kept = entries.numbers("size", 0)
         address, placed = entries.numbers("addr", -1)
-        failed = np.flatnonzero(action == OOM)
+        failed = np.flatnonzero(action == Action.oom)
         if len(failed):
             address[failed] = entries.numbers("device_free", -1)[0][failed]
-        placed |= action >= OOM  # of these no address is asked
-        kept |= action == ANNOTATE
+        placed |= action >= Action.oom  # of these no address is asked
+        kept |= action == Action.annotate
         kept &= placed & (action >= 0) & (size < _MOST)
         self.count(_EVENT, int(np.count_nonzero((action >= 0) & ~kept)))
         time, timed = entries.numbers("time_us", 0)
@@ -314,7 +311,7 @@ class _Entries:
         codes[known] = [code(number) for number in known.tolist()]
         return codes[value]
 
-    def coded(self, name: str, codes: dict[str, int], odd: str) -> npt.NDArray[np.int32]:
+    def coded(self, name: str, codes: Mapping[str, int], odd: str) -> npt.NDArray[np.int32]:
         """A field of one of the texts ``codes``, -1 for others, which are counted."""
 
         def code(number: int) -> int:

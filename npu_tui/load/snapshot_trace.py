@@ -15,7 +15,7 @@ from npu_tui.load.errors import UNWATCHED, Watcher
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.snapshot import load_snapshot
 from npu_tui.trace.args import RowArgs
-from npu_tui.trace.arrays import I32, I64
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.frames import NO_STACK, function_of
 from npu_tui.trace.message import message
 from npu_tui.trace.model import EventFile, Health, Trace
@@ -55,24 +55,22 @@ def _add(whole: WholeColumns, snapshot: MemorySnapshot, device: DeviceMemory, pi
     name = np.array([*codes, -1], np.int32)[where]
     stacks = np.array([whole.stacks[stack] for stack in snapshot.stacks] + [-1], np.int32)[lives.stack]
     start = time[np.maximum(lives.start, 0)]
-    end = time[np.minimum(np.where(lives.gone == NEVER, len(device.events), lives.gone), len(device.events))]
+    end = np.maximum(time[np.minimum(lives.gone, len(device.events))], start + 1)
 
     def put(process: int, lanes: list[str], chosen: I64, lane: I64) -> None:
         """A slice of each of the blocks ``chosen``, in the ``lane`` of each."""
         threads = [whole.threads[process, number] for number in range(len(lanes))]
         whole.metadata.thread_name.update({(process, number): label for number, label in enumerate(lanes)})
-        _put(
-            whole, start[chosen], end[chosen] - start[chosen], np.array(threads, np.int32)[lane], name[chosen],
-            whole.categories["block"], stacks[chosen], first + chosen,
+        whole.slices(
+            first + chosen, np.array(threads, np.int32)[lane], start[chosen], end[chosen], name[chosen],
+            whole.categories["block"], stack=stacks[chosen],
         )  # fmt: skip
 
     for process, label in ((pid, "Device {}"), (SEGMENTS_PID + pid, "Device {} segments")):
         whole.metadata.process_name[process] = label.format(device.label)
         whole.metadata.process_order[process] = process
     at_peak = (lives.start <= device.peak[0]) & (lives.end > device.peak[0])
-    age = np.select(
-        [lives.start == BEFORE, lives.end == NEVER, at_peak], [_BEFORE, _KEPT, _AT_PEAK], _OTHER
-    )  # fmt: skip
+    age = np.select([lives.start == BEFORE, lives.end == NEVER, at_peak], [_BEFORE, _KEPT, _AT_PEAK], _OTHER)
     chosen = np.flatnonzero(age < _OTHER)
     put(pid, [*AGES], chosen, age[chosen])
     steps = device.step_starts
@@ -84,16 +82,14 @@ def _add(whole: WholeColumns, snapshot: MemorySnapshot, device: DeviceMemory, pi
          np.array([note.start for note in device.annotations], np.int64),
          np.array([note.end for note in device.annotations], np.int64)),
     ]  # fmt: skip
-    nothing = sum(len(other.lives) for other in snapshot.devices)
     for number, (lane, labels, begins, ends) in zip((0, len(AGES)), spans, strict=True):
         if not labels:
             continue
         whole.metadata.thread_name[pid, number] = lane
-        _put(
-            whole, begins, ends - begins, np.full(len(begins), whole.threads[pid, number], np.int32),
-            np.array([whole.names[label] for label in labels], np.int32), whole.categories[lane],
-            np.full(len(begins), -1, np.int32), np.full(len(begins), nothing),
-        )  # fmt: skip
+        nobody = np.full(len(labels), sum(len(other.lives) for other in snapshot.devices))
+        thread = np.full(len(labels), whole.threads[pid, number], np.int32)
+        words = np.array([whole.names[label] for label in labels], np.int32)
+        whole.slices(nobody, thread, begins, np.maximum(ends, begins + 1), words, whole.categories[lane])
     put(SEGMENTS_PID + pid, *_by_address(device))
 
 
@@ -108,23 +104,6 @@ def _by_address(device: DeviceMemory) -> tuple[list[str], I64, I64]:
         lanes.append(f"0x{int(segments.address[row]):x} {memory_text(int(segments.size[row]))} {pool}{grows}")
     lanes.append(_GONE if device.has_segments else _NOWHERE)
     return lanes, np.arange(len(device.lives)), lane[segments.holding(device.lives.address)]
-
-
-def _put(
-    whole: WholeColumns, start: I64, length: I64, thread: I32, name: I32, category: int, stack: I32, event: I64
-) -> None:
-    """Take slices in."""
-    count = len(start)
-    columns: dict[str, Any] = {
-        "time": start, "duration": np.maximum(length, 1), "thread": thread, "name": name,
-        "category": np.full(count, category, np.int32), "task_type": np.full(count, -1, np.int32),
-        "stream": np.full(count, -1), "connection": np.full(count, -1), "correlation": np.full(count, -1),
-        "stack": stack, "event": event,
-    }  # fmt: skip
-    for column, values in columns.items():
-        whole.put(f"x_{column}", values)
-    whole.count += count
-    whole.phases["X"] += count
 
 
 class SnapshotArgs(RowArgs, frozen=True, eq=False):

@@ -16,7 +16,7 @@ from npu_tui.load.errors import InputError
 from npu_tui.profile.columns import rank_of
 from npu_tui.profile.kernels import shapes_in
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Column, Sheet, Slices, attributes, table
+from npu_tui.profile.table import Sheet, Slices, attributes, columns, table
 from npu_tui.trace.arrays import I64, in_groups
 
 
@@ -63,13 +63,7 @@ def borrowed_of(found: Borrowed, items: I64) -> dict[str, Coded]:
     return {name: Coded(each.values, np.where(at >= 0, each.code[at], -1)) for name, each in columns.items()}
 
 
-_OWN = {
-    column.id: column
-    for column in (
-        Column("module", "label", "", "name"),
-        Column("unique", "whole", "", "count"),
-    )
-}
+_OWN = columns("label", "", "name", "module") | columns("whole", "", "count", "unique")
 
 
 class _Replayed(Struct, frozen=True):
@@ -206,5 +200,5 @@ BORROWED_CODE = table(
     ``wait_us`` is how long nothing ran before them, ``lost_us`` what launches of graphs lost that begin with them. The
     row without an operation is of kernels that are not placed.
     """,
-    own=_OWN.values(),
+    own=_OWN,
 )

@@ -7,21 +7,16 @@ import numpy as np
 from npu_tui.analysis.cpu_time import PARTS, CpuTime, Culprit
 from npu_tui.profile.columns import names_of, rank_of
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import MISSING, Array, Column, Sheet, Span, attributes, numbers, table
+from npu_tui.profile.table import MISSING, Array, Sheet, Span, attributes, columns, numbers, table
 
 _OWN = {
-    column.id: column
-    for column in (
-        Column("state", "label", "", "word", "cpu.state"),
-        Column("by", "label", "", "word", "cpu.who"),
-        Column("task", "whole", "", "id"),
-        Column("process", "whole", "", "id"),
-        Column("cpus", "label", "", "word"),
-        Column("late", "whole", "", "count"),
-        Column("lost_time", "whole", "ns", "time"),
-        *(Column(part, "whole", "ns", "time") for part in PARTS),
-    )
-}  # fmt: skip
+    **columns("label", "", "word", "state", "cpu.state"),
+    **columns("label", "", "word", "by", "cpu.who"),
+    **columns("label", "", "word", "cpus"),
+    **columns("whole", "", "id", "task process"),
+    **columns("whole", "", "count", "late"),
+    **columns("whole", "ns", "time", " ".join(("lost_time", *PARTS))),
+}
 
 
 def _known(profile: Profile) -> tuple[CpuTime, Array] | None:
@@ -91,7 +86,7 @@ CPU_TIME = table(
     of a sleep, who ended it. ``state`` is running, preempted, woken (runnable since a wakeup), asleep, blocked,
     interrupt or unknown; the rows add up to the lost time.
     """,
-    own=_OWN.values(),
+    own=_OWN,
 )
 
 
@@ -120,6 +115,4 @@ def cpu_waits(profile: Profile) -> Sheet:
     )
 
 
-CPU_WAITS = table(
-    "cpu_waits", cpu_waits, sql="rank link slice name start lost_time " + " ".join(PARTS), own=_OWN.values()
-)
+CPU_WAITS = table("cpu_waits", cpu_waits, sql="rank link slice name start lost_time " + " ".join(PARTS), own=_OWN)

@@ -10,31 +10,25 @@ from npu_tui.analysis.engine_steps import EngineKind, EngineStep
 from npu_tui.analysis.engine_steps import engine_kinds as kinds_of
 from npu_tui.profile.columns import rank_of
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Column, Rows, Sheet, Span, attributes, numbers, table, us
+from npu_tui.profile.table import Rows, Sheet, Span, attributes, columns, numbers, table, us
 from npu_tui.strings import say
 from npu_tui.trace.engine_names import PHASES
 
 _OWN = {
-    column.id: column
-    for column in (
-        *(Column(id_, "whole", "", "id") for id_ in ("ordinal",)),
-        *(
-            Column(id_, "whole", "", "count")
-            for id_ in ("requests", "tokens", "context_tokens", "kv_tokens", "padded", "kernels", "graph_kernels")
-        ),
-        Column("graphs", "whole", "", "count"),
-        Column("copies_count", "whole", "", "count"),
-        Column("kind", "label", "", "word"),
-        Column("graph", "label", "", "word", "engine.graph"),
-        *(Column(id_, "whole", "ns", "moment") for id_ in ("host_start", "device_start")),
-        *(Column(id_, "whole", "ns", "time") for id_ in ("host", "device_span", "device_busy", "bubble", "lost_time")),
-        Column("phases", "rows", "", "word"),
-        *(Column(id_, "whole", "", "count") for id_ in ("bucket", "graph_steps", "mixed_steps", "eager_steps")),
-        *(Column(id_, "whole", "ns", "time") for id_ in ("p50", "p90", "p99")),
-        Column("tokens_per_s", "real", "", "mean_count"),
-        *(Column(id_, "real", "0..1", "share") for id_ in ("busy_share", *(f"{name}_share" for name in PHASES))),
-    )
-}
+    **columns("whole", "", "id", "ordinal"),
+    **columns(
+        "whole", "", "count",
+        "requests tokens context_tokens kv_tokens padded kernels graph_kernels graphs copies_count bucket graph_steps "
+        "mixed_steps eager_steps",
+    ),
+    **columns("label", "", "word", "kind"),
+    **columns("label", "", "word", "graph", "engine.graph"),
+    **columns("whole", "ns", "moment", "host_start device_start"),
+    **columns("whole", "ns", "time", "host device_span device_busy bubble lost_time p50 p90 p99"),
+    **columns("rows", "", "word", "phases"),
+    **columns("real", "", "mean_count", "tokens_per_s"),
+    **columns("real", "0..1", "share", " ".join(("busy_share", *(f"{name}_share" for name in PHASES)))),
+}  # fmt: skip
 
 
 def engine_steps(profile: Profile) -> Sheet:
@@ -103,7 +97,7 @@ ENGINE_STEPS = table(
     True where graphs replay it, "mixed" where they replay a part, None where launches are unknown. ``phases`` are
     ranges of the host, in \u00b5s by name.
     """,
-    own=[*_OWN.values(), Column("is_graph", "rows", "", "word")],
+    own=_OWN | columns("rows", "", "word", "is_graph"),
     types={"is_graph": bool | str, "phases": dict[str, float]},
 )
 
@@ -168,5 +162,5 @@ ENGINE_KINDS = table(
     Percentiles (numpy's ``linear``) and shares are of their time on the device, the shares of phases too: what the host
     does in a phase may overlap with the device.
     """,
-    own=_OWN.values(),
+    own=_OWN,
 )

@@ -68,10 +68,10 @@ def _exchanges(profile: Profile, kernels: KernelTable) -> Exchanges:
 
 _OWN: dict[str, Column] = {
     **columns("whole", "ns", "time", "work dispatch combine"),
-    "layer": Column("layer", "whole", "", "id"),
-    "passes": Column("passes", "whole", "", "count"),
-    "tokens": Column("tokens", "real", "", "mean_count"),
-    "fused": Column("fused", "flag", "", "word"),
+    **columns("whole", "", "id", "layer"),
+    **columns("whole", "", "count", "passes"),
+    **columns("real", "", "mean_count", "tokens"),
+    **columns("flag", "", "word", "fused"),
 }
 
 
@@ -115,5 +115,5 @@ EXPERTS = table(
     ``tokens`` is the mean of rows that a pass computes, null without shapes. ``fused`` products wait for other ranks
     inside, as they exchange tokens themselves.
     """,
-    own=_OWN.values(),
+    own=_OWN,
 )

@@ -13,7 +13,6 @@ from npu_tui.profile.columns import UNKNOWN, absolute, rank_of, where
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
     MISSING,
-    Column,
     Numbers,
     Place,
     Sheet,
@@ -21,6 +20,7 @@ from npu_tui.profile.table import (
     Span,
     attributes,
     coded,
+    columns,
     numbers,
     table,
 )
@@ -53,7 +53,7 @@ MEMORY = table(
     "memory",
     memory,
     sql="rank component amount start start_ns value",
-    own=(Column("value", "whole", "bytes", "memory"),),
+    own=columns("whole", "bytes", "memory", "value"),
 )
 
 

@@ -10,12 +10,12 @@ import numpy as np
 from npu_tui.profile.columns import rank_of
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
-    Column,
     Data,
     Rows,
     Sheet,
     Span,
     attributes,
+    columns,
     labels,
     numbers,
     optional,
@@ -39,13 +39,9 @@ EvidenceRow = row_type(
 PlaceRow = row_type("PlaceRow", "A line of code.", file=str, line=int, function=str)
 
 _OWN = {
-    column.id: column
-    for column in (
-        Column("gain_after", "whole", "", "count"),
-        Column("count", "whole", "", "count"),
-        Column("per", "label", "", "word", "finding.unit"),
-        *(Column(name, "rows", "", "word") for name in ("evidence", "advice", "steps", "code_lines", "sources")),
-    )
+    **columns("whole", "", "count", "gain_after count"),
+    **columns("label", "", "word", "per", "finding.unit"),
+    **columns("rows", "", "word", "evidence advice steps code_lines sources"),
 }
 
 
@@ -126,7 +122,7 @@ FINDINGS = table(
     ``whatif`` is the change that replays the run without it, None where none does; ``gain_alone_us`` is its gain.
     ``steps`` are the numbers of the steps it shows in.
     """,
-    own=_OWN.values(),
+    own=_OWN,
     types={
         "class": FindingClass,
         "severity": Severity,

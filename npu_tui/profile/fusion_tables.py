@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from npu_tui.analysis.operators import kernel_groups
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import COLUMNS, Column, Sheet, from_tuples, table
+from npu_tui.profile.table import COLUMNS, Sheet, columns, from_tuples, table
 from npu_tui.rules.affinity import api_savings, kernel_savings
 
 FUSED = re.compile(
@@ -18,14 +18,7 @@ FUSED = re.compile(
 )
 """Types of kernels that do at once what several did, by the fused operators of CANN and torch_npu."""
 
-_OWN = {
-    column.id: column
-    for column in (
-        Column("fusion", "label", "", "word", "fusion"),
-        Column("pattern", "label", "", "name"),
-        Column("use", "label", "", "name"),
-    )
-}
+_OWN = columns("label", "", "word", "fusion", "fusion") | columns("label", "", "name", "pattern use")
 
 
 Row = tuple[str, str, int, int, str | None]
@@ -68,5 +61,5 @@ FUSION = table(
 
     Runs of operations and runs of kernels are listed each; the same work may be in both.
     """,
-    own=_OWN.values(),
+    own=_OWN,
 )

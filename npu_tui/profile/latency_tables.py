@@ -11,7 +11,17 @@ import numpy as np
 from npu_tui.analysis.service_latency import TPOT, TTFT, Latencies
 from npu_tui.analysis.service_steps import Cycle, Steps, Work
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import COLUMNS, Array, Column, Data, Sheet, Table, coded, from_tuples, numbers, table
+from npu_tui.profile.table import (
+    Array,
+    Data,
+    Sheet,
+    Table,
+    coded,
+    columns,
+    from_tuples,
+    numbers,
+    table,
+)
 from npu_tui.rules.service_verdict import Judged
 from npu_tui.trace.service import UNKNOWN, minus
 
@@ -19,22 +29,19 @@ _TTFT = [f"ttft_{part.name}" for part in TTFT]
 _TPOT = [f"tpot_{part.name}" for part in TPOT]
 _WORK = [*Work.__members__]
 _CYCLE = [part.name for part in Cycle if part != Cycle.forward]
-_OWN = [
-    *(Column(name, "whole", "", "count") for name in ["requests", "tokens", "prompt", "turns", "steps"]),
-    *(Column(name, "whole", "", "id") for name in ("engine", "dp_rank")),
-    *(Column(name, "whole", "ns", "time") for name in (*_TTFT, *_TPOT, *_WORK, *_CYCLE, "ttft", "decoding", "wall")),
-    *(
-        Column(name, "whole", "ns", "time")
-        for name in ("per_token", "p50", "p90", "p99", "middle", "slowest", "longest")
-    ),
-    Column("slowest_share", "real", "0..1", "share"),
-    Column("tokens_per_s", "real", "", "mean_count"),
-    Column("complete", "flag", "", "word"),
-    *(Column(name, "label", "", "word", "latency.part") for name in ("part", "ttft_most", "tpot_most")),
-    Column("metric", "label", "", "word", "latency.metric"),
-    Column("rid", "label", "", "name"),
-]
-_COLUMNS = COLUMNS | {column.id: column for column in _OWN}
+_OWN = {
+    **columns("whole", "", "count", "requests tokens prompt turns steps"),
+    **columns("whole", "", "id", "engine dp_rank"),
+    **columns("whole", "ns", "time", " ".join((*_TTFT, *_TPOT, *_WORK, *_CYCLE))),
+    **columns("whole", "ns", "time", "ttft decoding wall per_token p50 p90 p99 middle slowest longest"),
+    **columns("real", "0..1", "share", "slowest_share"),
+    **columns("real", "", "mean_count", "tokens_per_s"),
+    **columns("flag", "", "word", "complete"),
+    **columns("label", "", "word", "part ttft_most tpot_most", "latency.part"),
+    **columns("label", "", "word", "metric", "latency.metric"),
+    **columns("label", "", "name", "rid"),
+}
+
 
 _ENGINE = f"engine dp_rank steps wall {' '.join(_WORK)} {' '.join(_CYCLE)}"
 
@@ -47,7 +54,7 @@ def latency(judged: Judged, profile: Profile) -> Sheet:
         if len(values):
             shares = np.rint(np.percentile(values, (50, 90, 99, 100))).astype(np.int64).tolist()
             rows.append((metric.name, len(values), float(values.mean()), *shares))
-    return from_tuples(rows, "metric requests mean p50 p90 p99 longest", _COLUMNS)
+    return from_tuples(rows, "metric requests mean p50 p90 p99 longest", _OWN)
 
 
 def latency_parts(judged: Judged, profile: Profile) -> Sheet:
@@ -66,7 +73,7 @@ def latency_parts(judged: Judged, profile: Profile) -> Sheet:
                 rows.append(
                     (metric.name, part, int(sums[0][place]), shares[0], means[0], *map(round, means[1:]), shares[2])
                 )
-    return from_tuples(rows, "metric part total share mean middle slowest slowest_share", _COLUMNS)
+    return from_tuples(rows, "metric part total share mean middle slowest slowest_share", _OWN)
 
 
 def latencies(judged: Judged, profile: Profile) -> Sheet:
@@ -109,7 +116,7 @@ def service_engines(judged: Judged, profile: Profile) -> Sheet:
         (number, engine.rank, *_engine(steps, judged.found.latencies, number))
         for number, engine in enumerate(judged.found.engines)
     ]
-    return from_tuples(rows, f"{_ENGINE} tokens tokens_per_s", _COLUMNS)
+    return from_tuples(rows, f"{_ENGINE} tokens tokens_per_s", _OWN)
 
 
 def _engine(steps: Steps, lat: Latencies, number: int) -> list[int | float | None]:

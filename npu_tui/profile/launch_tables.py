@@ -15,7 +15,6 @@ from npu_tui.profile.columns import UNKNOWN, names_of, rank_of, steps_at, times
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
     Array,
-    Column,
     Labels,
     Numbers,
     Sheet,
@@ -23,6 +22,7 @@ from npu_tui.profile.table import (
     Span,
     attributes,
     coded,
+    columns,
     numbers,
     optional,
     table,
@@ -203,7 +203,7 @@ def code_lines(profile: Profile, devices: Sequence[Facts] | None = None) -> Shee
     )
 
 
-_OWN = {"borrowed": Column("borrowed", "flag", "", "word")}
+_OWN = columns("flag", "", "word", "borrowed")
 
 CODE_LINES = table(
     "code_lines",
@@ -217,7 +217,7 @@ CODE_LINES = table(
 
     ``borrowed``: by another profile (``--eager``), for the first kernel that the launch of a graph replays.
     """,
-    own=_OWN.values(),
+    own=_OWN,
 )
 
 

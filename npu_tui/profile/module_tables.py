@@ -6,17 +6,13 @@ from npu_tui.analysis.modules import Module
 from npu_tui.profile.borrowed_tables import borrowed_modules
 from npu_tui.profile.columns import rank_of, slowest
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Array, Column, Sheet, attributes, table
+from npu_tui.profile.table import Array, Sheet, attributes, columns, table
 
 _OWN = {
-    column.id: column
-    for column in (
-        Column("operations", "whole", "", "count"),
-        Column("kernels", "whole", "", "count"),
-        Column("flops", "real", "", "flops"),
-        Column("mfu", "real", "0..1", "share"),
-        Column("borrowed", "flag", "", "word"),
-    )
+    **columns("whole", "", "count", "operations kernels"),
+    **columns("real", "", "flops", "flops"),
+    **columns("real", "0..1", "share", "mfu"),
+    **columns("flag", "", "word", "borrowed"),
 }
 
 
@@ -72,5 +68,5 @@ MODULES = table(
     such as attention, has unknown FLOP. ``mfu`` is over the time of its kernels, None without a peak of the chip. A
     ``borrowed`` row is of replayed kernels, whose module another profile tells (``--eager``): it has no calls.
     """,
-    own=_OWN.values(),
+    own=_OWN,
 )

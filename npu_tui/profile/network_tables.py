@@ -10,7 +10,7 @@ import numpy as np
 from npu_tui.load.companion_schema import NIC, ROCE
 from npu_tui.profile.columns import absolute, rank_of
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import MISSING, Column, Sheet, coded, from_tuples, numbers, table
+from npu_tui.profile.table import MISSING, Sheet, coded, columns, from_tuples, numbers, table
 from npu_tui.trace.arrays import I64
 
 if TYPE_CHECKING:
@@ -20,13 +20,10 @@ _RATES = (
     "receive_percent", "receive_errors", "receive_dropped", "send_percent", "send_errors", "send_dropped",
 )  # fmt: skip
 _OWN = {
-    column.id: column
-    for column in (
-        Column("port", "whole", "", "id"),
-        Column("samples", "whole", "", "count"),
-        *(Column(name, "real", "MB/s", "mean_count") for name in ("bandwidth", "mean_bandwidth", "most_bandwidth")),
-        *(Column(name, "real", "%", "mean_count") for name in (*_RATES, "errors", "dropped")),
-    )
+    **columns("whole", "", "id", "port"),
+    **columns("whole", "", "count", "samples"),
+    **columns("real", "MB/s", "mean_count", "bandwidth mean_bandwidth most_bandwidth"),
+    **columns("real", "%", "mean_count", " ".join((*_RATES, "errors", "dropped"))),
 }
 
 
@@ -88,7 +85,7 @@ NETWORK = table(
     network,
     sql="rank transport device port start start_ns bandwidth receive_percent receive_errors receive_dropped "
     "send_percent send_errors send_dropped",
-    own=_OWN.values(),
+    own=_OWN,
 )
 
 
@@ -116,5 +113,5 @@ PORTS = table(
     page="transport device port mean=mean_bandwidth most=most_bandwidth errors dropped",
     row="PortRow",
     about="What a port of a network card carried by nic.csv or roce.csv; errors and dropped packets at their worst.",
-    own=_OWN.values(),
+    own=_OWN,
 )

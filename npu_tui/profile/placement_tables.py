@@ -97,7 +97,7 @@ _OWN: dict[str, Column] = {
     **columns("real", "", "mean_count", "tokens expert_tokens"),
     **columns("real", "", "ratio", "uneven swapped times_mean expert_uneven"),
     **columns("rows", "", "word", "ranks missing_ranks most_copies"),
-    "saves": Column("saves", "real", "µs", "time"),
+    **columns("real", "µs", "time", "saves"),
 }
 
 
@@ -131,7 +131,7 @@ LOADS = table(
     after the best swap in every layer; null with fewer than two ranks. ``saves_us`` is what the swaps save a step of
     the profiles beside the dumps.
     """,
-    own=_OWN.values(),
+    own=_OWN,
     types={"ranks": list[int], "missing_ranks": list[int]},
 )
 
@@ -153,7 +153,7 @@ LOAD_RANKS = table(
     page="phase rank tokens rank_times=times_mean",
     row="LoadRankRow",
     about="The tokens of a rank over all layers; ``times_mean`` against the mean of the ranks that have a dump.",
-    own=_OWN.values(),
+    own=_OWN,
 )
 
 
@@ -199,7 +199,7 @@ LOAD_LAYERS = table(
     In the best swap ``swap_expert`` of the rank ``slowest`` changes places with ``swap_with`` of ``swap_rank``;
     ``uneven_swapped`` is that after it. Null with fewer than two ranks, and where no swap improves the layer.
     """,
-    own=_OWN.values(),
+    own=_OWN,
 )
 
 
@@ -228,6 +228,6 @@ PLACEMENTS = table(
     ``redundant`` slots of a layer hold a further copy, null where layers differ; ``twice`` counts devices of layers
     with two copies of one expert, ``missing`` the experts of some layer that another one does not place.
     """,
-    own=_OWN.values(),
+    own=_OWN,
     types={"most_copies": dict[str, int]},
 )

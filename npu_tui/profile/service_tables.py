@@ -12,7 +12,6 @@ from npu_tui.analysis.device import EVERYTHING
 from npu_tui.profile.latency_tables import LATENCIES, LATENCY, LATENCY_PARTS, SERVICE_ENGINES
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
-    COLUMNS,
     Array,
     Column,
     Data,
@@ -21,26 +20,23 @@ from npu_tui.profile.table import (
     Span,
     Table,
     coded,
+    columns,
     from_tuples,
     numbers,
     table,
 )
-from npu_tui.trace.service import MOMENTS, NUMBERED, TABLES, TEXTS, UNKNOWN, columns_of, minus
+from npu_tui.trace.service import MOMENTS, NUMBERED, TABLES, UNKNOWN, columns_of, minus
 
 _NAMES = {"passes": "pass"}
 _KINDS: dict[str, tuple[Kind, str]] = {"real": ("real", "0..1"), "whole": ("whole", "")}
 _KINDS |= dict.fromkeys(("text", "label", ""), ("label", "")) | dict.fromkeys(("moment", "length"), ("whole", "ns"))
-_OWN = [
-    *(
-        Column(_NAMES.get(name, name), *_KINDS[kind], form)
-        for rows in TABLES.values()
-        for name, (kind, form, *_) in columns_of(rows).items()
-    ),
-    *(Column(name, "whole", "", "id") for name in ("batch", "phase")),
-    *(Column(name, "whole", "ns", "time") for name in ("p50", "p90", "p99")),
-    Column("requests", "whole", "", "count"),
-]
-_COLUMNS = COLUMNS | {column.id: column for column in _OWN}
+_OWN = {
+    _NAMES.get(name, name): Column(_NAMES.get(name, name), *_KINDS[kind], form)
+    for rows in TABLES.values()
+    for name, (kind, form, *_) in columns_of(rows).items()
+}
+_OWN |= columns("whole", "", "id", "batch phase") | columns("whole", "", "count", "requests")
+_OWN |= columns("whole", "ns", "time", "p50 p90 p99")
 
 
 def _sheet(profile: Profile, title: str, **more: Callable[[Array], Data]) -> Sheet:
@@ -59,12 +55,8 @@ def _sheet(profile: Profile, title: str, **more: Callable[[Array], Data]) -> She
     data: dict[str, Data] = {}
     for name in {**dict.fromkeys(rows.__struct_fields__), **moments}:
         values = (moments[name] if name in moments else getattr(rows, name))[chosen]
-        if name == "rid" or name in TEXTS:
-            data[name] = coded(service.rids if name == "rid" else service.texts, values)
-        elif name in NUMBERED:
-            data[_NAMES.get(name, name)] = coded(NUMBERED[name], values)
-        else:
-            data[name] = numbers(values, UNKNOWN if values.dtype.kind == "i" else None)
+        words, missing = service.words(name), UNKNOWN if values.dtype.kind == "i" else None
+        data[_NAMES.get(name, name)] = numbers(values, missing) if words is None else coded(words, values)
     if "end" in moments:
         data["duration"] = numbers(minus(end, begin)[chosen], UNKNOWN)
     data |= {name: make(chosen) for name, make in more.items()}
@@ -160,7 +152,7 @@ def batch_kinds(profile: Profile) -> Sheet:
             NUMBERED["kind"][kind] if kind >= 0 else None, len(members), int(length[members].sum()), *sums,
             *np.rint(np.percentile(length[members], (50, 90, 99))).astype(np.int64).tolist(),
         ))  # fmt: skip
-    sheet = from_tuples(rows, columns, _COLUMNS)
+    sheet = from_tuples(rows, columns, _OWN)
     return replace(sheet, lengths=lambda row: length[groups[row]])
 
 

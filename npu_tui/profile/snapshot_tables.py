@@ -8,24 +8,18 @@ import numpy as np
 
 from npu_tui.analysis.snapshot import nameless, owner_of, placed
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import MISSING, Array, Column, Data, Sheet, coded, numbers, table
-from npu_tui.trace.snapshot import ACTIONS, INACTIVE, NEVER, STATES, DeviceMemory
+from npu_tui.profile.table import MISSING, Array, Data, Sheet, coded, columns, numbers, table
+from npu_tui.trace.snapshot import NEVER, Action, DeviceMemory, State
 
 _WHOSE = "device allocator process"
 _OWN = {
-    column.id: column
-    for column in (
-        *(Column(name, "whole", "", "id") for name in ("address", "stack", "allocated_at", "freed_at", "pool")),
-        *(Column(name, "label", "", "word") for name in ("action", "state", "type")),
-        *(Column(name, "whole", "bytes", "memory")
-          for name in ("size", "taken", "requested", "active", "reserved", "unused", "peak_bytes", "end_bytes")),
-        *(Column(name, "whole", "", "count") for name in ("blocks", "peak_blocks", "end_blocks")),
-        Column("allocator", "label", "", "name"),
-        Column("process", "whole", "", "id"),
-        Column("expandable", "flag", "", "word"),
-        Column("frames", "label", "", "name"),
-    )
-}  # fmt: skip
+    **columns("whole", "", "id", "address stack allocated_at freed_at pool process"),
+    **columns("whole", "bytes", "memory", "size taken requested active reserved unused peak_bytes end_bytes"),
+    **columns("whole", "", "count", "blocks peak_blocks end_blocks"),
+    **columns("label", "", "word", "action state type"),
+    **columns("label", "", "name", "allocator frames"),
+    **columns("flag", "", "word", "expandable"),
+}
 
 
 def _sheet(
@@ -74,11 +68,11 @@ def blocks(profile: Profile) -> Sheet:
 
     def of(device: DeviceMemory) -> dict[str, Array]:
         lives, now = device.lives, device.blocks
-        unused = np.flatnonzero(now.state == INACTIVE)
+        unused = np.flatnonzero(now.state == State.inactive)
         nothing = np.full(len(unused), -1)
-        state = np.where(lives.end == NEVER, 0, np.where(lives.gone == NEVER, 1, len(STATES)))
+        state = np.where(lives.end == NEVER, 0, np.where(lives.gone == NEVER, 1, len(State)))
         return {
-            "state": np.append(state, np.full(len(unused), INACTIVE)),
+            "state": np.append(state, np.full(len(unused), State.inactive)),
             "address": np.append(lives.address, now.address[unused]),
             "size": np.append(lives.size, nothing),
             "taken": np.append(lives.taken, now.size[unused]),
@@ -88,11 +82,11 @@ def blocks(profile: Profile) -> Sheet:
             "freed_at": np.append(lives.end, nothing),
         }
 
-    return _sheet(profile, {"state": (*STATES, "freed")}, of)
+    return _sheet(profile, {"state": (*State.__members__, "freed")}, of)
 
 
 BLOCKS = table("blocks", blocks, sql=f"{_WHOSE} state address size taken stream stack allocated_at freed_at",
-               own=_OWN.values())  # fmt: skip
+               own=_OWN)  # fmt: skip
 
 
 def events(profile: Profile) -> Sheet:
@@ -107,19 +101,19 @@ def events(profile: Profile) -> Sheet:
             "requested": device.requested, "active": device.active, "reserved": device.reserved,
         }  # fmt: skip
 
-    return _sheet(profile, {"action": ACTIONS}, of)
+    return _sheet(profile, {"action": [*Action.__members__]}, of)
 
 
 EVENTS = table("events", events,
                sql=f"{_WHOSE} event action address size stream stack start_ns requested active reserved",
-               own=_OWN.values())  # fmt: skip
+               own=_OWN)  # fmt: skip
 
 
 def segments(profile: Profile) -> Sheet:
     """What the allocator has taken from the device, at the end."""
 
     def of(device: DeviceMemory) -> dict[str, Array]:
-        held, free = device.segments, device.blocks.state == INACTIVE
+        held, free = device.segments, device.blocks.state == State.inactive
         unused = np.zeros(len(held), np.int64)
         np.add.at(unused, device.blocks.segment[free], device.blocks.size[free])
         return {
@@ -130,7 +124,7 @@ def segments(profile: Profile) -> Sheet:
     return _sheet(profile, {"type": ("large", "small")}, of)
 
 
-SEGMENTS = table("segments", segments, sql="device address size unused type stream pool expandable", own=_OWN.values())
+SEGMENTS = table("segments", segments, sql="device address size unused type stream pool expandable", own=_OWN)
 
 
 def stacks(profile: Profile) -> Sheet:
@@ -165,7 +159,7 @@ def stacks(profile: Profile) -> Sheet:
 
 STACKS = table("stacks", stacks,
                sql=f"{_WHOSE} stack file line function blocks size peak_blocks peak_bytes end_blocks end_bytes frames",
-               own=_OWN.values())  # fmt: skip
+               own=_OWN)  # fmt: skip
 
 
 def growth_of_lines(profile: Profile) -> Sheet:
@@ -186,4 +180,4 @@ def growth_of_lines(profile: Profile) -> Sheet:
 
 
 GROWTH = table("snapshot_growth", growth_of_lines, panel="added grew size=held count=calls line=place",
-               own=(Column("added", "whole", "bytes", "memory"), Column("grew", "whole", "", "count")))  # fmt: skip
+               own=columns("whole", "bytes", "memory", "added") | columns("whole", "", "count", "grew"))  # fmt: skip

@@ -77,9 +77,9 @@ class Column(Struct, frozen=True):
         return KINDS[self.form](value * 1000 if self.unit == "µs" else value)
 
 
-def columns(kind: Kind, unit: str, form: str, ids: str) -> dict[str, Column]:
+def columns(kind: Kind, unit: str, form: str, ids: str, words: str = "") -> dict[str, Column]:
     """Columns that differ by their ``ids`` only."""
-    return {id_: Column(id_, kind, unit, form) for id_ in ids.split()}
+    return {id_: Column(id_, kind, unit, form, words) for id_ in ids.split()}
 
 
 _SHARED = (
@@ -136,9 +136,9 @@ COLUMNS: dict[str, Column] = {
         "label", "", "word",
         "cause kind amount id title detail part_of whatif confidence note shape tells setting where",
     ),
-    "state": Column("state", "label", "", "word", "summary.state"),
-    "class": Column("class", "label", "", "word", "finding.kind"),
-    "severity": Column("severity", "label", "", "word", "severity"),
+    **columns("label", "", "word", "state", "summary.state"),
+    **columns("label", "", "word", "class", "finding.kind"),
+    **columns("label", "", "word", "severity", "severity"),
     **columns("rows", "", "word", "arrivals traffic problems latencies"),
 }  # fmt: skip
 """Every column by id."""
@@ -198,7 +198,7 @@ def table(
     *,
     row: str = "",
     about: str = "",
-    own: Iterable[Column] = (),
+    own: Mapping[str, Column] = COLUMNS,
     types: dict[str, Any] | None = None,
     extended: bool = False,
 ) -> Table:
@@ -208,7 +208,7 @@ def table(
     and a name gets the suffix of the unit: ``total`` of ns is ``total_us``. ``row`` and ``about`` name and describe a
     row of JSON; ``types`` gives the types of values that the columns do not define: rows within it, a few words.
     """
-    known = COLUMNS | {column.id: column for column in own}
+    known = {**COLUMNS, **own}
     in_sql = tuple(
         replace(known[column], about=f"tables.{'any' if column in _SHARED else name}.{column}")
         for column in sql.split()

@@ -10,12 +10,12 @@ from npu_tui.profile.columns import absolute, devices_of, lanes_of, names_of, ra
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
     Array,
-    Column,
     Labels,
     Numbers,
     Sheet,
     attributes,
     coded,
+    columns,
     constant,
     from_tuples,
     labels,
@@ -238,7 +238,7 @@ OVERVIEW = table(
     "profile",
     overview,
     sql="rank device path kind start_ns span events slices links profiler_level bytes",
-    own=(Column("bytes", "whole", "bytes", "size"),),
+    own=columns("whole", "bytes", "size", "bytes"),
 )
 
 

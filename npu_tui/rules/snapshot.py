@@ -28,17 +28,7 @@ from npu_tui.rules import pages
 from npu_tui.rules.model import SEVERITIES, Evidence, Finding, Findings, Kind
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
-from npu_tui.trace.snapshot import (
-    NEVER,
-    OUTSIDE,
-    SEGMENT_ALLOC,
-    SEGMENT_FREE,
-    SEGMENT_MAP,
-    SMALL,
-    SMALL_SEGMENT,
-    DeviceMemory,
-    MemorySnapshot,
-)
+from npu_tui.trace.snapshot import NEVER, OUTSIDE, SMALL, SMALL_SEGMENT, TAKEN, Action, DeviceMemory, MemorySnapshot
 from npu_tui.trace.text import brief
 
 Severity = Literal["high", "medium", "low", "info"]
@@ -256,7 +246,7 @@ def _pieces(device: DeviceMemory) -> Iterator[SnapshotFinding]:
 def _last_growth(device: DeviceMemory) -> int:
     """The event after which most was reserved, of those that took more for large blocks; without any, of all."""
     events = device.events
-    large = np.isin(events.action, (SEGMENT_ALLOC, SEGMENT_MAP)) & (events.size > SMALL_SEGMENT)
+    large = np.isin(events.action, TAKEN) & (events.size > SMALL_SEGMENT)
     at = np.flatnonzero(large)
     return int(at[device.reserved[at].argmax()]) if len(at) else device.fullest[0]
 
@@ -264,8 +254,8 @@ def _last_growth(device: DeviceMemory) -> int:
 def _returned(snapshot: MemorySnapshot, device: DeviceMemory) -> Iterator[SnapshotFinding]:
     """Segments are given back to the device and taken again; by one call of ``empty_cache``, where stacks tell it."""
     events = device.events
-    back = np.flatnonzero(events.action == SEGMENT_FREE)
-    again = np.flatnonzero(events.action == SEGMENT_ALLOC)
+    back = np.flatnonzero(events.action == Action.segment_free)
+    again = np.flatnonzero(events.action == Action.segment_alloc)
     again = again[again > back.min(initial=NEVER)]
     size, retaken = int(events.size[back].sum()), int(events.size[again].sum())
     if min(size, retaken) < max(_RETURNED * device.fullest[1], _WORTH):

@@ -342,6 +342,10 @@ class Service(Struct, dict=True, eq=False):
             values[values != UNKNOWN] += by
         self.clock = Clock(self.clock.shift - by, basis)
 
+    def words(self, column: str) -> list[str] | None:
+        """What the codes of ``column`` stand for; None for numbers."""
+        return self.rids if column == "rid" else self.texts if column in TEXTS else NUMBERED.get(column)
+
     def text(self, code: int) -> str:
         """The text of ``code``, empty for ``NONE``."""
         return self.texts[code] if code >= 0 else ""

@@ -9,29 +9,30 @@ writer gives none, as that of torch_npu does.
 from __future__ import annotations
 
 from collections import Counter
+from enum import IntEnum
 from itertools import takewhile
 from math import comb
 
 import numpy as np
-import numpy.typing as npt
-from msgspec import Struct
+from msgspec import Struct, field
 
-from npu_tui.trace.arrays import I8, I32, I64
+from npu_tui.trace.arrays import I8, I32, I64, Bools
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import once
 from npu_tui.trace.text import printable
 
-ACTIONS = (
-    "alloc", "free_requested", "free_completed", "segment_alloc", "segment_map", "segment_free", "segment_unmap",
-    "oom", "snapshot", "workspace_snapshot", "annotate",
-)  # fmt: skip
-"""What the allocator can do; ``Events.action`` numbers them."""
-ALLOC, FREE_REQUESTED, FREE_COMPLETED, SEGMENT_ALLOC, SEGMENT_MAP, SEGMENT_FREE, SEGMENT_UNMAP, OOM = range(8)
-ANNOTATE = ACTIONS.index("annotate")
+Action = IntEnum(
+    "Action",
+    "alloc free_requested free_completed segment_alloc segment_map segment_free segment_unmap oom "
+    "snapshot workspace_snapshot annotate",
+    start=0,
+)
+"""What the allocator can do, as ``Events.action`` says."""
+TAKEN, GIVEN_BACK = (Action.segment_alloc, Action.segment_map), (Action.segment_free, Action.segment_unmap)
+"""What takes memory from the device, and what gives it back."""
 
-STATES = "active_allocated", "active_pending_free", "inactive"
-"""The states of a block; ``Blocks.state`` numbers them."""
-ACTIVE, PENDING, INACTIVE = range(3)
+State = IntEnum("State", "active_allocated active_pending_free inactive", start=0)
+"""The states of a block, as ``Blocks.state`` says."""
 
 BEFORE = -1
 """The event that began what is older than the history."""
@@ -64,6 +65,11 @@ _EVEN = 1.5
 _COVERED = 0.5
 _CHANCE = 0.01
 """How likely steps may be by chance."""
+
+
+_NONE: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
+_NO_CODE: I32 = field(default_factory=lambda: np.zeros(0, np.int32))
+_NO_FLAG: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
 
 
 class Events(Struct, eq=False):
@@ -101,12 +107,12 @@ class Segments(Struct, eq=False):
     ``pool`` numbers the pools of all devices, -1 where the writer names none.
     """
 
-    address: I64
-    size: I64
-    stream: I64
-    pool: I32
-    small: npt.NDArray[np.bool_]
-    expandable: npt.NDArray[np.bool_]
+    address: I64 = _NONE
+    size: I64 = _NONE
+    stream: I64 = _NONE
+    pool: I32 = _NO_CODE
+    small: Bools = _NO_FLAG
+    expandable: Bools = _NO_FLAG
 
     def __len__(self) -> int:
         return len(self.address)
@@ -124,12 +130,12 @@ class Segments(Struct, eq=False):
 class Blocks(Struct, eq=False):
     """How the segments are divided at the end; (n,) each, ``segment`` indexes those of the device."""
 
-    segment: I32
-    address: I64
-    size: I64
-    requested: I64
-    state: I8
-    stack: I32
+    segment: I32 = _NO_CODE
+    address: I64 = _NONE
+    size: I64 = _NONE
+    requested: I64 = _NONE
+    state: I8 = field(default_factory=lambda: np.zeros(0, np.int8))
+    stack: I32 = _NO_CODE
 
     def __len__(self) -> int:
         return len(self.address)
@@ -155,7 +161,7 @@ class Lives(Struct, eq=False):
     def __len__(self) -> int:
         return len(self.start)
 
-    def alive(self, event: int) -> npt.NDArray[np.int64]:
+    def alive(self, event: int) -> I64:
         """The positions of the blocks that are allocated after ``event``."""
         return np.flatnonzero((self.start <= event) & (self.end > event))
 
@@ -217,8 +223,7 @@ class DeviceMemory(Struct, dict=True, eq=False):
         events = self.events
         if not self.has_segments:
             return np.full(len(events), UNKNOWN) if self.counted is None else self.counted
-        more = np.isin(events.action, (SEGMENT_ALLOC, SEGMENT_MAP))
-        less = np.isin(events.action, (SEGMENT_FREE, SEGMENT_UNMAP))
+        more, less = np.isin(events.action, TAKEN), np.isin(events.action, GIVEN_BACK)
         change = np.where(more, events.size, 0) - np.where(less, events.size, 0)
         held: I64 = int(self.segments.size.sum()) - (change.sum() - np.cumsum(change))
         return held
@@ -268,7 +273,7 @@ class DeviceMemory(Struct, dict=True, eq=False):
         marked = np.array([note.start for note in self.annotations if note.is_step], np.int64)
         if events.time is not None and len(marked) >= _FEWEST_STEPS:
             return np.searchsorted(events.time, marked)
-        at = np.flatnonzero((events.action == ALLOC) & (events.stack >= 0))
+        at = np.flatnonzero((events.action == Action.alloc) & (events.stack >= 0))
         if not len(at):
             return at
         order = np.lexsort((at, events.size[at], events.stack[at]))
